@@ -3,13 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use crate::app::App;
+use crate::core::Core;
+use crate::store::Store;
 use crate::store::events::{self, EventFilter, EventLevel, NewEvent};
 
 /// Logs the start: what to paste into a shell, and what to do next. A built-in token is printed, since it opens
 /// nothing from elsewhere; any other is named by its variable.
-pub fn started(app: &Arc<App>) {
-    let config = &app.config;
+pub fn started(core: &Arc<Core>) {
+    let config = &core.config;
     log::info!(
         "switchyard {} serves on {} port {}, data in {}, time zone {}",
         env!("CARGO_PKG_VERSION"),
@@ -18,7 +19,7 @@ pub fn started(app: &Arc<App>) {
         config.data_dir.display(),
         config.time_zone_name
     );
-    let settings = app.settings.load();
+    let settings = core.settings.load();
     let tokens = [
         Token {
             variable: "AUTH_TOKEN",
@@ -50,13 +51,13 @@ pub fn started(app: &Arc<App>) {
     let [admin, client] = &tokens;
     log::info!("admin API:  {}", shell.curl(admin, "/api/sites"));
     log::info!("proxy API:  {}", shell.curl(client, "/v1/models"));
-    if let Some(step) = next_step(&shell, &built_in, app.snapshot.load().routes().is_empty()) {
+    if let Some(step) = next_step(&shell, &built_in, core.snapshot.load().routes().is_empty()) {
         log::info!("next: {step}");
     }
     if !built_in.is_empty() {
-        let app_of_event = app.clone();
-        app.background.spawn("the event of built-in tokens", async move {
-            if let Err(error) = warn_of_built_in_tokens(&app_of_event, &built_in).await {
+        let store = core.store.clone();
+        core.background.spawn("the event of built-in tokens", async move {
+            if let Err(error) = warn_of_built_in_tokens(&store, &built_in).await {
                 log::warn!("the event of built-in tokens could not be stored: {error}");
             }
         });
@@ -64,10 +65,10 @@ pub fn started(app: &Arc<App>) {
 }
 
 /// One warning for the operators' list, not one for each start.
-async fn warn_of_built_in_tokens(app: &App, names: &str) -> crate::store::Result<()> {
+async fn warn_of_built_in_tokens(store: &Store, names: &str) -> crate::store::Result<()> {
     let title = format!("{names} still built-in");
     let recent = EventFilter { kind: Some("token".to_owned()), limit: 50, ..EventFilter::default() };
-    if events::list(&app.store, &recent).await?.iter().any(|event| event.title == title) {
+    if events::list(store, &recent).await?.iter().any(|event| event.title == title) {
         return Ok(());
     }
     let event = NewEvent {
@@ -80,7 +81,7 @@ async fn warn_of_built_in_tokens(app: &App, names: &str) -> crate::store::Result
         related_id: None,
         related_type: Some("settings"),
     };
-    events::insert(&app.store, event).await.map(drop)
+    events::insert(store, event).await.map(drop)
 }
 
 /// A token in force.

@@ -77,7 +77,7 @@ async fn serve(config: Config) -> ExitCode {
         Ok(app) => app,
         Err(error) => return fail(error.exit_code, &error.message),
     };
-    let address = (app.config.host.as_str(), app.config.port);
+    let address = (app.core.config.host.as_str(), app.core.config.port);
     let listener = match TcpListener::bind(address).await {
         Ok(listener) => listener,
         Err(error) => {
@@ -89,10 +89,10 @@ async fn serve(config: Config) -> ExitCode {
         }
     };
     let options = ServerOptions {
-        max_connections: client_connections(app.config.max_connections),
-        header_timeout: app.config.request_header_timeout,
-        idle_timeout: app.config.client_idle_timeout,
-        shutdown_grace: app.config.shutdown_grace,
+        max_connections: client_connections(app.core.config.max_connections),
+        header_timeout: app.core.config.request_header_timeout,
+        idle_timeout: app.core.config.client_idle_timeout,
+        shutdown_grace: app.core.config.shutdown_grace,
         tls: tls.clone(),
     };
     // Before the first answer: who has seen one may ask for the stop.
@@ -111,18 +111,18 @@ async fn serve(config: Config) -> ExitCode {
     };
     let cut = {
         let app = app.clone();
-        move || app.begin_cut()
+        move || app.core.begin_cut()
     };
     let serving = tokio::spawn(server::serve(listener, options, handler_for, stopping, cut));
-    let scheduler = jobs::start(&app);
-    greeting::started(&app);
+    let scheduler = jobs::start(&app.jobs);
+    greeting::started(&app.core);
 
     let cause = signals.stop(tls.as_deref()).await;
     log::info!(
         "{cause}: no new connections; requests in flight have {} s",
-        app.config.shutdown_grace.as_secs()
+        app.core.config.shutdown_grace.as_secs()
     );
-    app.begin_stop();
+    app.core.begin_stop();
     stop.send_replace(true);
     tokio::spawn(async move {
         signals.stop(None).await;

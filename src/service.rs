@@ -61,13 +61,13 @@ pub struct PeerService {
 impl Service {
     pub fn new(app: Arc<App>) -> Self {
         let router = Router::of(admin::routes().into_iter().chain(proxy::routes()).collect());
-        let body_limit = app.config.request_body_limit;
-        Self { cors: Cors::new(app.config.cors_allowed_origins.clone()), app, router, body_limit }
+        let body_limit = app.core.config.request_body_limit;
+        Self { cors: Cors::new(app.core.config.cors_allowed_origins.clone()), app, router, body_limit }
     }
 
     /// The service for a connection from `peer`.
     pub fn of_peer(self: &Arc<Self>, peer: SocketAddr) -> PeerService {
-        let requests = self.app.rates.of_peer(peer.ip(), monotonic_ms());
+        let requests = self.app.core.rates.of_peer(peer.ip(), monotonic_ms());
         PeerService { service: self.clone(), requests }
     }
 
@@ -90,7 +90,9 @@ impl Service {
                 Routed::To { path, answer, is_change } => {
                     let answered = match is_change {
                         // Boxed, because it is rare and would make every future larger.
-                        true => Box::pin(self.app.background.carry_through("an admin change", answer)).await,
+                        true => {
+                            Box::pin(self.app.core.background.carry_through("an admin change", answer)).await
+                        }
                         false => background::contain(answer).await,
                     };
                     answered.unwrap_or_else(|panic| {
@@ -100,7 +102,7 @@ impl Service {
                     })
                 }
             };
-            self.app.metrics.answered(surface, response.status().as_u16());
+            self.app.core.metrics.answered(surface, response.status().as_u16());
             if method == Method::HEAD {
                 // The headers of the answer stay, its bytes do not.
                 let length = http_body::Body::size_hint(response.body()).exact();
@@ -146,7 +148,7 @@ impl Service {
         if is_health_check {
             return None;
         }
-        self.app.rates.admit_peer(requests, monotonic_ms()).err().map(too_many_of_peer)
+        self.app.core.rates.admit_peer(requests, monotonic_ms()).err().map(too_many_of_peer)
     }
 
     /// Finds the route and begins its handler, once its authentication is done.
@@ -163,7 +165,7 @@ impl Service {
             return refused(Surface::Other, response);
         }
         let peer = connection.peer.ip();
-        let client_ip = address::client_ip(peer, &head.headers, &self.app.config.trusted_proxies);
+        let client_ip = address::client_ip(peer, &head.headers, &self.app.core.config.trusted_proxies);
         let (route, params) = match self.find(&head, id) {
             Ok(found) => found,
             Err(response) => {
@@ -234,11 +236,11 @@ impl Service {
 
     /// The refusal of a request to the admin interface: whoever sent it is not the admin, or asks too often.
     fn refuse_admin(&self, caller: &Caller<'_>) -> Option<Response> {
-        if let Err(error) = admin::authorize(&self.app, caller) {
-            self.app.note_auth_failure(caller.client, error.message());
+        if let Err(error) = admin::authorize(&self.app.core, caller) {
+            self.app.core.note_auth_failure(caller.client, error.message());
             return Some(error.into_response());
         }
-        let admitted = self.app.rates.admit_request(&self.app.rates.admin, monotonic_ms());
+        let admitted = self.app.core.rates.admit_request(&self.app.core.rates.admin, monotonic_ms());
         admitted.err().map(too_many_of_identity)
     }
 }

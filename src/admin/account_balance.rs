@@ -10,17 +10,18 @@ use super::errors::{AdminError, Result};
 use super::{money, number, require_id};
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::jobs::Jobs;
 use crate::jobs::balance::{self, BalanceReading, Failure, summary_json};
 
 /// `POST /api/accounts/{id}/balance`
 pub async fn refresh(app: Arc<App>, request: Request) -> Result<Response> {
-    let reading = read(&app, require_id(&request)?).await?;
+    let reading = read(&app.jobs, require_id(&request)?).await?;
     Ok(http::json(StatusCode::OK, &BalanceView::of(&reading)))
 }
 
 /// Reads the balance and puts it in force.
-pub async fn read(app: &Arc<App>, id: i64) -> Result<BalanceReading> {
-    let reading = balance::refresh(app, id).await.map_err(|failure| match failure {
+pub async fn read(jobs: &Arc<Jobs>, id: i64) -> Result<BalanceReading> {
+    let reading = balance::refresh(jobs, id).await.map_err(|failure| match failure {
         Failure::NoAccount => AdminError::not_found("Account"),
         Failure::NoAdapter(platform) => {
             AdminError::new(StatusCode::NOT_FOUND, format!("Platform {platform} not found"))
@@ -29,7 +30,7 @@ pub async fn read(app: &Arc<App>, id: i64) -> Result<BalanceReading> {
         Failure::Store(error) => error.into(),
     })?;
     if matches!(reading, BalanceReading::Read(_)) {
-        app.publish().await?;
+        jobs.core.publish().await?;
     }
     Ok(reading)
 }

@@ -20,12 +20,15 @@ use super::input::{Fields, Invalid};
 use super::secrets;
 use super::verify::{CredentialRefusal, models_of_key, verify};
 use crate::app::App;
+use crate::core::Core;
 use crate::http::{self, Request, Response};
+use crate::jobs::Jobs;
 use crate::jobs::model_refresh;
 use crate::jobs::outcome::RefreshStatus;
 use crate::jobs::rebuild::{Scope, rebuild_in};
 use crate::jobs::tasks::{self, Done};
 use crate::routing::Site;
+use crate::store::Store;
 use crate::store::accounts::{self, CredentialMode, NewAccount};
 use crate::store::{self, Secret, sites};
 use crate::upstream::platforms::Identity;
@@ -116,14 +119,14 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     }
     let (one, of_session) = (input.credentials.len() == 1, input.mode != CredentialMode::ApiKey);
     if one && of_session {
-        return create_verified(app, input).await;
+        return create_verified(app.jobs.clone(), input).await;
     }
     for (name, keys) in [("accessToken", &input.credentials[..]), ("apiToken", input.api_token.as_slice())] {
         if keys.iter().any(|key| secrets::is_masked(key)) {
             return Err(Invalid::field(name, "whole credential, not a mask").into());
         }
     }
-    let site = app.snapshot.load().site(input.site_id).cloned();
+    let site = app.core.snapshot.load().site(input.site_id).cloned();
     let site = site.ok_or_else(|| AdminError::bad_request("Invalid siteId. Expected id of a known site."))?;
     let plan = Plan {
         site,
@@ -132,49 +135,52 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     };
     match <[String; 1]>::try_from(input.credentials) {
         Ok([key]) => {
-            let model_count = verify_key(&app, &plan, &key).await?;
+            let model_count = verify_key(&app.core, &plan, &key).await?;
             let stored = input.api_token.as_deref().unwrap_or(&key);
-            let created = store_key(&app, &plan, stored, input.username, model_count).await?;
-            app.publish().await?;
-            answer_one(&app, start_discovery(&app, created, plan.skip_model_fetch)).await
+            let created = store_key(&app.core.store, &plan, stored, input.username, model_count).await?;
+            app.core.publish().await?;
+            answer_one(&app.core.store, start_discovery(&app.jobs, created, plan.skip_model_fetch)).await
         }
-        Err(keys) => create_many(app, plan, keys, input.username).await,
+        Err(keys) => create_many(app.jobs.clone(), plan, keys, input.username).await,
     }
 }
 
 /// How many models the key lists; 0 without asking when the operator skips the verification.
-async fn verify_key(app: &Arc<App>, plan: &Plan, key: &str) -> Result<usize> {
+async fn verify_key(core: &Arc<Core>, plan: &Plan, key: &str) -> Result<usize> {
     if plan.skip_model_fetch {
         return Ok(0);
     }
-    let verified = models_of_key(app, &plan.site, key, plan.platform_user_id.is_some()).await;
+    let verified = models_of_key(core, &plan.site, key, plan.platform_user_id.is_some()).await;
     verified.map(|models| models.len()).map_err(AdminError::from)
 }
 
 /// What the site says of the credential decides what kind of account it becomes.
-async fn create_verified(app: Arc<App>, input: CreateInput) -> Result<Response> {
+async fn create_verified(jobs: Arc<Jobs>, input: CreateInput) -> Result<Response> {
     let unknown = || AdminError::bad_request("Invalid siteId. Expected id of a known site.");
-    let site = sites::get(&app.store, input.site_id).await?.ok_or_else(unknown)?;
+    let site = sites::get(&jobs.core.store, input.site_id).await?.ok_or_else(unknown)?;
     let Some(credential) = input.credentials.first() else {
         return Err(AdminError::bad_request("Invalid accessToken. Expected non-empty string."));
     };
     let (user_id, username) = (input.platform_user_id, input.username.as_deref());
-    match verify(&app, &site, credential, input.mode, user_id, username).await? {
+    match verify(&jobs.core, &site, credential, input.mode, user_id, username).await? {
         Identity::ApiKey { models } => {
             if input.api_token.as_deref().is_some_and(secrets::is_masked) {
                 return Err(Invalid::field("apiToken", "whole credential, not a mask").into());
             }
             let plan = Plan {
-                site: app.snapshot.load().site(site.id).cloned().ok_or_else(unknown)?,
+                site: jobs.core.snapshot.load().site(site.id).cloned().ok_or_else(unknown)?,
                 platform_user_id: user_id.or_else(|| guess_user_id(username)),
                 skip_model_fetch: input.skip_model_fetch,
             };
             let key = input.api_token.as_ref().unwrap_or(credential);
-            let created = store_key(&app, &plan, key, input.username.clone(), models.len()).await?;
-            app.publish().await?;
-            answer_one(&app, start_discovery(&app, created, plan.skip_model_fetch)).await
+            let created =
+                store_key(&jobs.core.store, &plan, key, input.username.clone(), models.len()).await?;
+            jobs.core.publish().await?;
+            answer_one(&jobs.core.store, start_discovery(&jobs, created, plan.skip_model_fetch)).await
         }
-        Identity::Session { user, api_token, .. } => create_session(app, &site, input, user, api_token).await,
+        Identity::Session { user, api_token, .. } => {
+            create_session(jobs, &site, input, user, api_token).await
+        }
     }
 }
 
@@ -190,7 +196,7 @@ impl From<CredentialRefusal> for AdminError {
 
 /// Stores a verified key.
 async fn store_key(
-    app: &App,
+    store: &Store,
     plan: &Plan,
     key: &str,
     username: Option<String>,
@@ -204,7 +210,7 @@ async fn store_key(
         platform_user_id: plan.platform_user_id,
         ..NewAccount::on_site(plan.site.id)
     };
-    let id = accounts::insert(&app.store, account).await.map_err(|error| match error {
+    let id = accounts::insert(store, account).await.map_err(|error| match error {
         store::Error::Dangling(_) => AdminError::bad_request("Invalid siteId. Expected id of a known site."),
         other => other.into(),
     })?;
@@ -212,7 +218,7 @@ async fn store_key(
 }
 
 /// Queues what follows the creation of an account: its models, then the routes.
-fn start_discovery(app: &Arc<App>, created: Created, skip: bool) -> Created {
+fn start_discovery(jobs: &Arc<Jobs>, created: Created, skip: bool) -> Created {
     if skip {
         return created;
     }
@@ -222,15 +228,15 @@ fn start_discovery(app: &Arc<App>, created: Created, skip: bool) -> Created {
         title: format!("Initialise account {id}"),
         dedupe_key: Some(format!("account-init-{id}")),
     };
-    let for_task = app.clone();
-    let started = app.tasks.start(spec, move |_progress| initialise(for_task, id));
+    let for_task = jobs.clone();
+    let started = jobs.tasks.start(spec, move |_progress| initialise(for_task, id));
     Created { job_id: Some(started.id), ..created }
 }
 
-async fn initialise(app: Arc<App>, id: i64) -> tasks::Outcome {
-    let refresh = model_refresh::refresh_account(&app, id).await;
+async fn initialise(jobs: Arc<Jobs>, id: i64) -> tasks::Outcome {
+    let refresh = model_refresh::refresh_account(&jobs, id).await;
     // Rows may be there already (typed by hand, or kept from before): the routes follow in any case.
-    let counts = rebuild_in(&app, Scope::of_accounts([id])).await.map_err(|error| error.to_string())?;
+    let counts = rebuild_in(&jobs, Scope::of_accounts([id])).await.map_err(|error| error.to_string())?;
     if refresh.status == RefreshStatus::Failed {
         return Err(refresh.error_message);
     }
@@ -239,8 +245,8 @@ async fn initialise(app: Arc<App>, id: i64) -> tasks::Outcome {
     Ok(Done { message, result: json!({"refresh": refresh, "rebuild": counts}) })
 }
 
-async fn answer_one(app: &App, created: Created) -> Result<Response> {
-    let account = find(app, created.id).await?;
+async fn answer_one(store: &Store, created: Created) -> Result<Response> {
+    let account = find(store, created.id).await?;
     let body = CreatedView {
         account: AccountView::of(&account),
         success: true,
@@ -260,29 +266,29 @@ async fn answer_one(app: &App, created: Created) -> Result<Response> {
 /// Many keys: each becomes an account of its own or says why not; nothing is undone. They are verified
 /// side by side and stored in the order sent.
 async fn create_many(
-    app: Arc<App>,
+    jobs: Arc<Jobs>,
     plan: Plan,
     keys: Vec<String>,
     username: Option<String>,
 ) -> Result<Response> {
     let total = keys.len();
     let mut results = Vec::with_capacity(total);
-    for (index, (key, verified)) in verify_all(&app, &plan, keys).await?.into_iter().enumerate() {
+    for (index, (key, verified)) in verify_all(&jobs.core, &plan, keys).await?.into_iter().enumerate() {
         let name = username.as_ref().map(|name| format!("{name} #{}", index + 1));
         let created = match verified {
-            Ok(model_count) => store_key(&app, &plan, &key, name.clone(), model_count).await,
+            Ok(model_count) => store_key(&jobs.core.store, &plan, &key, name.clone(), model_count).await,
             Err(refusal) => Err(refusal),
         };
         results.push((index, name, created));
     }
-    app.publish().await?;
+    jobs.core.publish().await?;
     let mut created_count = 0;
     let mut items = Vec::with_capacity(total);
     for (index, name, result) in results {
         items.push(match result {
             Ok(created) => {
                 created_count += 1;
-                let created = start_discovery(&app, created, plan.skip_model_fetch);
+                let created = start_discovery(&jobs, created, plan.skip_model_fetch);
                 BatchItem::Created {
                     index,
                     id: created.id,
@@ -317,16 +323,20 @@ async fn create_many(
 }
 
 /// Verifies the keys, a few at once; the results are in the order of the keys.
-async fn verify_all(app: &Arc<App>, plan: &Plan, keys: Vec<String>) -> Result<Vec<(String, Result<usize>)>> {
+async fn verify_all(
+    core: &Arc<Core>,
+    plan: &Plan,
+    keys: Vec<String>,
+) -> Result<Vec<(String, Result<usize>)>> {
     let mut waiting = keys.into_iter().enumerate();
     let mut running = JoinSet::new();
     let mut verified = Vec::new();
     loop {
         while running.len() < PARALLEL {
             let Some((index, key)) = waiting.next() else { break };
-            let (app, plan) = (app.clone(), plan.clone());
+            let (core, plan) = (core.clone(), plan.clone());
             running.spawn(async move {
-                let result = verify_key(&app, &plan, &key).await;
+                let result = verify_key(&core, &plan, &key).await;
                 (index, key, result)
             });
         }

@@ -11,8 +11,8 @@ use super::accounts::find;
 use super::errors::{AdminError, Result};
 use super::input::Invalid;
 use super::secrets;
-use crate::app::App;
 use crate::http::{self, Response};
+use crate::jobs::Jobs;
 use crate::jobs::account_setup::{adopt_key, set_up};
 use crate::jobs::tasks::{self, Done};
 use crate::jobs::token_set::Source;
@@ -27,7 +27,7 @@ const QUEUED: &str = "The account is stored; its tokens, balance, models and rou
 
 /// Stores the session of `user` and answers with the account; `found` is a key that the site gave.
 pub async fn create_session(
-    app: Arc<App>,
+    jobs: Arc<Jobs>,
     site: &SiteRow,
     input: CreateInput,
     user: User,
@@ -53,16 +53,16 @@ pub async fn create_session(
         username,
         ..NewAccount::on_site(site.id)
     };
-    let id = accounts::insert(&app.store, account).await.map_err(|error| match error {
+    let id = accounts::insert(&jobs.core.store, account).await.map_err(|error| match error {
         store::Error::Dangling(_) => AdminError::bad_request("Invalid siteId. Expected id of a known site."),
         other => other.into(),
     })?;
     if let Some(key) = &key {
-        adopt_key(&app, id, key.expose(), source).await?;
+        adopt_key(&jobs.core, id, key.expose(), source).await?;
     }
-    app.publish().await?;
-    let job = start_set_up(&app, id, !input.skip_model_fetch);
-    let account = find(&app, id).await?;
+    jobs.core.publish().await?;
+    let job = start_set_up(&jobs, id, !input.skip_model_fetch);
+    let account = find(&jobs.core.store, id).await?;
     let body = CreatedView {
         account: AccountView::of(&account),
         success: true,
@@ -93,14 +93,14 @@ fn given_key(typed: Option<String>, found: Option<Secret>) -> Result<Option<Secr
 }
 
 /// Queues what follows; gives the task's id.
-fn start_set_up(app: &Arc<App>, id: i64, with_models: bool) -> String {
+fn start_set_up(jobs: &Arc<Jobs>, id: i64, with_models: bool) -> String {
     let spec = tasks::Spec {
         kind: "account-init",
         title: format!("Initialise account {id}"),
         dedupe_key: Some(format!("account-init-{id}")),
     };
-    let for_task = app.clone();
-    let started = app.tasks.start(spec, move |_progress| async move {
+    let for_task = jobs.clone();
+    let started = jobs.tasks.start(spec, move |_progress| async move {
         let done = set_up(&for_task, id, with_models).await;
         let result = serde_json::to_value(&done).map_err(|error| error.to_string())?;
         let tokens = done.token_sync.as_ref().map_or(0, |sync| sync.created + sync.updated);

@@ -30,11 +30,11 @@ pub async fn login(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     guard(&app, &request, &bucket::ACCOUNTS_LOGIN)?;
     let input = LoginInput::read(&fields)?;
-    let Some(site) = sites::get(&app.store, input.site_id).await? else {
+    let Some(site) = sites::get(&app.core.store, input.site_id).await? else {
         return Ok(failure("Site not found", Map::new()));
     };
-    let logged_in = match site_client_at(&app, &site, None, None) {
-        Ok(site_client) => site_client.login(&app.client, &input.username, &input.password).await,
+    let logged_in = match site_client_at(&app.core, &site, None, None) {
+        Ok(site_client) => site_client.login(&app.core.client, &input.username, &input.password).await,
         Err(error) => Err(error),
     };
     let logged_in = match logged_in {
@@ -55,11 +55,11 @@ pub async fn login(app: Arc<App>, mut request: Request) -> Result<Response> {
         }
     };
     let (id, reused) = save(&app, &site, &input, logged_in).await?;
-    app.renewals.forget(id);
-    app.publish().await?;
-    set_up(&app, id, true).await;
-    let account = find(&app, id).await?;
-    let tokens = tokens::of_account(&app.store, id).await?;
+    app.jobs.renewals.forget(id);
+    app.core.publish().await?;
+    set_up(&app.jobs, id, true).await;
+    let account = find(&app.core.store, id).await?;
+    let tokens = tokens::of_account(&app.core.store, id).await?;
     let body = json!({
         "success": true,
         "account": account_view::AccountView::of(&account),
@@ -79,7 +79,7 @@ async fn save(app: &App, site: &SiteRow, input: &LoginInput, login: LoggedIn) ->
         account.oauth_provider.is_none() && (name == Some(&username) || name == Some(&input.username))
     };
     let _turn = app.account_logins.lock().await;
-    let known = accounts::of_site(&app.store, site.id).await?.into_iter().find(is_it);
+    let known = accounts::of_site(&app.core.store, site.id).await?.into_iter().find(is_it);
     let platform = Platform::parse(&site.platform);
     let has_refresh = platform.is_some_and(|platform| platform.abilities().refresh);
     let refresh_token = login.refresh_token.filter(|_| has_refresh);
@@ -95,7 +95,7 @@ async fn save(app: &App, site: &SiteRow, input: &LoginInput, login: LoggedIn) ->
             sub2api_refresh_token: refresh_token,
             ..NewAccount::on_site(site.id)
         };
-        return Ok((accounts::insert(&app.store, account).await?, false));
+        return Ok((accounts::insert(&app.core.store, account).await?, false));
     };
     let patch = AccountPatch {
         username: Some(Some(username)),
@@ -111,6 +111,6 @@ async fn save(app: &App, site: &SiteRow, input: &LoginInput, login: LoggedIn) ->
         sub2api_refresh_token: refresh_token.map(Some),
         ..AccountPatch::default()
     };
-    accounts::update(&app.store, account.id, patch).await?;
+    accounts::update(&app.core.store, account.id, patch).await?;
     Ok((account.id, true))
 }

@@ -21,15 +21,15 @@ use crate::store::{self, availability};
 /// `GET /api/accounts/{id}/models`: the available ones by name.
 pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let account = find(&app, id).await?;
-    let site = site_routes::find(&app, account.site_id).await?;
-    let disabled: HashSet<String> = availability::disabled_models(&app.store)
+    let account = find(&app.core.store, id).await?;
+    let site = site_routes::find(&app.core.store, account.site_id).await?;
+    let disabled: HashSet<String> = availability::disabled_models(&app.core.store)
         .await?
         .into_iter()
         .filter(|row| row.site_id == site.id)
         .map(|row| row.model_name.to_lowercase())
         .collect();
-    let rows = availability::of_account(&app.store, id).await?;
+    let rows = availability::of_account(&app.core.store, id).await?;
     let shown: Vec<Value> = rows
         .iter()
         .filter(|row| row.available)
@@ -61,13 +61,13 @@ pub async fn add_manual(app: Arc<App>, mut request: Request) -> Result<Response>
     if names.is_empty() {
         return Err(Invalid::field("models", "non-empty array of strings").into());
     }
-    find(&app, id).await?;
-    availability::add_manual(&app.store, id, &names).await.map_err(|error| match error {
+    find(&app.core.store, id).await?;
+    availability::add_manual(&app.core.store, id, &names).await.map_err(|error| match error {
         store::Error::Dangling(_) => AdminError::not_found("Account"),
         other => other.into(),
     })?;
-    app.publish().await?;
-    rebuild_best_effort(&app, Scope::of_accounts([id])).await;
-    prices::refresh_unread(&app, id);
+    app.core.publish().await?;
+    rebuild_best_effort(&app.jobs, Scope::of_accounts([id])).await;
+    prices::refresh_unread(&app.jobs, id);
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }

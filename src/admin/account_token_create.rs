@@ -15,7 +15,9 @@ use super::errors::{AdminError, Result};
 use super::input::Fields;
 use super::sites as site_routes;
 use crate::app::App;
+use crate::core::Core;
 use crate::http::{self, Request, Response};
+use crate::jobs::Jobs;
 use crate::jobs::account_health::note_failure;
 use crate::jobs::coverage::{Coverage, cover};
 use crate::jobs::session::Session;
@@ -42,46 +44,46 @@ struct CreatedAtSite<'a> {
 pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let input = CreateInput::read(&fields)?;
-    let account = find_account(&app, input.account_id).await?;
+    let account = find_account(&app.core.store, input.account_id).await?;
     require_tokens(&account)?;
     let Some(key) = input.token.clone() else {
-        return create_at_site(app, account, input).await;
+        return create_at_site(app.jobs.clone(), account, input).await;
     };
-    let row = store_typed(&app, &account, &input, &key).await?;
-    app.publish().await?;
-    let coverage = cover(&app, &[account.id]).await;
-    let row = tokens::get(&app.store, row.id).await?.unwrap_or(row);
+    let row = store_typed(&app.core, &account, &input, &key).await?;
+    app.core.publish().await?;
+    let coverage = cover(&app.jobs, &[account.id]).await;
+    let row = tokens::get(&app.core.store, row.id).await?.unwrap_or(row);
     let body = json!({ "success": true, "token": TokenView::of(&row), "coverageRefresh": coverage });
     Ok(http::json(StatusCode::OK, &body))
 }
 
 /// Has the site make a key, and brings it here with all others that the site lists.
-async fn create_at_site(app: Arc<App>, account: AccountRow, input: CreateInput) -> Result<Response> {
-    let site = site_routes::find(&app, account.site_id).await?;
+async fn create_at_site(jobs: Arc<Jobs>, account: AccountRow, input: CreateInput) -> Result<Response> {
+    let site = site_routes::find(&jobs.core.store, account.site_id).await?;
     if site.status != SiteStatus::Active {
         return Err(AdminError::bad_request("The site is disabled"));
     }
     require_keys(&site)?;
     require_session(&account)?;
     let id = account.id;
-    let mut session = Session::open(&app, site.clone(), account).await.map_err(bad_gateway)?;
+    let mut session = Session::open(&jobs, site.clone(), account).await.map_err(bad_gateway)?;
     let key = wanted(&input);
-    let mut made = session.site_client().create_key(&app.client, &key).await;
-    if session.is_renewed_after(&app, &mut made).await {
-        made = session.site_client().create_key(&app.client, &key).await;
+    let mut made = session.site_client().create_key(&jobs.core.client, &key).await;
+    if session.is_renewed_after(&jobs, &mut made).await {
+        made = session.site_client().create_key(&jobs.core.client, &key).await;
     }
     if let Err(error) = made {
-        note_failure(&app, &site, &session.account, "token-create", &error).await?;
+        note_failure(&jobs.core, &site, &session.account, "token-create", &error).await?;
         return Err(bad_gateway(error));
     }
-    let synced = token_sync::sync(&app, id).await?.ok_or_else(|| AdminError::not_found("Account"))?;
+    let synced = token_sync::sync(&jobs, id).await?.ok_or_else(|| AdminError::not_found("Account"))?;
     if !synced.synced {
         let why = synced.message.as_deref().or(synced.reason).unwrap_or("nothing was listed");
         let message = format!("The site made the key, but did not list it: {why}");
         return Err(AdminError::new(StatusCode::BAD_GATEWAY, message));
     }
-    let coverage = cover_synced(&app, std::slice::from_ref(&synced)).await;
-    let rows = tokens::of_account(&app.store, id).await?;
+    let coverage = cover_synced(&jobs, std::slice::from_ref(&synced)).await;
+    let rows = tokens::of_account(&jobs.core.store, id).await?;
     let shown = rows.iter().find(|row| row.is_default).or(rows.last());
     let body = CreatedAtSite {
         synced: &synced,
@@ -110,15 +112,15 @@ fn wanted(input: &CreateInput) -> NewSiteKey {
 }
 
 /// Stores a key that an operator typed.
-async fn store_typed(app: &App, account: &AccountRow, input: &CreateInput, key: &str) -> Result<TokenRow> {
-    let _turn = app.token_edits.lock().await;
-    let mut token_set = TokenSet::read(&app.store, account.id).await?;
+async fn store_typed(core: &Core, account: &AccountRow, input: &CreateInput, key: &str) -> Result<TokenRow> {
+    let _turn = core.token_edits.lock().await;
+    let mut token_set = TokenSet::read(&core.store, account.id).await?;
     let name = input.name.clone().unwrap_or_else(|| token_set.next_name());
     let at = token_set.add(&name, key, input.group.clone(), input.source);
     token_set.rows[at].enabled &= input.enabled;
     if input.is_default && token_set.rows[at].is_usable() {
         token_set.prefer(at);
     }
-    let mut rows = token_set.save(&app.store).await.map_err(refused)?;
+    let mut rows = token_set.save(&core.store).await.map_err(refused)?;
     Ok(rows.swap_remove(at))
 }

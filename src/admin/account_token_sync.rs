@@ -15,6 +15,7 @@ use super::tasks::queued;
 use super::{require_id, sites as site_routes};
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::jobs::Jobs;
 use crate::jobs::account_health::{advised, note_failure};
 use crate::jobs::coverage::{Coverage, cover};
 use crate::jobs::session::Session;
@@ -56,12 +57,13 @@ struct SyncAllAnswer {
 /// `POST /api/account-tokens/sync/{id}`
 pub async fn sync(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let account = find_account(&app, id).await?;
+    let account = find_account(&app.core.store, id).await?;
     require_tokens(&account)?;
-    let site = site_routes::find(&app, account.site_id).await?;
+    let site = site_routes::find(&app.core.store, account.site_id).await?;
     require_keys(&site)?;
-    let mut synced = token_sync::sync(&app, id).await?.ok_or_else(|| AdminError::not_found("Account"))?;
-    let coverage_refresh = cover_synced(&app, std::slice::from_ref(&synced)).await;
+    let mut synced =
+        token_sync::sync(&app.jobs, id).await?.ok_or_else(|| AdminError::not_found("Account"))?;
+    let coverage_refresh = cover_synced(&app.jobs, std::slice::from_ref(&synced)).await;
     if synced.status != SyncStatus::Failed {
         let body = SyncAnswer { synced, success: true, coverage_refresh, error: None };
         return Ok(http::json(StatusCode::OK, &body));
@@ -75,7 +77,8 @@ pub async fn sync(app: Arc<App>, request: Request) -> Result<Response> {
 pub async fn sync_all(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     if fields.bool("wait")?.unwrap_or(false) {
-        let all = synced_all(&app).await.map_err(|error| AdminError::internal("syncing tokens", error))?;
+        let all =
+            synced_all(&app.jobs).await.map_err(|error| AdminError::internal("syncing tokens", error))?;
         return Ok(http::json(StatusCode::OK, &SyncAllAnswer { all, success: true }));
     }
     let spec = tasks::Spec {
@@ -83,8 +86,8 @@ pub async fn sync_all(app: Arc<App>, mut request: Request) -> Result<Response> {
         title: "Sync the tokens of all accounts".to_owned(),
         dedupe_key: Some("sync-all-account-tokens".to_owned()),
     };
-    let for_task = app.clone();
-    let started = app.tasks.start(spec, move |_progress| async move {
+    let for_task = app.jobs.clone();
+    let started = app.jobs.tasks.start(spec, move |_progress| async move {
         let all = synced_all(&for_task).await?;
         let Summary { synced, skipped, failed, .. } = all.summary;
         let message = format!("{synced} account(s) synced, {skipped} skipped, {failed} failed");
@@ -96,18 +99,18 @@ pub async fn sync_all(app: Arc<App>, mut request: Request) -> Result<Response> {
 /// `GET /api/account-tokens/groups/{id}`: the groups that an account may put its keys into.
 pub async fn groups(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let account = find_account(&app, id).await?;
+    let account = find_account(&app.core.store, id).await?;
     require_tokens(&account)?;
-    let site = site_routes::find(&app, account.site_id).await?;
+    let site = site_routes::find(&app.core.store, account.site_id).await?;
     require_keys(&site)?;
     require_session(&account)?;
-    let mut session = Session::open(&app, site.clone(), account.clone()).await.map_err(bad_gateway)?;
-    let mut groups = session.site_client().groups(&app.client).await;
-    if session.is_renewed_after(&app, &mut groups).await {
-        groups = session.site_client().groups(&app.client).await;
+    let mut session = Session::open(&app.jobs, site.clone(), account.clone()).await.map_err(bad_gateway)?;
+    let mut groups = session.site_client().groups(&app.core.client).await;
+    if session.is_renewed_after(&app.jobs, &mut groups).await {
+        groups = session.site_client().groups(&app.core.client).await;
     }
     if let Err(error) = &groups {
-        note_failure(&app, &site, &session.account, "token-groups", error).await?;
+        note_failure(&app.core, &site, &session.account, "token-groups", error).await?;
     }
     let mut seen = HashSet::new();
     let groups = groups.map_err(bad_gateway)?.into_iter().map(|group| group.trim().to_owned());
@@ -141,14 +144,14 @@ pub fn bad_gateway(error: crate::upstream::platforms::SiteError) -> AdminError {
 }
 
 /// Models and routes after a sync, for the accounts whose tokens it touched.
-pub async fn cover_synced(app: &Arc<App>, synced: &[Synced]) -> Coverage {
+pub async fn cover_synced(jobs: &Arc<Jobs>, synced: &[Synced]) -> Coverage {
     let touched: Vec<i64> =
         synced.iter().filter(|synced| synced.synced).map(|synced| synced.account_id).collect();
-    cover(app, &touched).await
+    cover(jobs, &touched).await
 }
 
-async fn synced_all(app: &Arc<App>) -> std::result::Result<SyncedAll, String> {
-    let (summary, results) = token_sync::sync_all(app).await.map_err(|error| error.to_string())?;
-    let coverage_refresh = cover_synced(app, &results).await;
+async fn synced_all(jobs: &Arc<Jobs>) -> std::result::Result<SyncedAll, String> {
+    let (summary, results) = token_sync::sync_all(jobs).await.map_err(|error| error.to_string())?;
+    let coverage_refresh = cover_synced(jobs, &results).await;
     Ok(SyncedAll { summary, results, coverage_refresh })
 }

@@ -21,13 +21,16 @@ use super::input::{Fields, Invalid};
 use super::rebuild::rebuild_best_effort;
 use super::{require_id, sites as site_routes};
 use crate::app::App;
+use crate::core::Core;
 use crate::http::{self, Request, Response};
+use crate::jobs::Jobs;
 use crate::jobs::account_health::note_failure;
 use crate::jobs::coverage::cover;
 use crate::jobs::rebuild::Scope;
 use crate::jobs::session::Session;
 use crate::jobs::token_set::TokenSet;
 use crate::jobs::token_sync::owns_tokens;
+use crate::store::Store;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::sites::{self, SiteStatus};
 use crate::store::tokens::{self, TokenRow};
@@ -37,12 +40,12 @@ use crate::store::{self, Secret};
 pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     let only = account_filter(request.query.get("accountId"))?;
     let sites: HashMap<i64, _> =
-        sites::list(&app.store).await?.into_iter().map(|site| (site.id, site)).collect();
-    let accounts = accounts::list(&app.store).await?.into_iter().filter(owns_tokens);
+        sites::list(&app.core.store).await?.into_iter().map(|site| (site.id, site)).collect();
+    let accounts = accounts::list(&app.core.store).await?.into_iter().filter(owns_tokens);
     let accounts: HashMap<i64, _> = accounts.map(|account| (account.id, account)).collect();
     let rows = match only {
-        Some(id) => tokens::of_account(&app.store, id).await?,
-        None => tokens::list(&app.store).await?,
+        Some(id) => tokens::of_account(&app.core.store, id).await?,
+        None => tokens::list(&app.core.store).await?,
     };
     let shown = rows.iter().filter_map(|token| {
         let account = accounts.get(&token.account_id)?;
@@ -57,34 +60,34 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     // A body that nobody can read is refused whether or not the token exists.
     UpdateInput::read(&fields, None)?;
-    let account = owner_of(&app, id).await?;
+    let account = owner_of(&app.core, id).await?;
     let (row, has_new_value) = {
-        let _turn = app.token_edits.lock().await;
-        let mut token_set = TokenSet::read(&app.store, account.id).await?;
+        let _turn = app.core.token_edits.lock().await;
+        let mut token_set = TokenSet::read(&app.core.store, account.id).await?;
         let at = position(&token_set, id)?;
         let stored = token_set.rows[at].token.as_ref().map(Secret::expose);
         let input = UpdateInput::read(&fields, stored)?;
         let has_new_value = input.token.is_some();
         change(&mut token_set, at, input)?;
-        (saved(&app, token_set, id).await?, has_new_value)
+        (saved(&app.core.store, token_set, id).await?, has_new_value)
     };
-    app.publish().await?;
+    app.core.publish().await?;
     if has_new_value && row.is_usable() {
-        cover(&app, &[account.id]).await;
+        cover(&app.jobs, &[account.id]).await;
     } else {
-        rebuild_best_effort(&app, Scope::of_accounts([account.id])).await;
+        rebuild_best_effort(&app.jobs, Scope::of_accounts([account.id])).await;
     }
-    let row = tokens::get(&app.store, id).await?.unwrap_or(row);
+    let row = tokens::get(&app.core.store, id).await?.unwrap_or(row);
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "token": TokenView::of(&row) })))
 }
 
 /// `DELETE /api/account-tokens/{id}`
 pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let scope = owners(&app, &[id]).await?;
-    remove(&app, id).await?;
-    app.publish().await?;
-    rebuild_best_effort(&app, scope).await;
+    let scope = owners(&app.core.store, &[id]).await?;
+    remove(&app.jobs, id).await?;
+    app.core.publish().await?;
+    rebuild_best_effort(&app.jobs, scope).await;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
@@ -104,41 +107,41 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
         Some("delete") => Action::Delete,
         _ => return Err(Invalid::field("action", "enable, disable or delete").into()),
     };
-    let scope = owners(&app, &ids).await?;
+    let scope = owners(&app.core.store, &ids).await?;
     let mut result = BatchResult::default();
     for id in ids {
         let done = match action {
-            Action::Delete => remove(&app, id).await,
-            Action::Enable(enabled) => enable(&app, id, enabled).await,
+            Action::Delete => remove(&app.jobs, id).await,
+            Action::Enable(enabled) => enable(&app.core, id, enabled).await,
         };
         result.add(id, done);
     }
-    app.publish().await?;
-    rebuild_best_effort(&app, scope).await;
+    app.core.publish().await?;
+    rebuild_best_effort(&app.jobs, scope).await;
     Ok(result.into_response())
 }
 
 /// `POST /api/account-tokens/{id}/default`
 pub async fn set_default(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let account = owner_of(&app, id).await?;
+    let account = owner_of(&app.core, id).await?;
     {
-        let _turn = app.token_edits.lock().await;
-        let mut token_set = TokenSet::read(&app.store, account.id).await?;
+        let _turn = app.core.token_edits.lock().await;
+        let mut token_set = TokenSet::read(&app.core.store, account.id).await?;
         let at = position(&token_set, id)?;
         prefer(&mut token_set, at)?;
-        saved(&app, token_set, id).await?;
+        saved(&app.core.store, token_set, id).await?;
     }
-    app.publish().await?;
-    rebuild_best_effort(&app, Scope::of_accounts([account.id])).await;
+    app.core.publish().await?;
+    rebuild_best_effort(&app.jobs, Scope::of_accounts([account.id])).await;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
 /// `GET /api/account-tokens/{id}/value`: the key in full, to be copied.
 pub async fn value(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    owner_of(&app, id).await?;
-    let token = tokens::get(&app.store, id).await?.ok_or_else(missing)?;
+    owner_of(&app.core, id).await?;
+    let token = tokens::get(&app.core.store, id).await?.ok_or_else(missing)?;
     let Some(value) = token.token.as_ref().filter(|_| token.is_ready()) else {
         return Err(AdminError::conflict("The site shows only a mask of this token; save its whole value"));
     };
@@ -155,10 +158,10 @@ pub async fn value(app: Arc<App>, request: Request) -> Result<Response> {
 /// `GET /api/account-tokens/account/{id}/default`
 pub async fn default_of(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    if let Some(account) = accounts::get(&app.store, id).await? {
+    if let Some(account) = accounts::get(&app.core.store, id).await? {
         require_tokens(&account)?;
     }
-    let rows = tokens::of_account(&app.store, id).await?;
+    let rows = tokens::of_account(&app.core.store, id).await?;
     let default = rows.iter().find(|row| row.is_default).map(TokenView::of);
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "token": default })))
 }
@@ -172,8 +175,8 @@ pub fn require_tokens(account: &AccountRow) -> Result<()> {
 }
 
 /// Writes the set and gives one of its rows as stored.
-pub async fn saved(app: &App, token_set: TokenSet, id: i64) -> Result<TokenRow> {
-    let rows = token_set.save(&app.store).await.map_err(refused)?;
+pub async fn saved(store: &Store, token_set: TokenSet, id: i64) -> Result<TokenRow> {
+    let rows = token_set.save(store).await.map_err(refused)?;
     rows.into_iter().find(|row| row.id == id).ok_or_else(missing)
 }
 
@@ -192,15 +195,15 @@ fn missing() -> AdminError {
 }
 
 /// The accounts of these tokens, whose routes follow when a token goes.
-async fn owners(app: &App, ids: &[i64]) -> Result<Scope> {
-    let rows = tokens::some(&app.store, ids).await?;
+async fn owners(store: &Store, ids: &[i64]) -> Result<Scope> {
+    let rows = tokens::some(store, ids).await?;
     Ok(Scope::of_accounts(rows.into_iter().map(|row| row.account_id)))
 }
 
 /// The account of a token that can be managed.
-async fn owner_of(app: &App, id: i64) -> Result<AccountRow> {
-    let token = tokens::get(&app.store, id).await?.ok_or_else(missing)?;
-    let account = find_account(app, token.account_id).await?;
+async fn owner_of(core: &Core, id: i64) -> Result<AccountRow> {
+    let token = tokens::get(&core.store, id).await?.ok_or_else(missing)?;
+    let account = find_account(&core.store, token.account_id).await?;
     require_tokens(&account)?;
     Ok(account)
 }
@@ -261,46 +264,46 @@ fn prefer(token_set: &mut TokenSet, at: usize) -> Result<()> {
     Ok(())
 }
 
-async fn enable(app: &App, id: i64, enabled: bool) -> Result<()> {
-    let account = owner_of(app, id).await?;
-    let _turn = app.token_edits.lock().await;
-    let mut token_set = TokenSet::read(&app.store, account.id).await?;
+async fn enable(core: &Core, id: i64, enabled: bool) -> Result<()> {
+    let account = owner_of(core, id).await?;
+    let _turn = core.token_edits.lock().await;
+    let mut token_set = TokenSet::read(&core.store, account.id).await?;
     let at = position(&token_set, id)?;
     if !token_set.rows[at].is_ready() {
         return Err(AdminError::bad_request("A masked token cannot be switched; save its whole value"));
     }
     set_enabled(&mut token_set.rows[at], enabled)?;
-    saved(app, token_set, id).await.map(drop)
+    saved(&core.store, token_set, id).await.map(drop)
 }
 
 /// Deletes a token: at its site first, where the site can be asked; when it refuses, the row stays.
-async fn remove(app: &Arc<App>, id: i64) -> Result<()> {
-    let account = owner_of(app, id).await?;
-    let token = tokens::get(&app.store, id).await?.ok_or_else(missing)?;
-    remove_at_site(app, &account, &token).await?;
-    let _turn = app.token_edits.lock().await;
-    let mut token_set = TokenSet::read(&app.store, account.id).await?;
+async fn remove(jobs: &Arc<Jobs>, id: i64) -> Result<()> {
+    let account = owner_of(&jobs.core, id).await?;
+    let token = tokens::get(&jobs.core.store, id).await?.ok_or_else(missing)?;
+    remove_at_site(jobs, &account, &token).await?;
+    let _turn = jobs.core.token_edits.lock().await;
+    let mut token_set = TokenSet::read(&jobs.core.store, account.id).await?;
     let at = position(&token_set, id)?;
     token_set.rows.remove(at);
-    token_set.save(&app.store).await.map_err(refused)?;
+    token_set.save(&jobs.core.store).await.map_err(refused)?;
     Ok(())
 }
 
-async fn remove_at_site(app: &Arc<App>, account: &AccountRow, token: &TokenRow) -> Result<()> {
-    let site = site_routes::find(app, account.site_id).await?;
+async fn remove_at_site(jobs: &Arc<Jobs>, account: &AccountRow, token: &TokenRow) -> Result<()> {
+    let site = site_routes::find(&jobs.core.store, account.site_id).await?;
     let can_ask = site.status == SiteStatus::Active && account.access_token.is_some();
     let Some(key) =
         token.token.as_ref().filter(|_| token.is_ready() && can_ask && require_keys(&site).is_ok())
     else {
         return Ok(());
     };
-    let mut session = Session::open(app, site.clone(), account.clone()).await.map_err(bad_gateway)?;
-    let mut deleted = session.site_client().delete_key(&app.client, key.expose()).await;
-    if session.is_renewed_after(app, &mut deleted).await {
-        deleted = session.site_client().delete_key(&app.client, key.expose()).await;
+    let mut session = Session::open(jobs, site.clone(), account.clone()).await.map_err(bad_gateway)?;
+    let mut deleted = session.site_client().delete_key(&jobs.core.client, key.expose()).await;
+    if session.is_renewed_after(jobs, &mut deleted).await {
+        deleted = session.site_client().delete_key(&jobs.core.client, key.expose()).await;
     }
     if let Err(error) = &deleted {
-        note_failure(app, &site, &session.account, "token-delete", error).await?;
+        note_failure(&jobs.core, &site, &session.account, "token-delete", error).await?;
     }
     deleted.map_err(bad_gateway)
 }

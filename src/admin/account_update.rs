@@ -24,6 +24,7 @@ use super::secrets;
 use super::site_input::proxy_url;
 use super::verify::models_of_key;
 use crate::app::App;
+use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::jobs::account_setup::adopt_key;
 use crate::jobs::model_refresh;
@@ -54,33 +55,33 @@ struct Change {
 pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::from(request.json_object().await?);
-    let change = store_change(&app, id, &UpdateInput::read(&fields)?).await?;
+    let change = store_change(&app.core, id, &UpdateInput::read(&fields)?).await?;
     if let Some(key) = &change.adopts {
-        adopt_key(&app, id, key.expose(), Source::Manual).await.map_err(refused)?;
+        adopt_key(&app.core, id, key.expose(), Source::Manual).await.map_err(refused)?;
     }
     if matches!(change.patch.access_token, Some(Some(_))) {
-        app.renewals.forget(id);
+        app.jobs.renewals.forget(id);
     }
-    app.publish().await?;
+    app.core.publish().await?;
     // An account that stays expired keeps its models and channels as they are.
-    let is_proved = !change.may_recover || (change.refreshes_models && recovers(&app, id).await?);
+    let is_proved = !change.may_recover || (change.refreshes_models && recovers(&app.core, id).await?);
     if is_proved && change.refreshes_models {
-        model_refresh::refresh_account(&app, id).await;
+        model_refresh::refresh_account(&app.jobs, id).await;
     }
     if is_proved && (change.refreshes_models || change.moves_status) {
-        rebuild_best_effort(&app, Scope::of_accounts([id])).await;
+        rebuild_best_effort(&app.jobs, Scope::of_accounts([id])).await;
     }
-    let account = find(&app, id).await?;
+    let account = find(&app.core.store, id).await?;
     Ok(http::json(StatusCode::OK, &account_view::AccountView::of(&account)))
 }
 
 /// Stores what was sent over the account as it is at that moment: others change `extraConfig`, too.
-async fn store_change(app: &App, id: i64, input: &UpdateInput) -> Result<Change> {
+async fn store_change(core: &Core, id: i64, input: &UpdateInput) -> Result<Change> {
     for _ in 0..ATTEMPTS {
-        let before = find(app, id).await?;
-        let platform = app.snapshot.load().site(before.site_id).map(|site| site.platform);
+        let before = find(&core.store, id).await?;
+        let platform = core.snapshot.load().site(before.site_id).map(|site| site.platform);
         let change = change(input.clone(), &before, platform)?;
-        match accounts::update_merged(&app.store, &before, change.patch.clone()).await {
+        match accounts::update_merged(&core.store, &before, change.patch.clone()).await {
             Ok(()) => return Ok(change),
             // Changed meanwhile; or gone, which the next look says.
             Err(store::Error::NotFound) => {}
@@ -92,14 +93,14 @@ async fn store_change(app: &App, id: i64, input: &UpdateInput) -> Result<Change>
 
 /// Asks an expired account's site with the key as it is now; when that lists models, the account is
 /// active again.
-async fn recovers(app: &Arc<App>, id: i64) -> Result<bool> {
-    let account = find(app, id).await?;
-    let site = app.snapshot.load().site(account.site_id).cloned().filter(|site| site.active);
+async fn recovers(core: &Arc<Core>, id: i64) -> Result<bool> {
+    let account = find(&core.store, id).await?;
+    let site = core.snapshot.load().site(account.site_id).cloned().filter(|site| site.active);
     let (Some(site), Some(key)) = (site, &account.api_token) else { return Ok(false) };
-    match models_of_key(app, &site, key.expose(), account.platform_user_id.is_some()).await {
+    match models_of_key(core, &site, key.expose(), account.platform_user_id.is_some()).await {
         Ok(_) => {
-            app.store.batch(vec![accounts::revive_statement(id)]).await?;
-            app.publish().await?;
+            core.store.batch(vec![accounts::revive_statement(id)]).await?;
+            core.publish().await?;
             Ok(true)
         }
         Err(refusal) => {

@@ -27,10 +27,13 @@ use super::rebuild::rebuild_best_effort;
 use super::require_id;
 use super::site_view::SiteView;
 use crate::app::App;
+use crate::core::Core;
 use crate::http::{self, Query, Request, Response};
+use crate::jobs::Jobs;
 use crate::jobs::income;
 use crate::jobs::rebuild::Scope;
 use crate::routing::Snapshot;
+use crate::store::Store;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
 use crate::store::sites;
 use crate::store::{availability, checkins, spend};
@@ -61,7 +64,7 @@ struct CachedList {
 pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     let page = Page::of(&request.query);
     if !page.is_whole() {
-        let (body, total) = read(&app, page).await?;
+        let (body, total) = read(&app.core, page).await?;
         let mut response = answer(body, "miss");
         page.stamp(&mut response, total);
         return Ok(response);
@@ -69,7 +72,7 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     if request.query.is_on("refresh") {
         return Ok(answer(load(&app).await?, "refresh"));
     }
-    let kept = app.accounts_list.get(&app.snapshot.load());
+    let kept = app.accounts_list.get(&app.core.snapshot.load());
     match kept {
         Some((body, age)) if age < FRESH => Ok(answer(body, "hit")),
         Some((body, _)) => {
@@ -83,10 +86,10 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
 /// `DELETE /api/accounts/{id}`: with everything under it; an unknown account is gone already.
 pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let scope = Scope::of_accounts_to_delete(&app, &[id]).await?;
-    accounts::delete(&app.store, id).await?;
-    app.publish().await?;
-    rebuild_best_effort(&app, scope).await;
+    let scope = Scope::of_accounts_to_delete(&app.core.store, &[id]).await?;
+    accounts::delete(&app.core.store, id).await?;
+    app.core.publish().await?;
+    rebuild_best_effort(&app.jobs, scope).await;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
@@ -109,39 +112,43 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
         Some("refreshBalance") => Action::RefreshBalance,
         _ => return Err(Invalid::field("action", "enable, disable, delete or refreshBalance").into()),
     };
-    let scope = Scope::of_accounts_to_delete(&app, &ids).await?;
+    let scope = Scope::of_accounts_to_delete(&app.core.store, &ids).await?;
     let mut result = BatchResult::default();
     for id in ids {
-        result.add(id, apply(&app, id, action).await);
+        result.add(id, apply(&app.jobs, id, action).await);
     }
-    app.publish().await?;
+    app.core.publish().await?;
     // A disabled account keeps its channels and their counters; eligibility leaves them out.
     if matches!(action, Action::Enable | Action::Delete) {
-        rebuild_best_effort(&app, scope).await;
+        rebuild_best_effort(&app.jobs, scope).await;
     }
     Ok(result.into_response())
 }
 
 /// The account, or 404.
-pub async fn find(app: &App, id: i64) -> Result<AccountRow> {
-    accounts::get(&app.store, id).await?.ok_or_else(|| AdminError::not_found("Account"))
+pub async fn find(store: &Store, id: i64) -> Result<AccountRow> {
+    accounts::get(store, id).await?.ok_or_else(|| AdminError::not_found("Account"))
 }
 
-async fn apply(app: &Arc<App>, id: i64, action: Action) -> Result<()> {
-    let account = find(app, id).await?;
+async fn apply(jobs: &Arc<Jobs>, id: i64, action: Action) -> Result<()> {
+    let account = find(&jobs.core.store, id).await?;
     let status = match action {
-        Action::Delete => return Ok(accounts::delete(&app.store, id).await?),
+        Action::Delete => return Ok(accounts::delete(&jobs.core.store, id).await?),
         Action::RefreshBalance if account_view::capabilities(&account).proxy_only => {
             return Err(AdminError::bad_request("Balance refresh is not supported for API keys"));
         }
-        Action::RefreshBalance => return account_balance::read(app, id).await.map(drop),
+        Action::RefreshBalance => return account_balance::read(jobs, id).await.map(drop),
         // Enabling proves nothing about a credential that was found expired.
         Action::Enable if account.status == AccountStatus::Expired => return Ok(()),
         Action::Enable => AccountStatus::Active,
         Action::Disable => AccountStatus::Disabled,
     };
-    Ok(accounts::update(&app.store, id, AccountPatch { status: Some(status), ..AccountPatch::default() })
-        .await?)
+    Ok(accounts::update(
+        &jobs.core.store,
+        id,
+        AccountPatch { status: Some(status), ..AccountPatch::default() },
+    )
+    .await?)
 }
 
 fn answer(body: Bytes, cache: &'static str) -> Response {
@@ -155,7 +162,7 @@ fn reload_behind(app: &Arc<App>) {
         return;
     }
     let for_reload = app.clone();
-    let spawned = app.background.spawn("the reload of the account list", async move {
+    let spawned = app.core.background.spawn("the reload of the account list", async move {
         let _done = Reloading(&for_reload.accounts_list.reloading);
         if let Err(error) = load(&for_reload).await {
             log::warn!("the account list could not be reloaded: {}", error.message());
@@ -199,36 +206,36 @@ impl<'a, T, R: Serialize, F: Fn(&'a T) -> R> Serialize for Each<'a, T, F> {
 
 /// Makes the whole list and keeps it.
 async fn load(app: &App) -> Result<Bytes> {
-    let snapshot = Arc::downgrade(&app.snapshot.load_full());
-    let (body, _) = read(app, Page::of(&Query::default())).await?;
+    let snapshot = Arc::downgrade(&app.core.snapshot.load_full());
+    let (body, _) = read(&app.core, Page::of(&Query::default())).await?;
     app.accounts_list.keep(CachedList { body: body.clone(), at: Instant::now(), snapshot });
     Ok(body)
 }
 
 /// The text of a page of the list, and how many accounts there are.
-async fn read(app: &App, page: Page) -> Result<(Bytes, usize)> {
-    app.store.flush().await;
-    let mut sites = sites::list(&app.store).await?;
+async fn read(core: &Core, page: Page) -> Result<(Bytes, usize)> {
+    core.store.flush().await;
+    let mut sites = sites::list(&core.store).await?;
     let (rows, total) = match page.is_whole() {
         true => {
-            let rows = accounts::list(&app.store).await?;
+            let rows = accounts::list(&core.store).await?;
             let total = rows.len();
             (rows, total)
         }
         false => {
-            let rows = accounts::page(&app.store, page.limit(), page.offset()).await?;
+            let rows = accounts::page(&core.store, page.limit(), page.offset()).await?;
             // A page needs the sites of its accounts only.
             let on: HashSet<i64> = rows.iter().map(|account| account.site_id).collect();
             sites.retain(|site| on.contains(&site.id));
-            (rows, accounts::count(&app.store).await?)
+            (rows, accounts::count(&core.store).await?)
         }
     };
-    let with_models: HashSet<i64> = availability::accounts_with_models(&app.store).await?;
+    let with_models: HashSet<i64> = availability::accounts_with_models(&core.store).await?;
     let now = now_ms();
-    let today = local_day_start(now, &app.config.time_zone);
-    let spend = spend::by_account_since(&app.store, today).await?;
-    let checkins = checkins::since(&app.store, today).await?;
-    let day = local_day(now, &app.config.time_zone).to_string();
+    let today = local_day_start(now, &core.config.time_zone);
+    let spend = spend::by_account_since(&core.store, today).await?;
+    let checkins = checkins::since(&core.store, today).await?;
+    let day = local_day(now, &core.config.time_zone).to_string();
     let extra: HashMap<i64, Option<&str>> = rows.iter().map(|row| (row.id, row.extra.as_deref())).collect();
     let rewards = income::rewards(&checkins, |id| income::seen(extra.get(&id).copied().flatten(), &day));
     let by_id: HashMap<i64, _> = sites.iter().map(|site| (site.id, site)).collect();

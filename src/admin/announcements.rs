@@ -30,7 +30,7 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
         limit: paging::number(query, "limit", 50, 1..=500),
         offset: paging::offset(query),
     };
-    let rows = announcements::list(&app.store, &filter, now_ms()).await?;
+    let rows = announcements::list(&app.core.store, &filter, now_ms()).await?;
     let shown: Vec<Value> = rows.iter().map(shown).collect();
     Ok(http::json(StatusCode::OK, &shown))
 }
@@ -61,19 +61,19 @@ fn shown(row: &AnnouncementRow) -> Value {
 
 /// `POST /api/site-announcements/{id}/read`
 pub async fn mark_read(app: Arc<App>, request: Request) -> Result<Response> {
-    announcements::mark_read(&app.store, require_id(&request)?, now_ms()).await?;
+    announcements::mark_read(&app.core.store, require_id(&request)?, now_ms()).await?;
     Ok(done())
 }
 
 /// `POST /api/site-announcements/read-all`
 pub async fn mark_all_read(app: Arc<App>, _request: Request) -> Result<Response> {
-    announcements::mark_all_read(&app.store, now_ms()).await?;
+    announcements::mark_all_read(&app.core.store, now_ms()).await?;
     Ok(done())
 }
 
 /// `DELETE /api/site-announcements`: the rows; their events stay.
 pub async fn clear(app: Arc<App>, _request: Request) -> Result<Response> {
-    announcements::clear(&app.store, now_ms()).await?;
+    announcements::clear(&app.core.store, now_ms()).await?;
     Ok(done())
 }
 
@@ -84,7 +84,7 @@ pub async fn sync(app: Arc<App>, mut request: Request) -> Result<Response> {
         None | Some(Value::Null) => None,
         Some(_) => Some(fields.required_id("siteId")?),
     };
-    let started = start_sync(&app, site);
+    let started = start_sync(&app.jobs, site);
     let body = json!({ "success": true, "queued": true, "reused": started.reused, "taskId": started.id });
     Ok(http::json(StatusCode::OK, &body))
 }

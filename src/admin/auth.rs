@@ -26,6 +26,7 @@ use super::input::{Fields, Invalid};
 use super::{guard, secrets};
 use crate::app::App;
 use crate::config::PLACEHOLDER_AUTH_TOKEN;
+use crate::core::Core;
 use crate::http::{self, Request, Response, address, bearer, origin};
 use crate::limits::bucket;
 use crate::settings::AllowList;
@@ -85,8 +86,8 @@ fn is_same(presented: &[u8], token: &str) -> bool {
 }
 
 /// Lets a caller through to the `/api` group, or says why not.
-pub fn authorize(app: &App, caller: &Caller<'_>) -> Result<()> {
-    let settings = app.settings.load();
+pub fn authorize(core: &Core, caller: &Caller<'_>) -> Result<()> {
+    let settings = core.settings.load();
     let gate = Gate { token: &settings.auth_token, allow_list: &settings.admin_ip_allowlist };
     check(&gate, caller)
 }
@@ -94,7 +95,7 @@ pub fn authorize(app: &App, caller: &Caller<'_>) -> Result<()> {
 /// `GET /api/settings/auth/info`: which token is in force, masked. The console checks a typed token
 /// with it.
 pub async fn info(app: Arc<App>, _request: Request) -> Result<Response> {
-    let masked = secrets::mask(&app.settings.load().auth_token);
+    let masked = secrets::mask(&app.core.settings.load().auth_token);
     Ok(http::json(StatusCode::OK, &json!({ "masked": masked })))
 }
 
@@ -105,8 +106,8 @@ pub async fn change(app: Arc<App>, mut request: Request) -> Result<Response> {
     let old = fields.text("oldToken")?.filter(|text| !text.is_empty());
     let old = old.ok_or_else(|| Invalid::field("oldToken", "non-empty string"))?;
     let new = new_token(&fields)?;
-    let _turn = app.settings_edits.lock().await;
-    if !is_same(old.as_bytes(), &app.settings.load().auth_token) {
+    let _turn = app.core.settings_edits.lock().await;
+    if !is_same(old.as_bytes(), &app.core.settings.load().auth_token) {
         // Not 403: clients take that as a lost login.
         return Err(Invalid::field("oldToken", "the current admin token").into());
     }
@@ -119,9 +120,9 @@ pub async fn change(app: Arc<App>, mut request: Request) -> Result<Response> {
         related_id: None,
         related_type: Some("settings"),
     };
-    let saved = settings::put_statement(&app.store, "auth_token", &json!(new).to_string(), now)?;
-    app.store.batch(vec![saved, event.insert(now)]).await?;
-    app.reload_settings().await?;
+    let saved = settings::put_statement(&app.core.store, "auth_token", &json!(new).to_string(), now)?;
+    app.core.store.batch(vec![saved, event.insert(now)]).await?;
+    app.core.reload_settings().await?;
     let body = json!({"success": true, "message": "The new token is in force"});
     Ok(http::json(StatusCode::OK, &body))
 }

@@ -11,12 +11,12 @@ use super::input::{Fields, Invalid, MAX_KEY_CHARS, Patch};
 use super::route_fill::{ChannelKey, channel_key, key_of};
 use super::route_input::usable_pattern;
 use super::route_view::{RouteIndex, is_exact};
-use crate::app::App;
 use crate::jobs::rebuild::serves_by;
 use crate::routing::ModelPattern;
 use crate::routing::pattern::alias_equal;
 use crate::routing::rebuild::{Credential, ServesBy};
 use crate::store;
+use crate::store::Store;
 use crate::store::accounts::AccountRow;
 use crate::store::availability::{self, TokenModelRow};
 use crate::store::route_edits::ChannelPatch;
@@ -121,14 +121,14 @@ pub fn objects(fields: &Fields, name: &str) -> Option<impl Iterator<Item = Field
 impl<'a> ChannelEditor<'a> {
     /// For channels of these accounts.
     pub async fn of(
-        app: &App,
+        store: &Store,
         route_index: &'a RouteIndex,
         route: &'a RouteRow,
         accounts: &[i64],
     ) -> store::Result<Self> {
         let mut rows = Vec::new();
         for id in accounts.iter().collect::<BTreeSet<_>>() {
-            rows.extend(availability::of_tokens_of(&app.store, *id).await?);
+            rows.extend(availability::of_tokens_of(store, *id).await?);
         }
         Ok(Self::with(route_index, route, rows))
     }

@@ -22,13 +22,13 @@ const FIELDS: [(&str, &str); 3] =
 
 /// `POST /api/checkin/trigger`
 pub async fn trigger_all(app: Arc<App>, _request: Request) -> Result<Response> {
-    Ok(queued(&checkin::all::start_all(&app)))
+    Ok(queued(&checkin::all::start_all(&app.jobs)))
 }
 
 /// `POST /api/checkin/trigger/{id}`: its result, good or bad, with status 200.
 pub async fn trigger(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    Ok(http::json(StatusCode::OK, &checkin::check_in(&app, id, Trigger::Operator).await))
+    Ok(http::json(StatusCode::OK, &checkin::check_in(&app.jobs, id, Trigger::Operator).await))
 }
 
 /// `GET /api/checkin/logs`
@@ -36,7 +36,7 @@ pub async fn logs(app: Arc<App>, request: Request) -> Result<Response> {
     let query = &request.query;
     let account = query.get("accountId").and_then(|id| id.trim().parse().ok());
     let limit = paging::number(query, "limit", 50, 1..=500);
-    let rows = checkins::list(&app.store, account, limit, paging::offset(query)).await?;
+    let rows = checkins::list(&app.core.store, account, limit, paging::offset(query)).await?;
     let shown: Vec<Value> = rows.iter().map(shown).collect();
     Ok(http::json(StatusCode::OK, &shown))
 }
@@ -80,7 +80,7 @@ pub async fn schedule(app: Arc<App>, mut request: Request) -> Result<Response> {
     changed.map_err(|refusal| {
         FIELDS.iter().fold(refusal, |refusal, (field, setting)| refusal.naming(setting, field))
     })?;
-    let settings = app.settings.load();
+    let settings = app.core.settings.load();
     let (mode, values) = (settings.values.text("checkin_schedule_mode"), &settings.values);
     let body = if mode == "interval" {
         json!({ "success": true, "mode": mode, "intervalHours": values.count("checkin_interval_hours") })

@@ -16,6 +16,7 @@ use super::errors::Result;
 use super::stats_cache::{self, StatsQuery};
 use super::{money, number};
 use crate::app::App;
+use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::jobs::income;
 use crate::store::checkins::{self, RewardRow};
@@ -61,9 +62,9 @@ pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
     Ok(response)
 }
 
-async fn summary(app: Arc<App>) -> Result<Value> {
-    app.store.flush().await;
-    let (store, zone, now) = (&app.store, &app.config.time_zone, now_ms());
+async fn summary(core: Arc<Core>) -> Result<Value> {
+    core.store.flush().await;
+    let (store, zone, now) = (&core.store, &core.config.time_zone, now_ms());
     let today = local_day(now, zone).to_string();
     let holders = stats::holders(store).await?;
     let spent = |sums: Vec<(i64, Sums)>| sums.iter().map(|(_, sums)| sums.cost).sum::<f64>();
@@ -105,13 +106,13 @@ fn reward_of_today(holders: &[Holder], checkins: &[RewardRow], today: &str) -> f
     rewards.into_values().sum()
 }
 
-async fn insights(app: Arc<App>) -> Result<Value> {
-    app.store.flush().await;
+async fn insights(core: Arc<Core>) -> Result<Value> {
+    core.store.flush().await;
     let now = now_ms();
     Ok(json!({
         "generatedAt": iso(now),
-        "siteAvailability": availability(&app, now).await?,
-        "modelAnalysis": analysis(&app, now).await?,
+        "siteAvailability": availability(&core, now).await?,
+        "modelAnalysis": analysis(&core, now).await?,
     }))
 }
 
@@ -150,15 +151,15 @@ struct SiteAvailability {
 }
 
 /// How each site answered in the last local hours, the current one last.
-async fn availability(app: &App, now: Millis) -> Result<Vec<SiteAvailability>> {
-    let zone = &app.config.time_zone;
+async fn availability(core: &Core, now: Millis) -> Result<Vec<SiteAvailability>> {
+    let zone = &core.config.time_zone;
     let hours = last_hours(now, zone);
     let first = hours.first().copied().unwrap_or(now);
     let mut found: HashMap<(i64, Millis), Sums> = HashMap::new();
-    for (bucket, site, sums) in stats::by_hour_and_site(&app.store, first).await? {
+    for (bucket, site, sums) in stats::by_hour_and_site(&core.store, first).await? {
         found.entry((site, local_hour_start(bucket, zone))).or_default().add(&sums);
     }
-    let sites = stats::active_sites(&app.store).await?;
+    let sites = stats::active_sites(&core.store).await?;
     let shown = sites.into_iter().map(|site| {
         let mut total = Sums::default();
         let buckets = hours
@@ -211,15 +212,15 @@ impl Answered {
 }
 
 /// What models did in the last local days, today included.
-async fn analysis(app: &App, now: Millis) -> Result<Value> {
-    let today = local_day(now, &app.config.time_zone);
+async fn analysis(core: &Core, now: Millis) -> Result<Value> {
+    let today = local_day(now, &core.config.time_zone);
     let first = today.saturating_sub((ANALYSIS_DAYS - 1).days());
     let from = first.to_string();
-    let mut models = stats::by_model(&app.store, &from, None).await?;
+    let mut models = stats::by_model(&core.store, &from, None).await?;
     let mut total = Sums::default();
     models.iter().for_each(|(_, sums)| total.add(sums));
     let mut by_day: HashMap<String, f64> = HashMap::new();
-    for (day, _, sums) in stats::by_day_and_site(&app.store, &from).await? {
+    for (day, _, sums) in stats::by_day_and_site(&core.store, &from).await? {
         *by_day.entry(day).or_default() += sums.cost;
     }
     let trend: Vec<Value> = (0..ANALYSIS_DAYS)

@@ -17,8 +17,8 @@ use crate::time::iso;
 /// `GET /api/stats/proxy-debug/traces`
 pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     let limit = paging::number(&request.query, "limit", 50, 1..=100);
-    app.store.flush().await;
-    let items = debug_traces::list(&app.store, limit).await?;
+    app.core.store.flush().await;
+    let items = debug_traces::list(&app.core.store, limit).await?;
     let items: Vec<ItemView> = items.iter().map(ItemView::of).collect();
     Ok(http::json(StatusCode::OK, &json!({ "items": items })))
 }
@@ -26,9 +26,9 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
 /// `GET /api/stats/proxy-debug/traces/{id}`
 pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    app.store.flush().await;
+    app.core.store.flush().await;
     let found =
-        debug_traces::get(&app.store, id).await?.ok_or_else(|| AdminError::not_found("Debug trace"))?;
+        debug_traces::get(&app.core.store, id).await?.ok_or_else(|| AdminError::not_found("Debug trace"))?;
     let attempts: Vec<AttemptView> = found.attempts.iter().map(|row| AttemptView::of(id, row)).collect();
     Ok(http::json(StatusCode::OK, &json!({ "trace": DetailView::of(&found), "attempts": attempts })))
 }

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use hyper::StatusCode;
@@ -60,7 +61,7 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
         if persist {
             let exact = |route: &&Arc<Route>| route.is_exact() && route.pattern.as_str() == model;
             for route in explainer.snapshot.routes().iter().filter(exact) {
-                app.decisions.store(&explainer.snapshot, route, decision.clone(), explainer.now);
+                app.decisions().store(&explainer.snapshot, route, decision.clone(), explainer.now);
             }
         }
         decisions.insert(model, SharedDecision(decision));
@@ -114,11 +115,11 @@ pub async fn refresh(app: Arc<App>, _request: Request) -> Result<Response> {
         dedupe_key: Some("refresh-route-decision-snapshots".to_owned()),
     };
     let work = app.clone();
-    Ok(queued(&app.tasks.start(spec, |progress| async move { refresh_task(&work, &progress).await })))
+    Ok(queued(&app.jobs.tasks.start(spec, |progress| async move { refresh_task(&work, &progress).await })))
 }
 
 async fn refresh_task(app: &App, progress: &Progress) -> Outcome {
-    let snapshot = app.snapshot.load_full();
+    let snapshot = app.core.snapshot.load_full();
     let enabled = || snapshot.routes().iter().filter(|route| route.enabled);
     let named: Vec<_> = enabled().filter(|route| route.is_exact()).collect();
     let groups: Vec<_> = enabled().filter(|route| route.is_group()).collect();
@@ -153,10 +154,10 @@ async fn refresh_task(app: &App, progress: &Progress) -> Outcome {
 }
 
 /// On request reads the price lists of the accounts concerned first, each once.
-async fn refresh_prices(app: &Arc<App>, fields: &Fields, concerned: impl FnOnce(&Explainer<'_>) -> Vec<i64>) {
+async fn refresh_prices(app: &App, fields: &Fields, concerned: impl FnOnce(&Explainer<'_>) -> Vec<i64>) {
     if flag(fields, "refreshPricingCatalog") {
         let accounts = concerned(&Explainer::new(app));
-        prices::refresh_now(app, &accounts).await;
+        prices::refresh_now(&app.jobs, &accounts).await;
     }
 }
 
@@ -179,7 +180,7 @@ struct Explainer<'a> {
 
 impl<'a> Explainer<'a> {
     fn new(app: &'a App) -> Self {
-        Self { app, snapshot: app.snapshot.load_full(), policy: Policy::default(), now: now_ms() }
+        Self { app, snapshot: app.core.snapshot.load_full(), policy: Policy::default(), now: now_ms() }
     }
 
     fn by_model(&self, model: &str) -> Decision {
@@ -215,9 +216,9 @@ impl<'a> Explainer<'a> {
         let Some(found) = found else { return Decision::unmatched(model) };
         let query = SelectionQuery {
             load: &|channel| self.app.load_of(channel),
-            max_avoidance: self.app.settings.load().cooldown.max_ms,
-            last_resort: self.app.settings.load().last_resort,
-            rotations: Some(&self.app.live.rotations),
+            max_avoidance: self.app.core.settings.load().cooldown.max_ms,
+            last_resort: self.app.core.settings.load().last_resort,
+            rotations: Some(&self.app.core.live.rotations),
             ..SelectionQuery::new(model, &self.policy, self.now)
         };
         Decision::of(&found, &query)
@@ -225,7 +226,7 @@ impl<'a> Explainer<'a> {
 
     fn store(&self, route_id: i64, decision: &Arc<Decision>, persist: bool) {
         if let Some(route) = self.snapshot.route(route_id).filter(|_| persist) {
-            self.app.decisions.store(&self.snapshot, route, decision.clone(), self.now);
+            self.app.decisions().store(&self.snapshot, route, decision.clone(), self.now);
         }
     }
 }
@@ -272,6 +273,8 @@ impl Serialize for SharedDecision {
 #[derive(Debug, Default)]
 pub struct DecisionCache {
     cached: Mutex<HashMap<i64, CachedDecision>>,
+    /// How many rebuilds had changed routes when the last was kept.
+    route_changes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -321,6 +324,13 @@ impl DecisionCache {
     pub fn forget_channels(&self, snapshot: &Snapshot, channels: &[i64]) {
         let concerned = |route: &Arc<Route>| route.channels.iter().any(|one| channels.contains(&one.id));
         self.cached().retain(|id, _| snapshot.route(*id).is_some_and(|route| !concerned(route)));
+    }
+
+    /// Forgets everything when a rebuild has changed routes.
+    pub fn follow(&self, route_changes: u64) {
+        if self.route_changes.swap(route_changes, Ordering::SeqCst) != route_changes {
+            self.clear();
+        }
     }
 
     /// Forgets everything.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::presets::{self, Preset};
 use super::site_url::SiteUrl;
-use crate::app::App;
+use crate::core::Core;
 use crate::platform::{Address, Platform};
 use crate::routing::{BaseUrl, OutboundProxy};
 use crate::upstream::platforms;
@@ -24,16 +24,16 @@ pub struct Detected {
 ///
 /// # Errors
 /// When that proxy cannot be used: nobody is asked another way. The text is for people.
-pub async fn detect(app: &App, url: &SiteUrl, proxy: Option<&str>) -> Result<Option<Detected>, String> {
+pub async fn detect(core: &Core, url: &SiteUrl, proxy: Option<&str>) -> Result<Option<Detected>, String> {
     if let Some(detected) = by_address(url) {
         return Ok(Some(detected));
     }
-    let settings = app.settings.load();
+    let settings = core.settings.load();
     let proxy = proxy.or(settings.system_proxy_url.as_deref()).filter(|text| !text.trim().is_empty());
     let proxy = proxy.map(OutboundProxy::parse).transpose();
     let proxy = proxy.map_err(|problem| format!("the proxy to ask through cannot be used: {problem}"))?;
     let base = BaseUrl::parse(&url.persisted(), proxy.map(Arc::new))?;
-    let found = platforms::detect(&app.client, &base).await;
+    let found = platforms::detect(&core.client, &base).await;
     Ok(found.map(|platform| Detected { platform, preset: None }))
 }
 

@@ -53,32 +53,33 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
         limit: paging::number(query, "limit", 30, 1..=500),
         offset: paging::offset(query),
     };
-    let events: Vec<Event> = events::list(&app.store, &filter).await?.into_iter().map(Event::from).collect();
+    let events: Vec<Event> =
+        events::list(&app.core.store, &filter).await?.into_iter().map(Event::from).collect();
     Ok(http::json(StatusCode::OK, &events))
 }
 
 /// `GET /api/events/count`: how many are unread.
 pub async fn count(app: Arc<App>, _request: Request) -> Result<Response> {
-    let count = events::count_unread(&app.store).await?;
+    let count = events::count_unread(&app.core.store).await?;
     Ok(http::json(StatusCode::OK, &json!({ "count": count })))
 }
 
 /// `POST /api/events/{id}/read`
 pub async fn mark_read(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    events::mark_read(&app.store, id).await?;
+    events::mark_read(&app.core.store, id).await?;
     Ok(done())
 }
 
 /// `POST /api/events/read-all`
 pub async fn mark_all_read(app: Arc<App>, _request: Request) -> Result<Response> {
-    events::mark_all_read(&app.store).await?;
+    events::mark_all_read(&app.core.store).await?;
     Ok(done())
 }
 
 /// `DELETE /api/events`
 pub async fn clear(app: Arc<App>, _request: Request) -> Result<Response> {
-    events::delete_all(&app.store).await?;
+    events::delete_all(&app.core.store).await?;
     Ok(done())
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{money, number, secrets};
-use crate::app::App;
+use crate::core::Core;
 use crate::store::keys::{ExcludedCredential, KeyRow};
 use crate::time::iso;
 
@@ -38,9 +38,9 @@ pub struct KeyItem {
 
 impl KeyItem {
     /// The key masked, its usage as it is this moment.
-    pub fn new(app: &App, row: &KeyRow) -> Self {
+    pub fn new(core: &Core, row: &KeyRow) -> Self {
         let masked = row.key.as_ref().map(|key| secrets::mask(key.expose())).unwrap_or_default();
-        let keys = app.keys.load();
+        let keys = core.keys.load();
         let live = keys.get(row.id).map(|key| &key.live);
         let settings = row.settings.clone();
         Self {
@@ -73,8 +73,8 @@ impl KeyItem {
     }
 
     /// With the whole key, for the answer to its creation.
-    pub fn revealed(app: &App, row: &KeyRow) -> Self {
-        let mut item = Self::new(app, row);
+    pub fn revealed(core: &Core, row: &KeyRow) -> Self {
+        let mut item = Self::new(core, row);
         if let Some(key) = &row.key {
             key.expose().clone_into(&mut item.key);
         }

@@ -15,8 +15,10 @@ use super::key_input::{self, Metadata};
 use super::key_view::KeyItem;
 use super::{require_id, secrets};
 use crate::app::App;
+use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::keys::KeyLive;
+use crate::store::Store;
 use crate::store::keys::{self, KeyRow, KeySettings};
 use crate::store::{self, Secret, quota};
 
@@ -25,8 +27,8 @@ const MAX_BATCH: usize = 500;
 
 /// `GET /api/downstream-keys`
 pub async fn list(app: Arc<App>, _request: Request) -> Result<Response> {
-    let rows = keys::list(&app.store).await?;
-    let items: Vec<_> = rows.iter().map(|row| KeyItem::new(&app, row)).collect();
+    let rows = keys::list(&app.core.store).await?;
+    let items: Vec<_> = rows.iter().map(|row| KeyItem::new(&app.core, row)).collect();
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "items": items })))
 }
 
@@ -34,18 +36,22 @@ pub async fn list(app: Arc<App>, _request: Request) -> Result<Response> {
 pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let (key, settings) = key_input::for_create(&fields)?;
-    key_input::check_references(&keys::referable(&app.store).await?, &KeySettings::default(), &settings)?;
-    let id = keys::insert(&app.store, &key, &settings).await.map_err(conflict)?;
-    app.publish_keys().await?;
-    let row = find(&app, id).await?;
-    Ok(http::json(StatusCode::OK, &json!({ "success": true, "item": KeyItem::revealed(&app, &row) })))
+    key_input::check_references(
+        &keys::referable(&app.core.store).await?,
+        &KeySettings::default(),
+        &settings,
+    )?;
+    let id = keys::insert(&app.core.store, &key, &settings).await.map_err(conflict)?;
+    app.core.publish_keys().await?;
+    let row = find(&app.core.store, id).await?;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "item": KeyItem::revealed(&app.core, &row) })))
 }
 
 /// `PUT /api/downstream-keys/{id}`
 pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::from(request.json_object().await?);
-    changed(&app, id, |row| {
+    changed(&app.core, id, |row| {
         // A client that sends back what it was shown changes nothing.
         let echo = |sent: &str| secrets::is_echo(sent, row.key.as_ref().map(Secret::expose));
         let key = match fields.text("key")? {
@@ -55,27 +61,27 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
         Ok((key, key_input::apply(&fields, row.settings.clone())?))
     })
     .await?;
-    item(&app, id).await
+    item(&app.core, id).await
 }
 
 /// `DELETE /api/downstream-keys/{id}`
 pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    keys::delete(&app.store, id).await.map_err(missing)?;
-    app.publish_keys().await?;
+    keys::delete(&app.core.store, id).await.map_err(missing)?;
+    app.core.publish_keys().await?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
 /// `POST /api/downstream-keys/{id}/reset-usage`
 pub async fn reset_usage(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    reset(&app, id).await?;
-    item(&app, id).await
+    reset(&app.core, id).await?;
+    item(&app.core, id).await
 }
 
 /// `GET /api/downstream-keys/{id}/value`: the key in full, to be copied.
 pub async fn value(app: Arc<App>, request: Request) -> Result<Response> {
-    let row = find(&app, require_id(&request)?).await?;
+    let row = find(&app.core.store, require_id(&request)?).await?;
     let key = row.key.as_ref().ok_or_else(|| AdminError::conflict("The stored key cannot be opened"))?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "id": row.id, "key": key.expose() })))
 }
@@ -105,64 +111,64 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
     };
     let mut result = BatchResult::default();
     for id in ids.into_iter().take(MAX_BATCH) {
-        result.add(id, apply(&app, id, &action).await);
+        result.add(id, apply(&app.core, id, &action).await);
     }
-    app.publish_keys().await?;
+    app.core.publish_keys().await?;
     Ok(result.into_response())
 }
 
-async fn apply(app: &App, id: i64, action: &Action) -> Result<()> {
+async fn apply(core: &Core, id: i64, action: &Action) -> Result<()> {
     match action {
-        Action::Delete => keys::delete(&app.store, id).await.map_err(missing),
-        Action::ResetUsage => reset(app, id).await,
+        Action::Delete => keys::delete(&core.store, id).await.map_err(missing),
+        Action::ResetUsage => reset(core, id).await,
         Action::Enable(enabled) => {
-            changed(app, id, |row| Ok((None, KeySettings { enabled: *enabled, ..row.settings.clone() })))
+            changed(core, id, |row| Ok((None, KeySettings { enabled: *enabled, ..row.settings.clone() })))
                 .await
         }
         Action::Metadata(metadata) => {
-            changed(app, id, |row| Ok((None, metadata.applied(row.settings.clone())))).await
+            changed(core, id, |row| Ok((None, metadata.applied(row.settings.clone())))).await
         }
     }
 }
 
 /// Changes one key within its turn, and publishes.
 async fn changed(
-    app: &App,
+    core: &Core,
     id: i64,
     change: impl FnOnce(&KeyRow) -> Result<(Option<Secret>, KeySettings)>,
 ) -> Result<()> {
-    let live = app.keys.load().get(id).map(|key| key.live.clone());
+    let live = core.keys.load().get(id).map(|key| key.live.clone());
     let _turn = match &live {
         Some(live) => Some(live.turn.lock().await),
         None => None,
     };
-    let row = find(app, id).await?;
+    let row = find(&core.store, id).await?;
     let (key, settings) = change(&row)?;
-    key_input::check_references(&keys::referable(&app.store).await?, &row.settings, &settings)?;
+    key_input::check_references(&keys::referable(&core.store).await?, &row.settings, &settings)?;
     if let Some(live) = &live {
-        quota::give_back(&app.store, live).await?;
+        quota::give_back(&core.store, live).await?;
         // A limit set now is compared with what the database counts.
-        app.store.flush().await;
+        core.store.flush().await;
     }
-    keys::update(&app.store, id, key.as_ref(), &settings).await.map_err(conflict)?;
-    Ok(app.publish_keys().await?)
+    keys::update(&core.store, id, key.as_ref(), &settings).await.map_err(conflict)?;
+    Ok(core.publish_keys().await?)
 }
 
-async fn reset(app: &App, id: i64) -> Result<()> {
-    let known = app.keys.load().get(id).map(|key| key.live.clone());
+async fn reset(core: &Core, id: i64) -> Result<()> {
+    let known = core.keys.load().get(id).map(|key| key.live.clone());
     // A key that does not open any more has a row, and nobody who could use it.
     let live = known.unwrap_or_else(|| KeyLive::new(id, 0, 0.0, None).into());
-    quota::reset(&app.store, &live).await.map_err(missing)
+    quota::reset(&core.store, &live).await.map_err(missing)
 }
 
-async fn item(app: &App, id: i64) -> Result<Response> {
-    let item = KeyItem::new(app, &find(app, id).await?);
+async fn item(core: &Core, id: i64) -> Result<Response> {
+    let item = KeyItem::new(core, &find(&core.store, id).await?);
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "item": item })))
 }
 
 /// The row of a key, or 404.
-pub async fn find(app: &App, id: i64) -> Result<KeyRow> {
-    keys::get(&app.store, id).await?.ok_or_else(not_found)
+pub async fn find(store: &Store, id: i64) -> Result<KeyRow> {
+    keys::get(store, id).await?.ok_or_else(not_found)
 }
 
 fn not_found() -> AdminError {

@@ -16,6 +16,7 @@ use super::tasks::{queued, queued_body};
 use crate::app::App;
 use crate::config::PLACEHOLDER_AUTH_TOKEN;
 use crate::http::{self, Request, Response};
+use crate::jobs::Jobs;
 use crate::jobs::rebuild::{self, Forgotten};
 use crate::jobs::rekey;
 use crate::routing::ChannelTotals;
@@ -32,10 +33,10 @@ const LOOK: Duration = Duration::from_millis(5);
 /// What an operator made by hand stays; models are then asked for anew. While that is under way
 /// already, nothing is forgotten.
 pub async fn clear_cache(app: Arc<App>, _request: Request) -> Result<Response> {
-    let (started, forgotten) = match app.tasks.running(REFRESH_KEY) {
+    let (started, forgotten) = match app.jobs.tasks.running(REFRESH_KEY) {
         Some(running) => (running, Forgotten::default()),
         None => {
-            let forgotten = rebuild::forget_discovered(&app).await?;
+            let forgotten = rebuild::forget_discovered(&app.jobs).await?;
             app.formats.clear();
             app.cache_keys.clear();
             (start_refresh(&app, "maintenance"), forgotten)
@@ -50,10 +51,10 @@ pub async fn clear_cache(app: Arc<App>, _request: Request) -> Result<Response> {
 
 /// `POST /api/settings/maintenance/clear-usage`: the log, the sums, counters and cooldowns.
 pub async fn clear_usage(app: Arc<App>, _request: Request) -> Result<Response> {
-    app.store.flush().await;
+    app.core.store.flush().await;
     let now = now_ms();
-    let deleted = proxy_logs::prune(&app.store, now + 1).await?;
-    for channel in app.snapshot.load().channels() {
+    let deleted = proxy_logs::prune(&app.core.store, now + 1).await?;
+    for channel in app.core.snapshot.load().channels() {
         channel.live.restore(ChannelTotals::default());
     }
     let event = NewEvent {
@@ -66,9 +67,9 @@ pub async fn clear_usage(app: Arc<App>, _request: Request) -> Result<Response> {
     };
     let mut statements = stats::forget_usage();
     statements.push(event.insert(now));
-    app.store.batch(statements).await?;
+    app.core.store.batch(statements).await?;
     app.stats.clear();
-    app.publish().await?;
+    app.core.publish().await?;
     let answer = json!({ "success": true, "message": "Usage was cleared", "deletedProxyLogs": deleted });
     Ok(http::json(StatusCode::OK, &answer))
 }
@@ -76,30 +77,30 @@ pub async fn clear_usage(app: Arc<App>, _request: Request) -> Result<Response> {
 /// `POST /api/settings/maintenance/rotate-seal-key`: a new key seals credentials from now on; a task seals
 /// those that are stored anew, then deletes the former key.
 pub async fn rotate_seal_key(app: Arc<App>, _request: Request) -> Result<Response> {
-    replace_key(&app, Purpose::Seal).await
+    replace_key(&app.jobs, Purpose::Seal).await
 }
 
 /// `POST /api/settings/maintenance/replace-index-key`: the same for the key of the look-up hashes.
 pub async fn replace_index_key(app: Arc<App>, _request: Request) -> Result<Response> {
-    replace_key(&app, Purpose::Index).await
+    replace_key(&app.jobs, Purpose::Index).await
 }
 
-async fn replace_key(app: &Arc<App>, purpose: Purpose) -> Result<Response> {
-    let _turn = app.key_edits.lock().await;
+async fn replace_key(jobs: &Arc<Jobs>, purpose: Purpose) -> Result<Response> {
+    let _turn = jobs.core.key_edits.lock().await;
     let (other, its_work) = match purpose {
         Purpose::Seal => (Purpose::Index, "The index key is being replaced"),
         Purpose::Index => (Purpose::Seal, "The seal key is being rotated"),
     };
-    if let Some(other) = rekey::running(app, other) {
+    if let Some(other) = rekey::running(jobs, other) {
         let message = format!("{its_work}. Try again when that task has ended (GET /api/tasks/{})", other.id);
         return Err(AdminError::conflict(message));
     }
-    if let Some(running) = rekey::running(app, purpose) {
+    if let Some(running) = rekey::running(jobs, purpose) {
         return Ok(queued(&running));
     }
-    let id = store::rekey::replace(&app.store, purpose).await?;
+    let id = store::rekey::replace(&jobs.core.store, purpose).await?;
     log::info!("{purpose} key {id} is in use from now on");
-    Ok(queued(&rekey::start(app, purpose)))
+    Ok(queued(&rekey::start(jobs, purpose)))
 }
 
 /// `POST /api/settings/maintenance/factory-reset`: everything goes, the settings included, and the
@@ -115,40 +116,40 @@ pub async fn factory_reset(app: Arc<App>, mut request: Request) -> Result<Respon
 }
 
 async fn reset_all(app: &Arc<App>) -> crate::store::Result<()> {
-    let _routes = app.route_edits.lock().await;
-    let _settings = app.settings_edits.lock().await;
+    let _routes = app.core.route_edits.lock().await;
+    let _settings = app.core.settings_edits.lock().await;
     // From here on nobody is routed. What requests leave behind is written first, so that it does not
     // come back after the end.
-    app.snapshot.store(Arc::default());
+    app.core.snapshot.store(Arc::default());
     let ended = async {
-        while app.metrics.in_flight.get() > 0 {
+        while app.core.metrics.in_flight.get() > 0 {
             sleep(LOOK).await;
         }
     };
     if timeout(DRAIN, ended).await.is_err() {
         log::warn!("a reset goes on although requests are still at their upstreams");
     }
-    app.tasks.forget_all();
-    app.begin_reset();
-    app.store.flush().await;
-    if let Err(error) = reset::everything(&app.store, PLACEHOLDER_AUTH_TOKEN).await {
-        app.publish().await?;
+    app.jobs.tasks.forget_all();
+    app.core.begin_reset();
+    app.core.store.flush().await;
+    if let Err(error) = reset::everything(&app.core.store, PLACEHOLDER_AUTH_TOKEN).await {
+        app.core.publish().await?;
         return Err(error);
     }
-    app.reload_settings().await?;
-    app.publish_keys().await?;
-    app.publish().await?;
+    app.core.reload_settings().await?;
+    app.core.publish_keys().await?;
+    app.core.publish().await?;
     app.formats.clear();
     app.cache_keys.clear();
     app.stored_responses.clear();
     app.call_signatures.clear();
-    app.rates.clear();
+    app.core.rates.clear();
     app.guards.clear();
     app.stats.clear();
-    app.decisions.clear();
+    app.decisions().clear();
     app.marketplace.clear();
-    app.live.retain_prices(&HashSet::new());
-    app.notifier.reset_cooldowns().await;
+    app.core.live.retain_prices(&HashSet::new());
+    app.core.notifier.reset_cooldowns().await;
     log::warn!(
         "everything was reset: AUTH_TOKEN is its built-in value again, which works from this machine only; \
          change it at POST /api/settings/auth/change"

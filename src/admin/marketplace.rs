@@ -17,7 +17,9 @@ use super::errors::Result;
 use super::model_offers::{Offer, Offers, username};
 use super::{money, number, routes};
 use crate::app::App;
+use crate::core::Core;
 use crate::http::{self, Request, Response};
+use crate::jobs::Jobs;
 use crate::jobs::tasks::Status;
 use crate::routing::pricing::bill::per_million;
 use crate::routing::pricing::{Billing, CallPrice, Catalog, ModelPrice};
@@ -135,7 +137,7 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     });
     let running = match &started {
         Some(started) => Some(started.id.clone()),
-        None => running_refresh(&app),
+        None => running_refresh(&app.jobs),
     };
     let cached = app.marketplace.get(with_prices);
     let meta = Meta {
@@ -150,7 +152,7 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     let models = match cached {
         Some(cached) => cached,
         None => {
-            let made = Arc::new(models(&app, with_prices).await?);
+            let made = Arc::new(models(&app.core, with_prices).await?);
             app.marketplace.keep(with_prices, made.clone());
             made
         }
@@ -159,8 +161,8 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
 }
 
 /// The task that reads the models anew, when there is one.
-fn running_refresh(app: &App) -> Option<String> {
-    let tasks = app.tasks.list(usize::MAX);
+fn running_refresh(jobs: &Jobs) -> Option<String> {
+    let tasks = jobs.tasks.list(usize::MAX);
     let running = tasks.into_iter().find(|task| {
         task.dedupe_key.as_deref() == Some(routes::REFRESH_KEY)
             && matches!(task.status, Status::Pending | Status::Running)
@@ -168,11 +170,11 @@ fn running_refresh(app: &App) -> Option<String> {
     running.map(|task| task.id)
 }
 
-async fn models(app: &App, with_prices: bool) -> Result<Vec<Model>> {
-    let offers = Offers::read(app).await?;
-    let rates = model_rates::since(&app.store, &first_day(app)).await?;
+async fn models(core: &Core, with_prices: bool) -> Result<Vec<Model>> {
+    let offers = Offers::read(&core.store).await?;
+    let rates = model_rates::since(&core.store, &first_day(core)).await?;
     let catalogs: HashMap<i64, Arc<Catalog>> = match with_prices {
-        true => offers.accounts.keys().filter_map(|id| Some((*id, app.live.prices(*id).load()?))).collect(),
+        true => offers.accounts.keys().filter_map(|id| Some((*id, core.live.prices(*id).load()?))).collect(),
         false => HashMap::new(),
     };
     let mut models: Vec<Model> = offers
@@ -187,9 +189,9 @@ async fn models(app: &App, with_prices: bool) -> Result<Vec<Model>> {
 }
 
 /// The local day that many days ago, today included.
-fn first_day(app: &App) -> String {
+fn first_day(core: &Core) -> String {
     let now = jiff::Timestamp::from_millisecond(now_ms()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-    let today = app.config.time_zone.to_datetime(now).date();
+    let today = core.config.time_zone.to_datetime(now).date();
     today.saturating_sub((DAYS - 1).days()).to_string()
 }
 

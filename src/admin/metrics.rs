@@ -11,23 +11,24 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 use super::errors::Result;
 use crate::app::App;
+use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::time;
 
 /// `GET /metrics`
 pub async fn get(app: Arc<App>, _request: Request) -> Result<Response> {
     let mut page = Page::default();
-    traffic(&mut page, &app);
-    upstreams(&mut page, &app);
-    process(&mut page, &app);
+    traffic(&mut page, &app.core);
+    upstreams(&mut page, &app.core);
+    process(&mut page, &app.core);
     let mut response = http::text(StatusCode::OK, page.text);
     let media_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, media_type);
     Ok(response)
 }
 
-fn traffic(page: &mut Page, app: &App) {
-    let metrics = &app.metrics;
+fn traffic(page: &mut Page, core: &Core) {
+    let metrics = &core.metrics;
     page.family("switchyard_requests_total", "counter", "Requests answered, by surface and status class.");
     for (surface, class, count) in metrics.requests() {
         page.sample(&[("surface", surface.name()), ("status", class)], count);
@@ -45,7 +46,7 @@ fn traffic(page: &mut Page, app: &App) {
     let (received, sent) = (metrics.received_bytes.get(), metrics.sent_bytes.get());
     page.counter("switchyard_received_bytes_total", "Bytes of request bodies read from clients.", received);
     page.counter("switchyard_sent_bytes_total", "Bytes of response bodies sent to clients.", sent);
-    let telemetry = app.store.telemetry();
+    let telemetry = core.store.telemetry();
     let (dropped, waiting) = (telemetry.dropped(), telemetry.waiting());
     page.counter(
         "switchyard_log_rows_dropped_total",
@@ -55,8 +56,8 @@ fn traffic(page: &mut Page, app: &App) {
     page.gauge("switchyard_log_rows_waiting", "Log rows waiting for the writer.", waiting);
 }
 
-fn upstreams(page: &mut Page, app: &App) {
-    let metrics = &app.metrics;
+fn upstreams(page: &mut Page, core: &Core) {
+    let metrics = &core.metrics;
     let (attempts, failures) = (metrics.attempts.get(), metrics.attempt_failures.get());
     page.counter(
         "switchyard_upstream_attempts_total",
@@ -65,7 +66,7 @@ fn upstreams(page: &mut Page, app: &App) {
     );
     page.counter("switchyard_upstream_attempt_failures_total", "Attempts that failed.", failures);
     let now = time::now_ms();
-    let snapshot = app.snapshot.load();
+    let snapshot = core.snapshot.load();
     let (mut channels, mut cooling) = (0u64, 0u64);
     for channel in snapshot.channels() {
         channels += 1;
@@ -73,7 +74,7 @@ fn upstreams(page: &mut Page, app: &App) {
     }
     page.gauge("switchyard_channels", "Channels of all routes.", channels);
     page.gauge("switchyard_channels_cooling", "Channels left alone after a failure.", cooling);
-    let idle = app.client.idle_connections();
+    let idle = core.client.idle_connections();
     page.gauge(
         "switchyard_upstream_connections_idle",
         "Upstream connections kept for the next request.",
@@ -81,12 +82,12 @@ fn upstreams(page: &mut Page, app: &App) {
     );
 }
 
-fn process(page: &mut Page, app: &App) {
+fn process(page: &mut Page, core: &Core) {
     page.family("switchyard_build_info", "gauge", "The version that runs.");
     page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
-    let uptime = (time::now_ms() - app.started).max(0) as f64 / 1000.0;
+    let uptime = (time::now_ms() - core.started).max(0) as f64 / 1000.0;
     page.gauge("switchyard_uptime_seconds", "Time since the start.", uptime);
-    let start = app.started as f64 / 1000.0;
+    let start = core.started as f64 / 1000.0;
     page.gauge("process_start_time_seconds", "Start time, seconds since the epoch.", start);
     if let Some(bytes) = resident_bytes() {
         page.gauge("process_resident_memory_bytes", "Resident memory.", bytes);

@@ -305,7 +305,7 @@ async fn answered(answer: Pin<Box<dyn Future<Output = Result<Response>> + Send>>
 
 /// `GET /api/desktop/health`: the process answers, and what it lacks. Public, and asks nothing else.
 async fn health(app: Arc<App>, _request: Request) -> Result<Response> {
-    Ok(health_answer(app.is_stopping(), app.store.database().is_full()))
+    Ok(health_answer(app.core.is_stopping(), app.core.store.database().is_full()))
 }
 
 /// 503 once the process is stopping: a balancer looks elsewhere while requests in flight end. With a full disk it goes on

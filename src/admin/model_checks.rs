@@ -12,6 +12,7 @@ use super::require_id;
 use super::tasks::queued;
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::jobs::Jobs;
 use crate::jobs::rebuild::{Scope, rebuild_in};
 use crate::jobs::tasks::{Started, Status, Task};
 use crate::jobs::{model_refresh, probe};
@@ -22,8 +23,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// `POST /api/models/check/{id}`: an account that gives no models is an answer, too.
 pub async fn check(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let refresh = model_refresh::refresh_account(&app, id).await;
-    let rebuild = rebuild_in(&app, Scope::of_accounts([id])).await?;
+    let refresh = model_refresh::refresh_account(&app.jobs, id).await;
+    let rebuild = rebuild_in(&app.jobs, Scope::of_accounts([id])).await?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "refresh": refresh, "rebuild": rebuild })))
 }
 
@@ -34,15 +35,15 @@ pub async fn probe(app: Arc<App>, mut request: Request) -> Result<Response> {
     let wait = fields.bool("wait")?.unwrap_or(false);
     if let Some(id) = account
         && wait
-        && !probe::is_probed(&app, id).await?
+        && !probe::is_probed(&app.core.store, id).await?
     {
         return Err(AdminError::not_found("Account"));
     }
-    let started = probe::start(&app, account);
+    let started = probe::start(&app.jobs, account);
     if !wait {
         return Ok(queued(&started));
     }
-    Ok(finished(&started, ended(&app, &started.id).await))
+    Ok(finished(&started, ended(&app.jobs, &started.id).await))
 }
 
 /// All accounts where none is named. Text is read in decimal digits only.
@@ -61,9 +62,9 @@ fn account(fields: &Fields) -> Result<Option<i64>> {
 }
 
 /// The task as it ended; `None` when it was forgotten.
-async fn ended(app: &App, id: &str) -> Option<Task> {
+async fn ended(jobs: &Jobs, id: &str) -> Option<Task> {
     loop {
-        let task = app.tasks.get(id)?;
+        let task = jobs.tasks.get(id)?;
         if matches!(task.status, Status::Succeeded | Status::Failed) {
             return Some(task);
         }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::app::App;
+use crate::store::Store;
 use crate::store::accounts::{self, AccountRow, AccountStatus};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::tokens::{self, TokenRow};
@@ -32,8 +32,7 @@ pub struct Offer {
 
 impl Offers {
     /// Reads who offers what now.
-    pub async fn read(app: &App) -> store::Result<Self> {
-        let store = &app.store;
+    pub async fn read(store: &Store) -> store::Result<Self> {
         let sites = sites::list(store).await?.into_iter();
         let sites: HashMap<i64, SiteRow> =
             sites.filter(|site| site.status == SiteStatus::Active).map(|site| (site.id, site)).collect();

@@ -19,7 +19,7 @@ pub async fn send_test(app: Arc<App>, _request: Request) -> Result<Response> {
         "Test notification",
         "This message shows that notifications reach you.",
     );
-    let report = app.notifier.deliver(&notice).await;
+    let report = app.core.notifier.deliver(&notice).await;
     let (attempted, succeeded) = (report.attempted(), report.succeeded());
     if attempted == 0 {
         return Err(AdminError::bad_request("No notification channel is configured"));

@@ -14,6 +14,7 @@ use super::errors::{AdminError, Result};
 use super::{money, number, paging, require_id};
 use crate::app::App;
 use crate::http::{self, Query, Request, Response};
+use crate::store::Store;
 use crate::store::proxy_logs::{
     self, ClientFilter, ClientOption, LogFilter, LogItem, LogSummary, StatusFilter,
 };
@@ -54,19 +55,19 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     let limit = paging::number(query, "limit", 50, 1..=100);
     let offset = paging::offset(query);
     let view = query.get("view");
-    app.store.flush().await;
+    app.core.store.flush().await;
 
     let mut list = LogList { page: None, meta: None };
     if view.as_deref() != Some("meta") {
-        let (items, total) = proxy_logs::list(&app.store, &filter, limit, offset).await?;
+        let (items, total) = proxy_logs::list(&app.core.store, &filter, limit, offset).await?;
         let items = items.into_iter().map(Item::from).collect();
         list.page = Some(LogPage { items, total, page: offset / limit + 1, page_size: limit });
     }
     if view.as_deref() != Some("query") {
         list.meta = Some(LogMeta {
-            client_options: client_options(proxy_logs::client_options(&app.store, &filter).await?),
-            summary: summary_json(&proxy_logs::summary(&app.store, &filter).await?),
-            sites: site_options(&app).await?,
+            client_options: client_options(proxy_logs::client_options(&app.core.store, &filter).await?),
+            summary: summary_json(&proxy_logs::summary(&app.core.store, &filter).await?),
+            sites: site_options(&app.core.store).await?,
         });
     }
     Ok(http::json(StatusCode::OK, &list))
@@ -75,29 +76,30 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
 /// `GET /api/stats/proxy-logs/{id}`
 pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    app.store.flush().await;
-    let mut row = proxy_logs::get(&app.store, id).await?.ok_or_else(|| AdminError::not_found("Proxy log"))?;
+    app.core.store.flush().await;
+    let mut row =
+        proxy_logs::get(&app.core.store, id).await?.ok_or_else(|| AdminError::not_found("Proxy log"))?;
     let billing_details = row.billing_details.take().and_then(|text| serde_json::from_str(&text).ok());
     Ok(http::json(StatusCode::OK, &Detail { item: row.into(), billing_details }))
 }
 
 /// `DELETE /api/stats/proxy-logs`: forgets every row there is now. The usage tables keep their sums.
 pub async fn clear(app: Arc<App>, _request: Request) -> Result<Response> {
-    app.store.flush().await;
+    app.core.store.flush().await;
     // What comes meanwhile stays: under load a moving end would never be reached.
-    let deleted = proxy_logs::prune(&app.store, now_ms() + 1).await?;
+    let deleted = proxy_logs::prune(&app.core.store, now_ms() + 1).await?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "deletedProxyLogs": deleted })))
 }
 
 /// The newest rows whose requested model holds a text, as the list shows them.
-pub async fn of_models(app: &App, text: &str, limit: i64) -> Result<Value> {
+pub async fn of_models(store: &Store, text: &str, limit: i64) -> Result<Value> {
     let filter = LogFilter { model_requested: Some(text.to_owned()), ..LogFilter::default() };
-    let (items, _) = proxy_logs::list(&app.store, &filter, limit, 0).await?;
+    let (items, _) = proxy_logs::list(store, &filter, limit, 0).await?;
     Ok(json!(items.into_iter().map(Item::from).collect::<Vec<_>>()))
 }
 
-async fn site_options(app: &App) -> Result<Value> {
-    let sites = sites::list(&app.store).await?;
+async fn site_options(store: &Store) -> Result<Value> {
+    let sites = sites::list(store).await?;
     let option = |site: SiteRow| json!({ "id": site.id, "name": site.name, "status": site.status.as_str() });
     Ok(sites.into_iter().map(option).collect())
 }

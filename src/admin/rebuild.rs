@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use crate::app::App;
+use crate::jobs::Jobs;
 use crate::jobs::rebuild::{Scope, rebuild_in};
 
 /// Rebuilds the routes of what changed and publishes them; a failure is a log line.
-pub async fn rebuild_best_effort(app: &Arc<App>, scope: Scope) {
-    if let Err(error) = rebuild_in(app, scope).await {
+pub async fn rebuild_best_effort(jobs: &Arc<Jobs>, scope: Scope) {
+    if let Err(error) = rebuild_in(jobs, scope).await {
         log::warn!("routes could not be rebuilt after an admin change: {error}");
     }
 }

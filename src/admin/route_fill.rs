@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::errors::{AdminError, Result};
 use super::route_view::{RouteIndex, is_exact};
-use crate::app::App;
+use crate::core::Core;
 use crate::jobs::rebuild;
 use crate::routing::rebuild::Credential;
 use crate::routing::{ModelPattern, Strategy};
@@ -31,7 +31,7 @@ pub fn key_of(route_index: &RouteIndex, channel: &ChannelRow) -> ChannelKey {
 /// The channels of a route with this pattern, apart from those it keeps: copies of the channels of
 /// enabled exact routes it matches, then one for each offer of a model it matches.
 pub async fn fill(
-    app: &Arc<App>,
+    core: &Arc<Core>,
     route_index: &RouteIndex,
     own_id: Option<i64>,
     pattern: &str,
@@ -50,7 +50,7 @@ pub async fn fill(
             channels.push(copy);
         }
     }
-    for (model, credential) in rebuild::offers(app).await? {
+    for (model, credential) in rebuild::offers(core).await? {
         if pattern.matches(&model) && known.insert(channel_key(credential, Some(&model))) {
             channels.push(NewChannel::automatic(credential, &model));
         }

@@ -50,7 +50,7 @@ fn write(text: &mut Vec<u8>, route: &impl Serialize) -> serde_json::Result<()> {
 
 async fn answer(app: Arc<App>, request: &Request, write: WriteRoute) -> Result<Response> {
     let page = Page::of(&request.query);
-    let snapshot = app.snapshot.load_full();
+    let snapshot = app.core.snapshot.load_full();
     let routes = snapshot.routes().iter().skip(page.offset()).take(page.limit());
     let ids: Vec<_> = routes.map(|route| (route.id, route.channels.len())).collect();
     let mut portions = Portions { app, ids: ids.into_iter(), write, written: 0, is_ended: false };
@@ -104,7 +104,7 @@ impl Portions {
             ids.push(id);
             channels += count;
         }
-        let index = RouteIndex::of(&self.app, &ids, &[]).await?;
+        let index = RouteIndex::of(&self.app.core.store, &ids, &[]).await?;
         let mut text = Vec::new();
         for row in ids.iter().filter_map(|id| index.route(*id)) {
             text.push(if self.written == 0 { b'[' } else { b',' });

@@ -12,8 +12,10 @@ use serde::Serialize;
 use super::decisions::CachedDecisionFields;
 use super::{money, number};
 use crate::app::App;
+use crate::core::Core;
 use crate::routing::{ChannelLive, ModelPattern};
 use crate::store;
+use crate::store::Store;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::routes::{self, ChannelRow, ChannelsOf, RouteRow};
 use crate::store::sites::{self, SiteRow};
@@ -33,19 +35,18 @@ pub struct RouteIndex {
 }
 
 impl RouteIndex {
-    pub async fn read(app: &App) -> store::Result<Self> {
+    pub async fn read(store: &Store) -> store::Result<Self> {
         Ok(Self::new(
-            routes::list(&app.store).await?,
-            routes::list_channels(&app.store).await?,
-            accounts::list(&app.store).await?,
-            sites::list(&app.store).await?,
-            tokens::list(&app.store).await?,
+            routes::list(store).await?,
+            routes::list_channels(store).await?,
+            accounts::list(store).await?,
+            sites::list(store).await?,
+            tokens::list(store).await?,
         ))
     }
 
     /// What listing some routes looks at, with these accounts beside those of their channels.
-    pub async fn of(app: &App, ids: &[i64], others: &[i64]) -> store::Result<Self> {
-        let store = &app.store;
+    pub async fn of(store: &Store, ids: &[i64], others: &[i64]) -> store::Result<Self> {
         let mut rows = routes::some(store, ids).await?;
         let known: BTreeSet<i64> = rows.iter().map(|row| row.id).collect();
         let sources: BTreeSet<i64> = rows.iter().flat_map(|row| &row.source_route_ids).copied().collect();
@@ -67,10 +68,10 @@ impl RouteIndex {
     }
 
     /// What listing the routes of some channels looks at.
-    pub async fn of_channels(app: &App, ids: &[i64]) -> store::Result<Self> {
-        let channels = routes::some_channels(&app.store, ChannelsOf::Themselves, ids).await?;
+    pub async fn of_channels(store: &Store, ids: &[i64]) -> store::Result<Self> {
+        let channels = routes::some_channels(store, ChannelsOf::Themselves, ids).await?;
         let routes: BTreeSet<i64> = channels.iter().map(|channel| channel.route_id).collect();
-        Self::of(app, &routes.into_iter().collect::<Vec<_>>(), &[]).await
+        Self::of(store, &routes.into_iter().collect::<Vec<_>>(), &[]).await
     }
 
     /// Builds the views from rows. The channels of each route stand by ascending id.
@@ -169,8 +170,8 @@ impl RouteIndex {
     }
 
     /// The channel as lists show it, with its counters of this moment.
-    pub fn listed<'a>(&'a self, app: &App, channel: &'a ChannelRow) -> ListedChannel<'a> {
-        let live = live(app, channel).totals();
+    pub fn listed<'a>(&'a self, core: &Core, channel: &'a ChannelRow) -> ListedChannel<'a> {
+        let live = live(core, channel).totals();
         let token = channel.token_id.and_then(|id| self.tokens.get(&id));
         ListedChannel {
             id: channel.id,
@@ -212,8 +213,8 @@ pub fn is_exact(route: &RouteRow) -> bool {
 }
 
 /// What moves on a channel; one that memory does not know yet starts from what is stored.
-pub fn live(app: &App, channel: &ChannelRow) -> Arc<ChannelLive> {
-    app.live.channel(channel.id, || channel.stats.totals())
+pub fn live(core: &Core, channel: &ChannelRow) -> Arc<ChannelLive> {
+    core.live.channel(channel.id, || channel.stats.totals())
 }
 
 /// What every listing says of a route.
@@ -264,7 +265,7 @@ impl<'a> RouteSummary<'a> {
         Self {
             route: row.into(),
             model_mapping: row.model_mapping.as_deref(),
-            decision: app.decisions.of(&app.snapshot.load(), row.id),
+            decision: app.decisions().of(&app.core.snapshot.load(), row.id),
             channel_count: route_index.channels(row).count(),
             enabled_channel_count: route_index.channels(row).filter(|channel| channel.enabled).count(),
             site_names: route_index.site_names(row),
@@ -291,10 +292,13 @@ impl<'a> ListedRoute<'a> {
         Self {
             route: row.into(),
             model_mapping: row.model_mapping.as_deref(),
-            decision: app.decisions.of(&app.snapshot.load(), row.id),
+            decision: app.decisions().of(&app.core.snapshot.load(), row.id),
             created_at: time::iso(row.created_at),
             updated_at: time::iso(row.updated_at),
-            channels: route_index.channels(row).map(|channel| route_index.listed(app, channel)).collect(),
+            channels: route_index
+                .channels(row)
+                .map(|channel| route_index.listed(&app.core, channel))
+                .collect(),
         }
     }
 }

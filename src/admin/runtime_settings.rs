@@ -16,6 +16,7 @@ use super::{routes, secrets};
 use crate::app::App;
 use crate::config::rule::Rule;
 use crate::config::runtime::SETTINGS;
+use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::routing::brands;
 use crate::store::events::{EventLevel, NewEvent};
@@ -27,14 +28,14 @@ const MAX_EVENT_VALUE: usize = 120;
 
 /// `GET /api/settings/runtime`
 pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
-    Ok(http::json(StatusCode::OK, &shown(&app, &request)))
+    Ok(http::json(StatusCode::OK, &shown(&app.core, &request)))
 }
 
 /// `PUT /api/settings/runtime`
 pub async fn put(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let change = change(&app, &fields, request.client_ip).await?;
-    let mut answer = shown(&app, &request);
+    let mut answer = shown(&app.core, &request);
     answer.insert("success".to_owned(), true.into());
     answer.insert("message".to_owned(), message(&change).into());
     Ok(http::json(StatusCode::OK, &answer))
@@ -42,8 +43,8 @@ pub async fn put(app: Arc<App>, mut request: Request) -> Result<Response> {
 
 /// Reads a change and puts it in force: all of it, or nothing. `caller` must not lock itself out.
 pub async fn change(app: &Arc<App>, fields: &Fields, caller: IpAddr) -> Result<Change> {
-    let _turn = app.settings_edits.lock().await;
-    let change = runtime_input::read(fields, &app.settings.load().values, caller)?;
+    let _turn = app.core.settings_edits.lock().await;
+    let change = runtime_input::read(fields, &app.core.settings.load().values, caller)?;
     if !change.is_empty() {
         save(app, &change).await?;
     }
@@ -60,18 +61,18 @@ async fn save(app: &Arc<App>, change: &Change) -> Result<()> {
     let now = now_ms();
     let mut statements = Vec::new();
     for (key, value) in change.stored() {
-        statements.push(settings::put_statement(&app.store, key, &value.to_string(), now)?);
+        statements.push(settings::put_statement(&app.core.store, key, &value.to_string(), now)?);
     }
     if let Some(event) = event(change) {
         statements.push(event.insert(now));
     }
-    app.store.batch(statements).await?;
-    app.reload_settings().await?;
+    app.core.store.batch(statements).await?;
+    app.core.reload_settings().await?;
     if change.touches(&["system_proxy_url", "routing_weights", "routing_fallback_unit_cost"]) {
-        app.publish().await?;
+        app.core.publish().await?;
     }
     if change.touches_channels() {
-        app.notifier.reset_cooldowns().await;
+        app.core.notifier.reset_cooldowns().await;
     }
     if change.touches(&["global_allowed_models", "global_blocked_brands"]) {
         routes::start_refresh(app, "maintenance");
@@ -80,8 +81,8 @@ async fn save(app: &Arc<App>, change: &Change) -> Result<()> {
 }
 
 /// Every setting as it holds, secrets masked.
-fn shown(app: &App, request: &Request) -> Map<String, Value> {
-    let settings = app.settings.load();
+fn shown(core: &Core, request: &Request) -> Map<String, Value> {
+    let settings = core.settings.load();
     let mut shown = Map::new();
     for setting in SETTINGS {
         let value = settings.values.get(setting.key);
@@ -97,8 +98,8 @@ fn shown(app: &App, request: &Request) -> Map<String, Value> {
         shown.insert(field, value);
     }
     shown.insert("currentAdminIp".to_owned(), request.client_ip.to_string().into());
-    shown.insert("serverTimeZone".to_owned(), app.config.time_zone_name.as_str().into());
-    shown.insert("credentialSecretWeak".to_owned(), app.config.credential_secret_weak.into());
+    shown.insert("serverTimeZone".to_owned(), core.config.time_zone_name.as_str().into());
+    shown.insert("credentialSecretWeak".to_owned(), core.config.credential_secret_weak.into());
     shown.insert("usingDefaultAdminToken".to_owned(), settings.uses_placeholder_auth_token().into());
     shown.insert("usingDefaultProxyToken".to_owned(), settings.uses_placeholder_proxy_token().into());
     shown

@@ -14,6 +14,7 @@ use super::input::{Fields, Invalid};
 use super::site_view::SiteView;
 use super::{account_view, checkins, proxy_logs};
 use crate::app::App;
+use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::store::accounts::{self, AccountRow, CredentialMode};
 use crate::store::checkins as checkin_log;
@@ -44,7 +45,7 @@ pub async fn search(app: Arc<App>, mut request: Request) -> Result<Response> {
         return Err(Invalid::field("query", "string of at most 200 characters").into());
     }
     let most = ((limit - 1) / KINDS + 1).min(MOST);
-    let found = if query.is_empty() { nothing() } else { find(&app, &query, most).await? };
+    let found = if query.is_empty() { nothing() } else { find(&app.core, &query, most).await? };
     Ok(http::json(StatusCode::OK, &found))
 }
 
@@ -52,10 +53,10 @@ fn nothing() -> Value {
     json!({"accounts": [], "accountTokens": [], "sites": [], "checkinLogs": [], "proxyLogs": [], "models": []})
 }
 
-async fn find(app: &App, query: &str, most: i64) -> Result<Value> {
+async fn find(core: &Core, query: &str, most: i64) -> Result<Value> {
     let count = usize::try_from(most).unwrap_or(0);
-    let sites = sites::list(&app.store).await?;
-    let accounts = accounts::list(&app.store).await?;
+    let sites = sites::list(&core.store).await?;
+    let accounts = accounts::list(&core.store).await?;
     let by_id: HashMap<i64, &SiteRow> = sites.iter().map(|site| (site.id, site)).collect();
     let owners: HashMap<i64, &AccountRow> = accounts.iter().map(|account| (account.id, account)).collect();
     let has = |text: &str| text.to_lowercase().contains(query);
@@ -74,7 +75,7 @@ async fn find(app: &App, query: &str, most: i64) -> Result<Value> {
         site: by_id.get(&account.site_id).map(|site| brief(site)),
     });
 
-    let tokens = tokens::list(&app.store).await?;
+    let tokens = tokens::list(&core.store).await?;
     let found_tokens = tokens.iter().filter_map(|token| {
         let account = owners.get(&token.account_id)?;
         let site = by_id.get(&account.site_id)?;
@@ -84,15 +85,15 @@ async fn find(app: &App, query: &str, most: i64) -> Result<Value> {
         }
         Some(ListedToken::found(token, account, segment(account), site))
     });
-    let checkins = checkin_log::search(&app.store, query, most).await?;
-    app.store.flush().await;
+    let checkins = checkin_log::search(&core.store, query, most).await?;
+    core.store.flush().await;
     Ok(json!({
         "accounts": found_accounts.collect::<Vec<_>>(),
         "accountTokens": found_tokens.take(count).collect::<Vec<_>>(),
         "sites": found_sites.take(count).map(SiteView::of).collect::<Vec<_>>(),
         "checkinLogs": checkins.iter().map(checkins::shown).collect::<Vec<_>>(),
-        "proxyLogs": proxy_logs::of_models(app, query, most).await?,
-        "models": models(app, query, count),
+        "proxyLogs": proxy_logs::of_models(&core.store, query, most).await?,
+        "models": models(core, query, count),
     }))
 }
 
@@ -110,14 +111,14 @@ fn brief(site: &SiteRow) -> Value {
 }
 
 /// Models that are routed, those with the most accounts first.
-fn models(app: &App, query: &str, count: usize) -> Vec<Value> {
+fn models(core: &Core, query: &str, count: usize) -> Vec<Value> {
     #[derive(Default)]
     struct Served {
         accounts: BTreeSet<i64>,
         tokens: BTreeSet<i64>,
         sites: BTreeSet<i64>,
     }
-    let snapshot = app.snapshot.load();
+    let snapshot = core.snapshot.load();
     let mut served: BTreeMap<&str, Served> = BTreeMap::new();
     for channel in snapshot.channels() {
         let Some(model) = channel.source_model.as_ref().map(|model| model.as_str()) else { continue };

@@ -10,6 +10,7 @@ use super::sites::{find, status_event};
 use crate::app::App;
 use crate::http::{Request, Response};
 use crate::jobs::rebuild::Scope;
+use crate::store::Store;
 use crate::store::events;
 use crate::store::sites::{self, SitePatch, SiteStatus};
 
@@ -35,27 +36,27 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
             return Err(Invalid::field("action", known).into());
         }
     };
-    let scope = Scope::of_sites(&app, &ids).await?;
+    let scope = Scope::of_sites(&app.core.store, &ids).await?;
     let mut result = BatchResult::default();
     for id in ids {
-        result.add(id, apply(&app, id, action).await);
+        result.add(id, apply(&app.core.store, id, action).await);
     }
-    app.publish().await?;
+    app.core.publish().await?;
     if !matches!(action, Action::SetSystemProxy(_)) {
-        rebuild_best_effort(&app, scope).await;
+        rebuild_best_effort(&app.jobs, scope).await;
     }
     Ok(result.into_response())
 }
 
-async fn apply(app: &App, id: i64, action: Action) -> Result<()> {
-    let site = find(app, id).await?;
+async fn apply(store: &Store, id: i64, action: Action) -> Result<()> {
+    let site = find(store, id).await?;
     let patch = match action {
-        Action::Delete => return Ok(sites::delete(&app.store, id).await?),
+        Action::Delete => return Ok(sites::delete(store, id).await?),
         Action::SetStatus(status) => SitePatch { status: Some(status), ..SitePatch::default() },
         Action::SetSystemProxy(on) => SitePatch { use_system_proxy: Some(on), ..SitePatch::default() },
     };
-    if let Some(status) = sites::update(&app.store, id, patch).await? {
-        events::insert(&app.store, status_event(&site, status)).await?;
+    if let Some(status) = sites::update(store, id, patch).await? {
+        events::insert(store, status_event(&site, status)).await?;
     }
     Ok(())
 }

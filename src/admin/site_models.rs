@@ -19,8 +19,8 @@ use crate::store::{self, availability};
 /// `GET /api/sites/{id}/disabled-models`
 pub async fn disabled_models(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    find(&app, id).await?;
-    let rows = availability::disabled_models(&app.store).await?;
+    find(&app.core.store, id).await?;
+    let rows = availability::disabled_models(&app.core.store).await?;
     let models = rows.into_iter().filter(|row| row.site_id == id).map(|row| row.model_name).collect();
     Ok(site_models(id, models))
 }
@@ -31,21 +31,21 @@ pub async fn set_disabled_models(app: Arc<App>, mut request: Request) -> Result<
     let fields = Fields::from(request.json_object().await?);
     let mut names = models(&fields)?;
     names.sort();
-    find(&app, id).await?;
-    availability::set_disabled_models(&app.store, id, &names).await.map_err(|error| match error {
+    find(&app.core.store, id).await?;
+    availability::set_disabled_models(&app.core.store, id, &names).await.map_err(|error| match error {
         store::Error::Dangling(_) => AdminError::not_found("Site"),
         other => other.into(),
     })?;
-    app.publish().await?;
-    rebuild_best_effort(&app, Scope::of_sites(&app, &[id]).await?).await;
+    app.core.publish().await?;
+    rebuild_best_effort(&app.jobs, Scope::of_sites(&app.core.store, &[id]).await?).await;
     Ok(site_models(id, names))
 }
 
 /// `GET /api/sites/{id}/available-models`
 pub async fn available_models(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    find(&app, id).await?;
-    Ok(site_models(id, availability::of_site(&app.store, id).await?))
+    find(&app.core.store, id).await?;
+    Ok(site_models(id, availability::of_site(&app.core.store, id).await?))
 }
 
 fn site_models(id: i64, models: Vec<String>) -> Response {

@@ -26,8 +26,10 @@ use super::require_id;
 use crate::app::App;
 use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
+use crate::jobs::Jobs;
 use crate::jobs::probe::after_refresh::{self, PostProbe, ProbeScope, ProbeStep};
 use crate::jobs::rebuild::Scope;
+use crate::store::Store;
 use crate::store::accounts::{self, AccountRow, AccountStatus};
 use crate::store::availability;
 use crate::store::sites::{self, SiteRow, SiteStatus};
@@ -39,8 +41,8 @@ const BEHIND: usize = 32;
 pub async fn now(app: Arc<App>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let scope = scope(&Fields::from(request.json_object().await?))?;
-    let subject = Subject::of(&app, id).await?;
-    let probed = subject.probe(&app, &scope, |_| {}).await?;
+    let subject = Subject::of(&app.core.store, id).await?;
+    let probed = subject.probe(&app.jobs, &scope, |_| {}).await?;
     Ok(http::json(StatusCode::OK, &shown(&probed)))
 }
 
@@ -49,8 +51,8 @@ pub async fn stream(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let scope = scope(&of_query(&request)?)?;
     let (events, heard) = mpsc::channel(BEHIND);
-    let work = app.clone();
-    app.background.spawn("the probe of a site", async move {
+    let work = app.jobs.clone();
+    app.core.background.spawn("the probe of a site", async move {
         let told = events.clone();
         tokio::select! {
             () = stream_steps(&work, id, &scope, &events) => {}
@@ -64,8 +66,8 @@ pub async fn stream(app: Arc<App>, request: Request) -> Result<Response> {
     Ok(response)
 }
 
-async fn stream_steps(app: &Arc<App>, id: i64, scope: &ProbeScope, events: &mpsc::Sender<Bytes>) {
-    let subject = match Subject::of(app, id).await {
+async fn stream_steps(jobs: &Arc<Jobs>, id: i64, scope: &ProbeScope, events: &mpsc::Sender<Bytes>) {
+    let subject = match Subject::of(&jobs.core.store, id).await {
         Ok(subject) => subject,
         Err(refusal) => return send(events, "error", &json!({ "message": refusal.message() })).await,
     };
@@ -73,7 +75,7 @@ async fn stream_steps(app: &Arc<App>, id: i64, scope: &ProbeScope, events: &mpsc
     let probing = async {
         // The sender goes with the probe: that ends the telling.
         let steps = steps;
-        subject.probe(app, scope, |step| drop(steps.send(event_of(scope, &step)))).await
+        subject.probe(jobs, scope, |step| drop(steps.send(event_of(scope, &step)))).await
     };
     let telling = async {
         while let Some((name, data)) = seen.recv().await {
@@ -142,16 +144,16 @@ struct Subject {
 }
 
 impl Subject {
-    async fn of(app: &App, id: i64) -> Result<Self> {
+    async fn of(store: &Store, id: i64) -> Result<Self> {
         let missing =
             |what: &str| AdminError::new(StatusCode::UNPROCESSABLE_ENTITY, format!("{what} not found"));
-        let site = sites::get(&app.store, id).await?;
+        let site = sites::get(store, id).await?;
         let site =
             site.filter(|site| site.status == SiteStatus::Active).ok_or_else(|| missing("Active site"))?;
-        let accounts = accounts::of_site(&app.store, id).await?.into_iter();
+        let accounts = accounts::of_site(store, id).await?.into_iter();
         let account = { accounts }.find(|account| account.status == AccountStatus::Active);
         let account = account.ok_or_else(|| missing("Active account"))?;
-        let rows = availability::of_account(&app.store, account.id).await?;
+        let rows = availability::of_account(store, account.id).await?;
         let models: Vec<String> = rows.into_iter().map(|row| row.model_name).collect();
         if models.is_empty() {
             return Err(missing("Model"));
@@ -162,14 +164,14 @@ impl Subject {
     /// Tries the models; routes follow what was switched off.
     async fn probe(
         &self,
-        app: &Arc<App>,
+        jobs: &Arc<Jobs>,
         scope: &ProbeScope,
         seen: impl FnMut(ProbeStep<'_>),
     ) -> Result<PostProbe> {
         let Self { site, account, models } = self;
-        let probed = after_refresh::run_seen(app, site, account, models, scope, seen).await?;
+        let probed = after_refresh::run_seen(&jobs.core, site, account, models, scope, seen).await?;
         if probed.unsupported > 0 {
-            rebuild_best_effort(app, Scope::of_sites(app, &[site.id]).await?).await;
+            rebuild_best_effort(jobs, Scope::of_sites(&jobs.core.store, &[site.id]).await?).await;
         }
         Ok(probed)
     }

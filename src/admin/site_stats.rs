@@ -14,6 +14,7 @@ use super::errors::Result;
 use super::input::Invalid;
 use super::stats_cache::{self, StatsQuery};
 use crate::app::App;
+use crate::core::Core;
 use crate::http::{self, Query, Request, Response};
 use crate::store::stats::{self, Sums};
 use crate::time::{local_day, now_ms};
@@ -54,16 +55,16 @@ pub async fn distribution(app: Arc<App>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "distribution": *found })))
 }
 
-async fn load_distribution(app: Arc<App>) -> Result<Value> {
-    app.store.flush().await;
-    let spent: HashMap<i64, Sums> = stats::by_site(&app.store, None).await?.into_iter().collect();
+async fn load_distribution(core: Arc<Core>) -> Result<Value> {
+    core.store.flush().await;
+    let spent: HashMap<i64, Sums> = stats::by_site(&core.store, None).await?.into_iter().collect();
     let mut held: HashMap<i64, (f64, i64)> = HashMap::new();
-    for holder in stats::holders(&app.store).await? {
+    for holder in stats::holders(&core.store).await? {
         let (balance, count) = held.entry(holder.site_id).or_default();
         *balance += holder.balance;
         *count += 1;
     }
-    let sites = stats::active_sites(&app.store).await?;
+    let sites = stats::active_sites(&core.store).await?;
     let shown = sites.into_iter().filter_map(|site| {
         let (balance, count) = held.get(&site.id)?;
         Some(json!({
@@ -84,16 +85,16 @@ pub async fn trend(app: Arc<App>, request: Request) -> Result<Response> {
     let days = days_of(&request.query)?;
     let query =
         StatsQuery { key: format!("site-trend:{days}"), ttl: TTL, refresh: request.query.is_on("refresh") };
-    let (found, _) = stats_cache::get(&app, query, move |app| load_trend(app, days)).await?;
+    let (found, _) = stats_cache::get(&app, query, move |core| load_trend(core, days)).await?;
     Ok(http::json(StatusCode::OK, &json!({ "trend": *found })))
 }
 
-async fn load_trend(app: Arc<App>, days: i64) -> Result<Value> {
-    app.store.flush().await;
-    let sites = stats::active_sites(&app.store).await?;
+async fn load_trend(core: Arc<Core>, days: i64) -> Result<Value> {
+    core.store.flush().await;
+    let sites = stats::active_sites(&core.store).await?;
     let names: HashMap<i64, String> = sites.into_iter().map(|site| (site.id, site.name)).collect();
     let mut by_day: BTreeMap<String, Vec<(i64, Sums)>> = BTreeMap::new();
-    for (day, site, sums) in stats::by_day_and_site(&app.store, &first_day(&app, days)).await? {
+    for (day, site, sums) in stats::by_day_and_site(&core.store, &first_day(&core, days)).await? {
         by_day.entry(day).or_default().push((site, sums));
     }
     let shown = by_day.into_iter().map(|(day, of_sites)| {
@@ -121,8 +122,8 @@ pub async fn models(app: Arc<App>, request: Request) -> Result<Response> {
             Some(id.ok_or_else(|| Invalid::field("siteId", "positive integer"))?)
         }
     };
-    app.store.flush().await;
-    let mut models = stats::by_model(&app.store, &first_day(&app, days), site).await?;
+    app.core.store.flush().await;
+    let mut models = stats::by_model(&app.core.store, &first_day(&app.core, days), site).await?;
     models.sort_by(|(one, a), (other, b)| b.calls.cmp(&a.calls).then_with(|| one.cmp(other)));
     let shown = models.iter().map(|(model, sums)| SpentOnModel {
         spent: Spent::of(sums),
@@ -147,6 +148,6 @@ fn days_of(query: &Query) -> Result<i64, Invalid> {
     days.ok_or_else(|| Invalid::field("days", "integer from 1 to 366"))
 }
 
-fn first_day(app: &App, days: i64) -> String {
-    local_day(now_ms(), &app.config.time_zone).saturating_sub((days - 1).days()).to_string()
+fn first_day(core: &Core, days: i64) -> String {
+    local_day(now_ms(), &core.config.time_zone).saturating_sub((days - 1).days()).to_string()
 }

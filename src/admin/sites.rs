@@ -23,6 +23,7 @@ use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::rebuild::Scope;
 use crate::routing::Platform;
+use crate::store::Store;
 use crate::store::accounts::AccountRow;
 use crate::store::events::{self, EventLevel, NewEvent};
 use crate::store::sites::{self, NewSite, SitePatch, SiteRow, SiteStatus};
@@ -34,12 +35,12 @@ const UNDETECTED: &str = "Could not detect platform";
 /// `GET /api/sites`: every site by id.
 pub async fn list(app: Arc<App>, _request: Request) -> Result<Response> {
     // Endpoint state waits in the writer for a moment; an operator who looks wants the latest.
-    app.store.flush().await;
+    app.core.store.flush().await;
     let mut accounts_of: HashMap<i64, Vec<AccountRow>> = HashMap::new();
-    for account in accounts::list(&app.store).await? {
+    for account in accounts::list(&app.core.store).await? {
         accounts_of.entry(account.site_id).or_default().push(account);
     }
-    let rows = sites::list(&app.store).await?;
+    let rows = sites::list(&app.core.store).await?;
     let listed: Vec<ListedSite> = rows
         .iter()
         .map(|site| {
@@ -90,7 +91,7 @@ pub async fn detect_platform(app: Arc<App>, mut request: Request) -> Result<Resp
     let preset = platform.and_then(|platform| presets::by_url_on(&url, Some(platform)));
     let detected = match preset {
         Some(preset) => Ok(Some(Detected { platform: preset.platform, preset: Some(preset) })),
-        None => detect(&app, &url, None).await,
+        None => detect(&app.core, &url, None).await,
     };
     let detected = match detected {
         Ok(Some(detected)) => detected,
@@ -115,7 +116,7 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     let (Some(name), Some(url)) = (input.name, input.url) else {
         return Err(AdminError::bad_request("Invalid name or url. Expected non-empty strings."));
     };
-    let resets = app.resets();
+    let resets = app.core.resets();
     let (platform, preset) = match (input.platform, input.preset) {
         (Some(platform), Some(preset)) if platform != preset.platform => {
             let message =
@@ -126,7 +127,7 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
         (None, Some(preset)) => (preset.platform, Some(preset)),
         (None, None) => {
             let proxy = input.proxy_url.as_ref().and_then(Option::as_deref);
-            match detect(&app, &url, proxy).await {
+            match detect(&app.core, &url, proxy).await {
                 Ok(Some(detected)) => (detected.platform, detected.preset),
                 Ok(None) => return Ok(failure(UNDETECTED, Map::new())),
                 Err(problem) => return Ok(undetectable(&problem)),
@@ -149,16 +150,16 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
         initialization_preset_id: preset.map(|preset| preset.id.to_owned()),
         endpoints: input.endpoints.unwrap_or_default(),
     };
-    let id = sites::insert(&app.store, site).await.map_err(taken)?;
+    let id = sites::insert(&app.core.store, site).await.map_err(taken)?;
     // One that is counted only later than this takes the site with everything else.
-    if app.resets() != resets {
-        sites::delete(&app.store, id).await?;
+    if app.core.resets() != resets {
+        sites::delete(&app.core.store, id).await?;
         return Err(AdminError::conflict(
             "Everything was reset while the site was looked at; it is not stored",
         ));
     }
-    app.publish().await?;
-    answer(&app, id).await
+    app.core.publish().await?;
+    answer(&app.core.store, id).await
 }
 
 /// `PUT /api/sites/{id}`
@@ -166,36 +167,36 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::from(request.json_object().await?);
     let input = SiteInput::for_update(&fields)?;
-    let before = find(&app, id).await?;
+    let before = find(&app.core.store, id).await?;
     let patch = patch(input, &before);
-    let moved = match sites::update(&app.store, id, patch).await {
+    let moved = match sites::update(&app.core.store, id, patch).await {
         Ok(moved) => moved,
         Err(store::Error::NotFound) => return Err(AdminError::not_found("Site")),
         Err(error) => return Err(taken(error)),
     };
     if let Some(status) = moved {
-        events::insert(&app.store, status_event(&before, status)).await?;
+        events::insert(&app.core.store, status_event(&before, status)).await?;
     }
-    app.publish().await?;
+    app.core.publish().await?;
     if moved.is_some() {
-        rebuild_best_effort(&app, Scope::of_sites(&app, &[id]).await?).await;
+        rebuild_best_effort(&app.jobs, Scope::of_sites(&app.core.store, &[id]).await?).await;
     }
-    answer(&app, id).await
+    answer(&app.core.store, id).await
 }
 
 /// `DELETE /api/sites/{id}`: with everything under it; an unknown site is gone already.
 pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let scope = Scope::of_sites(&app, &[id]).await?;
-    sites::delete(&app.store, id).await?;
-    app.publish().await?;
-    rebuild_best_effort(&app, scope).await;
+    let scope = Scope::of_sites(&app.core.store, &[id]).await?;
+    sites::delete(&app.core.store, id).await?;
+    app.core.publish().await?;
+    rebuild_best_effort(&app.jobs, scope).await;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
 /// The site, or 404.
-pub async fn find(app: &App, id: i64) -> Result<SiteRow> {
-    sites::get(&app.store, id).await?.ok_or_else(|| AdminError::not_found("Site"))
+pub async fn find(store: &Store, id: i64) -> Result<SiteRow> {
+    sites::get(store, id).await?.ok_or_else(|| AdminError::not_found("Site"))
 }
 
 /// What an operator sees when a site's status really moved.
@@ -219,8 +220,8 @@ pub fn status_event(site: &SiteRow, status: SiteStatus) -> NewEvent {
     }
 }
 
-async fn answer(app: &App, id: i64) -> Result<Response> {
-    Ok(http::json(StatusCode::OK, &SiteView::of(&find(app, id).await?)))
+async fn answer(store: &Store, id: i64) -> Result<Response> {
+    Ok(http::json(StatusCode::OK, &SiteView::of(&find(store, id).await?)))
 }
 
 /// A refusal of the unique index, in the words clients know.

@@ -17,7 +17,8 @@ use tokio::time::Instant;
 
 use super::errors::{AdminError, Result};
 use crate::app::App;
-use crate::jobs::flight::SingleFlight;
+use crate::core::Core;
+use crate::flight::SingleFlight;
 use crate::sync::lock;
 
 /// How many answers are kept; the one longest unused goes first.
@@ -80,7 +81,7 @@ impl Entry {
 pub async fn get<F>(
     app: &Arc<App>,
     query: StatsQuery,
-    load: impl FnOnce(Arc<App>) -> F,
+    load: impl FnOnce(Arc<Core>) -> F,
 ) -> Result<(Arc<Value>, &'static str)>
 where
     F: Future<Output = Result<Value>> + Send + 'static,
@@ -92,8 +93,8 @@ where
     {
         return Ok((value.clone(), "hit"));
     }
-    let loading = load(app.clone());
-    let (keeper, background) = (entry.clone(), app.background.clone());
+    let loading = load(app.core.clone());
+    let (keeper, background) = (entry.clone(), app.core.background.clone());
     let run = async move {
         let made = async move {
             let value = loading.await.map(Arc::new);
@@ -111,7 +112,7 @@ where
         entry.flight.run(&background, "statistics", || made).await.ok().flatten()
     };
     if let Some((value, _)) = kept {
-        app.background.spawn("statistics behind a stale answer", async move { drop(run.await) });
+        app.core.background.spawn("statistics behind a stale answer", async move { drop(run.await) });
         return Ok((value, "stale"));
     }
     let made = run.await.ok_or_else(|| AdminError::internal("making statistics", "no result"))?;

@@ -14,13 +14,13 @@ use crate::jobs::tasks::Started;
 /// `GET /api/tasks`
 pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     let limit = paging::number(&request.query, "limit", 50, 1..=200);
-    let tasks = app.tasks.list(usize::try_from(limit).unwrap_or(1));
+    let tasks = app.jobs.tasks.list(usize::try_from(limit).unwrap_or(1));
     Ok(http::json(StatusCode::OK, &json!({ "tasks": tasks })))
 }
 
 /// `GET /api/tasks/{id}`
 pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
-    let task = app.tasks.get(request.params.get("id")).ok_or_else(|| AdminError::not_found("Task"))?;
+    let task = app.jobs.tasks.get(request.params.get("id")).ok_or_else(|| AdminError::not_found("Task"))?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "task": task })))
 }
 

@@ -11,6 +11,7 @@ use super::errors::Result;
 use super::guard;
 use super::model_offers::{Offer, Offers, username};
 use crate::app::App;
+use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::limits::bucket;
 use crate::store::accounts::AccountRow;
@@ -63,15 +64,15 @@ struct MissingGroups {
 /// `GET /api/models/token-candidates`
 pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     guard(&app, &request, &bucket::MODELS_TOKEN_CANDIDATES)?;
-    let offers = Offers::read(&app).await?;
+    let offers = Offers::read(&app.core.store).await?;
     let allowed: HashSet<String> =
-        app.settings.load().allowed_models.iter().map(|model| model.trim().to_lowercase()).collect();
+        app.core.settings.load().allowed_models.iter().map(|model| model.trim().to_lowercase()).collect();
     let mut candidates = Candidates::default();
     for (model, at) in &offers.models {
         if allowed.is_empty() || allowed.contains(&model.trim().to_lowercase()) {
             for (id, offer) in at {
                 if let Some(account) = offers.accounts.get(id) {
-                    candidates.add(&app, &offers, model, account, offer);
+                    candidates.add(&app.core, &offers, model, account, offer);
                 }
             }
         }
@@ -87,7 +88,7 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
 }
 
 impl Candidates {
-    fn add(&mut self, app: &App, offers: &Offers, model: &str, account: &AccountRow, offer: &Offer) {
+    fn add(&mut self, core: &Core, offers: &Offers, model: &str, account: &AccountRow, offer: &Offer) {
         let Some(site) = offers.site(account) else { return };
         let owner = TokenOwner {
             account_id: account.id,
@@ -110,7 +111,7 @@ impl Candidates {
         if offer.tokens.is_empty() {
             self.models_without_token.entry(model.to_owned()).or_default().push(owner.clone());
         }
-        let catalog = app.live.prices(account.id).load();
+        let catalog = core.live.prices(account.id).load();
         let Some(price) = catalog.as_ref().and_then(|catalog| catalog.price(model)) else { return };
         let tokens = offers.tokens.values().filter(|token| token.account_id == account.id);
         let groups: Vec<Option<String>> = tokens.map(group).collect();

@@ -23,6 +23,7 @@ use super::input::Fields;
 use super::verdict::Verdict;
 use super::{guard, money, number, secrets};
 use crate::app::App;
+use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::jobs::account_health::advised;
 use crate::jobs::discovery;
@@ -63,10 +64,11 @@ pub async fn verify_token(app: Arc<App>, mut request: Request) -> Result<Respons
     if input.credential.is_empty() {
         return Ok(failure("The credential is blank", Map::new()));
     }
-    let Some(site) = sites::get(&app.store, input.site_id).await? else {
+    let Some(site) = sites::get(&app.core.store, input.site_id).await? else {
         return Ok(failure("Site not found", Map::new()));
     };
-    let verified = verify(&app, &site, &input.credential, input.mode, input.platform_user_id, None).await;
+    let verified =
+        verify(&app.core, &site, &input.credential, input.mode, input.platform_user_id, None).await;
     match verified {
         Ok(Identity::ApiKey { models }) => {
             let shown = &models[..models.len().min(SHOWN_MODELS)];
@@ -100,7 +102,7 @@ pub async fn verify_token(app: Arc<App>, mut request: Request) -> Result<Respons
 
 /// What a credential is at a site, in the mode asked for; or why it is nothing of the kind.
 pub async fn verify(
-    app: &Arc<App>,
+    core: &Arc<Core>,
     site: &SiteRow,
     credential: &str,
     mode: CredentialMode,
@@ -112,36 +114,36 @@ pub async fn verify(
     let site_client = || {
         let credential = Some(Secret::from(credential));
         let site_client =
-            site_client_at(app, site, credential, user_id).map_err(|error| refusal_of(&error))?;
+            site_client_at(core, site, credential, user_id).map_err(|error| refusal_of(&error))?;
         Ok(SiteClient { username: username.map(str::to_owned), ..site_client })
     };
     match mode {
         CredentialMode::Session if !knows_sessions => Err(CredentialRefusal::mismatch(format!(
             "Sites of platform {platform} have no sessions; use credentialMode apikey"
         ))),
-        CredentialMode::Session => match identify(app, site_client()?).await? {
+        CredentialMode::Session => match identify(core, site_client()?).await? {
             Identity::ApiKey { .. } => Err(CredentialRefusal::mismatch(
                 "This is an API key, not a session; use credentialMode apikey",
             )),
             session => Ok(session),
         },
-        CredentialMode::Auto if knows_sessions => identify(app, site_client()?).await,
+        CredentialMode::Auto if knows_sessions => identify(core, site_client()?).await,
         CredentialMode::Auto | CredentialMode::ApiKey => {
-            let routed = app.snapshot.load().site(site.id).cloned();
+            let routed = core.snapshot.load().site(site.id).cloned();
             let routed = routed.ok_or_else(|| CredentialRefusal::mismatch("Site not found"))?;
-            let models = models_of_key(app, &routed, credential, user_id.is_some()).await;
+            let models = models_of_key(core, &routed, credential, user_id.is_some()).await;
             if !knows_sessions {
                 return models.map(|models| Identity::ApiKey { models });
             }
             match models {
                 // A session lists the models of its user, too.
-                Ok(_) if !credential.starts_with("sk-") && diagnosis(app, &site_client()?).await.is_ok() => {
+                Ok(_) if !credential.starts_with("sk-") && diagnosis(core, &site_client()?).await.is_ok() => {
                     Err(CredentialRefusal::mismatch(
                         "This is a session, not an API key; use credentialMode session",
                     ))
                 }
                 Ok(models) => Ok(Identity::ApiKey { models }),
-                Err(refusal) if refusal.is_late => Err(diagnosed(app, &site_client()?, refusal).await),
+                Err(refusal) if refusal.is_late => Err(diagnosed(core, &site_client()?, refusal).await),
                 Err(refusal) => Err(refusal),
             }
         }
@@ -150,7 +152,7 @@ pub async fn verify(
 
 /// The models a key lists at a site: at least one, or why not.
 pub async fn models_of_key(
-    app: &Arc<App>,
+    core: &Arc<Core>,
     site: &Site,
     key: &str,
     has_user_id: bool,
@@ -158,7 +160,7 @@ pub async fn models_of_key(
     if secrets::is_masked(key) {
         return Err(CredentialRefusal::masked());
     }
-    match tokio::time::timeout(TIME_LIMIT, discovery::ask(app, site, key)).await {
+    match tokio::time::timeout(TIME_LIMIT, discovery::ask(core, site, key)).await {
         Ok(Ok(models)) => Ok(models),
         Ok(Err(error)) => Err(refusal_of_key(&error, has_user_id)),
         Err(_elapsed) => Err(CredentialRefusal::late("list its models")),
@@ -166,7 +168,7 @@ pub async fn models_of_key(
 }
 
 /// Who a credential is at its site: a session, or a key that lists models.
-pub async fn identify(app: &Arc<App>, site_client: SiteClient) -> Result<Identity, CredentialRefusal> {
+pub async fn identify(core: &Arc<Core>, site_client: SiteClient) -> Result<Identity, CredentialRefusal> {
     let site_client =
         SiteClient { limits: FetchLimits { timeout: TIME_LIMIT, ..site_client.limits }, ..site_client };
     let text = site_client.session.as_ref().map(Secret::expose).unwrap_or_default();
@@ -178,19 +180,19 @@ pub async fn identify(app: &Arc<App>, site_client: SiteClient) -> Result<Identit
     let wants_number = fork.is_some_and(|fork| fork.wants_user_id);
     let mut is_silent = false;
     if wants_number && site_client.user_id.is_none() && !text.starts_with("sk-") {
-        match diagnosis(app, &site_client).await {
+        match diagnosis(core, &site_client).await {
             Err(error) if error.kind == SiteErrorKind::NeedsUserId => return Err(refusal_of(&error)),
             Err(error) => is_silent = error.kind == SiteErrorKind::Timeout,
             Ok(_) => {}
         }
     }
-    let error = match tokio::time::timeout(TIME_LIMIT, site_client.identify(&app.client)).await {
+    let error = match tokio::time::timeout(TIME_LIMIT, site_client.identify(&core.client)).await {
         Ok(Ok(identity)) => return Ok(identity),
         Ok(Err(error)) if error.kind != SiteErrorKind::Timeout => return Err(refusal_of(&error)),
         Ok(Err(_)) | Err(_) => CredentialRefusal::late("answer"),
     };
     // It was asked that before, and said nothing then.
-    if is_silent { Err(error) } else { Err(diagnosed(app, &site_client, error).await) }
+    if is_silent { Err(error) } else { Err(diagnosed(core, &site_client, error).await) }
 }
 
 /// Why a credential could not be verified.
@@ -218,14 +220,14 @@ fn platform_of(site: &SiteRow) -> Result<Platform, CredentialRefusal> {
 }
 
 /// Asks, shortly, who the user is.
-async fn diagnosis(app: &App, site_client: &SiteClient) -> Result<User, SiteError> {
+async fn diagnosis(core: &Core, site_client: &SiteClient) -> Result<User, SiteError> {
     let limits = FetchLimits { timeout: DIAGNOSIS_LIMIT, ..site_client.limits };
-    SiteClient { limits, ..site_client.clone() }.user(&app.client).await
+    SiteClient { limits, ..site_client.clone() }.user(&core.client).await
 }
 
 /// The reason that the site gives when asked who the user is, else the one at hand.
-async fn diagnosed(app: &App, site_client: &SiteClient, refusal: CredentialRefusal) -> CredentialRefusal {
-    match diagnosis(app, site_client).await {
+async fn diagnosed(core: &Core, site_client: &SiteClient, refusal: CredentialRefusal) -> CredentialRefusal {
+    match diagnosis(core, site_client).await {
         Err(error) if Verdict::of_kind(error.kind).is_some() => refusal_of(&error),
         _ => refusal,
     }

@@ -1,6 +1,6 @@
 //! What a call to its site says about an account: its health, and whether its session is over.
 
-use crate::app::App;
+use crate::core::Core;
 use crate::notify::Notice;
 use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthState};
 use crate::store::events::{EventLevel, NewEvent};
@@ -27,7 +27,7 @@ pub fn advised(message: &str) -> String {
 /// Records that a call for `source` (balance, checkin, …) failed. A session that is over makes an
 /// active account expired, about which the operator is notified; `account` has the credential that was shown.
 pub async fn note_failure(
-    app: &App,
+    core: &Core,
     site: &SiteRow,
     account: &AccountRow,
     source: &str,
@@ -36,7 +36,7 @@ pub async fn note_failure(
     let message = advised(&error.message);
     if error.kind != SiteErrorKind::Expired || account.status != AccountStatus::Active {
         return accounts::set_health(
-            &app.store,
+            &core.store,
             account.id,
             &Health::now(HealthState::Unhealthy, &message, source),
         )
@@ -59,13 +59,13 @@ pub async fn note_failure(
         accounts::health_statement(account.id, &Health::now(HealthState::Unhealthy, &message, "auth")),
         event.insert(now_ms()),
     ];
-    match app.store.batch(batch).await {
+    match core.store.batch(batch).await {
         // The account is what somebody made of it while its site was asked.
         Err(store::Error::NotFound) => Ok(()),
         Err(error) => Err(error),
         Ok(_) => {
-            app.notifier.send(notice);
-            app.publish().await
+            core.notifier.send(notice);
+            core.publish().await
         }
     }
 }

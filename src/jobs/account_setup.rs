@@ -9,7 +9,8 @@ use super::balance;
 use super::coverage::{Coverage, cover};
 use super::token_set::{Source, TokenSet};
 use super::token_sync::{self, Synced};
-use crate::app::App;
+use crate::core::Core;
+use crate::jobs::Jobs;
 use crate::store;
 use crate::store::tokens::TokenRow;
 
@@ -24,26 +25,26 @@ pub struct SetUp {
 }
 
 /// Takes all steps for a session account; models and routes only where wanted.
-pub async fn set_up(app: &Arc<App>, id: i64, with_models: bool) -> SetUp {
-    let token_sync = token_sync::sync(app, id).await.unwrap_or_else(|error| {
+pub async fn set_up(jobs: &Arc<Jobs>, id: i64, with_models: bool) -> SetUp {
+    let token_sync = token_sync::sync(jobs, id).await.unwrap_or_else(|error| {
         log::warn!("the tokens of account {id} were not synced: {error}");
         None
     });
-    let balance_error = balance::refresh(app, id).await.err().map(|failure| failure.to_string());
-    if let Err(error) = app.publish().await {
+    let balance_error = balance::refresh(jobs, id).await.err().map(|failure| failure.to_string());
+    if let Err(error) = jobs.core.publish().await {
         log::warn!("the routes do not weigh the balance of account {id} yet: {error}");
     }
     let coverage = match with_models {
-        true => Some(cover(app, &[id]).await),
+        true => Some(cover(jobs, &[id]).await),
         false => None,
     };
     SetUp { token_sync, balance_error, coverage }
 }
 
 /// Makes a key that came with a session the default token of its account.
-pub async fn adopt_key(app: &App, id: i64, key: &str, source: Source) -> store::Result<Vec<TokenRow>> {
-    let _turn = app.token_edits.lock().await;
-    let mut token_set = TokenSet::read(&app.store, id).await?;
+pub async fn adopt_key(core: &Core, id: i64, key: &str, source: Source) -> store::Result<Vec<TokenRow>> {
+    let _turn = core.token_edits.lock().await;
+    let mut token_set = TokenSet::read(&core.store, id).await?;
     token_set.adopt(key, source);
-    token_set.save(&app.store).await
+    token_set.save(&core.store).await
 }

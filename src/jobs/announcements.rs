@@ -14,7 +14,8 @@ use tokio::sync::Mutex;
 use super::session::Session;
 use super::site_client::site_client_at;
 use super::tasks::{Done, Outcome, Spec, Started};
-use crate::app::App;
+use crate::core::Core;
+use crate::jobs::Jobs;
 use crate::notify::Notice;
 use crate::routing::Platform;
 use crate::store;
@@ -60,36 +61,36 @@ pub struct FailedSite {
 }
 
 /// Syncs one site, or all active ones, as a task; or gives the one that does it.
-pub fn start_sync(app: &Arc<App>, site: Option<i64>) -> Started {
+pub fn start_sync(jobs: &Arc<Jobs>, site: Option<i64>) -> Started {
     let scope = site.map_or_else(|| "all".to_owned(), |id| id.to_string());
     let spec = Spec {
         kind: "site-announcements-sync",
         title: "Sync the announcements of sites".to_owned(),
         dedupe_key: Some(format!("site-announcements:{scope}")),
     };
-    let work = app.clone();
-    app.tasks.start(spec, move |_progress| async move { task(&work, site).await })
+    let work = jobs.clone();
+    jobs.tasks.start(spec, move |_progress| async move { task(&work, site).await })
 }
 
-async fn task(app: &Arc<App>, site: Option<i64>) -> Outcome {
-    let synced = sync(app, site).await.map_err(|error| error.to_string())?;
+async fn task(jobs: &Arc<Jobs>, site: Option<i64>) -> Outcome {
+    let synced = sync(jobs, site).await.map_err(|error| error.to_string())?;
     let message =
         format!("{} site(s) asked, {} new, {} failed", synced.scanned_sites, synced.inserted, synced.failed);
     Ok(Done { message, result: json!(synced) })
 }
 
 /// Syncs one site, or all active ones.
-pub async fn sync(app: &Arc<App>, site: Option<i64>) -> store::Result<Synced> {
-    let _turn = app.announcements.turn.lock().await;
+pub async fn sync(jobs: &Arc<Jobs>, site: Option<i64>) -> store::Result<Synced> {
+    let _turn = jobs.announcements.turn.lock().await;
     let mut synced = Synced::default();
-    for row in sites::list(&app.store).await? {
+    for row in sites::list(&jobs.core.store).await? {
         let is_asked = row.status == SiteStatus::Active && site.is_none_or(|id| id == row.id);
         if !is_asked {
             continue;
         }
         synced.scanned_sites += 1;
-        match ask(app, &row).await {
-            Ok(found) => take_in(app, &row, found, &mut synced).await?,
+        match ask(jobs, &row).await {
+            Ok(found) => take_in(&jobs.core, &row, found, &mut synced).await?,
             Err(error) if matches!(error.kind, SiteErrorKind::Unsupported | SiteErrorKind::Missing) => {
                 synced.unsupported += 1;
             }
@@ -108,40 +109,40 @@ pub async fn sync(app: &Arc<App>, site: Option<i64>) -> store::Result<Synced> {
 }
 
 /// As the first active session account of the site; as nobody where there is none.
-async fn ask(app: &Arc<App>, site: &SiteRow) -> Result<Vec<Announcement>, SiteError> {
+async fn ask(jobs: &Arc<Jobs>, site: &SiteRow) -> Result<Vec<Announcement>, SiteError> {
     let platform = Platform::parse(&site.platform);
     if !platform.is_some_and(|platform| platform.abilities().announcements) {
         return Err(SiteError::new(SiteErrorKind::Unsupported, "the platform has no announcements"));
     }
-    let rows = accounts::of_site(&app.store, site.id).await;
+    let rows = accounts::of_site(&jobs.core.store, site.id).await;
     let rows = rows.map_err(|error| SiteError::new(SiteErrorKind::Failed, error.to_string()))?;
     let account = rows.into_iter().find(|row| row.status == AccountStatus::Active && row.is_session());
     let Some(account) = account else {
-        return site_client_at(app, site, None, None)?.announcements(&app.client).await;
+        return site_client_at(&jobs.core, site, None, None)?.announcements(&jobs.core.client).await;
     };
-    let mut session = Session::open(app, site.clone(), account).await?;
-    let mut found = session.site_client().announcements(&app.client).await;
-    if session.is_renewed_after(app, &mut found).await {
-        found = session.site_client().announcements(&app.client).await;
+    let mut session = Session::open(jobs, site.clone(), account).await?;
+    let mut found = session.site_client().announcements(&jobs.core.client).await;
+    if session.is_renewed_after(jobs, &mut found).await {
+        found = session.site_client().announcements(&jobs.core.client).await;
     }
     found
 }
 
 async fn take_in(
-    app: &App,
+    core: &Core,
     site: &SiteRow,
     found: Vec<Announcement>,
     synced: &mut Synced,
 ) -> store::Result<()> {
     let mut known: HashSet<String> =
-        announcements::known_keys(&app.store, site.id).await?.into_iter().collect();
+        announcements::known_keys(&core.store, site.id).await?.into_iter().collect();
     for announcement in found {
         let level = level_of(announcement.level);
         let message = text_of(&announcement);
         let seen = seen(announcement);
         let now = now_ms();
         if !known.insert(seen.source_key.clone()) {
-            announcements::update(&app.store, site.id, &seen, now).await?;
+            announcements::update(&core.store, site.id, &seen, now).await?;
             synced.updated += 1;
             continue;
         }
@@ -154,8 +155,8 @@ async fn take_in(
             related_type: Some("site_announcement"),
         };
         let notice = Notice::from(&event).about(format!("announcement:{}:{}", site.id, seen.source_key));
-        announcements::insert(&app.store, site.id, &site.platform, &seen, event, now).await?;
-        app.notifier.send(notice);
+        announcements::insert(&core.store, site.id, &site.platform, &seen, event, now).await?;
+        core.notifier.send(notice);
         synced.inserted += 1;
         synced.events += 1;
         synced.notifications += 1;

@@ -18,7 +18,8 @@ use super::income::{self, SNAPSHOT};
 use super::low_balance;
 use super::session::Session;
 use super::spread::{Concurrency, spread};
-use crate::app::App;
+use crate::core::Core;
+use crate::jobs::Jobs;
 use crate::routing::Platform;
 use crate::store;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
@@ -72,11 +73,11 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Reads the account's balance and stores it. Call [`App::publish`] when it is
+/// Reads the account's balance and stores it. Call [`Core::publish`](crate::core::Core::publish) when it is
 /// [`BalanceReading::Read`]: routing weighs balances.
-pub async fn refresh(app: &Arc<App>, id: i64) -> Result<BalanceReading, Failure> {
-    let mut account = accounts::get(&app.store, id).await?.ok_or(Failure::NoAccount)?;
-    let site = sites::get(&app.store, account.site_id).await?.ok_or(Failure::NoAccount)?;
+pub async fn refresh(jobs: &Arc<Jobs>, id: i64) -> Result<BalanceReading, Failure> {
+    let mut account = accounts::get(&jobs.core.store, id).await?.ok_or(Failure::NoAccount)?;
+    let site = sites::get(&jobs.core.store, account.site_id).await?.ok_or(Failure::NoAccount)?;
     let stored = |reason| BalanceReading::Stored {
         balance: account.balance,
         used: account.balance_used,
@@ -92,10 +93,10 @@ pub async fn refresh(app: &Arc<App>, id: i64) -> Result<BalanceReading, Failure>
     if Platform::parse(&site.platform).is_none() {
         return Err(Failure::NoAdapter(site.platform));
     }
-    match read(app, &site, &mut account).await {
+    match read(jobs, &site, &mut account).await {
         Ok((session, balance)) => {
-            store(app, &session, &balance).await?;
-            low_balance::note(app, &site, &account, balance.balance).await;
+            store(&jobs.core, &session, &balance).await?;
+            low_balance::note(&jobs.core, &site, &account, balance.balance).await;
             Ok(BalanceReading::Read(balance))
         }
         Err(error) => {
@@ -104,36 +105,36 @@ pub async fn refresh(app: &Arc<App>, id: i64) -> Result<BalanceReading, Failure>
                 site.name,
                 error.message
             );
-            note_failure(app, &site, &account, "balance", &error).await?;
+            note_failure(&jobs.core, &site, &account, "balance", &error).await?;
             Err(Failure::Site(error))
         }
     }
 }
 
 /// Reads the balances of all active session accounts and gives how many were asked and how many failed.
-pub async fn refresh_all(app: &Arc<App>) -> store::Result<(usize, usize)> {
-    let rows = accounts::list(&app.store).await?;
+pub async fn refresh_all(jobs: &Arc<Jobs>) -> store::Result<(usize, usize)> {
+    let rows = accounts::list(&jobs.core.store).await?;
     let active = rows.iter().filter(|row| row.status == AccountStatus::Active && row.is_session());
     let items = active.map(|row| (row.site_id, row.id)).collect();
     let read = spread(items, CONCURRENCY, |id| {
-        let app = app.clone();
-        async move { refresh(&app, id).await.is_ok() }
+        let jobs = jobs.clone();
+        async move { refresh(&jobs, id).await.is_ok() }
     });
     let read = read.await;
-    app.publish().await?;
+    jobs.core.publish().await?;
     Ok((read.len(), read.iter().filter(|is_read| !**is_read).count()))
 }
 
 /// Asks the site, perhaps with a new session, and gives its answer.
 async fn read(
-    app: &Arc<App>,
+    jobs: &Arc<Jobs>,
     site: &SiteRow,
     account: &mut AccountRow,
 ) -> Result<(Session, Balance), SiteError> {
-    let mut session = Session::open(app, site.clone(), account.clone()).await?;
-    let mut answer = session.site_client().balance(&app.client).await;
-    if session.is_renewed_after(app, &mut answer).await {
-        answer = session.site_client().balance(&app.client).await;
+    let mut session = Session::open(jobs, site.clone(), account.clone()).await?;
+    let mut answer = session.site_client().balance(&jobs.core.client).await;
+    if session.is_renewed_after(jobs, &mut answer).await {
+        answer = session.site_client().balance(&jobs.core.client).await;
     }
     account.credential_version = session.account.credential_version;
     let mut balance = answer?;
@@ -142,25 +143,25 @@ async fn read(
     }
     if balance.today_income.is_none() {
         let now = now_ms();
-        let start = local_day_start(now, &app.config.time_zone);
+        let start = local_day_start(now, &jobs.core.config.time_zone);
         // What the site's log says is an extra: a balance is one without it.
         balance.today_income =
-            session.site_client().today_income(&app.client, start, now).await.ok().flatten();
+            session.site_client().today_income(&jobs.core.client, start, now).await.ok().flatten();
     }
     Ok((session, balance))
 }
 
-async fn store(app: &App, session: &Session, balance: &Balance) -> store::Result<()> {
+async fn store(core: &Core, session: &Session, balance: &Balance) -> store::Result<()> {
     let now = now_ms();
     let account = &session.account;
     let mut along = success_statements(account, "balance", "balance read");
     // A number that had to be found out, and that the site has confirmed, is found once.
     if let (None, Some(id)) = (account.platform_user_id, session.site_client().known_user_id()) {
         let found = AccountPatch { platform_user_id: Some(Some(id)), ..AccountPatch::default() };
-        along.push(accounts::update_statement(&app.store, account.id, found)?);
+        along.push(accounts::update_statement(&core.store, account.id, found)?);
     }
     let numbers = NewBalance { balance: balance.balance, used: balance.used, quota: balance.quota, at: now };
-    let day = local_day(now, &app.config.time_zone).to_string();
+    let day = local_day(now, &core.config.time_zone).to_string();
     let merge = |extra: &mut Map<String, Value>| {
         if let Some(income) = balance.today_income {
             let snapshot = income::snapshot(extra, &day, income, now);
@@ -172,7 +173,7 @@ async fn store(app: &App, session: &Session, balance: &Balance) -> store::Result
             extra.insert(SUBSCRIPTIONS.to_owned(), shown);
         }
     };
-    balances::record(&app.store, account.id, &numbers, merge, &along).await
+    balances::record(&core.store, account.id, &numbers, merge, &along).await
 }
 
 /// The subscriptions as answers and `extraConfig` show them.

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::model_refresh;
 use super::outcome::RefreshOutcome;
 use super::rebuild::{Scope, rebuild_in};
-use crate::app::App;
+use crate::jobs::Jobs;
 
 /// Accounts asked at once.
 const PARALLEL: usize = 3;
@@ -24,7 +24,7 @@ pub struct Coverage {
 }
 
 /// Asks these accounts for their models, then rebuilds the routes and publishes.
-pub async fn cover(app: &Arc<App>, accounts: &[i64]) -> Coverage {
+pub async fn cover(jobs: &Arc<Jobs>, accounts: &[i64]) -> Coverage {
     if accounts.is_empty() {
         return Coverage { refresh: Vec::new(), rebuild: Value::Null };
     }
@@ -34,8 +34,8 @@ pub async fn cover(app: &Arc<App>, accounts: &[i64]) -> Coverage {
     loop {
         while running.len() < PARALLEL {
             let Some(id) = waiting.next() else { break };
-            let app = app.clone();
-            running.spawn(async move { model_refresh::refresh_account(&app, id).await });
+            let jobs = jobs.clone();
+            running.spawn(async move { model_refresh::refresh_account(&jobs, id).await });
         }
         match running.join_next().await {
             None => break,
@@ -49,7 +49,7 @@ pub async fn cover(app: &Arc<App>, accounts: &[i64]) -> Coverage {
         }
     }
     refresh.sort_by_key(|outcome| outcome.account_id);
-    let rebuild = match rebuild_in(app, Scope::of_accounts(accounts.iter().copied())).await {
+    let rebuild = match rebuild_in(jobs, Scope::of_accounts(accounts.iter().copied())).await {
         Ok(counts) => json!({ "success": true, "result": counts }),
         Err(error) => {
             log::warn!("routes could not be rebuilt after a change of tokens: {error}");

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::prices::usable;
 use super::token_set::bare;
-use crate::app::App;
+use crate::core::Core;
 use crate::routing::{Site, pool};
 use crate::store::accounts::AccountRow;
 use crate::store::availability::Discovered;
@@ -55,7 +55,7 @@ pub struct ModelSet {
 /// Asks with the account's own credentials, then with its managed tokens. `site_client` is the client of an account
 /// that has a session. Fails when no credential reaches a model, with the first failure.
 pub async fn discover(
-    app: &App,
+    core: &Core,
     site: &Site,
     account: &AccountRow,
     tokens: &[TokenRow],
@@ -78,7 +78,7 @@ pub async fn discover(
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let session = site_client.filter(|client| token.is_none() && client.is_session(credential));
-                let listed = list(app, site, credential, session).await;
+                let listed = list(core, site, credential, session).await;
                 timed_out = matches!(&listed, Err(error) if error.kind == DiscoveryKind::Timeout);
                 new.insert(listed.map_err(|error| failure = failure.take().or(Some(error))).ok())
             }
@@ -102,17 +102,17 @@ pub async fn discover(
 /// key is asked for what its user may use, through the account's client: with a key of the user, where one is needed,
 /// at the addresses that requests go to.
 async fn list(
-    app: &App,
+    core: &Core,
     site: &Site,
     credential: &str,
     session: Option<&SiteClient>,
 ) -> Result<ModelSet, DiscoveryError> {
     let began = Instant::now();
-    let names = match (ask(app, site, credential).await, session) {
+    let names = match (ask(core, site, credential).await, session) {
         (Err(error), Some(session)) if error.kind != DiscoveryKind::Timeout => {
-            match session.key_for_models(&app.client).await {
-                Ok(Some(key)) => ask(app, site, key.expose()).await?,
-                Ok(None) => session.models_of_session(&app.client).await.map_err(|_less_telling| error)?,
+            match session.key_for_models(&core.client).await {
+                Ok(Some(key)) => ask(core, site, key.expose()).await?,
+                Ok(None) => session.models_of_session(&core.client).await.map_err(|_less_telling| error)?,
                 Err(_less_telling) => return Err(error),
             }
         }
@@ -206,7 +206,7 @@ impl ModelSet {
 }
 
 /// Asks the addresses of the site in the pool's order until one answers. A refusal is an answer.
-pub async fn ask(app: &App, site: &Site, credential: &str) -> Result<Vec<String>, DiscoveryError> {
+pub async fn ask(core: &Core, site: &Site, credential: &str) -> Result<Vec<String>, DiscoveryError> {
     let unusable = |message: String| DiscoveryError::new(DiscoveryKind::Unknown, message);
     if let Some(reason) = &site.misconfigured {
         return Err(unusable(reason.clone()));
@@ -216,13 +216,13 @@ pub async fn ask(app: &App, site: &Site, credential: &str) -> Result<Vec<String>
         let live = &endpoint.live;
         let note = |dirty: bool| {
             if dirty {
-                app.store.telemetry().dirty_endpoint(live.clone());
+                core.store.telemetry().dirty_endpoint(live.clone());
             }
         };
         note(live.record_selection(now_ms()));
         let headers = &site.custom_headers;
         let asked = platforms::list_models(
-            &app.client,
+            &core.client,
             &endpoint.base,
             site.platform,
             credential,

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::schedule::Pass;
-use crate::app::App;
+use crate::jobs::Jobs;
 use crate::routing::health::saved;
 use crate::store::{self, settings};
 use crate::time::now_ms;
@@ -34,22 +34,22 @@ impl Saver {
 }
 
 /// Waits for a change, then saves.
-pub async fn save_changes(app: Arc<App>) -> Pass {
-    let saver = &app.health_saver;
+pub async fn save_changes(jobs: Arc<Jobs>) -> Pass {
+    let saver = &jobs.health_saver;
     if timeout(AT_LEAST, saver.changed.notified()).await.is_ok() {
         sleep(DEBOUNCE).await;
-    } else if app.live.last_health_event() <= saver.saved_at.load(Relaxed) {
+    } else if jobs.core.live.last_health_event() <= saver.saved_at.load(Relaxed) {
         return Ok(None);
     }
-    save(&app).await.map_err(|error| error.to_string())?;
+    save(&jobs).await.map_err(|error| error.to_string())?;
     Ok(None)
 }
 
 /// Saves the health of all sites.
-pub async fn save(app: &App) -> store::Result<()> {
+pub async fn save(jobs: &Jobs) -> store::Result<()> {
     let now = now_ms();
-    let text = app.live.saved_health(now);
-    settings::put(&app.store, vec![(saved::SETTING.to_owned(), text)]).await?;
-    app.health_saver.saved_at.store(now, Relaxed);
+    let text = jobs.core.live.saved_health(now);
+    settings::put(&jobs.core.store, vec![(saved::SETTING.to_owned(), text)]).await?;
+    jobs.health_saver.saved_at.store(now, Relaxed);
     Ok(())
 }

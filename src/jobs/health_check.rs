@@ -7,7 +7,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use super::balance::{self, BalanceReading, Failure};
-use crate::app::App;
+use crate::jobs::Jobs;
 use crate::store;
 use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthState};
 use crate::store::sites::{self, SiteStatus};
@@ -43,19 +43,19 @@ pub struct Checked {
 }
 
 /// Checks one account, or all; none when there is no such account.
-pub async fn check(app: &Arc<App>, only: Option<i64>) -> store::Result<(Summary, Vec<Checked>)> {
-    let mut accounts = accounts::list(&app.store).await?;
+pub async fn check(jobs: &Arc<Jobs>, only: Option<i64>) -> store::Result<(Summary, Vec<Checked>)> {
+    let mut accounts = accounts::list(&jobs.core.store).await?;
     accounts.retain(|account| only.is_none_or(|id| id == account.id));
     let mut results = Vec::with_capacity(accounts.len());
     for account in &accounts {
-        results.push(check_one(app, account).await?);
+        results.push(check_one(jobs, account).await?);
     }
-    app.publish().await?;
+    jobs.core.publish().await?;
     Ok((summary(&results), results))
 }
 
-async fn check_one(app: &Arc<App>, account: &AccountRow) -> store::Result<Checked> {
-    let site = sites::get(&app.store, account.site_id).await?;
+async fn check_one(jobs: &Arc<Jobs>, account: &AccountRow) -> store::Result<Checked> {
+    let site = sites::get(&jobs.core.store, account.site_id).await?;
     let checked = |status, state: HealthState, message: &str| Checked {
         account_id: account.id,
         username: account.username.clone(),
@@ -70,9 +70,9 @@ async fn check_one(app: &Arc<App>, account: &AccountRow) -> store::Result<Checke
     if site.as_ref().is_none_or(|site| site.status != SiteStatus::Active) {
         return Ok(checked("skipped", HealthState::Disabled, "site disabled"));
     }
-    let message = match timeout(LIMIT, balance::refresh(app, account.id)).await {
+    let message = match timeout(LIMIT, balance::refresh(jobs, account.id)).await {
         Ok(Ok(BalanceReading::Read(_))) => {
-            let now = accounts::get(&app.store, account.id).await?.and_then(|account| account.health);
+            let now = accounts::get(&jobs.core.store, account.id).await?.and_then(|account| account.health);
             let state = now.map_or(HealthState::Healthy, |health| health.state);
             return Ok(checked("success", state, "balance read"));
         }
@@ -90,7 +90,7 @@ async fn check_one(app: &Arc<App>, account: &AccountRow) -> store::Result<Checke
         Err(_elapsed) => {
             let message = format!("no answer within {} s", LIMIT.as_secs());
             accounts::set_health(
-                &app.store,
+                &jobs.core.store,
                 account.id,
                 &Health::now(HealthState::Unhealthy, &message, "balance"),
             )

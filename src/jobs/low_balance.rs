@@ -1,7 +1,7 @@
 //! An alert when an account's money runs low: once, at the reading that first finds less
 //! than `lowBalanceThreshold`.
 
-use crate::app::App;
+use crate::core::Core;
 use crate::notify::Notice;
 use crate::store::accounts::AccountRow;
 use crate::store::events::{EventLevel, NewEvent};
@@ -10,8 +10,8 @@ use crate::time::now_ms;
 
 /// Tells the operator when `balance`, just read, fell below the threshold. `account` is as it was before.
 /// An alert that cannot be stored is logged and sent all the same: the balance has been read.
-pub(super) async fn note(app: &App, site: &SiteRow, account: &AccountRow, balance: f64) {
-    let threshold = app.settings.load().values.number("low_balance_threshold");
+pub(super) async fn note(core: &Core, site: &SiteRow, account: &AccountRow, balance: f64) {
+    let threshold = core.settings.load().values.number("low_balance_threshold");
     let before = account.last_balance_refresh.map(|_| account.balance);
     if !falls_below(threshold, before, balance) {
         return;
@@ -29,10 +29,10 @@ pub(super) async fn note(app: &App, site: &SiteRow, account: &AccountRow, balanc
         related_type: Some("account"),
     };
     let notice = Notice::from(&event).about(format!("low-balance:{}", account.id));
-    if let Err(error) = app.store.batch(vec![event.insert(now_ms())]).await {
+    if let Err(error) = core.store.batch(vec![event.insert(now_ms())]).await {
         log::warn!("the low balance of account {} was not stored as an event: {error}", account.id);
     }
-    app.notifier.send(notice);
+    core.notifier.send(notice);
 }
 
 /// Whether a balance that was not below the threshold is so now. A threshold of 0 means no alerts, and a first

@@ -16,7 +16,6 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::discovery::{Found, MAX_MODELS, discover};
-use super::flight::{Interrupted, SingleFlight};
 use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus};
 use super::prices;
 use super::probe::after_refresh::{self, ProbeScope};
@@ -25,9 +24,11 @@ use super::rebuild::{Rebuilds, serves_by};
 use super::site_client::site_client_of;
 use super::spread::{Concurrency, spread};
 use super::token_sync::{self, Synced};
-use crate::app::App;
+use crate::flight::{Interrupted, SingleFlight};
+use crate::jobs::Jobs;
 use crate::routing::rebuild::ServesBy;
 use crate::store;
+use crate::store::Store;
 use crate::store::accounts::{self, AccountRow, Health, HealthState};
 use crate::store::availability;
 use crate::store::sites::{self, SiteStatus};
@@ -46,7 +47,7 @@ const UNKNOWN_MODEL_INTERVAL: Duration = Duration::from_secs(30);
 /// How long such a request waits for it.
 const UNKNOWN_MODEL_WAIT: Duration = Duration::from_secs(3);
 
-/// Which runs of discovery and rebuild are under way; the app holds one.
+/// Which runs of discovery and rebuild are under way; [`Jobs`](super::Jobs) holds one.
 #[derive(Default)]
 pub struct ModelRefresh {
     all: SingleFlight<Vec<RefreshOutcome>>,
@@ -57,8 +58,8 @@ pub struct ModelRefresh {
 }
 
 /// Asks the account's site for its models and stores what it says. Routes do not change yet.
-pub async fn refresh_account(app: &Arc<App>, id: i64) -> RefreshOutcome {
-    match try_refresh(app, id).await {
+pub async fn refresh_account(jobs: &Arc<Jobs>, id: i64) -> RefreshOutcome {
+    match try_refresh(jobs, id).await {
         Ok(outcome) => outcome,
         Err(error) => {
             log::error!("the models of account {id} could not be stored: {error}");
@@ -68,29 +69,31 @@ pub async fn refresh_account(app: &Arc<App>, id: i64) -> RefreshOutcome {
 }
 
 /// Refreshes every active account. Who calls this during a run gets the result of that run.
-pub async fn refresh_all(app: &Arc<App>) -> Result<Vec<RefreshOutcome>, Interrupted> {
-    let run = || refresh_each(app.clone());
-    app.model_refresh.all.run(&app.background, "a model refresh", run).await
+pub async fn refresh_all(jobs: &Arc<Jobs>) -> Result<Vec<RefreshOutcome>, Interrupted> {
+    let run = || refresh_each(jobs.clone());
+    jobs.model_refresh.all.run(&jobs.core.background, "a model refresh", run).await
 }
 
 /// Refreshes every active account, then makes the routes follow.
 ///
 /// # Errors
 /// In words, when the run ended early or the store failed.
-pub async fn refresh_all_and_rebuild(app: &Arc<App>) -> Result<(Vec<RefreshOutcome>, RebuildCounts), String> {
-    let outcomes = refresh_all(app).await.map_err(|Interrupted| "the refresh was interrupted".to_owned())?;
-    let counts = rebuild(app).await.map_err(|error| error.to_string())?;
+pub async fn refresh_all_and_rebuild(
+    jobs: &Arc<Jobs>,
+) -> Result<(Vec<RefreshOutcome>, RebuildCounts), String> {
+    let outcomes = refresh_all(jobs).await.map_err(|Interrupted| "the refresh was interrupted".to_owned())?;
+    let counts = rebuild(jobs).await.map_err(|error| error.to_string())?;
     Ok((outcomes, counts))
 }
 
 /// For a request whose model no route knows: refreshes and rebuilds when that was not done within
 /// thirty seconds, and waits three seconds at most. The refresh goes on when the wait ends.
-pub async fn refresh_for_unknown_model(app: &Arc<App>) {
-    let state = &app.model_refresh;
+pub async fn refresh_for_unknown_model(jobs: &Arc<Jobs>) {
+    let state = &jobs.model_refresh;
     let work = async {
         if take_turn(&mut lock(&state.unknown_model_at), Instant::now()) {
-            let run = || search(app.clone());
-            state.unknown_model.run(&app.background, "a search for an unknown model", run).await.ok();
+            let run = || search(jobs.clone());
+            state.unknown_model.run(&jobs.core.background, "a search for an unknown model", run).await.ok();
         } else {
             state.unknown_model.join().await;
         }
@@ -98,8 +101,8 @@ pub async fn refresh_for_unknown_model(app: &Arc<App>) {
     timeout(UNKNOWN_MODEL_WAIT, work).await.ok();
 }
 
-async fn search(app: Arc<App>) {
-    if let Err(error) = refresh_all_and_rebuild(&app).await {
+async fn search(jobs: Arc<Jobs>) {
+    if let Err(error) = refresh_all_and_rebuild(&jobs).await {
         log::warn!("a search for an unknown model failed: {error}");
     }
 }
@@ -112,8 +115,8 @@ fn take_turn(last: &mut Option<Instant>, now: Instant) -> bool {
     due
 }
 
-async fn refresh_each(app: Arc<App>) -> Vec<RefreshOutcome> {
-    let accounts = match accounts::list(&app.store).await {
+async fn refresh_each(jobs: Arc<Jobs>) -> Vec<RefreshOutcome> {
+    let accounts = match accounts::list(&jobs.core.store).await {
         Ok(rows) => rows.into_iter().filter(is_active).map(|account| (account.site_id, account.id)).collect(),
         Err(error) => {
             log::error!("the accounts to refresh could not be read: {error}");
@@ -121,8 +124,8 @@ async fn refresh_each(app: Arc<App>) -> Vec<RefreshOutcome> {
         }
     };
     let mut outcomes = spread(accounts, CONCURRENCY, |id| {
-        let app = app.clone();
-        async move { refresh_account(&app, id).await }
+        let jobs = jobs.clone();
+        async move { refresh_account(&jobs, id).await }
     })
     .await;
     outcomes.sort_by_key(|outcome| outcome.account_id);
@@ -131,9 +134,9 @@ async fn refresh_each(app: Arc<App>) -> Vec<RefreshOutcome> {
     outcomes
 }
 
-async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
+async fn try_refresh(jobs: &Arc<Jobs>, id: i64) -> store::Result<RefreshOutcome> {
     for _ in 0..ATTEMPTS {
-        if let Some(outcome) = refresh_once(app, id).await? {
+        if let Some(outcome) = refresh_once(jobs, id).await? {
             return Ok(outcome);
         }
     }
@@ -142,36 +145,36 @@ async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
 
 /// `None` when the account has another credential than the one that its site was asked with: what that one was
 /// given, or refused, says nothing of the new one.
-async fn refresh_once(app: &Arc<App>, id: i64) -> store::Result<Option<RefreshOutcome>> {
-    let Some(account) = accounts::get(&app.store, id).await? else {
+async fn refresh_once(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<RefreshOutcome>> {
+    let Some(account) = accounts::get(&jobs.core.store, id).await? else {
         return Ok(Some(RefreshOutcome::not_found(id)));
     };
-    let site = sites::get(&app.store, account.site_id).await?;
+    let site = sites::get(&jobs.core.store, account.site_id).await?;
     let Some(row) = site.filter(|site| site.status == SiteStatus::Active) else {
         return Ok(Some(RefreshOutcome::skipped(id, "site_disabled", "site is disabled")));
     };
-    let settings = app.settings.load_full();
-    let site_client = site_client_of(app, &row, &account).ok();
-    let site = site_of_account(&row, &account, &app.live, settings.system_proxy_url.as_deref());
+    let settings = jobs.core.settings.load_full();
+    let site_client = site_client_of(&jobs.core, &row, &account).ok();
+    let site = site_of_account(&row, &account, &jobs.core.live, settings.system_proxy_url.as_deref());
     if !is_active(&account) {
         return Ok(Some(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active")));
     }
-    let (tokens, discovered_api_token) = tokens_of(app, &account).await?;
-    let found = discover(app, &site, &account, &tokens, site_client.as_ref()).await;
+    let (tokens, discovered_api_token) = tokens_of(jobs, &account).await?;
+    let found = discover(&jobs.core, &site, &account, &tokens, site_client.as_ref()).await;
     let by_tokens = serves_by(&account) == ServesBy::Tokens;
     let is_same = |now: AccountRow| {
         now.access_token == account.access_token && (by_tokens || now.api_token == account.api_token)
     };
-    if !accounts::get(&app.store, id).await?.is_some_and(is_same) {
+    if !accounts::get(&jobs.core.store, id).await?.is_some_and(is_same) {
         return Ok(None);
     }
     match found {
-        Ok(found) => match store_found(app, &account, &found).await {
+        Ok(found) => match store_found(&jobs.core.store, &account, &found).await {
             // It, or one of its tokens, was deleted meanwhile.
             Err(store::Error::Dangling(_)) => Ok(None),
             Err(error) => Err(error),
             Ok(()) => {
-                prices::refresh_soon(app, id);
+                prices::refresh_soon(jobs, id);
                 let detail = RefreshDetail::Tried {
                     token_scanned: found.tokens_asked,
                     discovered_by_credential: found.by_credential,
@@ -179,7 +182,9 @@ async fn refresh_once(app: &Arc<App>, id: i64) -> store::Result<Option<RefreshOu
                 };
                 let names = found.models.into_names();
                 let post_probe_result = match ProbeScope::of(&row) {
-                    Some(scope) => Some(after_refresh::run(app, &row, &account, &names, &scope).await?),
+                    Some(scope) => {
+                        Some(after_refresh::run(&jobs.core, &row, &account, &names, &scope).await?)
+                    }
                     None => None,
                 };
                 Ok(Some(RefreshOutcome { detail, post_probe_result, ..RefreshOutcome::success(id, &names) }))
@@ -187,19 +192,19 @@ async fn refresh_once(app: &Arc<App>, id: i64) -> store::Result<Option<RefreshOu
         },
         Err(error) => {
             log::warn!("model discovery failed for account {id} on site \"{}\": {error}", site.name);
-            app.store.batch(vec![health(id, HealthState::Unhealthy, &error.message)]).await?;
+            jobs.core.store.batch(vec![health(id, HealthState::Unhealthy, &error.message)]).await?;
             Ok(Some(RefreshOutcome::failed(id, error.kind.code(), error.message)))
         }
     }
 }
 
 /// Stores what an account's site lists, with the health that follows from it.
-async fn store_found(app: &App, account: &AccountRow, found: &Found) -> store::Result<()> {
-    let (id, dialect) = (account.id, app.store.database().dialect());
-    let known = availability::of_account(&app.store, id).await?;
+async fn store_found(store: &Store, account: &AccountRow, found: &Found) -> store::Result<()> {
+    let (id, dialect) = (account.id, store.database().dialect());
+    let known = availability::of_account(store, id).await?;
     let mut batch = availability::replace_discovered_statements(dialect, id, &known, found.models.models());
     if !found.of_tokens.is_empty() {
-        let known = availability::of_tokens_of(&app.store, id).await?;
+        let known = availability::of_tokens_of(store, id).await?;
         for (token, models) in &found.of_tokens {
             let from = known.partition_point(|row| row.token_id < *token);
             let to = known.partition_point(|row| row.token_id <= *token);
@@ -215,24 +220,24 @@ async fn store_found(app: &App, account: &AccountRow, found: &Found) -> store::R
     } else {
         health(id, HealthState::Healthy, "models discovered")
     });
-    app.store.batch(batch).await.map(drop)
+    store.batch(batch).await.map(drop)
 }
 
 /// The tokens that the account is routed by, and whether they had to be brought from its site first: an
 /// account with none at all serves nothing. Tokens of other accounts do not matter.
-async fn tokens_of(app: &Arc<App>, account: &AccountRow) -> store::Result<(Vec<TokenRow>, bool)> {
+async fn tokens_of(jobs: &Arc<Jobs>, account: &AccountRow) -> store::Result<(Vec<TokenRow>, bool)> {
     if serves_by(account) != ServesBy::Tokens {
         return Ok((Vec::new(), false));
     }
-    let rows = tokens::of_account(&app.store, account.id).await?;
+    let rows = tokens::of_account(&jobs.core.store, account.id).await?;
     if !rows.is_empty() {
         return Ok((rows, false));
     }
-    let brought = timeout(KEY_WAIT, token_sync::sync_without_event(app, account.id)).await;
+    let brought = timeout(KEY_WAIT, token_sync::sync_without_event(jobs, account.id)).await;
     if !matches!(brought, Ok(Ok(Some(Synced { synced: true, .. })))) {
         return Ok((rows, false));
     }
-    let rows = tokens::of_account(&app.store, account.id).await?;
+    let rows = tokens::of_account(&jobs.core.store, account.id).await?;
     let found = rows.iter().any(TokenRow::is_usable);
     Ok((rows, found))
 }

@@ -22,8 +22,9 @@ use tokio::time::Instant;
 
 use super::schedule::Pass;
 use super::site_client::site_client_of;
-use crate::app::App;
+use crate::jobs::Jobs;
 use crate::routing::pricing::Catalog;
+use crate::store::Store;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::{self, Secret};
@@ -41,7 +42,7 @@ const UNPUBLISHED: Duration = Duration::from_secs(3600);
 /// Lists read at once.
 const PARALLEL: usize = 4;
 
-/// When each list is to be read again; the app holds one.
+/// When each list is to be read again; [`Jobs`](super::Jobs) holds one.
 pub struct Prices {
     due: Mutex<HashMap<i64, Due>>,
     slots: Semaphore,
@@ -62,40 +63,40 @@ impl Default for Prices {
 }
 
 /// Reads every list that is due. The accounts are those in use now: active, at active sites.
-pub async fn refresh_due(app: Arc<App>) -> Pass {
-    let accounts = accounts::list(&app.store).await.map_err(|error| error.to_string())?;
+pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
+    let accounts = accounts::list(&jobs.core.store).await.map_err(|error| error.to_string())?;
     let active: Vec<i64> = accounts.into_iter().filter(is_active).map(|account| account.id).collect();
     let now = Instant::now();
     let due: Vec<i64> = {
-        let mut known = lock(&app.prices.due);
+        let mut known = lock(&jobs.prices.due);
         known.retain(|id, _| active.contains(id));
         active.into_iter().filter(|id| known.get(id).is_none_or(|due| due.at <= now)).collect()
     };
-    refresh_now(&app, &due).await;
+    refresh_now(&jobs, &due).await;
     Ok(None)
 }
 
 /// Reads the lists of these accounts and returns when all have been tried.
-pub async fn refresh_now(app: &Arc<App>, accounts: &[i64]) {
+pub async fn refresh_now(jobs: &Arc<Jobs>, accounts: &[i64]) {
     let mut running = JoinSet::new();
     for &id in accounts {
-        let app = app.clone();
-        running.spawn(async move { refresh(&app, id).await });
+        let jobs = jobs.clone();
+        running.spawn(async move { refresh(&jobs, id).await });
     }
     while running.join_next().await.is_some() {}
 }
 
 /// Reads the account's list in the background.
-pub fn refresh_soon(app: &Arc<App>, account: i64) {
-    let reading = app.clone();
-    app.background.spawn("a look at a price list", async move { refresh(&reading, account).await });
+pub fn refresh_soon(jobs: &Arc<Jobs>, account: i64) {
+    let reading = jobs.clone();
+    jobs.core.background.spawn("a look at a price list", async move { refresh(&reading, account).await });
 }
 
 /// Reads the list of an account in the background if it has not been asked for yet: its first requests are not
 /// to cost an estimate only because nothing was discovered.
-pub fn refresh_unread(app: &Arc<App>, account: i64) {
+pub fn refresh_unread(jobs: &Arc<Jobs>, account: i64) {
     // Marked at once, so that several new channels of one account read its list once.
-    let is_new = match lock(&app.prices.due).entry(account) {
+    let is_new = match lock(&jobs.prices.due).entry(account) {
         Entry::Vacant(unread) => {
             unread.insert(Due { at: Instant::now(), failures: 0 });
             true
@@ -103,17 +104,17 @@ pub fn refresh_unread(app: &Arc<App>, account: i64) {
         Entry::Occupied(_) => false,
     };
     if is_new {
-        refresh_soon(app, account);
+        refresh_soon(jobs, account);
     }
 }
 
-async fn refresh(app: &App, id: i64) {
-    let Ok(_slot) = app.prices.slots.acquire().await else { return };
-    let read = match rows(app, id).await {
+async fn refresh(jobs: &Jobs, id: i64) {
+    let Ok(_slot) = jobs.prices.slots.acquire().await else { return };
+    let read = match rows(&jobs.core.store, id).await {
         Ok(Some((site, account))) => {
-            let read = fetch(app, &site, &account).await;
+            let read = fetch(jobs, &site, &account).await;
             if let Ok(catalog) = &read {
-                let list = app.live.prices(id);
+                let list = jobs.core.live.prices(id);
                 let level = if list.load().is_none() { log::Level::Info } else { log::Level::Debug };
                 list.replace(catalog.clone());
                 let models = catalog.models().len();
@@ -126,7 +127,7 @@ async fn refresh(app: &App, id: i64) {
     };
     let failures = match &read {
         Ok(_) => 0,
-        Err(_) => lock(&app.prices.due).get(&id).map_or(0, |due| due.failures).saturating_add(1),
+        Err(_) => lock(&jobs.prices.due).get(&id).map_or(0, |due| due.failures).saturating_add(1),
     };
     let pause = match &read {
         Ok(_) => FRESH,
@@ -137,21 +138,21 @@ async fn refresh(app: &App, id: i64) {
             pause_after(failures)
         }
     };
-    lock(&app.prices.due).insert(id, Due { at: Instant::now() + pause, failures });
+    lock(&jobs.prices.due).insert(id, Due { at: Instant::now() + pause, failures });
 }
 
 /// The account and its site, when both are in use.
-async fn rows(app: &App, id: i64) -> store::Result<Option<(SiteRow, AccountRow)>> {
-    let Some(account) = accounts::get(&app.store, id).await?.filter(is_active) else { return Ok(None) };
-    let site = sites::get(&app.store, account.site_id).await?;
+async fn rows(store: &Store, id: i64) -> store::Result<Option<(SiteRow, AccountRow)>> {
+    let Some(account) = accounts::get(store, id).await?.filter(is_active) else { return Ok(None) };
+    let site = sites::get(store, account.site_id).await?;
     Ok(site.filter(|site| site.status == SiteStatus::Active).map(|site| (site, account)))
 }
 
-async fn fetch(app: &App, site: &SiteRow, account: &AccountRow) -> Result<Arc<Catalog>, PriceError> {
+async fn fetch(jobs: &Jobs, site: &SiteRow, account: &AccountRow) -> Result<Arc<Catalog>, PriceError> {
     let site_client =
-        site_client_of(app, site, account).map_err(|error| PriceError::Failed(error.to_string()))?;
-    let catalog = fetch_prices(&app.client, &site_client, PRICE_LIMITS).await?;
-    Ok(app.prices.share(site.id, catalog))
+        site_client_of(&jobs.core, site, account).map_err(|error| PriceError::Failed(error.to_string()))?;
+    let catalog = fetch_prices(&jobs.core.client, &site_client, PRICE_LIMITS).await?;
+    Ok(jobs.prices.share(site.id, catalog))
 }
 
 fn is_active(account: &AccountRow) -> bool {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::app::App;
+use crate::core::Core;
 use crate::keys::Key;
 use crate::store::{self, quota};
 use crate::time::Millis;
@@ -13,20 +13,20 @@ pub const INTERVAL: Duration = Duration::from_secs(20);
 const SILENCE_MS: Millis = 60_000;
 
 /// Gives back what silent keys hold.
-pub async fn give_back_silent(app: &App, now: Millis) -> store::Result<()> {
-    give_back(app, |key| is_silent(key.live.last_used(), now)).await
+pub async fn give_back_silent(core: &Core, now: Millis) -> store::Result<()> {
+    give_back(core, |key| is_silent(key.live.last_used(), now)).await
 }
 
 /// Gives back what all keys hold.
-pub async fn give_back_all(app: &App) -> store::Result<()> {
-    give_back(app, |_| true).await
+pub async fn give_back_all(core: &Core) -> store::Result<()> {
+    give_back(core, |_| true).await
 }
 
-async fn give_back(app: &App, chosen: impl Fn(&Key) -> bool) -> store::Result<()> {
-    let keys = app.keys.load_full();
+async fn give_back(core: &Core, chosen: impl Fn(&Key) -> bool) -> store::Result<()> {
+    let keys = core.keys.load_full();
     for key in keys.iter().filter(|key| key.live.block() > 0 && chosen(key)) {
         let _turn = key.live.turn.lock().await;
-        quota::give_back(&app.store, &key.live).await?;
+        quota::give_back(&core.store, &key.live).await?;
     }
     Ok(())
 }

@@ -13,14 +13,16 @@ use std::sync::{Arc, Mutex};
 
 use tokio::runtime::Handle;
 
-use super::flight::Coalesced;
 use super::outcome::RebuildCounts;
-use crate::app::App;
+use crate::core::Core;
+use crate::flight::Coalesced;
+use crate::jobs::Jobs;
 use crate::routing::rebuild::{
     AccountRow, ChannelRow, Credential, Inventory, Plan, RouteRow, ServesBy, TokenRow, plan,
 };
 use crate::routing::{self, AccountStatus, ModelPattern, Route, RouteMode, Strategy};
 use crate::settings::Settings;
+use crate::store::Store;
 use crate::store::routes::ChannelsOf;
 use crate::store::{self, accounts, availability, routes, sites, tokens};
 use crate::sync::lock;
@@ -37,7 +39,7 @@ pub struct Scope {
     routes: BTreeSet<i64>,
 }
 
-/// Runs over what has been asked for; the app holds one.
+/// Runs over what has been asked for; [`Jobs`](super::Jobs) holds one.
 #[derive(Default)]
 pub struct Rebuilds {
     runs: Coalesced<store::Result<RebuildCounts>>,
@@ -52,15 +54,15 @@ struct Run<'a> {
 }
 
 /// Brings all routes and channels in line with the models that accounts offer, and publishes them.
-pub async fn rebuild(app: &Arc<App>) -> store::Result<RebuildCounts> {
-    rebuild_in(app, Scope { everything: true, ..Scope::default() }).await
+pub async fn rebuild(jobs: &Arc<Jobs>) -> store::Result<RebuildCounts> {
+    rebuild_in(jobs, Scope { everything: true, ..Scope::default() }).await
 }
 
 /// Brings the routes and channels of some accounts in line with the models that these offer, and publishes them.
-pub async fn rebuild_in(app: &Arc<App>, scope: Scope) -> store::Result<RebuildCounts> {
-    let rebuilds = &app.model_refresh.rebuilds;
+pub async fn rebuild_in(jobs: &Arc<Jobs>, scope: Scope) -> store::Result<RebuildCounts> {
+    let rebuilds = &jobs.model_refresh.rebuilds;
     lock(&rebuilds.pending).add(scope);
-    rebuilds.runs.run(|| off_the_workers(run(app.clone()))).await
+    rebuilds.runs.run(|| off_the_workers(run(jobs.clone()))).await
 }
 
 /// Runs work that computes for long at a stretch, now and then waiting for the store, on a thread where no request
@@ -76,28 +78,28 @@ async fn off_the_workers<T: Send + 'static>(
     }
 }
 
-async fn run(app: Arc<App>) -> store::Result<RebuildCounts> {
+async fn run(jobs: Arc<Jobs>) -> store::Result<RebuildCounts> {
     let mut attempt = 1;
-    let _turn = app.route_edits.lock().await;
-    let mut run = Run::begin(&app.model_refresh.rebuilds.pending);
+    let _turn = jobs.core.route_edits.lock().await;
+    let mut run = Run::begin(&jobs.model_refresh.rebuilds.pending);
     let counts = loop {
         let rows = match run.scope.everything {
-            true => Rows::read(&app).await?,
-            false => Rows::of(&app, &run.scope).await?,
+            true => Rows::read(&jobs.core).await?,
+            false => Rows::of(&jobs.core, &run.scope).await?,
         };
-        let plan = rows.with_inventory(&app.settings.load(), plan);
+        let plan = rows.with_inventory(&jobs.core.settings.load(), plan);
         let counts = rows.counts(&plan);
         if plan.changes_nothing() {
             break counts;
         }
-        match routes::apply(&app.store, &plan).await {
+        match routes::apply(&jobs.core.store, &plan).await {
             Ok(()) => break counts,
             Err(store::Error::Dangling(_)) if attempt < ATTEMPTS => attempt += 1,
             Err(error) => return Err(error),
         }
     };
     if counts.changed() {
-        app.decisions.clear();
+        jobs.note_route_change();
         log::info!(
             "routes rebuilt for {} model(s): {} route(s) and {} channel(s) added, {} and {} removed",
             counts.models,
@@ -107,7 +109,7 @@ async fn run(app: Arc<App>) -> store::Result<RebuildCounts> {
             counts.removed_channels
         );
     }
-    app.publish().await?;
+    jobs.core.publish().await?;
     run.scope = Scope::default();
     Ok(counts)
 }
@@ -122,18 +124,18 @@ impl Scope {
 
     /// The models and routes of accounts that are about to be deleted. Call it before: their channels go with them, and
     /// then nothing tells in which routes they were.
-    pub async fn of_accounts_to_delete(app: &App, ids: &[i64]) -> store::Result<Self> {
-        let routes = routes::of_accounts(&app.store, ids).await?;
+    pub async fn of_accounts_to_delete(store: &Store, ids: &[i64]) -> store::Result<Self> {
+        let routes = routes::of_accounts(store, ids).await?;
         Ok(Self { routes, ..Self::of_accounts(ids.iter().copied()) })
     }
 
     /// The accounts of these sites, also before the sites are deleted.
-    pub async fn of_sites(app: &App, ids: &[i64]) -> store::Result<Self> {
+    pub async fn of_sites(store: &Store, ids: &[i64]) -> store::Result<Self> {
         let mut accounts = Vec::new();
         for id in ids {
-            accounts.extend(accounts::of_site(&app.store, *id).await?.iter().map(|account| account.id));
+            accounts.extend(accounts::of_site(store, *id).await?.iter().map(|account| account.id));
         }
-        Self::of_accounts_to_delete(app, &accounts).await
+        Self::of_accounts_to_delete(store, &accounts).await
     }
 
     fn add(&mut self, other: Self) {
@@ -167,29 +169,29 @@ pub struct Forgotten {
 
 /// Forgets every discovered model, with the channels and routes that came of them. What was typed by
 /// hand stays and is routed again at once.
-pub async fn forget_discovered(app: &Arc<App>) -> store::Result<Forgotten> {
-    let forgotten = off_the_workers(forget(app.clone())).await?;
-    rebuild(app).await?;
+pub async fn forget_discovered(jobs: &Arc<Jobs>) -> store::Result<Forgotten> {
+    let forgotten = off_the_workers(forget(jobs.core.clone())).await?;
+    rebuild(jobs).await?;
     Ok(forgotten)
 }
 
-async fn forget(app: Arc<App>) -> store::Result<Forgotten> {
-    let _turn = app.route_edits.lock().await;
-    let rows = Rows::read(&app).await?;
-    let plan = rows.with_inventory(&app.settings.load(), |inventory| {
+async fn forget(core: Arc<Core>) -> store::Result<Forgotten> {
+    let _turn = core.route_edits.lock().await;
+    let rows = Rows::read(&core).await?;
+    let plan = rows.with_inventory(&core.settings.load(), |inventory| {
         plan(&Inventory { account_models: &[], token_models: &[], ..*inventory })
     });
     let counts = rows.counts(&plan);
-    let models = routes::forget_discovered(&app.store, &plan).await?;
+    let models = routes::forget_discovered(&core.store, &plan).await?;
     Ok(Forgotten { models, channels: counts.removed_channels, routes: counts.removed_routes })
 }
 
 /// Every model that active accounts offer, with each credential that may get a channel for it.
-pub async fn offers(app: &Arc<App>) -> store::Result<Vec<(String, Credential)>> {
-    let app = app.clone();
+pub async fn offers(core: &Arc<Core>) -> store::Result<Vec<(String, Credential)>> {
+    let core = core.clone();
     off_the_workers(async move {
-        let rows = Rows::read(&app).await?;
-        Ok(rows.with_inventory(&app.settings.load(), |inventory| {
+        let rows = Rows::read(&core).await?;
+        Ok(rows.with_inventory(&core.settings.load(), |inventory| {
             let offers = routing::rebuild::offers(inventory).into_iter();
             offers.map(|(model, credential)| (model.to_owned(), credential)).collect()
         }))
@@ -216,9 +218,9 @@ struct Rows {
 }
 
 impl Rows {
-    async fn read(app: &App) -> store::Result<Self> {
-        let store = &app.store;
-        let keys = app.keys.load();
+    async fn read(core: &Core) -> store::Result<Self> {
+        let store = &core.store;
+        let keys = core.keys.load();
         Ok(Self {
             named_routes: keys.iter().flat_map(|key| &key.policy.allowed_route_ids).copied().collect(),
             sites: sites::list(store).await?,
@@ -235,12 +237,12 @@ impl Rows {
     }
 
     /// The rows of some accounts, and the routes that they have channels in, or may get some.
-    async fn of(app: &App, scope: &Scope) -> store::Result<Self> {
-        let store = &app.store;
+    async fn of(core: &Core, scope: &Scope) -> store::Result<Self> {
+        let store = &core.store;
         // Routes are looked up there: it has every change that was made before ours had its turn.
-        app.publish().await?;
-        let snapshot = app.snapshot.load_full();
-        let keys = app.keys.load();
+        core.publish().await?;
+        let snapshot = core.snapshot.load_full();
+        let keys = core.keys.load();
         let ids: Vec<i64> = scope.accounts.iter().copied().collect();
         let mut accounts = by_id(accounts::some(store, &ids).await?);
         let site_ids: BTreeSet<i64> = accounts.values().map(|account| account.site_id).collect();

@@ -9,48 +9,49 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::json;
 
 use super::tasks::{Done, Outcome, Progress, Spec, Started};
-use crate::app::App;
+use crate::jobs::Jobs;
 use crate::store::Purpose;
+use crate::store::Store;
 use crate::store::rekey::{self, Finished};
 
 /// A line in the task's log for so many values.
 const TOLD_EVERY: u64 = 2_000;
 
 /// The task that replaces the key of this purpose, where one is under way.
-pub fn running(app: &App, purpose: Purpose) -> Option<Started> {
-    app.tasks.running(dedupe_key(purpose))
+pub fn running(jobs: &Jobs, purpose: Purpose) -> Option<Started> {
+    jobs.tasks.running(dedupe_key(purpose))
 }
 
-/// Brings everything under the key that is in use now. `app.key_edits` is held from replacing the key to this.
-pub fn start(app: &Arc<App>, purpose: Purpose) -> Started {
+/// Brings everything under the key that is in use now. `core.key_edits` is held from replacing the key to this.
+pub fn start(jobs: &Arc<Jobs>, purpose: Purpose) -> Started {
     let title = match purpose {
         Purpose::Seal => "Rotate the seal key",
         Purpose::Index => "Replace the index key",
     };
-    start_as(app, purpose, title)
+    start_as(jobs, purpose, title)
 }
 
 /// Goes on where an earlier process ended: with the retired keys that it left.
-pub fn resume(app: &Arc<App>) {
+pub fn resume(jobs: &Arc<Jobs>) {
     for (purpose, title) in [
         (Purpose::Seal, "Finish the rotation of the seal key"),
         (Purpose::Index, "Finish the replacement of the index key"),
     ] {
-        if rekey::is_unfinished(&app.store, purpose) {
+        if rekey::is_unfinished(&jobs.core.store, purpose) {
             log::info!("{}: a retired key is still there", title.to_lowercase());
-            start_as(app, purpose, title);
+            start_as(jobs, purpose, title);
         }
     }
 }
 
-fn start_as(app: &Arc<App>, purpose: Purpose, title: &str) -> Started {
+fn start_as(jobs: &Arc<Jobs>, purpose: Purpose, title: &str) -> Started {
     let spec = Spec {
         kind: "maintenance",
         title: title.to_owned(),
         dedupe_key: Some(dedupe_key(purpose).to_owned()),
     };
-    let work = app.clone();
-    app.tasks.start(spec, move |progress| async move { finish(&work, purpose, &progress).await })
+    let store = jobs.core.store.clone();
+    jobs.tasks.start(spec, move |progress| async move { finish(&store, purpose, &progress).await })
 }
 
 fn dedupe_key(purpose: Purpose) -> &'static str {
@@ -60,7 +61,7 @@ fn dedupe_key(purpose: Purpose) -> &'static str {
     }
 }
 
-async fn finish(app: &App, purpose: Purpose, progress: &Progress) -> Outcome {
+async fn finish(store: &Store, purpose: Purpose, progress: &Progress) -> Outcome {
     let told = AtomicU64::new(0);
     let tell = |renewed: u64| {
         let step = renewed / TOLD_EVERY;
@@ -68,7 +69,7 @@ async fn finish(app: &App, purpose: Purpose, progress: &Progress) -> Outcome {
             progress.log(format!("{renewed} {} so far", renewals(purpose)));
         }
     };
-    let finished = rekey::finish(&app.store, purpose, &tell).await.map_err(|error| {
+    let finished = rekey::finish(store, purpose, &tell).await.map_err(|error| {
         format!("{error}; what is left is done at the next start, or by starting it again")
     })?;
     let message = message(purpose, &finished);

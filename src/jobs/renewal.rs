@@ -21,10 +21,11 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use super::flight::{Interrupted, KeyedFlight};
 use super::schedule::Pass;
 use super::site_client::site_client_of;
-use crate::app::App;
+use crate::core::Core;
+use crate::flight::{Interrupted, KeyedFlight};
+use crate::jobs::Jobs;
 use crate::routing::Platform;
 use crate::store::accounts::{self, AccountRow, AccountStatus, RenewedSession};
 use crate::store::sites::{self, SiteRow, SiteStatus};
@@ -56,7 +57,7 @@ pub struct RenewalRefusal {
     pub is_transient: bool,
 }
 
-/// What is under way and what was refused; the app holds one.
+/// What is under way and what was refused; [`Jobs`](super::Jobs) holds one.
 pub struct Renewals {
     flights: KeyedFlight<Result<(), RenewalRefusal>>,
     in_flight: Arc<Semaphore>,
@@ -128,13 +129,13 @@ pub fn is_due(account: &AccountRow, platform: Platform, now: Millis) -> bool {
 ///
 /// # Errors
 /// In words, when there is no new session: no means, a refusal, a site that cannot be asked.
-pub async fn renew(app: &Arc<App>, id: i64, stale: Option<&Secret>) -> Result<(), RenewalRefusal> {
-    run_renewal(app, id, RenewalReason::Refused(stale.cloned())).await
+pub async fn renew(jobs: &Arc<Jobs>, id: i64, stale: Option<&Secret>) -> Result<(), RenewalRefusal> {
+    run_renewal(jobs, id, RenewalReason::Refused(stale.cloned())).await
 }
 
 /// Renews the session when it ends soon.
-pub async fn renew_when_due(app: &Arc<App>, id: i64) -> Result<(), RenewalRefusal> {
-    run_renewal(app, id, RenewalReason::Due).await
+pub async fn renew_when_due(jobs: &Arc<Jobs>, id: i64) -> Result<(), RenewalRefusal> {
+    run_renewal(jobs, id, RenewalReason::Due).await
 }
 
 /// What a pass did.
@@ -146,9 +147,9 @@ struct PassSummary {
 }
 
 /// Renews every session that ends soon: of active accounts at active sites.
-pub async fn refresh_due(app: Arc<App>) -> Pass {
+pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
     let unreadable = |error: store::Error| error.to_string();
-    let sites = sites::list(&app.store).await.map_err(unreadable)?;
+    let sites = sites::list(&jobs.core.store).await.map_err(unreadable)?;
     let refreshing: HashMap<i64, Platform> = sites
         .iter()
         .filter(|site| site.status == SiteStatus::Active)
@@ -158,7 +159,7 @@ pub async fn refresh_due(app: Arc<App>) -> Pass {
     let now = now_ms();
     let mut summary = PassSummary::default();
     let mut due = Vec::new();
-    for account in accounts::list(&app.store).await.map_err(unreadable)? {
+    for account in accounts::list(&jobs.core.store).await.map_err(unreadable)? {
         let Some(platform) = refreshing.get(&account.site_id) else { continue };
         if account.status == AccountStatus::Active && has_refresh_token(&account, *platform) {
             summary.scanned += 1;
@@ -170,8 +171,8 @@ pub async fn refresh_due(app: Arc<App>) -> Pass {
     loop {
         while running.len() < PARALLEL {
             let Some(id) = waiting.next() else { break };
-            let app = app.clone();
-            running.spawn(async move { renew_when_due(&app, id).await.map_err(|refusal| (id, refusal)) });
+            let jobs = jobs.clone();
+            running.spawn(async move { renew_when_due(&jobs, id).await.map_err(|refusal| (id, refusal)) });
         }
         match running.join_next().await {
             None => break,
@@ -230,27 +231,28 @@ enum RenewalReason {
     Due,
 }
 
-async fn run_renewal(app: &Arc<App>, id: i64, reason: RenewalReason) -> Result<(), RenewalRefusal> {
+async fn run_renewal(jobs: &Arc<Jobs>, id: i64, reason: RenewalReason) -> Result<(), RenewalRefusal> {
     let work = || {
-        let app = app.clone();
+        let jobs = jobs.clone();
         async move {
             // Held until the new session is committed: stopping waits for it.
-            let Ok(_permit) = app.renewals.in_flight.clone().acquire_owned().await else {
+            let Ok(_permit) = jobs.renewals.in_flight.clone().acquire_owned().await else {
                 return Err(RenewalRefusal::of_ours("the service is stopping"));
             };
-            attempt(&app, id, reason).await
+            attempt(&jobs, id, reason).await
         }
     };
-    let outcome = app.renewals.flights.run(id, &app.background, "the renewal of a session", work).await;
+    let outcome =
+        jobs.renewals.flights.run(id, &jobs.core.background, "the renewal of a session", work).await;
     outcome.unwrap_or_else(|Interrupted| Err(RenewalRefusal::of_ours("the renewal was interrupted")))
 }
 
-async fn attempt(app: &Arc<App>, id: i64, reason: RenewalReason) -> Result<(), RenewalRefusal> {
+async fn attempt(jobs: &Arc<Jobs>, id: i64, reason: RenewalReason) -> Result<(), RenewalRefusal> {
     let unreadable = |error: store::Error| RenewalRefusal::of_ours(error.to_string());
     // Read inside the flight: the one before may have renewed it already.
-    let account = accounts::get(&app.store, id).await.map_err(unreadable)?;
+    let account = accounts::get(&jobs.core.store, id).await.map_err(unreadable)?;
     let account = account.ok_or("the account is gone")?;
-    let site = sites::get(&app.store, account.site_id).await.map_err(unreadable)?;
+    let site = sites::get(&jobs.core.store, account.site_id).await.map_err(unreadable)?;
     let site = site.ok_or("the site is gone")?;
     let platform = Platform::parse(&site.platform).ok_or("the platform is unknown")?;
     let is_needed = match reason {
@@ -261,31 +263,31 @@ async fn attempt(app: &Arc<App>, id: i64, reason: RenewalReason) -> Result<(), R
         return Ok(());
     }
     let session = if has_refresh_token(&account, platform) {
-        with_refresh_token(app, &site, &account).await?
+        with_refresh_token(&jobs.core, &site, &account).await?
     } else if has_password(&account, platform) {
-        with_password(app, &site, &account).await?
+        with_password(jobs, &site, &account).await?
     } else {
         return Err("the account has neither a refresh token nor a stored password".into());
     };
-    accounts::renew(&app.store, id, account.credential_version, &session).await.map_err(
-        |error| match error {
+    accounts::renew(&jobs.core.store, id, account.credential_version, &session).await.map_err(|error| {
+        match error {
             store::Error::NotFound => RenewalRefusal::of_ours("the credential was changed meanwhile"),
             other => unreadable(other),
-        },
-    )?;
-    app.publish().await.map_err(unreadable)?;
+        }
+    })?;
+    jobs.core.publish().await.map_err(unreadable)?;
     log::info!("account {id} on site \"{}\" has a new session", site.name);
     Ok(())
 }
 
 async fn with_refresh_token(
-    app: &App,
+    core: &Core,
     site: &SiteRow,
     account: &AccountRow,
 ) -> Result<RenewedSession, RenewalRefusal> {
     let token = account.sub2api_refresh_token.as_ref().ok_or("there is no refresh token")?;
-    let site_client = site_client_of(app, site, account)?;
-    let refreshed = site_client.refresh(&app.client, token).await?;
+    let site_client = site_client_of(core, site, account)?;
+    let refreshed = site_client.refresh(&core.client, token).await?;
     Ok(RenewedSession {
         access_token: refreshed.access_token,
         rotation: Some((refreshed.refresh_token, refreshed.expires_at)),
@@ -294,29 +296,29 @@ async fn with_refresh_token(
 }
 
 async fn with_password(
-    app: &App,
+    jobs: &Jobs,
     site: &SiteRow,
     account: &AccountRow,
 ) -> Result<RenewedSession, RenewalRefusal> {
     let (Some(name), Some(password)) = (&account.login_username, &account.login_password) else {
         return Err("there is no stored password".into());
     };
-    if let Some(pause) = app.renewals.pause(account) {
+    if let Some(pause) = jobs.renewals.pause(account) {
         let minutes = pause.as_secs().div_ceil(60);
         let message = format!("the stored password was refused; it is tried again in {minutes} min");
         return Err(RenewalRefusal { message, is_transient: false });
     }
-    let site_client = site_client_of(app, site, account)?;
-    match site_client.login(&app.client, name, password.expose()).await {
+    let site_client = site_client_of(&jobs.core, site, account)?;
+    match site_client.login(&jobs.core.client, name, password.expose()).await {
         Ok(login) => {
-            app.renewals.forget(account.id);
+            jobs.renewals.forget(account.id);
             let rotation = login.refresh_token.zip(login.expires_at);
             Ok(RenewedSession { access_token: login.credential, rotation, user_id: login.user_id })
         }
         Err(error) => {
             let refusal = RenewalRefusal::from(error);
             if !refusal.is_transient {
-                app.renewals.note_refusal(account);
+                jobs.renewals.note_refusal(account);
             }
             Err(RenewalRefusal {
                 message: format!("logging in again failed: {}", refusal.message),

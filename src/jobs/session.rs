@@ -1,10 +1,10 @@
 //! An account at its site, with a session that is renewed when it has run out.
 //!
 //! ```text
-//! let mut session = Session::open(app, site, account).await?;
-//! let mut answer = session.site_client().balance(&app.client).await;
-//! if session.is_renewed_after(app, &mut answer).await {
-//!     answer = session.site_client().balance(&app.client).await;
+//! let mut session = Session::open(jobs, site, account).await?;
+//! let mut answer = session.site_client().balance(&jobs.core.client).await;
+//! if session.is_renewed_after(jobs, &mut answer).await {
+//!     answer = session.site_client().balance(&jobs.core.client).await;
 //! }
 //! ```
 //!
@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use super::renewal::{can_renew, has_refresh_token, is_due, renew, renew_when_due};
 use super::site_client::site_client_of;
-use crate::app::App;
+use crate::core::Core;
+use crate::jobs::Jobs;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::sites::SiteRow;
 use crate::time::now_ms;
@@ -36,12 +37,12 @@ impl Session {
     ///
     /// # Errors
     /// When the site's address or the proxy to take cannot be used.
-    pub async fn open(app: &Arc<App>, site: SiteRow, account: AccountRow) -> Result<Self, SiteError> {
-        let site_client = site_client_of(app, &site, &account)?;
+    pub async fn open(jobs: &Arc<Jobs>, site: SiteRow, account: AccountRow) -> Result<Self, SiteError> {
+        let site_client = site_client_of(&jobs.core, &site, &account)?;
         let mut session = Self { site, account, site_client, has_renewed: false };
         if is_due(&session.account, session.site_client.platform, now_ms()) {
-            match renew_when_due(app, session.account.id).await {
-                Ok(()) => session.reload(app).await?,
+            match renew_when_due(jobs, session.account.id).await {
+                Ok(()) => session.reload(&jobs.core).await?,
                 Err(refusal) => log::warn!("{}: {refusal}", session.described()),
             }
         }
@@ -54,14 +55,14 @@ impl Session {
 
     /// Whether to ask once more: the answer says that the session has run out, and there is a new one.
     /// Where a refresh token was refused, the answer says so too.
-    pub async fn is_renewed_after<T>(&mut self, app: &Arc<App>, answer: &mut Result<T, SiteError>) -> bool {
+    pub async fn is_renewed_after<T>(&mut self, jobs: &Arc<Jobs>, answer: &mut Result<T, SiteError>) -> bool {
         let Err(error) = answer else { return false };
         let may_help = error.wants_login() && can_renew(&self.account, self.site_client.platform);
         if self.has_renewed || !may_help {
             return false;
         }
         self.has_renewed = true;
-        if let Err(refusal) = renew(app, self.account.id, self.account.access_token.as_ref()).await {
+        if let Err(refusal) = renew(jobs, self.account.id, self.account.access_token.as_ref()).await {
             log::warn!("{}: {refusal}", self.described());
             // What a login page says could be taken for the site's word on what was asked for.
             if has_refresh_token(&self.account, self.site_client.platform) {
@@ -73,14 +74,14 @@ impl Session {
             }
             return false;
         }
-        self.reload(app).await.is_ok()
+        self.reload(&jobs.core).await.is_ok()
     }
 
-    async fn reload(&mut self, app: &Arc<App>) -> Result<(), SiteError> {
-        let read = accounts::get(&app.store, self.account.id).await;
+    async fn reload(&mut self, core: &Arc<Core>) -> Result<(), SiteError> {
+        let read = accounts::get(&core.store, self.account.id).await;
         let read = read.map_err(|error| SiteError::new(SiteErrorKind::Failed, error.to_string()))?;
         self.account = read.ok_or_else(|| SiteError::new(SiteErrorKind::Failed, "the account is gone"))?;
-        self.site_client = site_client_of(app, &self.site, &self.account)?;
+        self.site_client = site_client_of(core, &self.site, &self.account)?;
         Ok(())
     }
 

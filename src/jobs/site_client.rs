@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::prices::usable;
-use crate::app::App;
+use crate::core::Core;
 use crate::routing::Secret;
 use crate::store::accounts::AccountRow;
 use crate::store::sites::SiteRow;
@@ -14,9 +14,9 @@ use crate::upstream::platforms::{MANAGEMENT_LIMITS, SiteClient, SiteError, SiteE
 ///
 /// # Errors
 /// When the site's address or the proxy to take cannot be used: nothing goes another way than configured.
-pub fn site_client_of(app: &App, site: &SiteRow, account: &AccountRow) -> Result<SiteClient, SiteError> {
-    let settings = app.settings.load();
-    let way = management_of_account(site, account, &app.live, settings.system_proxy_url.as_deref());
+pub fn site_client_of(core: &Core, site: &SiteRow, account: &AccountRow) -> Result<SiteClient, SiteError> {
+    let settings = core.settings.load();
+    let way = management_of_account(site, account, &core.live, settings.system_proxy_url.as_deref());
     let (address, base) = way.map_err(|problem| SiteError::new(SiteErrorKind::Unreachable, problem))?;
     let session = usable([&account.access_token]).first().copied().map(Secret::from);
     Ok(SiteClient {
@@ -28,7 +28,7 @@ pub fn site_client_of(app: &App, site: &SiteRow, account: &AccountRow) -> Result
         username: account.username.clone(),
         custom_headers: address.custom_headers,
         limits: MANAGEMENT_LIMITS,
-        memory: Arc::clone(&app.site_memory),
+        memory: Arc::clone(&core.site_memory),
     })
 }
 
@@ -38,13 +38,13 @@ pub fn site_client_of(app: &App, site: &SiteRow, account: &AccountRow) -> Result
 /// # Errors
 /// As [`site_client_of`].
 pub fn site_client_at(
-    app: &App,
+    core: &Core,
     site: &SiteRow,
     credential: Option<Secret>,
     user_id: Option<i64>,
 ) -> Result<SiteClient, SiteError> {
-    let settings = app.settings.load();
-    let way = management_of_site(site, &app.live, settings.system_proxy_url.as_deref());
+    let settings = core.settings.load();
+    let way = management_of_site(site, &core.live, settings.system_proxy_url.as_deref());
     let (address, base) = way.map_err(|problem| SiteError::new(SiteErrorKind::Unreachable, problem))?;
     Ok(SiteClient {
         platform: address.platform,
@@ -55,6 +55,6 @@ pub fn site_client_at(
         username: None,
         custom_headers: address.custom_headers,
         limits: MANAGEMENT_LIMITS,
-        memory: Arc::clone(&app.site_memory),
+        memory: Arc::clone(&core.site_memory),
     })
 }

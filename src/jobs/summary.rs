@@ -8,7 +8,8 @@ use jiff::Timestamp;
 
 use super::income;
 use super::schedule::Pass;
-use crate::app::App;
+use crate::core::Core;
+use crate::jobs::Jobs;
 use crate::notify::Notice;
 use crate::store::events::EventLevel;
 use crate::store::{self, checkins, stats};
@@ -39,10 +40,10 @@ pub struct Day {
 }
 
 /// Sums the day up and notifies the operator, without a cool-down.
-pub async fn send(app: Arc<App>) -> Pass {
-    let day = day(&app, now_ms()).await.map_err(|error| error.to_string())?;
+pub async fn send(jobs: Arc<Jobs>) -> Pass {
+    let day = day(&jobs.core, now_ms()).await.map_err(|error| error.to_string())?;
     let notice = Notice::new(EventLevel::Info, format!("Daily summary {}", day.local_day), day.text());
-    let report = app.notifier.deliver(&notice.always()).await;
+    let report = jobs.core.notifier.deliver(&notice.always()).await;
     if report.channels.is_empty() {
         return Err("the daily summary reached nobody: no notification channel is usable".to_owned());
     }
@@ -57,9 +58,9 @@ pub async fn send(app: Arc<App>) -> Pass {
     }
 }
 
-async fn day(app: &App, now: Millis) -> store::Result<Day> {
-    app.store.flush().await;
-    let (store, zone) = (&app.store, &app.config.time_zone);
+async fn day(core: &Core, now: Millis) -> store::Result<Day> {
+    core.store.flush().await;
+    let (store, zone) = (&core.store, &core.config.time_zone);
     let start = local_day_start(now, zone);
     let local_day = local_day(now, zone).to_string();
     let holders = stats::holders(store).await?;
@@ -74,7 +75,7 @@ async fn day(app: &App, now: Millis) -> store::Result<Day> {
     let stamp = Timestamp::from_millisecond(now).unwrap_or(Timestamp::UNIX_EPOCH);
     Ok(Day {
         generated_at_local: stamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
-        time_zone: app.config.time_zone_name.clone(),
+        time_zone: core.config.time_zone_name.clone(),
         total_accounts: holders.len(),
         active_accounts: holders.iter().filter(|holder| holder.is_active).count(),
         low_balance_accounts: holders.iter().filter(|holder| holder.balance < LOW_BALANCE).count(),

@@ -1,5 +1,5 @@
 //! The tokens of one account as a set: read whole, changed in memory by the rules below, written whole.
-//! Nothing here asks a site; who holds `App::token_edits` from reading to writing is alone with the rows.
+//! Nothing here asks a site; who holds `Core::token_edits` from reading to writing is alone with the rows.
 //!
 //! The rules of a merge with what a site lists, for each of its keys the first that fits:
 //!
@@ -74,7 +74,7 @@ impl Source {
 // === impl TokenSet ===
 
 impl TokenSet {
-    /// The rows as they are. Hold `App::token_edits` until the set is saved.
+    /// The rows as they are. Hold `Core::token_edits` until the set is saved.
     pub async fn read(store: &Store, account_id: i64) -> store::Result<Self> {
         let rows = tokens::of_account(store, account_id).await?;
         Ok(Self { account_id, before: rows.clone(), rows })

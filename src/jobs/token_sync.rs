@@ -11,7 +11,8 @@ use super::account_health::note_failure;
 use super::session::Session;
 use super::spread::{Concurrency, spread};
 use super::token_set::{Listed, Source, TokenSet};
-use crate::app::App;
+use crate::core::Core;
+use crate::jobs::Jobs;
 use crate::routing::Platform;
 use crate::store::accounts::{self, AccountRow, AccountStatus, CredentialMode};
 use crate::store::events::{self, EventLevel, NewEvent};
@@ -74,18 +75,18 @@ pub struct Summary {
 }
 
 /// Syncs one account and leaves an event; `None` when there is no such account.
-pub async fn sync(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
-    let Some(synced) = sync_without_event(app, id).await? else { return Ok(None) };
-    events::insert(&app.store, event(&synced)).await?;
+pub async fn sync(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Synced>> {
+    let Some(synced) = sync_without_event(jobs, id).await? else { return Ok(None) };
+    events::insert(&jobs.core.store, event(&synced)).await?;
     Ok(Some(synced))
 }
 
 /// Syncs one account; `None` when there is none, or none any more.
-pub async fn sync_without_event(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
-    match try_sync(app, id).await {
+pub async fn sync_without_event(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Synced>> {
+    match try_sync(jobs, id).await {
         // Deleted while its site was asked.
         Err(store::Error::NotFound | store::Error::Dangling(_))
-            if accounts::get(&app.store, id).await?.is_none() =>
+            if accounts::get(&jobs.core.store, id).await?.is_none() =>
         {
             Ok(None)
         }
@@ -93,9 +94,9 @@ pub async fn sync_without_event(app: &Arc<App>, id: i64) -> store::Result<Option
     }
 }
 
-async fn try_sync(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
-    let Some(mut account) = accounts::get(&app.store, id).await? else { return Ok(None) };
-    let Some(site) = sites::get(&app.store, account.site_id).await? else { return Ok(None) };
+async fn try_sync(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Synced>> {
+    let Some(mut account) = accounts::get(&jobs.core.store, id).await? else { return Ok(None) };
+    let Some(site) = sites::get(&jobs.core.store, account.site_id).await? else { return Ok(None) };
     let outcome = Synced::of(&site, &account);
     let platform = Platform::parse(&site.platform);
     let skipped = |reason| Ok(Some(Synced { reason: Some(reason), ..outcome.clone() }));
@@ -113,34 +114,34 @@ async fn try_sync(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
     if account.access_token.is_none() {
         return skipped("missing_access_token");
     }
-    let before = TokenSet::read(&app.store, id).await?;
-    let keys = match listed(app, &site, &mut account).await {
+    let before = TokenSet::read(&jobs.core.store, id).await?;
+    let keys = match listed(jobs, &site, &mut account).await {
         Ok(keys) => keys,
         Err(error) => {
-            note_failure(app, &site, &account, "token-sync", &error).await?;
+            note_failure(&jobs.core, &site, &account, "token-sync", &error).await?;
             let (reason, message) = (Some("sync_error"), Some(error.message));
             return Ok(Some(Synced { status: SyncStatus::Failed, reason, message, ..outcome }));
         }
     };
-    merged(app, &before, keys, outcome).await.map(Some)
+    merged(&jobs.core, &before, keys, outcome).await.map(Some)
 }
 
 /// Syncs one of many: an account that is a key itself leaves no event.
-async fn sync_one_of_all(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
-    let synced = sync_without_event(app, id).await?;
+async fn sync_one_of_all(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Synced>> {
+    let synced = sync_without_event(jobs, id).await?;
     if let Some(synced) = synced.as_ref().filter(|synced| synced.reason != Some(KEY_ACCOUNT)) {
-        events::insert(&app.store, event(synced)).await?;
+        events::insert(&jobs.core.store, event(synced)).await?;
     }
     Ok(synced)
 }
 
 /// Syncs every active account, a few at once; each that has keys at its site leaves an event.
-pub async fn sync_all(app: &Arc<App>) -> store::Result<(Summary, Vec<Synced>)> {
-    let accounts = accounts::list(&app.store).await?.into_iter();
+pub async fn sync_all(jobs: &Arc<Jobs>) -> store::Result<(Summary, Vec<Synced>)> {
+    let accounts = accounts::list(&jobs.core.store).await?.into_iter();
     let active = accounts.filter(|account| account.status == AccountStatus::Active);
     let syncing = spread(active.map(|account| (account.site_id, account.id)).collect(), CONCURRENCY, |id| {
-        let app = app.clone();
-        async move { sync_one_of_all(&app, id).await }
+        let jobs = jobs.clone();
+        async move { sync_one_of_all(&jobs, id).await }
     });
     let mut results = Vec::new();
     for synced in syncing.await {
@@ -169,11 +170,15 @@ pub fn owns_tokens(account: &AccountRow) -> bool {
     account.oauth_provider.is_none() && is_session
 }
 
-async fn listed(app: &Arc<App>, site: &SiteRow, account: &mut AccountRow) -> Result<Vec<Listed>, SiteError> {
-    let mut session = Session::open(app, site.clone(), account.clone()).await?;
-    let mut keys = session.site_client().keys(&app.client).await;
-    if session.is_renewed_after(app, &mut keys).await {
-        keys = session.site_client().keys(&app.client).await;
+async fn listed(
+    jobs: &Arc<Jobs>,
+    site: &SiteRow,
+    account: &mut AccountRow,
+) -> Result<Vec<Listed>, SiteError> {
+    let mut session = Session::open(jobs, site.clone(), account.clone()).await?;
+    let mut keys = session.site_client().keys(&jobs.core.client).await;
+    if session.is_renewed_after(jobs, &mut keys).await {
+        keys = session.site_client().keys(&jobs.core.client).await;
     }
     account.credential_version = session.account.credential_version;
     Ok(keys?.into_iter().map(Listed::from).filter(|item| !item.key.trim().is_empty()).collect())
@@ -181,18 +186,18 @@ async fn listed(app: &Arc<App>, site: &SiteRow, account: &mut AccountRow) -> Res
 
 /// Merges what was listed into the rows of the account, which were as in `before` when the site was asked.
 async fn merged(
-    app: &App,
+    core: &Core,
     before: &TokenSet,
     mut keys: Vec<Listed>,
     outcome: Synced,
 ) -> store::Result<Synced> {
-    let _turn = app.token_edits.lock().await;
-    let mut token_set = TokenSet::read(&app.store, outcome.account_id).await?;
+    let _turn = core.token_edits.lock().await;
+    let mut token_set = TokenSet::read(&core.store, outcome.account_id).await?;
     keys.retain(|key| !token_set.has_lost(key, before));
     let mut done = Synced { status: SyncStatus::Synced, synced: true, total: keys.len(), ..outcome.clone() };
     let mut pending = Vec::new();
     // A key from before tokens had rows gets one. Read in this turn: it may be newer than the list.
-    let account = accounts::get(&app.store, outcome.account_id).await?;
+    let account = accounts::get(&core.store, outcome.account_id).await?;
     let legacy = account.as_ref().and_then(|account| account.api_token.as_ref()).map(|key| key.expose());
     let legacy = legacy.filter(|key| !tokens::is_mask(key) && token_set.position_of(key).is_none());
     if let Some(key) = legacy {
@@ -207,8 +212,8 @@ async fn merged(
     } else {
         return Ok(Synced { reason: Some("no_upstream_tokens"), ..outcome });
     }
-    let rows = token_set.save(&app.store).await?;
-    app.publish().await?;
+    let rows = token_set.save(&core.store).await?;
+    core.publish().await?;
     done.default_token_id = rows.iter().find(|row| row.is_default).map(|row| row.id);
     if !pending.is_empty() {
         done.reason = Some("upstream_masked_tokens");

@@ -12,7 +12,8 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use super::site_client::site_client_of;
-use crate::app::App;
+use crate::core::Core;
+use crate::jobs::Jobs;
 use crate::keys::Key;
 use crate::routing::Channel;
 use crate::routing::pricing::usage_record::{UsageQuery, UsageRecord, find};
@@ -31,7 +32,7 @@ const PARALLEL: usize = 4;
 /// Sites write their log after the answer, some not at once: the pauses before each look.
 const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(2), Duration::from_secs(8)];
 
-/// The lookups under way; the app holds one.
+/// The lookups under way; [`Jobs`](super::Jobs) holds one.
 pub struct UsageLookup {
     waiting: Arc<Semaphore>,
     slots: Semaphore,
@@ -56,28 +57,28 @@ impl Default for UsageLookup {
 }
 
 /// Queues the lookup and returns at once.
-pub fn enqueue(app: &Arc<App>, lookup: Lookup) {
-    let Ok(place) = app.usage_lookup.waiting.clone().try_acquire_owned() else {
+pub fn enqueue(jobs: &Arc<Jobs>, lookup: Lookup) {
+    let Ok(place) = jobs.usage_lookup.waiting.clone().try_acquire_owned() else {
         log::debug!("too many usage lookups wait: the estimate of one request stands");
         return;
     };
-    let looking = app.clone();
-    app.background.spawn("a usage lookup", async move {
+    let looking = jobs.clone();
+    jobs.core.background.spawn("a usage lookup", async move {
         look_up(&looking, &lookup).await;
         drop(place);
     });
 }
 
-async fn look_up(app: &App, lookup: &Lookup) {
+async fn look_up(jobs: &Jobs, lookup: &Lookup) {
     for pause in PAUSES {
         sleep(pause).await;
         let looked = {
-            let Ok(_slot) = app.usage_lookup.slots.acquire().await else { return };
-            look(app, lookup).await
+            let Ok(_slot) = jobs.usage_lookup.slots.acquire().await else { return };
+            look(&jobs.core, lookup).await
         };
         match looked {
             Ok(Some(record)) => {
-                if let Err(error) = settle(app, lookup, &record).await {
+                if let Err(error) = settle(&jobs.core, lookup, &record).await {
                     let id = lookup.row.request_id;
                     log::warn!("the log row of {} keeps its estimate: {error}", id.as_str());
                 }
@@ -96,20 +97,20 @@ async fn look_up(app: &App, lookup: &Lookup) {
 }
 
 /// The request's line in the site's log, when it is there yet.
-async fn look(app: &App, lookup: &Lookup) -> Result<Option<UsageRecord>, String> {
+async fn look(core: &Core, lookup: &Lookup) -> Result<Option<UsageRecord>, String> {
     let channel = &lookup.channel;
-    let Some(account) = accounts::get(&app.store, channel.account.id).await.map_err(|e| e.to_string())?
+    let Some(account) = accounts::get(&core.store, channel.account.id).await.map_err(|e| e.to_string())?
     else {
         return Err("the account is gone".to_owned());
     };
-    let Some(site) = sites::get(&app.store, account.site_id).await.map_err(|e| e.to_string())? else {
+    let Some(site) = sites::get(&core.store, account.site_id).await.map_err(|e| e.to_string())? else {
         return Err("the site is gone".to_owned());
     };
     let token = channel.credential.as_ref().map(|credential| credential.secret().expose());
-    let mut site_client = site_client_of(app, &site, &account).map_err(|error| error.to_string())?;
+    let mut site_client = site_client_of(core, &site, &account).map_err(|error| error.to_string())?;
     // The session first, then what the request was sent with, then the account's key.
     site_client.keys.splice(..0, channel.credential.as_ref().map(|sent| sent.secret().clone()));
-    let lines = fetch_usage_records(&app.client, &site_client, &lookup.row.model, USAGE_LOG_LIMITS).await;
+    let lines = fetch_usage_records(&core.client, &site_client, &lookup.row.model, USAGE_LOG_LIMITS).await;
     let lines = lines.map_err(|error| error.to_string())?;
     let query = UsageQuery {
         model: &lookup.row.model,
@@ -122,7 +123,7 @@ async fn look(app: &App, lookup: &Lookup) -> Result<Option<UsageRecord>, String>
 }
 
 /// Books what the line says beyond what was booked.
-async fn settle(app: &App, lookup: &Lookup, record: &UsageRecord) -> crate::store::Result<()> {
+async fn settle(core: &Core, lookup: &Lookup, record: &UsageRecord) -> crate::store::Result<()> {
     let channel = &lookup.channel;
     let (tokens, source) = recovered(lookup.tokens, record);
     let bill = bill(channel, &lookup.row.model, tokens, record);
@@ -130,12 +131,12 @@ async fn settle(app: &App, lookup: &Lookup, record: &UsageRecord) -> crate::stor
     let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
     let more_cost = bill.usd - lookup.usd;
     if channel.live.record_cost((more_cost * 1e9).round() as i64) {
-        app.store.telemetry().dirty_channel(channel.live.clone());
+        core.store.telemetry().dirty_channel(channel.live.clone());
     }
     if let Some(key) = lookup.key.as_ref().filter(|_| more_cost != 0.0)
         && key.live.charge(more_cost, now_ms())
     {
-        app.store.telemetry().dirty_key(key.live.clone(), key.is_near_cost_limit());
+        core.store.telemetry().dirty_key(key.live.clone(), key.is_near_cost_limit());
     }
     let amendment = Amendment {
         row: lookup.row.clone(),
@@ -148,7 +149,7 @@ async fn settle(app: &App, lookup: &Lookup, record: &UsageRecord) -> crate::stor
         more_tokens: count(total(tokens)) - count(total(lookup.tokens)),
         more_cost,
     };
-    amend(&app.store, &app.config.time_zone, amendment).await
+    amend(&core.store, &core.config.time_zone, amendment).await
 }
 
 /// The line's tokens where it has any, else the answer's.

@@ -6,7 +6,7 @@
 //! would never be asked again, and some hubs refuse now and then; a call to the site decides that
 //! (`jobs::account_health`).
 
-use crate::app::App;
+use crate::core::Core;
 use crate::routing::Channel;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::upstream::platforms::{SiteErrorKind, meaning};
@@ -21,16 +21,16 @@ const MAX_CAUSE: usize = 400;
 
 /// Every channel that was tried has failed, the last one like this; or, without a failure, there was none to try.
 /// There is no alert when the request itself is at fault, nor when an operator tries a channel.
-pub(super) fn unserved(app: &App, call: &Call, last: Option<&Failure>) {
+pub(super) fn unserved(core: &Core, call: &Call, last: Option<&Failure>) {
     let is_nobodys_fault = last.is_some_and(|failure| !failure.blames_channels());
     // A count of tokens that nobody gave is estimated: its client misses nothing.
     if is_nobodys_fault || call.operation == Operation::CountTokens || call.caller.forced_channel.is_some() {
         return;
     }
     // Models without a route share one subject: their names are the clients' to choose.
-    let snapshot = app.snapshot.load();
+    let snapshot = core.snapshot.load();
     let route = snapshot.lookup(&call.envelope.model, call.caller.policy()).map(|found| found.route.id);
-    app.notifier.alert(format_args!("unserved:{}", route.unwrap_or(0)), || {
+    core.notifier.alert(format_args!("unserved:{}", route.unwrap_or(0)), || {
         let model = shortened(&call.model, MAX_MODEL);
         let (title, message) = match last {
             Some(failure) => {
@@ -55,7 +55,7 @@ pub(super) fn unserved(app: &App, call: &Call, last: Option<&Failure>) {
 }
 
 /// A site has refused the credential of a channel.
-pub(super) fn refused(app: &App, channel: &Channel, failure: &Failure) {
+pub(super) fn refused(core: &Core, channel: &Channel, failure: &Failure) {
     const UNAUTHORIZED: u16 = 401;
     if failure.upstream_status() != Some(UNAUTHORIZED)
         || meaning(failure.words().as_str(), Some(UNAUTHORIZED), false) != Some(SiteErrorKind::Expired)
@@ -64,7 +64,7 @@ pub(super) fn refused(app: &App, channel: &Channel, failure: &Failure) {
     }
     let account = &channel.account;
     let token_id = channel.token_id.unwrap_or(0);
-    app.notifier.alert(format_args!("refused:{}:{token_id}", account.id), || {
+    core.notifier.alert(format_args!("refused:{}:{token_id}", account.id), || {
         let name = account.username.clone().unwrap_or_else(|| format!("Account {}", account.id));
         let token =
             channel.token_name.as_ref().map_or_else(String::new, |name| format!(" (token \"{name}\")"));

@@ -88,10 +88,10 @@ impl Attempt {
         let Choice { channel, model, reason } = choice;
         let started_at = now_ms();
         if reason.takes_a_turn() && channel.live.record_selection(started_at) {
-            app.store.telemetry().dirty_channel(channel.live.clone());
+            app.core.store.telemetry().dirty_channel(channel.live.clone());
         }
-        app.live.rotations.record(reason, &call.envelope.model, channel.account.site.id, started_at);
-        app.metrics.attempts.add(1);
+        app.core.live.rotations.record(reason, &call.envelope.model, channel.account.site.id, started_at);
+        app.core.metrics.attempts.add(1);
         let row = ProxyLogRow {
             request_id: Some(call.face.id),
             route_id: Some(channel.route_id),
@@ -124,7 +124,7 @@ impl Attempt {
             conversation: call.session.as_ref().map(Session::conversation),
             slots,
             is_extra: call.operation == Operation::CountTokens,
-            _in_flight: app.metrics.in_flight.enter(),
+            _in_flight: app.core.metrics.in_flight.enter(),
         })
     }
 
@@ -210,7 +210,7 @@ impl Attempt {
         self.channel.account.site.health.succeed(&self.model, waited, now);
         let was_limited = self.channel.live.is_limited();
         if self.channel.live.record_success(now, latency, cost::nano(bill.usd)) {
-            self.app.store.telemetry().dirty_channel(self.channel.live.clone());
+            self.app.core.store.telemetry().dirty_channel(self.channel.live.clone());
         }
         if was_limited {
             self.end_limits();
@@ -222,9 +222,9 @@ impl Attempt {
             self.bind(conversation, now);
         }
         let lookup = cost::lookup(&self.channel, self.key.as_ref(), &row, usage.as_ref());
-        self.app.store.telemetry().log(row);
+        self.app.core.store.telemetry().log(row);
         if let Some(lookup) = lookup {
-            usage_lookup::enqueue(&self.app, lookup);
+            usage_lookup::enqueue(&self.app.jobs, lookup);
         }
     }
 
@@ -237,7 +237,7 @@ impl Attempt {
             if failure.leaves_the_channel() && !attempt.is_extra {
                 attempt.unbind();
             }
-            alerts::refused(&attempt.app, &attempt.channel, failure);
+            alerts::refused(&attempt.app.core, &attempt.channel, failure);
         });
     }
 
@@ -254,7 +254,7 @@ impl Attempt {
 
     /// The client hung up, or this service cut it off as it stopped. That is no fault of the channel.
     pub(super) fn abandon(&mut self, usage: Option<Usage>) {
-        let (status, text) = match self.app.is_cutting() {
+        let (status, text) = match self.app.core.is_cutting() {
             true => (SERVICE_STOPPED, "service_stopped: cut off at the end of the grace period of a stop"),
             false => (CLIENT_CLOSED, "client_closed"),
         };
@@ -277,18 +277,18 @@ impl Attempt {
         book(self);
         // Not before the channel cools: who waits for a slot would go on to it.
         self.slots = Slots::default();
-        self.app.metrics.attempt_failures.add(1);
-        self.app.store.telemetry().log(row);
+        self.app.core.metrics.attempt_failures.add(1);
+        self.app.core.store.telemetry().log(row);
     }
 
     /// Leaves the channel alone for a while; when a quota is used up, also those that share its
     /// credential. Site and model are the less well for it.
     fn cool(&self, failure: &Failure) {
-        let settings = self.app.settings.load();
+        let settings = self.app.core.settings.load();
         let now = now_ms();
         let weight = FailureWeight::of(failure.status, failure.words());
         self.channel.account.site.health.fail(&self.model, weight, now);
-        self.app.health_saver.nudge();
+        self.app.jobs.health_saver.nudge();
         let Rest { cooldown_until, limited_until } =
             failure::rest(now, settings.cooldown, failure.recovers_at);
         let live = &self.channel.live;
@@ -304,7 +304,7 @@ impl Attempt {
         if failure.is_usage_limit() {
             // Without a hint, what is kept is that the provider has said so.
             let limit = limited_until.unwrap_or(cooldown_until);
-            for sibling in self.app.snapshot.load().sharing_credential(&self.channel) {
+            for sibling in self.app.core.snapshot.load().sharing_credential(&self.channel) {
                 self.save(&sibling.live, sibling.live.record_cooldown(now, cooldown_until));
                 self.save(&sibling.live, sibling.live.record_limit(limit));
             }
@@ -315,7 +315,7 @@ impl Attempt {
 
     /// What the provider said of the credential's limit holds no more: it has just served.
     fn end_limits(&self) {
-        for sibling in self.app.snapshot.load().sharing_credential(&self.channel) {
+        for sibling in self.app.core.snapshot.load().sharing_credential(&self.channel) {
             self.save(&sibling.live, sibling.live.end_limit());
         }
     }
@@ -323,28 +323,28 @@ impl Attempt {
     /// Hands a channel to the writer, if it is to be handed over.
     fn save(&self, live: &Arc<ChannelLive>, is_dirty: bool) {
         if is_dirty {
-            self.app.store.telemetry().dirty_channel(live.clone());
+            self.app.core.store.telemetry().dirty_channel(live.clone());
         }
     }
 
     /// Who goes on from the answer of this id comes back here: no other channel has stored it.
     pub(super) fn has_stored(&self, answer_id: &str) {
         let key_id = self.key.as_ref().map(|key| key.id);
-        self.bind(session::opened_by(&self.app, key_id, answer_id), now_ms());
+        self.bind(session::opened_by(&self.app.core, key_id, answer_id), now_ms());
     }
 
     /// The conversation stays where it was answered, for as long again.
     fn bind(&self, conversation: Conversation, now: Millis) {
-        if let Some(ttl) = self.app.settings.load().sticky_ttl {
+        if let Some(ttl) = self.app.core.settings.load().sticky_ttl {
             let expires = now.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
-            self.app.affinity.bind(conversation, self.channel.id, expires);
+            self.app.core.affinity.bind(conversation, self.channel.id, expires);
         }
     }
 
     /// The conversation need not come back here.
     fn unbind(&self) {
         if let Some(conversation) = self.conversation {
-            self.app.affinity.unbind(conversation, self.channel.id);
+            self.app.core.affinity.unbind(conversation, self.channel.id);
         }
     }
 
@@ -352,7 +352,7 @@ impl Attempt {
     fn charge(&self, usd: f64, now: Millis) {
         let Some(key) = self.key.as_ref().filter(|_| usd > 0.0) else { return };
         if key.live.charge(usd, now) {
-            self.app.store.telemetry().dirty_key(key.live.clone(), key.is_near_cost_limit());
+            self.app.core.store.telemetry().dirty_key(key.live.clone(), key.is_near_cost_limit());
         }
     }
 
@@ -363,8 +363,8 @@ impl Attempt {
         row.prompt_tokens = count(usage.prompt);
         row.completion_tokens = count(usage.completion);
         row.total_tokens = count(usage.total);
-        self.app.metrics.prompt_tokens.add(usage.prompt.unwrap_or(0));
-        self.app.metrics.completion_tokens.add(usage.completion.unwrap_or(0));
+        self.app.core.metrics.prompt_tokens.add(usage.prompt.unwrap_or(0));
+        self.app.core.metrics.completion_tokens.add(usage.completion.unwrap_or(0));
     }
 
     fn elapsed_ms(&self) -> i64 {

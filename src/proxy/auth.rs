@@ -14,7 +14,7 @@ use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use subtle::ConstantTimeEq;
 
-use crate::app::App;
+use crate::core::Core;
 use crate::http::bearer::{self, LastToken};
 use crate::http::{Query, Request, address, origin};
 use crate::keys::{Key, KeyRejection};
@@ -117,7 +117,7 @@ impl<'a> From<&'a Request> for Shown<'a> {
 }
 
 /// Finds the caller.
-pub fn authenticate(app: &App, shown: &Shown<'_>) -> Result<Caller, Refused> {
+pub fn authenticate(core: &Core, shown: &Shown<'_>) -> Result<Caller, Refused> {
     let from_query;
     let token = match token_in_headers(shown.headers) {
         Some(token) => token,
@@ -129,15 +129,15 @@ pub fn authenticate(app: &App, shown: &Shown<'_>) -> Result<Caller, Refused> {
     if token.is_empty() {
         return Err(Refused::Missing);
     }
-    let keys = app.keys.load();
+    let keys = core.keys.load();
     if !keys.is_empty()
         && let Some(key) =
-            keys.find(&shown.last_token.digest(token, |token| app.store.sealer().digest(token)))
+            keys.find(&shown.last_token.digest(token, |token| core.store.sealer().digest(token)))
     {
         key.check(now_ms()).map_err(Refused::Rejected)?;
         return Ok(Caller { key: Some(key.clone()), forced_channel: None });
     }
-    let settings = app.settings.load();
+    let settings = core.settings.load();
     let known = settings.proxy_token.as_bytes();
     if known.is_empty() || !bool::from(token.ct_eq(known)) {
         return Err(Refused::Invalid);

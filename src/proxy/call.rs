@@ -204,8 +204,8 @@ impl Call {
         let face = Face::new(dialect, head.id).to_client(client.names_version);
         let path = operation.path(dialect);
         let key_id = head.caller.key_id();
-        let session = Session::going_on(app, &body, &envelope, key_id)
-            .or_else(|| Session::of(app, &client, path, &envelope, key_id, head.session));
+        let session = Session::going_on(&app.core, &body, &envelope, key_id)
+            .or_else(|| Session::of(&app.core, &client, path, &envelope, key_id, head.session));
         Ok(Box::new(Self {
             operation,
             face,
@@ -220,7 +220,7 @@ impl Call {
             presented,
             key_id,
             caller: head.caller,
-            settings: app.settings.load_full(),
+            settings: app.core.settings.load_full(),
             is_previous_unknown: false,
             call_signatures: app.call_signatures.clone(),
             trace: Trace::default(),

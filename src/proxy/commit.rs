@@ -217,7 +217,7 @@ impl StartedResponse<'_> {
             Ok(usage) => {
                 self.note_stored(&held, &attempt);
                 let held = self.finished(held);
-                self.app.metrics.sent_bytes.add(held.len() as u64);
+                self.app.core.metrics.sent_bytes.add(held.len() as u64);
                 attempt.succeed(usage);
                 *reply.body_mut() = ResponseBody::full(held);
                 Ok(reply)
@@ -248,7 +248,7 @@ impl StartedResponse<'_> {
         };
         let status = self.accepted.head.status;
         let created = CreatedVideo { upstream_id, status, endpoint: self.accepted.endpoint, body: &held };
-        let stored = videos::store_mapping(self.app, self.call, &attempt, created).await;
+        let stored = videos::store_mapping(&self.app.core.store, self.call, &attempt, created).await;
         // The upstream renders and charges it, stored or not.
         attempt.succeed(verdict.unwrap_or_default());
         Ok(stored.map_or_else(
@@ -258,7 +258,7 @@ impl StartedResponse<'_> {
                 *reply.status_mut() = status;
                 let json = HeaderValue::from_static("application/json");
                 reply.headers_mut().insert(header::CONTENT_TYPE, json);
-                self.app.metrics.sent_bytes.add(body.len() as u64);
+                self.app.core.metrics.sent_bytes.add(body.len() as u64);
                 *reply.body_mut() = ResponseBody::full(body);
                 reply
             },
@@ -299,7 +299,7 @@ impl StartedResponse<'_> {
             reply.headers_mut().insert(header::CONTENT_TYPE, json);
         }
         self.mark_not_stored(&mut reply);
-        self.app.metrics.sent_bytes.add(answer.len() as u64);
+        self.app.core.metrics.sent_bytes.add(answer.len() as u64);
         attempt.succeed(usage);
         *reply.body_mut() = ResponseBody::full(answer);
         Ok(reply)
@@ -522,7 +522,7 @@ fn withheld(observer: &StreamObserver, attempt: &Attempt) -> bool {
 fn ended_empty(observer: &StreamObserver, attempt: &Attempt) -> bool {
     matches!(observer.phase(), Phase::Ended)
         && !observer.output_seen()
-        && attempt.app().settings.load().judge.fails_empty(false, observer.usage())
+        && attempt.app().core.settings.load().judge.fails_empty(false, observer.usage())
 }
 
 fn useless(attempt: Box<Attempt>, failure: Failure) -> Useless {

@@ -96,7 +96,7 @@ impl Timeouts {
         let first_byte = settings.first_byte_timeout;
         Self {
             first_byte: (!first_byte.is_zero()).then(|| (Instant::now() + first_byte, first_byte)),
-            idle: app.config.proxy.stream_idle_timeout,
+            idle: app.core.config.proxy.stream_idle_timeout,
             whole: None,
             timer,
         }
@@ -235,7 +235,7 @@ impl Search<'_> {
     fn leave(&mut self, app: &App, endpoint: &Endpoint, failure: Failure) -> Failure {
         self.now = now_ms();
         if endpoint.live.record_failure(self.now, self.now + pool::COOLDOWN_MS, &failure.text) {
-            app.store.telemetry().dirty_endpoint(endpoint.live.clone());
+            app.core.store.telemetry().dirty_endpoint(endpoint.live.clone());
         }
         if self.addresses.has_more() { failure.of_one_address() } else { failure }
     }
@@ -278,7 +278,7 @@ impl<'a> Sending<'a> {
             let live = &endpoint.live;
             let note = |dirty: bool| {
                 if dirty {
-                    self.app.store.telemetry().dirty_endpoint(live.clone());
+                    self.app.core.store.telemetry().dirty_endpoint(live.clone());
                 }
             };
             note(live.record_selection(search.now));
@@ -382,10 +382,10 @@ impl<'a> Sending<'a> {
                 };
                 let (request, reply_context) = self.request((target, format), values, outgoing);
                 self.call.trace.request_sent(&endpoint.base, path, &request);
-                (self.app.client.send_boxed(&endpoint.base.origin, request), reply_context)
+                (self.app.core.client.send_boxed(&endpoint.base.origin, request), reply_context)
             };
             if let Some(row) = downgraded.take() {
-                self.app.store.telemetry().log(*row);
+                self.app.core.store.telemetry().log(*row);
             }
             attempt.via(path);
             let timeouts = Timeouts::of(self.app, &self.call.settings, self.call.timer.clone());
@@ -498,9 +498,9 @@ impl<'a> Sending<'a> {
                 (false, false) => "apikey",
             },
             rules: settings.payload_rules.as_ref(),
-            withholds_previous: response_owners::is_withheld(self.app, self.call, self.channel),
-            tiers: &self.app.config.proxy.tier_rules,
-            max_parts: self.app.config.proxy.max_request_parts,
+            withholds_previous: response_owners::is_withheld(&self.app.core, self.call, self.channel),
+            tiers: &self.app.core.config.proxy.tier_rules,
+            max_parts: self.app.core.config.proxy.max_request_parts,
             cache_key: cache_key.as_deref(),
         };
         outgoing::prepare(self.call, operation, destination)
@@ -513,7 +513,7 @@ impl<'a> Sending<'a> {
         if !is_converted || !cache_key::is_known(site.platform, format) {
             return None;
         }
-        let key = cache_key::of(self.call, self.channel.id, self.app.store.sealer())?;
+        let key = cache_key::of(self.call, self.channel.id, self.app.core.store.sealer())?;
         (!self.app.cache_keys.refuses(site.id, now_ms())).then_some(key)
     }
 

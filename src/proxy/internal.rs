@@ -49,7 +49,7 @@ pub async fn send(app: Arc<App>, request: InternalRequest) -> Option<Response> {
         body: RequestBody::Own((!request.body.is_empty()).then_some(request.body)),
         timer: ReusableTimer::default(),
         last_token: LastToken::default(),
-        body_limit: app.config.request_body_limit,
+        body_limit: app.core.config.request_body_limit,
         internal: Some(Internal { forced_channel: request.forced_channel }),
         upgrade: None,
     });

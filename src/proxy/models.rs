@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::{self, Query, Request, Response};
+use crate::jobs::Jobs;
 use crate::jobs::model_refresh;
 use crate::time::iso;
 
@@ -26,8 +27,8 @@ pub(super) async fn list(app: Arc<App>, request: Request, caller: Caller) -> Res
         return gemini_list(app, request, caller).await;
     }
     let face = Face::of(&request.headers, None, request.id);
-    let models = available(&app, &caller).await;
-    let created = app.started / 1000;
+    let models = available(&app.jobs, &caller).await;
+    let created = app.core.started / 1000;
     if face.dialect != Dialect::Messages {
         let data: Vec<Value> = models.iter().map(|model| openai_entry(model, created)).collect();
         return http::json(StatusCode::OK, &json!({ "object": "list", "data": data }));
@@ -36,7 +37,7 @@ pub(super) async fn list(app: Arc<App>, request: Request, caller: Caller) -> Res
         Ok(page) => page,
         Err(message) => return face.refuse(400, &message, None, None),
     };
-    let data: Vec<Value> = page.iter().map(|model| messages_entry(model, app.started)).collect();
+    let data: Vec<Value> = page.iter().map(|model| messages_entry(model, app.core.started)).collect();
     let mut response = http::json(
         StatusCode::OK,
         &json!({ "data": data, "first_id": page.first(), "last_id": page.last(), "has_more": has_more }),
@@ -47,7 +48,8 @@ pub(super) async fn list(app: Arc<App>, request: Request, caller: Caller) -> Res
 
 /// Gemini's list: always our own models, whichever upstream serves them.
 pub(super) async fn gemini_list(app: Arc<App>, _: Request, caller: Caller) -> Response {
-    let models: Vec<Value> = available(&app, &caller).await.iter().map(|model| gemini_entry(model)).collect();
+    let models: Vec<Value> =
+        available(&app.jobs, &caller).await.iter().map(|model| gemini_entry(model)).collect();
     http::json(StatusCode::OK, &json!({ "models": models }))
 }
 
@@ -55,18 +57,18 @@ pub(super) async fn gemini_list(app: Arc<App>, _: Request, caller: Caller) -> Re
 pub(super) async fn get(app: Arc<App>, request: Request, caller: Caller) -> Response {
     let is_google = request.headers.contains_key(GOOGLE_SDK);
     let face = Face::of(&request.headers, is_google.then_some(Dialect::Gemini), request.id);
-    one(&app, &request, &caller, face).await
+    one(&app.jobs, &request, &caller, face).await
 }
 
 /// One model in gemini's shape.
 pub(super) async fn gemini_get(app: Arc<App>, request: Request, caller: Caller) -> Response {
     let face = Face::new(Dialect::Gemini, request.id);
-    one(&app, &request, &caller, face).await
+    one(&app.jobs, &request, &caller, face).await
 }
 
-async fn one(app: &Arc<App>, request: &Request, caller: &Caller, face: Face) -> Response {
+async fn one(jobs: &Arc<Jobs>, request: &Request, caller: &Caller, face: Face) -> Response {
     let model = request.params.get("model").to_owned();
-    if !available(app, caller).await.contains(&model) {
+    if !available(jobs, caller).await.contains(&model) {
         return face.refuse(
             404,
             &format!("The model `{model}` does not exist or this key may not use it"),
@@ -75,9 +77,9 @@ async fn one(app: &Arc<App>, request: &Request, caller: &Caller, face: Face) -> 
         );
     }
     let entry = match face.dialect {
-        Dialect::Messages => messages_entry(&model, app.started),
+        Dialect::Messages => messages_entry(&model, jobs.core.started),
         Dialect::Gemini => gemini_entry(&model),
-        _ => openai_entry(&model, app.started / 1000),
+        _ => openai_entry(&model, jobs.core.started / 1000),
     };
     let mut response = http::json(StatusCode::OK, &entry);
     headers::request_id(face.dialect, face.id, response.headers_mut());
@@ -85,13 +87,13 @@ async fn one(app: &Arc<App>, request: &Request, caller: &Caller, face: Face) -> 
 }
 
 /// The names this caller may use. Where there is none, the sites are asked first: bounded and shared.
-async fn available(app: &Arc<App>, caller: &Caller) -> Vec<String> {
-    let exposed = || app.snapshot.load().exposed_models(caller.policy());
+async fn available(jobs: &Arc<Jobs>, caller: &Caller) -> Vec<String> {
+    let exposed = || jobs.core.snapshot.load().exposed_models(caller.policy());
     let models = exposed();
     if !models.is_empty() {
         return models;
     }
-    model_refresh::refresh_for_unknown_model(app).await;
+    model_refresh::refresh_for_unknown_model(jobs).await;
     exposed()
 }
 

@@ -14,6 +14,7 @@ use hyper::StatusCode;
 use hyper::header::HeaderValue;
 
 use crate::app::App;
+use crate::core::Core;
 use crate::dialect::canonical::ConversionError;
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, messages, responses, stored_files};
@@ -88,7 +89,7 @@ fn read_call(
     body: Bytes,
     caller: Caller,
 ) -> Result<Box<Call>, Box<Response>> {
-    app.metrics.received_bytes.add(body.len() as u64);
+    app.core.metrics.received_bytes.add(body.len() as u64);
     let headers = mem::take(&mut request.headers);
     let head = Head {
         kind,
@@ -119,7 +120,7 @@ pub(super) async fn answer(app: &Arc<App>, mut call: Box<Call>) -> Response {
     if let Err(refusal) = admit(app, &mut call).await {
         return refusal;
     }
-    call.trace = Trace::of(app, &call);
+    call.trace = Trace::of(&app.core, &call);
     let mut response = response_store::remember(&app.stored_responses, &call, route(app, &call).await);
     if call.settings.echo_model {
         response = renamed::of(&call, response);
@@ -162,26 +163,26 @@ fn estimated_count(face: Face, member: &str, body: &Bytes) -> Response {
 /// May this caller ask for this model, are the files there that it names, and may it ask once more at
 /// all (routing.md 13)? If so the call counts.
 async fn admit(app: &Arc<App>, call: &mut Call) -> Result<(), Response> {
-    if let Some(refusal) = forbidden(app, call) {
+    if let Some(refusal) = forbidden(&app.core, call) {
         return Err(refusal);
     }
     if call.envelope.has_previous {
         Box::pin(response_owners::check(app, call)).await?;
     }
     if stored_files::may_be_resolved(call.face.dialect, call.envelope.marks) {
-        Box::pin(files::resolve(app, call)).await?;
+        Box::pin(files::resolve(&app.core.store, call)).await?;
     }
     let Some(key) = &call.caller.key else { return Ok(()) };
-    quota::count(app, key).await.map_err(|not_counted| match not_counted {
+    quota::count(&app.core, key).await.map_err(|not_counted| match not_counted {
         QuotaError::OverLimit => call.face.reject_caller(&Refused::Rejected(KeyRejection::OverRequests)),
         QuotaError::Unavailable => call.face.refuse(503, "The request could not be counted", None, None),
     })
 }
 
 /// The refusal of a model that this caller may not ask for.
-pub(super) fn forbidden(app: &App, call: &Call) -> Option<Response> {
+pub(super) fn forbidden(core: &Core, call: &Call) -> Option<Response> {
     let key = call.caller.key.as_ref()?;
-    if app.snapshot.load().permits(&call.model, &key.policy) {
+    if core.snapshot.load().permits(&call.model, &key.policy) {
         return None;
     }
     let message = format!("Model {} is not allowed for this key", call.model);
@@ -194,14 +195,14 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
     let mut last: Option<Box<Failure>> = None;
     let attempts = match call.caller.forced_channel {
         Some(_) => 1,
-        None => app.config.proxy.max_channel_attempts,
+        None => app.core.config.proxy.max_channel_attempts,
     };
     for number in 0..attempts {
         let mut picked = pick(app, call, &tried).await;
-        if number == 0 && matches!(picked, Picked::Nothing(_)) && is_unknown_model(app, call) {
+        if number == 0 && matches!(picked, Picked::Nothing(_)) && is_unknown_model(&app.core, call) {
             // A model nobody has heard of may be new upstream: look once, bounded and shared.
             // Boxed, because it is rare and large.
-            Box::pin(model_refresh::refresh_for_unknown_model(app)).await;
+            Box::pin(model_refresh::refresh_for_unknown_model(&app.jobs)).await;
             picked = pick(app, call, &tried).await;
         }
         let (choice, slots) = match picked {
@@ -213,8 +214,8 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
                 last = Some(Box::new(failure));
                 continue;
             }
-            Picked::Nothing(earliest_cooldown) => return unserved(app, call, last, earliest_cooldown),
-            Picked::Saturated => return call.face.site_saturated(app.leases.rules().retry_after_secs()),
+            Picked::Nothing(earliest_cooldown) => return unserved(&app.core, call, last, earliest_cooldown),
+            Picked::Saturated => return call.face.site_saturated(app.core.leases.rules().retry_after_secs()),
         };
         tried.push(choice.channel.id);
         let answered = exchange::attempt(app, call, &choice, number, slots).await;
@@ -226,7 +227,7 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
             Err(failure) => return refused_for_good(call, failure),
         }
     }
-    unserved(app, call, last, None)
+    unserved(&app.core, call, last, None)
 }
 
 /// The answer to a request that goes to nobody else. What may have been made all the same must not be asked for again by
@@ -240,8 +241,8 @@ fn refused_for_good(call: &Call, failure: Failure) -> Response {
     response
 }
 
-fn is_unknown_model(app: &App, call: &Call) -> bool {
-    app.snapshot.load().lookup(&call.envelope.model, call.caller.policy()).is_none()
+fn is_unknown_model(core: &Core, call: &Call) -> bool {
+    core.snapshot.load().lookup(&call.envelope.model, call.caller.policy()).is_none()
 }
 
 /// Whether the upstream lacks a surface that nothing can be converted to: another site may have it.
@@ -250,17 +251,22 @@ fn lacks_surface(call: &Call, failure: &Failure) -> bool {
 }
 
 /// The answer of a request that no channel served.
-fn unserved(app: &App, call: &Call, last: Option<Box<Failure>>, earliest_cooldown: Option<i64>) -> Response {
+fn unserved(
+    core: &Core,
+    call: &Call,
+    last: Option<Box<Failure>>,
+    earliest_cooldown: Option<i64>,
+) -> Response {
     if let (Some(channel), None) = (call.caller.forced_channel, &last) {
         let message = format!("Channel {channel} is not available for this model");
         return call.face.refuse(503, &message, None, None);
     }
-    if last.is_none() && earliest_cooldown.is_none() && is_offered_by_none(app, call) {
+    if last.is_none() && earliest_cooldown.is_none() && is_offered_by_none(core, call) {
         let (model, what) = (&call.model, call.operation.name(call.face.dialect));
         let message = format!("Model {model} has no {what} here: no site that serves it offers that call");
         return call.face.refuse(404, &message, None, Some("model"));
     }
-    alerts::unserved(app, call, last.as_deref());
+    alerts::unserved(core, call, last.as_deref());
     match last {
         Some(failure) => failure.into_response(call.face),
         None => call.face.no_channels(earliest_cooldown.map(seconds_until)),
@@ -268,8 +274,8 @@ fn unserved(app: &App, call: &Call, last: Option<Box<Failure>>, earliest_cooldow
 }
 
 /// Whether the model is served, but by no site of whose platform this call could be asked: trying again does not help.
-fn is_offered_by_none(app: &App, call: &Call) -> bool {
-    let snapshot = app.snapshot.load();
+fn is_offered_by_none(core: &Core, call: &Call) -> bool {
+    let snapshot = core.snapshot.load();
     let (model, policy) = (&call.envelope.model, call.caller.policy());
     let Some(found) = snapshot.lookup(model, policy) else { return false };
     let offers =
@@ -301,7 +307,8 @@ enum Picked {
 /// only when every eligible site is full does the request queue, at the picked one (design §5). A first
 /// attempt prefers the channel that served the conversation last.
 async fn pick(app: &Arc<App>, call: &Call, tried: &[i64]) -> Picked {
-    let bound = call.session.as_ref().filter(|_| tried.is_empty()).and_then(|session| session.channel(app));
+    let bound =
+        call.session.as_ref().filter(|_| tried.is_empty()).and_then(|session| session.channel(&app.core));
     match pick_free(app, call, tried, bound).await {
         Some(picked) => picked,
         // Boxed, as all that is rarely waited for: a call's future is kept in one small allocation.
@@ -332,7 +339,7 @@ async fn pick_free(app: &Arc<App>, call: &Call, tried: &[i64], bound: Option<i64
             choice = offered;
         }
         // Without these, somebody else took the slot or the trial in between: choose again.
-        if let Some(site) = try_lease(app, &choice.channel)
+        if let Some(site) = try_lease(&app.core, &choice.channel)
             && let Some(trial) = begin_trial(call, &choice)
         {
             return Some(Picked::Channel(choice, Slots { site, _session: session, _trial: trial }));
@@ -356,7 +363,7 @@ async fn pick_in_queue(app: &Arc<App>, call: &Call, tried: &[i64], bound: Option
             Err(_) => return Picked::Busy(choice),
         }
     }
-    match app.leases.lease(choice.channel.account.site.id).await {
+    match app.core.leases.lease(choice.channel.account.site.id).await {
         Ok(site) => {
             if let Some(choice) = still_offered(app, call, tried, choice)
                 && let Some(trial) = begin_trial(call, &choice)
@@ -404,8 +411,12 @@ fn is_unlimited(channel: &Channel) -> bool {
     channel.account.site.max_concurrency.is_none()
 }
 
-fn try_lease(app: &App, channel: &Channel) -> Option<Lease> {
-    if is_unlimited(channel) { Some(Lease::default()) } else { app.leases.try_lease(channel.account.site.id) }
+fn try_lease(core: &Core, channel: &Channel) -> Option<Lease> {
+    if is_unlimited(channel) {
+        Some(Lease::default())
+    } else {
+        core.leases.try_lease(channel.account.site.id)
+    }
 }
 
 /// Whether this call belongs to a session, and the channel's credential is one person's login
@@ -434,7 +445,7 @@ enum Chosen {
 fn choose_free(app: &App, call: &Call, tried: &[i64], bound: Option<i64>) -> (Chosen, bool) {
     let some_are_full = Cell::new(false);
     let has_free_slot = |channel: &Channel| {
-        let free = is_unlimited(channel) || app.leases.has_free_slot(channel.account.site.id);
+        let free = is_unlimited(channel) || app.core.leases.has_free_slot(channel.account.site.id);
         some_are_full.set(some_are_full.get() || !free);
         free
     };
@@ -449,7 +460,7 @@ fn choose(
     bound: Option<i64>,
     may_take: &dyn Fn(&Channel) -> bool,
 ) -> Chosen {
-    let snapshot = app.snapshot.load();
+    let snapshot = app.core.snapshot.load();
     let Some(matched) = snapshot.lookup(&call.envelope.model, call.caller.policy()) else {
         return Chosen::Nothing { earliest_cooldown: None, reserve: None };
     };
@@ -469,7 +480,7 @@ fn choose(
         load: &|channel| app.load_of(channel),
         max_avoidance: call.settings.cooldown.max_ms,
         last_resort: call.settings.last_resort,
-        rotations: Some(&app.live.rotations),
+        rotations: Some(&app.core.live.rotations),
     };
     let preferred = bound.and_then(|channel| select_bound(&matched, &query, channel));
     // Completions are bridged where nobody has them, not beside somebody who does.

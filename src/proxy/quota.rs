@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
-use crate::app::App;
+use crate::core::Core;
 use crate::keys::{Key, KeyLive};
 use crate::store::{self, quota};
 use crate::time::now_ms;
@@ -22,37 +22,37 @@ pub(super) enum QuotaError {
 }
 
 /// Counts one request.
-pub(super) async fn count(app: &Arc<App>, key: &Key) -> Result<(), QuotaError> {
+pub(super) async fn count(core: &Arc<Core>, key: &Key) -> Result<(), QuotaError> {
     match key.max_requests {
         None => key.live.count(),
-        Some(max) if key.live.take() => top_up(app, &key.live, max),
+        Some(max) if key.live.take() => top_up(core, &key.live, max),
         // Boxed, because it is rare and large.
-        Some(max) => Box::pin(take(app, &key.live, max)).await?,
+        Some(max) => Box::pin(take(core, &key.live, max)).await?,
     }
     if key.live.record_use(now_ms()) {
-        app.store.telemetry().dirty_key(key.live.clone(), false);
+        core.store.telemetry().dirty_key(key.live.clone(), false);
     }
     Ok(())
 }
 
 /// Reserves the next block before anybody has to wait for it.
-fn top_up(app: &Arc<App>, live: &Arc<KeyLive>, max: i64) {
+fn top_up(core: &Arc<Core>, live: &Arc<KeyLive>, max: i64) {
     if live.runs_low(max)
         && let Ok(turn) = live.turn.clone().try_lock_owned()
     {
-        drop(reserve(app, live, max, turn));
+        drop(reserve(core, live, max, turn));
     }
 }
 
 /// Waits until there is a request to spend, or none left.
-async fn take(app: &Arc<App>, live: &Arc<KeyLive>, max: i64) -> Result<(), QuotaError> {
+async fn take(core: &Arc<Core>, live: &Arc<KeyLive>, max: i64) -> Result<(), QuotaError> {
     loop {
         let turn = live.turn.clone().lock_owned().await;
         // Whoever had the turn before may have reserved enough for two.
         if live.take() {
             return Ok(());
         }
-        match reserve(app, live, max, turn).await {
+        match reserve(core, live, max, turn).await {
             Ok(Ok(true)) if live.take() => return Ok(()),
             Ok(Ok(true)) => {}
             Ok(Ok(false)) => return Err(QuotaError::OverLimit),
@@ -67,14 +67,14 @@ async fn take(app: &Arc<App>, live: &Arc<KeyLive>, max: i64) -> Result<(), Quota
 
 /// Reserves in the background, and reports the outcome to the caller, if it still waits.
 fn reserve(
-    app: &Arc<App>,
+    core: &Arc<Core>,
     live: &Arc<KeyLive>,
     max: i64,
     turn: OwnedMutexGuard<()>,
 ) -> oneshot::Receiver<store::Result<bool>> {
     let (done, reserved) = oneshot::channel();
-    let (store, live) = (app.store.clone(), live.clone());
-    app.background.spawn("the reservation of requests", async move {
+    let (store, live) = (core.store.clone(), live.clone());
+    core.background.spawn("the reservation of requests", async move {
         let result = quota::reserve(&store, &live, max).await;
         drop(turn);
         // Nobody listens to a top-up, and nobody needs to: a failure shows again when one waits.

@@ -87,7 +87,7 @@ impl Relay {
         attempt: Box<Attempt>,
     ) -> Self {
         let HeldStream { upstream, held, last_data, observer, idle } = stream;
-        let open = attempt.app().metrics.streams.enter();
+        let open = attempt.app().core.metrics.streams.enter();
         let mut relay = Self {
             dialect,
             upstream: Some(upstream),
@@ -336,7 +336,7 @@ impl Body for Relay {
         let this = self.get_mut();
         loop {
             if let Some(bytes) = this.ready.take() {
-                this.attempt.app().metrics.sent_bytes.add(bytes.len() as u64);
+                this.attempt.app().core.metrics.sent_bytes.add(bytes.len() as u64);
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
             let Some(upstream) = &mut this.upstream else { return Poll::Ready(None) };

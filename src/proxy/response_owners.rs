@@ -14,6 +14,7 @@ use std::sync::Mutex;
 use foldhash::quality::RandomState;
 
 use crate::app::App;
+use crate::core::Core;
 use crate::dialect::json;
 use crate::fast_map::FastMap;
 use crate::http::Response;
@@ -77,7 +78,7 @@ impl ResponseOwners {
 pub(super) fn bind(app: &App, call: &Call, channel: &Channel, id: &str) {
     app.response_owners.give(id, Holder::Key(call.key_id));
     if id.len() <= MAX_ID {
-        app.store.telemetry().stored_response(StoredResponse {
+        app.core.store.telemetry().stored_response(StoredResponse {
             response_id: id.to_owned(),
             key_id: call.key_id,
             site_id: channel.account.site.id,
@@ -118,7 +119,7 @@ pub(super) async fn check(app: &App, call: &mut Call) -> Result<(), Response> {
 }
 
 async fn stored_holder(app: &App, call: &Call, id: &str) -> Result<Option<Holder>, Response> {
-    let owners = responses::owners(&app.store, id).await.map_err(|error| {
+    let owners = responses::owners(&app.core.store, id).await.map_err(|error| {
         log::error!("looking up whose a response is failed: {error}");
         call.face.refuse(503, "The previous response could not be looked up", None, None)
     })?;
@@ -137,9 +138,9 @@ async fn stored_holder(app: &App, call: &Call, id: &str) -> Result<Option<Holder
 
 /// Whether an upstream may not be handed the answer that a call goes on from: nobody was given its id here, and another
 /// key can use the account, whose answer it may be.
-pub(super) fn is_withheld(app: &App, call: &Call, channel: &Channel) -> bool {
+pub(super) fn is_withheld(core: &Core, call: &Call, channel: &Channel) -> bool {
     let is_anyones = |own: i64| {
-        let keys = app.keys.load();
+        let keys = core.keys.load();
         keys.iter().any(|key| key.id != own && key.policy.may_reach_site(channel.account.site.id))
     };
     call.is_previous_unknown && call.key_id.is_some_and(is_anyones)

@@ -164,7 +164,7 @@ pub(super) fn resolve_references(app: &App, call: &mut Call) -> Result<(), Box<R
         let place = item_id.rsplit_once(answer)?.1.parse::<usize>().ok()?;
         turn.as_ref()?.items.get(place).filter(|item| has_id(item, item_id)).cloned()
     };
-    let longest = app.config.request_body_limit;
+    let longest = app.core.config.request_body_limit;
     let refuse = |message: &str, field: Option<&str>| Box::new(face.refuse(400, message, None, field));
     let whole = match with_items_referred_to(&body, longest, find) {
         Ok(None) => return Ok(()),

@@ -6,6 +6,7 @@ use hyper::Method;
 use hyper::header::{HeaderValue, UPGRADE};
 
 use crate::app::App;
+use crate::core::Core;
 use crate::dialect::Dialect;
 use crate::http::websocket::Handshake;
 use crate::http::{Access, Request, Response, Route, too_many_of_identity};
@@ -209,24 +210,24 @@ where
     H: FnOnce(Arc<App>, Request, Caller) -> F,
     F: Future<Output = Response>,
 {
-    match caller(&app, &request, dialect) {
+    match caller(&app.core, &request, dialect) {
         Ok(caller) => handler(app, request, caller).await,
         Err(refusal) => *refusal,
     }
 }
 
 /// Authenticates the caller and counts the request against its rate limit.
-fn caller(app: &App, request: &Request, dialect: Option<Dialect>) -> Result<Caller, Box<Response>> {
+fn caller(core: &Core, request: &Request, dialect: Option<Dialect>) -> Result<Caller, Box<Response>> {
     if let Some(internal) = &request.internal {
         return Ok(Caller { key: None, forced_channel: internal.forced_channel });
     }
-    match auth::authenticate(app, &Shown::from(request)) {
-        Ok(caller) => match app.rates.admit_request(caller.rates(&app.rates), monotonic_ms()) {
+    match auth::authenticate(core, &Shown::from(request)) {
+        Ok(caller) => match core.rates.admit_request(caller.rates(&core.rates), monotonic_ms()) {
             Ok(()) => Ok(caller),
             Err(wait) => Err(Box::new(too_many_of_identity(wait))),
         },
         Err(refused) => {
-            app.note_auth_failure(request.client_ip, refused.message());
+            core.note_auth_failure(request.client_ip, refused.message());
             Err(Box::new(Face::of(&request.headers, dialect, request.id).reject_caller(&refused)))
         }
     }

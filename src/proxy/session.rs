@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use crate::app::App;
+use crate::core::Core;
 use crate::dialect::envelope::{Envelope, Thread};
 use crate::dialect::json;
 use crate::routing::Conversation;
@@ -26,7 +26,7 @@ pub(super) struct Session {
 impl Session {
     /// The conversation that a request names; `otherwise` is its name where it gives none.
     pub(super) fn of(
-        app: &App,
+        core: &Core,
         client: &Client,
         path: &str,
         envelope: &Envelope,
@@ -34,13 +34,18 @@ impl Session {
         otherwise: Option<&str>,
     ) -> Option<Self> {
         let name = name(client, envelope).or(otherwise)?;
-        app.settings.load().sticky_ttl?;
+        core.settings.load().sticky_ttl?;
         let known_by = KnownBy::session(key_id, client.family, path, &envelope.model, name);
-        Some(Self { conversation: app.affinity.conversation(known_by) })
+        Some(Self { conversation: core.affinity.conversation(known_by) })
     }
 
     /// Of a request that goes on from an answer whose channel is known.
-    pub(super) fn going_on(app: &App, body: &[u8], envelope: &Envelope, key_id: Option<i64>) -> Option<Self> {
+    pub(super) fn going_on(
+        core: &Core,
+        body: &[u8],
+        envelope: &Envelope,
+        key_id: Option<i64>,
+    ) -> Option<Self> {
         let goes_on = envelope.thread == Thread::Continued;
         if !envelope.has_previous && !goes_on {
             return None;
@@ -51,8 +56,8 @@ impl Session {
             false => json::member(body, "previous_response_id")?,
         };
         let id = json::string(id)?;
-        let session = Self { conversation: opened_by(app, key_id, &id) };
-        session.channel(app).map(|_| session)
+        let session = Self { conversation: opened_by(core, key_id, &id) };
+        session.channel(core).map(|_| session)
     }
 
     pub(super) fn conversation(&self) -> Conversation {
@@ -60,14 +65,14 @@ impl Session {
     }
 
     /// The channel that served the conversation last.
-    pub(super) fn channel(&self, app: &App) -> Option<i64> {
-        app.affinity.lookup(self.conversation, now_ms())
+    pub(super) fn channel(&self, core: &Core) -> Option<i64> {
+        core.affinity.lookup(self.conversation, now_ms())
     }
 }
 
 /// The conversation that a stored answer opens, by the id under which its caller knows it.
-pub(super) fn opened_by(app: &App, key_id: Option<i64>, answer_id: &str) -> Conversation {
-    app.affinity.conversation(KnownBy::Answer { key_id, answer_id })
+pub(super) fn opened_by(core: &Core, key_id: Option<i64>, answer_id: &str) -> Conversation {
+    core.affinity.conversation(KnownBy::Answer { key_id, answer_id })
 }
 
 fn name<'c>(client: &'c Client, envelope: &'c Envelope) -> Option<&'c str> {

@@ -18,7 +18,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::HeaderMap;
 use serde_json::json;
 
-use crate::app::App;
+use crate::core::Core;
 use crate::dialect::Dialect;
 use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody, is_event_stream};
@@ -74,7 +74,7 @@ struct CapturedBody {
 
 impl Trace {
     /// Begins to record a call, when the operator asked for such a call.
-    pub(super) fn of(app: &Arc<App>, call: &Call) -> Self {
+    pub(super) fn of(core: &Arc<Core>, call: &Call) -> Self {
         let settings = &call.settings;
         let Some(rules) = &settings.trace else { return Self::default() };
         let client_kind = Some(call.client.family.id().to_owned());
@@ -100,7 +100,7 @@ impl Trace {
             trace_hint: Some(call.face.id.as_str().to_owned()),
             requested_model: Some(call.model.to_string()),
             downstream_api_key_id: call.key_id,
-            sticky_hit_channel_id: call.session.and_then(|session| session.channel(app)),
+            sticky_hit_channel_id: call.session.and_then(|session| session.channel(core)),
             request_headers_json: rules.headers.then(|| secrets.headers(&call.headers)),
             final_status: Some("failed"),
             created_at: now,
@@ -109,7 +109,7 @@ impl Trace {
         };
         let request = if rules.bodies { call.body.clone() } else { Bytes::new() };
         let draft = Draft { trace, secrets, request, ..Draft::default() };
-        let telemetry = app.store.telemetry().clone();
+        let telemetry = core.store.telemetry().clone();
         Self(Some(Arc::new(Recording { rules: rules.clone(), telemetry, draft: Mutex::new(draft) })))
     }
 

@@ -75,7 +75,7 @@ pub(super) fn begin(app: &Arc<App>, request: InternalRequest) -> Result<Value, R
         tokio::time::sleep(Duration::from_millis(KEPT.unsigned_abs())).await;
         worker.playground.sweep(now_ms());
     };
-    if !app.background.spawn("a try of the proxy", work) {
+    if !app.core.background.spawn("a try of the proxy", work) {
         app.playground.cancel(&id, now_ms());
     }
     Ok(shown)
@@ -86,8 +86,9 @@ async fn run(app: &Arc<App>, request: InternalRequest) -> Result<Value, Value> {
     let Some(response) = internal::send(app.clone(), request).await else {
         return Err(Refused::not_found("The service has no such route").error());
     };
-    let answer =
-        Answer::read(response, app.config.request_body_limit).await.map_err(|refused| refused.error())?;
+    let answer = Answer::read(response, app.core.config.request_body_limit)
+        .await
+        .map_err(|refused| refused.error())?;
     let value = answer.value();
     if answer.status.is_success() {
         return Ok(value);

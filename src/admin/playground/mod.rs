@@ -141,7 +141,7 @@ async fn tried(app: Arc<App>, mut request: Request, form: Form, streamed: Stream
         Ok(internal_request) => internal_request,
         Err(refusal) => return refusal,
     };
-    let limit = app.config.request_body_limit;
+    let limit = app.core.config.request_body_limit;
     match internal::send(app, internal_request).await {
         None => Refused::not_found("The service has no such route").into_response(),
         Some(response) if streamed == Streamed::Always => answer::as_events(response, limit).await,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{Item, Trigger, check_in};
-use crate::app::App;
-use crate::jobs::flight::Interrupted;
+use crate::flight::Interrupted;
+use crate::jobs::Jobs;
 use crate::jobs::spread::{Concurrency, spread};
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
 use crate::store;
@@ -21,19 +21,19 @@ const CONCURRENCY: Concurrency = Concurrency { total: 16, per_site: 1 };
 const HOUR_MS: Millis = 3_600_000;
 
 /// Checks all accounts in as a task, or gives the one that runs.
-pub fn start_all(app: &Arc<App>) -> Started {
+pub fn start_all(jobs: &Arc<Jobs>) -> Started {
     let spec = Spec {
         kind: "checkin",
         title: "Check in all accounts".to_owned(),
         dedupe_key: Some("checkin-all".to_owned()),
     };
-    let work = app.clone();
-    app.tasks.start(spec, |progress| async move { task(&work, &progress).await })
+    let work = jobs.clone();
+    jobs.tasks.start(spec, |progress| async move { task(&work, &progress).await })
 }
 
-async fn task(app: &Arc<App>, progress: &Progress) -> Outcome {
+async fn task(jobs: &Arc<Jobs>, progress: &Progress) -> Outcome {
     let progress = progress.clone();
-    let items = run(app, RunScope::All, Some(progress)).await?;
+    let items = run(jobs, RunScope::All, Some(progress)).await?;
     let count = |status| items.iter().filter(|item| item.result.status == Some(status)).count();
     let (success, skipped, failed) = (count("success"), count("skipped"), count("failed"));
     let summary = json!({ "total": items.len(), "success": success, "skipped": skipped, "failed": failed });
@@ -45,15 +45,15 @@ async fn task(app: &Arc<App>, progress: &Progress) -> Outcome {
 ///
 /// # Errors
 /// In words, when the run ended early.
-pub async fn run_all(app: &Arc<App>) -> Result<Arc<Vec<Item>>, String> {
-    run(app, RunScope::All, None).await
+pub async fn run_all(jobs: &Arc<Jobs>) -> Result<Arc<Vec<Item>>, String> {
+    run(jobs, RunScope::All, None).await
 }
 
 /// Checks in the accounts whose last check-in and last try are both longer ago than the interval.
-pub async fn run_due(app: &Arc<App>) -> Result<Arc<Vec<Item>>, String> {
+pub async fn run_due(jobs: &Arc<Jobs>) -> Result<Arc<Vec<Item>>, String> {
     // Afterwards few are due.
-    app.checkins.all.join().await;
-    run(app, RunScope::Due, None).await
+    jobs.checkins.all.join().await;
+    run(jobs, RunScope::Due, None).await
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,18 +62,22 @@ enum RunScope {
     Due,
 }
 
-async fn run(app: &Arc<App>, scope: RunScope, progress: Option<Progress>) -> Result<Arc<Vec<Item>>, String> {
-    let work = || run_each(app.clone(), scope, progress);
+async fn run(
+    jobs: &Arc<Jobs>,
+    scope: RunScope,
+    progress: Option<Progress>,
+) -> Result<Arc<Vec<Item>>, String> {
+    let work = || run_each(jobs.clone(), scope, progress);
     let flight = match scope {
-        RunScope::All => &app.checkins.all,
-        RunScope::Due => &app.checkins.due,
+        RunScope::All => &jobs.checkins.all,
+        RunScope::Due => &jobs.checkins.due,
     };
-    let ended = flight.run(&app.background, "a run of check-ins", work).await;
+    let ended = flight.run(&jobs.core.background, "a run of check-ins", work).await;
     ended.map_err(|Interrupted| "the check-ins were interrupted".to_owned())
 }
 
-async fn run_each(app: Arc<App>, scope: RunScope, progress: Option<Progress>) -> Arc<Vec<Item>> {
-    let chosen = match choose(&app, scope).await {
+async fn run_each(jobs: Arc<Jobs>, scope: RunScope, progress: Option<Progress>) -> Arc<Vec<Item>> {
+    let chosen = match choose(&jobs, scope).await {
         Ok(chosen) => chosen,
         Err(error) => {
             log::error!("the accounts to check in could not be read: {error}");
@@ -85,9 +89,9 @@ async fn run_each(app: Arc<App>, scope: RunScope, progress: Option<Progress>) ->
         progress.log(format!("{total} account(s) to check in"));
     }
     let items = spread(chosen, CONCURRENCY, |(account, site): (AccountRow, String)| {
-        let (app, progress) = (app.clone(), progress.clone());
+        let (jobs, progress) = (jobs.clone(), progress.clone());
         async move {
-            let result = check_in(&app, account.id, Trigger::Schedule).await;
+            let result = check_in(&jobs, account.id, Trigger::Schedule).await;
             if let Some(progress) = progress {
                 let name = account.username.as_deref().unwrap_or("(no name)");
                 progress.log(format!("{name} @ {site}: {}", result.message));
@@ -98,7 +102,7 @@ async fn run_each(app: Arc<App>, scope: RunScope, progress: Option<Progress>) ->
     let mut items = items.await;
     items.sort_by_key(|item| item.account_id);
     if total > 0
-        && let Err(error) = app.publish().await
+        && let Err(error) = jobs.core.publish().await
     {
         log::error!("balances after check-ins are not routed by yet: {error}");
     }
@@ -106,13 +110,13 @@ async fn run_each(app: Arc<App>, scope: RunScope, progress: Option<Progress>) ->
 }
 
 /// The accounts of a run with their sites' names.
-async fn choose(app: &App, scope: RunScope) -> store::Result<Vec<(i64, (AccountRow, String))>> {
+async fn choose(jobs: &Jobs, scope: RunScope) -> store::Result<Vec<(i64, (AccountRow, String))>> {
     let sites: HashMap<i64, SiteRow> =
-        sites::list(&app.store).await?.into_iter().map(|site| (site.id, site)).collect();
-    let hours = app.settings.load().values.count("checkin_interval_hours").clamp(1, 24);
+        sites::list(&jobs.core.store).await?.into_iter().map(|site| (site.id, site)).collect();
+    let hours = jobs.core.settings.load().values.count("checkin_interval_hours").clamp(1, 24);
     let interval = Millis::try_from(hours).unwrap_or(24) * HOUR_MS;
-    let (tried, now) = (lock(&app.checkins.tried).clone(), now_ms());
-    let rows = accounts::list(&app.store).await?;
+    let (tried, now) = (lock(&jobs.checkins.tried).clone(), now_ms());
+    let rows = accounts::list(&jobs.core.store).await?;
     let wanted = rows.into_iter().filter(|account| {
         let is_due = is_due(account.last_checkin_at, tried.get(&account.id).copied(), interval, now);
         let site_active = sites.get(&account.site_id).is_some_and(|site| site.status == SiteStatus::Active);

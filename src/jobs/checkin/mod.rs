@@ -24,13 +24,15 @@ use tokio::time::timeout;
 use self::verdict::{Class, MANUAL, is_challenge};
 use super::account_health::{note_failure, success_statements};
 use super::balance::{self, BalanceReading};
-use super::flight::SingleFlight;
 use super::income;
 use super::session::Session;
-use crate::app::App;
+use crate::core::Core;
+use crate::flight::SingleFlight;
+use crate::jobs::Jobs;
 use crate::notify::Notice;
 use crate::routing::Platform;
 use crate::store;
+use crate::store::Store;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, Health, HealthState};
 use crate::store::checkins::NewCheckin;
 use crate::store::events::{EventLevel, NewEvent};
@@ -44,7 +46,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// More than are ever under way at once.
 const MAX_UNDER_WAY: u32 = 1 << 16;
 
-/// What is under way and what was tried; the app holds one.
+/// What is under way and what was tried; [`Jobs`](crate::jobs::Jobs) holds one.
 pub struct Checkins {
     all: SingleFlight<Arc<Vec<Item>>>,
     due: SingleFlight<Arc<Vec<Item>>>,
@@ -95,8 +97,8 @@ pub struct Item {
 // === one account ===
 
 /// Checks the account in. Never fails: what went wrong is in the answer.
-pub async fn check_in(app: &Arc<App>, id: i64, trigger: Trigger) -> CheckinOutcome {
-    match try_check_in(app, id, trigger).await {
+pub async fn check_in(jobs: &Arc<Jobs>, id: i64, trigger: Trigger) -> CheckinOutcome {
+    match try_check_in(jobs, id, trigger).await {
         Ok(outcome) => outcome,
         // Deleted while its site was asked.
         Err(store::Error::NotFound | store::Error::Dangling(_)) => CheckinOutcome::of_nobody(),
@@ -107,12 +109,14 @@ pub async fn check_in(app: &Arc<App>, id: i64, trigger: Trigger) -> CheckinOutco
     }
 }
 
-async fn try_check_in(app: &Arc<App>, id: i64, trigger: Trigger) -> store::Result<CheckinOutcome> {
-    let Some((site, _)) = rows(app, id).await? else { return Ok(CheckinOutcome::of_nobody()) };
-    let turn = app.checkins.turn(site.id);
+async fn try_check_in(jobs: &Arc<Jobs>, id: i64, trigger: Trigger) -> store::Result<CheckinOutcome> {
+    let Some((site, _)) = rows(&jobs.core.store, id).await? else { return Ok(CheckinOutcome::of_nobody()) };
+    let turn = jobs.checkins.turn(site.id);
     let _turn = turn.lock().await;
     // It may have been changed while others had their turns.
-    let Some((site, mut account)) = rows(app, id).await? else { return Ok(CheckinOutcome::of_nobody()) };
+    let Some((site, mut account)) = rows(&jobs.core.store, id).await? else {
+        return Ok(CheckinOutcome::of_nobody());
+    };
     if site.status != SiteStatus::Active {
         let outcome =
             CheckinOutcome { reason: Some("site_disabled"), ..CheckinOutcome::skipped("site is disabled") };
@@ -122,7 +126,7 @@ async fn try_check_in(app: &Arc<App>, id: i64, trigger: Trigger) -> store::Resul
             &Health::now(HealthState::Disabled, &outcome.message, "checkin"),
         ));
         batch.extend(outcome.event(&site, &account, trigger));
-        app.store.batch(batch).await?;
+        jobs.core.store.batch(batch).await?;
         return Ok(outcome);
     }
     if !account.is_session() {
@@ -135,15 +139,15 @@ async fn try_check_in(app: &Arc<App>, id: i64, trigger: Trigger) -> store::Resul
         let outcome = CheckinOutcome::failed(&format!("the platform {} is unknown", site.platform));
         let mut batch = vec![outcome.row(id).insert(now_ms())];
         batch.extend(outcome.event(&site, &account, trigger));
-        app.store.batch(batch).await?;
+        jobs.core.store.batch(batch).await?;
         return Ok(outcome);
     }
-    let Ok(_permit) = app.checkins.under_way.acquire().await else {
+    let Ok(_permit) = jobs.checkins.under_way.acquire().await else {
         return Ok(CheckinOutcome::failed("the service is stopping"));
     };
-    lock(&app.checkins.tried).insert(id, now_ms());
-    let answer = ask(app, &site, &mut account).await;
-    let asked = Asked { app, site: &site, account: &account, trigger };
+    lock(&jobs.checkins.tried).insert(id, now_ms());
+    let answer = ask(jobs, &site, &mut account).await;
+    let asked = Asked { jobs, site: &site, account: &account, trigger };
     match answer {
         Ok(answer) => asked.succeeded(answer).await,
         Err(error) => match classify(&error) {
@@ -176,11 +180,11 @@ impl From<CheckIn> for Answer {
     }
 }
 
-async fn ask(app: &Arc<App>, site: &SiteRow, account: &mut AccountRow) -> Result<Answer, SiteError> {
-    let mut session = Session::open(app, site.clone(), account.clone()).await?;
-    let mut answer = session.site_client().check_in(&app.client).await;
-    if session.is_renewed_after(app, &mut answer).await {
-        answer = session.site_client().check_in(&app.client).await;
+async fn ask(jobs: &Arc<Jobs>, site: &SiteRow, account: &mut AccountRow) -> Result<Answer, SiteError> {
+    let mut session = Session::open(jobs, site.clone(), account.clone()).await?;
+    let mut answer = session.site_client().check_in(&jobs.core.client).await;
+    if session.is_renewed_after(jobs, &mut answer).await {
+        answer = session.site_client().check_in(&jobs.core.client).await;
     }
     account.credential_version = session.account.credential_version;
     answer.map(Answer::from)
@@ -198,7 +202,7 @@ fn classify(error: &SiteError) -> Class {
 
 /// A check-in that its site has answered. Stores what came of it, and tells who wants to know.
 struct Asked<'a> {
-    app: &'a Arc<App>,
+    jobs: &'a Arc<Jobs>,
     site: &'a SiteRow,
     account: &'a AccountRow,
     trigger: Trigger,
@@ -206,10 +210,10 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     async fn succeeded(&self, answer: Answer) -> store::Result<CheckinOutcome> {
-        let (app, account) = (self.app, self.account);
+        let (jobs, account) = (self.jobs, self.account);
         // Active before its balance is read: an expired account has proved that it is not.
-        app.store.batch(success_statements(account, "checkin", &answer.message)).await?;
-        let read = balance::refresh(app, account.id).await;
+        jobs.core.store.batch(success_statements(account, "checkin", &answer.message)).await?;
+        let read = balance::refresh(jobs, account.id).await;
         let gained = match read {
             // What it rose by since it was last read; a first reading says nothing.
             Ok(BalanceReading::Read(now)) if !answer.already && account.last_balance_refresh.is_some() => {
@@ -229,9 +233,9 @@ impl Asked<'_> {
         };
         let now = now_ms();
         let mut batch = vec![outcome.row(account.id).insert(now)];
-        if !answer.already || !is_interval(app) {
+        if !answer.already || !is_interval(&jobs.core) {
             let moved = AccountPatch { last_checkin_at: Some(Some(now)), ..AccountPatch::default() };
-            batch.push(accounts::update_statement(&app.store, account.id, moved)?);
+            batch.push(accounts::update_statement(&jobs.core.store, account.id, moved)?);
         }
         batch.extend(self.event(&outcome));
         self.commit(batch).await?;
@@ -257,18 +261,18 @@ impl Asked<'_> {
     }
 
     async fn failed(&self, error: &SiteError) -> store::Result<CheckinOutcome> {
-        let Self { app, site, account, .. } = self;
+        let Self { jobs, site, account, .. } = self;
         log::warn!("checkin failed for account {} on site \"{}\": {}", account.id, site.name, error.message);
         let outcome = CheckinOutcome::failed(&error.message);
         let mut batch = vec![outcome.row(account.id).insert(now_ms())];
         batch.extend(self.event(&outcome));
-        app.store.batch(batch).await?;
-        note_failure(app, site, account, "checkin", error).await?;
+        jobs.core.store.batch(batch).await?;
+        note_failure(&jobs.core, site, account, "checkin", error).await?;
         let (level, title) = match is_challenge(&error.message) || error.kind == SiteErrorKind::Shield {
             true => (EventLevel::Warning, "Check-in met a challenge against robots"),
             false => (EventLevel::Error, "Check-in failed"),
         };
-        app.notifier.send(Notice::new(level, title, described(site, account, &outcome.message)));
+        jobs.core.notifier.send(Notice::new(level, title, described(site, account, &outcome.message)));
         self.commit(Vec::new()).await?;
         Ok(outcome)
     }
@@ -280,15 +284,15 @@ impl Asked<'_> {
     /// Stores, and shows an operator who asked for one account what became of it.
     async fn commit(&self, batch: Vec<store::Statement>) -> store::Result<()> {
         if !batch.is_empty() {
-            self.app.store.batch(batch).await?;
+            self.jobs.core.store.batch(batch).await?;
         }
-        if self.trigger == Trigger::Operator { self.app.publish().await } else { Ok(()) }
+        if self.trigger == Trigger::Operator { self.jobs.core.publish().await } else { Ok(()) }
     }
 }
 
-async fn rows(app: &App, id: i64) -> store::Result<Option<(SiteRow, AccountRow)>> {
-    let Some(account) = accounts::get(&app.store, id).await? else { return Ok(None) };
-    Ok(sites::get(&app.store, account.site_id).await?.map(|site| (site, account)))
+async fn rows(store: &Store, id: i64) -> store::Result<Option<(SiteRow, AccountRow)>> {
+    let Some(account) = accounts::get(store, id).await? else { return Ok(None) };
+    Ok(sites::get(store, account.site_id).await?.map(|site| (site, account)))
 }
 
 fn described(site: &SiteRow, account: &AccountRow, message: &str) -> String {
@@ -296,8 +300,8 @@ fn described(site: &SiteRow, account: &AccountRow, message: &str) -> String {
 }
 
 /// Whether accounts check in at an interval, not by a schedule.
-pub fn is_interval(app: &App) -> bool {
-    app.settings.load().values.text("checkin_schedule_mode") == "interval"
+pub fn is_interval(core: &Core) -> bool {
+    core.settings.load().values.text("checkin_schedule_mode") == "interval"
 }
 
 // === impl Checkins ===

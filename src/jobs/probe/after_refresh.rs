@@ -11,8 +11,9 @@ use serde::Serialize;
 use super::ask::probe;
 use super::credential;
 use super::verdict::{Verdict, is_conversational};
-use crate::app::App;
+use crate::core::Core;
 use crate::store;
+use crate::store::Store;
 use crate::store::accounts::{self, AccountRow, Health, HealthState};
 use crate::store::availability::{self, Checked};
 use crate::store::sites::SiteRow;
@@ -92,27 +93,27 @@ impl ProbeScope {
 /// Asks for the models, one after the other, and switches off what is not served. The routes follow with
 /// the next rebuild.
 pub async fn run(
-    app: &Arc<App>,
+    core: &Arc<Core>,
     site: &SiteRow,
     account: &AccountRow,
     models: &[String],
     scope: &ProbeScope,
 ) -> store::Result<PostProbe> {
-    run_seen(app, site, account, models, scope, |_| {}).await
+    run_seen(core, site, account, models, scope, |_| {}).await
 }
 
 /// As [`run`]; tells `seen` each step.
 pub async fn run_seen(
-    app: &Arc<App>,
+    core: &Arc<Core>,
     site: &SiteRow,
     account: &AccountRow,
     models: &[String],
     scope: &ProbeScope,
     mut seen: impl FnMut(ProbeStep<'_>),
 ) -> store::Result<PostProbe> {
-    let settings = app.settings.load_full();
-    let reached = site_of_account(site, account, &app.live, settings.system_proxy_url.as_deref());
-    let tokens = tokens::of_account(&app.store, account.id).await?;
+    let settings = core.settings.load_full();
+    let reached = site_of_account(site, account, &core.live, settings.system_proxy_url.as_deref());
+    let tokens = tokens::of_account(&core.store, account.id).await?;
     let tokens: Vec<TokenRow> = tokens.into_iter().filter(TokenRow::is_usable).collect();
     let credential = credential(account, &tokens);
     let chosen = scope.chosen(models);
@@ -120,7 +121,7 @@ pub async fn run_seen(
     let mut details = Vec::new();
     for model in chosen {
         let Some(credential) = &credential else { break };
-        let probed = probe(app, &reached, credential, model, app.config.jobs.probe_timeout).await;
+        let probed = probe(core, &reached, credential, model, core.config.jobs.probe_timeout).await;
         let is_slow = scope.threshold_ms > 0 && probed.latency_ms.is_some_and(|ms| ms > scope.threshold_ms);
         let (status, reason) = match probed.verdict {
             Verdict::Supported if is_slow => {
@@ -135,14 +136,14 @@ pub async fn run_seen(
     let refused: Vec<&Detail> =
         details.iter().filter(|detail| detail.status == Verdict::Unsupported).collect();
     if !refused.is_empty() {
-        switch_off(app, site, account, &refused).await?;
+        switch_off(&core.store, site, account, &refused).await?;
         refused.iter().for_each(|detail| seen(ProbeStep::SwitchedOff(&detail.model_name)));
     }
     Ok(PostProbe { scope: scope.as_str(), probed: details.len(), unsupported: refused.len(), details })
 }
 
 async fn switch_off(
-    app: &App,
+    store: &Store,
     site: &SiteRow,
     account: &AccountRow,
     refused: &[&Detail],
@@ -150,14 +151,14 @@ async fn switch_off(
     let at = now_ms();
     for detail in refused {
         let checked = Checked { available: false, latency_ms: detail.latency_ms, at };
-        availability::check(&app.store, account.id, &detail.model_name, checked).await?;
+        availability::check(store, account.id, &detail.model_name, checked).await?;
     }
     let names: Vec<String> = refused.iter().map(|detail| detail.model_name.clone()).collect();
-    availability::disable_models(&app.store, site.id, &names).await?;
+    availability::disable_models(store, site.id, &names).await?;
     log::warn!("site \"{}\" does not serve {}; switched off there", site.name, names.join(", "));
     let reason = format!("not served: {}", names.join(", "));
     accounts::set_health(
-        &app.store,
+        store,
         account.id,
         &Health::now(HealthState::Unhealthy, &reason, "post-refresh-probe"),
     )

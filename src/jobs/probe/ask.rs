@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::verdict::{Verdict, judge};
-use crate::app::App;
+use crate::core::Core;
 use crate::dialect::Dialect;
 use crate::routing::{Credential, CredentialHeaders, Site, pool};
 use crate::time::{measured_ms, now_ms};
@@ -35,7 +35,13 @@ impl Probed {
 }
 
 /// Asks for a model; all addresses together have `limit`.
-pub async fn probe(app: &App, site: &Site, credential: &Credential, model: &str, limit: Duration) -> Probed {
+pub async fn probe(
+    core: &Core,
+    site: &Site,
+    credential: &Credential,
+    model: &str,
+    limit: Duration,
+) -> Probed {
     let (Some(values), None) = (credential.headers(), &site.misconfigured) else { return Probed::NOTHING };
     // Some take only envelopes that come with their sign-in.
     let profile = site.platform.profile();
@@ -54,7 +60,7 @@ pub async fn probe(app: &App, site: &Site, credential: &Credential, model: &str,
         *request.headers_mut() = headers(site, dialect, values);
         let began = Instant::now();
         let limits = FetchLimits { timeout: left, max_bytes: MAX_BYTES };
-        let Ok(answer) = app.client.fetch(&endpoint.base, request, limits).await else { continue };
+        let Ok(answer) = core.client.fetch(&endpoint.base, request, limits).await else { continue };
         let status = answer.status().as_u16();
         last = Probed {
             verdict: judge(status, answer.body()),

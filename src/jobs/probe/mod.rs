@@ -25,9 +25,11 @@ use self::verdict::{Verdict, is_conversational};
 use super::prices::usable;
 use super::rebuild::rebuild;
 use super::tasks::{Done, Outcome, Progress, Spec, Started};
-use crate::app::App;
+use crate::core::Core;
+use crate::jobs::Jobs;
 use crate::routing::{Credential, Secret, Site};
 use crate::store;
+use crate::store::Store;
 use crate::store::accounts::{self, AccountRow, AccountStatus};
 use crate::store::availability::{self, Checked};
 use crate::store::sites::{self, SiteRow, SiteStatus};
@@ -36,7 +38,7 @@ use crate::store::tokens::{self, TokenRow};
 use crate::sync::lock;
 use crate::time::now_ms;
 
-/// Who is being probed; the app holds one.
+/// Who is being probed; [`Jobs`](crate::jobs::Jobs) holds one.
 #[derive(Default)]
 pub struct Probes {
     busy: Mutex<HashSet<i64>>,
@@ -90,19 +92,19 @@ struct ProbeTarget {
 }
 
 /// Probes one account, or all, as a task; or gives the one that does it.
-pub fn start(app: &Arc<App>, account: Option<i64>) -> Started {
+pub fn start(jobs: &Arc<Jobs>, account: Option<i64>) -> Started {
     let scope = account.map_or_else(|| "all".to_owned(), |id| id.to_string());
     let spec = Spec {
         kind: "model-probe",
         title: "Probe which models are served".to_owned(),
         dedupe_key: Some(format!("model-availability-probe-{scope}")),
     };
-    let work = app.clone();
-    app.tasks.start(spec, move |progress| async move { task(&work, account, &progress).await })
+    let work = jobs.clone();
+    jobs.tasks.start(spec, move |progress| async move { task(&work, account, &progress).await })
 }
 
-async fn task(app: &Arc<App>, account: Option<i64>, progress: &Progress) -> Outcome {
-    let (results, summary) = pass(app, account, Some(progress)).await.map_err(|error| error.to_string())?;
+async fn task(jobs: &Arc<Jobs>, account: Option<i64>, progress: &Progress) -> Outcome {
+    let (results, summary) = pass(jobs, account, Some(progress)).await.map_err(|error| error.to_string())?;
     let message = format!(
         "{} model(s) probed: {} supported, {} unsupported, {} inconclusive",
         summary.scanned, summary.supported, summary.unsupported, summary.inconclusive
@@ -111,26 +113,26 @@ async fn task(app: &Arc<App>, account: Option<i64>, progress: &Progress) -> Outc
 }
 
 /// Whether there is such an account to probe: active, at an active site.
-pub async fn is_probed(app: &App, id: i64) -> store::Result<bool> {
-    Ok(chosen(app, Some(id)).await?.len() == 1)
+pub async fn is_probed(store: &Store, id: i64) -> store::Result<bool> {
+    Ok(chosen(store, Some(id)).await?.len() == 1)
 }
 
-async fn chosen(app: &App, only: Option<i64>) -> store::Result<Vec<(SiteRow, AccountRow)>> {
-    let sites = sites::list(&app.store).await?;
+async fn chosen(store: &Store, only: Option<i64>) -> store::Result<Vec<(SiteRow, AccountRow)>> {
+    let sites = sites::list(store).await?;
     let active = |id: i64| sites.iter().find(|site| site.id == id && site.status == SiteStatus::Active);
-    let rows = accounts::list(&app.store).await?.into_iter();
+    let rows = accounts::list(store).await?.into_iter();
     let rows = rows.filter(|row| row.status == AccountStatus::Active && only.is_none_or(|id| id == row.id));
     Ok(rows.filter_map(|row| Some((active(row.site_id)?.clone(), row))).collect())
 }
 
 async fn pass(
-    app: &Arc<App>,
+    jobs: &Arc<Jobs>,
     only: Option<i64>,
     progress: Option<&Progress>,
 ) -> store::Result<(Vec<AccountProbed>, Summary)> {
     let mut results = Vec::new();
-    for (site, account) in chosen(app, only).await? {
-        let result = probe_account(app, &site, &account).await;
+    for (site, account) in chosen(&jobs.core.store, only).await? {
+        let result = probe_account(jobs, &site, &account).await;
         if let Some(progress) = progress {
             let name = account.username.as_deref().unwrap_or("(no name)");
             progress.log(format!("{name} @ {}: {}", site.name, result.message));
@@ -139,21 +141,21 @@ async fn pass(
     }
     let mut summary = Summary::of(&results);
     if results.iter().any(|result| result.has_changed) {
-        rebuild(app).await?;
+        rebuild(jobs).await?;
         summary.rebuilt_routes = true;
     }
     Ok((results, summary))
 }
 
-async fn probe_account(app: &Arc<App>, site: &SiteRow, account: &AccountRow) -> AccountProbed {
+async fn probe_account(jobs: &Arc<Jobs>, site: &SiteRow, account: &AccountRow) -> AccountProbed {
     let mut result = AccountProbed::new(account, "success");
-    let Some(_lease) = Lease::take(&app.probes, account.id) else {
+    let Some(_lease) = Lease::take(&jobs.probes, account.id) else {
         return AccountProbed {
             message: "a probe of this account is under way".to_owned(),
             ..AccountProbed::new(account, "skipped")
         };
     };
-    match probe_models(app, site, account, &mut result).await {
+    match probe_models(&jobs.core, site, account, &mut result).await {
         Ok(()) => result,
         Err(error) => {
             log::error!("the models of account {} could not be probed: {error}", account.id);
@@ -163,27 +165,27 @@ async fn probe_account(app: &Arc<App>, site: &SiteRow, account: &AccountRow) -> 
 }
 
 async fn probe_models(
-    app: &Arc<App>,
+    core: &Arc<Core>,
     site: &SiteRow,
     account: &AccountRow,
     result: &mut AccountProbed,
 ) -> store::Result<()> {
-    let settings = app.settings.load_full();
-    let reached = Arc::new(site_of_account(site, account, &app.live, settings.system_proxy_url.as_deref()));
+    let settings = core.settings.load_full();
+    let reached = Arc::new(site_of_account(site, account, &core.live, settings.system_proxy_url.as_deref()));
     if let Some(problem) = &reached.misconfigured {
         result.status = "failed";
         result.message = problem.clone();
         return Ok(());
     }
-    let mut waiting = targets(app, account).await?.into_iter();
+    let mut waiting = targets(&core.store, account).await?.into_iter();
     let mut running = JoinSet::new();
     let mut is_overloaded = false;
     loop {
-        while !is_overloaded && running.len() < app.config.jobs.probe_concurrency {
+        while !is_overloaded && running.len() < core.config.jobs.probe_concurrency {
             let Some(target) = waiting.next() else { break };
             result.scanned += 1;
             if is_conversational(&target.model) {
-                running.spawn(ask_for(app.clone(), reached.clone(), target));
+                running.spawn(ask_for(core.clone(), reached.clone(), target));
             } else {
                 result.skipped += 1;
             }
@@ -191,7 +193,7 @@ async fn probe_models(
         let Some(ended) = running.join_next().await else { break };
         let Ok((target, probed)) = ended else { continue };
         is_overloaded |= probed.is_overloaded;
-        result.take(app, account.id, &target, probed).await?;
+        result.take(&core.store, account.id, &target, probed).await?;
     }
     result.message = format!(
         "{} supported, {} unsupported, {} inconclusive, {} skipped{}",
@@ -204,11 +206,11 @@ async fn probe_models(
     Ok(())
 }
 
-async fn ask_for(app: Arc<App>, site: Arc<Site>, target: ProbeTarget) -> (ProbeTarget, Probed) {
+async fn ask_for(core: Arc<Core>, site: Arc<Site>, target: ProbeTarget) -> (ProbeTarget, Probed) {
     let nothing = Probed { verdict: Verdict::Inconclusive, latency_ms: None, is_overloaded: false };
     let probed = match &target.credential {
         Some(credential) => {
-            probe(&app, &site, credential, &target.model, app.config.jobs.probe_timeout).await
+            probe(&core, &site, credential, &target.model, core.config.jobs.probe_timeout).await
         }
         None => nothing,
     };
@@ -216,11 +218,11 @@ async fn ask_for(app: Arc<App>, site: Arc<Site>, target: ProbeTarget) -> (ProbeT
 }
 
 /// The rows of an account and of its usable tokens, the longest unchecked first.
-async fn targets(app: &App, account: &AccountRow) -> store::Result<Vec<ProbeTarget>> {
+async fn targets(store: &Store, account: &AccountRow) -> store::Result<Vec<ProbeTarget>> {
     let tokens: Vec<TokenRow> =
-        tokens::of_account(&app.store, account.id).await?.into_iter().filter(TokenRow::is_usable).collect();
+        tokens::of_account(store, account.id).await?.into_iter().filter(TokenRow::is_usable).collect();
     let of_account = credential(account, &tokens);
-    let mut targets: Vec<ProbeTarget> = availability::of_account(&app.store, account.id)
+    let mut targets: Vec<ProbeTarget> = availability::of_account(store, account.id)
         .await?
         .into_iter()
         .filter(|row| !row.is_manual)
@@ -232,7 +234,7 @@ async fn targets(app: &App, account: &AccountRow) -> store::Result<Vec<ProbeTarg
             checked_at: row.checked_at,
         })
         .collect();
-    for row in availability::of_tokens_of(&app.store, account.id).await? {
+    for row in availability::of_tokens_of(store, account.id).await? {
         let Some(token) = tokens.iter().find(|token| token.id == row.token_id) else { continue };
         targets.push(ProbeTarget {
             model: row.model_name,
@@ -302,7 +304,7 @@ impl AccountProbed {
 
     async fn take(
         &mut self,
-        app: &App,
+        store: &Store,
         account: i64,
         target: &ProbeTarget,
         probed: Probed,
@@ -323,8 +325,8 @@ impl AccountProbed {
         };
         let checked = Checked { available, latency_ms: probed.latency_ms, at: now_ms() };
         let updated = match target.token {
-            Some(token) => availability::check_token(&app.store, token, &target.model, checked).await?,
-            None => availability::check(&app.store, account, &target.model, checked).await?,
+            Some(token) => availability::check_token(store, token, &target.model, checked).await?,
+            None => availability::check(store, account, &target.model, checked).await?,
         };
         self.updated_rows += usize::from(updated);
         self.has_changed |= updated && available != target.available;

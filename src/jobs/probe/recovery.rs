@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::ask::probe;
 use super::verdict::{Verdict, is_conversational};
-use crate::app::App;
+use crate::jobs::Jobs;
 use crate::jobs::schedule::Pass;
 use crate::routing::{AccountStatus, Channel, Snapshot};
 use crate::store::routes;
@@ -32,17 +32,17 @@ pub struct Recovery {
 }
 
 /// Asks the channels whose turn it is.
-pub async fn sweep(app: Arc<App>) -> Pass {
-    let snapshot = app.snapshot.load_full();
+pub async fn sweep(jobs: Arc<Jobs>) -> Pass {
+    let snapshot = jobs.core.snapshot.load_full();
     let mut recovered = 0;
-    for (channel, model) in due(&snapshot, &app.probes.recovery, now_ms()) {
-        lock(&app.probes.recovery.asked).insert(channel.id, now_ms());
+    for (channel, model) in due(&snapshot, &jobs.probes.recovery, now_ms()) {
+        lock(&jobs.probes.recovery.asked).insert(channel.id, now_ms());
         let Some(credential) = &channel.credential else { continue };
-        let probed = probe(&app, &channel.account.site, credential, &model, TIMEOUT).await;
+        let probed = probe(&jobs.core, &channel.account.site, credential, &model, TIMEOUT).await;
         // A request may have found out meanwhile.
         if probed.verdict == Verdict::Supported && channel.live.is_cooling(now_ms()) {
-            app.store.flush().await;
-            let cleared = routes::clear_failures(&app.store, &[channel.id]).await;
+            jobs.core.store.flush().await;
+            let cleared = routes::clear_failures(&jobs.core.store, &[channel.id]).await;
             cleared.map_err(|error| error.to_string())?;
             channel.live.clear_cooldown();
             log::info!("channel {} ({}) answers again", channel.id, channel.account.site.name);

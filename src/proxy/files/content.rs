@@ -25,12 +25,12 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'
 
 /// `GET /v1/files/{id}/content`. To be saved, never shown: an SVG would run as a page of ours.
 pub(in crate::proxy) async fn content(app: Arc<App>, request: Request, caller: Caller) -> Response {
-    let file = match find(&app, &request, &caller).await {
+    let file = match find(&app.core.store, &request, &caller).await {
         Ok(file) => file,
         Err(refusal) => return refusal.answer(face(&request)),
     };
     let mut response = Response::new(ResponseBody::stream(Content {
-        store: app.store.clone(),
+        store: app.core.store.clone(),
         upload: file.upload.unwrap_or_default().into(),
         position: 0,
         left: u64::try_from(file.byte_size).unwrap_or(0),

@@ -23,7 +23,9 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::core::Core;
 use crate::http::{self, Query, Request, Response};
+use crate::store::Store;
 use crate::store::files::{self, FileRow, Page};
 use crate::store::owner::Owner;
 use crate::store::{self};
@@ -43,7 +45,7 @@ const DAY_SECS: i64 = 86_400;
 /// `GET /v1/files`
 pub(super) async fn list(app: Arc<App>, request: Request, caller: Caller) -> Response {
     let face = face(&request);
-    match page(&app, &request.query, &owner(&caller)).await {
+    match page(&app.core, &request.query, &owner(&caller)).await {
         Ok(page) => http::json(StatusCode::OK, &page),
         Err(refusal) => refusal.answer(face),
     }
@@ -51,8 +53,8 @@ pub(super) async fn list(app: Arc<App>, request: Request, caller: Caller) -> Res
 
 /// `GET /v1/files/{id}`
 pub(super) async fn get(app: Arc<App>, request: Request, caller: Caller) -> Response {
-    match find(&app, &request, &caller).await {
-        Ok(file) => http::json(StatusCode::OK, &view(&app, &file)),
+    match find(&app.core.store, &request, &caller).await {
+        Ok(file) => http::json(StatusCode::OK, &view(&app.core, &file)),
         Err(refusal) => refusal.answer(face(&request)),
     }
 }
@@ -60,8 +62,8 @@ pub(super) async fn get(app: Arc<App>, request: Request, caller: Caller) -> Resp
 /// `DELETE /v1/files/{id}`
 pub(super) async fn delete(app: Arc<App>, request: Request, caller: Caller) -> Response {
     let deleted = async {
-        let file = find(&app, &request, &caller).await?;
-        files::delete(&app.store, &file, now_ms()).await.map_err(|error| match error {
+        let file = find(&app.core.store, &request, &caller).await?;
+        files::delete(&app.core.store, &file, now_ms()).await.map_err(|error| match error {
             // Somebody else was faster.
             store::Error::NotFound => Refusal::unknown_file(&file.public_id),
             error => error.into(),
@@ -121,12 +123,12 @@ fn owner(caller: &Caller) -> Owner {
 }
 
 /// The file that the path names, if it is the caller's.
-async fn find(app: &App, request: &Request, caller: &Caller) -> Result<FileRow, Refusal> {
+async fn find(store: &Store, request: &Request, caller: &Caller) -> Result<FileRow, Refusal> {
     let id = request.params.get("id");
-    files::find(&app.store, &owner(caller), id).await?.ok_or_else(|| Refusal::unknown_file(id))
+    files::find(store, &owner(caller), id).await?.ok_or_else(|| Refusal::unknown_file(id))
 }
 
-async fn page(app: &App, query: &Query, owner: &Owner) -> Result<Value, Refusal> {
+async fn page(core: &Core, query: &Query, owner: &Owner) -> Result<Value, Refusal> {
     let limit = match query.get("limit") {
         None => MAX_PAGE,
         Some(text) => match text.parse() {
@@ -141,17 +143,17 @@ async fn page(app: &App, query: &Query, owner: &Owner) -> Result<Value, Refusal>
     };
     let after = match query.get("after") {
         None => None,
-        Some(id) => match files::find(&app.store, owner, &id).await? {
+        Some(id) => match files::find(&core.store, owner, &id).await? {
             Some(file) => Some(file.id),
             None => return Err(Refusal::bad("after", "after names no file that is there")),
         },
     };
     let purpose = query.get("purpose");
     let page = Page { purpose: purpose.as_deref(), after, newest_first, limit: limit + 1 };
-    let mut rows = files::list(&app.store, owner, &page).await?;
+    let mut rows = files::list(&core.store, owner, &page).await?;
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
-    let data: Vec<Value> = rows.iter().map(|file| view(app, file)).collect();
+    let data: Vec<Value> = rows.iter().map(|file| view(core, file)).collect();
     Ok(json!({
         "object": "list",
         "data": data,
@@ -161,7 +163,7 @@ async fn page(app: &App, query: &Query, owner: &Owner) -> Result<Value, Refusal>
     }))
 }
 
-fn view(app: &App, file: &FileRow) -> Value {
+fn view(core: &Core, file: &FileRow) -> Value {
     let created = file.created_at.div_euclid(1000);
     let mut view = json!({
         "id": file.public_id,
@@ -173,7 +175,7 @@ fn view(app: &App, file: &FileRow) -> Value {
         "mime_type": file.mime_type,
         "status": "processed",
     });
-    let days = i64::from(app.config.files.retention_days);
+    let days = i64::from(core.config.files.retention_days);
     if days > 0 {
         view["expires_at"] = json!(created + days * DAY_SECS);
     }

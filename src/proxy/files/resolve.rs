@@ -7,13 +7,13 @@ use base64::engine::general_purpose::STANDARD;
 use base64::write::EncoderStringWriter;
 use bytes::Bytes;
 
-use crate::app::App;
 use crate::dialect::Dialect;
 use crate::dialect::envelope::{self, EnvelopeError};
 use crate::dialect::stored_files::{self, Content, NotTaken, StoredFile, StoredFiles};
 use crate::dialect::tree::Node;
 use crate::http::Response;
 use crate::proxy::call::Call;
+use crate::store::Store;
 use crate::store::files::{self, FileRow};
 use crate::store::owner::Owner;
 
@@ -25,14 +25,14 @@ const MAX_INLINED: i64 = 32 << 20;
 
 /// Puts the files that a call names into its body, and those that it carries where their kind belongs. One
 /// that the caller does not have is a 404.
-pub(in crate::proxy) async fn resolve(app: &App, call: &mut Call) -> Result<(), Response> {
+pub(in crate::proxy) async fn resolve(store: &Store, call: &mut Call) -> Result<(), Response> {
     let face = call.face;
     if call.envelope.marks.file_data && matches!(face.dialect, Dialect::Chat | Dialect::Responses) {
         let body = in_media_blocks(call).map_err(|refusal| refusal.answer(face))?;
         replace(call, body).map_err(|error| face.refuse(400, &error.message, None, error.field))?;
     }
     if stored_files::may_occur(face.dialect, call.envelope.marks) {
-        let body = inlined(app, call).await.map_err(|refusal| refusal.answer(face))?;
+        let body = inlined(store, call).await.map_err(|refusal| refusal.answer(face))?;
         replace(call, body).map_err(|error| face.refuse(400, &error.message, None, error.field))?;
     }
     Ok(())
@@ -60,14 +60,14 @@ fn in_media_blocks(call: &Call) -> Result<Option<Bytes>, Refusal> {
 }
 
 /// The body with its files; `None` when none is named where files are.
-async fn inlined(app: &App, call: &Call) -> Result<Option<Bytes>, Refusal> {
+async fn inlined(store: &Store, call: &Call) -> Result<Option<Bytes>, Refusal> {
     let text = std::str::from_utf8(&call.body).unwrap_or_default();
     let wanted = Node::parse(text).ok().and_then(|body| stored_files::wanted(&body));
     let Some(wanted) = wanted else { return Ok(None) };
-    let rows = rows(app, &Owner::of_key(call.key_id), wanted).await?;
+    let rows = rows(store, &Owner::of_key(call.key_id), wanted).await?;
     let mut stored = StoredFiles::new();
     for (id, row) in rows {
-        let content = read(app, call, &row).await?;
+        let content = read(store, call, &row).await?;
         stored.insert(id, StoredFile { filename: row.filename, mime_type: row.mime_type, content });
     }
     let body = Node::parse(text).map(|body| stored_files::inlined(call.face.dialect, &body, &stored));
@@ -75,12 +75,16 @@ async fn inlined(app: &App, call: &Call) -> Result<Option<Bytes>, Refusal> {
 }
 
 /// What the store knows of the files, each once.
-async fn rows(app: &App, owner: &Owner, wanted: Vec<String>) -> Result<HashMap<String, FileRow>, Refusal> {
+async fn rows(
+    store: &Store,
+    owner: &Owner,
+    wanted: Vec<String>,
+) -> Result<HashMap<String, FileRow>, Refusal> {
     let mut rows: HashMap<String, FileRow> = HashMap::new();
     let mut total = 0;
     for id in wanted {
         if !rows.contains_key(&id) {
-            let row = files::find(&app.store, owner, &id).await?;
+            let row = files::find(store, owner, &id).await?;
             rows.insert(id.clone(), row.ok_or_else(|| Refusal::unknown_file(&id))?);
         }
         total += rows.get(&id).map_or(0, |row| row.byte_size);
@@ -93,7 +97,7 @@ async fn rows(app: &App, owner: &Owner, wanted: Vec<String>) -> Result<HashMap<S
 }
 
 /// The bytes of a file, chunk by chunk, as its block will carry them.
-async fn read(app: &App, call: &Call, row: &FileRow) -> Result<Content, Refusal> {
+async fn read(store: &Store, call: &Call, row: &FileRow) -> Result<Content, Refusal> {
     let as_text = stored_files::is_carried_as_text(call.face.dialect, &row.mime_type);
     let size = usize::try_from(row.byte_size).unwrap_or_default();
     let mut text = Vec::with_capacity(if as_text { size } else { 0 });
@@ -102,7 +106,7 @@ async fn read(app: &App, call: &Call, row: &FileRow) -> Result<Content, Refusal>
     let upload = row.upload.as_deref().unwrap_or_default();
     let (mut position, mut left) = (0, size);
     while left > 0 {
-        let chunk = files::chunk(&app.store, upload, position).await?;
+        let chunk = files::chunk(store, upload, position).await?;
         // Somebody deleted it meanwhile.
         let chunk = chunk.ok_or_else(|| Refusal::unknown_file(&row.public_id))?;
         left = left.saturating_sub(chunk.len().max(1));

@@ -11,6 +11,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tokio::time::Instant;
 
 use crate::app::App;
+use crate::core::Core;
 use crate::hex;
 use crate::http::multipart::{Event, Malformed, PartHead, Reader};
 use crate::http::{self, BodyError, Request, Response};
@@ -36,8 +37,8 @@ const REMOVAL_RETRY: Duration = Duration::from_secs(60);
 
 /// `POST /v1/files`
 pub(in crate::proxy) async fn upload(app: Arc<App>, mut request: Request, caller: Caller) -> Response {
-    match receive(&app, &mut request, &owner(&caller)).await {
-        Ok(file) => http::json(StatusCode::OK, &view(&app, &file)),
+    match receive(&app.core, &mut request, &owner(&caller)).await {
+        Ok(file) => http::json(StatusCode::OK, &view(&app.core, &file)),
         Err(refusal) => refusal.answer(face(&request)),
     }
 }
@@ -50,16 +51,16 @@ enum Field {
     Other,
 }
 
-async fn receive(app: &Arc<App>, request: &mut Request, owner: &Owner) -> Result<FileRow, Refusal> {
+async fn receive(core: &Arc<Core>, request: &mut Request, owner: &Owner) -> Result<FileRow, Refusal> {
     let mut reader = Reader::new(header(request, CONTENT_TYPE.as_str()))?;
-    let allowance = UploadAllowance::of(app, owner).await?;
+    let allowance = UploadAllowance::of(core, owner).await?;
     if let Ok(claimed) = header(request, CONTENT_LENGTH.as_str()).parse() {
         allowance.check_whole(claimed)?;
     }
     request.body.bound(usize::try_from(allowance.limit.saturating_add(FORM)).unwrap_or(usize::MAX));
     let deadline = Instant::now() + MAX_DURATION;
     let mut taken = 0;
-    let mut form = UploadForm { app, allowance, field: Field::Other, file: None, purpose: Vec::new() };
+    let mut form = UploadForm { core, allowance, field: Field::Other, file: None, purpose: Vec::new() };
     while let Some(piece) = request.piece().await? {
         taken += piece.len() as u64;
         form.allowance.check_whole(taken)?;
@@ -83,7 +84,7 @@ async fn receive(app: &Arc<App>, request: &mut Request, owner: &Owner) -> Result
 
 /// What has been read of the form.
 struct UploadForm<'a> {
-    app: &'a Arc<App>,
+    core: &'a Arc<Core>,
     allowance: UploadAllowance,
     field: Field,
     file: Option<Incoming>,
@@ -99,7 +100,7 @@ impl UploadForm<'_> {
                         return Err(Refusal::bad("file", "Send one file per request"));
                     }
                     "file" => {
-                        self.file = Some(Incoming::begin(self.app, self.allowance.upload.clone(), &head)?);
+                        self.file = Some(Incoming::begin(self.core, self.allowance.upload.clone(), &head)?);
                         Field::File
                     }
                     "purpose" => Field::Purpose,
@@ -141,16 +142,16 @@ struct UploadAllowance {
 }
 
 impl UploadAllowance {
-    async fn of(app: &App, owner: &Owner) -> Result<Self, Refusal> {
-        let rules = &app.config.files;
+    async fn of(core: &Core, owner: &Owner) -> Result<Self, Refusal> {
+        let rules = &core.config.files;
         let (stored, most) = match rules.quota {
             0 => (0, None),
             quota => {
-                let stored = files::used_bytes(&app.store, owner).await?;
+                let stored = files::used_bytes(&core.store, owner).await?;
                 (u64::try_from(stored).unwrap_or(0), Some(quota))
             }
         };
-        let upload = app.uploads.begin(owner.clone(), new_id()?, stored, most);
+        let upload = core.uploads.begin(owner.clone(), new_id()?, stored, most);
         Ok(Self { limit: rules.upload_limit, upload: Arc::new(upload) })
     }
 
@@ -178,7 +179,7 @@ fn over_quota() -> Refusal {
 
 /// A file on its way in. Dropped unfinished, it takes its chunks out of the store again.
 struct Incoming {
-    app: Arc<App>,
+    core: Arc<Core>,
     /// It has the public id of the file to be.
     upload: Arc<Upload>,
     filename: String,
@@ -193,14 +194,14 @@ struct Incoming {
 }
 
 impl Incoming {
-    fn begin(app: &Arc<App>, upload: Arc<Upload>, head: &PartHead) -> Result<Self, Refusal> {
+    fn begin(core: &Arc<Core>, upload: Arc<Upload>, head: &PartHead) -> Result<Self, Refusal> {
         let filename = tidy_filename(head.filename.as_deref().unwrap_or_default());
         let Some(mime_type) = mime::stored_type(head.content_type.as_deref(), &filename) else {
             let message = "Unsupported file type: send PDF, JSON, plain text, Markdown, an image or audio";
             return Err(Refusal { code: Some("unsupported_file_type"), ..Refusal::bad("file", message) });
         };
         Ok(Self {
-            app: app.clone(),
+            core: core.clone(),
             upload,
             filename,
             mime_type,
@@ -238,16 +239,16 @@ impl Incoming {
         // Counted before: a chunk whose commit nobody waited for is there all the same.
         self.chunks += 1;
         let chunk = std::mem::take(&mut self.buffer);
-        Ok(files::append(&self.app.store, self.upload.id(), position, chunk, now_ms()).await?)
+        Ok(files::append(&self.core.store, self.upload.id(), position, chunk, now_ms()).await?)
     }
 
     async fn finish(mut self, purpose: String) -> Result<FileRow, Refusal> {
         if !self.buffer.is_empty() {
             self.hand_over().await?;
         }
-        let app = self.app.clone();
+        let core = self.core.clone();
         // The store has it or not, even when the client hangs up, and then its chunks go.
-        let stored = app.background.carry_through("the end of an upload", self.store(purpose)).await;
+        let stored = core.background.carry_through("the end of an upload", self.store(purpose)).await;
         stored.map_err(|why| Refusal::new(503, format!("The upload was not completed: {why}")))?
     }
 
@@ -262,7 +263,7 @@ impl Incoming {
             sha256: hex::encode(sum.as_ref()),
             created_at: now_ms(),
         };
-        let stored = files::finish(&self.app.store, self.upload.owner(), self.upload.quota(), file).await?;
+        let stored = files::finish(&self.core.store, self.upload.owner(), self.upload.quota(), file).await?;
         let stored = stored.ok_or_else(over_quota)?;
         self.upload.finished(u64::try_from(stored.byte_size).unwrap_or(0));
         self.finished = true;
@@ -276,8 +277,8 @@ impl Drop for Incoming {
             return;
         }
         // They count until they are gone.
-        let (store, upload) = (self.app.store.clone(), self.upload.clone());
-        self.app.background.spawn("the removal of an unfinished upload", async move {
+        let (store, upload) = (self.core.store.clone(), self.upload.clone());
+        self.core.background.spawn("the removal of an unfinished upload", async move {
             while let Err(error) = files::discard(&store, upload.id()).await {
                 log::warn!("the chunks of the unfinished upload {} are still there: {error}", upload.id());
                 tokio::time::sleep(REMOVAL_RETRY).await;

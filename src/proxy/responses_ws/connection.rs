@@ -90,7 +90,7 @@ enum Turn {
 
 /// Serves one socket to its end.
 pub(super) async fn serve(app: Arc<App>, opener: Opener, socket: WebSocket) {
-    let _open = app.metrics.sockets.enter();
+    let _open = app.core.metrics.sockets.enter();
     if let Err(panic) = background::contain(serve_socket(&app, &opener, socket)).await {
         log::error!("the WebSocket {} panicked: {panic}", opener.session);
     }
@@ -98,10 +98,10 @@ pub(super) async fn serve(app: Arc<App>, opener: Opener, socket: WebSocket) {
 
 async fn serve_socket(app: &Arc<App>, opener: &Opener, socket: WebSocket) {
     let (mut sender, mut receiver, mut stopping) = socket.split();
-    let (inbox, frames, cancels) = Inbox::new(app.config.request_body_limit);
+    let (inbox, frames, cancels) = Inbox::new(app.core.config.request_body_limit);
     let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let history = History::new(app.config.request_body_limit);
+    let history = History::new(app.core.config.request_body_limit);
     let (inbox, sender_in_turn) = (&inbox, &mut sender);
     let mut runner =
         TurnRunner { app, opener, sender: sender_in_turn, inbox, frames, cancels, heartbeat, history };
@@ -207,7 +207,7 @@ impl TurnRunner<'_> {
     }
 
     async fn turn(&mut self, frame: Bytes) -> Result<(), ClientGone> {
-        self.app.metrics.received_bytes.add(frame.len() as u64);
+        self.app.core.metrics.received_bytes.add(frame.len() as u64);
         let turn = self.begin(&frame);
         drop(frame);
         match turn {
@@ -226,10 +226,10 @@ impl TurnRunner<'_> {
     /// What a frame leads to, or the frame that refuses it. One over the limit is not even read.
     fn begin(&mut self, frame: &Bytes) -> Result<Turn, String> {
         let (app, opener) = (self.app, self.opener);
-        app.rates.admit_frame(&opener.rates, monotonic_ms()).map_err(refusal::too_many)?;
+        app.core.rates.admit_frame(&opener.rates, monotonic_ms()).map_err(refusal::too_many)?;
         let face = Face::new(Dialect::Responses, RequestId::next());
         let caller =
-            opener.caller(app).map_err(|refused| refusal::of_response(face.reject_caller(&refused)))?;
+            opener.caller(&app.core).map_err(|refused| refusal::of_response(face.reject_caller(&refused)))?;
         let frame = frame::read(std::str::from_utf8(frame).unwrap_or_default());
         let frame = frame.map_err(|refusal| refusal.frame())?;
         let request = self.history.request(&frame).map_err(|refusal| refusal.frame())?;
@@ -252,7 +252,7 @@ impl TurnRunner<'_> {
         if !frame.is_warm_up {
             return Ok(Turn::Call(call));
         }
-        match pipeline::forbidden(app, &call) {
+        match pipeline::forbidden(&app.core, &call) {
             Some(refusal) => Err(refusal::of_response(refusal)),
             None => Ok(Turn::Local(self.warm_up(&call))),
         }
@@ -275,7 +275,7 @@ impl TurnRunner<'_> {
         let Some(response) = self.attend(answering).await? else {
             return self.cancelled(request, &events).await;
         };
-        self.app.metrics.answered(Surface::Responses, response.status().as_u16());
+        self.app.core.metrics.answered(Surface::Responses, response.status().as_u16());
         if !response.status().is_success() {
             return self.sender.texts([refusal::of_response(response)]).await;
         }

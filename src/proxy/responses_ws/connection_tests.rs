@@ -44,7 +44,7 @@ async fn served() -> Served {
         query: Query::default(),
         local: true,
         last_token: LastToken::default(),
-        rates: app.rates.global.clone(),
+        rates: app.core.rates.global.clone(),
         session: "s".to_owned(),
     };
     let (ours, theirs) = tokio::io::duplex(1 << 16);

@@ -26,6 +26,7 @@ use hyper::HeaderMap;
 use hyper::header::{CONNECTION, HeaderName, HeaderValue};
 
 use crate::app::App;
+use crate::core::Core;
 use crate::dialect::Dialect;
 use crate::http::bearer::LastToken;
 use crate::http::websocket::Handshake;
@@ -57,9 +58,9 @@ struct Opener {
 
 impl Opener {
     /// The caller as the keys are now.
-    fn caller(&self, app: &App) -> Result<Caller, Refused> {
+    fn caller(&self, core: &Core) -> Result<Caller, Refused> {
         let Self { headers, query, local, last_token, .. } = self;
-        auth::authenticate(app, &Shown { headers, query, local: *local, last_token })
+        auth::authenticate(core, &Shown { headers, query, local: *local, last_token })
     }
 }
 
@@ -68,14 +69,14 @@ pub(super) fn open(app: Arc<App>, mut request: Request) -> Response {
     let face = Face::of(&request.headers, Some(Dialect::Responses), request.id);
     let shown = Shown::from(&request);
     let local = shown.local;
-    let rates = match auth::authenticate(&app, &shown) {
-        Ok(caller) => caller.rates(&app.rates).clone(),
+    let rates = match auth::authenticate(&app.core, &shown) {
+        Ok(caller) => caller.rates(&app.core.rates).clone(),
         Err(refused) => {
-            app.note_auth_failure(request.client_ip, refused.message());
+            app.core.note_auth_failure(request.client_ip, refused.message());
             return closing(face.reject_caller(&refused));
         }
     };
-    if let Err(wait) = app.rates.admit_socket(&rates, monotonic_ms()) {
+    if let Err(wait) = app.core.rates.admit_socket(&rates, monotonic_ms()) {
         return closing(too_many_of_peer(wait));
     }
     let handshake = match Handshake::of(&mut request) {
@@ -95,7 +96,7 @@ pub(super) fn open(app: Arc<App>, mut request: Request) -> Response {
         rates,
         session: uuid::v4(),
     };
-    let longest = app.config.request_body_limit;
+    let longest = app.core.config.request_body_limit;
     let serve = move |socket| connection::serve(app, opener, socket);
     let mut response = handshake.accept(longest, events::LONGEST, serve);
     if let Some(turn_state) = turn_state {

@@ -38,9 +38,9 @@ pub(in crate::proxy) async fn content(app: Arc<App>, request: Request, caller: C
 
 async fn download(app: &Arc<App>, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let face = face(request);
-    let video = find(app, request, caller, face).await?;
-    let upstream = VideoUpstream::of(app, &video).await.map_err(|error| refused(face, &error))?;
-    let mut slot = slot(app, &upstream, face).await?;
+    let video = find(&app.core.store, request, caller, face).await?;
+    let upstream = VideoUpstream::of(&app.core, &video).await.map_err(|error| refused(face, &error))?;
+    let mut slot = slot(&app.core, &upstream, face).await?;
     let call = UpstreamRequest { method: Method::GET, resource: Resource::Content, request };
     let answer = upstream.send(app, &video, &call).await.map_err(|failure| failure.into_response(face))?;
     if answer.head.headers.get(&CONTENT_TYPE).is_some_and(is_html) {
@@ -111,7 +111,7 @@ impl Body for Download {
             Poll::Ready(Some(Ok(bytes))) => {
                 this.silence.heard();
                 this.left = this.left.map(|left| left.saturating_sub(bytes.len() as u64));
-                this.app.metrics.sent_bytes.add(bytes.len() as u64);
+                this.app.core.metrics.sent_bytes.add(bytes.len() as u64);
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Poll::Ready(Some(Err(error))) => {

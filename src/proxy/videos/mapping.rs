@@ -5,11 +5,11 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::app::App;
 use crate::dialect::video;
 use crate::http::Response;
 use crate::proxy::attempt::Attempt;
 use crate::proxy::call::Call;
+use crate::store::Store;
 use crate::store::owner::Owner;
 use crate::store::videos::{self, NewVideo, VideoSource, VideoStatus};
 use crate::time::{Millis, now_ms};
@@ -30,7 +30,7 @@ pub(in crate::proxy) struct CreatedVideo<'a> {
 
 /// Stores the mapping and gives the body with the public id; an error response where it cannot be stored.
 pub(in crate::proxy) async fn store_mapping(
-    app: &App,
+    store: &Store,
     call: &Call,
     attempt: &Attempt,
     created: CreatedVideo<'_>,
@@ -67,7 +67,7 @@ pub(in crate::proxy) async fn store_mapping(
         },
         created_at: now_ms(),
     };
-    match videos::insert(&app.store, &Owner::of_key(call.key_id), new).await {
+    match videos::insert(store, &Owner::of_key(call.key_id), new).await {
         Ok(()) => Ok(body),
         Err(error) => Err(failed(&error)),
     }

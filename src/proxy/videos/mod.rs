@@ -21,10 +21,12 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, StatusCode};
 
 use crate::app::App;
+use crate::core::Core;
 use crate::dialect::{Dialect, judge, video};
 use crate::http::{Request, Response, ResponseBody};
 use crate::limits::Lease;
 use crate::store;
+use crate::store::Store;
 use crate::store::owner::Owner;
 use crate::store::videos::{self, VideoRow, VideoStatus};
 use crate::time::{Millis, now_ms};
@@ -67,19 +69,20 @@ pub(super) async fn delete(app: Arc<App>, request: Request, caller: Caller) -> R
 
 async fn retrieve(app: &App, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let face = face(request);
-    let video = find(app, request, caller, face).await?;
-    let upstream = VideoUpstream::of(app, &video).await.map_err(|unreachable| refused(face, &unreachable))?;
-    let _slot = slot(app, &upstream, face).await?;
+    let video = find(&app.core.store, request, caller, face).await?;
+    let upstream =
+        VideoUpstream::of(&app.core, &video).await.map_err(|unreachable| refused(face, &unreachable))?;
+    let _slot = slot(&app.core, &upstream, face).await?;
     let (head, body) = match fetch(app, &upstream, &video, request).await {
         Ok(fetched) => fetched,
         Err(failure) => {
             let upstream_status = failure.upstream_status();
-            record(app, &video, VideoStatus { upstream_status, snapshot: None }).await;
+            record(&app.core.store, &video, VideoStatus { upstream_status, snapshot: None }).await;
             return Err(failure.into_response(face));
         }
     };
     let upstream_status = Some(head.status.as_u16());
-    record(app, &video, VideoStatus { upstream_status, snapshot: video::snapshot(&body) }).await;
+    record(&app.core.store, &video, VideoStatus { upstream_status, snapshot: video::snapshot(&body) }).await;
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = head.status;
     let secrets = upstream.secrets();
@@ -87,9 +90,9 @@ async fn retrieve(app: &App, request: &Request, caller: &Caller) -> Result<Respo
     headers::request_id(face.dialect, face.id, response.headers_mut());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let body = video::with_id(&body, &video.public_id);
-    app.metrics.sent_bytes.add(body.len() as u64);
+    app.core.metrics.sent_bytes.add(body.len() as u64);
     *response.body_mut() = ResponseBody::full(body);
-    Ok(match app.settings.load().echo_model {
+    Ok(match app.core.settings.load().echo_model {
         true => renamed::named(SURFACE, &video.requested_model, response),
         false => response,
     })
@@ -99,12 +102,12 @@ async fn retrieve(app: &App, request: &Request, caller: &Caller) -> Result<Respo
 /// its mapping.
 async fn remove(app: &App, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let face = face(request);
-    let video = find(app, request, caller, face).await?;
-    match VideoUpstream::of(app, &video).await {
+    let video = find(&app.core.store, request, caller, face).await?;
+    match VideoUpstream::of(&app.core, &video).await {
         Err(Unreachable::Gone(_)) => {}
         Err(unreachable) => return Err(refused(face, &unreachable)),
         Ok(upstream) => {
-            let _slot = slot(app, &upstream, face).await?;
+            let _slot = slot(&app.core, &upstream, face).await?;
             let call = UpstreamRequest { method: Method::DELETE, resource: Resource::Video, request };
             match upstream.send(app, &video, &call).await {
                 // Read to its end, so that the connection can be reused.
@@ -114,7 +117,7 @@ async fn remove(app: &App, request: &Request, caller: &Caller) -> Result<Respons
             }
         }
     }
-    match videos::delete(&app.store, video.id).await {
+    match videos::delete(&app.core.store, video.id).await {
         Ok(()) => {}
         // A concurrent request was faster.
         Err(store::Error::NotFound) => return Err(unknown(face, &video.public_id)),
@@ -127,20 +130,20 @@ async fn remove(app: &App, request: &Request, caller: &Caller) -> Result<Respons
 }
 
 /// The video that the path names, if it is the caller's.
-async fn find(app: &App, request: &Request, caller: &Caller, face: Face) -> Result<VideoRow, Response> {
+async fn find(store: &Store, request: &Request, caller: &Caller, face: Face) -> Result<VideoRow, Response> {
     let id = request.params.get("id");
     if !id.starts_with(PREFIX) {
         return Err(unknown(face, id));
     }
     let owner = Owner::of_key(caller.key_id());
-    let found = videos::find(&app.store, &owner, id).await;
+    let found = videos::find(store, &owner, id).await;
     found.map_err(|error| unreadable(face, &error))?.ok_or_else(|| unknown(face, id))
 }
 
 /// A slot at the site of the upstream.
-async fn slot(app: &App, upstream: &VideoUpstream, face: Face) -> Result<Lease, Response> {
-    let lease = app.leases.lease(upstream.site_id).await;
-    lease.map_err(|_| face.site_saturated(app.leases.rules().retry_after_secs()))
+async fn slot(core: &Core, upstream: &VideoUpstream, face: Face) -> Result<Lease, Response> {
+    let lease = core.leases.lease(upstream.site_id).await;
+    lease.map_err(|_| face.site_saturated(core.leases.rules().retry_after_secs()))
 }
 
 /// The video object as the upstream has it now. A 2xx answer that is an error, a page or no object fails.
@@ -160,14 +163,14 @@ async fn fetch(
 }
 
 /// Records how a poll went, if that is new or the last record is old. A failure to do so is only logged.
-async fn record(app: &App, video: &VideoRow, current: VideoStatus) {
+async fn record(store: &Store, video: &VideoRow, current: VideoStatus) {
     let now = now_ms();
     let known = &video.status;
     let is_new = known.upstream_status != current.upstream_status
         || current.snapshot.is_some() && known.snapshot != current.snapshot;
     let is_due = video.last_polled_at.is_none_or(|last| now - last >= RECORD_INTERVAL);
     if (is_new || is_due)
-        && let Err(error) = videos::record_status(&app.store, video.id, &current, now).await
+        && let Err(error) = videos::record_status(store, video.id, &current, now).await
     {
         log::warn!("the status of video {} could not be stored: {error}", video.public_id);
     }

@@ -17,6 +17,7 @@ use hyper::header::{HeaderName, HeaderValue, IF_RANGE, RANGE};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::app::App;
+use crate::core::Core;
 use crate::http::Request;
 use crate::mask::Mask;
 use crate::proxy::call::forwarded_query;
@@ -26,6 +27,7 @@ use crate::proxy::headers;
 use crate::proxy::redact;
 use crate::proxy::trace::Trace;
 use crate::routing::{BaseUrl, Credential, Endpoint, EndpointLive, EndpointState, Secret, Site, pool};
+use crate::store::Store;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::snapshot::{credential, site_of_account};
 use crate::store::videos::VideoRow;
@@ -121,16 +123,16 @@ impl UpstreamResponse {
 
 impl VideoUpstream {
     /// Looks up how a video is reached.
-    pub(super) async fn of(app: &App, video: &VideoRow) -> Result<Self, Unreachable> {
-        let account = accounts::get(&app.store, video.source.account_id).await?;
+    pub(super) async fn of(core: &Core, video: &VideoRow) -> Result<Self, Unreachable> {
+        let account = accounts::get(&core.store, video.source.account_id).await?;
         let (site_id, endpoints, custom_headers, own) = match account {
             Some(account) => {
-                let site = site_of(app, &account).await?;
-                let own = current_credential(app, video, &account).await?;
+                let site = site_of(core, &account).await?;
+                let own = current_credential(&core.store, video, &account).await?;
                 (site.id, site.endpoints, site.custom_headers, own)
             }
             None => {
-                let snapshot = app.snapshot.load();
+                let snapshot = core.snapshot.load();
                 let site = snapshot.site(video.source.site_id);
                 if let Some(problem) = site.and_then(|site| site.misconfigured.clone()) {
                     return Err(Unreachable::Misconfigured(problem));
@@ -159,7 +161,7 @@ impl VideoUpstream {
             let live = &endpoint.live;
             let persist = |dirty: bool| {
                 if dirty {
-                    app.store.telemetry().dirty_endpoint(live.clone());
+                    app.core.store.telemetry().dirty_endpoint(live.clone());
                 }
             };
             persist(live.record_selection(now_ms()));
@@ -217,8 +219,8 @@ impl VideoUpstream {
                 }
             }
         }
-        let timeouts = Timeouts::of(app, &app.settings.load(), request.timer.clone());
-        let sending = app.client.send_boxed(&endpoint.base.origin, outgoing);
+        let timeouts = Timeouts::of(app, &app.core.settings.load(), request.timer.clone());
+        let sending = app.core.client.send_boxed(&endpoint.base.origin, outgoing);
         let answer = answered(pin!(sending), resource.path_label(), &timeouts, &Trace::default()).await;
         let (head, body) = answer.map_err(|failure| failure.without(&self.secrets()))?;
         Ok(UpstreamResponse { head, body, idle: timeouts.idle })
@@ -226,10 +228,10 @@ impl VideoUpstream {
 }
 
 /// The site as requests of this account reach it now.
-async fn site_of(app: &App, account: &AccountRow) -> Result<Site, Unreachable> {
-    let row = sites::get(&app.store, account.site_id).await?.ok_or(store::Error::NotFound)?;
-    let settings = app.settings.load();
-    let mut site = site_of_account(&row, account, &app.live, settings.system_proxy_url.as_deref());
+async fn site_of(core: &Core, account: &AccountRow) -> Result<Site, Unreachable> {
+    let row = sites::get(&core.store, account.site_id).await?.ok_or(store::Error::NotFound)?;
+    let settings = core.settings.load();
+    let mut site = site_of_account(&row, account, &core.live, settings.system_proxy_url.as_deref());
     match site.misconfigured.take() {
         Some(problem) => {
             Err(Unreachable::Misconfigured(format!("site {} cannot be used: {problem}", site.name)))
@@ -240,12 +242,12 @@ async fn site_of(app: &App, account: &AccountRow) -> Result<Site, Unreachable> {
 
 /// The credential of the account, or of the token, as it is now.
 async fn current_credential(
-    app: &App,
+    store: &Store,
     video: &VideoRow,
     account: &AccountRow,
 ) -> Result<Option<Secret>, Unreachable> {
     let token = match video.source.token_id {
-        Some(id) => tokens::get(&app.store, id).await?,
+        Some(id) => tokens::get(store, id).await?,
         None => None,
     };
     Ok(credential(video.source.token_id, account, token.as_ref()))

@@ -1,0 +1,16 @@
+//! What the faces share: opened once at start, below all of them.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `state` | [`Core`]: configuration, settings, store, snapshot, keys, live state, client, notices, background |
+//! | `start` | opens the store and builds everything on it; ends it in reverse |
+//! | `publish` | puts a committed change in force, before the caller answers |
+//!
+//! No face keeps its own state here: what only jobs, the proxy or the admin API use is theirs.
+
+mod publish;
+mod start;
+mod state;
+
+pub use start::StartError;
+pub use state::Core;

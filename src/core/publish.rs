@@ -1,0 +1,64 @@
+//! Puts committed changes in force.
+//!
+//! A change of configuration commits in the store, which notes what it touched; then [`Core::publish`] makes
+//! the next snapshot of the one before and the rows that were touched, and swaps it in; then the caller answers:
+//! so an answered change is in force. Changes that are committed while a snapshot is made share the next one.
+
+use std::sync::Arc;
+
+use super::state::Core;
+use crate::config::Config;
+use crate::settings::Settings;
+use crate::store::{self, Store};
+
+impl Core {
+    /// Routes by what the store now says. Call it after every committed change of sites, accounts,
+    /// tokens, routes and channels, before answering.
+    pub async fn publish(&self) -> store::Result<()> {
+        self.publishes.run(|| self.publish_touched()).await
+    }
+
+    async fn publish_touched(&self) -> store::Result<()> {
+        let mut source = self.publishing.lock().await;
+        if !Arc::ptr_eq(&self.snapshot.load(), source.snapshot()) {
+            // A reset took the snapshot out of force.
+            self.store.journal().note_everything();
+        }
+        let changes = self.store.journal().take();
+        let settings = self.settings.load_full();
+        let system_proxy = settings.system_proxy_url.as_deref();
+        let (store, live) = (&self.store, &self.live);
+        let gone = source.follow(store, live, &changes.touched, system_proxy, settings.weights).await?;
+        changes.settled();
+        self.affinity.forget(&gone);
+        let snapshot = source.snapshot().clone();
+        self.snapshot.store(snapshot.clone());
+        // After it: those whom this admits look at the snapshot once more.
+        self.leases.set_limits(snapshot.site_limits());
+        Ok(())
+    }
+
+    /// Lets in by what the store now says of downstream keys. Call it after every committed change of
+    /// one, before answering.
+    pub async fn publish_keys(&self) -> store::Result<()> {
+        let _turn = self.publishing.lock().await;
+        let keys = store::keys::load_table(&self.store, &self.keys.load()).await?;
+        self.keys.store(Arc::new(keys));
+        Ok(())
+    }
+
+    /// Puts saved settings in force. Call it after every committed change of a setting.
+    pub async fn reload_settings(&self) -> store::Result<()> {
+        let _turn = self.publishing.lock().await;
+        self.settings.store(Arc::new(load_settings(&self.config, &self.store).await?));
+        self.settings_changed.send_replace(());
+        Ok(())
+    }
+}
+
+/// The settings that are saved, over the configuration.
+pub(super) async fn load_settings(config: &Config, store: &Store) -> store::Result<Settings> {
+    let saved = store::settings::all(store).await?;
+    let saved = saved.into_iter().map(|(name, value)| (name, value.expose().to_owned())).collect();
+    Ok(Settings::new(config, &saved))
+}

@@ -1,0 +1,117 @@
+//! From a configuration to the [`Core`], and its end.
+//!
+//! ```text
+//! store ─▶ settings ─▶ live state ─▶ snapshot ─▶ keys        client ─▶ notices
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use arc_swap::ArcSwap;
+use tokio::sync::{Mutex, watch};
+
+use super::publish::load_settings;
+use super::state::Core;
+use crate::background::Background;
+use crate::config::Config;
+use crate::flight::Coalesced;
+use crate::keys::KeyTable;
+use crate::limits::{RateLimiter, SiteLeases};
+use crate::metrics::Metrics;
+use crate::notify::Notifier;
+use crate::routing::health::saved;
+use crate::routing::{Affinity, LiveTable};
+use crate::store::snapshot::Source;
+use crate::store::{self, Store, StoreOptions};
+use crate::time::now_ms;
+use crate::upstream::{Client, ClientOptions, roots_from_pem};
+
+/// Why the service did not start: what to tell the operator, and the exit status.
+#[derive(Debug)]
+pub struct StartError {
+    pub message: String,
+    pub exit_code: u8,
+}
+
+impl Core {
+    /// Opens the store and builds everything on it.
+    pub async fn start(config: Config) -> Result<Arc<Self>, StartError> {
+        let fail = |message: String| StartError { message, exit_code: 1 };
+        let unconfigured = |message: String| StartError { message, exit_code: 78 };
+        let extra_roots = match &config.extra_roots_file {
+            None => Vec::new(),
+            Some(path) => std::fs::read(path)
+                .map_err(|error| error.to_string())
+                .and_then(|pem| roots_from_pem(&pem))
+                .map_err(|error| unconfigured(format!("SSL_CERT_FILE: {}: {error}", path.display())))?,
+        };
+        let options = store_options(&config);
+        let store = tokio::task::spawn_blocking(move || Store::open(options))
+            .await
+            .map_err(|error| fail(format!("opening the store: {error}")))?
+            .map_err(|error| StartError { exit_code: error.exit_code(), message: error.to_string() })?;
+        let unreadable = |error: store::Error| fail(format!("reading the store: {error}"));
+        let settings = load_settings(&config, &store).await.map_err(unreadable)?;
+        let live = LiveTable::default();
+        let saved_health = store::settings::get(&store, saved::SETTING).await.map_err(unreadable)?;
+        live.restore_health(saved_health.as_deref().unwrap_or_default());
+        let source = Source::load(&store, &live, settings.system_proxy_url.as_deref(), settings.weights)
+            .await
+            .map_err(unreadable)?;
+        let snapshot = source.snapshot().clone();
+        let keys = store::keys::load_table(&store, &KeyTable::default()).await.map_err(unreadable)?;
+        let leases = SiteLeases::new(config.proxy.site_leases);
+        leases.set_limits(snapshot.site_limits());
+        let client = Arc::new(Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }));
+        let settings = Arc::new(ArcSwap::from_pointee(settings));
+        let notifier = Notifier::new(client.clone(), settings.clone(), store.clone(), &config);
+        notifier.restore_cooldowns().await.map_err(unreadable)?;
+        Ok(Arc::new(Self {
+            settings,
+            settings_changed: watch::Sender::new(()),
+            snapshot: ArcSwap::new(snapshot),
+            keys: ArcSwap::from_pointee(keys),
+            live,
+            store,
+            client,
+            site_memory: Arc::default(),
+            notifier,
+            background: Arc::new(Background::default()),
+            route_edits: Mutex::new(()),
+            token_edits: Mutex::new(()),
+            settings_edits: Mutex::new(()),
+            key_edits: Mutex::new(()),
+            rates: RateLimiter::new(config.rate_limits),
+            auth_failures: std::sync::Mutex::default(),
+            leases,
+            affinity: Affinity::default(),
+            uploads: Arc::default(),
+            metrics: Metrics::default(),
+            started: now_ms(),
+            resets: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            cutting: AtomicBool::new(false),
+            publishes: Coalesced::default(),
+            publishing: Mutex::new(source),
+            config,
+        }))
+    }
+
+    /// Closes the store, everything handed to it committed.
+    pub async fn stop(&self) {
+        self.store.flush().await;
+        self.store.close().await;
+    }
+}
+
+fn store_options(config: &Config) -> StoreOptions {
+    StoreOptions {
+        kind: config.database.kind,
+        db_url: config.database.url.clone(),
+        previous_secrets: config.credential_secret_previous.clone(),
+        secret_lost: config.credential_secret_lost,
+        synchronous: config.database.synchronous,
+        time_zone: config.time_zone.clone(),
+        ..StoreOptions::in_dir(&config.data_dir, config.credential_secret.clone())
+    }
+}

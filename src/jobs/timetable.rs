@@ -1,0 +1,240 @@
+//! What the service does by itself, and when; its start and its end.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::schedule::{Clock, Job, Pass, Plan, Scheduler, When};
+use super::state::Jobs;
+use super::{
+    announcements, balance, checkin, health, model_refresh, prices, probe, quotas, rebuild, rekey, renewal,
+    retention, summary,
+};
+use crate::cron::Cron;
+use crate::settings::LogCleanup;
+use crate::store::job_runs;
+use crate::time::{Millis, now_ms};
+
+/// How often debug traces are pruned.
+const TRACE_INTERVAL: Duration = Duration::from_secs(300);
+
+/// How often old ids of videos are deleted.
+const VIDEO_INTERVAL: Duration = Duration::from_secs(3600);
+const RESPONSE_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// How often accounts that check in at an interval are looked for.
+const CHECKIN_LOOK: Duration = Duration::from_secs(60);
+
+/// Starts everything the service does by itself.
+pub fn start(jobs: &Arc<Jobs>) -> Scheduler {
+    let clock = Clock::of_machine(
+        jobs.core.config.time_zone.clone(),
+        jobs.core.config.jobs.jitter,
+        jobs.core.settings_changed.subscribe(),
+    );
+    Scheduler::start(all(jobs), &clock)
+}
+
+/// Everything the service does by itself.
+fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
+    let prune_interval = jobs.core.config.proxy_log_prune_interval;
+    vec![
+        job(jobs, "route rebuild", When::AtStart, rebuild_routes),
+        job(jobs, "change of keys", When::AtStart, finish_rekeying),
+        job(jobs, "renewal of sessions", When::Every(renewal::INTERVAL), renewal::refresh_due),
+        planned(jobs, "check-in", plan_of_checkins, check_in),
+        planned(jobs, "balance refresh", plan_of_balances, refresh_balances),
+        job(jobs, "announcements", When::AtStartAndEvery(announcements::INTERVAL), sync_announcements),
+        planned(jobs, "daily summary", plan_of_summary, summary::send),
+        planned(jobs, "model probe", plan_of_probes, probe_models),
+        planned(jobs, "recovery of channels", plan_of_recovery, probe::recovery::sweep),
+        job(jobs, "price lists", When::AtStartAndEvery(prices::INTERVAL), prices::refresh_due),
+        job(jobs, "proxy log retention", When::AtStartAndEvery(prune_interval), prune_proxy_logs),
+        planned(jobs, "log cleanup", plan_of_cleanup, clean_logs),
+        job(jobs, "health of sites", When::Every(Duration::ZERO), health::save_changes),
+        job(jobs, "debug trace retention", When::AtStartAndEvery(TRACE_INTERVAL), prune_debug_traces),
+        job(
+            jobs,
+            "file retention",
+            When::AtStartAndEvery(jobs.core.config.files.prune_interval),
+            prune_files,
+        ),
+        job(jobs, "video retention", When::AtStartAndEvery(VIDEO_INTERVAL), prune_videos),
+        job(jobs, "response id retention", When::AtStartAndEvery(RESPONSE_INTERVAL), prune_responses),
+        job(jobs, "return of unused reservations", When::Every(quotas::INTERVAL), give_back_silent),
+    ]
+}
+
+fn job<F>(jobs: &Arc<Jobs>, name: &'static str, when: When, run: fn(Arc<Jobs>) -> F) -> Job
+where
+    F: Future<Output = Pass> + Send + 'static,
+{
+    let jobs = jobs.clone();
+    // All of them commit in transactions: dropping a pass loses nothing.
+    Job { name, when, droppable: true, run: Box::new(move |_| Box::pin(run(jobs.clone()))) }
+}
+
+/// A job whose times an operator may change.
+fn planned<F>(jobs: &Arc<Jobs>, name: &'static str, plan: fn(&Jobs) -> Plan, run: fn(Arc<Jobs>) -> F) -> Job
+where
+    F: Future<Output = Pass> + Send + 'static,
+{
+    let (planned, jobs) = (jobs.clone(), jobs.clone());
+    let run = move |scheduled| {
+        let jobs = jobs.clone();
+        let claimed = async move {
+            match scheduled {
+                Some(time) if !claim(&jobs, name, time).await? => Ok(None),
+                _ => run(jobs).await,
+            }
+        };
+        Box::pin(claimed) as Pin<Box<dyn Future<Output = Pass> + Send>>
+    };
+    let when = When::Planned(Box::new(move || plan(&planned)));
+    Job { name, when, droppable: true, run: Box::new(run) }
+}
+
+/// Whether this time of a schedule is still to be served: after a clock was set back, a time that comes again
+/// is not served again.
+async fn claim(jobs: &Jobs, name: &str, time: Millis) -> Result<bool, String> {
+    job_runs::claim(&jobs.core.store, name, time, now_ms()).await.map_err(|error| error.to_string())
+}
+
+/// The schedule that a setting holds. A stored text that is no schedule was replaced by the default when the
+/// settings were read.
+fn schedule(jobs: &Jobs, setting: &str) -> Option<Cron> {
+    Cron::parse(jobs.core.settings.load().values.text(setting)).ok()
+}
+
+fn plan_of_checkins(jobs: &Jobs) -> Plan {
+    if checkin::is_interval(&jobs.core) {
+        return Plan::Every(CHECKIN_LOOK);
+    }
+    schedule(jobs, "checkin_cron").map_or(Plan::Never, Plan::About)
+}
+
+fn plan_of_summary(jobs: &Jobs) -> Plan {
+    schedule(jobs, "daily_summary_cron").map_or(Plan::Never, Plan::At)
+}
+
+/// The first pass is one interval after it was switched on.
+fn plan_of_probes(jobs: &Jobs) -> Plan {
+    let is_on = jobs.core.settings.load().values.flag("model_availability_probe_enabled");
+    if is_on { Plan::Every(jobs.core.config.jobs.probe_interval) } else { Plan::Never }
+}
+
+fn plan_of_recovery(jobs: &Jobs) -> Plan {
+    let is_on = jobs.core.settings.load().values.flag("channel_recovery_probe_enabled");
+    if is_on { Plan::Every(probe::recovery::INTERVAL) } else { Plan::Never }
+}
+
+fn plan_of_balances(jobs: &Jobs) -> Plan {
+    schedule(jobs, "balance_refresh_cron").map_or(Plan::Never, Plan::About)
+}
+
+fn plan_of_cleanup(jobs: &Jobs) -> Plan {
+    match &jobs.core.settings.load().log_cleanup {
+        LogCleanup::Scheduled { cron, .. } => Plan::At(cron.clone()),
+        LogCleanup::Retention { .. } => Plan::Never,
+    }
+}
+
+async fn clean_logs(jobs: Arc<Jobs>) -> Pass {
+    let settings = jobs.core.settings.load_full();
+    let cleaned = retention::clean(&jobs.core.store, &settings.log_cleanup, now_ms()).await;
+    let cleaned = cleaned.map_err(|error| error.to_string())?;
+    Ok(cleaned.map(|(usage, program)| format!("{usage} log row(s), {program} event(s) deleted")))
+}
+
+async fn rebuild_routes(jobs: Arc<Jobs>) -> Pass {
+    let counts = rebuild::rebuild(&jobs).await.map_err(|error| error.to_string())?;
+    Ok(counts.changed().then(|| format!("{counts:?}")))
+}
+
+/// As a task: an operator sees it, and who would start one meanwhile joins it.
+async fn finish_rekeying(jobs: Arc<Jobs>) -> Pass {
+    rekey::resume(&jobs);
+    Ok(None)
+}
+
+async fn check_in(jobs: Arc<Jobs>) -> Pass {
+    let items = match checkin::is_interval(&jobs.core) {
+        true => checkin::all::run_due(&jobs).await?,
+        false => checkin::all::run_all(&jobs).await?,
+    };
+    let failed = items.iter().filter(|item| !item.result.success).count();
+    Ok((!items.is_empty()).then(|| format!("{} account(s), {failed} failed", items.len())))
+}
+
+async fn refresh_balances(jobs: Arc<Jobs>) -> Pass {
+    let (read, failed) = balance::refresh_all(&jobs).await.map_err(|error| error.to_string())?;
+    let (outcomes, _counts) = model_refresh::refresh_all_and_rebuild(&jobs).await?;
+    let asked = outcomes.len();
+    Ok(Some(format!("{read} balance(s) read, {failed} failed; {asked} account(s) asked for models")))
+}
+
+/// As a task: an operator sees it, and who starts one meanwhile joins it.
+async fn probe_models(jobs: Arc<Jobs>) -> Pass {
+    probe::start(&jobs, None);
+    Ok(None)
+}
+
+async fn sync_announcements(jobs: Arc<Jobs>) -> Pass {
+    let synced = announcements::sync(&jobs, None).await.map_err(|error| error.to_string())?;
+    Ok((synced.inserted + synced.failed > 0)
+        .then(|| format!("{} new, {} site(s) failed", synced.inserted, synced.failed)))
+}
+
+async fn prune_proxy_logs(jobs: Arc<Jobs>) -> Pass {
+    let settings = jobs.core.settings.load_full();
+    let pruned = retention::prune_proxy_logs(&jobs.core.store, &settings.log_cleanup, now_ms()).await;
+    let pruned = pruned.map_err(|error| error.to_string())?;
+    Ok((pruned > 0).then(|| format!("{pruned} row(s) deleted")))
+}
+
+async fn prune_debug_traces(jobs: Arc<Jobs>) -> Pass {
+    let hours = jobs.core.settings.load().values.count("proxy_debug_retention_hours");
+    let pruned = retention::prune_debug_traces(&jobs.core.store, hours, now_ms()).await;
+    let pruned = pruned.map_err(|error| error.to_string())?;
+    Ok((pruned > 0).then(|| format!("{pruned} trace(s) deleted")))
+}
+
+async fn prune_files(jobs: Arc<Jobs>) -> Pass {
+    let days = jobs.core.config.files.retention_days;
+    let pruned =
+        retention::prune_files(&jobs.core.store, &jobs.core.uploads, days, jobs.core.started, now_ms()).await;
+    let (files, uploads) = pruned.map_err(|error| error.to_string())?;
+    Ok((files + uploads > 0).then(|| format!("{files} file(s) and {uploads} unfinished upload(s) deleted")))
+}
+
+async fn prune_videos(jobs: Arc<Jobs>) -> Pass {
+    let pruned =
+        retention::prune_videos(&jobs.core.store, jobs.core.config.video_retention_days, now_ms()).await;
+    let pruned = pruned.map_err(|error| error.to_string())?;
+    Ok((pruned > 0).then(|| format!("{pruned} video(s) deleted")))
+}
+
+async fn prune_responses(jobs: Arc<Jobs>) -> Pass {
+    let pruned = retention::prune_responses(&jobs.core.store, now_ms()).await;
+    let pruned = pruned.map_err(|error| error.to_string())?;
+    Ok((pruned > 0).then(|| format!("{pruned} id(s) deleted")))
+}
+
+async fn give_back_silent(jobs: Arc<Jobs>) -> Pass {
+    quotas::give_back_silent(&jobs.core, now_ms()).await.map_err(|error| error.to_string())?;
+    Ok(None)
+}
+
+/// Ends what jobs have under way and everything else in the background, and stores what would be lost.
+pub async fn stop(jobs: &Jobs) {
+    let core = &jobs.core;
+    tokio::join!(jobs.renewals.drain(), jobs.checkins.drain());
+    core.background.stop().await;
+    core.notifier.stop().await;
+    if let Err(error) = quotas::give_back_all(core).await {
+        log::warn!("reserved requests of downstream keys stay counted: {error}");
+    }
+    if let Err(error) = health::save(jobs).await {
+        log::warn!("the health of sites is not kept: {error}");
+    }
+}

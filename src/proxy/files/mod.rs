@@ -65,27 +65,27 @@ pub(super) async fn delete(app: Arc<App>, request: Request, caller: Caller) -> R
         let file = find(&app.core.store, &request, &caller).await?;
         files::delete(&app.core.store, &file, now_ms()).await.map_err(|error| match error {
             // Somebody else was faster.
-            store::Error::NotFound => Refusal::unknown_file(&file.public_id),
+            store::Error::NotFound => FileRefusal::unknown_file(&file.public_id),
             error => error.into(),
         })?;
         Ok(json!({ "id": file.public_id, "object": "file", "deleted": true }))
     };
     match deleted.await {
         Ok(answer) => http::json(StatusCode::OK, &answer),
-        Err(refusal) => Refusal::answer(refusal, face(&request)),
+        Err(refusal) => FileRefusal::answer(refusal, face(&request)),
     }
 }
 
 /// Why a call is not answered as asked.
 #[derive(Debug)]
-struct Refusal {
+struct FileRefusal {
     status: u16,
     message: String,
     code: Option<&'static str>,
     param: Option<&'static str>,
 }
 
-impl Refusal {
+impl FileRefusal {
     fn new(status: u16, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), code: None, param: None }
     }
@@ -104,7 +104,7 @@ impl Refusal {
     }
 }
 
-impl From<store::Error> for Refusal {
+impl From<store::Error> for FileRefusal {
     fn from(error: store::Error) -> Self {
         log::error!("a request for a file failed in the store: {error}");
         if let store::Error::Full(_) = error {
@@ -123,29 +123,31 @@ fn owner(caller: &Caller) -> Owner {
 }
 
 /// The file that the path names, if it is the caller's.
-async fn find(store: &Store, request: &Request, caller: &Caller) -> Result<FileRow, Refusal> {
+async fn find(store: &Store, request: &Request, caller: &Caller) -> Result<FileRow, FileRefusal> {
     let id = request.params.get("id");
-    files::find(store, &owner(caller), id).await?.ok_or_else(|| Refusal::unknown_file(id))
+    files::find(store, &owner(caller), id).await?.ok_or_else(|| FileRefusal::unknown_file(id))
 }
 
-async fn page(core: &Core, query: &Query, owner: &Owner) -> Result<Value, Refusal> {
+async fn page(core: &Core, query: &Query, owner: &Owner) -> Result<Value, FileRefusal> {
     let limit = match query.get("limit") {
         None => MAX_PAGE,
         Some(text) => match text.parse() {
             Ok(limit @ 1..=MAX_PAGE) => limit,
-            _ => return Err(Refusal::bad("limit", format!("limit must be a number from 1 to {MAX_PAGE}"))),
+            _ => {
+                return Err(FileRefusal::bad("limit", format!("limit must be a number from 1 to {MAX_PAGE}")));
+            }
         },
     };
     let newest_first = match query.get("order").as_deref() {
         None | Some("desc") => true,
         Some("asc") => false,
-        Some(_) => return Err(Refusal::bad("order", "order must be asc or desc")),
+        Some(_) => return Err(FileRefusal::bad("order", "order must be asc or desc")),
     };
     let after = match query.get("after") {
         None => None,
         Some(id) => match files::find(&core.store, owner, &id).await? {
             Some(file) => Some(file.id),
-            None => return Err(Refusal::bad("after", "after names no file that is there")),
+            None => return Err(FileRefusal::bad("after", "after names no file that is there")),
         },
     };
     let purpose = query.get("purpose");

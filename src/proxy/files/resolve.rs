@@ -17,7 +17,7 @@ use crate::store::Store;
 use crate::store::files::{self, FileRow};
 use crate::store::owner::Owner;
 
-use super::{Refusal, mime};
+use super::{FileRefusal, mime};
 
 /// The most bytes of files that one request may carry, each as often as it is named. Upstreams take no
 /// more, and it bounds what a few hundred bytes can make us hold.
@@ -47,7 +47,7 @@ fn replace(call: &mut Call, body: Option<Bytes>) -> Result<(), EnvelopeError> {
 }
 
 /// The body with the images and sounds that it carries as files in blocks of their own.
-fn in_media_blocks(call: &Call) -> Result<Option<Bytes>, Refusal> {
+fn in_media_blocks(call: &Call) -> Result<Option<Bytes>, FileRefusal> {
     let text = std::str::from_utf8(&call.body).unwrap_or_default();
     let Ok(body) = Node::parse(text) else { return Ok(None) };
     let body = stored_files::with_media_blocks(call.face.dialect, &body, mime::inline_type);
@@ -55,12 +55,12 @@ fn in_media_blocks(call: &Call) -> Result<Option<Bytes>, Refusal> {
         let said: String = said.chars().take(100).collect();
         let what = if said.is_empty() { "of unknown type".to_owned() } else { format!("of type {said}") };
         let message = format!("Unsupported file {what}: send PDF, JSON, text, Markdown, an image or audio");
-        Refusal { code: Some("unsupported_file_type"), ..Refusal::bad("file_data", message) }
+        FileRefusal { code: Some("unsupported_file_type"), ..FileRefusal::bad("file_data", message) }
     })
 }
 
 /// The body with its files; `None` when none is named where files are.
-async fn inlined(store: &Store, call: &Call) -> Result<Option<Bytes>, Refusal> {
+async fn inlined(store: &Store, call: &Call) -> Result<Option<Bytes>, FileRefusal> {
     let text = std::str::from_utf8(&call.body).unwrap_or_default();
     let wanted = Node::parse(text).ok().and_then(|body| stored_files::wanted(&body));
     let Some(wanted) = wanted else { return Ok(None) };
@@ -79,25 +79,25 @@ async fn rows(
     store: &Store,
     owner: &Owner,
     wanted: Vec<String>,
-) -> Result<HashMap<String, FileRow>, Refusal> {
+) -> Result<HashMap<String, FileRow>, FileRefusal> {
     let mut rows: HashMap<String, FileRow> = HashMap::new();
     let mut total = 0;
     for id in wanted {
         if !rows.contains_key(&id) {
             let row = files::find(store, owner, &id).await?;
-            rows.insert(id.clone(), row.ok_or_else(|| Refusal::unknown_file(&id))?);
+            rows.insert(id.clone(), row.ok_or_else(|| FileRefusal::unknown_file(&id))?);
         }
         total += rows.get(&id).map_or(0, |row| row.byte_size);
         if total > MAX_INLINED {
             let message = format!("The files of this request are larger than {MAX_INLINED} bytes together");
-            return Err(Refusal { param: Some("file_id"), ..Refusal::new(413, message) });
+            return Err(FileRefusal { param: Some("file_id"), ..FileRefusal::new(413, message) });
         }
     }
     Ok(rows)
 }
 
 /// The bytes of a file, chunk by chunk, as its block will carry them.
-async fn read(store: &Store, call: &Call, row: &FileRow) -> Result<Content, Refusal> {
+async fn read(store: &Store, call: &Call, row: &FileRow) -> Result<Content, FileRefusal> {
     let as_text = stored_files::is_carried_as_text(call.face.dialect, &row.mime_type);
     let size = usize::try_from(row.byte_size).unwrap_or_default();
     let mut text = Vec::with_capacity(if as_text { size } else { 0 });
@@ -108,14 +108,14 @@ async fn read(store: &Store, call: &Call, row: &FileRow) -> Result<Content, Refu
     while left > 0 {
         let chunk = files::chunk(store, upload, position).await?;
         // Somebody deleted it meanwhile.
-        let chunk = chunk.ok_or_else(|| Refusal::unknown_file(&row.public_id))?;
+        let chunk = chunk.ok_or_else(|| FileRefusal::unknown_file(&row.public_id))?;
         left = left.saturating_sub(chunk.len().max(1));
         position += 1;
         if as_text {
             text.extend_from_slice(&chunk);
         } else {
             // It writes to memory.
-            base64.write_all(&chunk).map_err(|error| Refusal::new(503, error.to_string()))?;
+            base64.write_all(&chunk).map_err(|error| FileRefusal::new(503, error.to_string()))?;
         }
     }
     Ok(match as_text {

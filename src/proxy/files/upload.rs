@@ -21,7 +21,7 @@ use crate::store::owner::Owner;
 use crate::store::uploads::Upload;
 use crate::time::now_ms;
 
-use super::{Refusal, face, mime, owner, view};
+use super::{FileRefusal, face, mime, owner, view};
 
 /// What an upload without `purpose` is for.
 const DEFAULT_PURPOSE: &str = "assistants";
@@ -51,7 +51,7 @@ enum Field {
     Other,
 }
 
-async fn receive(core: &Arc<Core>, request: &mut Request, owner: &Owner) -> Result<FileRow, Refusal> {
+async fn receive(core: &Arc<Core>, request: &mut Request, owner: &Owner) -> Result<FileRow, FileRefusal> {
     let mut reader = Reader::new(header(request, CONTENT_TYPE.as_str()))?;
     let allowance = UploadAllowance::of(core, owner).await?;
     if let Ok(claimed) = header(request, CONTENT_LENGTH.as_str()).parse() {
@@ -65,7 +65,7 @@ async fn receive(core: &Arc<Core>, request: &mut Request, owner: &Owner) -> Resu
         taken += piece.len() as u64;
         form.allowance.check_whole(taken)?;
         if Instant::now() > deadline {
-            return Err(Refusal::new(408, "The upload took too long"));
+            return Err(FileRefusal::new(408, "The upload took too long"));
         }
         reader.feed(&piece);
         while let Some(event) = reader.event()? {
@@ -73,12 +73,13 @@ async fn receive(core: &Arc<Core>, request: &mut Request, owner: &Owner) -> Resu
         }
     }
     if !reader.is_ended() {
-        return Err(Refusal::new(400, "The form ended before its last boundary"));
+        return Err(FileRefusal::new(400, "The form ended before its last boundary"));
     }
     let UploadForm { file, purpose, .. } = form;
-    let file = file.ok_or_else(|| Refusal::bad("file", "file is required: send it as a part of the form"))?;
+    let file =
+        file.ok_or_else(|| FileRefusal::bad("file", "file is required: send it as a part of the form"))?;
     let purpose =
-        std::str::from_utf8(&purpose).map_err(|_| Refusal::bad("purpose", "purpose is not UTF-8"))?;
+        std::str::from_utf8(&purpose).map_err(|_| FileRefusal::bad("purpose", "purpose is not UTF-8"))?;
     file.finish(purpose.trim().to_owned()).await
 }
 
@@ -92,12 +93,12 @@ struct UploadForm<'a> {
 }
 
 impl UploadForm<'_> {
-    async fn take(&mut self, event: Event) -> Result<(), Refusal> {
+    async fn take(&mut self, event: Event) -> Result<(), FileRefusal> {
         match (event, &self.field) {
             (Event::Part(head), _) => {
                 self.field = match head.name.as_str() {
                     "file" if self.file.is_some() => {
-                        return Err(Refusal::bad("file", "Send one file per request"));
+                        return Err(FileRefusal::bad("file", "Send one file per request"));
                     }
                     "file" => {
                         self.file = Some(Incoming::begin(self.core, self.allowance.upload.clone(), &head)?);
@@ -116,7 +117,7 @@ impl UploadForm<'_> {
             (Event::Data(data), Field::Purpose) => {
                 self.purpose.extend_from_slice(&data);
                 if self.purpose.len() > MAX_PURPOSE {
-                    return Err(Refusal::bad(
+                    return Err(FileRefusal::bad(
                         "purpose",
                         format!("purpose is longer than {MAX_PURPOSE} bytes"),
                     ));
@@ -142,7 +143,7 @@ struct UploadAllowance {
 }
 
 impl UploadAllowance {
-    async fn of(core: &Core, owner: &Owner) -> Result<Self, Refusal> {
+    async fn of(core: &Core, owner: &Owner) -> Result<Self, FileRefusal> {
         let rules = &core.config.files;
         let (stored, most) = match rules.quota {
             0 => (0, None),
@@ -156,14 +157,14 @@ impl UploadAllowance {
     }
 
     /// Whether an upload of this size, form and all, may hold a file that there is room for.
-    fn check_whole(&self, bytes: u64) -> Result<(), Refusal> {
+    fn check_whole(&self, bytes: u64) -> Result<(), FileRefusal> {
         self.check(bytes.saturating_sub(FORM))
     }
 
     /// Whether there is room for a file of this size; takes it.
-    fn check(&self, bytes: u64) -> Result<(), Refusal> {
+    fn check(&self, bytes: u64) -> Result<(), FileRefusal> {
         if bytes > self.limit {
-            return Err(Refusal::new(413, format!("The file is larger than {} bytes", self.limit)));
+            return Err(FileRefusal::new(413, format!("The file is larger than {} bytes", self.limit)));
         }
         if !self.upload.reserve(bytes) {
             return Err(over_quota());
@@ -172,9 +173,9 @@ impl UploadAllowance {
     }
 }
 
-fn over_quota() -> Refusal {
+fn over_quota() -> FileRefusal {
     let message = "The files of this key would take more room than it has: delete some";
-    Refusal { code: Some("file_quota_exceeded"), ..Refusal::new(413, message) }
+    FileRefusal { code: Some("file_quota_exceeded"), ..FileRefusal::new(413, message) }
 }
 
 /// A file on its way in. Dropped unfinished, it takes its chunks out of the store again.
@@ -194,11 +195,14 @@ struct Incoming {
 }
 
 impl Incoming {
-    fn begin(core: &Arc<Core>, upload: Arc<Upload>, head: &PartHead) -> Result<Self, Refusal> {
+    fn begin(core: &Arc<Core>, upload: Arc<Upload>, head: &PartHead) -> Result<Self, FileRefusal> {
         let filename = tidy_filename(head.filename.as_deref().unwrap_or_default());
         let Some(mime_type) = mime::stored_type(head.content_type.as_deref(), &filename) else {
             let message = "Unsupported file type: send PDF, JSON, plain text, Markdown, an image or audio";
-            return Err(Refusal { code: Some("unsupported_file_type"), ..Refusal::bad("file", message) });
+            return Err(FileRefusal {
+                code: Some("unsupported_file_type"),
+                ..FileRefusal::bad("file", message)
+            });
         };
         Ok(Self {
             core: core.clone(),
@@ -213,7 +217,7 @@ impl Incoming {
         })
     }
 
-    async fn write(&mut self, mut data: &[u8]) -> Result<(), Refusal> {
+    async fn write(&mut self, mut data: &[u8]) -> Result<(), FileRefusal> {
         self.hasher.update(data);
         self.size += data.len() as i64;
         while !data.is_empty() {
@@ -234,7 +238,7 @@ impl Incoming {
         Ok(())
     }
 
-    async fn hand_over(&mut self) -> Result<(), Refusal> {
+    async fn hand_over(&mut self) -> Result<(), FileRefusal> {
         let position = self.chunks;
         // Counted before: a chunk whose commit nobody waited for is there all the same.
         self.chunks += 1;
@@ -242,17 +246,17 @@ impl Incoming {
         Ok(files::append(&self.core.store, self.upload.id(), position, chunk, now_ms()).await?)
     }
 
-    async fn finish(mut self, purpose: String) -> Result<FileRow, Refusal> {
+    async fn finish(mut self, purpose: String) -> Result<FileRow, FileRefusal> {
         if !self.buffer.is_empty() {
             self.hand_over().await?;
         }
         let core = self.core.clone();
         // The store has it or not, even when the client hangs up, and then its chunks go.
         let stored = core.background.carry_through("the end of an upload", self.store(purpose)).await;
-        stored.map_err(|why| Refusal::new(503, format!("The upload was not completed: {why}")))?
+        stored.map_err(|why| FileRefusal::new(503, format!("The upload was not completed: {why}")))?
     }
 
-    async fn store(mut self, purpose: String) -> Result<FileRow, Refusal> {
+    async fn store(mut self, purpose: String) -> Result<FileRow, FileRefusal> {
         let sum = self.hasher.clone().finish();
         let file = NewFile {
             public_id: self.upload.id().to_owned(),
@@ -287,22 +291,24 @@ impl Drop for Incoming {
     }
 }
 
-impl From<Malformed> for Refusal {
+impl From<Malformed> for FileRefusal {
     fn from(malformed: Malformed) -> Self {
         Self::new(400, format!("The upload is no form with a file: {}", malformed.0))
     }
 }
 
-impl From<BodyError> for Refusal {
+impl From<BodyError> for FileRefusal {
     fn from(error: BodyError) -> Self {
         Self::new(error.status().as_u16(), error.to_string())
     }
 }
 
 /// `file-sy-` and 128 random bits: it cannot be guessed.
-fn new_id() -> Result<String, Refusal> {
+fn new_id() -> Result<String, FileRefusal> {
     let mut bits = [0; 16];
-    SystemRandom::new().fill(&mut bits).map_err(|_| Refusal::new(503, "There is no randomness for an id"))?;
+    SystemRandom::new()
+        .fill(&mut bits)
+        .map_err(|_| FileRefusal::new(503, "There is no randomness for an id"))?;
     Ok(format!("file-sy-{}", hex::encode(&bits)))
 }
 

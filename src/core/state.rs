@@ -55,7 +55,7 @@ pub struct Core {
     /// Held from looking whether a key of the store is being replaced to beginning it.
     pub key_edits: Mutex<()>,
     pub rates: RateLimiter,
-    /// Of callers that were not let in.
+    /// Counts callers that were not let in.
     pub(super) auth_failures: std::sync::Mutex<Complaint>,
     /// Who is at which upstream site right now.
     pub leases: SiteLeases,

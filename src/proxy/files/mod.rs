@@ -134,7 +134,10 @@ async fn page(core: &Core, query: &Query, owner: &Owner) -> Result<Value, FileRe
         Some(text) => match text.parse() {
             Ok(limit @ 1..=MAX_PAGE) => limit,
             _ => {
-                return Err(FileRefusal::bad("limit", format!("limit must be a number from 1 to {MAX_PAGE}")));
+                return Err(FileRefusal::bad(
+                    "limit",
+                    format!("limit must be a number from 1 to {MAX_PAGE}"),
+                ));
             }
         },
     };

@@ -24,8 +24,8 @@ const ROUTED: &[&str] = &[
     "route_group_sources",
     "route_channels",
 ];
-/// From this many changed rows on, reading whole tables is faster.
-const MAX_NOTED: usize = 4096;
+/// How many rows are noted one by one: beyond them it is everything.
+const MAX_NOTED: usize = 65_536;
 
 /// What a row that a statement touches belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,11 +160,15 @@ impl Touched {
         self.routes.extend(other.routes);
         self.channels_of_routes.extend(other.channels_of_routes);
         self.channels.extend(other.channels);
-        let each = [&self.sites, &self.accounts, &self.routes, &self.channels_of_routes, &self.channels];
-        let count: usize = each.iter().map(|ids| ids.len()).sum();
-        if self.everything || other.everything || count > MAX_NOTED {
+        if self.everything || other.everything || self.len() > MAX_NOTED {
             *self = Self { everything: true, ..Self::default() };
         }
+    }
+
+    /// How many rows are noted.
+    pub fn len(&self) -> usize {
+        let each = [&self.sites, &self.accounts, &self.routes, &self.channels_of_routes, &self.channels];
+        each.iter().map(|ids| ids.len()).sum()
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! start, import, reset, another system proxy ──▶ load     every row
 //! every other change                         ──▶ follow   the rows of the journal, and what hangs on them:
-//!     a site      its accounts
+//!     a site      its accounts; their channels get the new ones, and are not read
 //!     an account  its channels: another credential, another site, a token that is gone
 //!     a route     its channels, when its pattern is another, since they inherit it
 //! ```
@@ -14,6 +14,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
+use tokio::task::yield_now;
+
 use super::{Builder, build_route};
 use crate::fast_map::FastMap;
 use crate::routing::{Account, Changed, Channel, LiveTable, Route, RouteMode, Site, Snapshot, Weights};
@@ -22,6 +24,12 @@ use crate::store::routes::{self, ChannelRow, ChannelsOf, RouteRow};
 use crate::store::sites::{self, SiteRow};
 use crate::store::tokens::{self, TokenRow};
 use crate::store::{Result, Store, Touched};
+
+/// So many rows are read by their numbers, whatever there is; more than these as all of them, if they are a quarter
+/// of all.
+const FEW: usize = 1000;
+/// Channels that are made without a pause: half a millisecond's work.
+const PORTION: usize = 500;
 
 /// The snapshot in force and what it was made of.
 pub struct Source {
@@ -144,14 +152,15 @@ impl Source {
         system_proxy_url: Option<&str>,
         weights: Weights,
     ) -> Result<HashSet<i64>> {
-        if touched.everything || self.system_proxy_url.as_deref() != system_proxy_url {
+        let is_most = touched.len() > FEW && touched.len() > self.owners.len() / 4;
+        if touched.everything || is_most || self.system_proxy_url.as_deref() != system_proxy_url {
             let next = Self::load(store, live, system_proxy_url, weights).await?;
             let gone = self.owners.keys().filter(|id| !next.owners.contains_key(id)).copied().collect();
             *self = next;
             return Ok(gone);
         }
         let rows = self.read(store, touched).await?;
-        Ok(self.take_over(&rows, live, touched, weights))
+        Ok(self.take_over(&rows, live, touched, weights).await)
     }
 
     /// The rows of a change and of what hangs on them.
@@ -181,7 +190,8 @@ impl Source {
         };
         let mut whole_routes: BTreeSet<i64> = routes.values().filter(is_renamed).map(|row| row.id).collect();
         whole_routes.extend(&touched.channels_of_routes);
-        let existing: Vec<i64> = accounts.keys().copied().collect();
+        let existing: Vec<i64> =
+            touched.accounts.iter().filter(|id| accounts.contains_key(id)).copied().collect();
         let mut channels =
             by_id(routes::some_channels(store, ChannelsOf::Accounts, &existing).await?, |row| row.id);
         let of_routes = routes::some_channels(store, ChannelsOf::Routes, &list(&whole_routes)).await?;
@@ -211,7 +221,8 @@ impl Source {
         })
     }
 
-    fn take_over(
+    /// Makes the snapshot of what was read, and lets other work of its thread go before it now and then.
+    async fn take_over(
         &mut self,
         rows: &Rows,
         live: &LiveTable,
@@ -233,7 +244,10 @@ impl Source {
         }
         edit.remove(rows, touched);
         let mut placed: Vec<(i64, i64, i64)> = Vec::new();
-        for row in rows.channels.values() {
+        for (place, row) in rows.channels.values().enumerate() {
+            if place % PORTION == PORTION - 1 {
+                yield_now().await;
+            }
             let account_row = rows.accounts.get(&row.account_id).or(rows.other_accounts.get(&row.account_id));
             let known = || edit.source.accounts.get(&row.account_id).map(|known| &known.account);
             let account = new_accounts.get(&row.account_id).or_else(known);
@@ -244,6 +258,11 @@ impl Source {
             if edit.place(rows, channel) {
                 placed.push((row.id, row.route_id, row.account_id));
             }
+        }
+        // A site that changes is all that is new to the accounts that did not.
+        for (id, account) in new_accounts.iter().filter(|(id, _)| !touched.accounts.contains(id)) {
+            edit.hand_over(*id, account, rows);
+            yield_now().await;
         }
         edit.settle_routes(rows);
         let Edit { changed, gone, .. } = edit;
@@ -287,10 +306,14 @@ impl Source {
 
     /// `placed` are channels with their routes and accounts.
     fn note_channels(&mut self, placed: &[(i64, i64, i64)], gone: &[Arc<Channel>]) {
+        let mut of_accounts: BTreeMap<i64, HashSet<i64>> = BTreeMap::new();
         for channel in gone {
             self.owners.remove(&channel.id);
-            if let Some(known) = self.accounts.get_mut(&channel.account.id) {
-                known.channels.retain(|id| *id != channel.id);
+            of_accounts.entry(channel.account.id).or_default().insert(channel.id);
+        }
+        for (account, gone) in of_accounts {
+            if let Some(known) = self.accounts.get_mut(&account) {
+                known.channels.retain(|id| !gone.contains(id));
             }
         }
         for (id, route, account) in placed {
@@ -338,14 +361,18 @@ impl Edit<'_> {
         let of_routes = rows.whole_routes.iter().filter_map(|id| self.source.snapshot.route(*id));
         let of_routes = of_routes.filter(|route| !route.is_group()).flat_map(|route| &route.channels);
         let of_routes = of_routes.map(|channel| &channel.id).filter(|id| !rows.channels.contains_key(id));
-        let gone: BTreeSet<i64> = of_accounts.chain(themselves).chain(of_routes).copied().collect();
-        for id in gone {
-            let Some(route) = self.source.owners.get(&id) else { continue };
-            let Some(channels) = self.owned(*route, rows) else { continue };
-            if let Ok(at) = channels.binary_search_by_key(&id, |channel| channel.id) {
-                let channel = channels.remove(at);
-                self.gone.push(channel);
+        let mut gone: BTreeMap<i64, HashSet<i64>> = BTreeMap::new();
+        for id in of_accounts.chain(themselves).chain(of_routes) {
+            if let Some(route) = self.source.owners.get(id) {
+                gone.entry(*route).or_default().insert(*id);
             }
+        }
+        for (route, ids) in gone {
+            let Some(channels) = self.owned(route, rows) else { continue };
+            let (out, kept) =
+                std::mem::take(channels).into_iter().partition(|channel| ids.contains(&channel.id));
+            *channels = kept;
+            self.gone.extend::<Vec<_>>(out);
         }
     }
 
@@ -357,6 +384,21 @@ impl Edit<'_> {
             Err(at) => channels.insert(at, channel),
         }
         true
+    }
+
+    /// Gives an account's channels that were not read its new value.
+    fn hand_over(&mut self, id: i64, account: &Arc<Account>, rows: &Rows) {
+        let source = self.source;
+        let known = source.accounts.get(&id).map_or(&[][..], |known| &known.channels);
+        for id in known.iter().filter(|id| !rows.channels.contains_key(id)) {
+            let Some(channels) = source.owners.get(id).and_then(|route| self.owned(*route, rows)) else {
+                continue;
+            };
+            if let Ok(at) = channels.binary_search_by_key(id, |channel| channel.id) {
+                let account = Arc::clone(account);
+                channels[at] = Arc::new(Channel { account, ..Channel::clone(&channels[at]) });
+            }
+        }
     }
 
     /// The channels of a route that owns some; `None` for a group, and for a route that is gone.

@@ -345,3 +345,29 @@ async fn a_change_makes_anew_what_it_touches_and_shares_the_rest() {
     let site = |snapshot: &Snapshot| snapshot.site(sites_of[1]).unwrap().clone();
     assert!(Arc::ptr_eq(&site(&before), &site(after)));
 }
+
+#[tokio::test]
+async fn the_channels_of_a_site_that_changes_are_not_read() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let site_id = sites::insert(&store, site("blue")).await.unwrap();
+    let account_id = accounts::insert(&store, api_key(site_id, "blue")).await.unwrap();
+    let channels = vec![Credential { account_id, token_id: None }];
+    let create_routes = vec![NewRoute { model: "alpha".into(), channels }];
+    routes::apply(&store, &Plan { create_routes, ..Plan::default() }).await.unwrap();
+    let live = LiveTable::default();
+    let mut source = Source::load(&store, &live, None, Weights::default()).await.unwrap();
+    store.journal().take().settled();
+
+    // Whoever reads the channels would see it.
+    let unseen = Statement::new("UPDATE route_channels SET priority = 7", Vec::new()).touching_nothing();
+    store.batch(vec![unseen]).await.unwrap();
+    let renamed = SitePatch { name: Some("azure".into()), ..SitePatch::default() };
+    sites::update(&store, site_id, renamed).await.unwrap();
+    let taken = store.journal().take();
+    source.follow(&store, &live, &taken.touched, None, Weights::default()).await.unwrap();
+
+    let alpha = source.snapshot().exact_routes("alpha").next().unwrap();
+    assert_eq!(alpha.channels[0].account.site.name, "azure");
+    assert_eq!(alpha.channels[0].priority, 0);
+}

@@ -171,7 +171,7 @@ async fn refresh_once(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Refresh
     match found {
         Ok(found) => match store_found(&jobs.core.store, &account, &found).await {
             // It, or one of its tokens, was deleted meanwhile.
-            Err(store::Error::Dangling(_)) => Ok(None),
+            Err(store::Error::Dangling(_) | store::Error::NotFound) => Ok(None),
             Err(error) => Err(error),
             Ok(()) => {
                 prices::refresh_soon(jobs, id);
@@ -213,13 +213,14 @@ async fn store_found(store: &Store, account: &AccountRow, found: &Found) -> stor
                 .extend(availability::replace_discovered_by_token_statements(dialect, *token, known, models));
         }
     }
-    batch.push(if found.models.is_cut() {
+    let health = if found.models.is_cut() {
         let reason = format!("more than {MAX_MODELS} models are listed: the first {MAX_MODELS} are used");
         log::warn!("account {id}: {reason}");
         health(id, HealthState::Degraded, &reason)
     } else {
         health(id, HealthState::Healthy, "models discovered")
-    });
+    };
+    batch.push(health.must_change());
     store.batch(batch).await.map(drop)
 }
 

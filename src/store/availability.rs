@@ -1,6 +1,6 @@
 //! Which models an account or token can reach, and which an operator switched off on a site.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::routes::MAX_MARKS;
 use super::sql::{Dialect, OnConflict, Statement, marks, upsert, upsert_rows};
@@ -134,9 +134,12 @@ pub fn replace_discovered_statements(
 ) -> Vec<Statement> {
     let (manual, discovered): (Vec<_>, Vec<_>) = known.iter().partition(|row| row.is_manual);
     let manual: HashSet<String> = manual.iter().map(|row| row.model_name.to_lowercase()).collect();
-    let models = models.iter().filter(|model| !manual.contains(&model.model_name.to_lowercase()));
-    let found: Vec<&Discovered> = models.collect();
-    let gone = gone(discovered.iter().map(|row| row.model_name.as_str()), &found);
+    // Most lists have no row of an operator, and then no name needs another case.
+    let is_manual =
+        |model: &&Discovered| !manual.is_empty() && manual.contains(&model.model_name.to_lowercase());
+    let found: Vec<&Discovered> = models.iter().filter(|model| !is_manual(model)).collect();
+    let discovered = discovered.iter().map(|row| (row.model_name.as_str(), row.available, row.latency_ms));
+    let (gone, found) = changes(discovered, found);
     let mut batch: Vec<Statement> = gone
         .chunks(MAX_MARKS - 2)
         .map(|names| {
@@ -175,15 +178,15 @@ pub fn replace_discovered_statements(
 }
 
 /// What replaces the models of one token, of which `known` are the rows. The batch fails with
-/// [`super::Error::Dangling`] when the token is gone meanwhile.
+/// [`super::Error::Dangling`] when it adds a model and the token is gone meanwhile.
 pub fn replace_discovered_by_token_statements(
     dialect: Dialect,
     token_id: i64,
     known: &[TokenModelRow],
     models: &[Discovered],
 ) -> Vec<Statement> {
-    let found: Vec<&Discovered> = models.iter().collect();
-    let gone = gone(known.iter().map(|row| row.model_name.as_str()), &found);
+    let known = known.iter().map(|row| (row.model_name.as_str(), row.available, row.latency_ms));
+    let (gone, found) = changes(known, models.iter().collect());
     let mut batch: Vec<Statement> = gone
         .chunks(MAX_MARKS - 1)
         .map(|names| {
@@ -219,10 +222,33 @@ pub fn replace_discovered_by_token_statements(
     batch
 }
 
-/// The known names that were not found again.
-fn gone<'a>(known: impl Iterator<Item = &'a str>, found: &[&Discovered]) -> Vec<&'a str> {
-    let found: HashSet<&str> = found.iter().map(|model| model.model_name.as_str()).collect();
-    known.filter(|name| !found.contains(name)).collect()
+/// The known names that were not found again, and the models that no row has as they were found. The rows are names
+/// with whether they are available, and their latency.
+fn changes<'k, 'f>(
+    known: impl Iterator<Item = (&'k str, bool, Option<i64>)>,
+    found: Vec<&'f Discovered>,
+) -> (Vec<&'k str>, Vec<&'f Discovered>) {
+    let places = found.iter().enumerate().map(|(place, model)| (model.model_name.as_str(), place));
+    let places: HashMap<&str, usize> = places.collect();
+    let mut is_kept = vec![false; found.len()];
+    let mut gone = Vec::new();
+    for (name, available, latency_ms) in known {
+        match places.get(name) {
+            Some(place) => is_kept[*place] = available && tells_as_much(latency_ms, found[*place].latency_ms),
+            None => gone.push(name),
+        }
+    }
+    let new = found.into_iter().zip(is_kept).filter(|(_, is_kept)| !is_kept).map(|(model, _)| model);
+    (gone, new.collect())
+}
+
+/// Whether a latency of before says to an operator what that of now does: it is at most a tenth of a second or a
+/// half off. A list is a little slower or faster each time.
+fn tells_as_much(before: Option<i64>, now: Option<i64>) -> bool {
+    match (before, now) {
+        (Some(before), Some(now)) => before.abs_diff(now) <= (before.max(now).unsigned_abs() / 2).max(100),
+        (before, now) => before == now,
+    }
 }
 
 /// Adds models an operator typed to those of an account; they survive every discovery.

@@ -337,6 +337,39 @@ async fn discovery_replaces_what_it_found_before_and_keeps_manual_models() {
 }
 
 #[tokio::test]
+async fn a_model_that_is_found_as_it_was_is_not_written() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let site_id = sites::insert(&store, site("blue")).await.unwrap();
+    let account = accounts::insert(&store, api_key(site_id, "sk")).await.unwrap();
+    let dialect = store.database().dialect();
+    let found = |names: &[&str], latency_ms: i64| -> Vec<Discovered> {
+        let model = |name: &&str| Discovered { model_name: (*name).into(), latency_ms: Some(latency_ms) };
+        names.iter().map(model).collect()
+    };
+    let replace = async |models: &[Discovered]| {
+        let known = availability::of_account(&store, account).await.unwrap();
+        let batch = availability::replace_discovered_statements(dialect, account, &known, models);
+        let changed = store.batch(batch).await.unwrap();
+        changed.iter().map(|outcome| outcome.rows).sum::<u64>()
+    };
+    let check = |available| availability::Checked { available, latency_ms: Some(40), at: 1 };
+    assert_eq!(replace(&found(&["a", "b", "c"], 40)).await, 3);
+    for (models, written, why) in [
+        (found(&["c", "b", "a"], 140), 0, "as it was, within a tenth of a second"),
+        (found(&["a", "b", "c"], 141), 3, "much slower"),
+        (found(&["a", "b", "c"], 71), 0, "within a tenth of a second"),
+        (found(&["a", "b", "d"], 141), 2, "one gone, one new"),
+    ] {
+        assert_eq!(replace(&models).await, written, "{why}");
+    }
+    availability::check(&store, account, "a", check(false)).await.unwrap();
+    assert_eq!(replace(&found(&["a", "b", "d"], 141)).await, 1, "it was switched off meanwhile");
+    let names = availability::of_site(&store, site_id).await.unwrap();
+    assert_eq!(names, ["a", "b", "d"]);
+}
+
+#[tokio::test]
 async fn settings_come_back_as_saved() {
     let dir = Dir::new();
     let store = dir.open();

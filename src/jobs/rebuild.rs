@@ -22,9 +22,8 @@ use crate::routing::rebuild::{
 };
 use crate::routing::{self, AccountStatus, ModelPattern, Route, RouteMode, Strategy};
 use crate::settings::Settings;
-use crate::store::Store;
-use crate::store::routes::ChannelsOf;
-use crate::store::{self, accounts, availability, routes, sites, tokens};
+use crate::store::availability::ModelsOf;
+use crate::store::{self, Store, accounts, availability, routes, sites, tokens};
 use crate::sync::lock;
 
 /// How often a plan is made anew because the rows changed under it.
@@ -204,11 +203,12 @@ struct Rows {
     sites: Vec<sites::SiteRow>,
     accounts: Vec<accounts::AccountRow>,
     tokens: Vec<tokens::TokenRow>,
-    account_models: Vec<availability::ModelRow>,
-    token_models: Vec<availability::TokenModelRow>,
+    /// Available models of accounts, and of tokens.
+    account_models: Vec<(i64, Arc<str>)>,
+    token_models: Vec<(i64, Arc<str>)>,
     disabled_models: Vec<availability::DisabledModelRow>,
     routes: Vec<routes::RouteRow>,
-    channels: Vec<routes::ChannelRow>,
+    channels: Vec<ChannelRow>,
     /// Routes that a downstream key may use by their number.
     named_routes: HashSet<i64>,
     /// Globs, regexes and groups, where only some of the routes were read.
@@ -217,20 +217,70 @@ struct Rows {
     served_elsewhere: HashSet<i64>,
 }
 
+/// Names of models, of which many rows have each: kept once.
+#[derive(Default)]
+struct Names(HashSet<Arc<str>>);
+
+// === impl Names ===
+
+impl Names {
+    fn shared(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(name) {
+            return known.clone();
+        }
+        let name: Arc<str> = name.into();
+        self.0.insert(name.clone());
+        name
+    }
+
+    /// All available models of accounts or tokens.
+    async fn of_models(&mut self, store: &Store, of: ModelsOf) -> store::Result<Vec<(i64, Arc<str>)>> {
+        let mut models = Vec::new();
+        loop {
+            let after = models.last().map_or((0, ""), |(id, name): &(i64, Arc<str>)| (*id, name));
+            let page = availability::available_after(store, of, after, routes::PAGE).await?;
+            models.extend(page.iter().map(|(id, name)| (*id, self.shared(name))));
+            if page.len() < routes::PAGE as usize {
+                return Ok(models);
+            }
+        }
+    }
+
+    /// All channels.
+    async fn of_channels(&mut self, store: &Store) -> store::Result<Vec<ChannelRow>> {
+        let mut channels: Vec<ChannelRow> = Vec::new();
+        loop {
+            let after = channels.last().map_or(0, |last| last.id);
+            let page = routes::planned_after(store, after, routes::PAGE).await?;
+            let is_last = page.len() < routes::PAGE as usize;
+            channels.extend(page.into_iter().map(|row| ChannelRow {
+                source_model: row.source_model.map(|name| self.shared(&name)),
+                ..row
+            }));
+            if is_last {
+                return Ok(channels);
+            }
+        }
+    }
+}
+
+// === impl Rows ===
+
 impl Rows {
     async fn read(core: &Core) -> store::Result<Self> {
         let store = &core.store;
         let keys = core.keys.load();
+        let mut names = Names::default();
         Ok(Self {
             named_routes: keys.iter().flat_map(|key| &key.policy.allowed_route_ids).copied().collect(),
             sites: sites::list(store).await?,
             accounts: accounts::list(store).await?,
             tokens: tokens::list(store).await?,
-            account_models: availability::list(store).await?,
-            token_models: availability::list_tokens(store).await?,
+            account_models: names.of_models(store, ModelsOf::Accounts).await?,
+            token_models: names.of_models(store, ModelsOf::Tokens).await?,
             disabled_models: availability::disabled_models(store).await?,
             routes: routes::list(store).await?,
-            channels: routes::list_channels(store).await?,
+            channels: names.of_channels(store).await?,
             others: Vec::new(),
             served_elsewhere: HashSet::new(),
         })
@@ -260,15 +310,25 @@ impl Rows {
         ids.sort_unstable();
         ids.dedup();
         let (mut account_models, mut token_models) = (Vec::new(), Vec::new());
+        let mut names = Names::default();
+        // Also those that are not available now: their routes may go.
+        let mut known: HashSet<Arc<str>> = HashSet::new();
         for id in &ids {
-            account_models.extend(availability::of_account(store, *id).await?);
-            token_models.extend(availability::of_tokens_of(store, *id).await?);
+            for row in availability::of_account(store, *id).await? {
+                let name = names.shared(&row.model_name);
+                known.insert(name.clone());
+                account_models.extend(row.available.then_some((*id, name)));
+            }
+            for row in availability::of_tokens_of(store, *id).await? {
+                let name = names.shared(&row.model_name);
+                known.insert(name.clone());
+                token_models.extend(row.available.then_some((row.token_id, name)));
+            }
         }
-        let channels = routes::some_channels(store, ChannelsOf::Accounts, &ids).await?;
+        let channels = routes::planned_of_accounts(store, &ids).await?;
         let mut route_ids = scope.routes.clone();
         route_ids.extend(channels.iter().map(|channel| channel.route_id));
-        let models = account_models.iter().map(|row| &row.model_name);
-        for model in models.chain(token_models.iter().map(|row| &row.model_name)) {
+        for model in &known {
             route_ids.extend(snapshot.exact_routes(model.trim()).map(|route| route.id));
         }
         let is_exact = |id: &i64| snapshot.route(*id).is_none_or(|route| route.is_exact());
@@ -295,17 +355,15 @@ impl Rows {
     fn with_inventory<T>(&self, settings: &Settings, look: impl FnOnce(&Inventory<'_>) -> T) -> T {
         let accounts: Vec<_> = self.accounts.iter().map(|row| self.account(row)).collect();
         let tokens: Vec<_> = self.tokens.iter().map(token).collect();
-        let account_models = self.account_models.iter().filter(|row| row.available);
-        let account_models: Vec<_> =
-            account_models.map(|row| (row.account_id, row.model_name.as_str())).collect();
-        let token_models = self.token_models.iter().filter(|row| row.available);
-        let token_models: Vec<_> = token_models.map(|row| (row.token_id, row.model_name.as_str())).collect();
+        fn named(models: &[(i64, Arc<str>)]) -> Vec<(i64, &str)> {
+            models.iter().map(|(id, name)| (*id, &**name)).collect()
+        }
+        let (account_models, token_models) = (named(&self.account_models), named(&self.token_models));
         let disabled_models = self.disabled_models.iter();
         let disabled_models: Vec<_> =
             disabled_models.map(|row| (row.site_id, row.model_name.as_str())).collect();
         let routes = self.routes.iter().map(|row| self.route(row)).chain(self.others.iter().cloned());
         let routes: Vec<_> = routes.collect();
-        let channels: Vec<_> = self.channels.iter().map(channel).collect();
         look(&Inventory {
             accounts: &accounts,
             tokens: &tokens,
@@ -315,7 +373,7 @@ impl Rows {
             allowed_models: &settings.allowed_models,
             is_blocked: &|model| settings.blocked_brands.block(model),
             routes: &routes,
-            channels: &channels,
+            channels: &self.channels,
             served_elsewhere: &self.served_elsewhere,
         })
     }
@@ -394,15 +452,4 @@ fn in_memory(route: &Route) -> RouteRow {
 
 fn token(row: &tokens::TokenRow) -> TokenRow {
     TokenRow { id: row.id, account_id: row.account_id, usable: row.is_usable(), is_default: row.is_default }
-}
-
-fn channel(row: &routes::ChannelRow) -> ChannelRow {
-    ChannelRow {
-        id: row.id,
-        route_id: row.route_id,
-        account_id: row.account_id,
-        token_id: row.token_id,
-        source_model: row.source_model.clone(),
-        manual: row.manual_override,
-    }
 }

@@ -11,7 +11,9 @@
 //! weights and counters: they go when the account does, or its models. A glob or regex route is filled with the
 //! offers it matches.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use super::pattern::ModelPattern;
 use super::site::AccountStatus;
@@ -86,7 +88,7 @@ pub struct ChannelRow {
     pub route_id: i64,
     pub account_id: i64,
     pub token_id: Option<i64>,
-    pub source_model: Option<String>,
+    pub source_model: Option<Arc<str>>,
     /// Added or edited by hand.
     pub manual: bool,
 }
@@ -276,22 +278,30 @@ impl<'a> Inventory<'a> {
         let allowed: HashSet<String> = self.allowed_models.iter().map(|model| folded(model)).collect();
         let disabled: HashSet<(i64, String)> =
             self.disabled_models.iter().map(|(site, model)| (*site, folded(model))).collect();
-        let mut offered: BTreeMap<&str, Offers> = BTreeMap::new();
+        // An upstream must not become a catch-all by calling a model `*`.
+        let is_usable = |model: &str| {
+            ModelPattern::parse(model).is_ok_and(|pattern| pattern.is_exact())
+                && (allowed.is_empty() || allowed.contains(&folded(model)))
+                && !(self.is_blocked)(model)
+        };
+        // Many accounts offer one name: it is judged once. `None` is one that nobody gets.
+        let mut judged: HashMap<&str, Option<Offers>> = HashMap::new();
         for (account, token_id, model) in of_accounts.chain(of_tokens) {
             let model = model.trim();
-            let name = folded(model);
-            // An upstream must not become a catch-all by calling a model `*`.
-            let usable = ModelPattern::parse(model).is_ok_and(|pattern| pattern.is_exact())
-                && (allowed.is_empty() || allowed.contains(&name))
-                && !disabled.contains(&(account.site_id, name))
-                && !(self.is_blocked)(model);
-            if usable {
-                let credential = Credential { account_id: account.id, token_id };
-                let is_on = account.site_active && account.status == AccountStatus::Active;
-                offered.entry(model).or_default().insert(credential, is_on);
+            let offers = match judged.entry(model) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(is_usable(model).then(Offers::new)),
+            };
+            let Some(offers) = offers else { continue };
+            if !disabled.is_empty() && disabled.contains(&(account.site_id, folded(model))) {
+                continue;
             }
+            let credential = Credential { account_id: account.id, token_id };
+            let is_on = account.site_active && account.status == AccountStatus::Active;
+            offers.insert(credential, is_on);
         }
-        offered
+        let offered = judged.into_iter().filter_map(|(model, offers)| Some((model, offers?)));
+        offered.filter(|(_, offers)| !offers.is_empty()).collect()
     }
 
     /// Brings the automatic channels of a glob or regex route in line with all offers it matches.

@@ -95,7 +95,7 @@ impl Tables {
         let mut next = 1000 + self.channels.iter().map(|channel| channel.id).max().unwrap_or(0);
         let mut add = |channels: &mut Vec<ChannelRow>, route_id, credential: Credential, model: &str| {
             let added = channel(next, route_id, credential.account_id, credential.token_id);
-            channels.push(ChannelRow { source_model: Some(model.to_owned()), ..added });
+            channels.push(ChannelRow { source_model: Some(model.into()), ..added });
             next += 1;
         };
         self.channels.retain(|row| {
@@ -267,8 +267,8 @@ fn disabled_accounts_and_sites_keep_their_channels_but_get_no_new_ones() {
         channels: vec![
             channel(10, 1, ALICE, None),
             channel(11, 2, BOB, Some(20)),
-            ChannelRow { source_model: Some("a".to_owned()), ..channel(12, 3, ALICE, None) },
-            ChannelRow { source_model: Some("b".to_owned()), ..channel(13, 3, BOB, Some(20)) },
+            ChannelRow { source_model: Some("a".into()), ..channel(12, 3, ALICE, None) },
+            ChannelRow { source_model: Some("b".into()), ..channel(13, 3, BOB, Some(20)) },
         ],
         ..tables()
     };
@@ -419,11 +419,8 @@ fn a_group_named_like_a_model_does_not_stand_in_for_its_route() {
 
 #[test]
 fn pattern_routes_follow_what_is_offered_and_keep_rows_that_stay() {
-    let of = |id, model: &str, channel: ChannelRow| ChannelRow {
-        id,
-        source_model: Some(model.to_owned()),
-        ..channel
-    };
+    let of =
+        |id, model: &str, channel: ChannelRow| ChannelRow { id, source_model: Some(model.into()), ..channel };
     let alice = || channel(0, 1, ALICE, None);
     let plan = Tables {
         account_models: vec![(ALICE, "gpt-4o"), (ALICE, "gpt-5"), (ALICE, "o3")],

@@ -70,8 +70,40 @@ pub async fn of_account(store: &Store, account_id: i64) -> Result<Vec<ModelRow>>
 
 /// The accounts that have a model available.
 pub async fn accounts_with_models(store: &Store) -> Result<HashSet<i64>> {
-    let sql = "SELECT DISTINCT account_id FROM model_availability WHERE available = ?";
+    let sql = "SELECT a.id FROM accounts a WHERE EXISTS \
+               (SELECT 1 FROM model_availability m WHERE m.account_id = a.id AND m.available = ?)";
     store.query(sql, vec![true.into()]).await?.iter().map(|row| row.fields().int()).collect()
+}
+
+/// Whose models are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelsOf {
+    Accounts,
+    Tokens,
+}
+
+/// So many available models with the numbers of those that have them, by number and name, from behind this one.
+pub async fn available_after(
+    store: &Store,
+    of: ModelsOf,
+    (id, name): (i64, &str),
+    count: u32,
+) -> Result<Vec<(i64, String)>> {
+    let (table, column) = match of {
+        ModelsOf::Accounts => ("model_availability", "account_id"),
+        ModelsOf::Tokens => ("token_model_availability", "token_id"),
+    };
+    let sql = format!(
+        "SELECT {column}, model_name FROM {table} WHERE ({column}, model_name) > (?, ?) AND available = ? \
+         ORDER BY {column}, model_name LIMIT {count}"
+    );
+    let rows = store.query(sql, vec![id.into(), name.into(), true.into()]).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok((row.int()?, row.text()?))
+        })
+        .collect()
 }
 
 async fn rows(store: &Store, sql: &'static str, args: Vec<Value>) -> Result<Vec<ModelRow>> {
@@ -124,8 +156,8 @@ async fn token_rows(store: &Store, sql: &'static str, args: Vec<Value>) -> Resul
 
 /// What replaces the models discovered before for the account, for a batch that changes more with them
 /// (the account's health). `known` are the account's rows: manual ones stay, and a discovered model of the same
-/// name (case ignored) does not displace one. The batch fails with [`super::Error::Dangling`] when the account is
-/// gone meanwhile.
+/// name (case ignored) does not displace one. One that is there as it was found is not written. The batch fails with
+/// [`super::Error::Dangling`] when it adds a model and the account is gone meanwhile.
 pub fn replace_discovered_statements(
     dialect: Dialect,
     account_id: i64,

@@ -6,7 +6,7 @@ use super::journal::Part;
 use super::sql::{Row, Statement, Value, marks};
 use super::telemetry::NANO_PER_USD;
 use super::{Result, Store};
-use crate::routing::rebuild::{Credential, NewRoute, Plan};
+use crate::routing::rebuild::{self, Credential, NewRoute, Plan};
 use crate::routing::{ChannelTotals, Strategy};
 use crate::time::{Millis, now_ms};
 
@@ -140,6 +140,8 @@ const CHANNEL_COLUMNS: &str = "c.id, c.route_id, c.account_id, c.token_id, c.oau
      COALESCE(s.consecutive_fail_count, 0), COALESCE(s.cooldown_level, 0), s.cooldown_until, \
      s.provider_cooldown_until";
 
+const PLANNED_COLUMNS: &str = "id, route_id, account_id, token_id, source_model, manual_override";
+
 /// All routes by id.
 pub async fn list(store: &Store) -> Result<Vec<RouteRow>> {
     let rows = store.query(format!("SELECT {COLUMNS} FROM token_routes ORDER BY id"), Vec::new()).await?;
@@ -182,7 +184,7 @@ fn add_sources(routes: &mut [RouteRow], links: &[Row]) -> Result<()> {
 }
 
 /// Channels that a list of all reads at once: rows on their way take several times the memory of what they become.
-pub(super) const PAGE: u32 = 1000;
+pub const PAGE: u32 = 1000;
 
 /// All channels by id, with their counters.
 pub async fn list_channels(store: &Store) -> Result<Vec<ChannelRow>> {
@@ -205,6 +207,27 @@ pub async fn channels_after(store: &Store, after: i64, count: u32) -> Result<Vec
          WHERE c.id > ? ORDER BY c.id LIMIT {count}"
     );
     store.query(sql, vec![after.into()]).await?.iter().map(read_channel).collect()
+}
+
+/// What a rebuild looks at of so many channels by id, from behind this one.
+pub async fn planned_after(store: &Store, after: i64, count: u32) -> Result<Vec<rebuild::ChannelRow>> {
+    let sql = format!("SELECT {PLANNED_COLUMNS} FROM route_channels WHERE id > ? ORDER BY id LIMIT {count}");
+    store.query(sql, vec![after.into()]).await?.iter().map(read_planned).collect()
+}
+
+/// What a rebuild looks at of these accounts' channels.
+pub async fn planned_of_accounts(store: &Store, ids: &[i64]) -> Result<Vec<rebuild::ChannelRow>> {
+    let mut channels = Vec::new();
+    for ids in ids.chunks(MAX_MARKS) {
+        let sql = format!(
+            "SELECT {PLANNED_COLUMNS} FROM route_channels WHERE account_id IN ({}) ORDER BY id",
+            marks(ids.len())
+        );
+        for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
+            channels.push(read_planned(&row)?);
+        }
+    }
+    Ok(channels)
 }
 
 /// The routes in which these accounts have channels.
@@ -387,6 +410,18 @@ fn read(row: &Row) -> Result<RouteRow> {
         updated_at: row.int()?,
         is_manual: row.bool()?,
         source_route_ids: Vec::new(),
+    })
+}
+
+fn read_planned(row: &Row) -> Result<rebuild::ChannelRow> {
+    let mut row = row.fields();
+    Ok(rebuild::ChannelRow {
+        id: row.int()?,
+        route_id: row.int()?,
+        account_id: row.int()?,
+        token_id: row.opt_int()?,
+        source_model: row.opt_str()?.map(Into::into),
+        manual: row.bool()?,
     })
 }
 

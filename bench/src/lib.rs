@@ -25,7 +25,8 @@
 //! What no client can see is measured by `inside`, which has the gateway's library in itself: what finding a
 //! channel costs in a large table, and what converting a large request does.
 //!
-//! `growth` adds accounts by the admin API and tells what one more costs at each size; it is a run of its own.
+//! Two are runs of their own: `growth` adds accounts by the admin API and tells what one more costs at each size,
+//! `refresh` what requests and changes wait while a hundred accounts are asked for their models.
 //!
 //! All but `direct` put the upstream's key in the place of the client's; the stub refuses any other.
 //!
@@ -38,6 +39,7 @@
 //! | [`targets`] | how each target is started, set up and stopped |
 //! | [`load`] | the closed-loop load generator |
 //! | [`process`] | child processes, their CPU time and memory |
+//! | [`yard`] | a gateway that is filled by its admin API |
 //! | [`wire`] | HTTP/1.1 answers read from the raw socket |
 //! | [`serve`], [`pool`], [`usage`], [`journal`] | what the stub and the bare proxies are made of |
 //! | [`payload`] | the bytes that travel |
@@ -55,3 +57,4 @@ pub mod serve;
 pub mod targets;
 pub mod usage;
 pub mod wire;
+pub mod yard;

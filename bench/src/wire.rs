@@ -303,8 +303,20 @@ fn render(method: &str, path: &str, bearer: &str, body: &[u8], more: &str) -> Ve
 
 /// One blocking exchange on a connection of its own, bounded in time: status and body.
 pub fn call(port: u16, method: &str, path: &str, bearer: &str, body: &[u8]) -> Result<(u16, Vec<u8>), Fault> {
+    call_within(CALL_TIMEOUT, port, method, path, bearer, body)
+}
+
+/// As [`call`], where nothing may come for so long.
+pub fn call_within(
+    timeout: Duration,
+    port: u16,
+    method: &str,
+    path: &str,
+    bearer: &str,
+    body: &[u8],
+) -> Result<(u16, Vec<u8>), Fault> {
     let mut socket = std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-    socket.set_read_timeout(Some(CALL_TIMEOUT))?;
+    socket.set_read_timeout(Some(timeout))?;
     socket.set_nodelay(true)?;
     socket.write_all(&render(method, path, bearer, body, "connection: close\r\n"))?;
 

@@ -1,0 +1,160 @@
+//! A gateway that is filled by its admin API: sites of a stub, and accounts on them.
+
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::payload::CLIENT_KEY;
+use crate::process::{Memory, Process, Program, Scratch, cpu_time, free_port, memory};
+use crate::wire::{call, call_within};
+
+const ADMIN: &str = "bench-admin-token";
+/// Accounts of a site.
+pub const PER_SITE: usize = 10;
+/// A refresh of all accounts is waited for.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A running gateway with its sites and accounts.
+pub struct Yard {
+    gateway: Process,
+    port: u16,
+    stub: u16,
+    sites: Vec<i64>,
+    accounts: usize,
+}
+
+/// Asks a gateway's admin API.
+#[derive(Clone, Copy)]
+pub struct Admin {
+    port: u16,
+}
+
+impl Yard {
+    /// Starts a gateway without sites; those it will have are below paths of the stub.
+    pub fn start(path: &Path, scratch: &Scratch, stub: u16) -> io::Result<Self> {
+        let port = free_port()?;
+        let directory = scratch.fresh("yard")?;
+        let program = Program {
+            path: path.to_owned(),
+            arguments: Vec::new(),
+            environment: vec![
+                ("HOST", "127.0.0.1".into()),
+                ("PORT", port.to_string()),
+                ("DATA_DIR", directory.join("data").display().to_string()),
+                ("AUTH_TOKEN", ADMIN.into()),
+                ("PROXY_TOKEN", CLIENT_KEY.into()),
+                ("LOG_LEVEL", "warn".into()),
+                ("REQUEST_RATE_LIMIT_MAX", "1000000000".into()),
+                ("AUTHENTICATED_RATE_LIMIT_MAX", "1000000000".into()),
+            ],
+            log: directory.join("log"),
+        };
+        let mut yard = Self { gateway: program.start_plainly()?, port, stub, sites: Vec::new(), accounts: 0 };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !matches!(call(port, "GET", "/api/desktop/health", "", b""), Ok((200, _))) {
+            yard.gateway.check()?;
+            if Instant::now() > deadline {
+                return Err(io::Error::other("the gateway does not answer"));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(yard)
+    }
+
+    /// One more account, on a site of its own for every tenth; gives how long its creation took.
+    pub fn add(&mut self) -> io::Result<Duration> {
+        let (number, admin) = (self.accounts, self.admin());
+        if number.is_multiple_of(PER_SITE) {
+            let name = format!("site{}", number / PER_SITE);
+            let url = format!("http://127.0.0.1:{}/{name}", self.stub);
+            let site = json!({ "name": name, "url": url, "platform": "openai" });
+            let (_, site) = admin.ask("POST", "/api/sites", &site)?;
+            self.sites.push(site["id"].as_i64().ok_or_else(|| io::Error::other("a site without an id"))?);
+        }
+        self.accounts += 1;
+        let account = json!({
+            "siteId": self.sites[self.sites.len() - 1],
+            "accessToken": format!("sk-bench-{number:08}"),
+            "credentialMode": "apikey",
+        });
+        admin.ask("POST", "/api/accounts", &account).map(|(took, _)| took)
+    }
+
+    pub fn accounts(&self) -> usize {
+        self.accounts
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn admin(&self) -> Admin {
+        Admin { port: self.port }
+    }
+
+    /// A site in the middle of all.
+    pub fn a_site(&self) -> i64 {
+        self.sites[self.sites.len() / 2]
+    }
+
+    pub fn cpu(&self) -> Duration {
+        cpu_time(self.gateway.id())
+    }
+
+    pub fn memory(&self) -> Memory {
+        memory(self.gateway.id())
+    }
+
+    /// What follows a change runs in the background.
+    pub fn wait_until_idle(&self) {
+        let mut before = self.cpu();
+        loop {
+            thread::sleep(Duration::from_millis(60));
+            let now = self.cpu();
+            if now == before {
+                return;
+            }
+            before = now;
+        }
+    }
+}
+
+impl Admin {
+    /// The time that an exchange took, and its answer.
+    pub fn ask(self, method: &str, path: &str, body: &Value) -> io::Result<(Duration, Value)> {
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let began = Instant::now();
+        let (status, text) = call_within(PATIENCE, self.port, method, path, ADMIN, &body)
+            .map_err(|fault| io::Error::other(fault.to_string()))?;
+        let took = began.elapsed();
+        if !(200..300).contains(&status) {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            return Err(io::Error::other(format!("{method} {path}: {status} {text}")));
+        }
+        Ok((took, serde_json::from_slice(&text)?))
+    }
+
+    /// Gives a site another name; the time that it took.
+    pub fn rename(self, site: i64, number: usize) -> io::Result<Duration> {
+        let name = json!({ "name": format!("renamed {number}") });
+        self.ask("PUT", &format!("/api/sites/{site}"), &name).map(|(took, _)| took)
+    }
+}
+
+pub fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+pub fn ms(took: Duration) -> f64 {
+    took.as_secs_f64() * 1e3
+}
+
+/// A line of a list of targets.
+pub fn verdict(target: &str, limit: f64, measured: f64) -> String {
+    let word = if measured <= limit { "met" } else { "missed" };
+    format!("- {word}: {target}: {measured:.1}")
+}

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
-use crate::admin::accounts::ListCache;
-use crate::admin::decisions::DecisionCache;
-use crate::admin::marketplace::MarketplaceCache;
+use super::admin::accounts::handlers::ListCache;
+use super::admin::decisions::handlers::DecisionCache;
+use super::admin::models::marketplace::MarketplaceCache;
+use super::admin::stats::cache::StatsCache;
 use crate::admin::playground::Jobs as Playground;
-use crate::admin::stats_cache::StatsCache;
 use crate::config::Config;
 use crate::core::{Core, StartError};
 use crate::http::Endpoint;
@@ -55,7 +55,7 @@ impl App {
     /// Opens the store and builds everything on it.
     pub async fn start(config: Config) -> Result<Arc<Self>, StartError> {
         let core = Core::start(config).await?;
-        let (admin, proxy) = (crate::admin::routes(), crate::proxy::routes());
+        let (admin, proxy) = (crate::admin::table_of_routes(), crate::proxy::routes());
         Ok(Arc::new(Self {
             jobs: Jobs::new(&core),
             account_logins: Mutex::new(()),

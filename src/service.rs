@@ -60,7 +60,7 @@ pub struct PeerService {
 
 impl Service {
     pub fn new(app: Arc<App>) -> Self {
-        let router = Router::of(admin::routes().into_iter().chain(proxy::routes()).collect());
+        let router = Router::of(admin::table_of_routes().into_iter().chain(proxy::routes()).collect());
         let body_limit = app.core.config.request_body_limit;
         Self { cors: Cors::new(app.core.config.cors_allowed_origins.clone()), app, router, body_limit }
     }

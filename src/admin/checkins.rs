@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::errors::Result;
 use super::input::Fields;
+use super::settings::runtime;
 use super::tasks::queued;
-use super::{paging, require_id, runtime_settings};
+use super::{paging, require_id};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::checkin::verdict::Reason;
@@ -76,7 +77,7 @@ pub async fn schedule(app: Arc<App>, mut request: Request) -> Result<Response> {
     let mut settings: Map<String, Value> =
         sent.map(|(setting, value)| ((*setting).to_owned(), value.clone())).collect();
     settings.entry("checkinScheduleMode").or_insert_with(|| "cron".into());
-    let changed = runtime_settings::change(&app, &Fields::from(settings), request.client_ip).await;
+    let changed = runtime::change(&app, &Fields::from(settings), request.client_ip).await;
     changed.map_err(|refusal| {
         FIELDS.iter().fold(refusal, |refusal, (field, setting)| refusal.naming(setting, field))
     })?;

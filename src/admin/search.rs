@@ -7,12 +7,14 @@ use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::account_token_view::ListedToken;
-use super::account_view::AccountView;
+use super::accounts::view;
+use super::accounts::view::AccountView;
+use super::checkins;
 use super::errors::Result;
 use super::input::{Fields, Invalid};
-use super::site_view::SiteView;
-use super::{account_view, checkins, proxy_logs};
+use super::logs::proxy_logs;
+use super::sites::view::SiteView;
+use super::tokens::view::ListedToken;
 use crate::app::App;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
@@ -99,7 +101,7 @@ async fn find(core: &Core, query: &str, most: i64) -> Result<Value> {
 
 /// How an account is known in the console: by a session or by a key.
 fn segment(account: &AccountRow) -> &'static str {
-    match account_view::shown_mode(account) {
+    match view::shown_mode(account) {
         CredentialMode::ApiKey => "apikey",
         _ => "session",
     }

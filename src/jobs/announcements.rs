@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::sync::Mutex;
 
-use super::session::Session;
-use super::site_client::site_client_at;
+use super::sessions::session::Session;
+use super::sessions::site_client::site_client_at;
 use super::tasks::{Done, Outcome, Spec, Started};
 use crate::core::Core;
 use crate::jobs::Jobs;

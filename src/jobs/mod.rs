@@ -5,48 +5,38 @@
 //! | `state`, `timetable` | what jobs keep between runs; which job runs when, start and end |
 //! | `schedule`, `tasks` | repeats each job, never overlapping itself; long operations that an operator started and looks up by id |
 //! | `spread` | work on many accounts with a limit in all and per site |
-//! | `site_client`, `session`, `renewal` | the client of a stored account at its site; with a session that is renewed when it runs out; the renewal |
-//! | `account_setup`, `account_health`, `health_check` | what follows a new credential; what a site's answer says of an account; a check of all accounts |
-//! | `discovery`, `model_refresh`, `coverage`, `outcome` | the models one account reaches; those of all; after a change of tokens; the result as callers get it |
+//! | `sessions` | the client of a stored account at its site; with a session that is renewed when it runs out; the renewal |
+//! | `accounts` | what follows a new credential; what a site's answer says of an account; a check of all accounts |
+//! | `models` | the models one account reaches; those of all; after a change of tokens; the result as callers get it |
 //! | `rebuild` | the routes and channels that follow from the models |
-//! | `token_set`, `token_sync` | the tokens of one account; brought in line with what its site lists |
-//! | `balance`, `low_balance`, `income` | what accounts have left; the alert when it runs low; what they earned in a day |
+//! | `tokens` | the tokens of one account; brought in line with what its site lists |
+//! | `balances` | what accounts have left; the alert when it runs low; what they earned in a day |
 //! | `checkin`, `announcements`, `summary` | daily check-ins; what sites announce; the day in one notice |
 //! | `probe` | which models are really served, and which cooling channels answer again |
 //! | `prices`, `usage_lookup` | price lists, read before requests need them; exact usage from a site's own log |
 //! | `rekey` | replaces the keys that credentials are sealed and found by |
 //! | `health`, `quotas`, `retention` | keeps the health of sites over a restart; gives back unused reservations of keys; deletes old rows and files |
 
-pub mod account_health;
-pub mod account_setup;
+pub mod accounts;
 pub mod announcements;
-pub mod balance;
+pub mod balances;
 pub mod checkin;
-pub mod coverage;
-pub mod discovery;
 pub mod health;
-pub mod health_check;
-pub mod income;
-mod low_balance;
-pub mod model_refresh;
-pub mod outcome;
+pub mod models;
 pub mod prices;
 pub mod probe;
 pub mod quotas;
 pub mod rebuild;
 pub mod rekey;
-pub mod renewal;
 pub mod retention;
 pub mod schedule;
-pub mod session;
-pub mod site_client;
+pub mod sessions;
 pub mod spread;
 mod state;
 pub mod summary;
 pub mod tasks;
 mod timetable;
-pub mod token_set;
-pub mod token_sync;
+pub mod tokens;
 pub mod usage_lookup;
 
 pub use state::Jobs;

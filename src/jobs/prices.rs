@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::schedule::Pass;
-use super::site_client::site_client_of;
+use super::sessions::site_client::site_client_of;
 use crate::jobs::Jobs;
 use crate::routing::pricing::Catalog;
 use crate::store::Store;

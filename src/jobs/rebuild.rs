@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::runtime::Handle;
 
-use super::outcome::RebuildCounts;
+use super::models::outcome::RebuildCounts;
 use crate::core::Core;
 use crate::flight::Coalesced;
 use crate::jobs::Jobs;

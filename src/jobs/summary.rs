@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::income;
+use super::balances::income;
 use super::schedule::Pass;
 use crate::core::Core;
 use crate::jobs::Jobs;

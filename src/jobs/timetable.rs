@@ -4,12 +4,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::balances::balance;
+use super::models::refresh;
 use super::schedule::{Clock, Job, Pass, Plan, Scheduler, When};
+use super::sessions::renewal;
 use super::state::Jobs;
-use super::{
-    announcements, balance, checkin, health, model_refresh, prices, probe, quotas, rebuild, rekey, renewal,
-    retention, summary,
-};
+use super::{announcements, checkin, health, prices, probe, quotas, rebuild, rekey, retention, summary};
 use crate::cron::Cron;
 use crate::settings::LogCleanup;
 use crate::store::job_runs;
@@ -168,7 +168,7 @@ async fn check_in(jobs: Arc<Jobs>) -> Pass {
 
 async fn refresh_balances(jobs: Arc<Jobs>) -> Pass {
     let (read, failed) = balance::refresh_all(&jobs).await.map_err(|error| error.to_string())?;
-    let (outcomes, _counts) = model_refresh::refresh_all_and_rebuild(&jobs).await?;
+    let (outcomes, _counts) = refresh::refresh_all_and_rebuild(&jobs).await?;
     let asked = outcomes.len();
     Ok(Some(format!("{read} balance(s) read, {failed} failed; {asked} account(s) asked for models")))
 }

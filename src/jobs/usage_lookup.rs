@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-use super::site_client::site_client_of;
+use super::sessions::site_client::site_client_of;
 use crate::core::Core;
 use crate::jobs::Jobs;
 use crate::keys::Key;

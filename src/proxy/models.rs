@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::{self, Query, Request, Response};
 use crate::jobs::Jobs;
-use crate::jobs::model_refresh;
+use crate::jobs::models::refresh;
 use crate::time::iso;
 
 use super::auth::Caller;
@@ -93,7 +93,7 @@ async fn available(jobs: &Arc<Jobs>, caller: &Caller) -> Vec<String> {
     if !models.is_empty() {
         return models;
     }
-    model_refresh::refresh_for_unknown_model(jobs).await;
+    refresh::refresh_for_unknown_model(jobs).await;
     exposed()
 }
 

@@ -19,7 +19,7 @@ use crate::dialect::canonical::ConversionError;
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, messages, responses, stored_files};
 use crate::http::{Request, Response};
-use crate::jobs::model_refresh;
+use crate::jobs::models::refresh;
 use crate::keys::KeyRejection;
 use crate::limits::{Lease, SlotRefused as NoLease};
 use crate::routing::eligibility::{Obstacle, RouteRequest};
@@ -202,7 +202,7 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
         if number == 0 && matches!(picked, Picked::Nothing(_)) && is_unknown_model(&app.core, call) {
             // A model nobody has heard of may be new upstream: look once, bounded and shared.
             // Boxed, because it is rare and large.
-            Box::pin(model_refresh::refresh_for_unknown_model(&app.jobs)).await;
+            Box::pin(refresh::refresh_for_unknown_model(&app.jobs)).await;
             picked = pick(app, call, &tried).await;
         }
         let (choice, slots) = match picked {

@@ -22,10 +22,11 @@ use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio::time::timeout;
 
 use self::verdict::{Class, MANUAL, is_challenge};
-use super::account_health::{note_failure, success_statements};
-use super::balance::{self, BalanceReading};
-use super::income;
-use super::session::Session;
+use super::accounts::health::{note_failure, success_statements};
+use super::balances::balance;
+use super::balances::balance::BalanceReading;
+use super::balances::income;
+use super::sessions::session::Session;
 use crate::core::Core;
 use crate::flight::SingleFlight;
 use crate::jobs::Jobs;

@@ -1,0 +1,81 @@
+//! `POST /api/accounts/{id}/balance`: what an account has left, asked now.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::{money, number, require_id};
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::jobs::Jobs;
+use crate::jobs::balances::balance;
+use crate::jobs::balances::balance::{BalanceReading, Failure, summary_json};
+
+/// `POST /api/accounts/{id}/balance`
+pub async fn refresh(app: Arc<App>, request: Request) -> Result<Response> {
+    let reading = read(&app.jobs, require_id(&request)?).await?;
+    Ok(http::json(StatusCode::OK, &BalanceView::of(&reading)))
+}
+
+/// Reads the balance and puts it in force.
+pub async fn read(jobs: &Arc<Jobs>, id: i64) -> Result<BalanceReading> {
+    let reading = balance::refresh(jobs, id).await.map_err(|failure| match failure {
+        Failure::NoAccount => AdminError::not_found("Account"),
+        Failure::NoAdapter(platform) => {
+            AdminError::new(StatusCode::NOT_FOUND, format!("Platform {platform} not found"))
+        }
+        Failure::Site(_) => AdminError::bad_request(failure.to_string()),
+        Failure::Store(error) => error.into(),
+    })?;
+    if matches!(reading, BalanceReading::Read(_)) {
+        jobs.core.publish().await?;
+    }
+    Ok(reading)
+}
+
+/// A balance as the answer shows it: as read, with what else the site reported, or as stored, with why it was not read.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BalanceView {
+    balance: Value,
+    used: Value,
+    quota: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    today_income: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    today_quota_consumption: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subscription_summary: Option<Value>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    skipped: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+}
+
+impl BalanceView {
+    fn of(reading: &BalanceReading) -> Self {
+        let usd = |value: f64| number(money(value));
+        match reading {
+            BalanceReading::Read(read) => Self {
+                balance: usd(read.balance),
+                used: usd(read.used),
+                quota: usd(read.quota),
+                today_income: read.today_income.map(usd),
+                today_quota_consumption: read.today_quota_consumption.map(usd),
+                subscription_summary: read.subscriptions.as_ref().map(summary_json),
+                ..Self::default()
+            },
+            BalanceReading::Stored { balance, used, quota, reason } => Self {
+                balance: usd(*balance),
+                used: usd(*used),
+                quota: usd(*quota),
+                skipped: true,
+                reason: Some(*reason),
+                ..Self::default()
+            },
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! `POST /api/accounts/health/refresh`: how accounts are, asked now.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::Fields;
+use crate::admin::tasks::queued;
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::jobs::accounts::check::check;
+use crate::jobs::tasks::{self, Done};
+
+/// `POST /api/accounts/health/refresh`: as a task, or waited for.
+pub async fn refresh(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let only = fields.integer("accountId", 1)?;
+    if fields.bool("wait")?.unwrap_or(false) {
+        let (summary, results) = check(&app.jobs, only).await?;
+        if only.is_some() && results.is_empty() {
+            return Err(AdminError::not_found("Account"));
+        }
+        let body = json!({ "success": true, "summary": summary, "results": results });
+        return Ok(http::json(StatusCode::OK, &body));
+    }
+    let (title, dedupe_key) = match only {
+        Some(id) => {
+            (format!("Check the health of account {id}"), format!("refresh-account-runtime-health-{id}"))
+        }
+        None => {
+            ("Check the health of all accounts".to_owned(), "refresh-all-account-runtime-health".to_owned())
+        }
+    };
+    let spec = tasks::Spec { kind: "status", title, dedupe_key: Some(dedupe_key) };
+    let for_task = app.jobs.clone();
+    let started = app.jobs.tasks.start(spec, move |_progress| async move {
+        let (summary, results) = check(&for_task, only).await.map_err(|error| error.to_string())?;
+        let message = format!(
+            "{} account(s): {} read, {} failed, {} skipped",
+            summary.total, summary.success, summary.failed, summary.skipped
+        );
+        Ok(Done { message, result: json!({ "summary": summary, "results": results }) })
+    });
+    Ok(queued(&started))
+}

@@ -1,0 +1,384 @@
+//! `POST /api/accounts`: a session, one API key or many.
+//!
+//! A key is verified by the models it lists before anything is stored; `skipModelFetch` stores it
+//! unverified. A session is verified by who the site says it is ([`account_create_session`](super::account_create_session)).
+//! What follows runs in the background: the answer carries the task's id.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde::Serialize;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::create_session::create_session;
+use super::handlers::find;
+use super::input::CreateInput;
+use super::verify::{CredentialRefusal, models_of_key, verify};
+use super::view;
+use super::view::{AccountView, Capabilities};
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::{Fields, Invalid};
+use crate::admin::secrets;
+use crate::app::App;
+use crate::core::Core;
+use crate::http::{self, Request, Response};
+use crate::jobs::Jobs;
+use crate::jobs::models::outcome::RefreshStatus;
+use crate::jobs::models::refresh;
+use crate::jobs::rebuild::{Scope, rebuild_in};
+use crate::jobs::tasks::{self, Done};
+use crate::routing::Site;
+use crate::store::Store;
+use crate::store::accounts::{self, CredentialMode, NewAccount};
+use crate::store::{self, Secret, sites};
+use crate::upstream::platforms::Identity;
+
+/// Said when a task follows.
+const QUEUED: &str = "The account is stored; its models and routes follow in the background";
+/// Keys of a batch verified at once.
+const PARALLEL: usize = 8;
+
+/// A key that was stored.
+struct Created {
+    id: i64,
+    /// 0 when it was stored unverified.
+    model_count: usize,
+    job_id: Option<String>,
+}
+
+/// The answer to the creation of one account: the account, what was found of it, and the task that follows.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreatedView<'a> {
+    #[serde(flatten)]
+    pub account: AccountView<'a>,
+    pub success: bool,
+    pub token_type: &'static str,
+    pub credential_mode: &'static str,
+    pub capabilities: Capabilities,
+    pub model_count: usize,
+    pub api_token_found: bool,
+    pub username_detected: bool,
+    pub queued: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<&'static str>,
+}
+
+/// The answer to the creation of many.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BatchView {
+    success: bool,
+    batch: bool,
+    total_count: usize,
+    created_count: usize,
+    failed_count: usize,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    items: Vec<BatchItem>,
+}
+
+/// What became of one key of many.
+#[derive(Serialize)]
+#[serde(tag = "status", rename_all = "lowercase", rename_all_fields = "camelCase")]
+enum BatchItem {
+    Created {
+        index: usize,
+        id: i64,
+        username: Option<String>,
+        model_count: usize,
+        queued: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        job_id: Option<String>,
+        message: Option<&'static str>,
+    },
+    Failed {
+        index: usize,
+        message: String,
+        requires_verification: bool,
+    },
+}
+
+/// What all keys of one request share.
+#[derive(Clone)]
+struct Plan {
+    site: Arc<Site>,
+    platform_user_id: Option<i64>,
+    skip_model_fetch: bool,
+}
+
+/// `POST /api/accounts`
+pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let input = CreateInput::read(&fields)?;
+    if input.credentials.is_empty() {
+        return Err(AdminError::bad_request("Invalid accessToken. Expected non-empty string."));
+    }
+    let (one, of_session) = (input.credentials.len() == 1, input.mode != CredentialMode::ApiKey);
+    if one && of_session {
+        return create_verified(app.jobs.clone(), input).await;
+    }
+    for (name, keys) in [("accessToken", &input.credentials[..]), ("apiToken", input.api_token.as_slice())] {
+        if keys.iter().any(|key| secrets::is_masked(key)) {
+            return Err(Invalid::field(name, "whole credential, not a mask").into());
+        }
+    }
+    let site = app.core.snapshot.load().site(input.site_id).cloned();
+    let site = site.ok_or_else(|| AdminError::bad_request("Invalid siteId. Expected id of a known site."))?;
+    let plan = Plan {
+        site,
+        platform_user_id: input.platform_user_id.or_else(|| guess_user_id(input.username.as_deref())),
+        skip_model_fetch: input.skip_model_fetch,
+    };
+    match <[String; 1]>::try_from(input.credentials) {
+        Ok([key]) => {
+            let model_count = verify_key(&app.core, &plan, &key).await?;
+            let stored = input.api_token.as_deref().unwrap_or(&key);
+            let created = store_key(&app.core.store, &plan, stored, input.username, model_count).await?;
+            app.core.publish().await?;
+            answer_one(&app.core.store, start_discovery(&app.jobs, created, plan.skip_model_fetch)).await
+        }
+        Err(keys) => create_many(app.jobs.clone(), plan, keys, input.username).await,
+    }
+}
+
+/// How many models the key lists; 0 without asking when the operator skips the verification.
+async fn verify_key(core: &Arc<Core>, plan: &Plan, key: &str) -> Result<usize> {
+    if plan.skip_model_fetch {
+        return Ok(0);
+    }
+    let verified = models_of_key(core, &plan.site, key, plan.platform_user_id.is_some()).await;
+    verified.map(|models| models.len()).map_err(AdminError::from)
+}
+
+/// What the site says of the credential decides what kind of account it becomes.
+async fn create_verified(jobs: Arc<Jobs>, input: CreateInput) -> Result<Response> {
+    let unknown = || AdminError::bad_request("Invalid siteId. Expected id of a known site.");
+    let site = sites::get(&jobs.core.store, input.site_id).await?.ok_or_else(unknown)?;
+    let Some(credential) = input.credentials.first() else {
+        return Err(AdminError::bad_request("Invalid accessToken. Expected non-empty string."));
+    };
+    let (user_id, username) = (input.platform_user_id, input.username.as_deref());
+    match verify(&jobs.core, &site, credential, input.mode, user_id, username).await? {
+        Identity::ApiKey { models } => {
+            if input.api_token.as_deref().is_some_and(secrets::is_masked) {
+                return Err(Invalid::field("apiToken", "whole credential, not a mask").into());
+            }
+            let plan = Plan {
+                site: jobs.core.snapshot.load().site(site.id).cloned().ok_or_else(unknown)?,
+                platform_user_id: user_id.or_else(|| guess_user_id(username)),
+                skip_model_fetch: input.skip_model_fetch,
+            };
+            let key = input.api_token.as_ref().unwrap_or(credential);
+            let created =
+                store_key(&jobs.core.store, &plan, key, input.username.clone(), models.len()).await?;
+            jobs.core.publish().await?;
+            answer_one(&jobs.core.store, start_discovery(&jobs, created, plan.skip_model_fetch)).await
+        }
+        Identity::Session { user, api_token, .. } => {
+            create_session(jobs, &site, input, user, api_token).await
+        }
+    }
+}
+
+impl From<CredentialRefusal> for AdminError {
+    fn from(refusal: CredentialRefusal) -> Self {
+        let error = Self::bad_request(refusal.message).flag("requiresVerification", refusal.unverified);
+        match refusal.verdict {
+            Some(verdict) => error.flag(verdict.flag(), true),
+            None => error,
+        }
+    }
+}
+
+/// Stores a verified key.
+async fn store_key(
+    store: &Store,
+    plan: &Plan,
+    key: &str,
+    username: Option<String>,
+    model_count: usize,
+) -> Result<Created> {
+    let account = NewAccount {
+        username,
+        api_token: Some(Secret::from(key)),
+        checkin_enabled: false,
+        credential_mode: CredentialMode::ApiKey,
+        platform_user_id: plan.platform_user_id,
+        ..NewAccount::on_site(plan.site.id)
+    };
+    let id = accounts::insert(store, account).await.map_err(|error| match error {
+        store::Error::Dangling(_) => AdminError::bad_request("Invalid siteId. Expected id of a known site."),
+        other => other.into(),
+    })?;
+    Ok(Created { id, model_count, job_id: None })
+}
+
+/// Queues what follows the creation of an account: its models, then the routes.
+fn start_discovery(jobs: &Arc<Jobs>, created: Created, skip: bool) -> Created {
+    if skip {
+        return created;
+    }
+    let id = created.id;
+    let spec = tasks::Spec {
+        kind: "account-init",
+        title: format!("Initialise account {id}"),
+        dedupe_key: Some(format!("account-init-{id}")),
+    };
+    let for_task = jobs.clone();
+    let started = jobs.tasks.start(spec, move |_progress| initialise(for_task, id));
+    Created { job_id: Some(started.id), ..created }
+}
+
+async fn initialise(jobs: Arc<Jobs>, id: i64) -> tasks::Outcome {
+    let refresh = refresh::refresh_account(&jobs, id).await;
+    // Rows may be there already (typed by hand, or kept from before): the routes follow in any case.
+    let counts = rebuild_in(&jobs, Scope::of_accounts([id])).await.map_err(|error| error.to_string())?;
+    if refresh.status == RefreshStatus::Failed {
+        return Err(refresh.error_message);
+    }
+    let message =
+        format!("Account {id}: {} models, {} routes created", refresh.model_count, counts.created_routes);
+    Ok(Done { message, result: json!({"refresh": refresh, "rebuild": counts}) })
+}
+
+async fn answer_one(store: &Store, created: Created) -> Result<Response> {
+    let account = find(store, created.id).await?;
+    let body = CreatedView {
+        account: AccountView::of(&account),
+        success: true,
+        token_type: "apikey",
+        credential_mode: "apikey",
+        capabilities: view::capabilities(&account),
+        model_count: created.model_count,
+        api_token_found: account.api_token.is_some(),
+        username_detected: false,
+        queued: created.job_id.is_some(),
+        message: created.job_id.is_some().then_some(QUEUED),
+        job_id: created.job_id,
+    };
+    Ok(http::json(StatusCode::OK, &body))
+}
+
+/// Many keys: each becomes an account of its own or says why not; nothing is undone. They are verified
+/// side by side and stored in the order sent.
+async fn create_many(
+    jobs: Arc<Jobs>,
+    plan: Plan,
+    keys: Vec<String>,
+    username: Option<String>,
+) -> Result<Response> {
+    let total = keys.len();
+    let mut results = Vec::with_capacity(total);
+    for (index, (key, verified)) in verify_all(&jobs.core, &plan, keys).await?.into_iter().enumerate() {
+        let name = username.as_ref().map(|name| format!("{name} #{}", index + 1));
+        let created = match verified {
+            Ok(model_count) => store_key(&jobs.core.store, &plan, &key, name.clone(), model_count).await,
+            Err(refusal) => Err(refusal),
+        };
+        results.push((index, name, created));
+    }
+    jobs.core.publish().await?;
+    let mut created_count = 0;
+    let mut items = Vec::with_capacity(total);
+    for (index, name, result) in results {
+        items.push(match result {
+            Ok(created) => {
+                created_count += 1;
+                let created = start_discovery(&jobs, created, plan.skip_model_fetch);
+                BatchItem::Created {
+                    index,
+                    id: created.id,
+                    username: name,
+                    model_count: created.model_count,
+                    queued: created.job_id.is_some(),
+                    message: created.job_id.is_some().then_some(QUEUED),
+                    job_id: created.job_id,
+                }
+            }
+            Err(error) => BatchItem::Failed {
+                index,
+                message: error.message().to_owned(),
+                requires_verification: error.has_flag("requiresVerification"),
+            },
+        });
+    }
+    let failed_count = total - created_count;
+    let message = format!("{created_count} of {total} accounts created");
+    let body = BatchView {
+        success: created_count > 0,
+        batch: true,
+        total_count: total,
+        created_count,
+        failed_count,
+        error: (created_count == 0).then(|| message.clone()),
+        message,
+        items,
+    };
+    let status = if created_count > 0 { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+    Ok(http::json(status, &body))
+}
+
+/// Verifies the keys, a few at once; the results are in the order of the keys.
+async fn verify_all(
+    core: &Arc<Core>,
+    plan: &Plan,
+    keys: Vec<String>,
+) -> Result<Vec<(String, Result<usize>)>> {
+    let mut waiting = keys.into_iter().enumerate();
+    let mut running = JoinSet::new();
+    let mut verified = Vec::new();
+    loop {
+        while running.len() < PARALLEL {
+            let Some((index, key)) = waiting.next() else { break };
+            let (core, plan) = (core.clone(), plan.clone());
+            running.spawn(async move {
+                let result = verify_key(&core, &plan, &key).await;
+                (index, key, result)
+            });
+        }
+        match running.join_next().await {
+            None => break,
+            Some(Ok(result)) => verified.push(result),
+            Some(Err(panic)) => return Err(AdminError::internal("verifying keys", panic)),
+        }
+    }
+    verified.sort_by_key(|(index, _, _)| *index);
+    Ok(verified.into_iter().map(|(_, key, result)| (key, result)).collect())
+}
+
+/// The user id that many sites put at the end of their user names: 3 to 8 digits.
+pub fn guess_user_id(username: Option<&str>) -> Option<i64> {
+    let name = username?.trim();
+    let digits = &name[name.trim_end_matches(|c: char| c.is_ascii_digit()).len()..];
+    if !(3..=8).contains(&digits.len()) {
+        return None;
+    }
+    digits.parse().ok().filter(|&id| id > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::admin::accounts::create::*;
+
+    #[test]
+    fn a_user_id_is_read_off_the_end_of_a_user_name() {
+        for (name, id) in [
+            ("linuxdo_12345", Some(12345)),
+            ("ann123", Some(123)),
+            ("ann12", None),
+            ("ann123456789", None),
+            ("123", Some(123)),
+            ("ann000", None),
+            ("ann", None),
+            ("", None),
+        ] {
+            assert_eq!(guess_user_id(Some(name)), id, "{name}");
+        }
+        assert_eq!(guess_user_id(None), None);
+    }
+}

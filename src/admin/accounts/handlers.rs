@@ -1,0 +1,296 @@
+//! `/api/accounts`: the snapshot list, delete and batch.
+//!
+//! The list is kept in memory: fresh for 15 s, then served stale for up to 90 s while one reload runs
+//! behind it. Every committed change publishes a new routing snapshot, and a list made from an
+//! older one is never served: an operator always sees what was just changed. A page of it (`limit`, `offset`;
+//! `X-Total-Count` says how many accounts there are) is read when it is asked for, with the sites of its accounts.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::{HeaderName, HeaderValue};
+use serde::{Serialize, Serializer};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::balance;
+use super::view;
+use super::view::{ListContext, ListedAccount};
+use crate::admin::batch::BatchResult;
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::{Fields, Invalid};
+use crate::admin::paging::Page;
+use crate::admin::require_id;
+use crate::admin::routes::rebuild::rebuild_best_effort;
+use crate::admin::sites::view::SiteView;
+use crate::app::App;
+use crate::core::Core;
+use crate::http::{self, Query, Request, Response};
+use crate::jobs::Jobs;
+use crate::jobs::balances::income;
+use crate::jobs::rebuild::Scope;
+use crate::routing::Snapshot;
+use crate::store::Store;
+use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
+use crate::store::sites;
+use crate::store::{availability, checkins, spend};
+use crate::sync::lock;
+use crate::time::{iso, local_day, local_day_start, now_ms};
+
+const FRESH: Duration = Duration::from_secs(15);
+const STALE: Duration = Duration::from_secs(90);
+/// Says whether the list was made for this request: `miss`, `hit`, `stale` or `refresh`.
+const CACHE_HEADER: HeaderName = HeaderName::from_static("x-accounts-snapshot-cache");
+
+/// The last list made.
+#[derive(Default)]
+pub struct ListCache {
+    cached: Mutex<Option<CachedList>>,
+    /// One reload behind a stale list at a time.
+    reloading: AtomicBool,
+}
+
+struct CachedList {
+    body: Bytes,
+    at: Instant,
+    /// What was published when it was made.
+    snapshot: Weak<Snapshot>,
+}
+
+/// `GET /api/accounts`
+pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+    let page = Page::of(&request.query);
+    if !page.is_whole() {
+        let (body, total) = read(&app.core, page).await?;
+        let mut response = answer(body, "miss");
+        page.stamp(&mut response, total);
+        return Ok(response);
+    }
+    if request.query.is_on("refresh") {
+        return Ok(answer(load(&app).await?, "refresh"));
+    }
+    let kept = app.accounts_list.get(&app.core.snapshot.load());
+    match kept {
+        Some((body, age)) if age < FRESH => Ok(answer(body, "hit")),
+        Some((body, _)) => {
+            reload_behind(&app);
+            Ok(answer(body, "stale"))
+        }
+        None => Ok(answer(load(&app).await?, "miss")),
+    }
+}
+
+/// `DELETE /api/accounts/{id}`: with everything under it; an unknown account is gone already.
+pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let scope = Scope::of_accounts_to_delete(&app.core.store, &[id]).await?;
+    accounts::delete(&app.core.store, id).await?;
+    app.core.publish().await?;
+    rebuild_best_effort(&app.jobs, scope).await;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true })))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Enable,
+    Disable,
+    Delete,
+    RefreshBalance,
+}
+
+/// `POST /api/accounts/batch`: items run one after the other, each in its own transaction.
+pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let ids = fields.ids()?;
+    let action = match fields.text("action")? {
+        Some("enable") => Action::Enable,
+        Some("disable") => Action::Disable,
+        Some("delete") => Action::Delete,
+        Some("refreshBalance") => Action::RefreshBalance,
+        _ => return Err(Invalid::field("action", "enable, disable, delete or refreshBalance").into()),
+    };
+    let scope = Scope::of_accounts_to_delete(&app.core.store, &ids).await?;
+    let mut result = BatchResult::default();
+    for id in ids {
+        result.add(id, apply(&app.jobs, id, action).await);
+    }
+    app.core.publish().await?;
+    // A disabled account keeps its channels and their counters; eligibility leaves them out.
+    if matches!(action, Action::Enable | Action::Delete) {
+        rebuild_best_effort(&app.jobs, scope).await;
+    }
+    Ok(result.into_response())
+}
+
+/// The account, or 404.
+pub async fn find(store: &Store, id: i64) -> Result<AccountRow> {
+    accounts::get(store, id).await?.ok_or_else(|| AdminError::not_found("Account"))
+}
+
+async fn apply(jobs: &Arc<Jobs>, id: i64, action: Action) -> Result<()> {
+    let account = find(&jobs.core.store, id).await?;
+    let status = match action {
+        Action::Delete => return Ok(accounts::delete(&jobs.core.store, id).await?),
+        Action::RefreshBalance if view::capabilities(&account).proxy_only => {
+            return Err(AdminError::bad_request("Balance refresh is not supported for API keys"));
+        }
+        Action::RefreshBalance => return balance::read(jobs, id).await.map(drop),
+        // Enabling proves nothing about a credential that was found expired.
+        Action::Enable if account.status == AccountStatus::Expired => return Ok(()),
+        Action::Enable => AccountStatus::Active,
+        Action::Disable => AccountStatus::Disabled,
+    };
+    Ok(accounts::update(
+        &jobs.core.store,
+        id,
+        AccountPatch { status: Some(status), ..AccountPatch::default() },
+    )
+    .await?)
+}
+
+fn answer(body: Bytes, cache: &'static str) -> Response {
+    let mut response = http::json_bytes(StatusCode::OK, body);
+    response.headers_mut().insert(CACHE_HEADER, HeaderValue::from_static(cache));
+    response
+}
+
+fn reload_behind(app: &Arc<App>) {
+    if app.accounts_list.reloading.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let for_reload = app.clone();
+    let spawned = app.core.background.spawn("the reload of the account list", async move {
+        let _done = Reloading(&for_reload.accounts_list.reloading);
+        if let Err(error) = load(&for_reload).await {
+            log::warn!("the account list could not be reloaded: {}", error.message());
+        }
+    });
+    if !spawned {
+        app.accounts_list.reloading.store(false, Ordering::Release);
+    }
+}
+
+/// Lets the next reload begin, also when this one panics.
+struct Reloading<'a>(&'a AtomicBool);
+
+impl Drop for Reloading<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct List<A, S> {
+    generated_at: String,
+    accounts: A,
+    sites: S,
+}
+
+/// A list of which each item is made when its turn to be written comes: a thousand accounts as trees
+/// take many times the memory of their text.
+struct Each<'a, T, F>(&'a [T], F);
+
+fn each<'a, T, R: Serialize, F: Fn(&'a T) -> R>(rows: &'a [T], view: F) -> Each<'a, T, F> {
+    Each(rows, view)
+}
+
+impl<'a, T, R: Serialize, F: Fn(&'a T) -> R> Serialize for Each<'a, T, F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(&self.1))
+    }
+}
+
+/// Makes the whole list and keeps it.
+async fn load(app: &App) -> Result<Bytes> {
+    let snapshot = Arc::downgrade(&app.core.snapshot.load_full());
+    let (body, _) = read(&app.core, Page::of(&Query::default())).await?;
+    app.accounts_list.keep(CachedList { body: body.clone(), at: Instant::now(), snapshot });
+    Ok(body)
+}
+
+/// The text of a page of the list, and how many accounts there are.
+async fn read(core: &Core, page: Page) -> Result<(Bytes, usize)> {
+    core.store.flush().await;
+    let mut sites = sites::list(&core.store).await?;
+    let (rows, total) = match page.is_whole() {
+        true => {
+            let rows = accounts::list(&core.store).await?;
+            let total = rows.len();
+            (rows, total)
+        }
+        false => {
+            let rows = accounts::page(&core.store, page.limit(), page.offset()).await?;
+            // A page needs the sites of its accounts only.
+            let on: HashSet<i64> = rows.iter().map(|account| account.site_id).collect();
+            sites.retain(|site| on.contains(&site.id));
+            (rows, accounts::count(&core.store).await?)
+        }
+    };
+    let with_models: HashSet<i64> = availability::accounts_with_models(&core.store).await?;
+    let now = now_ms();
+    let today = local_day_start(now, &core.config.time_zone);
+    let spend = spend::by_account_since(&core.store, today).await?;
+    let checkins = checkins::since(&core.store, today).await?;
+    let day = local_day(now, &core.config.time_zone).to_string();
+    let extra: HashMap<i64, Option<&str>> = rows.iter().map(|row| (row.id, row.extra.as_deref())).collect();
+    let rewards = income::rewards(&checkins, |id| income::seen(extra.get(&id).copied().flatten(), &day));
+    let by_id: HashMap<i64, _> = sites.iter().map(|site| (site.id, site)).collect();
+    let context = ListContext { sites: &by_id, with_models: &with_models, spend: &spend, rewards: &rewards };
+    let list = List {
+        generated_at: iso(now),
+        accounts: each(&rows, |account| ListedAccount::of(account, &context)),
+        sites: each(&sites, SiteView::of),
+    };
+    let body =
+        serde_json::to_vec(&list).map_err(|error| AdminError::internal("writing the account list", error))?;
+    Ok((Bytes::from(body), total))
+}
+
+// === impl ListCache ===
+
+impl ListCache {
+    /// The kept list and its age, when nothing was published since and it may still be served.
+    fn get(&self, published: &Arc<Snapshot>) -> Option<(Bytes, Duration)> {
+        let mut cached = lock(&self.cached);
+        let is_served = |cached: &CachedList| {
+            std::ptr::eq(cached.snapshot.as_ptr(), Arc::as_ptr(published)) && cached.at.elapsed() < STALE
+        };
+        // One that is not served again only takes room.
+        cached.take_if(|cached| !is_served(cached));
+        cached.as_ref().map(|cached| (cached.body.clone(), cached.at.elapsed()))
+    }
+
+    fn keep(&self, cached: CachedList) {
+        *lock(&self.cached) = Some(cached);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::admin::accounts::handlers::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kept_list_is_served_until_it_is_old_or_something_was_published() {
+        let cache = ListCache::default();
+        let published = Arc::new(Snapshot::default());
+        assert!(cache.get(&published).is_none());
+        let list = || CachedList {
+            body: Bytes::from_static(b"1"),
+            at: Instant::now(),
+            snapshot: Arc::downgrade(&published),
+        };
+        cache.keep(list());
+        assert_eq!(cache.get(&published), Some((Bytes::from_static(b"1"), Duration::ZERO)));
+        tokio::time::advance(STALE - Duration::from_millis(1)).await;
+        assert!(cache.get(&published).is_some());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(cache.get(&published).is_none());
+        cache.keep(list());
+        assert!(cache.get(&Arc::new(Snapshot::default())).is_none());
+    }
+}

@@ -1,0 +1,448 @@
+//! The fields of an account as sent on create, verify and update, each
+//! read by a small pure function.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+use crate::admin::input::{Fields, Invalid, MAX_NAME_CHARS, Patch};
+use crate::admin::sites::input::proxy_url;
+use crate::store::accounts::{AccountStatus, CredentialMode};
+use crate::time::Millis;
+
+/// More keys than anyone pastes; bounds the work of one request.
+const MAX_KEYS: usize = 200;
+/// Upstream credentials are long (JWTs, cookies), but not this long.
+const MAX_CREDENTIAL_BYTES: usize = 16 * 1024;
+
+/// A request to verify a credential. Nothing is stored.
+pub struct VerifyInput {
+    pub site_id: i64,
+    pub credential: String,
+    pub mode: CredentialMode,
+    pub platform_user_id: Option<i64>,
+}
+
+/// A request for one or more accounts.
+pub struct CreateInput {
+    pub site_id: i64,
+    /// The keys in the order sent, each once; empty when none was given.
+    pub credentials: Vec<String>,
+    pub mode: CredentialMode,
+    pub username: Option<String>,
+    pub api_token: Option<String>,
+    pub platform_user_id: Option<i64>,
+    pub skip_model_fetch: bool,
+    /// For sessions.
+    pub checkin_enabled: Option<bool>,
+    pub rotation: Rotation,
+}
+
+/// What renews a session of sub2api; elsewhere it is checked and ignored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rotation {
+    /// `None` when it was not sent, or sent blank.
+    pub refresh_token: Option<String>,
+    pub expires_at: Option<Millis>,
+}
+
+/// A new session for an account that is there.
+pub struct RebindInput {
+    pub credential: String,
+    pub platform_user_id: Option<i64>,
+    pub rotation: Rotation,
+}
+
+/// A name and a password to log in with.
+pub struct LoginInput {
+    pub site_id: i64,
+    pub username: String,
+    pub password: String,
+}
+
+/// A change of an account. `None` means the field was not sent.
+#[derive(Clone, Default)]
+pub struct UpdateInput {
+    pub username: Option<String>,
+    pub access_token: Option<String>,
+    pub api_token: Patch<String>,
+    pub status: Option<AccountStatus>,
+    pub checkin_enabled: Option<bool>,
+    pub unit_cost: Patch<f64>,
+    pub extra_config: Patch<Map<String, Value>>,
+    pub refresh_token: Patch<String>,
+    pub token_expires_at: Patch<Millis>,
+    pub is_pinned: Option<bool>,
+    pub sort_order: Option<i64>,
+    pub proxy_url: Patch<String>,
+    /// Whether a field was sent after which the models have to be read again.
+    pub refreshes_models: bool,
+}
+
+// === impl VerifyInput ===
+
+impl VerifyInput {
+    pub fn read(fields: &Fields) -> Result<Self, Invalid> {
+        let site_id = fields.required_id("siteId")?;
+        let credential =
+            fields.text("accessToken")?.ok_or_else(|| Invalid::field("accessToken", "string"))?;
+        Ok(Self {
+            site_id,
+            credential: self::credential("accessToken", credential)?,
+            mode: credential_mode(fields)?,
+            platform_user_id: fields.integer("platformUserId", 1)?,
+        })
+    }
+}
+
+// === impl CreateInput ===
+
+impl CreateInput {
+    /// Reads a create request. Several keys come as `accessTokens`, which forces API-key mode, or,
+    /// in API-key mode, in one `accessToken` with separators between them.
+    pub fn read(fields: &Fields) -> Result<Self, Invalid> {
+        let site_id = fields.required_id("siteId")?;
+        let single = fields.text("accessToken")?.unwrap_or_default().trim();
+        let many = many_keys(fields)?;
+        let mut mode = credential_mode(fields)?;
+        let credentials = if !many.is_empty() {
+            mode = CredentialMode::ApiKey;
+            many
+        } else if mode == CredentialMode::ApiKey {
+            split_keys(single)
+        } else {
+            distinct([single.to_owned()])
+        };
+        if credentials.len() > MAX_KEYS {
+            return Err(Invalid::field("accessTokens", "at most 200 keys"));
+        }
+        let credentials = credentials.iter().map(|key| credential("accessToken", key));
+        let credentials = distinct(credentials.collect::<Result<Vec<_>, _>>()?);
+        let checkin_enabled = fields.bool("checkinEnabled")?;
+        let rotation = Rotation::read(fields)?;
+        Ok(Self {
+            site_id,
+            credentials,
+            mode,
+            username: optional_text(fields, "username")?.map(|name| username(&name)).transpose()?,
+            api_token: optional_text(fields, "apiToken")?,
+            platform_user_id: fields.integer("platformUserId", 1)?,
+            skip_model_fetch: fields.bool("skipModelFetch")?.unwrap_or(false),
+            checkin_enabled,
+            rotation,
+        })
+    }
+}
+
+// === impl Rotation ===
+
+impl Rotation {
+    fn read(fields: &Fields) -> Result<Self, Invalid> {
+        Ok(Self {
+            refresh_token: optional_text(fields, "refreshToken")?,
+            expires_at: fields.nullable_time("tokenExpiresAt")?.flatten(),
+        })
+    }
+}
+
+// === impl RebindInput ===
+
+impl RebindInput {
+    pub fn read(fields: &Fields) -> Result<Self, Invalid> {
+        let blank = || Invalid::field("accessToken", "non-empty string");
+        let text = fields.text("accessToken")?.ok_or_else(blank)?;
+        Ok(Self {
+            credential: Some(credential("accessToken", text)?)
+                .filter(|text| !text.is_empty())
+                .ok_or_else(blank)?,
+            platform_user_id: fields.integer("platformUserId", 1)?,
+            rotation: Rotation::read(fields)?,
+        })
+    }
+}
+
+// === impl LoginInput ===
+
+impl LoginInput {
+    pub fn read(fields: &Fields) -> Result<Self, Invalid> {
+        let required = |name: &str| {
+            let text = fields.text(name)?.filter(|text| !text.trim().is_empty());
+            text.ok_or_else(|| Invalid::field(name, "non-empty string"))
+        };
+        let site_id = fields.required_id("siteId")?;
+        let username = self::username(required("username")?)?;
+        let password = required("password")?;
+        if password.len() > MAX_CREDENTIAL_BYTES {
+            return Err(Invalid::field("password", "string of at most 16 KiB"));
+        }
+        Ok(Self { site_id, username, password: password.to_owned() })
+    }
+}
+
+// === impl UpdateInput ===
+
+impl UpdateInput {
+    pub fn read(fields: &Fields) -> Result<Self, Invalid> {
+        let owned = |text: Patch<&str>| {
+            text.map(|text| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned))
+        };
+        let api_token = owned(fields.nullable_text("apiToken")?);
+        if let Some(Some(token)) = &api_token {
+            credential("apiToken", token)?;
+        }
+        let access_token =
+            fields.text("accessToken")?.map(|text| credential("accessToken", text)).transpose()?;
+        let models_depend_on =
+            ["accessToken", "apiToken", "extraConfig", "proxyUrl", "refreshToken", "tokenExpiresAt"];
+        Ok(Self {
+            username: fields.text("username")?.map(username).transpose()?,
+            access_token,
+            api_token,
+            status: status(fields)?,
+            checkin_enabled: fields.bool("checkinEnabled")?,
+            unit_cost: unit_cost(fields)?,
+            extra_config: extra_config(fields)?,
+            refresh_token: owned(fields.nullable_text("refreshToken")?),
+            token_expires_at: fields.nullable_time("tokenExpiresAt")?,
+            is_pinned: fields.bool("isPinned")?,
+            sort_order: fields.integer("sortOrder", 0)?,
+            proxy_url: proxy_url(fields)?,
+            refreshes_models: models_depend_on.iter().any(|name| fields.has(name)),
+        })
+    }
+}
+
+/// The models of `POST /api/accounts/:id/models/manual` and of the disabled list.
+pub fn models(fields: &Fields) -> Result<Vec<String>, Invalid> {
+    fields.texts("models")?.ok_or_else(|| Invalid::field("models", "array of strings"))
+}
+
+fn credential_mode(fields: &Fields) -> Result<CredentialMode, Invalid> {
+    match fields.text("credentialMode")? {
+        None => Ok(CredentialMode::Auto),
+        Some(text) => CredentialMode::parse(text)
+            .ok_or_else(|| Invalid::field("credentialMode", "auto, session or apikey")),
+    }
+}
+
+/// A credential in one line, since it is sent in a header; without the word `Bearer` before it.
+fn credential(name: &str, text: &str) -> Result<String, Invalid> {
+    let text = text.trim();
+    // Some paste the whole header.
+    let text = match text.get(..7) {
+        Some(word) if word.eq_ignore_ascii_case("bearer ") => text[7..].trim_start(),
+        _ => text,
+    };
+    if text.len() > MAX_CREDENTIAL_BYTES || text.chars().any(char::is_control) {
+        return Err(Invalid::field(name, "credential of one line, at most 16 KiB"));
+    }
+    Ok(text.to_owned())
+}
+
+/// Text that may be absent, `null` or blank, which all mean none.
+fn optional_text(fields: &Fields, name: &str) -> Result<Option<String>, Invalid> {
+    let text = fields.nullable_text(name)?.flatten().map(str::trim).filter(|text| !text.is_empty());
+    text.map(|text| credential(name, text)).transpose()
+}
+
+/// A user name that a list can still show.
+fn username(text: &str) -> Result<String, Invalid> {
+    let text = credential("username", text)?;
+    if text.chars().count() > MAX_NAME_CHARS {
+        return Err(Invalid::field("username", "string of at most 500 characters"));
+    }
+    Ok(text)
+}
+
+fn many_keys(fields: &Fields) -> Result<Vec<String>, Invalid> {
+    match fields.get("accessTokens") {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(items)) => {
+            let keys: Option<Vec<String>> =
+                items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
+            keys.map(distinct).ok_or_else(|| Invalid::field("accessTokens", "array of strings"))
+        }
+        Some(_) => Err(Invalid::field("accessTokens", "array of strings")),
+    }
+}
+
+/// Keys pasted into one field, between blanks, commas and semicolons of either width.
+fn split_keys(text: &str) -> Vec<String> {
+    distinct(
+        text.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '\u{ff0c}' | '\u{ff1b}'))
+            .map(str::to_owned),
+    )
+}
+
+fn distinct(keys: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let trimmed = keys.into_iter().map(|key| key.trim().to_owned());
+    trimmed.filter(|key| !key.is_empty() && seen.insert(key.clone())).collect()
+}
+
+fn status(fields: &Fields) -> Result<Option<AccountStatus>, Invalid> {
+    let Some(text) = fields.text("status")? else { return Ok(None) };
+    let status = AccountStatus::parse(text);
+    status.map(Some).ok_or_else(|| Invalid::field("status", "active, disabled or expired"))
+}
+
+fn unit_cost(fields: &Fields) -> Result<Patch<f64>, Invalid> {
+    match fields.nullable_number("unitCost")? {
+        Some(Some(cost)) if cost < 0.0 => Err(Invalid::field("unitCost", "non-negative number or null")),
+        cost => Ok(cost),
+    }
+}
+
+/// `extraConfig` as text or object; text that is no object reads as `{}`.
+fn extra_config(fields: &Fields) -> Result<Patch<Map<String, Value>>, Invalid> {
+    match fields.get("extraConfig") {
+        None => Ok(None),
+        Some(Value::Null) => Ok(Some(None)),
+        Some(Value::Object(object)) => Ok(Some(Some(object.clone()))),
+        Some(Value::String(text)) => match serde_json::from_str(text) {
+            Ok(Value::Object(object)) => Ok(Some(Some(object))),
+            _ => Ok(Some(Some(Map::new()))),
+        },
+        Some(_) => Err(Invalid::field("extraConfig", "string, object or null")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::admin::accounts::input::*;
+    use serde_json::json;
+
+    fn fields(value: Value) -> Fields {
+        Fields::from(value.as_object().cloned().expect("an object"))
+    }
+
+    #[test]
+    fn a_bad_value_is_refused_by_name_on_update() {
+        for (field, values) in [
+            ("username", vec![json!(null), json!(1), json!("a\nb"), json!("x".repeat(501))]),
+            ("accessToken", vec![json!(null), json!(1), json!("a\nb")]),
+            ("apiToken", vec![json!(1), json!([]), json!("a\u{0}b")]),
+            ("status", vec![json!(null), json!(1), json!("unknown"), json!("")]),
+            ("checkinEnabled", vec![json!(null), json!(1), json!("true")]),
+            ("unitCost", vec![json!("1"), json!(true), json!(-1)]),
+            ("extraConfig", vec![json!(1), json!([]), json!(true)]),
+            ("refreshToken", vec![json!(1), json!({})]),
+            ("tokenExpiresAt", vec![json!("soon"), json!(5), json!(true), json!([])]),
+            ("isPinned", vec![json!(null), json!(1), json!("true")]),
+            ("sortOrder", vec![json!(null), json!(-1), json!(1.5), json!("1")]),
+            ("proxyUrl", vec![json!(1), json!("ftp://x")]),
+        ] {
+            for value in values {
+                let Err(Invalid(message)) = UpdateInput::read(&fields(json!({ field: value }))) else {
+                    panic!("{field}: {value} was accepted")
+                };
+                assert!(message.contains(field), "{field}: {value}: {message}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bad_value_is_refused_by_name_on_create() {
+        for (field, values) in [
+            ("siteId", vec![json!(null), json!("1"), json!(0), json!(1.5), json!(-1), json!([])]),
+            ("accessToken", vec![json!(null), json!(1), json!([]), json!("a\u{0}b")]),
+            ("accessTokens", vec![json!("a"), json!([1]), json!({})]),
+            ("credentialMode", vec![json!(null), json!(1), json!("cookie")]),
+            ("username", vec![json!(1), json!([]), json!("x".repeat(501))]),
+            ("apiToken", vec![json!(1), json!([])]),
+            ("platformUserId", vec![json!(null), json!("7"), json!(0), json!(1.5)]),
+            ("checkinEnabled", vec![json!("true"), json!(1)]),
+            ("refreshToken", vec![json!(1)]),
+            ("tokenExpiresAt", vec![json!(true), json!("x")]),
+            ("skipModelFetch", vec![json!(null), json!("true"), json!(0)]),
+        ] {
+            for value in values {
+                let mut body = json!({"siteId": 1, "accessToken": "sk-1", "credentialMode": "apikey"});
+                body[field] = value.clone();
+                let Err(Invalid(message)) = CreateInput::read(&fields(body)) else {
+                    panic!("{field}: {value} was accepted")
+                };
+                assert!(message.contains(field), "{field}: {value}: {message}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bad_value_is_refused_by_name_on_rebind_and_login() {
+        for (field, values) in [
+            ("accessToken", vec![json!(null), json!(1), json!("  "), json!("a\nb")]),
+            ("platformUserId", vec![json!(null), json!("7"), json!(0)]),
+            ("refreshToken", vec![json!(1)]),
+            ("tokenExpiresAt", vec![json!(true), json!("x")]),
+        ] {
+            for value in values {
+                let mut body = json!({"accessToken": "t"});
+                body[field] = value.clone();
+                let Err(Invalid(message)) = RebindInput::read(&fields(body)) else {
+                    panic!("{field}: {value} was accepted")
+                };
+                assert!(message.contains(field), "{field}: {value}: {message}");
+            }
+        }
+        for field in ["siteId", "username", "password"] {
+            for value in [json!(null), json!(""), json!([]), json!(true)] {
+                let mut body = json!({"siteId": 1, "username": "ann", "password": "p"});
+                body[field] = value.clone();
+                let Err(Invalid(message)) = LoginInput::read(&fields(body)) else {
+                    panic!("{field}: {value} was accepted")
+                };
+                assert!(message.contains(field), "{field}: {value}: {message}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_word_before_a_credential_is_none_of_it() {
+        for (sent, kept) in
+            [("Bearer abc", "abc"), ("bearer  abc ", "abc"), ("Bearerabc", "Bearerabc"), ("ключ", "ключ")]
+        {
+            assert_eq!(credential("accessToken", sent), Ok(kept.to_owned()), "{sent}");
+        }
+    }
+
+    #[test]
+    fn keys_are_split_and_distinct() {
+        let read = |body: Value| CreateInput::read(&fields(body)).expect("accepted");
+        let pasted = read(
+            json!({"siteId": 1, "credentialMode": "apikey", "accessToken": "a, b;c\n a\u{ff0c}d\u{ff1b}e"}),
+        );
+        assert_eq!(pasted.credentials, ["a", "b", "c", "d", "e"]);
+        let listed = read(json!({"siteId": 1, "accessTokens": [" a ", "", "b c", "a"]}));
+        assert_eq!(
+            (listed.credentials, listed.mode),
+            (vec!["a".into(), "b c".into()], CredentialMode::ApiKey)
+        );
+        let single = read(json!({"siteId": 1, "accessToken": " session=x; y=z "}));
+        assert_eq!((single.credentials, single.mode), (vec!["session=x; y=z".into()], CredentialMode::Auto));
+        assert!(read(json!({"siteId": 1, "accessTokens": [" "]})).credentials.is_empty());
+    }
+
+    #[test]
+    fn extra_config_may_be_text_or_object() {
+        let read = |value: Value| {
+            UpdateInput::read(&fields(json!({"extraConfig": value}))).expect("accepted").extra_config
+        };
+        let expected = Some(json!({"a": 1}).as_object().cloned());
+        assert_eq!(read(json!({"a": 1})), expected);
+        assert_eq!(read(json!("{\"a\":1}")), expected);
+        assert_eq!(read(json!("no json")), Some(Some(Map::new())));
+        assert_eq!(read(json!(null)), Some(None));
+    }
+
+    #[test]
+    fn only_credential_fields_refresh_the_models() {
+        for (body, refreshes) in [
+            (json!({"isPinned": true, "sortOrder": 1, "username": "a"}), false),
+            (json!({"apiToken": null}), true),
+            (json!({"proxyUrl": null}), true),
+            (json!({"extraConfig": {}}), true),
+        ] {
+            assert_eq!(UpdateInput::read(&fields(body)).expect("accepted").refreshes_models, refreshes);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! `POST /api/accounts/login`: an account by name and password. The password is kept,
+//! sealed, to log in again when the session has run out.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Map, json};
+
+use super::handlers::find;
+use super::input::LoginInput;
+use super::verdict::Verdict;
+use super::view;
+use crate::admin::errors::{Result, failure};
+use crate::admin::guard;
+use crate::admin::input::Fields;
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::jobs::accounts::setup::set_up;
+use crate::jobs::sessions::site_client::site_client_at;
+use crate::limits::bucket;
+use crate::routing::Platform;
+use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode, NewAccount};
+use crate::store::sites::{self, SiteRow};
+use crate::store::{self, Secret, tokens};
+use crate::time::now_ms;
+use crate::upstream::platforms::{LoggedIn, SiteErrorKind};
+
+/// `POST /api/accounts/login`
+pub async fn login(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    guard(&app, &request, &bucket::ACCOUNTS_LOGIN)?;
+    let input = LoginInput::read(&fields)?;
+    let Some(site) = sites::get(&app.core.store, input.site_id).await? else {
+        return Ok(failure("Site not found", Map::new()));
+    };
+    let logged_in = match site_client_at(&app.core, &site, None, None) {
+        Ok(site_client) => site_client.login(&app.core.client, &input.username, &input.password).await,
+        Err(error) => Err(error),
+    };
+    let logged_in = match logged_in {
+        Ok(logged_in) => logged_in,
+        Err(error) => {
+            let mut flags = Map::new();
+            let message = match Verdict::of_kind(error.kind) {
+                Some(verdict @ Verdict::ShieldBlocked) => {
+                    flags.insert(verdict.flag().to_owned(), true.into());
+                    format!("{}: {}", verdict.advice(), error.message)
+                }
+                _ if error.kind == SiteErrorKind::Unsupported => {
+                    format!("Sites of platform {} have no login", site.platform)
+                }
+                _ => error.message,
+            };
+            return Ok(failure(&message, flags));
+        }
+    };
+    let (id, reused) = save(&app, &site, &input, logged_in).await?;
+    app.jobs.renewals.forget(id);
+    app.core.publish().await?;
+    set_up(&app.jobs, id, true).await;
+    let account = find(&app.core.store, id).await?;
+    let tokens = tokens::of_account(&app.core.store, id).await?;
+    let body = json!({
+        "success": true,
+        "account": view::AccountView::of(&account),
+        "apiTokenFound": account.api_token.is_some(),
+        "tokenCount": tokens.len(),
+        "reusedAccount": reused,
+    });
+    Ok(http::json(StatusCode::OK, &body))
+}
+
+/// Stores the session: in the account of that name at that site, when there is one.
+async fn save(app: &App, site: &SiteRow, input: &LoginInput, login: LoggedIn) -> store::Result<(i64, bool)> {
+    let username = login.username.clone().filter(|name| !name.trim().is_empty());
+    let username = username.unwrap_or_else(|| input.username.clone());
+    let is_it = |account: &AccountRow| {
+        let name = account.username.as_deref();
+        account.oauth_provider.is_none() && (name == Some(&username) || name == Some(&input.username))
+    };
+    let _turn = app.account_logins.lock().await;
+    let known = accounts::of_site(&app.core.store, site.id).await?.into_iter().find(is_it);
+    let platform = Platform::parse(&site.platform);
+    let has_refresh = platform.is_some_and(|platform| platform.abilities().refresh);
+    let refresh_token = login.refresh_token.filter(|_| has_refresh);
+    let password = Secret::from(input.password.as_str());
+    let Some(account) = known else {
+        let account = NewAccount {
+            username: Some(username),
+            access_token: Some(login.credential),
+            credential_mode: CredentialMode::Session,
+            platform_user_id: login.user_id,
+            login: Some((input.username.clone(), password)),
+            sub2api_token_expires_at: login.expires_at.filter(|_| refresh_token.is_some()),
+            sub2api_refresh_token: refresh_token,
+            ..NewAccount::on_site(site.id)
+        };
+        return Ok((accounts::insert(&app.core.store, account).await?, false));
+    };
+    let patch = AccountPatch {
+        username: Some(Some(username)),
+        access_token: Some(Some(login.credential)),
+        status: Some(AccountStatus::Active),
+        checkin_enabled: Some(true),
+        credential_mode: Some(CredentialMode::Session),
+        platform_user_id: login.user_id.map(Some),
+        login_username: Some(Some(input.username.clone())),
+        login_password: Some(Some(password)),
+        login_updated_at: Some(Some(now_ms())),
+        sub2api_token_expires_at: refresh_token.is_some().then_some(login.expires_at),
+        sub2api_refresh_token: refresh_token.map(Some),
+        ..AccountPatch::default()
+    };
+    accounts::update(&app.core.store, account.id, patch).await?;
+    Ok((account.id, true))
+}

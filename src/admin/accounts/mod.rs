@@ -1,0 +1,15 @@
+//! Accounts: what an operator does with them, how their credentials are read, verified and shown.
+
+pub mod balance;
+pub mod checks;
+pub mod create;
+pub mod create_session;
+pub mod handlers;
+pub mod input;
+pub mod login;
+pub mod models;
+pub mod rebind;
+pub mod update;
+pub mod verdict;
+pub mod verify;
+pub mod view;

@@ -1,0 +1,93 @@
+//! `POST /api/accounts/{id}/rebind-session`: a new session for an account that is there. Nothing changes
+//! unless the site confirms it.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::handlers::find;
+use super::input::RebindInput;
+use super::verify::{identify, refusal_of};
+use super::view;
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::Fields;
+use crate::admin::require_id;
+use crate::admin::sites::handlers as site_routes;
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::jobs::accounts::setup::{adopt_key, set_up};
+use crate::jobs::sessions::site_client::site_client_of;
+use crate::jobs::tokens::set::Source;
+use crate::routing::Platform;
+use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};
+use crate::store::{self, Secret};
+use crate::upstream::platforms::{Identity, SiteClient, User};
+
+/// `POST /api/accounts/{id}/rebind-session`
+pub async fn rebind(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let fields = Fields::from(request.json_object().await?);
+    let input = RebindInput::read(&fields)?;
+    let account = find(&app.core.store, id).await?;
+    let site = site_routes::find(&app.core.store, account.site_id).await?;
+    let platform = Platform::parse(&site.platform).filter(|platform| platform.abilities().user_info);
+    let Some(platform) = platform.filter(|_| account.oauth_provider.is_none()) else {
+        return Err(AdminError::bad_request("This account cannot have a session"));
+    };
+    let site_client = site_client_of(&app.core, &site, &account).map_err(|error| refusal_of(&error))?;
+    let site_client = SiteClient {
+        session: Some(Secret::from(input.credential.as_str())),
+        keys: Vec::new(),
+        user_id: input.platform_user_id.or(site_client.user_id),
+        ..site_client
+    };
+    let (user, key) = match identify(&app.core, site_client).await? {
+        Identity::Session { user, api_token, .. } => (user, api_token),
+        Identity::ApiKey { .. } => {
+            let error = AdminError::bad_request("This is an API key, not a session");
+            return Err(error.flag("requiresVerification", false));
+        }
+    };
+    let patch = patch(input, &account, user, platform.abilities().refresh);
+    accounts::update(&app.core.store, id, patch).await.map_err(|error| match error {
+        store::Error::NotFound => AdminError::not_found("Account"),
+        other => other.into(),
+    })?;
+    app.jobs.renewals.forget(id);
+    if let Some(key) = &key {
+        adopt_key(&app.core, id, key.expose(), Source::Sync).await?;
+    }
+    app.core.publish().await?;
+    set_up(&app.jobs, id, true).await;
+    let account = find(&app.core.store, id).await?;
+    let body = json!({
+        "success": true,
+        "tokenType": "session",
+        "credentialMode": "session",
+        "apiTokenFound": account.api_token.is_some(),
+        "account": view::AccountView::of(&account),
+        "capabilities": view::capabilities(&account).at(Some(platform)),
+    });
+    Ok(http::json(StatusCode::OK, &body))
+}
+
+/// What the confirmed session changes. A blank refresh token keeps the old one.
+fn patch(input: RebindInput, before: &AccountRow, user: User, has_refresh: bool) -> AccountPatch {
+    let user_id = user.id.or(input.platform_user_id).or(before.platform_user_id);
+    let rotation = Some(input.rotation).filter(|_| has_refresh).unwrap_or_default();
+    let expiry = match &rotation.refresh_token {
+        Some(_) => Some(rotation.expires_at),
+        None => rotation.expires_at.map(Some),
+    };
+    AccountPatch {
+        access_token: Some(Some(Secret::from(input.credential))),
+        status: Some(AccountStatus::Active),
+        credential_mode: Some(CredentialMode::Session),
+        username: Some(user.username).filter(|name| !name.is_empty()).map(Some),
+        platform_user_id: Some(user_id),
+        sub2api_token_expires_at: expiry.filter(|_| has_refresh),
+        sub2api_refresh_token: rotation.refresh_token.map(|token| Some(Secret::from(token))),
+        ..AccountPatch::default()
+    }
+}

@@ -1,0 +1,266 @@
+//! `PUT /api/accounts/{id}`.
+//!
+//! ```text
+//! body ─▶ UpdateInput ─▶ Change (pure) ─▶ store ─▶ publish ─▶ models, if a credential or its way changed ─▶ routes
+//! ```
+//!
+//! A mask that comes back is an unchanged secret. An expired API-key account becomes active again only when
+//! its new key is verified by listing models; until then the key is kept and the account stays expired.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Map, Value};
+
+use super::handlers::find;
+use super::input::UpdateInput;
+use super::verify::models_of_key;
+use super::view;
+use super::view::parse_extra;
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::{Fields, Invalid};
+use crate::admin::require_id;
+use crate::admin::routes::rebuild::rebuild_best_effort;
+use crate::admin::secrets;
+use crate::admin::sites::input::proxy_url;
+use crate::admin::tokens::handlers::refused;
+use crate::app::App;
+use crate::core::Core;
+use crate::http::{self, Request, Response};
+use crate::jobs::accounts::setup::adopt_key;
+use crate::jobs::models::refresh;
+use crate::jobs::rebuild::Scope;
+use crate::jobs::tokens::set::Source;
+use crate::routing::Platform;
+use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};
+use crate::store::{self, Secret};
+
+/// Members of `extraConfig` that are made from columns and never taken from a client.
+const DERIVED: [&str; 3] = ["runtimeHealth", "autoRelogin", "sub2apiAuth"];
+
+/// How often a change is made anew because `extraConfig` changed under it: in every round somebody succeeds.
+const ATTEMPTS: usize = 64;
+
+/// What an update stores, and what has to follow.
+struct Change {
+    patch: AccountPatch,
+    /// The key that becomes the default token of a session account.
+    adopts: Option<Secret>,
+    refreshes_models: bool,
+    /// The account is expired and may be proved to be alive again.
+    may_recover: bool,
+    moves_status: bool,
+}
+
+/// `PUT /api/accounts/{id}`
+pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let fields = Fields::from(request.json_object().await?);
+    let change = store_change(&app.core, id, &UpdateInput::read(&fields)?).await?;
+    if let Some(key) = &change.adopts {
+        adopt_key(&app.core, id, key.expose(), Source::Manual).await.map_err(refused)?;
+    }
+    if matches!(change.patch.access_token, Some(Some(_))) {
+        app.jobs.renewals.forget(id);
+    }
+    app.core.publish().await?;
+    // An account that stays expired keeps its models and channels as they are.
+    let is_proved = !change.may_recover || (change.refreshes_models && recovers(&app.core, id).await?);
+    if is_proved && change.refreshes_models {
+        refresh::refresh_account(&app.jobs, id).await;
+    }
+    if is_proved && (change.refreshes_models || change.moves_status) {
+        rebuild_best_effort(&app.jobs, Scope::of_accounts([id])).await;
+    }
+    let account = find(&app.core.store, id).await?;
+    Ok(http::json(StatusCode::OK, &view::AccountView::of(&account)))
+}
+
+/// Stores what was sent over the account as it is at that moment: others change `extraConfig`, too.
+async fn store_change(core: &Core, id: i64, input: &UpdateInput) -> Result<Change> {
+    for _ in 0..ATTEMPTS {
+        let before = find(&core.store, id).await?;
+        let platform = core.snapshot.load().site(before.site_id).map(|site| site.platform);
+        let change = change(input.clone(), &before, platform)?;
+        match accounts::update_merged(&core.store, &before, change.patch.clone()).await {
+            Ok(()) => return Ok(change),
+            // Changed meanwhile; or gone, which the next look says.
+            Err(store::Error::NotFound) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(store::Error::Busy.into())
+}
+
+/// Asks an expired account's site with the key as it is now; when that lists models, the account is
+/// active again.
+async fn recovers(core: &Arc<Core>, id: i64) -> Result<bool> {
+    let account = find(&core.store, id).await?;
+    let site = core.snapshot.load().site(account.site_id).cloned().filter(|site| site.active);
+    let (Some(site), Some(key)) = (site, &account.api_token) else { return Ok(false) };
+    match models_of_key(core, &site, key.expose(), account.platform_user_id.is_some()).await {
+        Ok(_) => {
+            core.store.batch(vec![accounts::revive_statement(id)]).await?;
+            core.publish().await?;
+            Ok(true)
+        }
+        Err(refusal) => {
+            log::warn!("account {id} stays expired: {}", refusal.message);
+            Ok(false)
+        }
+    }
+}
+
+/// Works out the change. `platform` is that of the account's site.
+fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -> Result<Change> {
+    let mut patch = AccountPatch {
+        username: input.username.map(|name| Some(name).filter(|name| !name.is_empty())),
+        is_pinned: input.is_pinned,
+        sort_order: input.sort_order,
+        checkin_enabled: input.checkin_enabled,
+        unit_cost: input.unit_cost,
+        ..AccountPatch::default()
+    };
+    if let Some(sent) = input.extra_config {
+        apply_extra_config(&mut patch, before, sent)?;
+    }
+    if let Some(sent) = input.proxy_url {
+        set_proxy(&mut patch, before, sent);
+    }
+    let mode = match patch.credential_mode.unwrap_or(before.credential_mode) {
+        CredentialMode::Auto => view::shown_mode(before),
+        mode => mode,
+    };
+    let is_key = mode == CredentialMode::ApiKey;
+    let access_token =
+        kept_or_new("accessToken", input.access_token.map(Some), before.access_token.as_ref())?;
+    patch.api_token = kept_or_new("apiToken", input.api_token, before.api_token.as_ref())?;
+    // The key of a session account is its default token: it has a row of its own, and goes with it.
+    let adopts =
+        if is_key || before.oauth_provider.is_some() { None } else { patch.api_token.take().flatten() };
+    // A blank access token is what the list shows for a key account: nothing was typed there.
+    match access_token.flatten() {
+        Some(key) if is_key && patch.api_token.is_none() && !is_shown_key(&key, before) => {
+            patch.api_token = Some(Some(key));
+        }
+        Some(token) if !is_key => patch.access_token = Some(Some(token)),
+        _ => {}
+    }
+    let has_session = before.access_token.is_some() || patch.access_token.is_some();
+    if patch.credential_mode == Some(CredentialMode::Session) && !has_session {
+        return Err(AdminError::bad_request("A session needs an access token; bind one instead"));
+    }
+    if platform.is_some_and(|platform| platform.abilities().refresh) {
+        (patch.sub2api_refresh_token, patch.sub2api_token_expires_at) = match input.refresh_token {
+            Some(None) => (Some(None), Some(None)),
+            sent => {
+                let stored = before.sub2api_refresh_token.as_ref();
+                (kept_or_new("refreshToken", sent, stored)?, input.token_expires_at)
+            }
+        };
+    }
+    let next = input.status.unwrap_or(before.status);
+    let stays_expired = before.status == AccountStatus::Expired && is_key && next != AccountStatus::Disabled;
+    if !stays_expired {
+        patch.status = input.status;
+    }
+    Ok(Change {
+        moves_status: patch.status.is_some_and(|status| status != before.status),
+        may_recover: stays_expired,
+        refreshes_models: input.refreshes_models,
+        adopts,
+        patch,
+    })
+}
+
+/// A secret to store: nothing when the mask of the stored one came back.
+fn kept_or_new(
+    name: &str,
+    sent: Option<Option<String>>,
+    stored: Option<&Secret>,
+) -> Result<Option<Option<Secret>>, Invalid> {
+    match sent {
+        None => Ok(None),
+        Some(None) => Ok(Some(None)),
+        Some(Some(text)) if text.is_empty() => Ok(Some(None)),
+        Some(Some(text)) if secrets::is_echo(&text, stored.map(Secret::expose)) => Ok(None),
+        Some(Some(text)) if secrets::is_masked(&text) => {
+            Err(Invalid::field(name, "whole credential, not a mask"))
+        }
+        Some(Some(text)) => Ok(Some(Some(Secret::from(text)))),
+    }
+}
+
+/// Whether the key that is already there was sent as access token.
+fn is_shown_key(key: &Secret, before: &AccountRow) -> bool {
+    before.api_token.as_ref() == Some(key)
+}
+
+fn set_proxy(patch: &mut AccountPatch, before: &AccountRow, sent: Option<String>) {
+    let stored = before.proxy_url.as_ref().map(Secret::expose);
+    if !sent.as_deref().is_some_and(|sent| secrets::is_proxy_echo(sent, stored)) {
+        patch.proxy_url = Some(sent.map(Secret::from));
+    }
+}
+
+/// Merges `extraConfig`, member by member: those with a column go there, `null` removes, the others
+/// stay. `null` for the whole clears what an operator can set.
+fn apply_extra_config(
+    patch: &mut AccountPatch,
+    before: &AccountRow,
+    sent: Option<Map<String, Value>>,
+) -> Result<(), Invalid> {
+    let Some(mut sent) = sent else {
+        patch.platform_user_id = Some(None);
+        patch.proxy_url = Some(None);
+        patch.use_system_proxy = Some(false);
+        patch.extra = Some(None);
+        return Ok(());
+    };
+    let invalid = |member: &str, expected| Err(Invalid::field(&format!("extraConfig.{member}"), expected));
+    match sent.remove("credentialMode") {
+        None | Some(Value::Null) => {}
+        Some(value) => match value.as_str().and_then(CredentialMode::parse) {
+            Some(mode) => patch.credential_mode = Some(mode),
+            None => return invalid("credentialMode", "auto, session or apikey"),
+        },
+    }
+    match sent.remove("platformUserId") {
+        None => {}
+        Some(Value::Null) => patch.platform_user_id = Some(None),
+        Some(value) => match value.as_i64().filter(|&id| id > 0) {
+            Some(id) => patch.platform_user_id = Some(Some(id)),
+            None => return invalid("platformUserId", "positive integer"),
+        },
+    }
+    match sent.remove("useSystemProxy") {
+        None => {}
+        Some(Value::Null) => patch.use_system_proxy = Some(false),
+        Some(Value::Bool(on)) => patch.use_system_proxy = Some(on),
+        Some(_) => return invalid("useSystemProxy", "boolean"),
+    }
+    if let Some(value) = sent.remove("proxyUrl") {
+        let mut only = Map::new();
+        only.insert("proxyUrl".to_owned(), value);
+        if let Some(proxy) = proxy_url(&Fields::from(only))? {
+            set_proxy(patch, before, proxy);
+        }
+    }
+    for derived in DERIVED {
+        sent.remove(derived);
+    }
+    secrets::drop_credentials(&mut sent);
+    let mut merged = parse_extra(before.extra.as_deref());
+    for (name, value) in sent {
+        if value.is_null() {
+            merged.remove(&name);
+        } else {
+            merged.insert(name, value);
+        }
+    }
+    patch.extra = Some((!merged.is_empty()).then(|| Value::Object(merged).to_string()));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

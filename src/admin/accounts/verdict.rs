@@ -1,0 +1,79 @@
+//! What an upstream's refusal of a credential means to the person who typed it:
+//! a user id is missing, the user id is wrong, or a bot shield answered instead of the site.
+
+use crate::upstream::platforms::{SiteErrorKind, meaning};
+
+/// A refusal that the operator can act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    NeedsUserId,
+    InvalidUserId,
+    ShieldBlocked,
+}
+
+// === impl Verdict ===
+
+impl Verdict {
+    /// Reads a refusal's text; `has_user_id` says whether the caller gave one. `None` when the text
+    /// tells nothing of the kind.
+    pub fn of(text: &str, has_user_id: bool) -> Option<Self> {
+        meaning(text, None, has_user_id).and_then(Self::of_kind)
+    }
+
+    /// What a failed call to a site means to the person at the other end.
+    pub fn of_kind(kind: SiteErrorKind) -> Option<Self> {
+        match kind {
+            SiteErrorKind::NeedsUserId => Some(Self::NeedsUserId),
+            SiteErrorKind::InvalidUserId => Some(Self::InvalidUserId),
+            SiteErrorKind::Shield => Some(Self::ShieldBlocked),
+            _ => None,
+        }
+    }
+
+    /// The flag in the answer's body.
+    pub fn flag(self) -> &'static str {
+        match self {
+            Self::NeedsUserId => "needsUserId",
+            Self::InvalidUserId => "invalidUserId",
+            Self::ShieldBlocked => "shieldBlocked",
+        }
+    }
+
+    /// What to do about it.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::NeedsUserId => "The site wants the user id of this credential: send platformUserId",
+            Self::InvalidUserId => "The platformUserId does not belong to this credential",
+            Self::ShieldBlocked => {
+                "A web page or a bot shield answered instead of the API; check the address, or use an API key"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::admin::accounts::verdict::*;
+
+    #[test]
+    fn the_first_meaning_that_fits_wins() {
+        for (text, has_user_id, verdict) in [
+            ("New-Api-User mismatch", false, Some(Verdict::InvalidUserId)),
+            ("user id does not match the token", true, Some(Verdict::InvalidUserId)),
+            ("invalid user id", true, Some(Verdict::InvalidUserId)),
+            ("New-Api-User \u{4e0d}\u{5339}\u{914d}", false, Some(Verdict::InvalidUserId)),
+            ("missing New-Api-User header", true, Some(Verdict::NeedsUserId)),
+            ("\u{672a}\u{63d0}\u{4f9b} New-Api-User", false, Some(Verdict::NeedsUserId)),
+            ("New-Api-User not provided", true, Some(Verdict::NeedsUserId)),
+            ("check the user id", false, Some(Verdict::NeedsUserId)),
+            ("check the user id", true, Some(Verdict::InvalidUserId)),
+            ("<html><script>var arg1='00'</script></html>", false, Some(Verdict::ShieldBlocked)),
+            ("Captcha required", false, Some(Verdict::ShieldBlocked)),
+            ("HTTP 401: invalid api key", false, None),
+            ("connection refused", true, None),
+            ("", false, None),
+        ] {
+            assert_eq!(Verdict::of(text, has_user_id), verdict, "{text}");
+        }
+    }
+}

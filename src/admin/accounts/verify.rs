@@ -1,0 +1,340 @@
+//! Whether a credential works, before it is stored.
+//!
+//! | mode | proved by |
+//! |---|---|
+//! | `apikey` | the models it lists, asked through the site's pool of addresses |
+//! | `session` | who the site says it is |
+//! | `auto` | either: the site knows which |
+//!
+//! Ten seconds in all. A site that does not answer in time is asked once more who the user is, since that
+//! tells a missing user id or a bot shield from a slow site. Apart from a body that cannot be read and an
+//! exhausted guard, every answer is 200.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::input::VerifyInput;
+use super::verdict::Verdict;
+use crate::admin::errors::{Result, failure};
+use crate::admin::input::Fields;
+use crate::admin::{guard, money, number, secrets};
+use crate::app::App;
+use crate::core::Core;
+use crate::http::{self, Request, Response};
+use crate::jobs::accounts::health::advised;
+use crate::jobs::models::discovery;
+use crate::jobs::sessions::site_client::site_client_at;
+use crate::limits::bucket;
+use crate::platform::{ModelList, Platform};
+use crate::routing::{Secret, Site};
+use crate::store::accounts::CredentialMode;
+use crate::store::sites::{self, SiteRow};
+use crate::upstream::FetchLimits;
+use crate::upstream::platforms::{
+    Balance, DiscoveryError, DiscoveryKind, Identity, SiteClient, SiteError, SiteErrorKind, User,
+};
+
+/// For one verification, all its calls together.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+/// For asking a site who the user is, only to learn why it says nothing else.
+const DIAGNOSIS_LIMIT: Duration = Duration::from_millis(2500);
+/// Names shown of a verified key's models.
+const SHOWN_MODELS: usize = 10;
+
+/// Why a credential was not accepted.
+#[derive(Debug)]
+pub struct CredentialRefusal {
+    pub message: String,
+    pub verdict: Option<Verdict>,
+    /// The site answered and the credential did not prove itself; false when the site could not say.
+    pub unverified: bool,
+    /// The site did not answer in time.
+    is_late: bool,
+}
+
+/// `POST /api/accounts/verify-token`
+pub async fn verify_token(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    guard(&app, &request, &bucket::ACCOUNTS_VERIFY_TOKEN)?;
+    let input = VerifyInput::read(&fields)?;
+    if input.credential.is_empty() {
+        return Ok(failure("The credential is blank", Map::new()));
+    }
+    let Some(site) = sites::get(&app.core.store, input.site_id).await? else {
+        return Ok(failure("Site not found", Map::new()));
+    };
+    let verified =
+        verify(&app.core, &site, &input.credential, input.mode, input.platform_user_id, None).await;
+    match verified {
+        Ok(Identity::ApiKey { models }) => {
+            let shown = &models[..models.len().min(SHOWN_MODELS)];
+            let body =
+                json!({"success": true, "tokenType": "apikey", "modelCount": models.len(), "models": shown});
+            Ok(http::json(StatusCode::OK, &body))
+        }
+        Ok(Identity::Session { user, balance, api_token }) => {
+            let mut body = json!({
+                "success": true,
+                "tokenType": "session",
+                "userInfo": user_info(&user),
+                "apiToken": api_token.map(|token| secrets::mask(token.expose())),
+            });
+            // Some sites say who somebody is and not what is left.
+            if let Some(balance) = &balance {
+                body["balance"] = number(money(balance.balance));
+                body["balanceInfo"] = balance_info(balance);
+            }
+            Ok(http::json(StatusCode::OK, &body))
+        }
+        Err(refusal) => {
+            let mut flags = Map::new();
+            if let Some(verdict) = refusal.verdict {
+                flags.insert(verdict.flag().to_owned(), true.into());
+            }
+            Ok(failure(&refusal.message, flags))
+        }
+    }
+}
+
+/// What a credential is at a site, in the mode asked for; or why it is nothing of the kind.
+pub async fn verify(
+    core: &Arc<Core>,
+    site: &SiteRow,
+    credential: &str,
+    mode: CredentialMode,
+    user_id: Option<i64>,
+    username: Option<&str>,
+) -> Result<Identity, CredentialRefusal> {
+    let platform = platform_of(site)?;
+    let knows_sessions = platform.abilities().user_info;
+    let site_client = || {
+        let credential = Some(Secret::from(credential));
+        let site_client =
+            site_client_at(core, site, credential, user_id).map_err(|error| refusal_of(&error))?;
+        Ok(SiteClient { username: username.map(str::to_owned), ..site_client })
+    };
+    match mode {
+        CredentialMode::Session if !knows_sessions => Err(CredentialRefusal::mismatch(format!(
+            "Sites of platform {platform} have no sessions; use credentialMode apikey"
+        ))),
+        CredentialMode::Session => match identify(core, site_client()?).await? {
+            Identity::ApiKey { .. } => Err(CredentialRefusal::mismatch(
+                "This is an API key, not a session; use credentialMode apikey",
+            )),
+            session => Ok(session),
+        },
+        CredentialMode::Auto if knows_sessions => identify(core, site_client()?).await,
+        CredentialMode::Auto | CredentialMode::ApiKey => {
+            let routed = core.snapshot.load().site(site.id).cloned();
+            let routed = routed.ok_or_else(|| CredentialRefusal::mismatch("Site not found"))?;
+            let models = models_of_key(core, &routed, credential, user_id.is_some()).await;
+            if !knows_sessions {
+                return models.map(|models| Identity::ApiKey { models });
+            }
+            match models {
+                // A session lists the models of its user, too.
+                Ok(_) if !credential.starts_with("sk-") && diagnosis(core, &site_client()?).await.is_ok() => {
+                    Err(CredentialRefusal::mismatch(
+                        "This is a session, not an API key; use credentialMode session",
+                    ))
+                }
+                Ok(models) => Ok(Identity::ApiKey { models }),
+                Err(refusal) if refusal.is_late => Err(diagnosed(core, &site_client()?, refusal).await),
+                Err(refusal) => Err(refusal),
+            }
+        }
+    }
+}
+
+/// The models a key lists at a site: at least one, or why not.
+pub async fn models_of_key(
+    core: &Arc<Core>,
+    site: &Site,
+    key: &str,
+    has_user_id: bool,
+) -> Result<Vec<String>, CredentialRefusal> {
+    if secrets::is_masked(key) {
+        return Err(CredentialRefusal::masked());
+    }
+    match tokio::time::timeout(TIME_LIMIT, discovery::ask(core, site, key)).await {
+        Ok(Ok(models)) => Ok(models),
+        Ok(Err(error)) => Err(refusal_of_key(&error, has_user_id)),
+        Err(_elapsed) => Err(CredentialRefusal::late("list its models")),
+    }
+}
+
+/// Who a credential is at its site: a session, or a key that lists models.
+pub async fn identify(core: &Arc<Core>, site_client: SiteClient) -> Result<Identity, CredentialRefusal> {
+    let site_client =
+        SiteClient { limits: FetchLimits { timeout: TIME_LIMIT, ..site_client.limits }, ..site_client };
+    let text = site_client.session.as_ref().map(Secret::expose).unwrap_or_default();
+    if secrets::is_masked(text) && !text.contains('=') {
+        return Err(CredentialRefusal::masked());
+    }
+    // These sites let no session in without its number: nothing else is worth asking then.
+    let fork = site_client.platform.profile().new_api_fork();
+    let wants_number = fork.is_some_and(|fork| fork.wants_user_id);
+    let mut is_silent = false;
+    if wants_number && site_client.user_id.is_none() && !text.starts_with("sk-") {
+        match diagnosis(core, &site_client).await {
+            Err(error) if error.kind == SiteErrorKind::NeedsUserId => return Err(refusal_of(&error)),
+            Err(error) => is_silent = error.kind == SiteErrorKind::Timeout,
+            Ok(_) => {}
+        }
+    }
+    let error = match tokio::time::timeout(TIME_LIMIT, site_client.identify(&core.client)).await {
+        Ok(Ok(identity)) => return Ok(identity),
+        Ok(Err(error)) if error.kind != SiteErrorKind::Timeout => return Err(refusal_of(&error)),
+        Ok(Err(_)) | Err(_) => CredentialRefusal::late("answer"),
+    };
+    // It was asked that before, and said nothing then.
+    if is_silent { Err(error) } else { Err(diagnosed(core, &site_client, error).await) }
+}
+
+/// Why a credential could not be verified.
+pub fn refusal_of(error: &SiteError) -> CredentialRefusal {
+    let verdict = Verdict::of_kind(error.kind);
+    let message = match verdict {
+        Some(verdict) => format!("{}: {}", verdict.advice(), error.message),
+        None => advised(&error.message),
+    };
+    let unverified = !matches!(
+        error.kind,
+        SiteErrorKind::Timeout
+            | SiteErrorKind::Unreachable
+            | SiteErrorKind::Failed
+            | SiteErrorKind::Malformed
+    );
+    CredentialRefusal { message, verdict, unverified, is_late: false }
+}
+
+fn platform_of(site: &SiteRow) -> Result<Platform, CredentialRefusal> {
+    let has_credentials = |platform: &Platform| platform.profile().model_list != ModelList::WithSignIn;
+    Platform::parse(&site.platform).filter(has_credentials).ok_or_else(|| {
+        CredentialRefusal::mismatch(format!("Credentials of platform {} cannot be verified", site.platform))
+    })
+}
+
+/// Asks, shortly, who the user is.
+async fn diagnosis(core: &Core, site_client: &SiteClient) -> Result<User, SiteError> {
+    let limits = FetchLimits { timeout: DIAGNOSIS_LIMIT, ..site_client.limits };
+    SiteClient { limits, ..site_client.clone() }.user(&core.client).await
+}
+
+/// The reason that the site gives when asked who the user is, else the one at hand.
+async fn diagnosed(core: &Core, site_client: &SiteClient, refusal: CredentialRefusal) -> CredentialRefusal {
+    match diagnosis(core, site_client).await {
+        Err(error) if Verdict::of_kind(error.kind).is_some() => refusal_of(&error),
+        _ => refusal,
+    }
+}
+
+fn refusal_of_key(error: &DiscoveryError, has_user_id: bool) -> CredentialRefusal {
+    let verdict = match error.is_shield {
+        true => Some(Verdict::ShieldBlocked),
+        false => Verdict::of(&error.message, has_user_id),
+    };
+    let message = match (verdict, error.kind) {
+        (_, DiscoveryKind::Timeout) => return CredentialRefusal::late("list its models"),
+        (Some(verdict), _) => format!("{}: {}", verdict.advice(), error.message),
+        (None, DiscoveryKind::Unauthorized) => format!("The site rejected the key: {}", error.message),
+        (None, DiscoveryKind::EmptyModels) => "The key lists no models at this site".to_owned(),
+        (None, DiscoveryKind::Unknown) => format!("The site could not be asked: {}", error.message),
+    };
+    let unverified = matches!(error.kind, DiscoveryKind::Unauthorized | DiscoveryKind::EmptyModels);
+    CredentialRefusal { message, verdict, unverified, is_late: false }
+}
+
+/// The user that a session belongs to.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct UserView<'a> {
+    username: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    display_name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'a str>,
+}
+
+fn user_info(user: &User) -> UserView<'_> {
+    UserView {
+        username: &user.username,
+        display_name: user.display_name.as_deref(),
+        email: user.email.as_deref(),
+        role: user.role.as_deref(),
+    }
+}
+
+fn balance_info(balance: &Balance) -> Value {
+    json!({
+        "balance": number(money(balance.balance)),
+        "used": number(money(balance.used)),
+        "quota": number(money(balance.quota)),
+    })
+}
+
+// === impl CredentialRefusal ===
+
+impl CredentialRefusal {
+    /// For a request that can never be fulfilled as it is.
+    fn mismatch(message: impl Into<String>) -> Self {
+        Self { message: message.into(), verdict: None, unverified: false, is_late: false }
+    }
+
+    fn masked() -> Self {
+        let message = "The credential is a mask; paste the whole credential".to_owned();
+        Self { message, verdict: None, unverified: true, is_late: false }
+    }
+
+    fn late(what: &str) -> Self {
+        let message = format!("The site did not {what} within {} s", TIME_LIMIT.as_secs());
+        Self { is_late: true, ..Self::mismatch(message) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::admin::accounts::verify::*;
+
+    #[test]
+    fn only_a_site_that_answered_leaves_a_key_unproven() {
+        for (kind, status, unverified) in [
+            (DiscoveryKind::Unauthorized, Some(401), true),
+            (DiscoveryKind::EmptyModels, Some(200), true),
+            (DiscoveryKind::Timeout, None, false),
+            (DiscoveryKind::Unknown, Some(500), false),
+            (DiscoveryKind::Unknown, None, false),
+        ] {
+            let error = DiscoveryError { status, ..DiscoveryError::new(kind, "why") };
+            assert_eq!(refusal_of_key(&error, false).unverified, unverified, "{kind:?}");
+        }
+        for (kind, unverified) in [
+            (SiteErrorKind::Refused, true),
+            (SiteErrorKind::Expired, true),
+            (SiteErrorKind::NeedsUserId, true),
+            (SiteErrorKind::InvalidUserId, true),
+            (SiteErrorKind::Shield, true),
+            (SiteErrorKind::Timeout, false),
+            (SiteErrorKind::Unreachable, false),
+            (SiteErrorKind::Failed, false),
+            (SiteErrorKind::Malformed, false),
+        ] {
+            assert_eq!(refusal_of(&SiteError::new(kind, "why")).unverified, unverified, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        let message = "HTTP 401: New-Api-User not provided";
+        let error = DiscoveryError::new(DiscoveryKind::Unauthorized, message);
+        let refusal = refusal_of_key(&error, false);
+        assert_eq!(refusal.verdict, Some(Verdict::NeedsUserId));
+        assert!(refusal.message.contains("platformUserId"), "{}", refusal.message);
+    }
+}

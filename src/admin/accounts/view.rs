@@ -1,0 +1,426 @@
+//! An account as answers show it. Credentials are masked, secrets inside
+//! `extraConfig` are left out; what is derived from the row (mode, capabilities, health) is derived here.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::admin::sites::view::SiteView;
+use crate::admin::{money, number, secrets};
+use crate::routing::Platform;
+use crate::store::Secret;
+use crate::store::accounts::{AccountRow, AccountStatus, CredentialMode, Health, HealthState};
+use crate::store::sites::{SiteRow, SiteStatus};
+use crate::time::{Millis, iso};
+
+/// What an account can do beside serving requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Capabilities {
+    pub can_checkin: bool,
+    pub can_refresh_balance: bool,
+    pub proxy_only: bool,
+}
+
+/// What the list needs beside the rows.
+pub struct ListContext<'a> {
+    pub sites: &'a HashMap<i64, &'a SiteRow>,
+    /// Accounts that have a model available.
+    pub with_models: &'a HashSet<i64>,
+    /// USD of the local day by account.
+    pub spend: &'a HashMap<i64, f64>,
+    /// USD earned in the local day by account.
+    pub rewards: &'a HashMap<i64, f64>,
+}
+
+/// The mode as shown: never `auto`.
+pub fn shown_mode(account: &AccountRow) -> CredentialMode {
+    match account.credential_mode {
+        CredentialMode::Auto if is_set(account.access_token.as_ref()) => CredentialMode::Session,
+        CredentialMode::Auto => CredentialMode::ApiKey,
+        mode => mode,
+    }
+}
+
+/// What an account can do by the kind of its credential.
+pub fn capabilities(account: &AccountRow) -> Capabilities {
+    let is_session = account.is_session();
+    Capabilities { can_checkin: is_session, can_refresh_balance: is_session, proxy_only: !is_session }
+}
+
+/// An account as every answer shows it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccountView<'a> {
+    id: i64,
+    site_id: i64,
+    username: Option<&'a str>,
+    /// Empty without one; masked like every credential.
+    access_token: String,
+    api_token: Option<String>,
+    balance: Value,
+    balance_used: Value,
+    quota: Value,
+    value_score: Value,
+    unit_cost: Option<Value>,
+    status: &'static str,
+    is_pinned: bool,
+    sort_order: i64,
+    checkin_enabled: bool,
+    last_checkin_at: Option<String>,
+    last_balance_refresh: Option<String>,
+    oauth_provider: Option<&'a str>,
+    oauth_account_key: Option<&'a str>,
+    oauth_project_id: Option<&'a str>,
+    /// JSON text of an object.
+    extra_config: Option<String>,
+    created_at: String,
+    updated_at: String,
+}
+
+/// An account in the list of accounts, with what only the list shows.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedAccount<'a> {
+    #[serde(flatten)]
+    account: AccountView<'a>,
+    site: Option<SiteView<'a>>,
+    credential_mode: &'static str,
+    capabilities: Capabilities,
+    today_spend: Value,
+    today_reward: Value,
+    runtime_health: HealthView<'a>,
+}
+
+/// How an account is, who found out and when.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HealthView<'a> {
+    state: HealthState,
+    reason: &'a str,
+    source: &'a str,
+    checked_at: Option<String>,
+}
+
+// === impl AccountView ===
+
+impl<'a> AccountView<'a> {
+    pub fn of(account: &'a AccountRow) -> Self {
+        let masked = |secret: &Option<Secret>| secret.as_ref().map(|secret| secrets::mask(secret.expose()));
+        Self {
+            id: account.id,
+            site_id: account.site_id,
+            username: account.username.as_deref(),
+            access_token: masked(&account.access_token).unwrap_or_default(),
+            api_token: masked(&account.api_token),
+            balance: number(money(account.balance)),
+            balance_used: number(money(account.balance_used)),
+            quota: number(money(account.quota)),
+            value_score: number(account.value_score),
+            unit_cost: account.unit_cost.map(number),
+            status: account.status.as_str(),
+            is_pinned: account.is_pinned,
+            sort_order: account.sort_order,
+            checkin_enabled: account.checkin_enabled,
+            last_checkin_at: account.last_checkin_at.map(iso),
+            last_balance_refresh: account.last_balance_refresh.map(iso),
+            oauth_provider: account.oauth_provider.as_deref(),
+            oauth_account_key: account.oauth_account_key.as_deref(),
+            oauth_project_id: account.oauth_project_id.as_deref(),
+            extra_config: extra_config(account).map(|object| Value::Object(object).to_string()),
+            created_at: iso(account.created_at),
+            updated_at: iso(account.updated_at),
+        }
+    }
+}
+
+// === impl ListedAccount ===
+
+impl<'a> ListedAccount<'a> {
+    pub fn of(account: &'a AccountRow, context: &ListContext<'a>) -> Self {
+        let site = context.sites.get(&account.site_id).copied();
+        let has_models = context.with_models.contains(&account.id);
+        let site_active = site.is_none_or(|site| site.status == SiteStatus::Active);
+        let platform = site.and_then(|site| Platform::parse(&site.platform));
+        let usd = |amounts: &HashMap<i64, f64>| {
+            number(money(amounts.get(&account.id).copied().unwrap_or_default()))
+        };
+        Self {
+            account: AccountView::of(account),
+            site: site.map(SiteView::of),
+            credential_mode: shown_mode(account).as_str(),
+            capabilities: capabilities(account).at(platform),
+            today_spend: usd(context.spend),
+            today_reward: usd(context.rewards),
+            runtime_health: runtime_health(account, site_active, has_models),
+        }
+    }
+}
+
+// === impl HealthView ===
+
+impl<'a> HealthView<'a> {
+    fn new(state: HealthState, reason: &'a str, source: &'a str, checked_at: Option<Millis>) -> Self {
+        Self { state, reason, source, checked_at: checked_at.map(iso) }
+    }
+
+    fn of(record: &'a Health) -> Self {
+        Self::new(record.state, &record.reason, &record.source, record.checked_at)
+    }
+}
+
+// === impl Capabilities ===
+
+impl Capabilities {
+    /// Takes away what the platform does not have.
+    pub fn at(self, platform: Option<Platform>) -> Self {
+        let Some(able) = platform.map(Platform::abilities) else { return self };
+        Self {
+            can_checkin: self.can_checkin && able.check_in,
+            can_refresh_balance: self.can_refresh_balance && able.balance,
+            ..self
+        }
+    }
+}
+
+fn is_set(secret: Option<&Secret>) -> bool {
+    secret.is_some_and(|secret| !secret.expose().trim().is_empty())
+}
+
+/// The health to show; the first rule that holds wins.
+fn runtime_health(account: &AccountRow, site_active: bool, has_models: bool) -> HealthView<'_> {
+    let health = HealthView::new;
+    if account.status == AccountStatus::Disabled {
+        return health(HealthState::Disabled, "account disabled", "system", None);
+    }
+    if !site_active {
+        return health(HealthState::Disabled, "site disabled", "system", None);
+    }
+    if account.status == AccountStatus::Expired {
+        let refusal = account.health.as_ref().filter(|record| record.source == "auth");
+        let (reason, at) = refusal
+            .map_or(("credential expired", None), |record| (record.reason.as_str(), record.checked_at));
+        return health(HealthState::Unhealthy, reason, "auth", at);
+    }
+    let proxy_only = capabilities(account).proxy_only;
+    let recorded = account.health.as_ref().filter(|record| {
+        let says_nothing = (record.source == "auth" && record.state == HealthState::Unhealthy)
+            || (record.state == HealthState::Unknown && has_models);
+        !(proxy_only && says_nothing)
+    });
+    match recorded {
+        Some(record) => HealthView::of(record),
+        None if proxy_only && has_models => {
+            health(HealthState::Healthy, "models discovered", "model-discovery", None)
+        }
+        None => health(HealthState::Unknown, "not checked yet", "none", None),
+    }
+}
+
+/// `extraConfig` put together again from its columns, without any secret.
+fn extra_config(account: &AccountRow) -> Option<Map<String, Value>> {
+    let mut config = parse_extra(account.extra.as_deref());
+    secrets::drop_credentials(&mut config);
+    if account.credential_mode != CredentialMode::Auto {
+        config.insert("credentialMode".to_owned(), account.credential_mode.as_str().into());
+    }
+    if let Some(id) = account.platform_user_id {
+        config.insert("platformUserId".to_owned(), id.into());
+    }
+    if let Some(url) = &account.proxy_url {
+        config.insert("proxyUrl".to_owned(), secrets::mask_proxy_url(url.expose()).into());
+    }
+    if account.use_system_proxy {
+        config.insert("useSystemProxy".to_owned(), true.into());
+    }
+    if let Some(username) = &account.login_username {
+        let relogin = json!({"username": username, "updatedAt": account.login_updated_at.map(iso)});
+        config.insert("autoRelogin".to_owned(), relogin);
+    }
+    if let Some(token) = &account.sub2api_refresh_token {
+        let mut auth = json!({"refreshToken": secrets::mask(token.expose())});
+        if let Some(at) = account.sub2api_token_expires_at {
+            auth["tokenExpiresAt"] = at.into();
+        }
+        config.insert("sub2apiAuth".to_owned(), auth);
+    }
+    if let Some(record) = &account.health {
+        config.insert("runtimeHealth".to_owned(), json!(HealthView::of(record)));
+    }
+    (!config.is_empty()).then_some(config)
+}
+
+/// The members without a column; text that is no object reads as `{}`.
+pub fn parse_extra(text: Option<&str>) -> Map<String, Value> {
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+/// An API-key account with a secret in every place that can hold one.
+#[cfg(test)]
+pub fn sample() -> AccountRow {
+    AccountRow {
+        id: 3,
+        site_id: 8,
+        username: Some("ann".into()),
+        access_token: None,
+        api_token: Some(Secret::from("sk-abcdefghij")),
+        balance: 0.0,
+        balance_used: 0.0,
+        quota: 0.0,
+        unit_cost: None,
+        value_score: 0.0,
+        status: AccountStatus::Active,
+        is_pinned: false,
+        sort_order: 0,
+        checkin_enabled: false,
+        last_checkin_at: None,
+        last_balance_refresh: None,
+        oauth_provider: None,
+        oauth_account_key: None,
+        oauth_project_id: None,
+        credential_mode: CredentialMode::ApiKey,
+        platform_user_id: None,
+        proxy_url: Some(Secret::from("http://u:very-secret@p.example")),
+        use_system_proxy: false,
+        login_username: None,
+        login_password: Some(Secret::from("login-secret")),
+        login_updated_at: None,
+        refresh_token: Some(Secret::from("refresh-secret")),
+        id_token: None,
+        provider_data: None,
+        token_expires_at: None,
+        sub2api_refresh_token: Some(Secret::from("sub2api-secret")),
+        sub2api_token_expires_at: None,
+        health: None,
+        credential_version: 0,
+        extra: Some(r#"{"note":"x","oauth":{"email":"e","refreshToken":"oauth-secret"}}"#.into()),
+        created_at: 0,
+        updated_at: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::admin::accounts::view::*;
+
+    #[test]
+    fn no_secret_is_readable() {
+        let shown = json!(AccountView::of(&sample())).to_string();
+        for secret in
+            ["abcdefghij", "very-secret", "login-secret", "refresh-secret", "sub2api-secret", "oauth-secret"]
+        {
+            assert!(!shown.contains(secret), "{secret} in {shown}");
+        }
+        assert!(shown.contains("sk-a****ghij") && shown.contains("note"), "{shown}");
+        assert_eq!(json!(AccountView::of(&sample()))["accessToken"], "");
+    }
+
+    #[test]
+    fn mode_and_capabilities_follow_the_credential() {
+        let session = |mode, token: &str| AccountRow {
+            credential_mode: mode,
+            access_token: Some(Secret::from(token)).filter(|_| !token.is_empty()),
+            ..sample()
+        };
+        for (row, mode, can_checkin) in [
+            (session(CredentialMode::Auto, ""), CredentialMode::ApiKey, false),
+            (session(CredentialMode::Auto, "t"), CredentialMode::Session, true),
+            (session(CredentialMode::Session, "t"), CredentialMode::Session, true),
+            (session(CredentialMode::Session, ""), CredentialMode::Session, false),
+            (session(CredentialMode::ApiKey, "t"), CredentialMode::ApiKey, false),
+            (
+                AccountRow { oauth_provider: Some("codex".into()), ..session(CredentialMode::Auto, "t") },
+                CredentialMode::Session,
+                false,
+            ),
+        ] {
+            assert_eq!(shown_mode(&row), mode);
+            let expected =
+                Capabilities { can_checkin, can_refresh_balance: can_checkin, proxy_only: !can_checkin };
+            assert_eq!(capabilities(&row), expected);
+        }
+    }
+
+    #[test]
+    fn nobody_checks_in_where_there_is_no_check_in() {
+        let session = Capabilities { can_checkin: true, can_refresh_balance: true, proxy_only: false };
+        for (platform, can_checkin, can_refresh_balance) in [
+            (Some(Platform::NewApi), true, true),
+            (Some(Platform::OneApi), false, true),
+            (Some(Platform::OpenAi), false, false),
+            (None, true, true),
+        ] {
+            let at = session.at(platform);
+            assert_eq!((at.can_checkin, at.can_refresh_balance), (can_checkin, can_refresh_balance));
+        }
+    }
+
+    #[test]
+    fn the_first_rule_of_health_that_holds_wins() {
+        let record = |state, source: &str| {
+            Some(Health { state, reason: "r".into(), source: source.into(), checked_at: Some(0) })
+        };
+        let with = |status, health| AccountRow { status, health, ..sample() };
+        for (row, site_active, has_models, state, source) in [
+            (
+                with(AccountStatus::Disabled, record(HealthState::Healthy, "balance")),
+                true,
+                true,
+                "disabled",
+                "system",
+            ),
+            (
+                with(AccountStatus::Active, record(HealthState::Healthy, "balance")),
+                false,
+                true,
+                "disabled",
+                "system",
+            ),
+            (
+                with(AccountStatus::Expired, record(HealthState::Healthy, "balance")),
+                true,
+                true,
+                "unhealthy",
+                "auth",
+            ),
+            (
+                with(AccountStatus::Active, record(HealthState::Unhealthy, "model-discovery")),
+                true,
+                true,
+                "unhealthy",
+                "model-discovery",
+            ),
+            (
+                with(AccountStatus::Active, record(HealthState::Unhealthy, "auth")),
+                true,
+                true,
+                "healthy",
+                "model-discovery",
+            ),
+            (
+                with(AccountStatus::Active, record(HealthState::Unknown, "none")),
+                true,
+                true,
+                "healthy",
+                "model-discovery",
+            ),
+            (
+                with(AccountStatus::Active, record(HealthState::Unknown, "probe")),
+                true,
+                false,
+                "unknown",
+                "probe",
+            ),
+            (with(AccountStatus::Active, None), true, true, "healthy", "model-discovery"),
+            (with(AccountStatus::Active, None), true, false, "unknown", "none"),
+        ] {
+            let shown = json!(runtime_health(&row, site_active, has_models));
+            assert_eq!(
+                (shown["state"].as_str(), shown["source"].as_str()),
+                (Some(state), Some(source)),
+                "{shown}"
+            );
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The fields of a channel as an operator sends them, and whether its route can take it.
+//!
+//! A channel presents one of its account's tokens, or without one the account's own credential. Where no
+//! token is named, an account that serves by tokens uses its default.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use serde_json::{Map, Value};
+
+use crate::admin::input::{Fields, Invalid, MAX_KEY_CHARS, Patch};
+use crate::admin::routes::fill::{ChannelKey, channel_key, key_of};
+use crate::admin::routes::input::usable_pattern;
+use crate::admin::routes::view::{RouteIndex, is_exact};
+use crate::jobs::rebuild::serves_by;
+use crate::routing::ModelPattern;
+use crate::routing::pattern::alias_equal;
+use crate::routing::rebuild::{Credential, ServesBy};
+use crate::store;
+use crate::store::Store;
+use crate::store::accounts::AccountRow;
+use crate::store::availability::{self, TokenModelRow};
+use crate::store::route_edits::ChannelPatch;
+use crate::store::routes::{ChannelRow, DEFAULT_PRIORITY, DEFAULT_WEIGHT, NewChannel, RouteRow};
+
+/// What was sent of a channel.
+#[derive(Debug)]
+pub struct ChannelInput {
+    token_id: Patch<i64>,
+    source_model: Patch<String>,
+    priority: Option<i64>,
+    weight: Option<i64>,
+    enabled: Option<bool>,
+}
+
+/// Why a channel is not added.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ChannelRefusal {
+    /// The route has this very channel.
+    Duplicate,
+    Invalid(Invalid),
+}
+
+/// A route to which channels are added or whose channels are changed, with what is known about them.
+pub struct ChannelEditor<'a> {
+    route_index: &'a RouteIndex,
+    route: &'a RouteRow,
+    /// Available models of tokens.
+    models: HashMap<i64, Vec<String>>,
+    taken: HashSet<ChannelKey>,
+}
+
+impl From<Invalid> for ChannelRefusal {
+    fn from(invalid: Invalid) -> Self {
+        Self::Invalid(invalid)
+    }
+}
+
+// === impl ChannelRefusal ===
+
+impl ChannelRefusal {
+    /// For the person who sent the channel.
+    pub fn into_message(self) -> String {
+        match self {
+            Self::Duplicate => {
+                "The route has a channel with this account, token and source model already".to_owned()
+            }
+            Self::Invalid(invalid) => invalid.0,
+        }
+    }
+}
+
+// === impl ChannelInput ===
+
+impl ChannelInput {
+    pub fn read(fields: &Fields) -> Result<Self, Invalid> {
+        Ok(Self {
+            token_id: fields.nullable_id("tokenId")?,
+            source_model: match fields.nullable_text("sourceModel")? {
+                Some(Some(text)) => Some(source_model(text)?),
+                cleared_or_absent => cleared_or_absent.map(|_| None),
+            },
+            priority: fields.truncated("priority")?,
+            weight: fields.truncated("weight")?,
+            enabled: fields.bool("enabled")?,
+        })
+    }
+}
+
+/// The name or pattern of a model; `None` when it is blank.
+fn source_model(text: &str) -> Result<Option<String>, Invalid> {
+    let text = text.trim();
+    if text.chars().count() > MAX_KEY_CHARS {
+        return Err(Invalid::field("sourceModel", "string of at most 191 characters"));
+    }
+    if text.is_empty() { Ok(None) } else { usable_pattern("sourceModel", text).map(Some) }
+}
+
+/// The `updates` of a batch: ids and their new priorities.
+pub fn priorities(fields: &Fields) -> Result<Vec<(i64, i64)>, Invalid> {
+    let invalid = || Invalid::field("updates", "non-empty array of {id, priority}");
+    let items = objects(fields, "updates").ok_or_else(invalid)?;
+    let read = |item: Fields| {
+        let id = item.truncated("id")?.filter(|id| *id > 0);
+        let id = id.ok_or_else(|| Invalid::field("id", "positive number"))?;
+        let priority = item.truncated("priority")?;
+        Ok((id, priority.ok_or_else(|| Invalid::field("priority", "number"))?))
+    };
+    items.map(|item| read(item).map_err(|invalid: Invalid| invalid.within("updates"))).collect()
+}
+
+/// The objects of a list that has at least one item and nothing else in it.
+pub fn objects(fields: &Fields, name: &str) -> Option<impl Iterator<Item = Fields>> {
+    let items = fields.get(name)?.as_array().filter(|items| !items.is_empty())?;
+    let objects: Option<Vec<Map<String, Value>>> =
+        items.iter().map(|item| item.as_object().cloned()).collect();
+    Some(objects?.into_iter().map(Fields::from))
+}
+
+// === impl ChannelEditor ===
+
+impl<'a> ChannelEditor<'a> {
+    /// For channels of these accounts.
+    pub async fn of(
+        store: &Store,
+        route_index: &'a RouteIndex,
+        route: &'a RouteRow,
+        accounts: &[i64],
+    ) -> store::Result<Self> {
+        let mut rows = Vec::new();
+        for id in accounts.iter().collect::<BTreeSet<_>>() {
+            rows.extend(availability::of_tokens_of(store, *id).await?);
+        }
+        Ok(Self::with(route_index, route, rows))
+    }
+
+    fn with(route_index: &'a RouteIndex, route: &'a RouteRow, rows: Vec<TokenModelRow>) -> Self {
+        let mut models: HashMap<i64, Vec<String>> = HashMap::new();
+        for row in rows.into_iter().filter(|row| row.available) {
+            models.entry(row.token_id).or_default().push(row.model_name);
+        }
+        let taken = route_index.owned(route.id).map(|channel| key_of(route_index, channel)).collect();
+        Self { route_index, route, models, taken }
+    }
+
+    /// The channel to add, which the next one must not repeat.
+    pub fn admit(&mut self, account_id: i64, input: ChannelInput) -> Result<NewChannel, ChannelRefusal> {
+        let account =
+            self.route_index.account(account_id).ok_or_else(|| Invalid::field("accountId", "an account"))?;
+        let pattern = is_exact(self.route).then(|| self.route.model_pattern.clone());
+        let source_model = input.source_model.flatten().or(pattern);
+        let credential = self.credential(account, input.token_id, source_model.as_deref())?;
+        if !self.taken.insert(channel_key(credential, source_model.as_deref())) {
+            return Err(ChannelRefusal::Duplicate);
+        }
+        Ok(NewChannel {
+            credential,
+            source_model,
+            priority: input.priority.unwrap_or(DEFAULT_PRIORITY),
+            weight: input.weight.unwrap_or(DEFAULT_WEIGHT),
+            enabled: true,
+            manual_override: true,
+        })
+    }
+
+    /// The change of a channel of this route.
+    pub fn change(
+        &mut self,
+        channel: &ChannelRow,
+        input: ChannelInput,
+    ) -> Result<ChannelPatch, ChannelRefusal> {
+        let mut changed = channel.clone();
+        changed.source_model = input.source_model.clone().unwrap_or(changed.source_model);
+        let token_id = match self.route_index.account(channel.account_id) {
+            Some(account) if input.token_id.is_some() => {
+                let model = self.route_index.source_model(&changed);
+                Some(self.credential(account, input.token_id, model)?.token_id)
+            }
+            _ => None,
+        };
+        changed.token_id = token_id.unwrap_or(channel.token_id);
+        let (before, after) = (key_of(self.route_index, channel), key_of(self.route_index, &changed));
+        if before != after && !self.taken.insert(after) {
+            return Err(ChannelRefusal::Duplicate);
+        }
+        Ok(ChannelPatch {
+            token_id,
+            source_model: input.source_model,
+            priority: input.priority,
+            weight: input.weight,
+            enabled: input.enabled,
+        })
+    }
+
+    /// What the channel would present; on an exact route a token has to reach the model that goes upstream.
+    fn credential(
+        &self,
+        account: &AccountRow,
+        token_id: Patch<i64>,
+        source_model: Option<&str>,
+    ) -> Result<Credential, Invalid> {
+        let token = match token_id.flatten() {
+            Some(id) => {
+                let own = self.route_index.token(id).filter(|token| token.account_id == account.id);
+                let usable = own.filter(|token| token.is_usable());
+                Some(usable.ok_or_else(|| Invalid::field("tokenId", "a usable token of the account"))?)
+            }
+            None if serves_by(account) == ServesBy::Tokens => self.route_index.default_token(account.id),
+            None => None,
+        };
+        let known = token.and_then(|token| self.models.get(&token.id));
+        let model = source_model.filter(|model| ModelPattern::stored(model).is_exact());
+        let model = model.unwrap_or(&self.route.model_pattern);
+        if is_exact(self.route)
+            && known.is_some_and(|known| !known.iter().any(|name| name == model || alias_equal(name, model)))
+        {
+            return Err(Invalid(format!("Invalid tokenId: the token does not reach the model {model}.")));
+        }
+        Ok(Credential { account_id: account.id, token_id: token.map(|token| token.id) })
+    }
+}
+
+#[cfg(test)]
+mod tests;

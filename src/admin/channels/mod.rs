@@ -1,0 +1,4 @@
+//! The channels of a route, added and changed by hand.
+
+pub mod handlers;
+pub mod input;

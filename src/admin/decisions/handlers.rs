@@ -1,0 +1,373 @@
+//! `/api/routes/decision`: why a request would go where it goes.
+//!
+//! Answered from memory by the selection's own steps; nothing is sent and no cooldown changes. On request
+//! an answer is kept with its route until something that decides about the route changes: a kept one
+//! carries a fingerprint of the route, and one whose fingerprint has changed is not shown any more. So code that
+//! changes routes need not invalidate anything, and groups follow the changes of their sources.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use hyper::StatusCode;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::view::Decision;
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::{Fields, Invalid, exact_integer};
+use crate::admin::tasks::queued;
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::jobs::prices;
+use crate::jobs::tasks::{Done, Outcome, Progress, Spec};
+use crate::routing::{Match, Policy, Route, RouteMode, SelectionQuery, Snapshot};
+use crate::sync::lock;
+use crate::time::{self, Millis, now_ms};
+
+/// Items of one request that are looked at.
+const MAX_ITEMS: usize = 500;
+/// Routes of which an answer is kept.
+const MAX_KEPT: usize = 10_000;
+/// After so many explanations others get a turn on the thread.
+const YIELD_EVERY: usize = 20;
+
+/// `GET /api/routes/decision?model=`
+pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
+    let model = request.query.get("model").unwrap_or_default();
+    let model = model.trim();
+    if model.is_empty() {
+        return Err(Invalid::field("model", "non-empty string").into());
+    }
+    let decision = Explainer::new(&app).by_model(model);
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "decision": decision })))
+}
+
+/// `POST /api/routes/decision/batch`
+pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let models = items(&fields, "models", "non-empty array of strings", name)?;
+    refresh_prices(&app, &fields, |explainer| {
+        explainer.accounts(models.iter().map(|model| explainer.find(model)))
+    })
+    .await;
+    let persist = flag(&fields, "persistSnapshots");
+    let mut decisions = BTreeMap::new();
+    for (number, model) in models.into_iter().enumerate() {
+        pause(number).await;
+        let explainer = Explainer::new(&app);
+        let decision = Arc::new(explainer.by_model(&model));
+        if persist {
+            let exact = |route: &&Arc<Route>| route.is_exact() && route.pattern.as_str() == model;
+            for route in explainer.snapshot.routes().iter().filter(exact) {
+                app.decisions().store(&explainer.snapshot, route, decision.clone(), explainer.now);
+            }
+        }
+        decisions.insert(model, SharedDecision(decision));
+    }
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
+}
+
+/// `POST /api/routes/decision/by-route/batch`: of the route's own channels only.
+pub async fn by_route(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let items = items(&fields, "items", "non-empty array of {routeId, model}", |item| {
+        Some((id(item.get("routeId")?)?, name(item.get("model")?)?))
+    })?;
+    refresh_prices(&app, &fields, |explainer| {
+        explainer.accounts(items.iter().map(|(id, model)| explainer.snapshot.lookup_on(*id, model)))
+    })
+    .await;
+    let persist = flag(&fields, "persistSnapshots");
+    let mut decisions: BTreeMap<i64, BTreeMap<String, SharedDecision>> = BTreeMap::new();
+    for (number, (route_id, model)) in items.into_iter().enumerate() {
+        pause(number).await;
+        let explainer = Explainer::new(&app);
+        let decision = explainer.on_route(route_id, &model, persist);
+        decisions.entry(route_id).or_default().insert(model, decision);
+    }
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
+}
+
+/// `POST /api/routes/decision/route-wide/batch`: of all channels, each by its own model.
+pub async fn route_wide(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let ids = items(&fields, "routeIds", "non-empty array of positive integers", id)?;
+    refresh_prices(&app, &fields, |explainer| {
+        explainer.accounts(ids.iter().map(|id| explainer.snapshot.whole_route(*id)))
+    })
+    .await;
+    let persist = flag(&fields, "persistSnapshots");
+    let mut decisions = BTreeMap::new();
+    for (number, route_id) in ids.into_iter().enumerate() {
+        pause(number).await;
+        decisions.insert(route_id, Explainer::new(&app).whole_route(route_id, persist));
+    }
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
+}
+
+/// `POST /api/routes/decision/refresh`: an answer for every enabled route, kept with it.
+pub async fn refresh(app: Arc<App>, _request: Request) -> Result<Response> {
+    let spec = Spec {
+        kind: "route-decision.refresh",
+        title: "Refresh route decisions".to_owned(),
+        dedupe_key: Some("refresh-route-decision-snapshots".to_owned()),
+    };
+    let work = app.clone();
+    Ok(queued(&app.jobs.tasks.start(spec, |progress| async move { refresh_task(&work, &progress).await })))
+}
+
+async fn refresh_task(app: &App, progress: &Progress) -> Outcome {
+    let snapshot = app.core.snapshot.load_full();
+    let enabled = || snapshot.routes().iter().filter(|route| route.enabled);
+    let named: Vec<_> = enabled().filter(|route| route.is_exact()).collect();
+    let groups: Vec<_> = enabled().filter(|route| route.is_group()).collect();
+    let patterns: Vec<_> = enabled().filter(|route| !route.is_exact() && !route.is_group()).collect();
+    progress.log(format!("Explaining {} exact model(s)", named.len()));
+    for (number, route) in named.iter().enumerate() {
+        pause(number).await;
+        Explainer::new(app).on_route(route.id, route.pattern.as_str(), true);
+    }
+    progress.log(format!("Explaining {} group(s)", groups.len()));
+    for (number, route) in groups.iter().enumerate() {
+        pause(number).await;
+        Explainer::new(app).on_route(route.id, route.public_name(), true);
+    }
+    progress.log(format!("Explaining {} wildcard route(s)", patterns.len()));
+    for (number, route) in patterns.iter().enumerate() {
+        pause(number).await;
+        Explainer::new(app).whole_route(route.id, true);
+    }
+    let message = format!(
+        "{} exact model(s), {} group(s) and {} wildcard route(s) explained",
+        named.len(),
+        groups.len(),
+        patterns.len()
+    );
+    let result = json!({
+        "exactModelCount": named.len(),
+        "groupCount": groups.len(),
+        "wildcardRouteCount": patterns.len(),
+    });
+    Ok(Done { message, result })
+}
+
+/// On request reads the price lists of the accounts concerned first, each once.
+async fn refresh_prices(app: &App, fields: &Fields, concerned: impl FnOnce(&Explainer<'_>) -> Vec<i64>) {
+    if flag(fields, "refreshPricingCatalog") {
+        let accounts = concerned(&Explainer::new(app));
+        prices::refresh_now(&app.jobs, &accounts).await;
+    }
+}
+
+/// Lets others have the thread between explanations.
+async fn pause(number: usize) {
+    if number % YIELD_EVERY == YIELD_EVERY - 1 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Who explains, at one moment, for a key without restrictions.
+struct Explainer<'a> {
+    app: &'a App,
+    snapshot: Arc<Snapshot>,
+    policy: Policy,
+    now: Millis,
+}
+
+// === impl Explainer ===
+
+impl<'a> Explainer<'a> {
+    fn new(app: &'a App) -> Self {
+        Self { app, snapshot: app.core.snapshot.load_full(), policy: Policy::default(), now: now_ms() }
+    }
+
+    fn by_model(&self, model: &str) -> Decision {
+        self.explain(self.find(model), model)
+    }
+
+    fn find(&self, model: &str) -> Option<Match<'_>> {
+        self.snapshot.lookup(model, &self.policy)
+    }
+
+    /// The accounts behind these routes, each once.
+    fn accounts<'m>(&self, found: impl Iterator<Item = Option<Match<'m>>>) -> Vec<i64> {
+        let channels = found.flatten().flat_map(|found| &found.route.channels);
+        let accounts: BTreeSet<i64> = channels.map(|channel| channel.account.id).collect();
+        accounts.into_iter().collect()
+    }
+
+    fn on_route(&self, route_id: i64, model: &str, persist: bool) -> SharedDecision {
+        let decision = Arc::new(self.explain(self.snapshot.lookup_on(route_id, model), model));
+        self.store(route_id, &decision, persist);
+        SharedDecision(decision)
+    }
+
+    fn whole_route(&self, route_id: i64, persist: bool) -> SharedDecision {
+        let found = self.snapshot.whole_route(route_id);
+        let model = found.map_or("", |found| found.route.pattern.as_str());
+        let decision = Arc::new(self.explain(found, model));
+        self.store(route_id, &decision, persist);
+        SharedDecision(decision)
+    }
+
+    fn explain(&self, found: Option<Match<'_>>, model: &str) -> Decision {
+        let Some(found) = found else { return Decision::unmatched(model) };
+        let query = SelectionQuery {
+            load: &|channel| self.app.load_of(channel),
+            max_avoidance: self.app.core.settings.load().cooldown.max_ms,
+            last_resort: self.app.core.settings.load().last_resort,
+            rotations: Some(&self.app.core.live.rotations),
+            ..SelectionQuery::new(model, &self.policy, self.now)
+        };
+        Decision::of(&found, &query)
+    }
+
+    fn store(&self, route_id: i64, decision: &Arc<Decision>, persist: bool) {
+        if let Some(route) = self.snapshot.route(route_id).filter(|_| persist) {
+            self.app.decisions().store(&self.snapshot, route, decision.clone(), self.now);
+        }
+    }
+}
+
+/// The usable items of a list, each once.
+fn items<T: Clone + Eq + Hash>(
+    fields: &Fields,
+    name: &str,
+    expected: &str,
+    read: impl Fn(&Value) -> Option<T>,
+) -> Result<Vec<T>> {
+    let invalid = || AdminError::from(Invalid::field(name, expected));
+    let list = fields.get(name).and_then(Value::as_array).ok_or_else(invalid)?;
+    let mut seen = HashSet::new();
+    let usable = list.iter().filter_map(read).filter(|item| seen.insert(item.clone()));
+    let usable: Vec<T> = usable.take(MAX_ITEMS).collect();
+    if usable.is_empty() { Err(invalid()) } else { Ok(usable) }
+}
+
+fn name(item: &Value) -> Option<String> {
+    item.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn id(item: &Value) -> Option<i64> {
+    exact_integer(item).filter(|id| *id > 0)
+}
+
+/// Anything but `true` is no.
+fn flag(fields: &Fields, name: &str) -> bool {
+    fields.get(name) == Some(&Value::Bool(true))
+}
+
+/// A decision that others hold as well.
+#[derive(Clone, Debug)]
+struct SharedDecision(Arc<Decision>);
+
+impl Serialize for SharedDecision {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+/// What is kept of each route, by its id. A cache: a restart forgets it.
+#[derive(Debug, Default)]
+pub struct DecisionCache {
+    cached: Mutex<HashMap<i64, CachedDecision>>,
+    /// How many rebuilds had changed routes when the last was kept.
+    route_changes: AtomicU64,
+}
+
+#[derive(Debug)]
+struct CachedDecision {
+    decision: SharedDecision,
+    at: Millis,
+    /// What the route was like.
+    fingerprint: u64,
+}
+
+/// The fields of a listed route that show what is kept of it.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CachedDecisionFields {
+    decision_snapshot: Option<SharedDecision>,
+    decision_refreshed_at: Option<String>,
+}
+
+// === impl DecisionCache ===
+
+impl DecisionCache {
+    fn store(&self, snapshot: &Snapshot, route: &Route, decision: Arc<Decision>, at: Millis) {
+        let mut cached = self.cached();
+        if cached.len() >= MAX_KEPT && !cached.contains_key(&route.id) {
+            let oldest = cached.iter().min_by_key(|(_, cached)| cached.at).map(|(id, _)| *id);
+            oldest.map(|oldest| cached.remove(&oldest));
+        }
+        let fingerprint = fingerprint(snapshot, route);
+        cached.insert(route.id, CachedDecision { decision: SharedDecision(decision), at, fingerprint });
+    }
+
+    /// What is kept of a route, if it is still as it was then.
+    pub fn of(&self, snapshot: &Snapshot, route_id: i64) -> CachedDecisionFields {
+        let mut all = self.cached();
+        let Some(cached) = all.get(&route_id) else { return CachedDecisionFields::default() };
+        if snapshot.route(route_id).is_none_or(|route| fingerprint(snapshot, route) != cached.fingerprint) {
+            all.remove(&route_id);
+            return CachedDecisionFields::default();
+        }
+        CachedDecisionFields {
+            decision_snapshot: Some(cached.decision.clone()),
+            decision_refreshed_at: Some(time::iso(cached.at)),
+        }
+    }
+
+    /// Forgets what is kept of every route that one of these channels serves.
+    pub fn forget_channels(&self, snapshot: &Snapshot, channels: &[i64]) {
+        let concerned = |route: &Arc<Route>| route.channels.iter().any(|one| channels.contains(&one.id));
+        self.cached().retain(|id, _| snapshot.route(*id).is_some_and(|route| !concerned(route)));
+    }
+
+    /// Forgets everything when a rebuild has changed routes.
+    pub fn follow(&self, route_changes: u64) {
+        if self.route_changes.swap(route_changes, Ordering::SeqCst) != route_changes {
+            self.clear();
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        self.cached().clear();
+    }
+
+    fn cached(&self) -> MutexGuard<'_, HashMap<i64, CachedDecision>> {
+        lock(&self.cached)
+    }
+}
+
+/// Everything about a route that a decision depends on and an operator changes, with the sources of a
+/// group; its names are not.
+fn fingerprint(snapshot: &Snapshot, route: &Route) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hash_rules(route, &mut hasher);
+    if let RouteMode::ExplicitGroup { sources } = &route.mode {
+        sources.hash(&mut hasher);
+        sources
+            .iter()
+            .filter_map(|id| snapshot.route(*id))
+            .for_each(|source| hash_rules(source, &mut hasher));
+    }
+    for channel in &route.channels {
+        let source = channel.source_model.as_ref().map(|model| model.as_str());
+        (channel.id, channel.token_id, source).hash(&mut hasher);
+        (channel.priority, channel.weight, channel.enabled).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+fn hash_rules(route: &Route, hasher: &mut DefaultHasher) {
+    route.pattern.as_str().hash(hasher);
+    route.enabled.hash(hasher);
+    std::mem::discriminant(&route.strategy).hash(hasher);
+    for (from, to) in &route.mapping {
+        (from.as_str(), to).hash(hasher);
+    }
+}

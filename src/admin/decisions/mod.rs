@@ -1,0 +1,4 @@
+//! Why a request would go where it goes, and the answers that are kept with the routes.
+
+pub mod handlers;
+pub mod view;

@@ -1,0 +1,38 @@
+//! Whether the process answers, for who watches it.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::errors::Result;
+use crate::app::App;
+use crate::http::{self, Request, Response};
+
+/// `GET /api/desktop/health`: the process answers, and what it lacks. Public, and asks nothing else.
+pub async fn get(app: Arc<App>, _request: Request) -> Result<Response> {
+    Ok(health_answer(app.core.is_stopping(), app.core.store.database().is_full()))
+}
+
+/// 503 once the process is stopping: a balancer looks elsewhere while requests in flight end. With a full disk it goes on
+/// serving, which a restart would not mend: it is told, and no failure.
+fn health_answer(is_stopping: bool, is_full: bool) -> Response {
+    let status = if is_stopping { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    let mut health = json!({ "ok": !is_stopping });
+    if is_full {
+        health["storage"] = json!("full");
+        health["message"] = json!(crate::store::FULL);
+    }
+    http::json(status, &health)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_stops_is_not_healthy() {
+        assert_eq!(health_answer(false, false).status(), 200);
+        assert_eq!(health_answer(true, false).status(), 503);
+    }
+}

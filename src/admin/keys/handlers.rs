@@ -1,0 +1,184 @@
+//! `/api/downstream-keys`: list, create, update, delete, reset, reveal, batch.
+//!
+//! A change holds the key's turn: nothing is reserved against a limit while it changes, and what was
+//! reserved under the old one is given back first.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::input;
+use super::input::Metadata;
+use super::view::KeyItem;
+use crate::admin::batch::BatchResult;
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::{Fields, Invalid};
+use crate::admin::{require_id, secrets};
+use crate::app::App;
+use crate::core::Core;
+use crate::http::{self, Request, Response};
+use crate::keys::KeyLive;
+use crate::store::Store;
+use crate::store::keys::{self, KeyRow, KeySettings};
+use crate::store::{self, Secret, quota};
+
+/// The most keys that one batch touches; more are ignored.
+const MAX_BATCH: usize = 500;
+
+/// `GET /api/downstream-keys`
+pub async fn list(app: Arc<App>, _request: Request) -> Result<Response> {
+    let rows = keys::list(&app.core.store).await?;
+    let items: Vec<_> = rows.iter().map(|row| KeyItem::new(&app.core, row)).collect();
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "items": items })))
+}
+
+/// `POST /api/downstream-keys`: the one answer besides the reveal that shows the whole key.
+pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let (key, settings) = input::for_create(&fields)?;
+    input::check_references(&keys::referable(&app.core.store).await?, &KeySettings::default(), &settings)?;
+    let id = keys::insert(&app.core.store, &key, &settings).await.map_err(conflict)?;
+    app.core.publish_keys().await?;
+    let row = find(&app.core.store, id).await?;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "item": KeyItem::revealed(&app.core, &row) })))
+}
+
+/// `PUT /api/downstream-keys/{id}`
+pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let fields = Fields::from(request.json_object().await?);
+    changed(&app.core, id, |row| {
+        // A client that sends back what it was shown changes nothing.
+        let echo = |sent: &str| secrets::is_echo(sent, row.key.as_ref().map(Secret::expose));
+        let key = match fields.text("key")? {
+            Some(text) if !echo(text) => Some(input::key(text)?),
+            _ => None,
+        };
+        Ok((key, input::apply(&fields, row.settings.clone())?))
+    })
+    .await?;
+    item(&app.core, id).await
+}
+
+/// `DELETE /api/downstream-keys/{id}`
+pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    keys::delete(&app.core.store, id).await.map_err(missing)?;
+    app.core.publish_keys().await?;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true })))
+}
+
+/// `POST /api/downstream-keys/{id}/reset-usage`
+pub async fn reset_usage(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    reset(&app.core, id).await?;
+    item(&app.core, id).await
+}
+
+/// `GET /api/downstream-keys/{id}/value`: the key in full, to be copied.
+pub async fn value(app: Arc<App>, request: Request) -> Result<Response> {
+    let row = find(&app.core.store, require_id(&request)?).await?;
+    let key = row.key.as_ref().ok_or_else(|| AdminError::conflict("The stored key cannot be opened"))?;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "id": row.id, "key": key.expose() })))
+}
+
+/// What a batch does with each key.
+enum Action {
+    Enable(bool),
+    Delete,
+    ResetUsage,
+    Metadata(Metadata),
+}
+
+/// `POST /api/downstream-keys/batch`
+pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let ids = fields.ids()?;
+    let action = match fields.text("action")? {
+        Some("enable") => Action::Enable(true),
+        Some("disable") => Action::Enable(false),
+        Some("delete") => Action::Delete,
+        Some("resetUsage") => Action::ResetUsage,
+        Some("updateMetadata") => Action::Metadata(Metadata::read(&fields)?),
+        _ => {
+            let known = "enable, disable, delete, resetUsage or updateMetadata";
+            return Err(Invalid::field("action", known).into());
+        }
+    };
+    let mut result = BatchResult::default();
+    for id in ids.into_iter().take(MAX_BATCH) {
+        result.add(id, apply(&app.core, id, &action).await);
+    }
+    app.core.publish_keys().await?;
+    Ok(result.into_response())
+}
+
+async fn apply(core: &Core, id: i64, action: &Action) -> Result<()> {
+    match action {
+        Action::Delete => keys::delete(&core.store, id).await.map_err(missing),
+        Action::ResetUsage => reset(core, id).await,
+        Action::Enable(enabled) => {
+            changed(core, id, |row| Ok((None, KeySettings { enabled: *enabled, ..row.settings.clone() })))
+                .await
+        }
+        Action::Metadata(metadata) => {
+            changed(core, id, |row| Ok((None, metadata.applied(row.settings.clone())))).await
+        }
+    }
+}
+
+/// Changes one key within its turn, and publishes.
+async fn changed(
+    core: &Core,
+    id: i64,
+    change: impl FnOnce(&KeyRow) -> Result<(Option<Secret>, KeySettings)>,
+) -> Result<()> {
+    let live = core.keys.load().get(id).map(|key| key.live.clone());
+    let _turn = match &live {
+        Some(live) => Some(live.turn.lock().await),
+        None => None,
+    };
+    let row = find(&core.store, id).await?;
+    let (key, settings) = change(&row)?;
+    input::check_references(&keys::referable(&core.store).await?, &row.settings, &settings)?;
+    if let Some(live) = &live {
+        quota::give_back(&core.store, live).await?;
+        // A limit set now is compared with what the database counts.
+        core.store.flush().await;
+    }
+    keys::update(&core.store, id, key.as_ref(), &settings).await.map_err(conflict)?;
+    Ok(core.publish_keys().await?)
+}
+
+async fn reset(core: &Core, id: i64) -> Result<()> {
+    let known = core.keys.load().get(id).map(|key| key.live.clone());
+    // A key that does not open any more has a row, and nobody who could use it.
+    let live = known.unwrap_or_else(|| KeyLive::new(id, 0, 0.0, None).into());
+    quota::reset(&core.store, &live).await.map_err(missing)
+}
+
+async fn item(core: &Core, id: i64) -> Result<Response> {
+    let item = KeyItem::new(core, &find(&core.store, id).await?);
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "item": item })))
+}
+
+/// The row of a key, or 404.
+pub async fn find(store: &Store, id: i64) -> Result<KeyRow> {
+    keys::get(store, id).await?.ok_or_else(not_found)
+}
+
+fn not_found() -> AdminError {
+    AdminError::not_found("Downstream key")
+}
+
+fn missing(error: store::Error) -> AdminError {
+    if error == store::Error::NotFound { not_found() } else { error.into() }
+}
+
+fn conflict(error: store::Error) -> AdminError {
+    match error {
+        store::Error::Conflict(_) => AdminError::conflict("A downstream key with this value already exists"),
+        other => missing(other),
+    }
+}

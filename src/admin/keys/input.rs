@@ -1,0 +1,363 @@
+//! The fields of a downstream key as sent on create, update and batch.
+//!
+//! Lists may come as arrays or as text, numbers as text, objects as JSON text. Each reader gives
+//! `None` for an absent field, so that an update keeps what it does not name.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use serde_json::{Map, Value};
+
+use crate::admin::input::{Fields, Invalid, MAX_EXACT, exact_integer, whole};
+use crate::routing::ModelPattern;
+use crate::store::Secret;
+use crate::store::keys::{ExcludedCredential, KeySettings, Referable};
+use crate::time::{self, Millis};
+
+const MIN_KEY_CHARS: usize = 6;
+/// The longest key that somebody makes up; a request head has room for little more.
+const MAX_KEY_CHARS: usize = 512;
+const MAX_GROUP_CHARS: usize = 64;
+const MAX_TAGS: usize = 20;
+const MAX_TAG_CHARS: usize = 32;
+const MAX_IDS: usize = 500;
+const MAX_EXCLUDED_CREDENTIALS: usize = 1000;
+
+/// Reads a new key. Without either list it may use every model.
+pub fn for_create(fields: &Fields) -> Result<(Secret, KeySettings), Invalid> {
+    let key = key(fields.text("key")?.unwrap_or_default())?;
+    if fields.name("name")?.is_none() {
+        return Err(Invalid::field("name", "non-empty string"));
+    }
+    let mut settings = apply(fields, KeySettings { enabled: true, ..KeySettings::default() })?;
+    if !fields.has("supportedModels") && !fields.has("allowedRouteIds") {
+        settings.supported_models = vec!["*".to_owned()];
+    }
+    Ok((key, settings))
+}
+
+/// The settings with every field that was sent.
+pub fn apply(fields: &Fields, mut settings: KeySettings) -> Result<KeySettings, Invalid> {
+    set(&mut settings.name, fields.name("name")?);
+    set(&mut settings.description, optional_text(fields, "description")?);
+    set(&mut settings.group_name, optional_text(fields, "groupName")?.map(group));
+    set(&mut settings.tags, tags(fields)?);
+    set(&mut settings.enabled, fields.bool("enabled")?);
+    set(&mut settings.expires_at, expires_at(fields)?);
+    set(&mut settings.max_cost, limit(fields, "maxCost")?);
+    let requests = limit(fields, "maxRequests")?;
+    set(&mut settings.max_requests, requests.map(|most| most.map(|most| most.trunc() as i64)));
+    set(&mut settings.supported_models, models(fields)?);
+    set(&mut settings.allowed_route_ids, ids(fields, "allowedRouteIds")?);
+    set(&mut settings.site_weight_multipliers, multipliers(fields)?);
+    let excluded_sites = ids(fields, "excludedSiteIds")?;
+    set(
+        &mut settings.excluded_site_ids,
+        excluded_sites.map(|mut ids| {
+            ids.sort_unstable();
+            ids
+        }),
+    );
+    set(&mut settings.excluded_credential_refs, excluded_credentials(fields)?);
+    Ok(settings)
+}
+
+/// A key that a client can present.
+pub fn key(text: &str) -> Result<Secret, Invalid> {
+    let key = text.trim();
+    let length = key.len();
+    let printable = key.bytes().all(|byte| byte.is_ascii_graphic());
+    if !key.starts_with("sk-") || !(MIN_KEY_CHARS..=MAX_KEY_CHARS).contains(&length) || !printable {
+        let expected = "string of 6 to 512 visible ASCII characters that begins with sk-";
+        return Err(Invalid::field("key", expected));
+    }
+    Ok(Secret::new(key))
+}
+
+/// Refuses what the change newly refers to and is not there; names it. What was stored before may dangle, so
+/// that a key stays editable after a site is gone.
+pub fn check_references(known: &Referable, before: &KeySettings, after: &KeySettings) -> Result<(), Invalid> {
+    let missing = |field: &str, what: &str, ids: BTreeSet<String>| {
+        let ids: Vec<_> = ids.into_iter().collect();
+        let none = ids.is_empty();
+        let message = || Invalid(format!("Invalid {field}. No such {what}: {}.", ids.join(", ")));
+        if none { Ok(()) } else { Err(message()) }
+    };
+    let routes = after
+        .allowed_route_ids
+        .iter()
+        .filter(|id| !known.routes.contains(id) && !before.allowed_route_ids.contains(id));
+    missing("allowedRouteIds", "route", routes.map(i64::to_string).collect())?;
+    let weighted = after
+        .site_weight_multipliers
+        .keys()
+        .filter(|id| !known.sites.contains(id) && !before.site_weight_multipliers.contains_key(id));
+    missing("siteWeightMultipliers", "site", weighted.map(i64::to_string).collect())?;
+    let excluded = after
+        .excluded_site_ids
+        .iter()
+        .filter(|id| !known.sites.contains(id) && !before.excluded_site_ids.contains(id));
+    missing("excludedSiteIds", "site", excluded.map(i64::to_string).collect())?;
+    let credentials = after
+        .excluded_credential_refs
+        .iter()
+        .filter(|excluded| !is_known(known, excluded) && !before.excluded_credential_refs.contains(excluded));
+    let named = credentials.map(|excluded| match excluded {
+        ExcludedCredential::AccountToken { token_id, .. } => format!("account_token {token_id}"),
+        ExcludedCredential::DefaultApiKey { account_id, .. } => {
+            format!("default_api_key of account {account_id}")
+        }
+    });
+    missing("excludedCredentialRefs", "credential of that account and site", named.collect())
+}
+
+fn is_known(known: &Referable, excluded: &ExcludedCredential) -> bool {
+    match excluded {
+        ExcludedCredential::AccountToken { site_id, account_id, token_id } => {
+            known.tokens.get(token_id) == Some(account_id)
+                && known.accounts.get(account_id).is_some_and(|(site, _)| site == site_id)
+        }
+        ExcludedCredential::DefaultApiKey { site_id, account_id } => {
+            known.accounts.get(account_id) == Some(&(*site_id, true))
+        }
+    }
+}
+
+/// What `updateMetadata` changes.
+pub struct Metadata {
+    /// `None` keeps the group, `Some(None)` clears it.
+    group: Option<Option<String>>,
+    appended: Vec<String>,
+}
+
+impl Metadata {
+    pub fn read(fields: &Fields) -> Result<Self, Invalid> {
+        let group = match fields.text("groupOperation")?.unwrap_or("keep") {
+            "keep" => None,
+            "clear" => Some(None),
+            "set" => {
+                let named = optional_text(fields, "groupName")?.and_then(group);
+                Some(Some(named.ok_or_else(|| Invalid::field("groupName", "non-empty string"))?))
+            }
+            _ => return Err(Invalid::field("groupOperation", "keep, set or clear")),
+        };
+        let appended = match fields.text("tagOperation")?.unwrap_or("keep") {
+            "keep" => Vec::new(),
+            "append" => match tags(fields)? {
+                Some(tags) if !tags.is_empty() => tags,
+                _ => return Err(Invalid::field("tags", "at least one tag")),
+            },
+            _ => return Err(Invalid::field("tagOperation", "keep or append")),
+        };
+        Ok(Self { group, appended })
+    }
+
+    /// A tag that differs only in case takes the new spelling and the old place.
+    pub fn applied(&self, mut settings: KeySettings) -> KeySettings {
+        set(&mut settings.group_name, self.group.clone());
+        for tag in &self.appended {
+            let same = |known: &&mut String| known.to_lowercase() == tag.to_lowercase();
+            match settings.tags.iter_mut().find(same) {
+                Some(known) => known.clone_from(tag),
+                None => settings.tags.push(tag.clone()),
+            }
+        }
+        settings.tags.truncate(MAX_TAGS);
+        settings
+    }
+}
+
+fn set<T>(field: &mut T, sent: Option<T>) {
+    if let Some(value) = sent {
+        *field = value;
+    }
+}
+
+/// Trimmed text; `null` and blank clear.
+fn optional_text(fields: &Fields, name: &str) -> Result<Option<Option<String>>, Invalid> {
+    let text = fields.nullable_text(name)?;
+    Ok(text.map(|text| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)))
+}
+
+fn group(name: Option<String>) -> Option<String> {
+    name.map(|name| name.chars().take(MAX_GROUP_CHARS).collect())
+}
+
+/// Texts from an array, or from one text split at these characters.
+fn texts(fields: &Fields, name: &str, separators: &[char]) -> Result<Option<Vec<String>>, Invalid> {
+    let invalid = || Invalid::field(name, "string or array of strings");
+    let parts: Vec<&str> = match fields.get(name) {
+        None => return Ok(None),
+        Some(Value::Null) => Vec::new(),
+        Some(Value::String(text)) => text.split(separators).collect(),
+        Some(Value::Array(items)) => {
+            items.iter().map(|item| item.as_str().ok_or_else(invalid)).collect::<Result<_, _>>()?
+        }
+        Some(_) => return Err(invalid()),
+    };
+    Ok(Some(parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()))
+}
+
+fn tags(fields: &Fields) -> Result<Option<Vec<String>>, Invalid> {
+    let Some(sent) = texts(fields, "tags", &[',', '\u{ff0c}', '\n'])? else { return Ok(None) };
+    let mut tags: Vec<String> = Vec::new();
+    let mut seen = HashSet::new();
+    for tag in sent {
+        let tag: String = tag.chars().take(MAX_TAG_CHARS).collect();
+        if seen.insert(tag.to_lowercase()) {
+            tags.push(tag);
+        }
+    }
+    tags.truncate(MAX_TAGS);
+    Ok(Some(tags))
+}
+
+fn models(fields: &Fields) -> Result<Option<Vec<String>>, Invalid> {
+    let Some(sent) = texts(fields, "supportedModels", &[',', '\n'])? else { return Ok(None) };
+    let mut models: Vec<String> = Vec::new();
+    let mut seen = HashSet::new();
+    for model in sent {
+        let pattern = ModelPattern::parse(&model);
+        pattern.map_err(|error| Invalid(format!("Invalid supportedModels. {model}: {error}.")))?;
+        if seen.insert(model.clone()) {
+            models.push(model);
+        }
+    }
+    Ok(Some(models))
+}
+
+fn expires_at(fields: &Fields) -> Result<Option<Option<Millis>>, Invalid> {
+    match optional_text(fields, "expiresAt")? {
+        Some(Some(text)) => {
+            let at =
+                time::parse(&text).ok_or_else(|| Invalid::field("expiresAt", "time in ISO 8601 or null"))?;
+            Ok(Some(Some(at)))
+        }
+        other => Ok(other.map(|_| None)),
+    }
+}
+
+/// A number of at least 0, also as text; `null` and blank mean no limit.
+fn limit(fields: &Fields, name: &str) -> Result<Option<Option<f64>>, Invalid> {
+    let number = match fields.get(name) {
+        None => return Ok(None),
+        Some(Value::Null) => return Ok(Some(None)),
+        Some(Value::String(text)) if text.trim().is_empty() => return Ok(Some(None)),
+        Some(Value::String(text)) => text.trim().parse().ok(),
+        Some(value) => value.as_f64(),
+    };
+    let sane = number.filter(|number: &f64| (0.0..=MAX_EXACT).contains(number));
+    let limit = sane.ok_or_else(|| Invalid::field(name, "number from 0 to 9007199254740991, or null"))?;
+    Ok(Some(Some(limit)))
+}
+
+fn ids(fields: &Fields, name: &str) -> Result<Option<Vec<i64>>, Invalid> {
+    let invalid = || Invalid::field(name, "array of at most 500 positive integers");
+    let parsed = |text: &str| text.trim().parse::<i64>().ok();
+    let read: Vec<Option<i64>> = match fields.get(name) {
+        None => return Ok(None),
+        Some(Value::Null) => Vec::new(),
+        Some(Value::String(text)) => {
+            text.split([',', '\n']).filter(|part| !part.trim().is_empty()).map(parsed).collect()
+        }
+        Some(Value::Array(items)) => {
+            items.iter().map(|item| item.as_str().map_or_else(|| exact_integer(item), parsed)).collect()
+        }
+        Some(_) => return Err(invalid()),
+    };
+    let mut ids: Vec<i64> = Vec::new();
+    let mut seen = HashSet::new();
+    for id in read {
+        let id = id.filter(|id| *id > 0).ok_or_else(invalid)?;
+        if seen.insert(id) {
+            ids.push(id);
+        }
+    }
+    if ids.len() > MAX_IDS { Err(invalid()) } else { Ok(Some(ids)) }
+}
+
+/// A member as JSON, or as text that holds JSON; blank text and `null` are the default.
+fn embedded(fields: &Fields, name: &str, expected: &str) -> Result<Option<Value>, Invalid> {
+    Ok(match fields.get(name) {
+        None => None,
+        Some(Value::String(text)) if text.trim().is_empty() => Some(Value::Null),
+        Some(Value::String(text)) => {
+            Some(serde_json::from_str(text).map_err(|_| Invalid::field(name, expected))?)
+        }
+        Some(value) => Some(value.clone()),
+    })
+}
+
+/// By site; entries that are no positive number of a site are dropped.
+fn multipliers(fields: &Fields) -> Result<Option<BTreeMap<i64, f64>>, Invalid> {
+    let name = "siteWeightMultipliers";
+    let expected = "object of numbers by site id";
+    let entries = match embedded(fields, name, expected)? {
+        None => return Ok(None),
+        Some(Value::Null) => Map::new(),
+        Some(Value::Object(entries)) => entries,
+        Some(_) => return Err(Invalid::field(name, expected)),
+    };
+    let entries = entries.into_iter().filter_map(|(site, factor)| {
+        let site = site.trim().parse().ok().filter(|site: &i64| *site > 0)?;
+        let factor = factor.as_f64().or_else(|| factor.as_str()?.trim().parse().ok())?;
+        (factor > 0.0 && factor.is_finite()).then_some((site, factor))
+    });
+    Ok(Some(entries.collect()))
+}
+
+fn excluded_credentials(fields: &Fields) -> Result<Option<Vec<ExcludedCredential>>, Invalid> {
+    let name = "excludedCredentialRefs";
+    let expected = "array of {kind, siteId, accountId, tokenId}";
+    let items = match embedded(fields, name, expected)? {
+        None => return Ok(None),
+        Some(Value::Null) => Vec::new(),
+        Some(Value::Array(items)) => items,
+        Some(_) => return Err(Invalid::field(name, expected)),
+    };
+    let mut credentials: Vec<ExcludedCredential> = Vec::new();
+    let mut seen = HashSet::new();
+    for item in items {
+        let credential = excluded_credential(&item).ok_or_else(|| Invalid::field(name, expected))?;
+        if seen.insert(credential) {
+            credentials.push(credential);
+        }
+    }
+    if credentials.len() > MAX_EXCLUDED_CREDENTIALS {
+        return Err(Invalid::field(name, "at most 1000 credentials"));
+    }
+    credentials.sort_by_key(order);
+    Ok(Some(credentials))
+}
+
+fn excluded_credential(item: &Value) -> Option<ExcludedCredential> {
+    let id = |name: &str| {
+        let value = item.get(name)?;
+        let number =
+            value.as_str().map_or_else(|| exact_integer(value), |text| whole(text.trim().parse().ok()?));
+        number.filter(|id| *id > 0)
+    };
+    let (site_id, account_id) = (id("siteId")?, id("accountId")?);
+    match item.get("kind")?.as_str()? {
+        "account_token" => {
+            Some(ExcludedCredential::AccountToken { site_id, account_id, token_id: id("tokenId")? })
+        }
+        "default_api_key" => Some(ExcludedCredential::DefaultApiKey { site_id, account_id }),
+        _ => None,
+    }
+}
+
+/// By kind, then ids as text.
+fn order(excluded: &ExcludedCredential) -> (&'static str, String) {
+    match excluded {
+        ExcludedCredential::AccountToken { site_id, account_id, token_id } => {
+            ("account_token", format!("{site_id}:{account_id}:{token_id}"))
+        }
+        ExcludedCredential::DefaultApiKey { site_id, account_id } => {
+            ("default_api_key", format!("{site_id}:{account_id}"))
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "input_tests.rs"]
+mod tests;

@@ -1,0 +1,91 @@
+//! How a downstream key looks in answers: masked, except where the whole key is
+//! what was asked for.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::admin::{money, number, secrets};
+use crate::core::Core;
+use crate::store::keys::{ExcludedCredential, KeyRow};
+use crate::time::iso;
+
+/// One key, as every endpoint shows it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyItem {
+    id: i64,
+    name: String,
+    key: String,
+    key_masked: String,
+    description: Option<String>,
+    group_name: Option<String>,
+    tags: Vec<String>,
+    enabled: bool,
+    expires_at: Option<String>,
+    max_cost: Option<Value>,
+    used_cost: Value,
+    max_requests: Option<i64>,
+    used_requests: i64,
+    supported_models: Vec<String>,
+    allowed_route_ids: Vec<i64>,
+    site_weight_multipliers: serde_json::Map<String, Value>,
+    excluded_site_ids: Vec<i64>,
+    excluded_credential_refs: Vec<ExcludedCredential>,
+    last_used_at: Option<String>,
+    created_at: String,
+    updated_at: String,
+}
+
+impl KeyItem {
+    /// The key masked, its usage as it is this moment.
+    pub fn new(core: &Core, row: &KeyRow) -> Self {
+        let masked = row.key.as_ref().map(|key| secrets::mask(key.expose())).unwrap_or_default();
+        let keys = core.keys.load();
+        let live = keys.get(row.id).map(|key| &key.live);
+        let settings = row.settings.clone();
+        Self {
+            id: row.id,
+            name: settings.name,
+            key: masked.clone(),
+            key_masked: masked,
+            description: settings.description,
+            group_name: settings.group_name,
+            tags: settings.tags,
+            enabled: settings.enabled,
+            expires_at: settings.expires_at.map(iso),
+            max_cost: settings.max_cost.map(number),
+            used_cost: number(money(live.map_or(row.used_cost, |live| live.used_cost()))),
+            max_requests: settings.max_requests,
+            used_requests: live.map_or(row.used_requests, |live| live.used_requests()),
+            supported_models: settings.supported_models,
+            allowed_route_ids: settings.allowed_route_ids,
+            site_weight_multipliers: settings
+                .site_weight_multipliers
+                .into_iter()
+                .map(|(site, factor)| (site.to_string(), number(factor)))
+                .collect(),
+            excluded_site_ids: settings.excluded_site_ids,
+            excluded_credential_refs: settings.excluded_credential_refs,
+            last_used_at: live.and_then(|live| live.last_used()).or(row.last_used_at).map(iso),
+            created_at: iso(row.created_at),
+            updated_at: iso(row.updated_at),
+        }
+    }
+
+    /// With the whole key, for the answer to its creation.
+    pub fn revealed(core: &Core, row: &KeyRow) -> Self {
+        let mut item = Self::new(core, row);
+        if let Some(key) = &row.key {
+            key.expose().clone_into(&mut item.key);
+        }
+        item
+    }
+
+    /// Whether a search for this lower-cased text finds the key.
+    pub fn is_found_by(&self, search: &str) -> bool {
+        let texts =
+            [Some(&self.name), self.description.as_ref(), Some(&self.key_masked), self.group_name.as_ref()];
+        let mut all = texts.into_iter().flatten().chain(&self.tags).chain(&self.supported_models);
+        search.is_empty() || all.any(|text| text.to_lowercase().contains(search))
+    }
+}

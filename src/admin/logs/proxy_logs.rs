@@ -1,0 +1,419 @@
+//! `/api/stats/proxy-logs`: what clients asked and how each attempt ended.
+//!
+//! The rows wait up to a quarter of a second for their transaction; every read here waits for what
+//! was handed over before it, so that an operator sees the request just made.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::{money, number, paging, require_id};
+use crate::app::App;
+use crate::http::{self, Query, Request, Response};
+use crate::store::Store;
+use crate::store::proxy_logs::{
+    self, ClientFilter, ClientOption, LogFilter, LogItem, LogSummary, StatusFilter,
+};
+use crate::store::sites::{self, SiteRow};
+use crate::time::{self, Millis, now_ms};
+
+/// The list of the log: a page of its rows, what it can be filtered by, or both.
+#[derive(Serialize)]
+struct LogList {
+    #[serde(flatten)]
+    page: Option<LogPage>,
+    #[serde(flatten)]
+    meta: Option<LogMeta>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LogPage {
+    items: Vec<Item>,
+    total: i64,
+    /// From 1.
+    page: i64,
+    page_size: i64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LogMeta {
+    client_options: Value,
+    summary: Value,
+    sites: Value,
+}
+
+/// `GET /api/stats/proxy-logs`
+pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+    let query = &request.query;
+    let filter = filter_of(query);
+    let limit = paging::number(query, "limit", 50, 1..=100);
+    let offset = paging::offset(query);
+    let view = query.get("view");
+    app.core.store.flush().await;
+
+    let mut list = LogList { page: None, meta: None };
+    if view.as_deref() != Some("meta") {
+        let (items, total) = proxy_logs::list(&app.core.store, &filter, limit, offset).await?;
+        let items = items.into_iter().map(Item::from).collect();
+        list.page = Some(LogPage { items, total, page: offset / limit + 1, page_size: limit });
+    }
+    if view.as_deref() != Some("query") {
+        list.meta = Some(LogMeta {
+            client_options: client_options(proxy_logs::client_options(&app.core.store, &filter).await?),
+            summary: summary_json(&proxy_logs::summary(&app.core.store, &filter).await?),
+            sites: site_options(&app.core.store).await?,
+        });
+    }
+    Ok(http::json(StatusCode::OK, &list))
+}
+
+/// `GET /api/stats/proxy-logs/{id}`
+pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    app.core.store.flush().await;
+    let mut row =
+        proxy_logs::get(&app.core.store, id).await?.ok_or_else(|| AdminError::not_found("Proxy log"))?;
+    let billing_details = row.billing_details.take().and_then(|text| serde_json::from_str(&text).ok());
+    Ok(http::json(StatusCode::OK, &Detail { item: row.into(), billing_details }))
+}
+
+/// `DELETE /api/stats/proxy-logs`: forgets every row there is now. The usage tables keep their sums.
+pub async fn clear(app: Arc<App>, _request: Request) -> Result<Response> {
+    app.core.store.flush().await;
+    // What comes meanwhile stays: under load a moving end would never be reached.
+    let deleted = proxy_logs::prune(&app.core.store, now_ms() + 1).await?;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "deletedProxyLogs": deleted })))
+}
+
+/// The newest rows whose requested model holds a text, as the list shows them.
+pub async fn of_models(store: &Store, text: &str, limit: i64) -> Result<Value> {
+    let filter = LogFilter { model_requested: Some(text.to_owned()), ..LogFilter::default() };
+    let (items, _) = proxy_logs::list(store, &filter, limit, 0).await?;
+    Ok(json!(items.into_iter().map(Item::from).collect::<Vec<_>>()))
+}
+
+async fn site_options(store: &Store) -> Result<Value> {
+    let sites = sites::list(store).await?;
+    let option = |site: SiteRow| json!({ "id": site.id, "name": site.name, "status": site.status.as_str() });
+    Ok(sites.into_iter().map(option).collect())
+}
+
+/// Reads every filter; what cannot be read does not filter. Times count in whole seconds.
+fn filter_of(query: &Query) -> LogFilter {
+    let whole_second = |at: Millis| at - at.rem_euclid(1000);
+    let moment = |name| query.get(name).and_then(|text| time::parse(&text)).map(whole_second);
+    LogFilter {
+        status: match query.get("status").as_deref() {
+            Some("success") => StatusFilter::Success,
+            Some("failed") => StatusFilter::Failed,
+            _ => StatusFilter::All,
+        },
+        search: query.get("search").map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()),
+        model_requested: None,
+        client: query.get("client").and_then(|text| client_filter(&text)),
+        site_id: query.get("siteId").and_then(|text| text.trim().parse().ok()).filter(|id| *id > 0),
+        from: moment("from"),
+        to: moment("to"),
+    }
+}
+
+fn client_filter(text: &str) -> Option<ClientFilter> {
+    let text = text.trim().to_lowercase();
+    match text.split_once(':')? {
+        (_, "") => None,
+        ("app", id) => Some(ClientFilter::App(id.to_owned())),
+        ("family", id) => Some(ClientFilter::Family(id.to_owned())),
+        _ => None,
+    }
+}
+
+/// Applications first, then protocols, each by label.
+fn client_options(clients: Vec<ClientOption>) -> Value {
+    let (mut apps, mut families) = (Vec::new(), Vec::new());
+    for client in clients {
+        match client {
+            ClientOption::App { id, name } => {
+                apps.push((format!("App · {name}"), format!("app:{}", id.to_lowercase())));
+            }
+            ClientOption::Family(id) => {
+                let label = format!("Protocol · {}", family_name(&id));
+                families.push((label, format!("family:{}", id.to_lowercase())));
+            }
+        }
+    }
+    apps.sort();
+    families.sort();
+    // Two spellings of one id filter alike, so they are one option.
+    let mut seen = HashSet::new();
+    let mut options: Vec<_> = apps.into_iter().chain(families).collect();
+    options.retain(|(_, value)| seen.insert(value.clone()));
+    options.into_iter().map(|(label, value)| json!({ "value": value, "label": label })).collect()
+}
+
+fn family_name(id: &str) -> &str {
+    match id {
+        "codex" => "Codex",
+        "claude_code" => "Claude Code",
+        "gemini_cli" => "Gemini CLI",
+        other => other,
+    }
+}
+
+fn summary_json(summary: &LogSummary) -> Value {
+    json!({
+        "totalCount": summary.total_count,
+        "successCount": summary.success_count,
+        "failedCount": summary.failed_count,
+        "totalCost": number(money(summary.total_cost)),
+        "totalTokensAll": summary.total_tokens,
+    })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Detail {
+    #[serde(flatten)]
+    item: Item,
+    billing_details: Option<Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Item {
+    id: i64,
+    request_id: Option<String>,
+    route_id: Option<i64>,
+    channel_id: Option<i64>,
+    account_id: Option<i64>,
+    downstream_api_key_id: Option<i64>,
+    model_requested: Option<String>,
+    model_actual: Option<String>,
+    status: String,
+    http_status: Option<i64>,
+    is_stream: Option<bool>,
+    first_byte_latency_ms: Option<i64>,
+    latency_ms: Option<i64>,
+    prompt_tokens: Option<i64>,
+    completion_tokens: Option<i64>,
+    total_tokens: Option<i64>,
+    estimated_cost: Value,
+    client_family: Option<String>,
+    client_app_id: Option<String>,
+    client_app_name: Option<String>,
+    client_confidence: Option<String>,
+    usage_source: Option<String>,
+    error_message: Option<String>,
+    retry_count: i64,
+    /// Why the attempt went to this channel.
+    decision_reason: Option<String>,
+    created_at: String,
+    username: Option<String>,
+    site_id: Option<i64>,
+    site_name: Option<String>,
+    site_url: Option<String>,
+    downstream_key_id: Option<i64>,
+    downstream_key_name: Option<String>,
+    downstream_key_group_name: Option<String>,
+    downstream_key_tags: Vec<String>,
+}
+
+impl From<LogItem> for Item {
+    fn from(row: LogItem) -> Self {
+        let error_message = tagged_message(&row);
+        let tags = row.downstream_key_tags.as_deref().and_then(|tags| serde_json::from_str(tags).ok());
+        Self {
+            error_message,
+            id: row.id,
+            request_id: row.request_id,
+            route_id: row.route_id,
+            channel_id: row.channel_id,
+            account_id: row.account_id,
+            downstream_api_key_id: row.downstream_api_key_id,
+            model_requested: row.model_requested,
+            model_actual: row.model_actual,
+            status: row.status,
+            http_status: row.http_status,
+            is_stream: row.is_stream,
+            first_byte_latency_ms: row.first_byte_latency_ms,
+            latency_ms: row.latency_ms,
+            prompt_tokens: row.prompt_tokens,
+            completion_tokens: row.completion_tokens,
+            total_tokens: row.total_tokens,
+            estimated_cost: number(money(row.estimated_cost)),
+            client_family: row.client_family,
+            client_app_id: row.client_app_id,
+            client_app_name: row.client_app_name,
+            client_confidence: row.client_confidence,
+            usage_source: row.usage_source,
+            retry_count: row.retry_count,
+            decision_reason: row.decision_reason,
+            created_at: time::iso(row.created_at),
+            username: row.username,
+            site_id: row.site_id,
+            site_name: row.site_name,
+            site_url: row.site_url,
+            // A deleted key keeps its id in `downstreamApiKeyId` only.
+            downstream_key_id: row.downstream_api_key_id.filter(|_| row.downstream_key_name.is_some()),
+            downstream_key_name: row.downstream_key_name,
+            downstream_key_group_name: row.downstream_key_group_name,
+            downstream_key_tags: tags.unwrap_or_default(),
+        }
+    }
+}
+
+/// The message as older clients read it: what has columns of its own goes before the text, in tags.
+fn tagged_message(row: &LogItem) -> Option<String> {
+    let tags = [
+        ("client", row.client_family.as_deref().filter(|family| *family != "generic")),
+        ("session", row.session_id.as_deref()),
+        ("downstream", row.downstream_path.as_deref()),
+        ("upstream", row.upstream_path.as_deref()),
+        ("usage", row.usage_source.as_deref()),
+    ];
+    let tags = tags.into_iter().filter_map(|(name, value)| value.map(|value| format!("[{name}:{value}]")));
+    let mut parts: Vec<String> = tags.collect();
+    if let Some(text) = &row.error_message {
+        // What an upstream said may name its path already.
+        let repeated = parts.iter().find_map(|tag| text.strip_prefix(tag.as_str()));
+        parts.push(repeated.unwrap_or(text).trim_start().to_owned());
+    }
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::admin::logs::proxy_logs::*;
+
+    fn row() -> LogItem {
+        LogItem {
+            id: 1,
+            created_at: 1_777_622_400_123,
+            request_id: None,
+            route_id: None,
+            channel_id: None,
+            account_id: None,
+            site_id: None,
+            downstream_api_key_id: Some(4),
+            model_requested: None,
+            model_actual: None,
+            status: "success".to_owned(),
+            http_status: Some(200),
+            is_stream: None,
+            first_byte_latency_ms: None,
+            latency_ms: None,
+            prompt_tokens: None,
+            completion_tokens: None,
+            total_tokens: None,
+            usage_source: None,
+            estimated_cost: 0.123_456_78,
+            billing_details: None,
+            client_family: None,
+            client_app_id: None,
+            client_app_name: None,
+            client_confidence: None,
+            session_id: None,
+            downstream_path: None,
+            upstream_path: None,
+            error_message: None,
+            retry_count: 0,
+            decision_reason: None,
+            username: None,
+            site_name: None,
+            site_url: None,
+            downstream_key_name: None,
+            downstream_key_group_name: None,
+            downstream_key_tags: Some(r#"["a","b"]"#.to_owned()),
+        }
+    }
+
+    #[test]
+    fn the_message_carries_the_tags_of_what_is_known() {
+        assert_eq!(tagged_message(&row()), None);
+        let text = LogItem { error_message: Some("refused".to_owned()), ..row() };
+        assert_eq!(tagged_message(&text).as_deref(), Some("refused"));
+        let full = LogItem {
+            client_family: Some("codex".to_owned()),
+            session_id: Some("s1".to_owned()),
+            downstream_path: Some("/v1/responses".to_owned()),
+            upstream_path: Some("/v1/chat/completions".to_owned()),
+            usage_source: Some("upstream".to_owned()),
+            ..text
+        };
+        assert_eq!(
+            tagged_message(&full).as_deref(),
+            Some(
+                "[client:codex] [session:s1] [downstream:/v1/responses] [upstream:/v1/chat/completions] \
+                 [usage:upstream] refused"
+            )
+        );
+        let named = LogItem {
+            upstream_path: Some("/v1/messages".to_owned()),
+            error_message: Some("[upstream:/v1/messages] Upstream returned HTTP 500".to_owned()),
+            ..row()
+        };
+        assert_eq!(
+            tagged_message(&named).as_deref(),
+            Some("[upstream:/v1/messages] Upstream returned HTTP 500")
+        );
+    }
+
+    #[test]
+    fn times_filter_by_whole_seconds() {
+        let filter = filter_of(&Query::new("from=2026-05-01T08:00:00.900Z&to=1777622401999"));
+        assert_eq!((filter.from, filter.to), (Some(1_777_622_400_000), Some(1_777_622_401_000)));
+    }
+
+    #[test]
+    fn unknown_counts_stay_null_and_lists_carry_no_billing_details() {
+        let item = serde_json::to_value(Item::from(row())).expect("it serializes");
+        assert_eq!(item["promptTokens"], Value::Null);
+        assert_eq!(item["estimatedCost"], 0.123457);
+        assert_eq!(item["createdAt"], "2026-05-01T08:00:00.123Z");
+        assert_eq!(item["downstreamKeyTags"], json!(["a", "b"]));
+        assert_eq!((&item["downstreamApiKeyId"], &item["downstreamKeyId"]), (&json!(4), &Value::Null));
+        assert!(item.get("billingDetails").is_none());
+    }
+
+    #[test]
+    fn filters_that_cannot_be_read_do_not_filter() {
+        let filter = filter_of(&Query::new("client=codex&siteId=-1&from=soon&status=odd&search=++"));
+        assert_eq!(filter.status, StatusFilter::All);
+        assert_eq!((filter.client, filter.site_id, filter.from, filter.search), (None, None, None, None));
+        let filter = filter_of(&Query::new(
+            "client=APP:Cursor&siteId=3&from=2026-05-01&to=1777622400000&status=failed&search=GPT",
+        ));
+        assert_eq!(filter.status, StatusFilter::Failed);
+        assert_eq!(filter.client, Some(ClientFilter::App("cursor".to_owned())));
+        assert_eq!((filter.site_id, filter.to), (Some(3), Some(1_777_622_400_000)));
+        assert_eq!(filter.search.as_deref(), Some("GPT"));
+        assert!(filter.from < filter.to);
+    }
+
+    #[test]
+    fn client_options_list_applications_before_protocols() {
+        let app = |id: &str, name: &str| ClientOption::App { id: id.to_owned(), name: name.to_owned() };
+        let family = |id: &str| ClientOption::Family(id.to_owned());
+        let options = client_options(vec![
+            family("zed"),
+            app("b", "Beta"),
+            family("codex"),
+            app("A", "Alpha"),
+            app("a", "alpha"),
+        ]);
+        assert_eq!(
+            options,
+            json!([
+                {"value": "app:a", "label": "App · Alpha"},
+                {"value": "app:b", "label": "App · Beta"},
+                {"value": "family:codex", "label": "Protocol · Codex"},
+                {"value": "family:zed", "label": "Protocol · zed"},
+            ])
+        );
+    }
+}

@@ -1,0 +1,183 @@
+//! `/api/models/token-candidates`: which tokens reach which model, and what keeps the others from it.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde::Serialize;
+
+use super::offers::{Offer, Offers, username};
+use crate::admin::accounts::view::capabilities;
+use crate::admin::errors::Result;
+use crate::admin::guard;
+use crate::app::App;
+use crate::core::Core;
+use crate::http::{self, Request, Response};
+use crate::limits::bucket;
+use crate::store::accounts::AccountRow;
+use crate::store::tokens::TokenRow;
+
+/// By model.
+type ByModel<T> = BTreeMap<String, Vec<T>>;
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Candidates {
+    models: ByModel<Candidate>,
+    models_without_token: ByModel<TokenOwner>,
+    models_missing_token_groups: ByModel<MissingGroups>,
+    endpoint_types_by_model: BTreeMap<String, BTreeSet<String>>,
+}
+
+#[derive(Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TokenOwner {
+    account_id: i64,
+    username: String,
+    site_id: i64,
+    site_name: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Candidate {
+    #[serde(flatten)]
+    owner: TokenOwner,
+    token_id: i64,
+    token_name: String,
+    is_default: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MissingGroups {
+    #[serde(flatten)]
+    owner: TokenOwner,
+    missing_groups: BTreeSet<String>,
+    required_groups: BTreeSet<String>,
+    available_groups: BTreeSet<String>,
+    /// Some token's group is not known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    group_coverage_uncertain: bool,
+}
+
+/// `GET /api/models/token-candidates`
+pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+    guard(&app, &request, &bucket::MODELS_TOKEN_CANDIDATES)?;
+    let offers = Offers::read(&app.core.store).await?;
+    let allowed: HashSet<String> =
+        app.core.settings.load().allowed_models.iter().map(|model| model.trim().to_lowercase()).collect();
+    let mut candidates = Candidates::default();
+    for (model, at) in &offers.models {
+        if allowed.is_empty() || allowed.contains(&model.trim().to_lowercase()) {
+            for (id, offer) in at {
+                if let Some(account) = offers.accounts.get(id) {
+                    candidates.add(&app.core, &offers, model, account, offer);
+                }
+            }
+        }
+    }
+    if let Some(shown) = app.marketplace.get(true) {
+        candidates.endpoint_types_by_model = shown
+            .iter()
+            .filter(|model| !model.supported_endpoint_types.is_empty())
+            .map(|model| (model.name().to_owned(), model.supported_endpoint_types.clone()))
+            .collect();
+    }
+    Ok(http::json(StatusCode::OK, &candidates))
+}
+
+impl Candidates {
+    fn add(&mut self, core: &Core, offers: &Offers, model: &str, account: &AccountRow, offer: &Offer) {
+        let Some(site) = offers.site(account) else { return };
+        let owner = TokenOwner {
+            account_id: account.id,
+            username: username(account),
+            site_id: site.id,
+            site_name: site.name.clone(),
+        };
+        for token in offer.tokens.iter().filter_map(|token| offers.tokens.get(token)) {
+            self.models.entry(model.to_owned()).or_default().push(Candidate {
+                owner: owner.clone(),
+                token_id: token.id,
+                token_name: token.name.clone(),
+                is_default: token.is_default,
+            });
+        }
+        // Only session accounts that offer the model themselves lack a token for it.
+        if !offer.of_account || capabilities(account).proxy_only {
+            return;
+        }
+        if offer.tokens.is_empty() {
+            self.models_without_token.entry(model.to_owned()).or_default().push(owner.clone());
+        }
+        let catalog = core.live.prices(account.id).load();
+        let Some(price) = catalog.as_ref().and_then(|catalog| catalog.price(model)) else { return };
+        let tokens = offers.tokens.values().filter(|token| token.account_id == account.id);
+        let groups: Vec<Option<String>> = tokens.map(group).collect();
+        let required: BTreeSet<String> = price.groups.iter().cloned().collect();
+        let available: BTreeSet<String> = groups.iter().flatten().cloned().collect();
+        let missing: BTreeSet<String> = required.difference(&available).cloned().collect();
+        if !missing.is_empty() {
+            self.models_missing_token_groups.entry(model.to_owned()).or_default().push(MissingGroups {
+                owner,
+                missing_groups: missing,
+                required_groups: required,
+                available_groups: available,
+                group_coverage_uncertain: groups.iter().any(Option::is_none),
+            });
+        }
+    }
+}
+
+/// The group a token draws on: the one it names, else what its own name says. `None` when that is a
+/// name we gave it.
+fn group(token: &TokenRow) -> Option<String> {
+    let named = token.token_group.as_deref().map(str::trim).filter(|group| !group.is_empty());
+    match named {
+        Some(group) => Some(group.to_owned()),
+        None => group_of_name(token.name.trim()),
+    }
+}
+
+fn group_of_name(name: &str) -> Option<String> {
+    let lower = name.to_lowercase();
+    let numbered = lower
+        .strip_prefix("token-")
+        .is_some_and(|number| !number.is_empty() && number.chars().all(|digit| digit.is_ascii_digit()));
+    let is_default = ["default", "默认"].contains(&lower.as_str())
+        || lower
+            .strip_prefix("default")
+            .is_some_and(|rest| rest.starts_with(|c: char| matches!(c, '-' | '_') || c.is_whitespace()));
+    match name {
+        "" => None,
+        _ if numbered => None,
+        _ if is_default => Some("default".to_owned()),
+        name => Some(name.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::admin::models::candidates::*;
+
+    #[test]
+    fn the_name_of_a_token_tells_its_group_when_nothing_else_does() {
+        for (name, group) in [
+            ("default", Some("default")),
+            ("Default", Some("default")),
+            ("默认", Some("default")),
+            ("default-2", Some("default")),
+            ("default_x", Some("default")),
+            ("default key", Some("default")),
+            ("defaults", Some("defaults")),
+            ("vip", Some("vip")),
+            ("token-12", None),
+            ("token-", Some("token-")),
+            ("token-a", Some("token-a")),
+            ("", None),
+        ] {
+            assert_eq!(group_of_name(name).as_deref(), group, "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! `/api/models/check` and `/api/models/probe`: which models an account has, and which it really gets.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::{Fields, Invalid};
+use crate::admin::require_id;
+use crate::admin::tasks::queued;
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::jobs::Jobs;
+use crate::jobs::models::refresh;
+use crate::jobs::probe;
+use crate::jobs::rebuild::{Scope, rebuild_in};
+use crate::jobs::tasks::{Started, Status, Task};
+
+/// How often a waiting answer looks whether its task has ended.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// `POST /api/models/check/{id}`: an account that gives no models is an answer, too.
+pub async fn check(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let refresh = refresh::refresh_account(&app.jobs, id).await;
+    let rebuild = rebuild_in(&app.jobs, Scope::of_accounts([id])).await?;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "refresh": refresh, "rebuild": rebuild })))
+}
+
+/// `POST /api/models/probe`
+pub async fn probe(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let account = account(&fields)?;
+    let wait = fields.bool("wait")?.unwrap_or(false);
+    if let Some(id) = account
+        && wait
+        && !probe::is_probed(&app.core.store, id).await?
+    {
+        return Err(AdminError::not_found("Account"));
+    }
+    let started = probe::start(&app.jobs, account);
+    if !wait {
+        return Ok(queued(&started));
+    }
+    Ok(finished(&started, ended(&app.jobs, &started.id).await))
+}
+
+/// All accounts where none is named. Text is read in decimal digits only.
+fn account(fields: &Fields) -> Result<Option<i64>> {
+    let refused = || Invalid::field("accountId", "positive integer").into();
+    match fields.get("accountId") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
+        Some(Value::String(text)) => {
+            let text = text.trim();
+            let id = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+            id.filter(|id| (1..=9_007_199_254_740_991).contains(id)).map(Some).ok_or_else(refused)
+        }
+        Some(_) => Ok(Some(fields.required_id("accountId")?)),
+    }
+}
+
+/// The task as it ended; `None` when it was forgotten.
+async fn ended(jobs: &Jobs, id: &str) -> Option<Task> {
+    loop {
+        let task = jobs.tasks.get(id)?;
+        if matches!(task.status, Status::Succeeded | Status::Failed) {
+            return Some(task);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn finished(started: &Started, task: Option<Task>) -> Response {
+    let status = task.as_ref().map_or(Status::Failed, |task| task.status);
+    let result = task.as_ref().and_then(|task| task.result.as_ref()).and_then(probe::parts);
+    if let (Status::Succeeded, Some((results, summary))) = (status, result) {
+        let body = json!({
+            "success": true,
+            "reused": started.reused,
+            "jobId": started.id,
+            "status": status,
+            "results": results,
+            "summary": summary,
+        });
+        return http::json(StatusCode::OK, &body);
+    }
+    let message = task.map_or_else(|| "the probe was forgotten".to_owned(), |task| task.message);
+    let body = json!({
+        "success": false,
+        "reused": started.reused,
+        "jobId": started.id,
+        "status": status,
+        "message": message,
+        "error": message,
+    });
+    http::json(StatusCode::INTERNAL_SERVER_ERROR, &body)
+}

@@ -1,0 +1,368 @@
+//! `/api/models/marketplace`: every model that can be had, from whom and for how much.
+//!
+//! Prices are those in memory ([`jobs::prices`](crate::jobs::prices)); no request waits for a site. The
+//! list is kept for some seconds: it is made of several tables, and consoles ask often.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hyper::StatusCode;
+use jiff::ToSpan;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::offers::{Offer, Offers, username};
+use crate::admin::errors::Result;
+use crate::admin::routes::handlers;
+use crate::admin::{money, number};
+use crate::app::App;
+use crate::core::Core;
+use crate::http::{self, Request, Response};
+use crate::jobs::Jobs;
+use crate::jobs::tasks::Status;
+use crate::routing::pricing::bill::per_million;
+use crate::routing::pricing::{Billing, CallPrice, Catalog, ModelPrice};
+use crate::store::accounts::AccountRow;
+use crate::store::model_rates::{self, Rate};
+use crate::store::sites::SiteRow;
+use crate::store::tokens::TokenRow;
+use crate::sync::lock;
+use crate::time::now_ms;
+
+/// How long a list is kept, without prices and with them.
+const KEPT: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(90)];
+/// How many local days the success rate looks back, today included.
+const DAYS: i64 = 7;
+
+/// The lists as last made, without prices and with them.
+#[derive(Default)]
+pub struct MarketplaceCache {
+    cached: Mutex<[Option<CachedList>; 2]>,
+}
+
+struct CachedList {
+    at: Instant,
+    models: Arc<Vec<Model>>,
+}
+
+/// How the list was made.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta {
+    refresh_requested: bool,
+    refresh_queued: bool,
+    refresh_reused: bool,
+    refresh_running: bool,
+    include_pricing: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refresh_job_id: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cache_hit: bool,
+}
+
+/// A model on offer, with who offers it and for how much.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Model {
+    name: String,
+    account_count: usize,
+    token_count: usize,
+    avg_latency: i64,
+    /// Percent; null without requests.
+    success_rate: Option<Value>,
+    description: Option<String>,
+    tags: BTreeSet<String>,
+    pub supported_endpoint_types: BTreeSet<String>,
+    pricing_sources: Vec<PricingSource>,
+    accounts: Vec<OfferingAccount>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OfferingAccount {
+    id: i64,
+    site: String,
+    username: String,
+    latency: Option<i64>,
+    unit_cost: Option<f64>,
+    balance: Value,
+    tokens: Vec<OfferingToken>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OfferingToken {
+    id: i64,
+    name: String,
+    is_default: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PricingSource {
+    site_id: i64,
+    site_name: String,
+    account_id: i64,
+    username: String,
+    owner_by: Option<String>,
+    enable_groups: Vec<String>,
+    group_pricing: BTreeMap<String, GroupPricing>,
+}
+
+/// What a model costs under one group's multiplier, in USD.
+#[derive(Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupPricing {
+    /// 0: by tokens; 1: by call.
+    quota_type: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_per_million: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_per_million: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_call_input: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_call_output: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    per_call_total: Option<f64>,
+}
+
+/// `GET /api/models/marketplace`
+pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+    let (refresh, with_prices) = (request.query.is_on("refresh"), request.query.is_on("includePricing"));
+    let started = refresh.then(|| {
+        app.marketplace.clear();
+        handlers::start_refresh(&app, "model")
+    });
+    let running = match &started {
+        Some(started) => Some(started.id.clone()),
+        None => running_refresh(&app.jobs),
+    };
+    let cached = app.marketplace.get(with_prices);
+    let meta = Meta {
+        refresh_requested: refresh,
+        refresh_queued: started.as_ref().is_some_and(|started| !started.reused),
+        refresh_reused: started.as_ref().is_some_and(|started| started.reused),
+        refresh_running: running.is_some(),
+        include_pricing: with_prices,
+        refresh_job_id: running,
+        cache_hit: cached.is_some(),
+    };
+    let models = match cached {
+        Some(cached) => cached,
+        None => {
+            let made = Arc::new(models(&app.core, with_prices).await?);
+            app.marketplace.keep(with_prices, made.clone());
+            made
+        }
+    };
+    Ok(http::json(StatusCode::OK, &json!({ "models": *models, "meta": meta })))
+}
+
+/// The task that reads the models anew, when there is one.
+fn running_refresh(jobs: &Jobs) -> Option<String> {
+    let tasks = jobs.tasks.list(usize::MAX);
+    let running = tasks.into_iter().find(|task| {
+        task.dedupe_key.as_deref() == Some(handlers::REFRESH_KEY)
+            && matches!(task.status, Status::Pending | Status::Running)
+    });
+    running.map(|task| task.id)
+}
+
+async fn models(core: &Core, with_prices: bool) -> Result<Vec<Model>> {
+    let offers = Offers::read(&core.store).await?;
+    let rates = model_rates::since(&core.store, &first_day(core)).await?;
+    let catalogs: HashMap<i64, Arc<Catalog>> = match with_prices {
+        true => offers.accounts.keys().filter_map(|id| Some((*id, core.live.prices(*id).load()?))).collect(),
+        false => HashMap::new(),
+    };
+    let mut models: Vec<Model> = offers
+        .models
+        .iter()
+        .map(|(name, at)| model(&offers, name, at, rates.get(name).copied(), &catalogs))
+        .collect();
+    models.sort_by(|one, other| {
+        other.account_count.cmp(&one.account_count).then_with(|| one.name.cmp(&other.name))
+    });
+    Ok(models)
+}
+
+/// The local day that many days ago, today included.
+fn first_day(core: &Core) -> String {
+    let now = jiff::Timestamp::from_millisecond(now_ms()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    let today = core.config.time_zone.to_datetime(now).date();
+    today.saturating_sub((DAYS - 1).days()).to_string()
+}
+
+fn model(
+    offers: &Offers,
+    name: &str,
+    at: &BTreeMap<i64, Offer>,
+    rate: Option<Rate>,
+    catalogs: &HashMap<i64, Arc<Catalog>>,
+) -> Model {
+    let latencies: Vec<i64> = at.values().filter_map(|offer| offer.latency_ms).collect();
+    let mut model = Model {
+        name: name.to_owned(),
+        account_count: at.len(),
+        token_count: at.values().map(|offer| offer.tokens.len()).sum(),
+        avg_latency: mean(&latencies),
+        success_rate: rate.map(|rate| number((rate.ok as f64 * 1000.0 / rate.calls as f64).round() / 10.0)),
+        description: None,
+        tags: BTreeSet::new(),
+        supported_endpoint_types: BTreeSet::new(),
+        pricing_sources: Vec::new(),
+        accounts: Vec::new(),
+    };
+    for (id, offer) in at {
+        let Some(account) = offers.accounts.get(id) else { continue };
+        let Some(site) = offers.site(account) else { continue };
+        model.accounts.push(offering_account(offers, account, site, offer));
+        let Some((catalog, price)) = catalogs.get(id).and_then(|list| Some((list, list.price(name)?))) else {
+            continue;
+        };
+        let labels = &price.labels;
+        model.description = model.description.or_else(|| labels.description.clone());
+        model.tags.extend(labels.tags.iter().cloned());
+        model.supported_endpoint_types.extend(labels.endpoint_types.iter().cloned());
+        model.pricing_sources.push(PricingSource {
+            site_id: site.id,
+            site_name: site.name.clone(),
+            account_id: *id,
+            username: username(account),
+            owner_by: labels.owner.clone(),
+            enable_groups: price.groups.clone(),
+            group_pricing: by_group(catalog, price),
+        });
+    }
+    model
+}
+
+fn offering_account(offers: &Offers, account: &AccountRow, site: &SiteRow, offer: &Offer) -> OfferingAccount {
+    let tokens = offer.tokens.iter().filter_map(|token| offers.tokens.get(token));
+    let token = |token: &TokenRow| OfferingToken {
+        id: token.id,
+        name: token.name.clone(),
+        is_default: token.is_default,
+    };
+    OfferingAccount {
+        id: account.id,
+        site: site.name.clone(),
+        username: username(account),
+        latency: offer.latency_ms,
+        unit_cost: account.unit_cost,
+        balance: number(money(account.balance)),
+        tokens: tokens.map(token).collect(),
+    }
+}
+
+fn mean(latencies: &[i64]) -> i64 {
+    match latencies.len() {
+        0 => 0,
+        count => (latencies.iter().sum::<i64>() as f64 / count as f64).round() as i64,
+    }
+}
+
+fn by_group(catalog: &Catalog, price: &ModelPrice) -> BTreeMap<String, GroupPricing> {
+    let groups = price.groups.iter();
+    groups.map(|group| (group.clone(), pricing(price, catalog.group_ratio(group).unwrap_or(1.0)))).collect()
+}
+
+fn pricing(price: &ModelPrice, group: f64) -> GroupPricing {
+    match price.billing {
+        Billing::PerToken(ratios) => {
+            let (input, output) = per_million(&ratios, group);
+            GroupPricing {
+                input_per_million: Some(input),
+                output_per_million: Some(output),
+                ..GroupPricing::default()
+            }
+        }
+        Billing::PerCall(call) => {
+            let sides = match call {
+                Some(CallPrice::Sides { input, output }) => {
+                    let side = |units| CallPrice::Sides { input: units, output: 0.0 }.usd(group);
+                    Some((side(input), side(output)))
+                }
+                _ => None,
+            };
+            GroupPricing {
+                quota_type: 1,
+                per_call_input: sides.map(|(input, _)| input),
+                per_call_output: sides.map(|(_, output)| output),
+                per_call_total: call.map(|call| call.usd(group)),
+                ..GroupPricing::default()
+            }
+        }
+    }
+}
+
+// === impl MarketplaceCache ===
+
+impl MarketplaceCache {
+    pub fn get(&self, with_prices: bool) -> Option<Arc<Vec<Model>>> {
+        let cached = lock(&self.cached);
+        let cached = cached[usize::from(with_prices)].as_ref()?;
+        (cached.at.elapsed() < KEPT[usize::from(with_prices)]).then(|| cached.models.clone())
+    }
+
+    fn keep(&self, with_prices: bool, models: Arc<Vec<Model>>) {
+        let mut cached = lock(&self.cached);
+        cached[usize::from(with_prices)] = Some(CachedList { at: Instant::now(), models });
+    }
+
+    /// Nothing gathered holds any more.
+    pub fn clear(&self) {
+        *lock(&self.cached) = [None, None];
+    }
+}
+
+impl Model {
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::admin::models::marketplace::*;
+    use crate::routing::pricing::{Labels, Ratios};
+
+    fn price(billing: Billing) -> ModelPrice {
+        ModelPrice::new("m", billing, vec!["vip".to_owned()], Labels::default())
+    }
+
+    #[test]
+    fn a_groups_prices_are_shown_as_they_are_charged() {
+        let ratios = Ratios { model: 1.25, completion: 4.0, ..Ratios::default() };
+        let tokens = pricing(&price(Billing::PerToken(ratios)), 1.5);
+        assert_eq!((tokens.input_per_million, tokens.output_per_million), (Some(3.75), Some(15.0)));
+        let flat = pricing(&price(Billing::PerCall(Some(CallPrice::Flat(0.3)))), 1.5);
+        assert_eq!((flat.quota_type, flat.per_call_total, flat.per_call_input), (1, Some(0.45), None));
+        let sides =
+            pricing(&price(Billing::PerCall(Some(CallPrice::Sides { input: 10.0, output: 5.0 }))), 1.5);
+        assert_eq!(
+            (sides.per_call_input, sides.per_call_output, sides.per_call_total),
+            (Some(0.03), Some(0.015), Some(0.03))
+        );
+        assert_eq!(pricing(&price(Billing::PerCall(None)), 1.5).per_call_total, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lists_are_kept_for_a_while_those_with_prices_longer() {
+        let cache = MarketplaceCache::default();
+        for (with_prices, seconds) in [(false, 15), (true, 90)] {
+            assert!(cache.get(with_prices).is_none());
+            cache.keep(with_prices, Arc::default());
+            tokio::time::advance(Duration::from_millis(seconds * 1000 - 1)).await;
+            assert!(cache.get(with_prices).is_some(), "{with_prices}");
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert!(cache.get(with_prices).is_none(), "{with_prices}");
+        }
+        cache.keep(true, Arc::default());
+        cache.clear();
+        assert!(cache.get(true).is_none());
+    }
+}

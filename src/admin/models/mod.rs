@@ -1,0 +1,6 @@
+//! Which models can be had, from whom, for how much; discovery and probes started by hand.
+
+pub mod candidates;
+pub mod checks;
+pub mod marketplace;
+pub mod offers;

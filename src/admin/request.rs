@@ -1,0 +1,18 @@
+//! What handlers ask of a request before anything else: its id, and whether its sender asks too often.
+
+use super::errors::{AdminError, Result};
+use crate::app::App;
+use crate::http::Request;
+use crate::limits::{Bucket, RetryAfterSeconds};
+use crate::time::monotonic_ms;
+
+/// The path's `id`, a strict positive integer.
+pub fn require_id(request: &Request) -> Result<i64> {
+    request.params.id("id").map_err(AdminError::bad_request)
+}
+
+/// Counts a request against a route guard of its source address.
+pub fn guard(app: &App, request: &Request, bucket: &Bucket) -> Result<()> {
+    let checked = app.guards.check(bucket, request.client_ip, monotonic_ms());
+    checked.map_err(|RetryAfterSeconds(seconds)| AdminError::too_many_requests(seconds))
+}

@@ -1,0 +1,102 @@
+//! What follows from saving a route: the channels a pattern route starts with, and the routes that take
+//! over the strategy of a group.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::view::{RouteIndex, is_exact};
+use crate::admin::errors::{AdminError, Result};
+use crate::core::Core;
+use crate::jobs::rebuild;
+use crate::routing::rebuild::Credential;
+use crate::routing::{ModelPattern, Strategy};
+use crate::store;
+use crate::store::route_edits::RouteDraft;
+use crate::store::routes::{ChannelRow, NewChannel, RouteRow};
+
+/// What two channels of a route must not share: who answers, and under which name, case ignored.
+pub type ChannelKey = (Credential, String);
+
+/// The key of a channel that answers with this credential, under this name.
+pub fn channel_key(credential: Credential, source_model: Option<&str>) -> ChannelKey {
+    (credential, source_model.unwrap_or_default().trim().to_lowercase())
+}
+
+/// The key of a stored channel, which answers for its route's model when it names none.
+pub fn key_of(route_index: &RouteIndex, channel: &ChannelRow) -> ChannelKey {
+    let credential = Credential { account_id: channel.account_id, token_id: channel.token_id };
+    channel_key(credential, route_index.source_model(channel))
+}
+
+/// The channels of a route with this pattern, apart from those it keeps: copies of the channels of
+/// enabled exact routes it matches, then one for each offer of a model it matches.
+pub async fn fill(
+    core: &Arc<Core>,
+    route_index: &RouteIndex,
+    own_id: Option<i64>,
+    pattern: &str,
+) -> store::Result<Vec<NewChannel>> {
+    let pattern = ModelPattern::stored(pattern);
+    let own = own_id.into_iter().flat_map(|id| route_index.owned(id));
+    let mut known: HashSet<ChannelKey> =
+        own.filter(|channel| channel.manual_override).map(|channel| key_of(route_index, channel)).collect();
+    let mut channels = Vec::new();
+    let sources = route_index.routes().filter(|route| {
+        Some(route.id) != own_id && route.enabled && is_exact(route) && pattern.matches(&route.model_pattern)
+    });
+    for channel in sources.flat_map(|route| route_index.owned(route.id)) {
+        let copy = copy_of(route_index, channel);
+        if known.insert(channel_key(copy.credential, copy.source_model.as_deref())) {
+            channels.push(copy);
+        }
+    }
+    for (model, credential) in rebuild::offers(core).await? {
+        if pattern.matches(&model) && known.insert(channel_key(credential, Some(&model))) {
+            channels.push(NewChannel::automatic(credential, &model));
+        }
+    }
+    Ok(channels)
+}
+
+/// A channel with the credential, model and settings of this one and a record of its own.
+fn copy_of(route_index: &RouteIndex, channel: &ChannelRow) -> NewChannel {
+    NewChannel {
+        credential: Credential { account_id: channel.account_id, token_id: channel.token_id },
+        source_model: route_index.source_model(channel).map(str::to_owned),
+        priority: channel.priority,
+        weight: channel.weight,
+        enabled: channel.enabled,
+        manual_override: channel.manual_override,
+    }
+}
+
+/// Refuses sources that a group cannot use: what is not there, is itself a group, or names more than one model.
+pub fn check_sources(route_index: &RouteIndex, draft: &RouteDraft) -> Result<()> {
+    for id in draft.sources.iter().flatten() {
+        let problem = match route_index.route(*id) {
+            None => "does not exist",
+            Some(route) if route.is_group() => "is a group",
+            Some(route) if !is_exact(route) => "is not the route of exactly one model",
+            Some(_) => continue,
+        };
+        return Err(AdminError::bad_request(format!("Invalid sourceRouteIds: route {id} {problem}.")));
+    }
+    Ok(())
+}
+
+/// The sources that take over the strategy of a group: those no other group uses, unless they have a
+/// strategy of their own, which is one that is neither the default nor the group's former.
+pub fn followers(route_index: &RouteIndex, draft: &RouteDraft, former: Option<&RouteRow>) -> Vec<i64> {
+    let others = route_index.routes().filter(|route| former.is_none_or(|former| former.id != route.id));
+    let shared: HashSet<i64> = others.flat_map(|group| group.source_route_ids.iter().copied()).collect();
+    let has_none_of_its_own = |route: &RouteRow| {
+        route.routing_strategy == Strategy::default()
+            || former.is_some_and(|group| group.routing_strategy == route.routing_strategy)
+    };
+    let sources = draft.sources.iter().flatten().filter(|id| !shared.contains(*id));
+    sources
+        .filter_map(|id| route_index.route(*id))
+        .filter(|route| route.routing_strategy != draft.routing_strategy && has_none_of_its_own(route))
+        .map(|route| route.id)
+        .collect()
+}

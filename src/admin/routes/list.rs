@@ -1,0 +1,121 @@
+//! `GET /api/routes` and `GET /api/routes/summary`: the routes by ascending id, all of them or a page
+//! (`limit`, `offset`); `X-Total-Count` says how many there are.
+//!
+//! A list of many channels is read and written a portion at a time, as the client takes it: whole, with its rows, it
+//! would take a hundred times the memory of a portion.
+
+use std::sync::Arc;
+use std::vec::IntoIter;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http_body::Frame;
+use http_body_util::StreamBody;
+use hyper::StatusCode;
+use serde::Serialize;
+
+use super::view::{ListedRoute, RouteIndex, RouteSummary};
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::guard;
+use crate::admin::paging::Page;
+use crate::app::App;
+use crate::http::body::Truncated;
+use crate::http::{self, Request, Response, ResponseBody};
+use crate::limits::bucket;
+use crate::store::routes::RouteRow;
+
+/// A portion ends with this many channels.
+const CHANNELS: usize = 500;
+/// A portion ends with this many routes.
+const ROUTES: usize = 100;
+
+/// `GET /api/routes`
+pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+    guard(&app, &request, &bucket::ROUTES_READ)?;
+    answer(app, &request, |app, index, row, text| write(text, &ListedRoute::new(app, index, row))).await
+}
+
+/// `GET /api/routes/summary`
+pub async fn summary(app: Arc<App>, request: Request) -> Result<Response> {
+    guard(&app, &request, &bucket::ROUTES_SUMMARY_READ)?;
+    answer(app, &request, |app, index, row, text| write(text, &RouteSummary::new(app, index, row))).await
+}
+
+/// Writes one route behind what is there.
+type WriteRoute = fn(&App, &RouteIndex, &RouteRow, &mut Vec<u8>) -> serde_json::Result<()>;
+
+fn write(text: &mut Vec<u8>, route: &impl Serialize) -> serde_json::Result<()> {
+    serde_json::to_writer(text, route)
+}
+
+async fn answer(app: Arc<App>, request: &Request, write: WriteRoute) -> Result<Response> {
+    let page = Page::of(&request.query);
+    let snapshot = app.core.snapshot.load_full();
+    let routes = snapshot.routes().iter().skip(page.offset()).take(page.limit());
+    let ids: Vec<_> = routes.map(|route| (route.id, route.channels.len())).collect();
+    let mut portions = Portions { app, ids: ids.into_iter(), write, written: 0, is_ended: false };
+    // A list that cannot be read is an answer of its own as long as nothing of it was sent.
+    let first = portions.next().await?;
+    let mut response = match portions.is_ended {
+        true => http::json_bytes(StatusCode::OK, first),
+        false => {
+            let mut response = http::json_bytes(StatusCode::OK, Bytes::new());
+            *response.body_mut() = ResponseBody::stream(StreamBody::new(stream::unfold(
+                (portions, Some(first)),
+                |(mut portions, ready)| async move {
+                    let portion = match ready {
+                        Some(first) => Ok(first),
+                        None if portions.is_ended => return None,
+                        None => portions.next().await,
+                    };
+                    let frame = portion.map(Frame::data).map_err(|error| {
+                        portions.is_ended = true;
+                        log::warn!("a list of routes ends early: {}", error.message());
+                        Truncated("the list could not be read to its end")
+                    });
+                    Some((frame, (portions, None)))
+                },
+            )));
+            response
+        }
+    };
+    page.stamp(&mut response, snapshot.routes().len());
+    Ok(response)
+}
+
+/// The rest of a list.
+struct Portions {
+    app: Arc<App>,
+    /// Routes with the number of their channels.
+    ids: IntoIter<(i64, usize)>,
+    write: WriteRoute,
+    written: usize,
+    is_ended: bool,
+}
+
+impl Portions {
+    /// The text of the next few routes.
+    async fn next(&mut self) -> Result<Bytes> {
+        let (mut ids, mut channels) = (Vec::new(), 0);
+        while ids.len() < ROUTES
+            && channels < CHANNELS
+            && let Some((id, count)) = self.ids.next()
+        {
+            ids.push(id);
+            channels += count;
+        }
+        let index = RouteIndex::of(&self.app.core.store, &ids, &[]).await?;
+        let mut text = Vec::new();
+        for row in ids.iter().filter_map(|id| index.route(*id)) {
+            text.push(if self.written == 0 { b'[' } else { b',' });
+            self.written += 1;
+            (self.write)(&self.app, &index, row, &mut text)
+                .map_err(|error| AdminError::internal("writing a list of routes", error))?;
+        }
+        self.is_ended = self.ids.as_slice().is_empty();
+        if self.is_ended {
+            text.extend_from_slice(if self.written == 0 { b"[]" } else { b"]" });
+        }
+        Ok(Bytes::from(text))
+    }
+}

@@ -1,0 +1,399 @@
+//! Routes and channels as the admin API shows them.
+//!
+//! Configuration comes from the store; what moves with every request (counters, cooldowns) comes
+//! from memory, since the stored counters are up to a quarter of a second behind. A listed channel
+//! names its account, site and token without anything secret.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::admin::decisions::handlers::CachedDecisionFields;
+use crate::admin::{money, number};
+use crate::app::App;
+use crate::core::Core;
+use crate::routing::{ChannelLive, ModelPattern};
+use crate::store;
+use crate::store::Store;
+use crate::store::accounts::{self, AccountRow};
+use crate::store::routes::{self, ChannelRow, ChannelsOf, RouteRow};
+use crate::store::sites::{self, SiteRow};
+use crate::store::tokens::{self, TokenRow};
+use crate::time;
+
+/// Everything that listing routes looks at, read once.
+pub struct RouteIndex {
+    routes: BTreeMap<i64, RouteRow>,
+    /// By route, for each that owns some, by ascending id.
+    channels: HashMap<i64, Vec<ChannelRow>>,
+    /// The route of each channel.
+    owners: HashMap<i64, i64>,
+    accounts: HashMap<i64, AccountRow>,
+    sites: HashMap<i64, SiteRow>,
+    tokens: HashMap<i64, TokenRow>,
+}
+
+impl RouteIndex {
+    pub async fn read(store: &Store) -> store::Result<Self> {
+        Ok(Self::new(
+            routes::list(store).await?,
+            routes::list_channels(store).await?,
+            accounts::list(store).await?,
+            sites::list(store).await?,
+            tokens::list(store).await?,
+        ))
+    }
+
+    /// What listing some routes looks at, with these accounts beside those of their channels.
+    pub async fn of(store: &Store, ids: &[i64], others: &[i64]) -> store::Result<Self> {
+        let mut rows = routes::some(store, ids).await?;
+        let known: BTreeSet<i64> = rows.iter().map(|row| row.id).collect();
+        let sources: BTreeSet<i64> = rows.iter().flat_map(|row| &row.source_route_ids).copied().collect();
+        let sources: Vec<i64> = sources.difference(&known).copied().collect();
+        rows.extend(routes::some(store, &sources).await?);
+        let owners: Vec<i64> = rows.iter().filter(|row| !row.is_group()).map(|row| row.id).collect();
+        let mut channels = routes::some_channels(store, ChannelsOf::Routes, &owners).await?;
+        channels.sort_unstable_by_key(|channel| channel.id);
+        let accounts: BTreeSet<i64> =
+            channels.iter().map(|channel| channel.account_id).chain(others.iter().copied()).collect();
+        let accounts: Vec<i64> = accounts.into_iter().collect();
+        let tokens = tokens::of_accounts(store, &accounts).await?;
+        let accounts = accounts::some(store, &accounts).await?;
+        let mut site_rows = Vec::new();
+        for id in accounts.iter().map(|account| account.site_id).collect::<BTreeSet<_>>() {
+            site_rows.extend(sites::get(store, id).await?);
+        }
+        Ok(Self::new(rows, channels, accounts, site_rows, tokens))
+    }
+
+    /// What listing the routes of some channels looks at.
+    pub async fn of_channels(store: &Store, ids: &[i64]) -> store::Result<Self> {
+        let channels = routes::some_channels(store, ChannelsOf::Themselves, ids).await?;
+        let routes: BTreeSet<i64> = channels.iter().map(|channel| channel.route_id).collect();
+        Self::of(store, &routes.into_iter().collect::<Vec<_>>(), &[]).await
+    }
+
+    /// Builds the views from rows. The channels of each route stand by ascending id.
+    pub fn new(
+        routes: Vec<RouteRow>,
+        rows: Vec<ChannelRow>,
+        accounts: Vec<AccountRow>,
+        sites: Vec<SiteRow>,
+        tokens: Vec<TokenRow>,
+    ) -> Self {
+        let owners = rows.iter().map(|channel| (channel.id, channel.route_id)).collect();
+        let mut channels: HashMap<i64, Vec<ChannelRow>> = HashMap::new();
+        for channel in rows {
+            channels.entry(channel.route_id).or_default().push(channel);
+        }
+        Self {
+            routes: routes.into_iter().map(|row| (row.id, row)).collect(),
+            channels,
+            owners,
+            accounts: accounts.into_iter().map(|row| (row.id, row)).collect(),
+            sites: sites.into_iter().map(|row| (row.id, row)).collect(),
+            tokens: tokens.into_iter().map(|row| (row.id, row)).collect(),
+        }
+    }
+
+    /// By ascending id.
+    pub fn routes(&self) -> impl Iterator<Item = &RouteRow> {
+        self.routes.values()
+    }
+
+    /// The route of this id.
+    pub fn route(&self, id: i64) -> Option<&RouteRow> {
+        self.routes.get(&id)
+    }
+
+    /// The channels a route owns; of a group those of its enabled exact sources, in source order.
+    pub fn channels<'a>(&'a self, route: &'a RouteRow) -> Box<dyn Iterator<Item = &'a ChannelRow> + 'a> {
+        if !route.is_group() {
+            return Box::new(self.owned(route.id));
+        }
+        let sources = route.source_route_ids.iter().filter_map(|id| self.routes.get(id));
+        let sources = sources.filter(|source| source.enabled && is_exact(source));
+        Box::new(sources.flat_map(|source| self.owned(source.id)))
+    }
+
+    /// The channels that are a route's own, by ascending id.
+    pub fn owned(&self, route_id: i64) -> impl Iterator<Item = &ChannelRow> {
+        self.channels.get(&route_id).into_iter().flatten()
+    }
+
+    /// Every channel through an account, of whatever route.
+    pub fn channels_of_account(&self, account_id: i64) -> impl Iterator<Item = &ChannelRow> {
+        self.channels.values().flatten().filter(move |channel| channel.account_id == account_id)
+    }
+
+    /// The names of the sites behind a route, each once.
+    pub fn site_names(&self, route: &RouteRow) -> Vec<&str> {
+        let mut names = Vec::new();
+        for channel in self.channels(route) {
+            if let Some(site) = self.site_of(channel)
+                && !names.contains(&site.name.as_str())
+            {
+                names.push(site.name.as_str());
+            }
+        }
+        names
+    }
+
+    /// The channel of this id.
+    pub fn channel(&self, id: i64) -> Option<&ChannelRow> {
+        let siblings = self.channels.get(self.owners.get(&id)?)?;
+        siblings.binary_search_by_key(&id, |channel| channel.id).ok().map(|at| &siblings[at])
+    }
+
+    /// The account of this id.
+    pub fn account(&self, id: i64) -> Option<&AccountRow> {
+        self.accounts.get(&id)
+    }
+
+    /// The token of this id.
+    pub fn token(&self, id: i64) -> Option<&TokenRow> {
+        self.tokens.get(&id)
+    }
+
+    /// The token an account uses when none is named.
+    pub fn default_token(&self, account_id: i64) -> Option<&TokenRow> {
+        let tokens = self.tokens.values().filter(|token| token.account_id == account_id);
+        tokens.filter(|token| token.is_default && token.is_usable()).min_by_key(|token| token.id)
+    }
+
+    /// The model's name at the channel's upstream: its own, else that of its exact route.
+    pub fn source_model<'a>(&'a self, channel: &'a ChannelRow) -> Option<&'a str> {
+        let own = channel.source_model.as_deref().filter(|model| !model.trim().is_empty());
+        let route = || self.routes.get(&channel.route_id).filter(|route| is_exact(route));
+        own.or_else(|| route().map(|route| route.model_pattern.as_str()))
+    }
+
+    /// The channel as lists show it, with its counters of this moment.
+    pub fn listed<'a>(&'a self, core: &Core, channel: &'a ChannelRow) -> ListedChannel<'a> {
+        let live = live(core, channel).totals();
+        let token = channel.token_id.and_then(|id| self.tokens.get(&id));
+        ListedChannel {
+            id: channel.id,
+            route_id: channel.route_id,
+            account_id: channel.account_id,
+            token_id: channel.token_id,
+            oauth_route_unit_id: channel.oauth_route_unit_id,
+            source_model: self.source_model(channel),
+            priority: channel.priority,
+            weight: channel.weight,
+            enabled: channel.enabled,
+            manual_override: channel.manual_override,
+            success_count: live.success,
+            fail_count: live.fail,
+            total_latency_ms: live.latency_ms,
+            total_cost: number(money(live.cost_nano as f64 / 1e9)),
+            last_used_at: live.last_used.map(time::iso),
+            last_selected_at: live.last_selected.map(time::iso),
+            last_fail_at: live.last_fail.map(time::iso),
+            consecutive_fail_count: live.consecutive_fail,
+            cooldown_level: channel.stats.cooldown_level,
+            cooldown_until: live.cooldown_until.map(time::iso),
+            limited_until: live.limited_until().map(time::iso),
+            account: self.accounts.get(&channel.account_id).map(ChannelAccount::from),
+            site: self.site_of(channel).map(ChannelSite::from),
+            token: token.map(ChannelToken::from),
+            route_unit: None,
+        }
+    }
+
+    fn site_of(&self, channel: &ChannelRow) -> Option<&SiteRow> {
+        self.sites.get(&self.accounts.get(&channel.account_id)?.site_id)
+    }
+}
+
+/// Whether the route owns channels of exactly one model name.
+pub fn is_exact(route: &RouteRow) -> bool {
+    !route.is_group() && ModelPattern::stored(&route.model_pattern).is_exact()
+}
+
+/// What moves on a channel; one that memory does not know yet starts from what is stored.
+pub fn live(core: &Core, channel: &ChannelRow) -> Arc<ChannelLive> {
+    core.live.channel(channel.id, || channel.stats.totals())
+}
+
+/// What every listing says of a route.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LiteRoute<'a> {
+    id: i64,
+    model_pattern: &'a str,
+    display_name: Option<&'a str>,
+    display_icon: Option<&'a str>,
+    route_mode: &'a str,
+    source_route_ids: &'a [i64],
+    routing_strategy: &'static str,
+    enabled: bool,
+}
+
+impl<'a> From<&'a RouteRow> for LiteRoute<'a> {
+    fn from(row: &'a RouteRow) -> Self {
+        Self {
+            id: row.id,
+            model_pattern: &row.model_pattern,
+            display_name: row.display_name.as_deref(),
+            display_icon: row.display_icon.as_deref(),
+            route_mode: &row.route_mode,
+            source_route_ids: &row.source_route_ids,
+            routing_strategy: row.routing_strategy.as_str(),
+            enabled: row.enabled,
+        }
+    }
+}
+
+/// A route with counts instead of channels.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RouteSummary<'a> {
+    #[serde(flatten)]
+    route: LiteRoute<'a>,
+    model_mapping: Option<&'a str>,
+    #[serde(flatten)]
+    decision: CachedDecisionFields,
+    channel_count: usize,
+    enabled_channel_count: usize,
+    site_names: Vec<&'a str>,
+}
+
+impl<'a> RouteSummary<'a> {
+    pub fn new(app: &App, route_index: &'a RouteIndex, row: &'a RouteRow) -> Self {
+        Self {
+            route: row.into(),
+            model_mapping: row.model_mapping.as_deref(),
+            decision: app.decisions().of(&app.core.snapshot.load(), row.id),
+            channel_count: route_index.channels(row).count(),
+            enabled_channel_count: route_index.channels(row).filter(|channel| channel.enabled).count(),
+            site_names: route_index.site_names(row),
+        }
+    }
+}
+
+/// A whole route.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedRoute<'a> {
+    #[serde(flatten)]
+    route: LiteRoute<'a>,
+    model_mapping: Option<&'a str>,
+    #[serde(flatten)]
+    decision: CachedDecisionFields,
+    created_at: String,
+    updated_at: String,
+    channels: Vec<ListedChannel<'a>>,
+}
+
+impl<'a> ListedRoute<'a> {
+    pub fn new(app: &App, route_index: &'a RouteIndex, row: &'a RouteRow) -> Self {
+        Self {
+            route: row.into(),
+            model_mapping: row.model_mapping.as_deref(),
+            decision: app.decisions().of(&app.core.snapshot.load(), row.id),
+            created_at: time::iso(row.created_at),
+            updated_at: time::iso(row.updated_at),
+            channels: route_index
+                .channels(row)
+                .map(|channel| route_index.listed(&app.core, channel))
+                .collect(),
+        }
+    }
+}
+
+/// A channel with the names behind its ids.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedChannel<'a> {
+    id: i64,
+    route_id: i64,
+    account_id: i64,
+    token_id: Option<i64>,
+    oauth_route_unit_id: Option<i64>,
+    source_model: Option<&'a str>,
+    priority: i64,
+    weight: i64,
+    enabled: bool,
+    manual_override: bool,
+    success_count: u64,
+    fail_count: u64,
+    total_latency_ms: u64,
+    total_cost: serde_json::Value,
+    last_used_at: Option<String>,
+    last_selected_at: Option<String>,
+    last_fail_at: Option<String>,
+    consecutive_fail_count: u64,
+    cooldown_level: i64,
+    cooldown_until: Option<String>,
+    limited_until: Option<String>,
+    account: Option<ChannelAccount<'a>>,
+    site: Option<ChannelSite<'a>>,
+    token: Option<ChannelToken<'a>>,
+    /// OAuth accounts that share a channel; none can exist yet.
+    route_unit: Option<()>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ChannelAccount<'a> {
+    id: i64,
+    site_id: i64,
+    username: Option<&'a str>,
+    status: &'static str,
+}
+
+impl<'a> From<&'a AccountRow> for ChannelAccount<'a> {
+    fn from(row: &'a AccountRow) -> Self {
+        Self {
+            id: row.id,
+            site_id: row.site_id,
+            username: row.username.as_deref(),
+            status: row.status.as_str(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ChannelSite<'a> {
+    id: i64,
+    name: &'a str,
+    url: &'a str,
+    platform: &'a str,
+    status: &'static str,
+}
+
+impl<'a> From<&'a SiteRow> for ChannelSite<'a> {
+    fn from(row: &'a SiteRow) -> Self {
+        Self {
+            id: row.id,
+            name: &row.name,
+            url: &row.url,
+            platform: &row.platform,
+            status: row.status.as_str(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ChannelToken<'a> {
+    id: i64,
+    name: &'a str,
+    account_id: i64,
+    enabled: bool,
+    is_default: bool,
+}
+
+impl<'a> From<&'a TokenRow> for ChannelToken<'a> {
+    fn from(row: &'a TokenRow) -> Self {
+        Self {
+            id: row.id,
+            name: &row.name,
+            account_id: row.account_id,
+            enabled: row.enabled,
+            is_default: row.is_default,
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Reading a change of the runtime settings: each field by its rule, then what the whole must be.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use crate::admin::input::{Fields, Invalid};
+use crate::admin::secrets;
+use crate::config::rule::{Rule, is_web_address};
+use crate::config::runtime::{SETTINGS, Setting, Values};
+use crate::settings::{AllowList, LOG_CLEANUP_KEYS};
+
+/// What one request asks to be saved.
+pub struct Change {
+    /// What was sent, less secrets that only came back masked; in the table's order.
+    sent: Vec<(&'static Setting, Value)>,
+    before: Values,
+    /// What would hold.
+    after: Values,
+}
+
+impl Change {
+    pub fn is_empty(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// The settings that would hold another value than now.
+    pub fn changed(&self) -> impl Iterator<Item = (&'static Setting, &Value)> {
+        let differs = |(setting, value): &&(&'static Setting, Value)| self.before.get(setting.key) != value;
+        self.sent.iter().filter(differs).map(|(setting, value)| (*setting, value))
+    }
+
+    /// Whether one of these would hold another value than now.
+    pub fn touches(&self, keys: &[&str]) -> bool {
+        self.changed().any(|(setting, _)| keys.contains(&setting.key))
+    }
+
+    /// Whether notices would go elsewhere than now.
+    pub fn touches_channels(&self) -> bool {
+        let prefixes = ["webhook_", "bark_", "serverchan_", "telegram_", "smtp_"];
+        self.changed().any(|(setting, _)| prefixes.iter().any(|prefix| setting.key.starts_with(prefix)))
+    }
+
+    pub fn turns_on(&self, key: &str) -> bool {
+        self.touches(&[key]) && self.after.flag(key)
+    }
+
+    /// The rows to be stored. Those of the log cleanup only come together.
+    pub fn stored(&self) -> Vec<(&'static str, &Value)> {
+        let mut rows: Vec<_> = self.sent.iter().map(|(setting, value)| (setting.key, value)).collect();
+        if rows.iter().any(|(key, _)| LOG_CLEANUP_KEYS.contains(key)) {
+            for key in LOG_CLEANUP_KEYS {
+                if !rows.iter().any(|(known, _)| *known == key) {
+                    rows.push((key, self.after.get(key)));
+                }
+            }
+        }
+        rows
+    }
+}
+
+/// Reads a request over what holds now. `caller` must not lock itself out.
+pub fn read(fields: &Fields, current: &Values, caller: IpAddr) -> Result<Change, Invalid> {
+    let (mut sent, mut after) = (Vec::new(), current.clone());
+    for setting in SETTINGS {
+        let names = std::iter::once(setting.field).chain(setting.alias);
+        let given = names.filter_map(|name| Some((name, fields.get(name)?))).next();
+        let Some((name, value)) = given else { continue };
+        let held = current.get(setting.key);
+        if is_echo(setting.rule, value, held) {
+            continue;
+        }
+        let value = setting.rule.sent(value, held).map_err(|expected| Invalid::field(name, &expected))?;
+        after.set(setting.key, value.clone());
+        sent.push((setting, value));
+    }
+    let change = Change { sent, before: current.clone(), after };
+    check_channels(&change)?;
+    check_allow_list(&change, caller)?;
+    Ok(change)
+}
+
+/// A secret that comes back as it was shown is an unchanged one.
+fn is_echo(rule: Rule, sent: &Value, held: &Value) -> bool {
+    let (Some(sent), Some(held)) = (sent.as_str().map(str::trim), held.as_str()) else { return false };
+    match rule {
+        Rule::Secret | Rule::ProxyToken => secrets::is_echo(sent, Some(held)),
+        Rule::Proxy => secrets::is_proxy_echo(sent, Some(held)),
+        Rule::Target => secrets::is_target_echo(sent, held),
+        _ => false,
+    }
+}
+
+/// A channel that this request touches and that is then on must be able to send. One that stands on
+/// without an address since the start is left alone until it is touched.
+fn check_channels(change: &Change) -> Result<(), Invalid> {
+    let after = &change.after;
+    let is_used = |prefix: &str, enabled: &str| {
+        change.sent.iter().any(|(setting, _)| setting.key.starts_with(prefix)) && after.flag(enabled)
+    };
+    for (prefix, enabled, key, field) in [
+        ("webhook_", "webhook_enabled", "webhook_url", "webhookUrl"),
+        ("bark_", "bark_enabled", "bark_url", "barkUrl"),
+    ] {
+        if is_used(prefix, enabled) && !is_web_address(after.text(key)) {
+            return Err(Invalid::field(field, "http or https address while its channel is enabled"));
+        }
+    }
+    if is_used("telegram_", "telegram_enabled") {
+        if !after.text("telegram_bot_token").contains(':') {
+            return Err(Invalid::field(
+                "telegramBotToken",
+                "bot token with a colon while the bot is enabled",
+            ));
+        }
+        if after.text("telegram_chat_id").is_empty() {
+            return Err(Invalid::field("telegramChatId", "non-empty string while the bot is enabled"));
+        }
+    }
+    if is_used("smtp_", "smtp_enabled") {
+        for (key, field) in [("smtp_from", "smtpFrom"), ("smtp_to", "smtpTo")] {
+            let mut addresses = after.text(key).split(',').map(str::trim).filter(|entry| !entry.is_empty());
+            if !addresses.all(is_mail_address) {
+                return Err(Invalid::field(field, "mail addresses while e-mail is enabled"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `a@b`, or `Name <a@b>`.
+fn is_mail_address(entry: &str) -> bool {
+    let address =
+        entry.strip_suffix('>').and_then(|entry| entry.rsplit_once('<')).map_or(entry, |(_, inner)| inner);
+    address.split_once('@').is_some_and(|(user, host)| {
+        !user.is_empty() && !host.is_empty() && !address.contains([' ', '<', '>']) && !host.contains('@')
+    })
+}
+
+fn check_allow_list(change: &Change, caller: IpAddr) -> Result<(), Invalid> {
+    let is_sent = change.sent.iter().any(|(setting, _)| setting.rule == Rule::Networks);
+    if is_sent && !AllowList::of(&change.after.texts("admin_ip_allowlist")).admits(caller) {
+        let expected = format!("a list that admits your own address, {caller}");
+        return Err(Invalid::field("adminIpAllowlist", &expected));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use serde_json::json;
+
+    use crate::admin::settings::input::*;
+
+    fn values(saved: Value) -> Values {
+        let (config, _) = crate::config::read(&HashMap::new()).expect("defaults");
+        let saved = saved.as_object().expect("an object").iter();
+        Values::new(&config, &saved.map(|(key, value)| (key.clone(), value.to_string())).collect())
+    }
+
+    fn read_from(saved: Value, body: Value, caller: &str) -> Result<Change, String> {
+        let fields = Fields::from(body.as_object().cloned().expect("an object"));
+        read(&fields, &values(saved), caller.parse().expect("an address")).map_err(|invalid| invalid.0)
+    }
+
+    fn refusal(saved: Value, body: Value) -> String {
+        read_from(saved, body.clone(), "198.51.100.10").err().unwrap_or_else(|| panic!("{body} was accepted"))
+    }
+
+    #[test]
+    fn a_channel_that_is_touched_must_be_able_to_send() {
+        for (saved, body, named) in [
+            (json!({}), json!({"webhookEnabled": true}), "webhookUrl"),
+            (json!({}), json!({"webhookUrl": "ftp://x"}), "webhookUrl"),
+            (json!({"webhook_url": "https://h.example/x"}), json!({"webhookUrl": ""}), "webhookUrl"),
+            (json!({}), json!({"pushAppUrl": "x"}), "barkUrl"),
+            (json!({}), json!({"telegramEnabled": true}), "telegramBotToken"),
+            (json!({"telegram_bot_token": "1:a"}), json!({"chatbotEnabled": true}), "telegramChatId"),
+            (json!({}), json!({"telegramApiBaseUrl": "bot.example"}), "telegramApiBaseUrl"),
+            (json!({}), json!({"chatbotMessageThreadId": "07"}), "chatbotMessageThreadId"),
+            (json!({}), json!({"smtpEnabled": true, "smtpTo": "a@b.example, nobody"}), "smtpTo"),
+        ] {
+            let message = refusal(saved, body.clone());
+            assert!(message.starts_with(&format!("Invalid {named}.")), "{body}: {message}");
+        }
+        for (saved, body) in [
+            (json!({}), json!({"checkinCron": "0 9 * * *"})),
+            (json!({}), json!({"webhookEnabled": false, "webhookUrl": ""})),
+            (json!({}), json!({"webhookUrl": "https://h.example/x"})),
+            (json!({}), json!({"serverChanEnabled": true})),
+            (json!({}), json!({"telegramEnabled": true, "telegramBotToken": "1:a", "telegramChatId": "7"})),
+            (json!({}), json!({"smtpEnabled": true, "smtpFrom": "Gate <g@b.example>", "smtpTo": ""})),
+        ] {
+            assert!(read_from(saved, body.clone(), "198.51.100.10").is_ok(), "{body}");
+        }
+    }
+
+    #[test]
+    fn nobody_locks_himself_out() {
+        let message = refusal(json!({}), json!({"adminIpAllowlist": ["10.0.0.0/8"]}));
+        assert!(message.contains("198.51.100.10"), "{message}");
+        let message = refusal(json!({}), json!({"adminIpAllowlist": ["198.51.100.10/99"]}));
+        assert!(message.contains("198.51.100.10/99"), "{message}");
+        for list in [
+            json!([]),
+            json!(""),
+            json!(["198.51.100.0/24"]),
+            json!("198.51.100.10, 10.0.0.1"),
+            json!("::/0,0.0.0.0/0"),
+        ] {
+            let change = read_from(json!({}), json!({"adminIpAllowlist": list}), "198.51.100.10");
+            assert!(change.is_ok(), "{list}");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_comes_back_masked_is_not_sent_at_all() {
+        let saved = json!({"proxy_token": "sk-0123456789", "smtp_pass": "a-password", "webhook_url": "https://h.example/key",
+            "system_proxy_url": "http://u:secret@p.example:8080"});
+        let echoes = json!({"proxyToken": "sk-0****6789", "smtpPass": "a-pa****word", "webhookUrl": "https://h.example/****",
+            "systemProxyUrl": "http://u:****@p.example:8080"});
+        assert!(read_from(saved.clone(), echoes, "::1").expect("accepted").is_empty());
+        let cleared = read_from(saved, json!({"smtpPass": ""}), "::1").expect("accepted");
+        assert_eq!(cleared.stored(), [("smtp_pass", &json!(""))]);
+    }
+
+    #[test]
+    fn the_four_settings_of_the_log_cleanup_are_stored_together() {
+        let change = read_from(json!({}), json!({"logCleanupCron": "0 5 * * *", "smtpPort": "25"}), "::1");
+        let change = change.expect("accepted");
+        let mut keys: Vec<_> = change.stored().into_iter().map(|(key, _)| key).collect();
+        keys.sort_unstable();
+        let mut expected = LOG_CLEANUP_KEYS.to_vec();
+        expected.push("smtp_port");
+        expected.sort_unstable();
+        assert_eq!(keys, expected);
+        assert_eq!(change.changed().count(), 2);
+    }
+}

@@ -1,0 +1,158 @@
+//! Maintenance: clearing the discovered models, the usage, or everything; new keys for what
+//! is stored.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::{Fields, Invalid};
+use crate::admin::routes::handlers::{REFRESH_KEY, start_refresh};
+use crate::admin::tasks::{queued, queued_body};
+use crate::app::App;
+use crate::config::PLACEHOLDER_AUTH_TOKEN;
+use crate::http::{self, Request, Response};
+use crate::jobs::Jobs;
+use crate::jobs::rebuild::{self, Forgotten};
+use crate::jobs::rekey;
+use crate::routing::ChannelTotals;
+use crate::store::events::{EventLevel, NewEvent};
+use crate::store::{self, Purpose, proxy_logs, reset, stats};
+use crate::time::now_ms;
+
+/// How long requests at an upstream may hold a reset up.
+const DRAIN: Duration = Duration::from_secs(2);
+/// How often it looks whether they have ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// `POST /api/settings/maintenance/clear-cache`: discovered models, automatic channels and routes.
+/// What an operator made by hand stays; models are then asked for anew. While that is under way
+/// already, nothing is forgotten.
+pub async fn clear_cache(app: Arc<App>, _request: Request) -> Result<Response> {
+    let (started, forgotten) = match app.jobs.tasks.running(REFRESH_KEY) {
+        Some(running) => (running, Forgotten::default()),
+        None => {
+            let forgotten = rebuild::forget_discovered(&app.jobs).await?;
+            app.formats.clear();
+            app.cache_keys.clear();
+            (start_refresh(&app, "maintenance"), forgotten)
+        }
+    };
+    let mut body = queued_body(&started);
+    body["deletedModelAvailability"] = forgotten.models.into();
+    body["deletedRouteChannels"] = forgotten.channels.into();
+    body["deletedTokenRoutes"] = forgotten.routes.into();
+    Ok(http::json(StatusCode::ACCEPTED, &body))
+}
+
+/// `POST /api/settings/maintenance/clear-usage`: the log, the sums, counters and cooldowns.
+pub async fn clear_usage(app: Arc<App>, _request: Request) -> Result<Response> {
+    app.core.store.flush().await;
+    let now = now_ms();
+    let deleted = proxy_logs::prune(&app.core.store, now + 1).await?;
+    for channel in app.core.snapshot.load().channels() {
+        channel.live.restore(ChannelTotals::default());
+    }
+    let event = NewEvent {
+        kind: "status",
+        title: "Usage cleared".to_owned(),
+        message: Some(format!("{deleted} log rows, all sums, counters and cooldowns were forgotten")),
+        level: EventLevel::Warning,
+        related_id: None,
+        related_type: Some("settings"),
+    };
+    let mut statements = stats::forget_usage();
+    statements.push(event.insert(now));
+    app.core.store.batch(statements).await?;
+    app.stats.clear();
+    app.core.publish().await?;
+    let answer = json!({ "success": true, "message": "Usage was cleared", "deletedProxyLogs": deleted });
+    Ok(http::json(StatusCode::OK, &answer))
+}
+
+/// `POST /api/settings/maintenance/rotate-seal-key`: a new key seals credentials from now on; a task seals
+/// those that are stored anew, then deletes the former key.
+pub async fn rotate_seal_key(app: Arc<App>, _request: Request) -> Result<Response> {
+    replace_key(&app.jobs, Purpose::Seal).await
+}
+
+/// `POST /api/settings/maintenance/replace-index-key`: the same for the key of the look-up hashes.
+pub async fn replace_index_key(app: Arc<App>, _request: Request) -> Result<Response> {
+    replace_key(&app.jobs, Purpose::Index).await
+}
+
+async fn replace_key(jobs: &Arc<Jobs>, purpose: Purpose) -> Result<Response> {
+    let _turn = jobs.core.key_edits.lock().await;
+    let (other, its_work) = match purpose {
+        Purpose::Seal => (Purpose::Index, "The index key is being replaced"),
+        Purpose::Index => (Purpose::Seal, "The seal key is being rotated"),
+    };
+    if let Some(other) = rekey::running(jobs, other) {
+        let message = format!("{its_work}. Try again when that task has ended (GET /api/tasks/{})", other.id);
+        return Err(AdminError::conflict(message));
+    }
+    if let Some(running) = rekey::running(jobs, purpose) {
+        return Ok(queued(&running));
+    }
+    let id = store::rekey::replace(&jobs.core.store, purpose).await?;
+    log::info!("{purpose} key {id} is in use from now on");
+    Ok(queued(&rekey::start(jobs, purpose)))
+}
+
+/// `POST /api/settings/maintenance/factory-reset`: everything goes, the settings included, and the
+/// admin token is the built-in one again. The caller's token is refused from the next request on. Whoever
+/// sends `confirm` has to mean it.
+pub async fn factory_reset(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    if fields.text("confirm")?.is_some_and(|word| word != "RESET") {
+        return Err(Invalid::field("confirm", "the word RESET").into());
+    }
+    reset_all(&app).await.map_err(|error| AdminError::internal("resetting everything", error))?;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true })))
+}
+
+async fn reset_all(app: &Arc<App>) -> crate::store::Result<()> {
+    let _routes = app.core.route_edits.lock().await;
+    let _settings = app.core.settings_edits.lock().await;
+    // From here on nobody is routed. What requests leave behind is written first, so that it does not
+    // come back after the end.
+    app.core.snapshot.store(Arc::default());
+    let ended = async {
+        while app.core.metrics.in_flight.get() > 0 {
+            sleep(LOOK).await;
+        }
+    };
+    if timeout(DRAIN, ended).await.is_err() {
+        log::warn!("a reset goes on although requests are still at their upstreams");
+    }
+    app.jobs.tasks.forget_all();
+    app.core.begin_reset();
+    app.core.store.flush().await;
+    if let Err(error) = reset::everything(&app.core.store, PLACEHOLDER_AUTH_TOKEN).await {
+        app.core.publish().await?;
+        return Err(error);
+    }
+    app.core.reload_settings().await?;
+    app.core.publish_keys().await?;
+    app.core.publish().await?;
+    app.formats.clear();
+    app.cache_keys.clear();
+    app.stored_responses.clear();
+    app.call_signatures.clear();
+    app.core.rates.clear();
+    app.guards.clear();
+    app.stats.clear();
+    app.decisions().clear();
+    app.marketplace.clear();
+    app.core.live.retain_prices(&HashSet::new());
+    app.core.notifier.reset_cooldowns().await;
+    log::warn!(
+        "everything was reset: AUTH_TOKEN is its built-in value again, which works from this machine only; \
+         change it at POST /api/settings/auth/change"
+    );
+    Ok(())
+}

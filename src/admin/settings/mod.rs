@@ -1,0 +1,7 @@
+//! What an operator changes while the service runs, tests of it, and upkeep of what is stored.
+
+pub mod input;
+pub mod maintenance;
+pub mod notifications;
+pub mod runtime;
+pub mod system_proxy;

@@ -1,0 +1,148 @@
+//! `/api/settings/runtime`: what an operator may change while the service runs.
+//!
+//! A change is read whole before anything of it holds; then one transaction stores it with its event,
+//! and the answer comes when it is in force.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::input;
+use super::input::Change;
+use crate::admin::errors::Result;
+use crate::admin::input::Fields;
+use crate::admin::routes::handlers;
+use crate::admin::secrets;
+use crate::app::App;
+use crate::config::rule::Rule;
+use crate::config::runtime::SETTINGS;
+use crate::core::Core;
+use crate::http::{self, Request, Response};
+use crate::routing::brands;
+use crate::store::events::{EventLevel, NewEvent};
+use crate::store::settings;
+use crate::time::now_ms;
+
+/// The longest value an event repeats.
+const MAX_EVENT_VALUE: usize = 120;
+
+/// `GET /api/settings/runtime`
+pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
+    Ok(http::json(StatusCode::OK, &shown(&app.core, &request)))
+}
+
+/// `PUT /api/settings/runtime`
+pub async fn put(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let change = change(&app, &fields, request.client_ip).await?;
+    let mut answer = shown(&app.core, &request);
+    answer.insert("success".to_owned(), true.into());
+    answer.insert("message".to_owned(), message(&change).into());
+    Ok(http::json(StatusCode::OK, &answer))
+}
+
+/// Reads a change and puts it in force: all of it, or nothing. `caller` must not lock itself out.
+pub async fn change(app: &Arc<App>, fields: &Fields, caller: IpAddr) -> Result<Change> {
+    let _turn = app.core.settings_edits.lock().await;
+    let change = input::read(fields, &app.core.settings.load().values, caller)?;
+    if !change.is_empty() {
+        save(app, &change).await?;
+    }
+    Ok(change)
+}
+
+/// `GET /api/settings/brand-list`: what `globalBlockedBrands` may name.
+pub async fn brand_list(_app: Arc<App>, _request: Request) -> Result<Response> {
+    let names: Vec<&str> = brands::names().collect();
+    Ok(http::json(StatusCode::OK, &json!({ "brands": names })))
+}
+
+async fn save(app: &Arc<App>, change: &Change) -> Result<()> {
+    let now = now_ms();
+    let mut statements = Vec::new();
+    for (key, value) in change.stored() {
+        statements.push(settings::put_statement(&app.core.store, key, &value.to_string(), now)?);
+    }
+    if let Some(event) = event(change) {
+        statements.push(event.insert(now));
+    }
+    app.core.store.batch(statements).await?;
+    app.core.reload_settings().await?;
+    if change.touches(&["system_proxy_url", "routing_weights", "routing_fallback_unit_cost"]) {
+        app.core.publish().await?;
+    }
+    if change.touches_channels() {
+        app.core.notifier.reset_cooldowns().await;
+    }
+    if change.touches(&["global_allowed_models", "global_blocked_brands"]) {
+        handlers::start_refresh(app, "maintenance");
+    }
+    Ok(())
+}
+
+/// Every setting as it holds, secrets masked.
+fn shown(core: &Core, request: &Request) -> Map<String, Value> {
+    let settings = core.settings.load();
+    let mut shown = Map::new();
+    for setting in SETTINGS {
+        let value = settings.values.get(setting.key);
+        let text = value.as_str().unwrap_or_default();
+        let (field, value) = match setting.rule {
+            Rule::Secret | Rule::ProxyToken => {
+                (format!("{}Masked", setting.field), secrets::mask(text).into())
+            }
+            Rule::Proxy => (setting.field.to_owned(), secrets::mask_proxy_url(text).into()),
+            Rule::Target => (setting.field.to_owned(), secrets::mask_target(text).into()),
+            _ => (setting.field.to_owned(), value.clone()),
+        };
+        shown.insert(field, value);
+    }
+    shown.insert("currentAdminIp".to_owned(), request.client_ip.to_string().into());
+    shown.insert("serverTimeZone".to_owned(), core.config.time_zone_name.as_str().into());
+    shown.insert("credentialSecretWeak".to_owned(), core.config.credential_secret_weak.into());
+    shown.insert("usingDefaultAdminToken".to_owned(), settings.uses_placeholder_auth_token().into());
+    shown.insert("usingDefaultProxyToken".to_owned(), settings.uses_placeholder_proxy_token().into());
+    shown
+}
+
+fn message(change: &Change) -> &'static str {
+    if change.changed().next().is_none() {
+        "Nothing changed"
+    } else if change.turns_on("proxy_debug_capture_bodies") {
+        "Settings saved. Debug traces now keep request and answer bodies, which hold your users' data."
+    } else {
+        "Settings saved"
+    }
+}
+
+/// What the operators' list says of a change: its items, secrets by name only.
+fn event(change: &Change) -> Option<NewEvent> {
+    let items: Vec<String> =
+        change.changed().map(|(setting, value)| item(setting.field, setting.rule, value)).collect();
+    let mut keys = change.changed().map(|(setting, _)| setting.key);
+    let kind = match (keys.next()?, keys.next()) {
+        ("checkin_cron", None) => "checkin",
+        ("balance_refresh_cron", None) => "balance",
+        ("proxy_token", None) => "proxy",
+        _ => "status",
+    };
+    Some(NewEvent {
+        kind,
+        title: "Settings changed".to_owned(),
+        message: Some(items.join("; ")),
+        level: EventLevel::Info,
+        related_id: None,
+        related_type: Some("settings"),
+    })
+}
+
+fn item(field: &str, rule: Rule, value: &Value) -> String {
+    let is_secret = matches!(rule, Rule::Secret | Rule::ProxyToken | Rule::Proxy | Rule::Target);
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if is_secret || text.chars().count() > MAX_EVENT_VALUE {
+        return field.to_owned();
+    }
+    format!("{field}: {}", if text.is_empty() { "(empty)" } else { &text })
+}

@@ -1,0 +1,62 @@
+//! `POST /api/sites/batch`.
+
+use std::sync::Arc;
+
+use super::handlers::{find, status_event};
+use crate::admin::batch::BatchResult;
+use crate::admin::errors::Result;
+use crate::admin::input::{Fields, Invalid};
+use crate::admin::routes::rebuild::rebuild_best_effort;
+use crate::app::App;
+use crate::http::{Request, Response};
+use crate::jobs::rebuild::Scope;
+use crate::store::Store;
+use crate::store::events;
+use crate::store::sites::{self, SitePatch, SiteStatus};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action {
+    SetStatus(SiteStatus),
+    Delete,
+    SetSystemProxy(bool),
+}
+
+/// `POST /api/sites/batch`: items run one after the other, each in its own transaction.
+pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let ids = fields.ids()?;
+    let action = match fields.text("action")? {
+        Some("enable") => Action::SetStatus(SiteStatus::Active),
+        Some("disable") => Action::SetStatus(SiteStatus::Disabled),
+        Some("delete") => Action::Delete,
+        Some("enableSystemProxy") => Action::SetSystemProxy(true),
+        Some("disableSystemProxy") => Action::SetSystemProxy(false),
+        _ => {
+            let known = "enable, disable, delete, enableSystemProxy or disableSystemProxy";
+            return Err(Invalid::field("action", known).into());
+        }
+    };
+    let scope = Scope::of_sites(&app.core.store, &ids).await?;
+    let mut result = BatchResult::default();
+    for id in ids {
+        result.add(id, apply(&app.core.store, id, action).await);
+    }
+    app.core.publish().await?;
+    if !matches!(action, Action::SetSystemProxy(_)) {
+        rebuild_best_effort(&app.jobs, scope).await;
+    }
+    Ok(result.into_response())
+}
+
+async fn apply(store: &Store, id: i64, action: Action) -> Result<()> {
+    let site = find(store, id).await?;
+    let patch = match action {
+        Action::Delete => return Ok(sites::delete(store, id).await?),
+        Action::SetStatus(status) => SitePatch { status: Some(status), ..SitePatch::default() },
+        Action::SetSystemProxy(on) => SitePatch { use_system_proxy: Some(on), ..SitePatch::default() },
+    };
+    if let Some(status) = sites::update(store, id, patch).await? {
+        events::insert(store, status_event(&site, status)).await?;
+    }
+    Ok(())
+}

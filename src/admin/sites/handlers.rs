@@ -1,0 +1,266 @@
+//! `/api/sites`: list, create, update, delete, detect, presets.
+//!
+//! A change commits first, then the new snapshot is published, then the answer is sent: what an
+//! operator was told is what the next request meets.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::detect::{Detected, detect};
+use super::input::{SiteInput, no_address};
+use super::presets;
+use super::presets::PRESETS;
+use super::subscriptions;
+use super::url::SiteUrl;
+use super::view::{ListedSite, SiteView};
+use crate::admin::errors::{AdminError, Result, failure};
+use crate::admin::input::{Fields, Invalid};
+use crate::admin::routes::rebuild::rebuild_best_effort;
+use crate::admin::secrets;
+use crate::admin::{money, number, require_id};
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::jobs::rebuild::Scope;
+use crate::routing::Platform;
+use crate::store::Store;
+use crate::store::accounts::AccountRow;
+use crate::store::events::{self, EventLevel, NewEvent};
+use crate::store::sites::{self, NewSite, SitePatch, SiteRow, SiteStatus};
+use crate::store::{self, Secret, accounts};
+
+/// Said when no evidence tells the platform.
+const UNDETECTED: &str = "Could not detect platform";
+
+/// `GET /api/sites`: every site by id.
+pub async fn list(app: Arc<App>, _request: Request) -> Result<Response> {
+    // Endpoint state waits in the writer for a moment; an operator who looks wants the latest.
+    app.core.store.flush().await;
+    let mut accounts_of: HashMap<i64, Vec<AccountRow>> = HashMap::new();
+    for account in accounts::list(&app.core.store).await? {
+        accounts_of.entry(account.site_id).or_default().push(account);
+    }
+    let rows = sites::list(&app.core.store).await?;
+    let listed: Vec<ListedSite> = rows
+        .iter()
+        .map(|site| {
+            let accounts = accounts_of.get(&site.id).map_or(&[][..], Vec::as_slice);
+            let balance = accounts.iter().map(|account| account.balance).sum::<f64>();
+            let extras = accounts.iter().filter_map(|account| account.extra.as_deref());
+            ListedSite {
+                site: SiteView::of(site),
+                total_balance: number(money(balance)),
+                subscription_summary: subscriptions::summary(extras),
+            }
+        })
+        .collect();
+    Ok(http::json(StatusCode::OK, &listed))
+}
+
+/// `GET /api/sites/presets`
+pub async fn list_presets(_app: Arc<App>, _request: Request) -> Result<Response> {
+    let presets: Vec<Value> = PRESETS
+        .iter()
+        .map(|preset| {
+            json!({
+                "id": preset.id,
+                "label": preset.label,
+                "providerLabel": preset.provider_label,
+                "description": preset.description,
+                "platform": preset.platform.id(),
+                "defaultUrl": preset.default_url,
+                "initialSegment": "apikey",
+                "recommendedSkipModelFetch": true,
+                "recommendedModels": preset.recommended_models,
+                "docsUrl": preset.docs_url,
+            })
+        })
+        .collect();
+    Ok(http::json(StatusCode::OK, &json!({ "presets": presets })))
+}
+
+/// `POST /api/sites/detect`: what is behind an address. Nothing found is no error: 200 with `error`.
+pub async fn detect_platform(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let text = fields.text("url")?.unwrap_or_default();
+    if text.trim().is_empty() {
+        return Err(Invalid::field("url", "non-empty string").into());
+    }
+    let url = SiteUrl::parse(text).map_err(|error| no_address("url", error))?;
+    let platform = fields.text("platform")?.and_then(Platform::parse);
+    let preset = platform.and_then(|platform| presets::by_url_on(&url, Some(platform)));
+    let detected = match preset {
+        Some(preset) => Ok(Some(Detected { platform: preset.platform, preset: Some(preset) })),
+        None => detect(&app.core, &url, None).await,
+    };
+    let detected = match detected {
+        Ok(Some(detected)) => detected,
+        Ok(None) => return Ok(failure(UNDETECTED, Map::new())),
+        Err(problem) => return Ok(undetectable(&problem)),
+    };
+    let mut answer = json!({"url": url.persisted(), "platform": detected.platform.id()});
+    if let Some(preset) = detected.preset {
+        answer["initializationPresetId"] = preset.id.into();
+    }
+    Ok(http::json(StatusCode::OK, &answer))
+}
+
+fn undetectable(problem: &str) -> Response {
+    failure(&format!("{UNDETECTED}: {problem}"), Map::new())
+}
+
+/// `POST /api/sites`
+pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let input = SiteInput::for_create(&fields)?;
+    let (Some(name), Some(url)) = (input.name, input.url) else {
+        return Err(AdminError::bad_request("Invalid name or url. Expected non-empty strings."));
+    };
+    let resets = app.core.resets();
+    let (platform, preset) = match (input.platform, input.preset) {
+        (Some(platform), Some(preset)) if platform != preset.platform => {
+            let message =
+                format!("Invalid platform. Preset {} needs platform {}.", preset.id, preset.platform.id());
+            return Err(AdminError::bad_request(message));
+        }
+        (Some(platform), preset) => (platform, preset),
+        (None, Some(preset)) => (preset.platform, Some(preset)),
+        (None, None) => {
+            let proxy = input.proxy_url.as_ref().and_then(Option::as_deref);
+            match detect(&app.core, &url, proxy).await {
+                Ok(Some(detected)) => (detected.platform, detected.preset),
+                Ok(None) => return Ok(failure(UNDETECTED, Map::new())),
+                Err(problem) => return Ok(undetectable(&problem)),
+            }
+        }
+    };
+    let site = NewSite {
+        name,
+        url: url.persisted(),
+        platform: platform.id().to_owned(),
+        status: input.status.unwrap_or(SiteStatus::Active),
+        proxy_url: input.proxy_url.flatten().map(Secret::from),
+        use_system_proxy: input.use_system_proxy.unwrap_or(false),
+        custom_headers: input.custom_headers.flatten().map(Secret::from),
+        external_checkin_url: input.external_checkin_url.flatten(),
+        is_pinned: input.is_pinned.unwrap_or(false),
+        sort_order: input.sort_order,
+        global_weight: input.global_weight.unwrap_or(1.0),
+        max_concurrency: input.max_concurrency.flatten(),
+        initialization_preset_id: preset.map(|preset| preset.id.to_owned()),
+        endpoints: input.endpoints.unwrap_or_default(),
+    };
+    let id = sites::insert(&app.core.store, site).await.map_err(taken)?;
+    // One that is counted only later than this takes the site with everything else.
+    if app.core.resets() != resets {
+        sites::delete(&app.core.store, id).await?;
+        return Err(AdminError::conflict(
+            "Everything was reset while the site was looked at; it is not stored",
+        ));
+    }
+    app.core.publish().await?;
+    answer(&app.core.store, id).await
+}
+
+/// `PUT /api/sites/{id}`
+pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let fields = Fields::from(request.json_object().await?);
+    let input = SiteInput::for_update(&fields)?;
+    let before = find(&app.core.store, id).await?;
+    let patch = patch(input, &before);
+    let moved = match sites::update(&app.core.store, id, patch).await {
+        Ok(moved) => moved,
+        Err(store::Error::NotFound) => return Err(AdminError::not_found("Site")),
+        Err(error) => return Err(taken(error)),
+    };
+    if let Some(status) = moved {
+        events::insert(&app.core.store, status_event(&before, status)).await?;
+    }
+    app.core.publish().await?;
+    if moved.is_some() {
+        rebuild_best_effort(&app.jobs, Scope::of_sites(&app.core.store, &[id]).await?).await;
+    }
+    answer(&app.core.store, id).await
+}
+
+/// `DELETE /api/sites/{id}`: with everything under it; an unknown site is gone already.
+pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let scope = Scope::of_sites(&app.core.store, &[id]).await?;
+    sites::delete(&app.core.store, id).await?;
+    app.core.publish().await?;
+    rebuild_best_effort(&app.jobs, scope).await;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true })))
+}
+
+/// The site, or 404.
+pub async fn find(store: &Store, id: i64) -> Result<SiteRow> {
+    sites::get(store, id).await?.ok_or_else(|| AdminError::not_found("Site"))
+}
+
+/// What an operator sees when a site's status really moved.
+pub fn status_event(site: &SiteRow, status: SiteStatus) -> NewEvent {
+    let (title, message, level) = match status {
+        SiteStatus::Disabled => {
+            ("Site disabled", format!("{} and its accounts are disabled", site.name), EventLevel::Warning)
+        }
+        SiteStatus::Active => {
+            let message = format!("{} is enabled; its accounts are what they were before", site.name);
+            ("Site enabled", message, EventLevel::Info)
+        }
+    };
+    NewEvent {
+        kind: "status",
+        title: title.to_owned(),
+        message: Some(message),
+        level,
+        related_id: Some(site.id),
+        related_type: Some("site"),
+    }
+}
+
+async fn answer(store: &Store, id: i64) -> Result<Response> {
+    Ok(http::json(StatusCode::OK, &SiteView::of(&find(store, id).await?)))
+}
+
+/// A refusal of the unique index, in the words clients know.
+fn taken(error: store::Error) -> AdminError {
+    match error {
+        store::Error::Conflict(_) => AdminError::conflict("A site with this platform and URL already exists"),
+        other => other.into(),
+    }
+}
+
+/// The change to store. A mask that comes back means "as it is".
+fn patch(input: SiteInput, before: &SiteRow) -> SitePatch {
+    let stored_proxy = before.proxy_url.as_ref().map(Secret::expose);
+    let stored_headers = before.custom_headers.as_ref().map(Secret::expose);
+    let proxy_url = input
+        .proxy_url
+        .filter(|sent| !sent.as_deref().is_some_and(|sent| secrets::is_proxy_echo(sent, stored_proxy)));
+    let custom_headers = input
+        .custom_headers
+        .map(|sent| sent.map(|sent| Secret::from(secrets::unmask_headers(&sent, stored_headers))));
+    SitePatch {
+        name: input.name,
+        url: input.url.map(|url| url.persisted()),
+        platform: input.platform.map(|platform| platform.id().to_owned()),
+        status: input.status,
+        proxy_url: proxy_url.map(|sent| sent.map(Secret::from)),
+        use_system_proxy: input.use_system_proxy,
+        custom_headers,
+        external_checkin_url: input.external_checkin_url,
+        is_pinned: input.is_pinned,
+        sort_order: input.sort_order,
+        global_weight: input.global_weight,
+        max_concurrency: input.max_concurrency,
+        post_refresh_probe_enabled: input.probe_enabled,
+        post_refresh_probe_model: input.probe_model,
+        post_refresh_probe_scope: input.probe_scope.map(str::to_owned),
+        post_refresh_probe_latency_threshold_ms: input.probe_latency_threshold_ms,
+        endpoints: input.endpoints,
+    }
+}

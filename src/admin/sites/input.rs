@@ -1,0 +1,333 @@
+//! The fields of a site as sent on create and update, each read by a
+//! small pure function. Sites are the one resource whose readers are tolerant: switches and numbers
+//! may come as text.
+
+use std::collections::BTreeMap;
+
+use hyper::header::{HeaderName, HeaderValue};
+use serde_json::Value;
+
+use super::presets;
+use super::presets::Preset;
+use super::url::{SiteUrl, UrlError};
+use crate::admin::input::{Fields, Invalid, MAX_KEY_CHARS, Patch, exact_integer, whole};
+use crate::routing::{OutboundProxy, Platform};
+use crate::store::sites::{NewEndpoint, SiteStatus};
+
+/// More addresses than a pool will ever need; bounds one request's work.
+const MAX_ENDPOINTS: usize = 100;
+/// Enough for any real set of headers, far below what a request head may hold.
+const MAX_CUSTOM_HEADERS: usize = 64;
+const MAX_CUSTOM_HEADER_BYTES: usize = 16 * 1024;
+/// The longest address of a proxy, its credentials included.
+const MAX_ADDRESS_BYTES: usize = 2000;
+const MAX_CONCURRENCY: i64 = 10_000;
+
+/// Headers that frame the message; the gateway alone decides them.
+const FRAMING_HEADERS: [&str; 8] =
+    ["host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade"];
+
+/// What a request says about a site. `None` means the field was not sent.
+#[derive(Debug, Default)]
+pub struct SiteInput {
+    pub name: Option<String>,
+    pub url: Option<SiteUrl>,
+    pub platform: Option<Platform>,
+    pub preset: Option<&'static Preset>,
+    pub status: Option<SiteStatus>,
+    pub use_system_proxy: Option<bool>,
+    pub is_pinned: Option<bool>,
+    pub sort_order: Option<i64>,
+    pub global_weight: Option<f64>,
+    pub proxy_url: Patch<String>,
+    pub external_checkin_url: Patch<String>,
+    pub custom_headers: Patch<String>,
+    pub max_concurrency: Patch<i64>,
+    pub endpoints: Option<Vec<NewEndpoint>>,
+    pub probe_enabled: Option<bool>,
+    pub probe_model: Option<String>,
+    pub probe_scope: Option<&'static str>,
+    pub probe_latency_threshold_ms: Option<i64>,
+}
+
+// === impl SiteInput ===
+
+impl SiteInput {
+    /// Reads a new site: name and address are required, a blank platform asks for detection.
+    pub fn for_create(fields: &Fields) -> Result<Self, Invalid> {
+        let platform = match fields.text("platform")? {
+            Some(text) if !text.trim().is_empty() => Some(platform(text)?),
+            _ => None,
+        };
+        let mut input = Self::shared(fields)?;
+        if input.name.is_none() {
+            return Err(Invalid::field("name", "non-empty string"));
+        }
+        if input.url.is_none() {
+            return Err(Invalid::field("url", "non-empty string"));
+        }
+        input.platform = platform;
+        input.preset = preset(fields)?;
+        Ok(input)
+    }
+
+    /// Reads a change: every field is optional, a blank platform is refused.
+    pub fn for_update(fields: &Fields) -> Result<Self, Invalid> {
+        let platform = fields.text("platform")?.map(platform).transpose()?;
+        let mut input = Self::shared(fields)?;
+        input.platform = platform;
+        input.probe_enabled = switch(fields, "postRefreshProbeEnabled")?;
+        input.probe_model = probe_model(fields)?;
+        input.probe_scope = probe_scope(fields)?;
+        input.probe_latency_threshold_ms = fields.integer("postRefreshProbeLatencyThresholdMs", 0)?;
+        Ok(input)
+    }
+
+    fn shared(fields: &Fields) -> Result<Self, Invalid> {
+        Ok(Self {
+            name: fields.name("name")?,
+            url: url(fields)?,
+            status: status(fields)?,
+            use_system_proxy: switch(fields, "useSystemProxy")?,
+            is_pinned: switch(fields, "isPinned")?,
+            sort_order: sort_order(fields)?,
+            global_weight: global_weight(fields)?,
+            proxy_url: proxy_url(fields)?,
+            external_checkin_url: external_checkin_url(fields)?,
+            custom_headers: custom_headers(fields)?,
+            max_concurrency: max_concurrency(fields)?,
+            endpoints: endpoints(fields)?,
+            ..Self::default()
+        })
+    }
+}
+
+fn url(fields: &Fields) -> Result<Option<SiteUrl>, Invalid> {
+    let Some(text) = fields.text("url")? else { return Ok(None) };
+    if text.trim().is_empty() {
+        return Err(Invalid::field("url", "non-empty string"));
+    }
+    SiteUrl::parse(text).map(Some).map_err(|error| no_address("url", error))
+}
+
+/// The refusal of an address that a field of this name holds.
+pub fn no_address(field: &str, UrlError(why): UrlError) -> Invalid {
+    Invalid(format!("Invalid {field}. Expected http or https address with a host: it {why}."))
+}
+
+fn platform(text: &str) -> Result<Platform, Invalid> {
+    Platform::parse(text).ok_or_else(|| {
+        let known: Vec<&str> = Platform::ALL.iter().map(|platform| platform.id()).collect();
+        Invalid::field("platform", &format!("one of {}", known.join(", ")))
+    })
+}
+
+fn preset(fields: &Fields) -> Result<Option<&'static Preset>, Invalid> {
+    let invalid = || Invalid::field("initializationPresetId", "id of a known preset, null or empty string");
+    match fields.nullable_text("initializationPresetId").map_err(|_| invalid())?.flatten().map(str::trim) {
+        None | Some("") => Ok(None),
+        Some(id) => presets::by_id(id).map(Some).ok_or_else(invalid),
+    }
+}
+
+fn status(fields: &Fields) -> Result<Option<SiteStatus>, Invalid> {
+    let Some(value) = fields.get("status") else { return Ok(None) };
+    let status = value.as_str().and_then(SiteStatus::parse);
+    status.map(Some).ok_or_else(|| Invalid::field("status", "active or disabled"))
+}
+
+/// A boolean, also as a number or as text.
+fn switch(fields: &Fields, name: &str) -> Result<Option<bool>, Invalid> {
+    let on = match fields.get(name) {
+        None => return Ok(None),
+        Some(Value::Bool(on)) => Some(*on),
+        Some(Value::Number(number)) => number.as_f64().map(|number| number != 0.0),
+        Some(Value::String(text)) => match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        },
+        Some(_) => None,
+    };
+    on.map(Some).ok_or_else(|| Invalid::field(name, "boolean"))
+}
+
+/// A finite number, also as text; blank text is none.
+fn tolerant_number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+    .filter(|number: &f64| number.is_finite())
+}
+
+fn sort_order(fields: &Fields) -> Result<Option<i64>, Invalid> {
+    let Some(value) = fields.get("sortOrder") else { return Ok(None) };
+    let order = tolerant_number(value)
+        .and_then(whole)
+        .ok_or_else(|| Invalid::field("sortOrder", "non-negative integer"))?;
+    Ok(Some(order.max(0)))
+}
+
+fn global_weight(fields: &Fields) -> Result<Option<f64>, Invalid> {
+    let Some(value) = fields.get("globalWeight") else { return Ok(None) };
+    let weight = tolerant_number(value)
+        .filter(|&weight| weight > 0.0)
+        .ok_or_else(|| Invalid::field("globalWeight", "positive number"))?;
+    Ok(Some(((weight * 1000.0).round() / 1000.0).clamp(0.01, 100.0)))
+}
+
+fn max_concurrency(fields: &Fields) -> Result<Patch<i64>, Invalid> {
+    let limit = match fields.get("maxConcurrency") {
+        None => return Ok(None),
+        Some(Value::Null) => 0,
+        Some(Value::String(text)) if text.trim().is_empty() => 0,
+        Some(value) => exact_integer(value)
+            .filter(|limit| (0..=MAX_CONCURRENCY).contains(limit))
+            .ok_or_else(|| Invalid::field("maxConcurrency", "integer from 0 to 10000"))?,
+    };
+    Ok(Some((limit > 0).then_some(limit)))
+}
+
+/// An address without its trailing slashes; blank and `null` clear. `check` refuses one that cannot be used.
+fn address(
+    fields: &Fields,
+    name: &str,
+    expected: &str,
+    check: impl Fn(&str) -> Result<(), Invalid>,
+) -> Result<Patch<String>, Invalid> {
+    let invalid = || Invalid::field(name, expected);
+    let Some(sent) = fields.nullable_text(name).map_err(|_| invalid())? else { return Ok(None) };
+    let text = sent.unwrap_or_default().trim();
+    if text.is_empty() {
+        return Ok(Some(None));
+    }
+    let text = text.trim_end_matches('/');
+    if text.len() > MAX_ADDRESS_BYTES {
+        return Err(invalid());
+    }
+    check(text)?;
+    Ok(Some(Some(text.to_owned())))
+}
+
+/// Where a site's or an account's requests are sent through.
+pub fn proxy_url(fields: &Fields) -> Result<Patch<String>, Invalid> {
+    let expected = "http, https, socks, socks4, socks4a, socks5 or socks5h proxy address, or null";
+    address(fields, "proxyUrl", expected, |text| match OutboundProxy::parse(text) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Invalid::field("proxyUrl", expected)),
+    })
+}
+
+fn external_checkin_url(fields: &Fields) -> Result<Patch<String>, Invalid> {
+    let name = "externalCheckinUrl";
+    address(fields, name, "http or https address, or null", |text| {
+        SiteUrl::parse_absolute(text).map(drop).map_err(|error| no_address(name, error))
+    })
+}
+
+/// The canonical text of `customHeaders`: names lower-cased and sorted, no blanks. `None` inside
+/// clears.
+fn custom_headers(fields: &Fields) -> Result<Patch<String>, Invalid> {
+    let shape = || Invalid::field("customHeaders", "JSON object whose values are all strings");
+    let parsed;
+    let object = match fields.get("customHeaders") {
+        None => return Ok(None),
+        Some(Value::Null) => return Ok(Some(None)),
+        Some(Value::Object(object)) => object,
+        Some(Value::String(text)) if text.trim().is_empty() => return Ok(Some(None)),
+        Some(Value::String(text)) => {
+            parsed = serde_json::from_str::<Value>(text).map_err(|_| shape())?;
+            parsed.as_object().ok_or_else(shape)?
+        }
+        Some(_) => return Err(shape()),
+    };
+    let mut headers: BTreeMap<String, &str> = BTreeMap::new();
+    for (name, value) in object {
+        let refuse = |why: &str| Invalid(format!("Invalid customHeaders. Header \"{name}\" {why}."));
+        let header =
+            HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| refuse("has an invalid name"))?;
+        let value = value.as_str().ok_or_else(|| refuse("must have a string value"))?;
+        HeaderValue::from_str(value).map_err(|_| refuse("has characters that a header cannot carry"))?;
+        if FRAMING_HEADERS.contains(&header.as_str()) {
+            return Err(refuse("is set by the gateway itself"));
+        }
+        if headers.insert(header.as_str().to_owned(), value).is_some() {
+            return Err(refuse("is given twice"));
+        }
+    }
+    if headers.len() > MAX_CUSTOM_HEADERS {
+        return Err(Invalid::field("customHeaders", "at most 64 headers"));
+    }
+    if headers.is_empty() {
+        return Ok(Some(None));
+    }
+    // A map of texts to texts always serialises.
+    let canonical = serde_json::to_string(&headers).map_err(|_| shape())?;
+    if canonical.len() > MAX_CUSTOM_HEADER_BYTES {
+        return Err(Invalid::field("customHeaders", "at most 16 KiB of headers"));
+    }
+    Ok(Some(Some(canonical)))
+}
+
+fn endpoints(fields: &Fields) -> Result<Option<Vec<NewEndpoint>>, Invalid> {
+    let items = match fields.get("apiEndpoints") {
+        None => return Ok(None),
+        Some(Value::Null) => return Ok(Some(Vec::new())),
+        Some(Value::Array(items)) if items.len() <= MAX_ENDPOINTS => items,
+        Some(_) => return Err(Invalid::field("apiEndpoints", "array of at most 100 objects, or null")),
+    };
+    let mut endpoints: Vec<NewEndpoint> = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        let endpoint = endpoint(index, item)?;
+        if endpoints.iter().any(|earlier| earlier.url == endpoint.url) {
+            return Err(Invalid(format!("Invalid apiEndpoints[{index}].url. Expected each address once.")));
+        }
+        endpoints.push(endpoint);
+    }
+    Ok(Some(endpoints))
+}
+
+fn endpoint(index: usize, item: &Value) -> Result<NewEndpoint, Invalid> {
+    let field = |name: &str| format!("apiEndpoints[{index}]{name}");
+    let object = item.as_object().ok_or_else(|| Invalid::field(&field(""), "object"))?;
+    let url = object
+        .get("url")
+        .and_then(Value::as_str)
+        .ok_or_else(|| Invalid::field(&field(".url"), "http or https address with a host"))?;
+    let url = SiteUrl::parse_absolute(url).map_err(|error| no_address(&field(".url"), error))?;
+    let enabled = match object.get("enabled") {
+        None => true,
+        Some(Value::Bool(enabled)) => *enabled,
+        Some(_) => return Err(Invalid::field(&field(".enabled"), "boolean")),
+    };
+    let sort_order = match object.get("sortOrder") {
+        None => i64::try_from(index).unwrap_or(i64::MAX),
+        Some(value) => exact_integer(value)
+            .filter(|&order| order >= 0)
+            .ok_or_else(|| Invalid::field(&field(".sortOrder"), "non-negative integer"))?,
+    };
+    Ok(NewEndpoint { url: url.canonical(), enabled, sort_order })
+}
+
+fn probe_model(fields: &Fields) -> Result<Option<String>, Invalid> {
+    let name = "postRefreshProbeModel";
+    let Some(text) = fields.text(name)?.map(str::trim) else { return Ok(None) };
+    if text.chars().count() > MAX_KEY_CHARS {
+        return Err(Invalid::field(name, "string of at most 191 characters"));
+    }
+    Ok(Some(text.to_owned()))
+}
+
+fn probe_scope(fields: &Fields) -> Result<Option<&'static str>, Invalid> {
+    match fields.text("postRefreshProbeScope")? {
+        None => Ok(None),
+        Some("single") => Ok(Some("single")),
+        Some("all") => Ok(Some("all")),
+        Some(_) => Err(Invalid::field("postRefreshProbeScope", "single or all")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

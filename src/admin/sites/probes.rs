@@ -1,0 +1,193 @@
+//! `/api/sites/{id}/probe-now` and `…/probe-stream`: models of a site tried now, as its first active
+//! account; what is not served is switched off there.
+//!
+//! ```text
+//! event: start     scope, modelsCount, modelsToProbe      what will be tried
+//! event: model     one model and how it did
+//! event: action    a model that is switched off
+//! event: complete  what `probe-now` answers                event: error  a message, and no more
+//! ```
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::body::{Body, Frame};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::{Fields, Invalid};
+use crate::admin::require_id;
+use crate::admin::routes::rebuild::rebuild_best_effort;
+use crate::app::App;
+use crate::http::body::Truncated;
+use crate::http::{self, Request, Response, ResponseBody};
+use crate::jobs::Jobs;
+use crate::jobs::probe::after_refresh::{self, PostProbe, ProbeScope, ProbeStep};
+use crate::jobs::rebuild::Scope;
+use crate::store::Store;
+use crate::store::accounts::{self, AccountRow, AccountStatus};
+use crate::store::availability;
+use crate::store::sites::{self, SiteRow, SiteStatus};
+
+/// Events that a slow reader may be behind.
+const BEHIND: usize = 32;
+
+/// `POST /api/sites/{id}/probe-now`
+pub async fn now(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let scope = scope(&Fields::from(request.json_object().await?))?;
+    let subject = Subject::of(&app.core.store, id).await?;
+    let probed = subject.probe(&app.jobs, &scope, |_| {}).await?;
+    Ok(http::json(StatusCode::OK, &shown(&probed)))
+}
+
+/// `GET /api/sites/{id}/probe-stream`: the same, streamed as it happens. A client that disconnects stops the probe.
+pub async fn stream(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let scope = scope(&of_query(&request)?)?;
+    let (events, heard) = mpsc::channel(BEHIND);
+    let work = app.jobs.clone();
+    app.core.background.spawn("the probe of a site", async move {
+        let told = events.clone();
+        tokio::select! {
+            () = stream_steps(&work, id, &scope, &events) => {}
+            () = told.closed() => {}
+        }
+    });
+    let mut response = Response::new(ResponseBody::stream(Events(heard)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    Ok(response)
+}
+
+async fn stream_steps(jobs: &Arc<Jobs>, id: i64, scope: &ProbeScope, events: &mpsc::Sender<Bytes>) {
+    let subject = match Subject::of(&jobs.core.store, id).await {
+        Ok(subject) => subject,
+        Err(refusal) => return send(events, "error", &json!({ "message": refusal.message() })).await,
+    };
+    let (steps, mut seen) = mpsc::unbounded_channel();
+    let probing = async {
+        // The sender goes with the probe: that ends the telling.
+        let steps = steps;
+        subject.probe(jobs, scope, |step| drop(steps.send(event_of(scope, &step)))).await
+    };
+    let telling = async {
+        while let Some((name, data)) = seen.recv().await {
+            send(events, name, &data).await;
+        }
+    };
+    let (probed, ()) = tokio::join!(probing, telling);
+    match probed {
+        Ok(probed) => send(events, "complete", &shown(&probed)).await,
+        Err(refusal) => send(events, "error", &json!({ "message": refusal.message() })).await,
+    }
+}
+
+fn event_of(scope: &ProbeScope, step: &ProbeStep<'_>) -> (&'static str, Value) {
+    match step {
+        ProbeStep::Begins { known, chosen } => {
+            ("start", json!({ "scope": scope.as_str(), "modelsCount": known, "modelsToProbe": chosen }))
+        }
+        ProbeStep::Tried(detail) => ("model", json!(detail)),
+        ProbeStep::SwitchedOff(model) => ("action", json!({ "modelName": model, "action": "disabled" })),
+    }
+}
+
+async fn send(events: &mpsc::Sender<Bytes>, name: &str, data: &Value) {
+    // Nobody listens any more: the probe is about to be dropped.
+    let _ = events.send(Bytes::from(format!("event: {name}\ndata: {data}\n\n"))).await;
+}
+
+fn shown(probed: &PostProbe) -> Value {
+    let mut shown = json!(probed);
+    shown["success"] = true.into();
+    shown
+}
+
+fn scope(fields: &Fields) -> Result<ProbeScope> {
+    Ok(ProbeScope {
+        all: match fields.text("scope")? {
+            None | Some("single") => false,
+            Some("all") => true,
+            Some(_) => return Err(Invalid::field("scope", "single or all").into()),
+        },
+        model: fields.text("modelName")?.unwrap_or_default().trim().to_owned(),
+        threshold_ms: fields.integer("latencyThresholdMs", 0)?.unwrap_or(0),
+    })
+}
+
+fn of_query(request: &Request) -> Result<Fields> {
+    let mut fields = Map::new();
+    for name in ["scope", "modelName"] {
+        if let Some(text) = request.query.get(name) {
+            fields.insert(name.to_owned(), text.into());
+        }
+    }
+    if let Some(text) = request.query.get("latencyThresholdMs") {
+        let refused = |_| Invalid::field("latencyThresholdMs", "non-negative integer");
+        fields.insert("latencyThresholdMs".to_owned(), text.trim().parse::<i64>().map_err(refused)?.into());
+    }
+    Ok(Fields::from(fields))
+}
+
+/// Whom to ask for which models.
+struct Subject {
+    site: SiteRow,
+    account: AccountRow,
+    models: Vec<String>,
+}
+
+impl Subject {
+    async fn of(store: &Store, id: i64) -> Result<Self> {
+        let missing =
+            |what: &str| AdminError::new(StatusCode::UNPROCESSABLE_ENTITY, format!("{what} not found"));
+        let site = sites::get(store, id).await?;
+        let site =
+            site.filter(|site| site.status == SiteStatus::Active).ok_or_else(|| missing("Active site"))?;
+        let accounts = accounts::of_site(store, id).await?.into_iter();
+        let account = { accounts }.find(|account| account.status == AccountStatus::Active);
+        let account = account.ok_or_else(|| missing("Active account"))?;
+        let rows = availability::of_account(store, account.id).await?;
+        let models: Vec<String> = rows.into_iter().map(|row| row.model_name).collect();
+        if models.is_empty() {
+            return Err(missing("Model"));
+        }
+        Ok(Self { site, account, models })
+    }
+
+    /// Tries the models; routes follow what was switched off.
+    async fn probe(
+        &self,
+        jobs: &Arc<Jobs>,
+        scope: &ProbeScope,
+        seen: impl FnMut(ProbeStep<'_>),
+    ) -> Result<PostProbe> {
+        let Self { site, account, models } = self;
+        let probed = after_refresh::run_seen(&jobs.core, site, account, models, scope, seen).await?;
+        if probed.unsupported > 0 {
+            rebuild_best_effort(jobs, Scope::of_sites(&jobs.core.store, &[site.id]).await?).await;
+        }
+        Ok(probed)
+    }
+}
+
+/// Events as they come.
+struct Events(mpsc::Receiver<Bytes>);
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = Truncated;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
+        self.0.poll_recv(context).map(|event| event.map(|event| Ok(Frame::data(event))))
+    }
+}

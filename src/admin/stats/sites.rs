@@ -1,0 +1,154 @@
+//! Statistics by site and model.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use jiff::ToSpan;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::cache;
+use super::cache::StatsQuery;
+use super::dashboard::amount;
+use crate::admin::errors::Result;
+use crate::admin::input::Invalid;
+use crate::app::App;
+use crate::core::Core;
+use crate::http::{self, Query, Request, Response};
+use crate::store::stats::{self, Sums};
+use crate::time::{local_day, now_ms};
+
+const TTL: Duration = Duration::from_secs(15);
+const DEFAULT_DAYS: i64 = 7;
+const MAX_DAYS: i64 = 366;
+
+#[derive(Serialize)]
+struct Spent {
+    spend: Value,
+    calls: i64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SpentAtSite<'a> {
+    #[serde(flatten)]
+    spent: Spent,
+    site_name: &'a str,
+}
+
+#[derive(Serialize)]
+struct SpentOnModel<'a> {
+    #[serde(flatten)]
+    spent: Spent,
+    model: &'a str,
+    tokens: i64,
+}
+
+/// `GET /api/stats/site-distribution`: balances now, and what was spent of all time.
+pub async fn distribution(app: Arc<App>, request: Request) -> Result<Response> {
+    // The days are checked and mean nothing, as ever.
+    days_of(&request.query)?;
+    let query =
+        StatsQuery { key: "site-distribution".to_owned(), ttl: TTL, refresh: request.query.is_on("refresh") };
+    let (found, _) = cache::get(&app, query, load_distribution).await?;
+    Ok(http::json(StatusCode::OK, &json!({ "distribution": *found })))
+}
+
+async fn load_distribution(core: Arc<Core>) -> Result<Value> {
+    core.store.flush().await;
+    let spent: HashMap<i64, Sums> = stats::by_site(&core.store, None).await?.into_iter().collect();
+    let mut held: HashMap<i64, (f64, i64)> = HashMap::new();
+    for holder in stats::holders(&core.store).await? {
+        let (balance, count) = held.entry(holder.site_id).or_default();
+        *balance += holder.balance;
+        *count += 1;
+    }
+    let sites = stats::active_sites(&core.store).await?;
+    let shown = sites.into_iter().filter_map(|site| {
+        let (balance, count) = held.get(&site.id)?;
+        Some(json!({
+            "siteId": site.id,
+            "siteName": site.name,
+            "platform": site.platform,
+            "totalBalance": amount(*balance),
+            "totalSpend": amount(spent.get(&site.id).map_or(0.0, |sums| sums.cost)),
+            "accountCount": count,
+        }))
+    });
+    Ok(shown.collect())
+}
+
+/// `GET /api/stats/site-trend`: each day with calls, by the sites' names and by their ids, since names may
+/// be equal.
+pub async fn trend(app: Arc<App>, request: Request) -> Result<Response> {
+    let days = days_of(&request.query)?;
+    let query =
+        StatsQuery { key: format!("site-trend:{days}"), ttl: TTL, refresh: request.query.is_on("refresh") };
+    let (found, _) = cache::get(&app, query, move |core| load_trend(core, days)).await?;
+    Ok(http::json(StatusCode::OK, &json!({ "trend": *found })))
+}
+
+async fn load_trend(core: Arc<Core>, days: i64) -> Result<Value> {
+    core.store.flush().await;
+    let sites = stats::active_sites(&core.store).await?;
+    let names: HashMap<i64, String> = sites.into_iter().map(|site| (site.id, site.name)).collect();
+    let mut by_day: BTreeMap<String, Vec<(i64, Sums)>> = BTreeMap::new();
+    for (day, site, sums) in stats::by_day_and_site(&core.store, &first_day(&core, days)).await? {
+        by_day.entry(day).or_default().push((site, sums));
+    }
+    let shown = by_day.into_iter().map(|(day, of_sites)| {
+        let (mut by_name, mut by_id) = (BTreeMap::<&str, Sums>::new(), BTreeMap::new());
+        for (site, sums) in &of_sites {
+            let Some(name) = names.get(site) else { continue };
+            by_name.entry(name).or_default().add(sums);
+            by_id.insert(site.to_string(), SpentAtSite { spent: Spent::of(sums), site_name: name });
+        }
+        let by_name: BTreeMap<&str, Spent> =
+            by_name.into_iter().map(|(name, sums)| (name, Spent::of(&sums))).collect();
+        json!({ "date": day, "sites": by_name, "sitesById": by_id })
+    });
+    Ok(shown.collect())
+}
+
+/// `GET /api/stats/model-by-site`
+pub async fn models(app: Arc<App>, request: Request) -> Result<Response> {
+    let days = days_of(&request.query)?;
+    let site = match request.query.get("siteId").map(|text| text.trim().to_owned()) {
+        None => None,
+        Some(text) if text.is_empty() => None,
+        Some(text) => {
+            let id = text.parse().ok().filter(|id: &i64| *id > 0);
+            Some(id.ok_or_else(|| Invalid::field("siteId", "positive integer"))?)
+        }
+    };
+    app.core.store.flush().await;
+    let mut models = stats::by_model(&app.core.store, &first_day(&app.core, days), site).await?;
+    models.sort_by(|(one, a), (other, b)| b.calls.cmp(&a.calls).then_with(|| one.cmp(other)));
+    let shown = models.iter().map(|(model, sums)| SpentOnModel {
+        spent: Spent::of(sums),
+        model,
+        tokens: sums.tokens,
+    });
+    Ok(http::json(StatusCode::OK, &json!({ "models": shown.collect::<Vec<_>>() })))
+}
+
+impl Spent {
+    fn of(sums: &Sums) -> Self {
+        Self { spend: amount(sums.cost), calls: sums.calls }
+    }
+}
+
+/// How many local days, today included.
+fn days_of(query: &Query) -> Result<i64, Invalid> {
+    let Some(text) = query.get("days").filter(|text| !text.trim().is_empty()) else {
+        return Ok(DEFAULT_DAYS);
+    };
+    let days = text.trim().parse().ok().filter(|days| (1..=MAX_DAYS).contains(days));
+    days.ok_or_else(|| Invalid::field("days", "integer from 1 to 366"))
+}
+
+fn first_day(core: &Core, days: i64) -> String {
+    local_day(now_ms(), &core.config.time_zone).saturating_sub((days - 1).days()).to_string()
+}

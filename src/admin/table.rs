@@ -1,0 +1,218 @@
+//! The table of routes: method, path and handler, and the one place where an error becomes a response.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use hyper::Method;
+
+use super::errors::{AdminError, Result};
+use super::{
+    accounts, announcements, auth, channels, checkins, decisions, events, health, keys, logs, metrics,
+    models, openapi, playground, routes, search, settings, sites, stats, tasks, tokens,
+};
+use crate::app::App;
+use crate::http::{Access, Request, Response, Route};
+use crate::metrics::Surface;
+
+/// Every route of the admin API.
+pub fn routes() -> Vec<Route<App>> {
+    vec![
+        public(Method::GET, "/api/desktop/health", health::get),
+        admin(Method::GET, "/api/settings/auth/info", auth::info),
+        admin(Method::POST, "/api/settings/auth/change", auth::change),
+        admin(Method::GET, "/api/settings/runtime", settings::runtime::get),
+        admin(Method::PUT, "/api/settings/runtime", settings::runtime::put),
+        admin(Method::POST, "/api/settings/system-proxy/test", settings::system_proxy::test),
+        action("/api/settings/notify/test", settings::notifications::send_test),
+        admin(Method::GET, "/api/settings/brand-list", settings::runtime::brand_list),
+        admin(Method::GET, "/api/sites", sites::handlers::list),
+        admin(Method::POST, "/api/sites", sites::handlers::create),
+        admin(Method::GET, "/api/sites/presets", sites::handlers::list_presets),
+        admin(Method::POST, "/api/sites/detect", sites::handlers::detect_platform),
+        admin(Method::POST, "/api/sites/batch", sites::batch::batch),
+        admin(Method::PUT, "/api/sites/{id}", sites::handlers::update),
+        removal("/api/sites/{id}", sites::handlers::delete),
+        admin(Method::GET, "/api/sites/{id}/disabled-models", sites::models::disabled_models),
+        admin(Method::PUT, "/api/sites/{id}/disabled-models", sites::models::set_disabled_models),
+        admin(Method::GET, "/api/sites/{id}/available-models", sites::models::available_models),
+        admin(Method::POST, "/api/sites/{id}/probe-now", sites::probes::now),
+        admin(Method::GET, "/api/sites/{id}/probe-stream", sites::probes::stream),
+        admin(Method::GET, "/api/accounts", accounts::handlers::list),
+        admin(Method::POST, "/api/accounts", accounts::create::create),
+        admin(Method::POST, "/api/accounts/verify-token", accounts::verify::verify_token),
+        admin(Method::POST, "/api/accounts/login", accounts::login::login),
+        admin(Method::POST, "/api/accounts/batch", accounts::handlers::batch),
+        admin(Method::POST, "/api/accounts/health/refresh", accounts::checks::refresh),
+        admin(Method::PUT, "/api/accounts/{id}", accounts::update::update),
+        removal("/api/accounts/{id}", accounts::handlers::delete),
+        admin(Method::POST, "/api/accounts/{id}/rebind-session", accounts::rebind::rebind),
+        action("/api/accounts/{id}/balance", accounts::balance::refresh),
+        action("/api/accounts/{id}/clear-cooldown", routes::handlers::clear_cooldown_of_account),
+        admin(Method::GET, "/api/accounts/{id}/models", accounts::models::list),
+        admin(Method::POST, "/api/accounts/{id}/models/manual", accounts::models::add_manual),
+        admin(Method::GET, "/api/account-tokens", tokens::handlers::list),
+        admin(Method::POST, "/api/account-tokens", tokens::create::create),
+        admin(Method::POST, "/api/account-tokens/batch", tokens::handlers::batch),
+        admin(Method::POST, "/api/account-tokens/sync-all", tokens::sync::sync_all),
+        action("/api/account-tokens/sync/{id}", tokens::sync::sync),
+        admin(Method::GET, "/api/account-tokens/groups/{id}", tokens::sync::groups),
+        admin(Method::GET, "/api/account-tokens/account/{id}/default", tokens::handlers::default_of),
+        admin(Method::PUT, "/api/account-tokens/{id}", tokens::handlers::update),
+        removal("/api/account-tokens/{id}", tokens::handlers::delete),
+        action("/api/account-tokens/{id}/default", tokens::handlers::set_default),
+        admin(Method::GET, "/api/account-tokens/{id}/value", tokens::handlers::value),
+        admin(Method::GET, "/api/routes", routes::list::list),
+        admin(Method::GET, "/api/routes/summary", routes::list::summary),
+        admin(Method::GET, "/api/routes/lite", routes::handlers::lite),
+        admin(Method::POST, "/api/routes/rebuild", routes::handlers::rebuild),
+        admin(Method::GET, "/api/routes/decision", decisions::handlers::get),
+        admin(Method::POST, "/api/routes/decision/batch", decisions::handlers::batch),
+        admin(Method::POST, "/api/routes/decision/by-route/batch", decisions::handlers::by_route),
+        admin(Method::POST, "/api/routes/decision/route-wide/batch", decisions::handlers::route_wide),
+        action("/api/routes/decision/refresh", decisions::handlers::refresh),
+        admin(Method::POST, "/api/routes", routes::handlers::create),
+        admin(Method::POST, "/api/routes/batch", routes::handlers::batch),
+        admin(Method::PUT, "/api/routes/{id}", routes::handlers::update),
+        removal("/api/routes/{id}", routes::handlers::delete),
+        action("/api/routes/{id}/cooldown/clear", routes::handlers::clear_cooldown),
+        admin(Method::GET, "/api/routes/{id}/channels", channels::handlers::list),
+        admin(Method::POST, "/api/routes/{id}/channels", channels::handlers::add),
+        admin(Method::POST, "/api/routes/{id}/channels/batch", channels::handlers::add_batch),
+        admin(Method::PUT, "/api/channels/batch", channels::handlers::update_batch),
+        admin(Method::PUT, "/api/channels/{id}", channels::handlers::update),
+        removal("/api/channels/{id}", channels::handlers::delete),
+        admin(Method::GET, "/api/downstream-keys", keys::handlers::list),
+        admin(Method::POST, "/api/downstream-keys", keys::handlers::create),
+        admin(Method::POST, "/api/downstream-keys/batch", keys::handlers::batch),
+        admin(Method::GET, "/api/downstream-keys/summary", keys::usage::summary),
+        admin(Method::PUT, "/api/downstream-keys/{id}", keys::handlers::update),
+        removal("/api/downstream-keys/{id}", keys::handlers::delete),
+        action("/api/downstream-keys/{id}/reset-usage", keys::handlers::reset_usage),
+        admin(Method::GET, "/api/downstream-keys/{id}/value", keys::handlers::value),
+        admin(Method::GET, "/api/downstream-keys/{id}/overview", keys::usage::overview),
+        admin(Method::GET, "/api/downstream-keys/{id}/trend", keys::usage::trend),
+        action("/api/settings/maintenance/clear-usage", settings::maintenance::clear_usage),
+        action("/api/settings/maintenance/clear-cache", settings::maintenance::clear_cache),
+        action("/api/settings/maintenance/rotate-seal-key", settings::maintenance::rotate_seal_key),
+        action("/api/settings/maintenance/replace-index-key", settings::maintenance::replace_index_key),
+        admin(Method::POST, "/api/settings/maintenance/factory-reset", settings::maintenance::factory_reset),
+        admin(Method::GET, "/api/stats/dashboard", stats::dashboard::get),
+        admin(Method::GET, "/api/stats/site-distribution", stats::sites::distribution),
+        admin(Method::GET, "/api/stats/site-trend", stats::sites::trend),
+        admin(Method::GET, "/api/stats/model-by-site", stats::sites::models),
+        admin(Method::GET, "/api/stats/proxy-logs", logs::proxy_logs::list),
+        removal("/api/stats/proxy-logs", logs::proxy_logs::clear),
+        admin(Method::GET, "/api/stats/proxy-logs/{id}", logs::proxy_logs::get),
+        admin(Method::GET, "/api/stats/proxy-debug/traces", logs::debug_traces::list),
+        admin(Method::GET, "/api/stats/proxy-debug/traces/{id}", logs::debug_traces::get),
+        admin(Method::GET, "/api/models/marketplace", models::marketplace::list),
+        admin(Method::GET, "/api/models/token-candidates", models::candidates::list),
+        action("/api/models/check/{id}", models::checks::check),
+        admin(Method::POST, "/api/models/probe", models::checks::probe),
+        admin(Method::GET, "/api/tasks", tasks::list),
+        admin(Method::GET, "/api/tasks/{id}", tasks::get),
+        action("/api/checkin/trigger", checkins::trigger_all),
+        action("/api/checkin/trigger/{id}", checkins::trigger),
+        admin(Method::GET, "/api/checkin/logs", checkins::logs),
+        admin(Method::PUT, "/api/checkin/schedule", checkins::schedule),
+        admin(Method::GET, "/api/site-announcements", announcements::list),
+        removal("/api/site-announcements", announcements::clear),
+        action("/api/site-announcements/read-all", announcements::mark_all_read),
+        admin(Method::POST, "/api/site-announcements/sync", announcements::sync),
+        action("/api/site-announcements/{id}/read", announcements::mark_read),
+        admin(Method::POST, "/api/search", search::search),
+        admin(Method::GET, "/api/events", events::list),
+        removal("/api/events", events::clear),
+        admin(Method::GET, "/api/events/count", events::count),
+        action("/api/events/read-all", events::mark_all_read),
+        action("/api/events/{id}/read", events::mark_read),
+        admin(Method::POST, "/api/test/proxy", playground::proxy),
+        admin(Method::POST, "/api/test/proxy/stream", playground::proxy_stream),
+        admin(Method::POST, "/api/test/proxy/jobs", playground::start_proxy_job),
+        admin(Method::GET, "/api/test/proxy/jobs/{id}", playground::job),
+        removal("/api/test/proxy/jobs/{id}", playground::cancel_job),
+        admin(Method::POST, "/api/test/chat", playground::chat),
+        admin(Method::POST, "/api/test/chat/stream", playground::chat_stream),
+        admin(Method::POST, "/api/test/chat/jobs", playground::start_chat_job),
+        admin(Method::GET, "/api/test/chat/jobs/{id}", playground::job),
+        removal("/api/test/chat/jobs/{id}", playground::cancel_job),
+        admin(Method::GET, "/api/openapi.json", openapi::get),
+        admin(Method::GET, "/metrics", metrics::get),
+    ]
+}
+
+fn admin<H, F>(method: Method, path: &'static str, handler: H) -> Route<App>
+where
+    H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
+    F: Future<Output = Result<Response>> + Send + 'static,
+{
+    Route::new(method, path, Access::Admin, Surface::Admin, move |app, request| {
+        answered(Box::pin(handler(app, request)))
+    })
+}
+
+/// A POST that takes nothing from its body.
+fn action<H, F>(path: &'static str, handler: H) -> Route<App>
+where
+    H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
+    F: Future<Output = Result<Response>> + Send + 'static,
+{
+    without_input(Method::POST, path, handler)
+}
+
+/// A DELETE: what goes is said by the path.
+fn removal<H, F>(path: &'static str, handler: H) -> Route<App>
+where
+    H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
+    F: Future<Output = Result<Response>> + Send + 'static,
+{
+    without_input(Method::DELETE, path, handler)
+}
+
+/// A route that takes nothing from its body, which has to be an object or nothing all the same: a body that is broken
+/// was meant to say something.
+fn without_input<H, F>(method: Method, path: &'static str, handler: H) -> Route<App>
+where
+    H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
+    F: Future<Output = Result<Response>> + Send + 'static,
+{
+    Route::new(method, path, Access::Admin, Surface::Admin, move |app, mut request| {
+        answered(Box::pin(async move {
+            request.json_object().await?;
+            handler(app, request).await
+        }))
+    })
+}
+
+fn public<H, F>(method: Method, path: &'static str, handler: H) -> Route<App>
+where
+    H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
+    F: Future<Output = Result<Response>> + Send + 'static,
+{
+    Route::new(method, path, Access::Public, Surface::Admin, move |app, request| {
+        answered(Box::pin(handler(app, request)))
+    })
+}
+
+/// Takes every handler's future behind one type, so that it is compiled once and not for each of more than a hundred.
+async fn answered(answer: Pin<Box<dyn Future<Output = Result<Response>> + Send>>) -> Response {
+    answer.await.unwrap_or_else(AdminError::into_response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::Endpoint;
+
+    #[test]
+    fn every_route_is_listed_once() {
+        let routes = super::routes();
+        for (index, route) in routes.iter().enumerate() {
+            let Endpoint { method, path, .. } = route.endpoint();
+            let same =
+                |other: &Route<App>| other.endpoint().method == method && other.endpoint().path == *path;
+            assert!(!routes[..index].iter().any(same), "{method} {path}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The fields of an account token as sent, each read by a small pure function.
+
+use serde_json::Value;
+
+use super::view::mask;
+use crate::admin::input::{Fields, Invalid, MAX_NAME_CHARS, Patch, exact_integer};
+use crate::jobs::tokens::set::Source;
+use crate::time::Millis;
+
+/// Keys are long, but not this long.
+const MAX_VALUE_BYTES: usize = 16 * 1024;
+/// The longest text that is passed on to a site.
+const MAX_TEXT_CHARS: usize = 10_000;
+
+/// A request for a token: typed here, or made at the site.
+#[derive(Debug)]
+pub struct CreateInput {
+    pub account_id: i64,
+    pub name: Option<String>,
+    /// Blank means that the site shall make one.
+    pub token: Option<String>,
+    pub enabled: bool,
+    pub is_default: bool,
+    pub source: Source,
+    pub group: Option<String>,
+    pub site_options: SiteKeyOptions,
+}
+
+/// The options of a key that a site is asked to make.
+#[derive(Debug, PartialEq)]
+pub struct SiteKeyOptions {
+    pub unlimited_quota: bool,
+    /// Units, where the quota is limited.
+    pub remain_quota: Option<i64>,
+    /// `None` = never.
+    pub expires_at: Option<Millis>,
+    pub allow_ips: String,
+    pub model_limits_enabled: bool,
+    pub model_limits: String,
+}
+
+/// A change of a token. `None` means the field was not sent.
+#[derive(Debug, Default)]
+pub struct UpdateInput {
+    pub name: Option<String>,
+    pub token: Option<String>,
+    pub group: Patch<String>,
+    pub enabled: Option<bool>,
+    pub is_default: Option<bool>,
+    pub source: Option<Source>,
+}
+
+// === impl CreateInput ===
+
+impl CreateInput {
+    pub fn read(fields: &Fields) -> Result<Self, Invalid> {
+        Ok(Self {
+            account_id: fields.required_id("accountId")?,
+            name: name(fields)?,
+            token: fields.nullable_text("token")?.flatten().map(value).transpose()?.flatten(),
+            enabled: fields.bool("enabled")?.unwrap_or(true),
+            is_default: fields.bool("isDefault")?.unwrap_or(false),
+            source: source(fields)?.unwrap_or(Source::Manual),
+            group: group(fields)?.flatten(),
+            site_options: SiteKeyOptions::read(fields)?,
+        })
+    }
+}
+
+// === impl SiteKeyOptions ===
+
+impl SiteKeyOptions {
+    fn read(fields: &Fields) -> Result<Self, Invalid> {
+        let unlimited_quota = fields.bool("unlimitedQuota")?;
+        let remain_quota = match fields.get("remainQuota") {
+            None | Some(Value::Null) => None,
+            Some(quota) => {
+                let quota = exact_integer(quota).filter(|&quota| quota > 0);
+                Some(quota.ok_or_else(|| Invalid::field("remainQuota", "positive integer"))?)
+            }
+        };
+        // Who names a limit wants one.
+        let unlimited_quota = unlimited_quota.unwrap_or(remain_quota.is_none());
+        if !unlimited_quota && remain_quota.is_none() {
+            return Err(Invalid::field("remainQuota", "positive integer where unlimitedQuota is false"));
+        }
+        Ok(Self {
+            unlimited_quota,
+            remain_quota,
+            expires_at: expired_time(fields)?,
+            allow_ips: passed_on(fields, "allowIps")?,
+            model_limits_enabled: fields.bool("modelLimitsEnabled")?.unwrap_or(false),
+            model_limits: passed_on(fields, "modelLimits")?,
+        })
+    }
+}
+
+// === impl UpdateInput ===
+
+impl UpdateInput {
+    /// Reads a change of the token that is shown with this mask: the mask coming back is no new value.
+    pub fn read(fields: &Fields, stored: Option<&str>) -> Result<Self, Invalid> {
+        let token = match fields.text("token")? {
+            None => None,
+            Some(text) => {
+                let blank = || Invalid::field("token", "non-empty string");
+                let token = value(text)?.ok_or_else(blank)?;
+                let echo = stored.is_some_and(|stored| token == mask(stored) && token != stored);
+                Some(token).filter(|_| !echo)
+            }
+        };
+        Ok(Self {
+            name: match fields.has("name") {
+                true => Some(name(fields)?.ok_or_else(|| Invalid::field("name", "non-empty string"))?),
+                false => None,
+            },
+            token,
+            group: group(fields)?,
+            enabled: fields.bool("enabled")?,
+            is_default: fields.bool("isDefault")?,
+            source: source(fields)?,
+        })
+    }
+}
+
+/// Whose tokens to list; absent or blank means everybody's.
+pub fn account_filter(text: Option<String>) -> Result<Option<i64>, Invalid> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    let id = text.parse::<i64>().ok().filter(|&id| id > 0 && text.bytes().all(|byte| byte.is_ascii_digit()));
+    id.map(Some).ok_or_else(|| Invalid::field("accountId", "positive integer"))
+}
+
+fn name(fields: &Fields) -> Result<Option<String>, Invalid> {
+    let Some(text) = fields.nullable_text("name")?.flatten() else { return Ok(None) };
+    let text = text.trim();
+    if text.chars().count() > MAX_NAME_CHARS || text.chars().any(char::is_control) {
+        return Err(Invalid::field("name", "string of at most 500 characters"));
+    }
+    Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
+}
+
+/// A key in one line, since it is sent in a header; `None` when it is blank.
+fn value(text: &str) -> Result<Option<String>, Invalid> {
+    let text = text.trim();
+    if text.len() > MAX_VALUE_BYTES || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err(Invalid::field("token", "key without blanks, at most 16 KiB"));
+    }
+    Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
+}
+
+fn group(fields: &Fields) -> Result<Patch<String>, Invalid> {
+    let Some(text) = fields.nullable_text("group")? else { return Ok(None) };
+    let text = text.map(str::trim).filter(|text| !text.is_empty());
+    if text.is_some_and(|text| text.chars().count() > MAX_NAME_CHARS || text.chars().any(char::is_control)) {
+        return Err(Invalid::field("group", "string of at most 500 characters"));
+    }
+    Ok(Some(text.map(str::to_owned)))
+}
+
+fn source(fields: &Fields) -> Result<Option<Source>, Invalid> {
+    let Some(text) = fields.text("source")? else { return Ok(None) };
+    Source::parse(text).map(Some).ok_or_else(|| Invalid::field("source", "manual, sync or legacy"))
+}
+
+fn passed_on(fields: &Fields, name: &str) -> Result<String, Invalid> {
+    let text = fields.nullable_text(name)?.flatten().unwrap_or_default().trim();
+    if text.chars().count() > MAX_TEXT_CHARS {
+        return Err(Invalid::field(name, "string of at most 10000 characters"));
+    }
+    Ok(text.to_owned())
+}
+
+/// Epoch seconds or a date as text; -1, like nothing at all, is never.
+fn expired_time(fields: &Fields) -> Result<Option<Millis>, Invalid> {
+    let is_never = match fields.get("expiredTime") {
+        Some(Value::String(text)) => text.trim() == "-1",
+        Some(Value::Number(number)) => number.as_f64() == Some(-1.0),
+        _ => false,
+    };
+    if is_never { Ok(None) } else { Ok(fields.nullable_time("expiredTime")?.flatten()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::admin::tokens::input::*;
+    use serde_json::json;
+
+    fn fields(value: Value) -> Fields {
+        Fields::from(value.as_object().cloned().expect("an object"))
+    }
+
+    #[test]
+    fn a_bad_value_is_refused_by_name() {
+        for (field, values) in [
+            ("accountId", vec![json!(null), json!("1"), json!(0), json!(1.5)]),
+            ("name", vec![json!(1), json!("x".repeat(501)), json!("a\nb")]),
+            ("token", vec![json!(1), json!("a b"), json!([])]),
+            ("enabled", vec![json!(null), json!(1), json!("true")]),
+            ("isDefault", vec![json!(null), json!(1)]),
+            ("source", vec![json!(null), json!(1), json!("magic")]),
+            ("group", vec![json!(1), json!([])]),
+            ("unlimitedQuota", vec![json!("true"), json!(1)]),
+            ("remainQuota", vec![json!(0), json!(-5), json!(1.5), json!("5"), json!(true)]),
+            ("expiredTime", vec![json!("soon"), json!(5), json!(true), json!([])]),
+            ("allowIps", vec![json!(1), json!([])]),
+            ("modelLimitsEnabled", vec![json!("true")]),
+            ("modelLimits", vec![json!(1)]),
+        ] {
+            for value in values {
+                let mut body = json!({ "accountId": 1 });
+                body[field] = value.clone();
+                let Err(Invalid(message)) = CreateInput::read(&fields(body)) else {
+                    panic!("{field}: {value} was accepted")
+                };
+                assert!(message.contains(field), "{field}: {value}: {message}");
+            }
+        }
+        for (field, value) in [("name", json!("")), ("token", json!("  ")), ("token", json!(null))] {
+            let Err(Invalid(message)) = UpdateInput::read(&fields(json!({ field: value })), None) else {
+                panic!("{field} was accepted")
+            };
+            assert!(message.contains(field), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_limited_key_needs_its_limit() {
+        let read = |body: Value| {
+            let input = CreateInput::read(&fields(body))?;
+            Ok::<_, Invalid>((input.site_options.unlimited_quota, input.site_options.remain_quota))
+        };
+        assert!(read(json!({"accountId": 1, "unlimitedQuota": false})).is_err());
+        let limited = read(json!({"accountId": 1, "unlimitedQuota": false, "remainQuota": 5}));
+        assert_eq!(limited, Ok((false, Some(5))));
+        assert_eq!(read(json!({"accountId": 1, "remainQuota": 5})), Ok((false, Some(5))));
+        assert_eq!(read(json!({"accountId": 1})), Ok((true, None)));
+    }
+
+    #[test]
+    fn an_end_is_read_from_seconds_or_text() {
+        for (value, at) in [
+            (json!(1_777_622_400), Some(1_777_622_400_000)),
+            (json!("2026-05-01T08:00:00Z"), Some(1_777_622_400_000)),
+            (json!(-1), None),
+            (json!(""), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(expired_time(&fields(json!({ "expiredTime": value }))), Ok(at), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_mask_that_comes_back_is_no_new_value() {
+        let sent = |token: &str| {
+            let fields = fields(json!({ "token": token }));
+            UpdateInput::read(&fields, Some("sk-abcdefghij")).expect("accepted").token
+        };
+        assert_eq!(sent("sk-abc***ghij"), None);
+        assert_eq!(sent("sk-new"), Some("sk-new".to_owned()));
+    }
+
+    #[test]
+    fn a_filter_is_a_strict_id() {
+        for (text, id) in
+            [("", Ok(None)), ("7", Ok(Some(7))), ("7abc", Err(())), ("0", Err(())), ("-1", Err(()))]
+        {
+            assert_eq!(account_filter(Some(text.to_owned())).map_err(drop), id, "{text}");
+        }
+    }
+}

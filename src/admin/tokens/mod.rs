@@ -1,0 +1,7 @@
+//! The keys of session accounts.
+
+pub mod create;
+pub mod handlers;
+pub mod input;
+pub mod sync;
+pub mod view;

@@ -1,0 +1,158 @@
+//! `/api/account-tokens`, what asks the site: sync, groups.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde::Serialize;
+use serde_json::json;
+
+use super::handlers::require_tokens;
+use crate::admin::accounts::handlers::find as find_account;
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::Fields;
+use crate::admin::require_id;
+use crate::admin::sites::handlers as site_routes;
+use crate::admin::tasks::queued;
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::jobs::Jobs;
+use crate::jobs::accounts::health::{advised, note_failure};
+use crate::jobs::models::coverage::{Coverage, cover};
+use crate::jobs::sessions::session::Session;
+use crate::jobs::tasks::{self, Done};
+use crate::jobs::tokens::sync;
+use crate::jobs::tokens::sync::{Summary, SyncStatus, Synced};
+use crate::routing::Platform;
+use crate::store::accounts::AccountRow;
+use crate::store::sites::SiteRow;
+
+/// The answer to the sync of one account.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SyncAnswer {
+    #[serde(flatten)]
+    synced: Synced,
+    success: bool,
+    coverage_refresh: Coverage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// The sync of all accounts.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SyncedAll {
+    summary: Summary,
+    results: Vec<Synced>,
+    coverage_refresh: Coverage,
+}
+
+/// The answer to it, where the operator waits.
+#[derive(Serialize)]
+struct SyncAllAnswer {
+    #[serde(flatten)]
+    all: SyncedAll,
+    success: bool,
+}
+
+/// `POST /api/account-tokens/sync/{id}`
+pub async fn sync(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let account = find_account(&app.core.store, id).await?;
+    require_tokens(&account)?;
+    let site = site_routes::find(&app.core.store, account.site_id).await?;
+    require_keys(&site)?;
+    let mut synced = sync::sync(&app.jobs, id).await?.ok_or_else(|| AdminError::not_found("Account"))?;
+    let coverage_refresh = cover_synced(&app.jobs, std::slice::from_ref(&synced)).await;
+    if synced.status != SyncStatus::Failed {
+        let body = SyncAnswer { synced, success: true, coverage_refresh, error: None };
+        return Ok(http::json(StatusCode::OK, &body));
+    }
+    let error = synced.message.get_or_insert_with(|| "The site did not list its keys".to_owned()).clone();
+    let body = SyncAnswer { synced, success: false, coverage_refresh, error: Some(error) };
+    Ok(http::json(StatusCode::BAD_GATEWAY, &body))
+}
+
+/// `POST /api/account-tokens/sync-all`: as a task, or waited for.
+pub async fn sync_all(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    if fields.bool("wait")?.unwrap_or(false) {
+        let all =
+            synced_all(&app.jobs).await.map_err(|error| AdminError::internal("syncing tokens", error))?;
+        return Ok(http::json(StatusCode::OK, &SyncAllAnswer { all, success: true }));
+    }
+    let spec = tasks::Spec {
+        kind: "token",
+        title: "Sync the tokens of all accounts".to_owned(),
+        dedupe_key: Some("sync-all-account-tokens".to_owned()),
+    };
+    let for_task = app.jobs.clone();
+    let started = app.jobs.tasks.start(spec, move |_progress| async move {
+        let all = synced_all(&for_task).await?;
+        let Summary { synced, skipped, failed, .. } = all.summary;
+        let message = format!("{synced} account(s) synced, {skipped} skipped, {failed} failed");
+        Ok(Done { message, result: json!(all) })
+    });
+    Ok(queued(&started))
+}
+
+/// `GET /api/account-tokens/groups/{id}`: the groups that an account may put its keys into.
+pub async fn groups(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let account = find_account(&app.core.store, id).await?;
+    require_tokens(&account)?;
+    let site = site_routes::find(&app.core.store, account.site_id).await?;
+    require_keys(&site)?;
+    require_session(&account)?;
+    let mut session = Session::open(&app.jobs, site.clone(), account.clone()).await.map_err(bad_gateway)?;
+    let mut groups = session.site_client().groups(&app.core.client).await;
+    if session.is_renewed_after(&app.jobs, &mut groups).await {
+        groups = session.site_client().groups(&app.core.client).await;
+    }
+    if let Err(error) = &groups {
+        note_failure(&app.core, &site, &session.account, "token-groups", error).await?;
+    }
+    let mut seen = HashSet::new();
+    let groups = groups.map_err(bad_gateway)?.into_iter().map(|group| group.trim().to_owned());
+    let mut groups: Vec<String> =
+        groups.filter(|group| !group.is_empty() && seen.insert(group.clone())).collect();
+    if groups.is_empty() {
+        groups.push("default".to_owned());
+    }
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "groups": groups })))
+}
+
+/// Refuses what the platform of a site does not know.
+pub fn require_keys(site: &SiteRow) -> Result<Platform> {
+    let platform = Platform::parse(&site.platform).filter(|platform| platform.abilities().keys);
+    platform.ok_or_else(|| {
+        AdminError::bad_request(format!("Sites of platform {} manage no keys of an account", site.platform))
+    })
+}
+
+/// Refuses what only a session can ask for.
+pub fn require_session(account: &AccountRow) -> Result<()> {
+    match account.access_token {
+        Some(_) => Ok(()),
+        None => Err(AdminError::bad_request("The account has no access token; bind a session first")),
+    }
+}
+
+/// The site did not do what it was asked to.
+pub fn bad_gateway(error: crate::upstream::platforms::SiteError) -> AdminError {
+    AdminError::new(StatusCode::BAD_GATEWAY, advised(&error.message))
+}
+
+/// Models and routes after a sync, for the accounts whose tokens it touched.
+pub async fn cover_synced(jobs: &Arc<Jobs>, synced: &[Synced]) -> Coverage {
+    let touched: Vec<i64> =
+        synced.iter().filter(|synced| synced.synced).map(|synced| synced.account_id).collect();
+    cover(jobs, &touched).await
+}
+
+async fn synced_all(jobs: &Arc<Jobs>) -> std::result::Result<SyncedAll, String> {
+    let (summary, results) = sync::sync_all(jobs).await.map_err(|error| error.to_string())?;
+    let coverage_refresh = cover_synced(jobs, &results).await;
+    Ok(SyncedAll { summary, results, coverage_refresh })
+}

@@ -1,0 +1,119 @@
+//! How accounts are, asked one after the other: each by reading its balance.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::timeout;
+
+use crate::jobs::Jobs;
+use crate::jobs::balances::balance;
+use crate::jobs::balances::balance::{BalanceReading, Failure};
+use crate::store;
+use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthState};
+use crate::store::sites::{self, SiteStatus};
+
+/// For one account.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What was found of all accounts together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    pub total: usize,
+    pub healthy: usize,
+    pub unhealthy: usize,
+    pub degraded: usize,
+    pub disabled: usize,
+    pub unknown: usize,
+    pub success: usize,
+    pub failed: usize,
+    pub skipped: usize,
+}
+
+/// What was found of one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Checked {
+    pub account_id: i64,
+    pub username: Option<String>,
+    pub site_name: String,
+    /// success, failed or skipped.
+    pub status: &'static str,
+    pub state: HealthState,
+    pub message: String,
+}
+
+/// Checks one account, or all; none when there is no such account.
+pub async fn check(jobs: &Arc<Jobs>, only: Option<i64>) -> store::Result<(Summary, Vec<Checked>)> {
+    let mut accounts = accounts::list(&jobs.core.store).await?;
+    accounts.retain(|account| only.is_none_or(|id| id == account.id));
+    let mut results = Vec::with_capacity(accounts.len());
+    for account in &accounts {
+        results.push(check_one(jobs, account).await?);
+    }
+    jobs.core.publish().await?;
+    Ok((summary(&results), results))
+}
+
+async fn check_one(jobs: &Arc<Jobs>, account: &AccountRow) -> store::Result<Checked> {
+    let site = sites::get(&jobs.core.store, account.site_id).await?;
+    let checked = |status, state: HealthState, message: &str| Checked {
+        account_id: account.id,
+        username: account.username.clone(),
+        site_name: site.as_ref().map_or_else(String::new, |site| site.name.clone()),
+        status,
+        state,
+        message: message.to_owned(),
+    };
+    if account.status == AccountStatus::Disabled {
+        return Ok(checked("skipped", HealthState::Disabled, "account disabled"));
+    }
+    if site.as_ref().is_none_or(|site| site.status != SiteStatus::Active) {
+        return Ok(checked("skipped", HealthState::Disabled, "site disabled"));
+    }
+    let message = match timeout(LIMIT, balance::refresh(jobs, account.id)).await {
+        Ok(Ok(BalanceReading::Read(_))) => {
+            let now = accounts::get(&jobs.core.store, account.id).await?.and_then(|account| account.health);
+            let state = now.map_or(HealthState::Healthy, |health| health.state);
+            return Ok(checked("success", state, "balance read"));
+        }
+        Ok(Ok(BalanceReading::Stored { reason: "site_disabled", .. })) => {
+            return Ok(checked("skipped", HealthState::Disabled, "site disabled"));
+        }
+        Ok(Ok(BalanceReading::Stored { .. })) => {
+            return Ok(checked("skipped", HealthState::Unknown, "an API key has no balance to read"));
+        }
+        Ok(Err(Failure::NoAccount)) => {
+            return Ok(checked("skipped", HealthState::Unknown, "account not found"));
+        }
+        Ok(Err(Failure::Store(error))) => return Err(error),
+        Ok(Err(failure)) => failure.to_string(),
+        Err(_elapsed) => {
+            let message = format!("no answer within {} s", LIMIT.as_secs());
+            accounts::set_health(
+                &jobs.core.store,
+                account.id,
+                &Health::now(HealthState::Unhealthy, &message, "balance"),
+            )
+            .await?;
+            message
+        }
+    };
+    Ok(checked("failed", HealthState::Unhealthy, &message))
+}
+
+fn summary(results: &[Checked]) -> Summary {
+    let status = |status| results.iter().filter(|checked| checked.status == status).count();
+    let state = |state| results.iter().filter(|checked| checked.state == state).count();
+    Summary {
+        total: results.len(),
+        healthy: state(HealthState::Healthy),
+        unhealthy: state(HealthState::Unhealthy),
+        degraded: state(HealthState::Degraded),
+        disabled: state(HealthState::Disabled),
+        unknown: state(HealthState::Unknown),
+        success: status("success"),
+        failed: status("failed"),
+        skipped: status("skipped"),
+    }
+}

@@ -1,0 +1,99 @@
+//! What a call to its site says about an account: its health, and whether its session is over.
+
+use crate::core::Core;
+use crate::notify::Notice;
+use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthState};
+use crate::store::events::{EventLevel, NewEvent};
+use crate::store::sites::SiteRow;
+use crate::store::{self, Statement};
+use crate::time::now_ms;
+use crate::upstream::platforms::{SiteError, SiteErrorKind};
+
+/// What to do about a session that its site does not take any more.
+const ADVICE: &str = "generate the system access token at the site again and bind the account anew";
+const INVALID_TOKEN: [&str; 4] =
+    ["access token 无效", "access token is invalid", "invalid access token", "token 无效"];
+
+/// The message of a failure for people; where the site says that the access token is invalid, with what
+/// to do about it, once.
+pub fn advised(message: &str) -> String {
+    let text = message.to_lowercase();
+    if text.contains(ADVICE) || !INVALID_TOKEN.iter().any(|words| text.contains(words)) {
+        return message.to_owned();
+    }
+    format!("{message}; {ADVICE}")
+}
+
+/// Records that a call for `source` (balance, checkin, …) failed. A session that is over makes an
+/// active account expired, about which the operator is notified; `account` has the credential that was shown.
+pub async fn note_failure(
+    core: &Core,
+    site: &SiteRow,
+    account: &AccountRow,
+    source: &str,
+    error: &SiteError,
+) -> store::Result<()> {
+    let message = advised(&error.message);
+    if error.kind != SiteErrorKind::Expired || account.status != AccountStatus::Active {
+        return accounts::set_health(
+            &core.store,
+            account.id,
+            &Health::now(HealthState::Unhealthy, &message, source),
+        )
+        .await;
+    }
+    let name = account.username.as_deref().unwrap_or("(no name)");
+    let told = format!("Account {} ({name}) on site \"{}\": {message}", account.id, site.name);
+    log::warn!("token expired: {told}");
+    let event = NewEvent {
+        kind: "token",
+        title: "Session expired".to_owned(),
+        message: Some(told),
+        level: EventLevel::Error,
+        related_id: Some(account.id),
+        related_type: Some("account"),
+    };
+    let notice = Notice::from(&event).about(format!("token-expired:{}", account.id));
+    let batch = vec![
+        accounts::expire_statement(account),
+        accounts::health_statement(account.id, &Health::now(HealthState::Unhealthy, &message, "auth")),
+        event.insert(now_ms()),
+    ];
+    match core.store.batch(batch).await {
+        // The account is what somebody made of it while its site was asked.
+        Err(store::Error::NotFound) => Ok(()),
+        Err(error) => Err(error),
+        Ok(_) => {
+            core.notifier.send(notice);
+            core.publish().await
+        }
+    }
+}
+
+/// What to store when a call for `source` succeeded: the account is healthy, and active again when it
+/// was expired. What is known of a missing check-in stays: a balance says nothing about it.
+pub fn success_statements(account: &AccountRow, source: &str, reason: &str) -> Vec<Statement> {
+    let mut batch = Vec::new();
+    if account.status == AccountStatus::Expired {
+        batch.push(accounts::revive_statement(account.id));
+    }
+    let lacks_another = |known: &Health| known.state == HealthState::Degraded && known.source != source;
+    if !account.health.as_ref().is_some_and(lacks_another) {
+        batch
+            .push(accounts::health_statement(account.id, &Health::now(HealthState::Healthy, reason, source)));
+    }
+    batch
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::jobs::accounts::health::*;
+
+    #[test]
+    fn an_invalid_access_token_is_told_with_what_to_do_once() {
+        let told = advised("无权进行此操作，access token 无效");
+        assert!(told.ends_with(ADVICE), "{told}");
+        assert_eq!(advised(&told), told);
+        assert_eq!(advised("HTTP 502: Bad gateway"), "HTTP 502: Bad gateway");
+    }
+}

@@ -1,0 +1,51 @@
+//! What follows a new credential of an account: its keys at the site, its balance, its models, the
+//! routes. Each step does what it can: none holds up the ones after it.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::core::Core;
+use crate::jobs::Jobs;
+use crate::jobs::balances::balance;
+use crate::jobs::models::coverage::{Coverage, cover};
+use crate::jobs::tokens::set::{Source, TokenSet};
+use crate::jobs::tokens::sync;
+use crate::jobs::tokens::sync::Synced;
+use crate::store;
+use crate::store::tokens::TokenRow;
+
+/// How the steps went, for the result of a task.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SetUp {
+    pub token_sync: Option<Synced>,
+    /// Why the balance was not read; `null` when it was.
+    pub balance_error: Option<String>,
+    pub coverage: Option<Coverage>,
+}
+
+/// Takes all steps for a session account; models and routes only where wanted.
+pub async fn set_up(jobs: &Arc<Jobs>, id: i64, with_models: bool) -> SetUp {
+    let token_sync = sync::sync(jobs, id).await.unwrap_or_else(|error| {
+        log::warn!("the tokens of account {id} were not synced: {error}");
+        None
+    });
+    let balance_error = balance::refresh(jobs, id).await.err().map(|failure| failure.to_string());
+    if let Err(error) = jobs.core.publish().await {
+        log::warn!("the routes do not weigh the balance of account {id} yet: {error}");
+    }
+    let coverage = match with_models {
+        true => Some(cover(jobs, &[id]).await),
+        false => None,
+    };
+    SetUp { token_sync, balance_error, coverage }
+}
+
+/// Makes a key that came with a session the default token of its account.
+pub async fn adopt_key(core: &Core, id: i64, key: &str, source: Source) -> store::Result<Vec<TokenRow>> {
+    let _turn = core.token_edits.lock().await;
+    let mut token_set = TokenSet::read(&core.store, id).await?;
+    token_set.adopt(key, source);
+    token_set.save(&core.store).await
+}

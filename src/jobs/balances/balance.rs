@@ -1,0 +1,208 @@
+//! What accounts have left, read from their sites.
+//!
+//! ```text
+//! refresh       one account: open its session, read, once more with a new session, store
+//! refresh_all   every active session account: eight at once, two at a site; then models and routes
+//! ```
+//!
+//! A reading that fails changes the account's health and nothing else. A reading that succeeds is one
+//! statement, made only while `extraConfig` is what it was merged from.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::income;
+use super::income::SNAPSHOT;
+use super::low;
+use crate::core::Core;
+use crate::jobs::Jobs;
+use crate::jobs::accounts::health::{advised, note_failure, success_statements};
+use crate::jobs::sessions::session::Session;
+use crate::jobs::spread::{Concurrency, spread};
+use crate::routing::Platform;
+use crate::store;
+use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
+use crate::store::balances::{self, NewBalance};
+use crate::store::sites::{self, SiteRow, SiteStatus};
+use crate::time::{Millis, iso, local_day, local_day_start, now_ms};
+use crate::upstream::platforms::{
+    Allowance, Balance, SiteError, SiteErrorKind, Subscription, SubscriptionSummary,
+};
+
+/// Accounts read at once.
+const CONCURRENCY: Concurrency = Concurrency { total: 8, per_site: 2 };
+/// The member of `extraConfig` that holds the subscriptions.
+const SUBSCRIPTIONS: &str = "sub2apiSubscription";
+
+/// What is known of an account's money.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BalanceReading {
+    /// Just read.
+    Read(Balance),
+    /// As stored: there is nobody to ask, for this reason.
+    Stored { balance: f64, used: f64, quota: f64, reason: &'static str },
+}
+
+/// Why a balance is not known.
+#[derive(Debug)]
+pub enum Failure {
+    NoAccount,
+    /// The site is of a platform that nobody knows how to ask.
+    NoAdapter(String),
+    /// The site did not tell. The account's health says so, too.
+    Site(SiteError),
+    Store(store::Error),
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// For people.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAccount => f.write_str("account not found"),
+            Self::NoAdapter(platform) => write!(f, "sites of platform {platform} have no balance"),
+            Self::Site(error) => f.write_str(&advised(&error.message)),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Reads the account's balance and stores it. Call [`Core::publish`](crate::core::Core::publish) when it is
+/// [`BalanceReading::Read`]: routing weighs balances.
+pub async fn refresh(jobs: &Arc<Jobs>, id: i64) -> Result<BalanceReading, Failure> {
+    let mut account = accounts::get(&jobs.core.store, id).await?.ok_or(Failure::NoAccount)?;
+    let site = sites::get(&jobs.core.store, account.site_id).await?.ok_or(Failure::NoAccount)?;
+    let stored = |reason| BalanceReading::Stored {
+        balance: account.balance,
+        used: account.balance_used,
+        quota: account.quota,
+        reason,
+    };
+    if site.status != SiteStatus::Active {
+        return Ok(stored("site_disabled"));
+    }
+    if !account.is_session() {
+        return Ok(stored("proxy_only"));
+    }
+    if Platform::parse(&site.platform).is_none() {
+        return Err(Failure::NoAdapter(site.platform));
+    }
+    match read(jobs, &site, &mut account).await {
+        Ok((session, balance)) => {
+            store(&jobs.core, &session, &balance).await?;
+            low::note(&jobs.core, &site, &account, balance.balance).await;
+            Ok(BalanceReading::Read(balance))
+        }
+        Err(error) => {
+            log::warn!(
+                "balance refresh failed for account {id} on site \"{}\": {}",
+                site.name,
+                error.message
+            );
+            note_failure(&jobs.core, &site, &account, "balance", &error).await?;
+            Err(Failure::Site(error))
+        }
+    }
+}
+
+/// Reads the balances of all active session accounts and gives how many were asked and how many failed.
+pub async fn refresh_all(jobs: &Arc<Jobs>) -> store::Result<(usize, usize)> {
+    let rows = accounts::list(&jobs.core.store).await?;
+    let active = rows.iter().filter(|row| row.status == AccountStatus::Active && row.is_session());
+    let items = active.map(|row| (row.site_id, row.id)).collect();
+    let read = spread(items, CONCURRENCY, |id| {
+        let jobs = jobs.clone();
+        async move { refresh(&jobs, id).await.is_ok() }
+    });
+    let read = read.await;
+    jobs.core.publish().await?;
+    Ok((read.len(), read.iter().filter(|is_read| !**is_read).count()))
+}
+
+/// Asks the site, perhaps with a new session, and gives its answer.
+async fn read(
+    jobs: &Arc<Jobs>,
+    site: &SiteRow,
+    account: &mut AccountRow,
+) -> Result<(Session, Balance), SiteError> {
+    let mut session = Session::open(jobs, site.clone(), account.clone()).await?;
+    let mut answer = session.site_client().balance(&jobs.core.client).await;
+    if session.is_renewed_after(jobs, &mut answer).await {
+        answer = session.site_client().balance(&jobs.core.client).await;
+    }
+    account.credential_version = session.account.credential_version;
+    let mut balance = answer?;
+    if ![balance.balance, balance.used, balance.quota].into_iter().all(f64::is_finite) {
+        return Err(SiteError::new(SiteErrorKind::Malformed, "the balance is not a number"));
+    }
+    if balance.today_income.is_none() {
+        let now = now_ms();
+        let start = local_day_start(now, &jobs.core.config.time_zone);
+        // What the site's log says is an extra: a balance is one without it.
+        balance.today_income =
+            session.site_client().today_income(&jobs.core.client, start, now).await.ok().flatten();
+    }
+    Ok((session, balance))
+}
+
+async fn store(core: &Core, session: &Session, balance: &Balance) -> store::Result<()> {
+    let now = now_ms();
+    let account = &session.account;
+    let mut along = success_statements(account, "balance", "balance read");
+    // A number that had to be found out, and that the site has confirmed, is found once.
+    if let (None, Some(id)) = (account.platform_user_id, session.site_client().known_user_id()) {
+        let found = AccountPatch { platform_user_id: Some(Some(id)), ..AccountPatch::default() };
+        along.push(accounts::update_statement(&core.store, account.id, found)?);
+    }
+    let numbers = NewBalance { balance: balance.balance, used: balance.used, quota: balance.quota, at: now };
+    let day = local_day(now, &core.config.time_zone).to_string();
+    let merge = |extra: &mut Map<String, Value>| {
+        if let Some(income) = balance.today_income {
+            let snapshot = income::snapshot(extra, &day, income, now);
+            extra.insert(SNAPSHOT.to_owned(), snapshot);
+        }
+        if let Some(summary) = &balance.subscriptions {
+            let mut shown = summary_json(summary);
+            shown["updatedAt"] = now.into();
+            extra.insert(SUBSCRIPTIONS.to_owned(), shown);
+        }
+    };
+    balances::record(&core.store, account.id, &numbers, merge, &along).await
+}
+
+/// The subscriptions as answers and `extraConfig` show them.
+pub fn summary_json(summary: &SubscriptionSummary) -> Value {
+    json!({
+        "activeCount": summary.active_count,
+        "totalUsedUsd": summary.total_used_usd,
+        "subscriptions": summary.subscriptions.iter().map(subscription_json).collect::<Vec<_>>(),
+    })
+}
+
+fn subscription_json(subscription: &Subscription) -> Value {
+    let mut shown = Map::new();
+    let mut tell = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            shown.insert(name.to_owned(), value);
+        }
+    };
+    tell("id", subscription.id.map(Value::from));
+    tell("groupId", subscription.group_id.map(Value::from));
+    tell("groupName", subscription.group_name.clone().map(Value::from));
+    tell("status", subscription.status.clone().map(Value::from));
+    tell("expiresAt", subscription.expires_at.map(|at: Millis| iso(at).into()));
+    for (period, Allowance { used_usd, limit_usd }) in
+        [("daily", subscription.daily), ("weekly", subscription.weekly), ("monthly", subscription.monthly)]
+    {
+        tell(&format!("{period}UsedUsd"), used_usd.map(Value::from));
+        tell(&format!("{period}LimitUsd"), limit_usd.map(Value::from));
+    }
+    shown.into()
+}

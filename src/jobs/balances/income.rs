@@ -1,0 +1,204 @@
+//! What an account earned in a local day: the rewards of its check-ins, and where one of them does not
+//! say, what the site's own log credits it.
+//!
+//! The log is read with each balance and kept as a [`snapshot`] in the account's `extraConfig`.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::store::checkins::RewardRow;
+use crate::time::{Millis, iso};
+
+/// The member of `extraConfig` that holds the snapshot.
+pub const SNAPSHOT: &str = "todayIncomeSnapshot";
+
+/// The first number of a text, commas left out, when it is above zero.
+pub fn amount(text: &str) -> Option<f64> {
+    let text = text.replace(',', "");
+    let number = numbers(&text).next()?;
+    (number.value > 0.0).then_some(number.value)
+}
+
+/// What a message says was gained: the first positive number beside a word for money, quota or gain.
+/// `连续签到 5 天` says nothing.
+pub fn in_message(message: &str) -> Option<f64> {
+    const AFTER: [&str; 11] = ["$", "¥", "￥", "usd", "cny", "元", "美元", "美金", "刀", "额度", "quota"];
+    const ALSO_AFTER: [&str; 4] = ["积分", "credit", "token", "点"];
+    const BEFORE: [&str; 13] = [
+        "$", "¥", "￥", "usd", "额度", "quota", "获得", "得到", "奖励", "reward", "gained", "earned",
+        "credited",
+    ];
+    const OF_TIME: [&str; 6] = ["天", "日", "次", "day", "time", "%"];
+    let text = message.replace(',', "").to_lowercase();
+    let tells = |number: &Number<'_>| {
+        let after = number.after.trim_start();
+        let joints = |c: char| c.is_whitespace() || [':', '：', '+', '=', '了', '为', '约'].contains(&c);
+        let before = number.before.trim_end_matches(joints);
+        let counts = OF_TIME.iter().any(|word| after.starts_with(word));
+        let is_paid = AFTER.iter().chain(&ALSO_AFTER).any(|word| after.starts_with(word));
+        !counts && (is_paid || BEFORE.iter().any(|word| before.ends_with(word)))
+    };
+    let found = numbers(&text).find(|number| number.value > 0.0 && tells(number))?;
+    Some(found.value)
+}
+
+/// An amount as logs show it: at most six decimals, no needless ones.
+pub fn shown(usd: f64) -> String {
+    let text = format!("{usd:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// What each account earned by these check-ins of a local day; `seen` gives the income that its site's
+/// log had for it.
+pub fn rewards(checkins: &[RewardRow], seen: impl Fn(i64) -> f64) -> HashMap<i64, f64> {
+    let mut told: HashMap<i64, (f64, bool)> = HashMap::new();
+    for (account, _, reward) in checkins.iter().filter(|(_, status, _)| status == "success") {
+        let (sum, unknown) = told.entry(*account).or_default();
+        match reward.as_deref().and_then(amount) {
+            Some(reward) => *sum += reward,
+            None => *unknown = true,
+        }
+    }
+    let of = |(account, (sum, unknown))| (account, if unknown { f64::max(sum, seen(account)) } else { sum });
+    told.into_iter().map(of).collect()
+}
+
+/// The income of the day that an account's `extraConfig` has; 0 when it has none of that day.
+pub fn seen(extra: Option<&str>, day: &str) -> f64 {
+    let extra: Value = extra.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let snapshot = &extra[SNAPSHOT];
+    if snapshot["day"] == day { snapshot["latest"].as_f64().unwrap_or(0.0).max(0.0) } else { 0.0 }
+}
+
+/// The snapshot after another reading. A new day begins with it; within a day the smallest stays beside
+/// the latest.
+pub fn snapshot(extra: &Map<String, Value>, day: &str, income: f64, now: Millis) -> Value {
+    let before = extra.get(SNAPSHOT).filter(|snapshot| snapshot["day"] == day);
+    let baseline =
+        before.and_then(|snapshot| snapshot["baseline"].as_f64()).map_or(income, |b| b.min(income));
+    json!({ "day": day, "baseline": baseline, "latest": income, "updatedAt": iso(now) })
+}
+
+struct Number<'a> {
+    value: f64,
+    before: &'a str,
+    after: &'a str,
+}
+
+/// The numbers of a text from left to right, with their signs.
+fn numbers(text: &str) -> impl Iterator<Item = Number<'_>> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let digit = from + text.get(from..)?.find(|c: char| c.is_ascii_digit())?;
+            let rest = &text[digit..];
+            let length = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+            let end = digit + rest[..length].trim_end_matches('.').len();
+            from = digit + length;
+            let start = if text[..digit].ends_with(['-', '+']) { digit - 1 } else { digit };
+            if let Ok(value) = text[start..end].parse() {
+                return Some(Number { value, before: &text[..start], after: &text[end..] });
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::jobs::balances::income::*;
+    use crate::time::parse;
+
+    #[test]
+    fn an_amount_is_the_first_number_when_it_is_positive() {
+        for (text, expected) in [
+            ("0.025", Some(0.025)),
+            ("+ 0.25 USD", Some(0.25)),
+            ("$1,234.50", Some(1234.5)),
+            ("3. done", Some(3.0)),
+            ("-3 then 4", None),
+            ("0", None),
+            ("0.0 and 7", None),
+            ("1.2.3", None),
+            ("", None),
+            ("签到成功", None),
+        ] {
+            assert_eq!(amount(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_message_tells_a_gain_beside_a_word_for_it_only() {
+        for (message, expected) in [
+            ("连续签到 5 天", None),
+            ("连续签到 5 天，获得 0.1 额度", Some(0.1)),
+            ("签到成功，获得了 500 额度", Some(500.0)),
+            ("签到成功！奖励：$0.25", Some(0.25)),
+            ("签到成功, +1,000 quota", Some(1000.0)),
+            ("checked in, reward: 0.5", Some(0.5)),
+            ("You earned 0.3 USD", Some(0.3)),
+            ("第 12 次签到，+0.02 美元", Some(0.02)),
+            ("奖励 3 天会员", None),
+            ("checked in 7", None),
+            ("获得 0 额度", None),
+            ("2026-03-01 签到成功", None),
+            ("", None),
+        ] {
+            assert_eq!(in_message(message), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn amounts_show_six_decimals_at_most() {
+        for (usd, text) in [(0.025, "0.025"), (1.0, "1"), (0.1 + 0.2, "0.3"), (1e-7, "0"), (10.0, "10")] {
+            assert_eq!(shown(usd), text);
+        }
+    }
+
+    #[test]
+    fn a_reward_that_is_not_told_is_at_least_the_income_of_the_day() {
+        let row = |account, status: &str, reward: Option<&str>| {
+            (account, status.to_owned(), reward.map(str::to_owned))
+        };
+        let checkins = [
+            row(1, "success", Some("+ 0.25 USD")),
+            row(2, "success", Some("1")),
+            row(2, "success", None),
+            row(3, "success", Some("done")),
+            row(3, "failed", Some("9")),
+            row(4, "success", None),
+            row(4, "success", Some("6")),
+        ];
+        let found = rewards(&checkins, |account| if account == 3 { 0.0 } else { 3.5 });
+        assert_eq!(found, HashMap::from([(1, 0.25), (2, 3.5), (3, 0.0), (4, 6.0)]));
+        let extra = r#"{"todayIncomeSnapshot":{"day":"2026-05-01","baseline":1,"latest":3.5}}"#;
+        for (extra, day, income) in [
+            (Some(extra), "2026-05-01", 3.5),
+            (Some(extra), "2026-05-02", 0.0),
+            (Some("not json"), "2026-05-01", 0.0),
+            (None, "2026-05-01", 0.0),
+        ] {
+            assert_eq!(seen(extra, day), income);
+        }
+    }
+
+    #[test]
+    fn a_snapshot_keeps_the_smallest_and_the_latest_of_its_day() {
+        let at = |text: &str| parse(text).expect("a time");
+        let mut extra = Map::new();
+        let mut read = |day: &str, income, now| {
+            let made = snapshot(&extra, day, income, now);
+            extra.insert(SNAPSHOT.to_owned(), made.clone());
+            made
+        };
+        read("2026-03-01", 0.10, at("2026-03-01T08:00:00Z"));
+        assert_eq!(
+            read("2026-03-01", 0.35, at("2026-03-01T09:00:00Z")),
+            json!({"day":"2026-03-01","baseline":0.1,"latest":0.35,"updatedAt":"2026-03-01T09:00:00.000Z"})
+        );
+        let third = read("2026-03-01", 0.05, at("2026-03-01T10:00:00Z"));
+        assert_eq!((&third["baseline"], &third["latest"]), (&json!(0.05), &json!(0.05)));
+        let next = read("2026-03-02", 0.7, at("2026-03-01T16:00:00Z"));
+        assert_eq!((&next["day"], &next["baseline"]), (&json!("2026-03-02"), &json!(0.7)));
+    }
+}

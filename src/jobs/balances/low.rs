@@ -1,0 +1,61 @@
+//! An alert when an account's money runs low: once, at the reading that first finds less
+//! than `lowBalanceThreshold`.
+
+use crate::core::Core;
+use crate::notify::Notice;
+use crate::store::accounts::AccountRow;
+use crate::store::events::{EventLevel, NewEvent};
+use crate::store::sites::SiteRow;
+use crate::time::now_ms;
+
+/// Tells the operator when `balance`, just read, fell below the threshold. `account` is as it was before.
+/// An alert that cannot be stored is logged and sent all the same: the balance has been read.
+pub async fn note(core: &Core, site: &SiteRow, account: &AccountRow, balance: f64) {
+    let threshold = core.settings.load().values.number("low_balance_threshold");
+    let before = account.last_balance_refresh.map(|_| account.balance);
+    if !falls_below(threshold, before, balance) {
+        return;
+    }
+    let name = account.username.as_deref().unwrap_or("(no name)");
+    let event = NewEvent {
+        kind: "balance",
+        title: "Low balance".to_owned(),
+        message: Some(format!(
+            "Account {} ({name}) on site \"{}\" has {balance:.6} USD left, less than {threshold}",
+            account.id, site.name
+        )),
+        level: EventLevel::Warning,
+        related_id: Some(account.id),
+        related_type: Some("account"),
+    };
+    let notice = Notice::from(&event).about(format!("low-balance:{}", account.id));
+    if let Err(error) = core.store.batch(vec![event.insert(now_ms())]).await {
+        log::warn!("the low balance of account {} was not stored as an event: {error}", account.id);
+    }
+    core.notifier.send(notice);
+}
+
+/// Whether a balance that was not below the threshold is so now. A threshold of 0 means no alerts, and a first
+/// reading has none before it to fall from.
+fn falls_below(threshold: f64, before: Option<f64>, now: f64) -> bool {
+    threshold > 0.0 && now < threshold && before.is_some_and(|before| before >= threshold)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::jobs::balances::low::*;
+
+    #[test]
+    fn only_the_reading_that_falls_below_tells() {
+        for (threshold, before, now, tells) in [
+            (1.0, Some(1.0), 0.99, true),
+            (1.0, Some(0.99), 0.98, false),
+            (1.0, Some(5.0), 1.0, false),
+            (1.0, Some(0.5), 5.0, false),
+            (1.0, None, 0.5, false),
+            (0.0, Some(1.0), -1.0, false),
+        ] {
+            assert_eq!(falls_below(threshold, before, now), tells, "{threshold} {before:?} {now}");
+        }
+    }
+}

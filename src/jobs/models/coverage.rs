@@ -1,0 +1,60 @@
+//! After a change of tokens: which models their accounts reach now, and which routes follow. What the
+//! change's answer says of it is in [`Coverage`]; a failure here never makes the change fail.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::outcome::RefreshOutcome;
+use super::refresh;
+use crate::jobs::Jobs;
+use crate::jobs::rebuild::{Scope, rebuild_in};
+
+/// Accounts asked at once.
+const PARALLEL: usize = 3;
+
+/// What was found, as the answers about tokens carry it (`coverageRefresh`).
+#[derive(Clone, Debug, Serialize)]
+pub struct Coverage {
+    pub refresh: Vec<RefreshOutcome>,
+    /// `null` when there was nothing to rebuild after.
+    pub rebuild: Value,
+}
+
+/// Asks these accounts for their models, then rebuilds the routes and publishes.
+pub async fn cover(jobs: &Arc<Jobs>, accounts: &[i64]) -> Coverage {
+    if accounts.is_empty() {
+        return Coverage { refresh: Vec::new(), rebuild: Value::Null };
+    }
+    let mut waiting = accounts.iter().copied();
+    let mut running = JoinSet::new();
+    let mut refresh = Vec::new();
+    loop {
+        while running.len() < PARALLEL {
+            let Some(id) = waiting.next() else { break };
+            let jobs = jobs.clone();
+            running.spawn(async move { refresh::refresh_account(&jobs, id).await });
+        }
+        match running.join_next().await {
+            None => break,
+            Some(outcome) => refresh.extend(outcome.ok()),
+        }
+    }
+    for id in accounts {
+        if !refresh.iter().any(|outcome| outcome.account_id == *id) {
+            let message = "the models could not be asked for";
+            refresh.push(RefreshOutcome::failed(*id, "coverage_refresh_failed", message));
+        }
+    }
+    refresh.sort_by_key(|outcome| outcome.account_id);
+    let rebuild = match rebuild_in(jobs, Scope::of_accounts(accounts.iter().copied())).await {
+        Ok(counts) => json!({ "success": true, "result": counts }),
+        Err(error) => {
+            log::warn!("routes could not be rebuilt after a change of tokens: {error}");
+            json!({ "success": false, "error": "the routes could not be rebuilt" })
+        }
+    };
+    Coverage { refresh, rebuild }
+}

@@ -1,0 +1,295 @@
+//! What one account can reach: its site asked with every credential it has.
+//!
+//! ```text
+//! api token, access token ──┐
+//! managed tokens ───────────┴─▶ each distinct one asked once ─▶ the account's models: all of them together
+//!                                                             └▶ each token's models: its own answer
+//! ```
+//!
+//! A token that could not be asked keeps what was known of it.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use tokio::time::Instant;
+
+use crate::core::Core;
+use crate::jobs::prices::usable;
+use crate::jobs::tokens::set::bare;
+use crate::routing::{Site, pool};
+use crate::store::accounts::AccountRow;
+use crate::store::availability::Discovered;
+use crate::store::tokens::TokenRow;
+use crate::time::{measured_ms, now_ms};
+use crate::upstream::platforms::{self, DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, SiteClient};
+
+/// The longest model name the store can index.
+const MAX_NAME_CHARS: usize = 191;
+
+/// The most models an account may have from its site: each is a route, or a channel of one. The largest hubs list
+/// about a thousand.
+pub const MAX_MODELS: usize = 5000;
+
+/// What a discovery found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The models that any of the credentials offers.
+    pub models: ModelSet,
+    /// For each managed token that answered, the models of the account that it offers.
+    pub of_tokens: Vec<(i64, Vec<Discovered>)>,
+    /// Managed tokens that were asked with.
+    pub tokens_asked: usize,
+    /// One of the account's own credentials gave something.
+    pub by_credential: bool,
+}
+
+/// Models, each name once, ignoring case: the first spelling wins. Takes [`MAX_MODELS`] of them.
+#[derive(Debug, Default)]
+pub struct ModelSet {
+    models: Vec<Discovered>,
+    /// Where a name is, in small letters.
+    places: HashMap<String, usize>,
+    is_cut: bool,
+}
+
+/// Asks with the account's own credentials, then with its managed tokens. `site_client` is the client of an account
+/// that has a session. Fails when no credential reaches a model, with the first failure.
+pub async fn discover(
+    core: &Core,
+    site: &Site,
+    account: &AccountRow,
+    tokens: &[TokenRow],
+    site_client: Option<&SiteClient>,
+) -> Result<Found, DiscoveryError> {
+    let mut found = Found::default();
+    let mut failure = None;
+    // One answer per credential: a managed token may be the account's own key.
+    let mut answers: HashMap<&str, Option<ModelSet>> = HashMap::new();
+    let own = usable([&account.api_token, &account.access_token]).into_iter().map(|secret| (None, secret));
+    let managed = tokens.iter().filter(|token| token.is_usable());
+    let managed = managed.filter_map(|row| Some((Some(row.id), row.token.as_ref()?.expose().trim())));
+    let mut timed_out = false;
+    for (token, credential) in own.chain(managed) {
+        // A site that hangs does so for every credential, and there may be many.
+        if timed_out && found.models.is_empty() {
+            break;
+        }
+        let answer = match answers.entry(bare(credential)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let session = site_client.filter(|client| token.is_none() && client.is_session(credential));
+                let listed = list(core, site, credential, session).await;
+                timed_out = matches!(&listed, Err(error) if error.kind == DiscoveryKind::Timeout);
+                new.insert(listed.map_err(|error| failure = failure.take().or(Some(error))).ok())
+            }
+        };
+        found.tokens_asked += usize::from(token.is_some());
+        if let Some(listed) = answer {
+            found.add(token, listed);
+        }
+    }
+    match failure {
+        Some(error) if found.models.is_empty() => Err(error),
+        None if found.models.is_empty() => {
+            let message = "the account has no credential that can be used".to_owned();
+            Err(DiscoveryError::new(DiscoveryKind::Unauthorized, message))
+        }
+        _ => Ok(found),
+    }
+}
+
+/// The models that one credential reaches. A credential that is the session of its account and lists nothing as a
+/// key is asked for what its user may use, through the account's client: with a key of the user, where one is needed,
+/// at the addresses that requests go to.
+async fn list(
+    core: &Core,
+    site: &Site,
+    credential: &str,
+    session: Option<&SiteClient>,
+) -> Result<ModelSet, DiscoveryError> {
+    let began = Instant::now();
+    let names = match (ask(core, site, credential).await, session) {
+        (Err(error), Some(session)) if error.kind != DiscoveryKind::Timeout => {
+            match session.key_for_models(&core.client).await {
+                Ok(Some(key)) => ask(core, site, key.expose()).await?,
+                Ok(None) => session.models_of_session(&core.client).await.map_err(|_less_telling| error)?,
+                Err(_less_telling) => return Err(error),
+            }
+        }
+        (listed, _) => listed?,
+    };
+    Ok(ModelSet::of(&names, measured_ms(began.elapsed())))
+}
+
+// === impl Found ===
+
+impl Found {
+    /// Adds what the account's own credential, or one of its tokens, reaches.
+    fn add(&mut self, token: Option<i64>, listed: &ModelSet) {
+        self.models.is_cut |= listed.is_cut;
+        for model in &listed.models {
+            self.models.add(&model.model_name, model.latency_ms);
+        }
+        match token {
+            Some(id) => {
+                let models = listed.models.iter().filter(|model| self.models.has(&model.model_name));
+                self.of_tokens.push((id, models.cloned().collect()));
+            }
+            None => self.by_credential = true,
+        }
+    }
+}
+
+// === impl ModelSet ===
+
+impl ModelSet {
+    /// The models of one list; without those whose names no column holds, of which the log has the first.
+    fn of(names: &[String], latency_ms: i64) -> Self {
+        let mut listed = Self::default();
+        let mut skipped: Option<(&str, usize)> = None;
+        for name in names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
+            if listed.is_cut {
+                break;
+            }
+            if name.chars().count() > MAX_NAME_CHARS {
+                skipped = Some(skipped.map_or((name, 1), |(first, count)| (first, count + 1)));
+            } else {
+                listed.add(name, Some(latency_ms));
+            }
+        }
+        if let Some((first, count)) = skipped {
+            let start: String = first.chars().take(40).collect();
+            log::warn!(
+                "{count} model(s) are skipped, for names of more than {MAX_NAME_CHARS} characters: \"{start}…\""
+            );
+        }
+        listed
+    }
+
+    /// Adds a name; of a known one the lower latency stays.
+    fn add(&mut self, name: &str, latency_ms: Option<i64>) {
+        let is_full = self.models.len() >= MAX_MODELS;
+        match self.places.entry(name.to_lowercase()) {
+            Entry::Occupied(place) => {
+                let model = &mut self.models[*place.get()];
+                model.latency_ms = model.latency_ms.min(latency_ms);
+            }
+            Entry::Vacant(_) if is_full => self.is_cut = true,
+            Entry::Vacant(place) => {
+                place.insert(self.models.len());
+                self.models.push(Discovered { model_name: name.to_owned(), latency_ms });
+            }
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.places.contains_key(&name.to_lowercase())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.models.is_empty()
+    }
+
+    /// Whether there were more.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// The models in the order in which they were listed.
+    pub fn models(&self) -> &[Discovered] {
+        &self.models
+    }
+
+    pub fn into_names(self) -> Vec<String> {
+        self.models.into_iter().map(|model| model.model_name).collect()
+    }
+}
+
+/// Asks the addresses of the site in the pool's order until one answers. A refusal is an answer.
+pub async fn ask(core: &Core, site: &Site, credential: &str) -> Result<Vec<String>, DiscoveryError> {
+    let unusable = |message: String| DiscoveryError::new(DiscoveryKind::Unknown, message);
+    if let Some(reason) = &site.misconfigured {
+        return Err(unusable(reason.clone()));
+    }
+    let mut failure = None;
+    for endpoint in pool::order(&site.endpoints, now_ms()) {
+        let live = &endpoint.live;
+        let note = |dirty: bool| {
+            if dirty {
+                core.store.telemetry().dirty_endpoint(live.clone());
+            }
+        };
+        note(live.record_selection(now_ms()));
+        let headers = &site.custom_headers;
+        let asked = platforms::list_models(
+            &core.client,
+            &endpoint.base,
+            site.platform,
+            credential,
+            headers,
+            DISCOVERY_LIMITS,
+        );
+        match asked.await {
+            Ok(names) => {
+                note(live.record_success());
+                return Ok(names);
+            }
+            Err(error) if error.status.is_none_or(pool::rotates) => {
+                let now = now_ms();
+                note(live.record_failure(now, now + pool::COOLDOWN_MS, &error.message));
+                failure = Some(error);
+            }
+            Err(error) => {
+                note(live.record_other_failure(now_ms(), &error.message));
+                return Err(error);
+            }
+        }
+    }
+    Err(failure.unwrap_or_else(|| unusable("no available endpoint".to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::jobs::models::discovery::*;
+
+    fn listed(names: &[&str], latency_ms: i64) -> ModelSet {
+        ModelSet::of(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), latency_ms)
+    }
+
+    fn seen(models: &[Discovered]) -> Vec<(&str, Option<i64>)> {
+        models.iter().map(|model| (model.model_name.as_str(), model.latency_ms)).collect()
+    }
+
+    #[test]
+    fn names_are_trimmed_and_the_first_spelling_wins() {
+        let mut found = Found::default();
+        found.add(None, &listed(&[" gpt-4o ", "GPT-4o", "", "o3"], 40));
+        found.add(Some(7), &listed(&["O3", "claude"], 10));
+        assert_eq!(
+            seen(found.models.models()),
+            [("gpt-4o", Some(40)), ("o3", Some(10)), ("claude", Some(10))]
+        );
+        assert_eq!(seen(&found.of_tokens[0].1), [("O3", Some(10)), ("claude", Some(10))]);
+    }
+
+    #[test]
+    fn names_that_no_column_holds_are_skipped() {
+        let names = ["x".repeat(191), "y".repeat(192)];
+        assert_eq!(listed(&[&names[0], &names[1]], 0).models().len(), 1);
+    }
+
+    #[test]
+    fn an_account_has_the_first_models_of_a_list_without_end() {
+        let names: Vec<String> = (0..MAX_MODELS + 2).map(|number| format!("m-{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut found = Found::default();
+        found.add(None, &listed(&names[..MAX_MODELS], 1));
+        assert!(!found.models.is_cut());
+        found.add(Some(7), &listed(&names[1..], 1));
+        assert!(found.models.is_cut());
+        assert_eq!(found.models.models().len(), MAX_MODELS);
+        let of_token = &found.of_tokens[0].1;
+        assert_eq!(of_token.len(), MAX_MODELS - 1, "a token has no model that its account has not");
+        assert!(listed(&names, 1).is_cut());
+    }
+}

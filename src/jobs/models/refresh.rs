@@ -1,0 +1,269 @@
+//! Model discovery: which models each account can reach.
+//!
+//! ```text
+//! refresh_account   asks one site with one account's credentials, stores rows and health
+//! refresh_all       every active account, three at a time; one run at a time for the process
+//! refresh_for_unknown_model   the same from a client's request: rarely, and not waited for long
+//! ```
+//!
+//! Rows are replaced in one transaction and only after an answer: an upstream that is down for an
+//! hour costs the account its health mark, never its models. Which routes follow from the rows is
+//! [`rebuild`](super::rebuild)'s matter.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::discovery::{Found, MAX_MODELS, discover};
+use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus};
+use crate::flight::{Interrupted, SingleFlight};
+use crate::jobs::Jobs;
+use crate::jobs::prices;
+use crate::jobs::probe::after_refresh;
+use crate::jobs::probe::after_refresh::ProbeScope;
+pub use crate::jobs::rebuild::rebuild;
+use crate::jobs::rebuild::{Rebuilds, serves_by};
+use crate::jobs::sessions::site_client::site_client_of;
+use crate::jobs::spread::{Concurrency, spread};
+use crate::jobs::tokens::sync;
+use crate::jobs::tokens::sync::Synced;
+use crate::routing::rebuild::ServesBy;
+use crate::store;
+use crate::store::Store;
+use crate::store::accounts::{self, AccountRow, Health, HealthState};
+use crate::store::availability;
+use crate::store::sites::{self, SiteStatus};
+use crate::store::snapshot::site_of_account;
+use crate::store::tokens::{self, TokenRow};
+use crate::sync::lock;
+
+/// Accounts asked at once.
+const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
+/// How often an account is asked about whose credential is changed meanwhile.
+const ATTEMPTS: usize = 3;
+/// How long a site may take to tell the keys of an account that has none here.
+const KEY_WAIT: Duration = Duration::from_secs(8);
+/// How often clients' requests for unknown models can start a refresh.
+const UNKNOWN_MODEL_INTERVAL: Duration = Duration::from_secs(30);
+/// How long such a request waits for it.
+const UNKNOWN_MODEL_WAIT: Duration = Duration::from_secs(3);
+
+/// Which runs of discovery and rebuild are under way; [`Jobs`](super::Jobs) holds one.
+#[derive(Default)]
+pub struct ModelRefresh {
+    all: SingleFlight<Vec<RefreshOutcome>>,
+    pub rebuilds: Rebuilds,
+    unknown_model: SingleFlight<()>,
+    /// When a client's request last started a refresh.
+    unknown_model_at: Mutex<Option<Instant>>,
+}
+
+/// Asks the account's site for its models and stores what it says. Routes do not change yet.
+pub async fn refresh_account(jobs: &Arc<Jobs>, id: i64) -> RefreshOutcome {
+    match try_refresh(jobs, id).await {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            log::error!("the models of account {id} could not be stored: {error}");
+            RefreshOutcome::failed(id, "unknown", "the models could not be stored")
+        }
+    }
+}
+
+/// Refreshes every active account. Who calls this during a run gets the result of that run.
+pub async fn refresh_all(jobs: &Arc<Jobs>) -> Result<Vec<RefreshOutcome>, Interrupted> {
+    let run = || refresh_each(jobs.clone());
+    jobs.model_refresh.all.run(&jobs.core.background, "a model refresh", run).await
+}
+
+/// Refreshes every active account, then makes the routes follow.
+///
+/// # Errors
+/// In words, when the run ended early or the store failed.
+pub async fn refresh_all_and_rebuild(
+    jobs: &Arc<Jobs>,
+) -> Result<(Vec<RefreshOutcome>, RebuildCounts), String> {
+    let outcomes = refresh_all(jobs).await.map_err(|Interrupted| "the refresh was interrupted".to_owned())?;
+    let counts = rebuild(jobs).await.map_err(|error| error.to_string())?;
+    Ok((outcomes, counts))
+}
+
+/// For a request whose model no route knows: refreshes and rebuilds when that was not done within
+/// thirty seconds, and waits three seconds at most. The refresh goes on when the wait ends.
+pub async fn refresh_for_unknown_model(jobs: &Arc<Jobs>) {
+    let state = &jobs.model_refresh;
+    let work = async {
+        if take_turn(&mut lock(&state.unknown_model_at), Instant::now()) {
+            let run = || search(jobs.clone());
+            state.unknown_model.run(&jobs.core.background, "a search for an unknown model", run).await.ok();
+        } else {
+            state.unknown_model.join().await;
+        }
+    };
+    timeout(UNKNOWN_MODEL_WAIT, work).await.ok();
+}
+
+async fn search(jobs: Arc<Jobs>) {
+    if let Err(error) = refresh_all_and_rebuild(&jobs).await {
+        log::warn!("a search for an unknown model failed: {error}");
+    }
+}
+
+fn take_turn(last: &mut Option<Instant>, now: Instant) -> bool {
+    let due = last.is_none_or(|last| now.duration_since(last) >= UNKNOWN_MODEL_INTERVAL);
+    if due {
+        *last = Some(now);
+    }
+    due
+}
+
+async fn refresh_each(jobs: Arc<Jobs>) -> Vec<RefreshOutcome> {
+    let accounts = match accounts::list(&jobs.core.store).await {
+        Ok(rows) => rows.into_iter().filter(is_active).map(|account| (account.site_id, account.id)).collect(),
+        Err(error) => {
+            log::error!("the accounts to refresh could not be read: {error}");
+            return Vec::new();
+        }
+    };
+    let mut outcomes = spread(accounts, CONCURRENCY, |id| {
+        let jobs = jobs.clone();
+        async move { refresh_account(&jobs, id).await }
+    })
+    .await;
+    outcomes.sort_by_key(|outcome| outcome.account_id);
+    let failed = outcomes.iter().filter(|outcome| outcome.status == RefreshStatus::Failed).count();
+    log::info!("models refreshed: {} account(s), {failed} failed", outcomes.len());
+    outcomes
+}
+
+async fn try_refresh(jobs: &Arc<Jobs>, id: i64) -> store::Result<RefreshOutcome> {
+    for _ in 0..ATTEMPTS {
+        if let Some(outcome) = refresh_once(jobs, id).await? {
+            return Ok(outcome);
+        }
+    }
+    Ok(RefreshOutcome::skipped(id, "adapter_or_status", "the credential was changed again and again"))
+}
+
+/// `None` when the account has another credential than the one that its site was asked with: what that one was
+/// given, or refused, says nothing of the new one.
+async fn refresh_once(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<RefreshOutcome>> {
+    let Some(account) = accounts::get(&jobs.core.store, id).await? else {
+        return Ok(Some(RefreshOutcome::not_found(id)));
+    };
+    let site = sites::get(&jobs.core.store, account.site_id).await?;
+    let Some(row) = site.filter(|site| site.status == SiteStatus::Active) else {
+        return Ok(Some(RefreshOutcome::skipped(id, "site_disabled", "site is disabled")));
+    };
+    let settings = jobs.core.settings.load_full();
+    let site_client = site_client_of(&jobs.core, &row, &account).ok();
+    let site = site_of_account(&row, &account, &jobs.core.live, settings.system_proxy_url.as_deref());
+    if !is_active(&account) {
+        return Ok(Some(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active")));
+    }
+    let (tokens, discovered_api_token) = tokens_of(jobs, &account).await?;
+    let found = discover(&jobs.core, &site, &account, &tokens, site_client.as_ref()).await;
+    let by_tokens = serves_by(&account) == ServesBy::Tokens;
+    let is_same = |now: AccountRow| {
+        now.access_token == account.access_token && (by_tokens || now.api_token == account.api_token)
+    };
+    if !accounts::get(&jobs.core.store, id).await?.is_some_and(is_same) {
+        return Ok(None);
+    }
+    match found {
+        Ok(found) => match store_found(&jobs.core.store, &account, &found).await {
+            // It, or one of its tokens, was deleted meanwhile.
+            Err(store::Error::Dangling(_) | store::Error::NotFound) => Ok(None),
+            Err(error) => Err(error),
+            Ok(()) => {
+                prices::refresh_soon(jobs, id);
+                let detail = RefreshDetail::Tried {
+                    token_scanned: found.tokens_asked,
+                    discovered_by_credential: found.by_credential,
+                    discovered_api_token,
+                };
+                let names = found.models.into_names();
+                let post_probe_result = match ProbeScope::of(&row) {
+                    Some(scope) => {
+                        Some(after_refresh::run(&jobs.core, &row, &account, &names, &scope).await?)
+                    }
+                    None => None,
+                };
+                Ok(Some(RefreshOutcome { detail, post_probe_result, ..RefreshOutcome::success(id, &names) }))
+            }
+        },
+        Err(error) => {
+            log::warn!("model discovery failed for account {id} on site \"{}\": {error}", site.name);
+            jobs.core.store.batch(vec![health(id, HealthState::Unhealthy, &error.message)]).await?;
+            Ok(Some(RefreshOutcome::failed(id, error.kind.code(), error.message)))
+        }
+    }
+}
+
+/// Stores what an account's site lists, with the health that follows from it.
+async fn store_found(store: &Store, account: &AccountRow, found: &Found) -> store::Result<()> {
+    let (id, dialect) = (account.id, store.database().dialect());
+    let known = availability::of_account(store, id).await?;
+    let mut batch = availability::replace_discovered_statements(dialect, id, &known, found.models.models());
+    if !found.of_tokens.is_empty() {
+        let known = availability::of_tokens_of(store, id).await?;
+        for (token, models) in &found.of_tokens {
+            let from = known.partition_point(|row| row.token_id < *token);
+            let to = known.partition_point(|row| row.token_id <= *token);
+            let known = &known[from..to];
+            batch
+                .extend(availability::replace_discovered_by_token_statements(dialect, *token, known, models));
+        }
+    }
+    let health = if found.models.is_cut() {
+        let reason = format!("more than {MAX_MODELS} models are listed: the first {MAX_MODELS} are used");
+        log::warn!("account {id}: {reason}");
+        health(id, HealthState::Degraded, &reason)
+    } else {
+        health(id, HealthState::Healthy, "models discovered")
+    };
+    batch.push(health.must_change());
+    store.batch(batch).await.map(drop)
+}
+
+/// The tokens that the account is routed by, and whether they had to be brought from its site first: an
+/// account with none at all serves nothing. Tokens of other accounts do not matter.
+async fn tokens_of(jobs: &Arc<Jobs>, account: &AccountRow) -> store::Result<(Vec<TokenRow>, bool)> {
+    if serves_by(account) != ServesBy::Tokens {
+        return Ok((Vec::new(), false));
+    }
+    let rows = tokens::of_account(&jobs.core.store, account.id).await?;
+    if !rows.is_empty() {
+        return Ok((rows, false));
+    }
+    let brought = timeout(KEY_WAIT, sync::sync_without_event(jobs, account.id)).await;
+    if !matches!(brought, Ok(Ok(Some(Synced { synced: true, .. })))) {
+        return Ok((rows, false));
+    }
+    let rows = tokens::of_account(&jobs.core.store, account.id).await?;
+    let found = rows.iter().any(TokenRow::is_usable);
+    Ok((rows, found))
+}
+
+fn is_active(account: &AccountRow) -> bool {
+    account.status == accounts::AccountStatus::Active
+}
+
+fn health(id: i64, state: HealthState, reason: &str) -> store::Statement {
+    accounts::health_statement(id, &Health::now(state, reason, "model-discovery"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::jobs::models::refresh::*;
+
+    #[test]
+    fn unknown_models_start_a_search_once_in_thirty_seconds() {
+        let mut last = None;
+        let start = Instant::now();
+        assert!(take_turn(&mut last, start));
+        assert!(!take_turn(&mut last, start + UNKNOWN_MODEL_INTERVAL - Duration::from_millis(1)));
+        assert!(take_turn(&mut last, start + UNKNOWN_MODEL_INTERVAL));
+        assert!(!take_turn(&mut last, start + UNKNOWN_MODEL_INTERVAL));
+    }
+}

@@ -1,0 +1,5 @@
+//! The client of a stored account at its site, with a session that is renewed when it runs out.
+
+pub mod renewal;
+pub mod session;
+pub mod site_client;

@@ -1,0 +1,337 @@
+//! Sessions that have run out are renewed: by the refresh token of sub2api, else by logging in again
+//! with the password kept for it.
+//!
+//! ```text
+//! caller ─┐
+//! caller ─┼─▶ one flight per account ─▶ read the account again ─▶ renewed already? ─▶ done
+//! caller ─┘                                     └▶ ask the site ─▶ commit ─▶ answer every caller
+//! ```
+//!
+//! A refresh token works once: two refreshes at a time, or a new token lost before it is stored, end the
+//! session for good. So there is one flight per account, what it brings is committed before anybody uses
+//! it, and the service does not stop before flights have ended. A password that was refused is not tried
+//! again at once, so that the site does not lock the account.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use super::site_client::site_client_of;
+use crate::core::Core;
+use crate::flight::{Interrupted, KeyedFlight};
+use crate::jobs::Jobs;
+use crate::jobs::schedule::Pass;
+use crate::routing::Platform;
+use crate::store::accounts::{self, AccountRow, AccountStatus, RenewedSession};
+use crate::store::sites::{self, SiteRow, SiteStatus};
+use crate::store::{self, Secret};
+use crate::sync::lock;
+use crate::time::{Millis, now_ms};
+use crate::upstream::platforms::{SiteError, SiteErrorKind};
+
+/// How often accounts whose session ends soon are looked for.
+pub const INTERVAL: Duration = Duration::from_secs(60);
+/// A session that ends within this time is renewed before it does.
+const DUE_BEFORE: Millis = 120_000;
+/// Accounts of a pass renewed at once.
+const PARALLEL: usize = 4;
+/// Flights at once; more wait.
+const MAX_IN_FLIGHT: u32 = 32;
+/// How long the stop of the service waits for flights to end.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(16);
+/// The pause after a refused password; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(300);
+const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
+
+/// Why an account has no new session.
+#[derive(Clone, Debug)]
+pub struct RenewalRefusal {
+    /// For people, without a credential.
+    message: String,
+    /// Nobody refused the means to a new session: they are as good as before.
+    pub is_transient: bool,
+}
+
+/// What is under way and what was refused; [`Jobs`](super::Jobs) holds one.
+pub struct Renewals {
+    flights: KeyedFlight<Result<(), RenewalRefusal>>,
+    in_flight: Arc<Semaphore>,
+    refused: Mutex<HashMap<i64, RefusedPassword>>,
+}
+
+/// A password that its site refused.
+#[derive(Clone, Copy)]
+struct RefusedPassword {
+    /// When the password was stored; a newer one is tried at once.
+    stored_at: Option<Millis>,
+    until: Instant,
+    pause: Duration,
+}
+
+// === impl RenewalRefusal ===
+
+impl From<SiteError> for RenewalRefusal {
+    fn from(error: SiteError) -> Self {
+        // Only an answer of the site itself says something about a token or a password: also that it has no
+        // such route, as older versions of sub2api have not.
+        let is_refused =
+            matches!(error.kind, SiteErrorKind::Refused | SiteErrorKind::Expired | SiteErrorKind::Missing);
+        Self { is_transient: !is_refused, message: error.message }
+    }
+}
+
+impl RenewalRefusal {
+    /// Something of our own was in the way.
+    fn of_ours(message: impl Into<String>) -> Self {
+        Self { message: message.into(), is_transient: true }
+    }
+}
+
+impl From<&str> for RenewalRefusal {
+    fn from(message: &str) -> Self {
+        Self { message: message.to_owned(), is_transient: false }
+    }
+}
+
+impl fmt::Display for RenewalRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Default for Renewals {
+    fn default() -> Self {
+        Self {
+            flights: KeyedFlight::default(),
+            in_flight: Arc::new(Semaphore::new(MAX_IN_FLIGHT as usize)),
+            refused: Mutex::default(),
+        }
+    }
+}
+
+/// Whether the account has the means to get a new session.
+pub fn can_renew(account: &AccountRow, platform: Platform) -> bool {
+    has_refresh_token(account, platform) || has_password(account, platform)
+}
+
+/// Whether a session should be renewed before it ends.
+pub fn is_due(account: &AccountRow, platform: Platform, now: Millis) -> bool {
+    has_refresh_token(account, platform)
+        && account.sub2api_token_expires_at.is_some_and(|at| at.saturating_sub(now) <= DUE_BEFORE)
+}
+
+/// Gets the account a new session in place of `stale`; callers that come while that is under way share it.
+///
+/// # Errors
+/// In words, when there is no new session: no means, a refusal, a site that cannot be asked.
+pub async fn renew(jobs: &Arc<Jobs>, id: i64, stale: Option<&Secret>) -> Result<(), RenewalRefusal> {
+    run_renewal(jobs, id, RenewalReason::Refused(stale.cloned())).await
+}
+
+/// Renews the session when it ends soon.
+pub async fn renew_when_due(jobs: &Arc<Jobs>, id: i64) -> Result<(), RenewalRefusal> {
+    run_renewal(jobs, id, RenewalReason::Due).await
+}
+
+/// What a pass did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct PassSummary {
+    scanned: usize,
+    refreshed: usize,
+    failed: usize,
+}
+
+/// Renews every session that ends soon: of active accounts at active sites.
+pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
+    let unreadable = |error: store::Error| error.to_string();
+    let sites = sites::list(&jobs.core.store).await.map_err(unreadable)?;
+    let refreshing: HashMap<i64, Platform> = sites
+        .iter()
+        .filter(|site| site.status == SiteStatus::Active)
+        .filter_map(|site| Some((site.id, Platform::parse(&site.platform)?)))
+        .filter(|(_, platform)| platform.abilities().refresh)
+        .collect();
+    let now = now_ms();
+    let mut summary = PassSummary::default();
+    let mut due = Vec::new();
+    for account in accounts::list(&jobs.core.store).await.map_err(unreadable)? {
+        let Some(platform) = refreshing.get(&account.site_id) else { continue };
+        if account.status == AccountStatus::Active && has_refresh_token(&account, *platform) {
+            summary.scanned += 1;
+            due.extend(is_due(&account, *platform, now).then_some(account.id));
+        }
+    }
+    let mut waiting = due.into_iter();
+    let mut running = JoinSet::new();
+    loop {
+        while running.len() < PARALLEL {
+            let Some(id) = waiting.next() else { break };
+            let jobs = jobs.clone();
+            running.spawn(async move { renew_when_due(&jobs, id).await.map_err(|refusal| (id, refusal)) });
+        }
+        match running.join_next().await {
+            None => break,
+            Some(Ok(Ok(()))) => summary.refreshed += 1,
+            Some(Ok(Err((id, refusal)))) => {
+                log::warn!("the session of account {id} was not renewed: {refusal}");
+                summary.failed += 1;
+            }
+            Some(Err(_)) => summary.failed += 1,
+        }
+    }
+    let PassSummary { scanned, refreshed, failed } = summary;
+    let report = format!("{refreshed} of {scanned} session(s) renewed, {failed} failed");
+    Ok((refreshed + failed > 0).then_some(report))
+}
+
+// === impl Renewals ===
+
+impl Renewals {
+    /// Begins no further flight and returns when those under way have ended, or after a while.
+    pub async fn drain(&self) {
+        if timeout(DRAIN_TIMEOUT, self.in_flight.acquire_many(MAX_IN_FLIGHT)).await.is_err() {
+            log::warn!("a session was still being renewed when the service stopped");
+        }
+        self.in_flight.close();
+    }
+
+    /// A new password, or a session from elsewhere: what was refused before does not count any more.
+    pub fn forget(&self, id: i64) {
+        lock(&self.refused).remove(&id);
+    }
+
+    /// How long a refused password is left alone from now on.
+    fn pause(&self, account: &AccountRow) -> Option<Duration> {
+        let refused = lock(&self.refused);
+        let refused =
+            refused.get(&account.id).filter(|refused| refused.stored_at == account.login_updated_at)?;
+        refused.until.checked_duration_since(Instant::now()).filter(|pause| !pause.is_zero())
+    }
+
+    fn note_refusal(&self, account: &AccountRow) {
+        let mut refused = lock(&self.refused);
+        let before = refused.get(&account.id).filter(|before| before.stored_at == account.login_updated_at);
+        let pause = before.map_or(FIRST_PAUSE, |before| (before.pause * 2).min(LONGEST_PAUSE));
+        let entry =
+            RefusedPassword { stored_at: account.login_updated_at, until: Instant::now() + pause, pause };
+        refused.insert(account.id, entry);
+    }
+}
+
+/// What a renewal is for.
+enum RenewalReason {
+    /// The site refused this session.
+    Refused(Option<Secret>),
+    /// It ends soon.
+    Due,
+}
+
+async fn run_renewal(jobs: &Arc<Jobs>, id: i64, reason: RenewalReason) -> Result<(), RenewalRefusal> {
+    let work = || {
+        let jobs = jobs.clone();
+        async move {
+            // Held until the new session is committed: stopping waits for it.
+            let Ok(_permit) = jobs.renewals.in_flight.clone().acquire_owned().await else {
+                return Err(RenewalRefusal::of_ours("the service is stopping"));
+            };
+            attempt(&jobs, id, reason).await
+        }
+    };
+    let outcome =
+        jobs.renewals.flights.run(id, &jobs.core.background, "the renewal of a session", work).await;
+    outcome.unwrap_or_else(|Interrupted| Err(RenewalRefusal::of_ours("the renewal was interrupted")))
+}
+
+async fn attempt(jobs: &Arc<Jobs>, id: i64, reason: RenewalReason) -> Result<(), RenewalRefusal> {
+    let unreadable = |error: store::Error| RenewalRefusal::of_ours(error.to_string());
+    // Read inside the flight: the one before may have renewed it already.
+    let account = accounts::get(&jobs.core.store, id).await.map_err(unreadable)?;
+    let account = account.ok_or("the account is gone")?;
+    let site = sites::get(&jobs.core.store, account.site_id).await.map_err(unreadable)?;
+    let site = site.ok_or("the site is gone")?;
+    let platform = Platform::parse(&site.platform).ok_or("the platform is unknown")?;
+    let is_needed = match reason {
+        RenewalReason::Refused(stale) => stale.is_none() || stale == account.access_token,
+        RenewalReason::Due => is_due(&account, platform, now_ms()),
+    };
+    if !is_needed {
+        return Ok(());
+    }
+    let session = if has_refresh_token(&account, platform) {
+        with_refresh_token(&jobs.core, &site, &account).await?
+    } else if has_password(&account, platform) {
+        with_password(jobs, &site, &account).await?
+    } else {
+        return Err("the account has neither a refresh token nor a stored password".into());
+    };
+    accounts::renew(&jobs.core.store, id, account.credential_version, &session).await.map_err(|error| {
+        match error {
+            store::Error::NotFound => RenewalRefusal::of_ours("the credential was changed meanwhile"),
+            other => unreadable(other),
+        }
+    })?;
+    jobs.core.publish().await.map_err(unreadable)?;
+    log::info!("account {id} on site \"{}\" has a new session", site.name);
+    Ok(())
+}
+
+async fn with_refresh_token(
+    core: &Core,
+    site: &SiteRow,
+    account: &AccountRow,
+) -> Result<RenewedSession, RenewalRefusal> {
+    let token = account.sub2api_refresh_token.as_ref().ok_or("there is no refresh token")?;
+    let site_client = site_client_of(core, site, account)?;
+    let refreshed = site_client.refresh(&core.client, token).await?;
+    Ok(RenewedSession {
+        access_token: refreshed.access_token,
+        rotation: Some((refreshed.refresh_token, refreshed.expires_at)),
+        user_id: None,
+    })
+}
+
+async fn with_password(
+    jobs: &Jobs,
+    site: &SiteRow,
+    account: &AccountRow,
+) -> Result<RenewedSession, RenewalRefusal> {
+    let (Some(name), Some(password)) = (&account.login_username, &account.login_password) else {
+        return Err("there is no stored password".into());
+    };
+    if let Some(pause) = jobs.renewals.pause(account) {
+        let minutes = pause.as_secs().div_ceil(60);
+        let message = format!("the stored password was refused; it is tried again in {minutes} min");
+        return Err(RenewalRefusal { message, is_transient: false });
+    }
+    let site_client = site_client_of(&jobs.core, site, account)?;
+    match site_client.login(&jobs.core.client, name, password.expose()).await {
+        Ok(login) => {
+            jobs.renewals.forget(account.id);
+            let rotation = login.refresh_token.zip(login.expires_at);
+            Ok(RenewedSession { access_token: login.credential, rotation, user_id: login.user_id })
+        }
+        Err(error) => {
+            let refusal = RenewalRefusal::from(error);
+            if !refusal.is_transient {
+                jobs.renewals.note_refusal(account);
+            }
+            Err(RenewalRefusal {
+                message: format!("logging in again failed: {}", refusal.message),
+                ..refusal
+            })
+        }
+    }
+}
+
+pub fn has_refresh_token(account: &AccountRow, platform: Platform) -> bool {
+    platform.abilities().refresh && account.sub2api_refresh_token.is_some()
+}
+
+fn has_password(account: &AccountRow, platform: Platform) -> bool {
+    platform.abilities().login && account.login_username.is_some() && account.login_password.is_some()
+}

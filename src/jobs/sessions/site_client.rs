@@ -1,0 +1,60 @@
+//! The client of a stored account at its site: its credentials, its user id there, its outbound proxy.
+
+use std::sync::Arc;
+
+use crate::core::Core;
+use crate::jobs::prices::usable;
+use crate::routing::Secret;
+use crate::store::accounts::AccountRow;
+use crate::store::sites::SiteRow;
+use crate::store::snapshot::{management_of_account, management_of_site};
+use crate::upstream::platforms::{MANAGEMENT_LIMITS, SiteClient, SiteError, SiteErrorKind};
+
+/// The client of a stored account.
+///
+/// # Errors
+/// When the site's address or the proxy to take cannot be used: nothing goes another way than configured.
+pub fn site_client_of(core: &Core, site: &SiteRow, account: &AccountRow) -> Result<SiteClient, SiteError> {
+    let settings = core.settings.load();
+    let way = management_of_account(site, account, &core.live, settings.system_proxy_url.as_deref());
+    let (address, base) = way.map_err(|problem| SiteError::new(SiteErrorKind::Unreachable, problem))?;
+    let session = usable([&account.access_token]).first().copied().map(Secret::from);
+    Ok(SiteClient {
+        platform: address.platform,
+        base,
+        session,
+        keys: usable([&account.api_token]).into_iter().map(Secret::from).collect(),
+        user_id: account.platform_user_id.filter(|id| *id > 0),
+        username: account.username.clone(),
+        custom_headers: address.custom_headers,
+        limits: MANAGEMENT_LIMITS,
+        memory: Arc::clone(&core.site_memory),
+    })
+}
+
+/// A client with a credential that no account has yet, by the site's own outbound proxy. `credential` is what
+/// [`SiteClient::identify`] looks at; `None` to log in.
+///
+/// # Errors
+/// As [`site_client_of`].
+pub fn site_client_at(
+    core: &Core,
+    site: &SiteRow,
+    credential: Option<Secret>,
+    user_id: Option<i64>,
+) -> Result<SiteClient, SiteError> {
+    let settings = core.settings.load();
+    let way = management_of_site(site, &core.live, settings.system_proxy_url.as_deref());
+    let (address, base) = way.map_err(|problem| SiteError::new(SiteErrorKind::Unreachable, problem))?;
+    Ok(SiteClient {
+        platform: address.platform,
+        base,
+        session: credential,
+        keys: Vec::new(),
+        user_id: user_id.filter(|id| *id > 0),
+        username: None,
+        custom_headers: address.custom_headers,
+        limits: MANAGEMENT_LIMITS,
+        memory: Arc::clone(&core.site_memory),
+    })
+}

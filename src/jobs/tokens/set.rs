@@ -1,0 +1,312 @@
+//! The tokens of one account as a set: read whole, changed in memory by the rules below, written whole.
+//! Nothing here asks a site; who holds `Core::token_edits` from reading to writing is alone with the rows.
+//!
+//! The rules of a merge with what a site lists, for each of its keys the first that fits:
+//!
+//! | found here | what happens |
+//! |---|---|
+//! | a ready row of the same value | takes name, group and state; placeholders of it go |
+//! | for a mask: one ready row of that name and group that it can be a picture of | the same, the value stays |
+//! | a placeholder of that name and group | takes value and state |
+//! | nothing | a new row, not the default |
+//!
+//! What a site no longer lists stays: it may have been typed by hand, and deleting is an operator's act.
+
+use crate::store::tokens::{self, MASKED_PENDING, TokenRow, is_mask};
+use crate::store::{self, Secret, Store};
+
+/// Who brought a token here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// An operator.
+    Manual,
+    /// The list of its site.
+    Sync,
+    /// The account had it before tokens had rows.
+    Legacy,
+}
+
+/// A key as its site lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    pub name: String,
+    pub key: String,
+    pub enabled: bool,
+    pub group: Option<String>,
+}
+
+/// What a merge did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Merged {
+    pub created: usize,
+    pub updated: usize,
+    /// Positions in the set of the tokens of which the site shows only a mask, and nothing here tells the rest.
+    pub pending: Vec<usize>,
+}
+
+/// The tokens of one account, before and after a change.
+pub struct TokenSet {
+    account_id: i64,
+    before: Vec<TokenRow>,
+    pub rows: Vec<TokenRow>,
+}
+
+// === impl Source ===
+
+impl Source {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Manual => "manual",
+            Self::Sync => "sync",
+            Self::Legacy => "legacy",
+        }
+    }
+
+    /// Any case; `None` for another word.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        [Self::Manual, Self::Sync, Self::Legacy]
+            .into_iter()
+            .find(|source| text.eq_ignore_ascii_case(source.as_str()))
+    }
+}
+
+// === impl TokenSet ===
+
+impl TokenSet {
+    /// The rows as they are. Hold `Core::token_edits` until the set is saved.
+    pub async fn read(store: &Store, account_id: i64) -> store::Result<Self> {
+        let rows = tokens::of_account(store, account_id).await?;
+        Ok(Self { account_id, before: rows.clone(), rows })
+    }
+
+    /// Writes the set, its default chosen anew where needed; gives the rows as stored.
+    pub async fn save(mut self, store: &Store) -> store::Result<Vec<TokenRow>> {
+        self.settle();
+        let ids = tokens::save(store, self.account_id, &self.before, &self.rows).await?;
+        for (row, id) in self.rows.iter_mut().zip(ids) {
+            row.id = id;
+        }
+        Ok(self.rows)
+    }
+
+    /// Adds a key and gives its position. It becomes the default when there is none.
+    pub fn add(&mut self, name: &str, key: &str, group: Option<String>, source: Source) -> usize {
+        let mut row = TokenRow {
+            id: 0,
+            account_id: self.account_id,
+            name: name.to_owned(),
+            token: None,
+            token_group: group,
+            value_status: MASKED_PENDING.to_owned(),
+            source: source.as_str().to_owned(),
+            enabled: true,
+            is_default: false,
+            created_at: 0,
+            updated_at: 0,
+        };
+        row.set_value(key.trim());
+        self.rows.push(row);
+        self.rows.len() - 1
+    }
+
+    /// The name of a key added without one: `default`, then `token-2`, `token-3`, …
+    pub fn next_name(&self) -> String {
+        match self.rows.len() {
+            0 => "default".to_owned(),
+            count => format!("token-{}", count + 1),
+        }
+    }
+
+    /// Makes this key, known already or not, the default one.
+    pub fn adopt(&mut self, key: &str, source: Source) {
+        let key = key.trim();
+        if key.is_empty() || is_mask(key) {
+            return;
+        }
+        let at = self.position_of(key).unwrap_or_else(|| {
+            let name = self.next_name();
+            let group = group_of_name(&name);
+            self.add(&name, key, group, source)
+        });
+        self.rows[at].enabled = true;
+        self.prefer(at);
+    }
+
+    /// Makes the row at a position the only default. It has to be usable.
+    pub fn prefer(&mut self, at: usize) {
+        for (index, row) in self.rows.iter_mut().enumerate() {
+            row.is_default = index == at;
+        }
+    }
+
+    /// Whether a listed key had a row `before`, and has none any more.
+    pub fn has_lost(&self, listed: &Listed, before: &Self) -> bool {
+        let is_it = |row: &&TokenRow| match &row.token {
+            Some(token) if row.is_ready() && is_mask(&listed.key) => mask_fits(&listed.key, token.expose()),
+            Some(token) => bare(token.expose()) == bare(&listed.key),
+            None => false,
+        };
+        let mut known = before.rows.iter().filter(is_it).peekable();
+        known.peek().is_some() && known.all(|row| self.rows.iter().all(|own| own.id != row.id))
+    }
+
+    /// Brings the rows in line with what the site lists.
+    pub fn merge(&mut self, listed: &[Listed]) -> Merged {
+        let mut merged = Merged::default();
+        let mut marks = vec![MatchState::Free; self.rows.len()];
+        for item in listed.iter().filter(|item| !item.key.trim().is_empty()) {
+            let key = item.key.trim();
+            let name = item.name.trim();
+            let group = given(item.group.as_deref()).or_else(|| group_of_name(name));
+            let same_place = |row: &TokenRow| row.name == name && row.token_group == group;
+            let known = match is_mask(key) {
+                false => self.position_of(key),
+                true => self.pictured(key, same_place, &marks),
+            };
+            let at = if let Some(at) = known {
+                let placeholders =
+                    self.rows.iter().zip(&mut marks).filter(|(row, mark)| {
+                        **mark == MatchState::Free && !row.is_ready() && same_place(row)
+                    });
+                placeholders.for_each(|(_, mark)| *mark = MatchState::Stale);
+                self.rows[at].enabled = item.enabled;
+                merged.updated += 1;
+                at
+            } else if let Some(at) = self.placeholder(key, same_place, &marks) {
+                self.rows[at].enabled = item.enabled;
+                self.rows[at].set_value(key);
+                merged.updated += 1;
+                at
+            } else {
+                let at = self.add(name, key, None, Source::Sync);
+                self.rows[at].enabled &= item.enabled;
+                marks.push(MatchState::Free);
+                merged.created += 1;
+                at
+            };
+            marks[at] = MatchState::Taken;
+            let row = &mut self.rows[at];
+            row.name = name.to_owned();
+            row.token_group = group;
+            row.source = Source::Sync.as_str().to_owned();
+        }
+        let mut marks = marks.into_iter();
+        let mut pending = Vec::new();
+        let mut kept = 0;
+        self.rows.retain(|row| {
+            let mark = marks.next().unwrap_or(MatchState::Free);
+            if mark == MatchState::Taken && !row.is_ready() {
+                pending.push(kept);
+            }
+            kept += usize::from(mark != MatchState::Stale);
+            mark != MatchState::Stale
+        });
+        merged.pending = pending;
+        merged
+    }
+
+    /// The default is one and usable: else the first usable, else none.
+    fn settle(&mut self) {
+        let chosen = self.rows.iter().position(|row| row.is_default && row.is_usable());
+        let chosen = chosen.or_else(|| self.rows.iter().position(TokenRow::is_usable));
+        self.prefer(chosen.unwrap_or(usize::MAX));
+    }
+
+    /// The ready row of this value.
+    pub fn position_of(&self, key: &str) -> Option<usize> {
+        let key = bare(key);
+        let is_it = |row: &TokenRow| {
+            row.is_ready() && row.token.as_ref().is_some_and(|token| bare(token.expose()) == key)
+        };
+        self.rows.iter().position(is_it)
+    }
+
+    /// The one ready row that a mask can be a picture of.
+    fn pictured(
+        &self,
+        mask: &str,
+        same_place: impl Fn(&TokenRow) -> bool,
+        marks: &[MatchState],
+    ) -> Option<usize> {
+        let mut fitting = (0..self.rows.len()).filter(|&at| {
+            let row = &self.rows[at];
+            let fits = |token: &Secret| mask_fits(mask, token.expose());
+            marks[at] == MatchState::Free
+                && row.is_ready()
+                && same_place(row)
+                && row.token.as_ref().is_some_and(fits)
+        });
+        let found = fitting.next()?;
+        fitting.next().is_none().then_some(found)
+    }
+
+    /// The placeholder to overwrite: best the one that shows the same mask.
+    fn placeholder(
+        &self,
+        key: &str,
+        same_place: impl Fn(&TokenRow) -> bool,
+        marks: &[MatchState],
+    ) -> Option<usize> {
+        let free = (0..self.rows.len()).filter(|&at| {
+            let row = &self.rows[at];
+            marks[at] == MatchState::Free && row.value_status == MASKED_PENDING && same_place(row)
+        });
+        free.min_by_key(|&at| self.rows[at].token.as_ref().map(Secret::expose) != Some(key))
+    }
+}
+
+/// What a merge has done with a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MatchState {
+    Free,
+    Taken,
+    /// A placeholder of a key that is known.
+    Stale,
+}
+
+/// A key without what people and sites put before it.
+pub fn bare(key: &str) -> &str {
+    let key = key.trim();
+    let key = match key.get(..7) {
+        Some(scheme) if scheme.eq_ignore_ascii_case("bearer ") => key[7..].trim_start(),
+        _ => key,
+    };
+    key.strip_prefix("sk-").unwrap_or(key)
+}
+
+/// Whether a mask can be a picture of the key: what it shows at both ends is there. One that shows
+/// nothing is a picture of none.
+fn mask_fits(mask: &str, key: &str) -> bool {
+    let (mask, key) = (bare(mask), bare(key));
+    let hidden = ['*', '\u{2022}'];
+    let (Some(first), Some(last)) = (mask.find(hidden), mask.rfind(hidden)) else { return false };
+    let head = &mask[..first];
+    let tail = mask[last..].trim_start_matches(hidden);
+    let shows_something = !head.is_empty() || !tail.is_empty();
+    shows_something && key.len() >= head.len() + tail.len() && key.starts_with(head) && key.ends_with(tail)
+}
+
+fn given(group: Option<&str>) -> Option<String> {
+    group.map(str::trim).filter(|group| !group.is_empty()).map(str::to_owned)
+}
+
+/// The group that a name tells: many operators name a key for it.
+pub fn group_of_name(name: &str) -> Option<String> {
+    let name = name.trim();
+    if name.is_empty() {
+        return None;
+    }
+    if name.to_lowercase().starts_with("default") {
+        return Some("default".to_owned());
+    }
+    let number = name.strip_prefix("token-").filter(|number| !number.is_empty());
+    match number {
+        Some(number) if number.bytes().all(|byte| byte.is_ascii_digit()) => None,
+        _ => Some(name.to_owned()),
+    }
+}
+
+#[cfg(test)]
+#[path = "set_tests.rs"]
+mod tests;

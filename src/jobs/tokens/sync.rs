@@ -1,0 +1,287 @@
+//! The keys that a session account has at its site, brought into its tokens here.
+//!
+//! The site is asked outside of any turn; what it lists is merged into the rows as they are then
+//! ([`TokenSet::merge`]), but for the keys whose rows were deleted meanwhile. A site that fails changes nothing here.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::set::{Listed, Source, TokenSet};
+use crate::core::Core;
+use crate::jobs::Jobs;
+use crate::jobs::accounts::health::note_failure;
+use crate::jobs::sessions::session::Session;
+use crate::jobs::spread::{Concurrency, spread};
+use crate::routing::Platform;
+use crate::store::accounts::{self, AccountRow, AccountStatus, CredentialMode};
+use crate::store::events::{self, EventLevel, NewEvent};
+use crate::store::sites::{self, SiteRow, SiteStatus};
+use crate::store::{self, tokens};
+use crate::upstream::platforms::{SiteError, SiteKey};
+
+/// Accounts asked at once.
+const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
+
+/// Why an account that is an API key itself is passed over.
+const KEY_ACCOUNT: &str = "apikey_connection";
+
+/// How the sync of one account went.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Synced {
+    pub account_id: i64,
+    pub account_name: Option<String>,
+    pub account_status: &'static str,
+    pub site_id: i64,
+    pub site_name: String,
+    pub site_status: &'static str,
+    pub status: SyncStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Whether the rows say now what the site says.
+    pub synced: bool,
+    pub created: usize,
+    pub updated: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub masked_pending: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending_token_ids: Option<Vec<i64>>,
+    /// Keys that the site listed.
+    pub total: usize,
+    pub default_token_id: Option<i64>,
+}
+
+/// The three ways a sync ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SyncStatus {
+    Synced,
+    Skipped,
+    Failed,
+}
+
+/// The numbers of a sync of all accounts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    pub total: usize,
+    pub synced: usize,
+    pub skipped: usize,
+    pub failed: usize,
+    pub created: usize,
+    pub updated: usize,
+}
+
+/// Syncs one account and leaves an event; `None` when there is no such account.
+pub async fn sync(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Synced>> {
+    let Some(synced) = sync_without_event(jobs, id).await? else { return Ok(None) };
+    events::insert(&jobs.core.store, event(&synced)).await?;
+    Ok(Some(synced))
+}
+
+/// Syncs one account; `None` when there is none, or none any more.
+pub async fn sync_without_event(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Synced>> {
+    match try_sync(jobs, id).await {
+        // Deleted while its site was asked.
+        Err(store::Error::NotFound | store::Error::Dangling(_))
+            if accounts::get(&jobs.core.store, id).await?.is_none() =>
+        {
+            Ok(None)
+        }
+        synced => synced,
+    }
+}
+
+async fn try_sync(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Synced>> {
+    let Some(mut account) = accounts::get(&jobs.core.store, id).await? else { return Ok(None) };
+    let Some(site) = sites::get(&jobs.core.store, account.site_id).await? else { return Ok(None) };
+    let outcome = Synced::of(&site, &account);
+    let platform = Platform::parse(&site.platform);
+    let skipped = |reason| Ok(Some(Synced { reason: Some(reason), ..outcome.clone() }));
+    if site.status != SiteStatus::Active {
+        return skipped("site_disabled");
+    }
+    if !owns_tokens(&account) {
+        return skipped(KEY_ACCOUNT);
+    }
+    if !platform.is_some_and(|platform| platform.abilities().keys) {
+        let message = Some(format!("{} lists no keys of an account", site.platform));
+        let reason = Some("unsupported_platform");
+        return Ok(Some(Synced { status: SyncStatus::Failed, reason, message, ..outcome }));
+    }
+    if account.access_token.is_none() {
+        return skipped("missing_access_token");
+    }
+    let before = TokenSet::read(&jobs.core.store, id).await?;
+    let keys = match listed(jobs, &site, &mut account).await {
+        Ok(keys) => keys,
+        Err(error) => {
+            note_failure(&jobs.core, &site, &account, "token-sync", &error).await?;
+            let (reason, message) = (Some("sync_error"), Some(error.message));
+            return Ok(Some(Synced { status: SyncStatus::Failed, reason, message, ..outcome }));
+        }
+    };
+    merged(&jobs.core, &before, keys, outcome).await.map(Some)
+}
+
+/// Syncs one of many: an account that is a key itself leaves no event.
+async fn sync_one_of_all(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Synced>> {
+    let synced = sync_without_event(jobs, id).await?;
+    if let Some(synced) = synced.as_ref().filter(|synced| synced.reason != Some(KEY_ACCOUNT)) {
+        events::insert(&jobs.core.store, event(synced)).await?;
+    }
+    Ok(synced)
+}
+
+/// Syncs every active account, a few at once; each that has keys at its site leaves an event.
+pub async fn sync_all(jobs: &Arc<Jobs>) -> store::Result<(Summary, Vec<Synced>)> {
+    let accounts = accounts::list(&jobs.core.store).await?.into_iter();
+    let active = accounts.filter(|account| account.status == AccountStatus::Active);
+    let syncing = spread(active.map(|account| (account.site_id, account.id)).collect(), CONCURRENCY, |id| {
+        let jobs = jobs.clone();
+        async move { sync_one_of_all(&jobs, id).await }
+    });
+    let mut results = Vec::new();
+    for synced in syncing.await {
+        results.extend(synced?);
+    }
+    results.sort_by_key(|synced| synced.account_id);
+    let mut summary = Summary { total: results.len(), ..Summary::default() };
+    for synced in &results {
+        match synced.status {
+            SyncStatus::Synced => summary.synced += 1,
+            SyncStatus::Skipped => summary.skipped += 1,
+            SyncStatus::Failed => summary.failed += 1,
+        }
+        summary.created += synced.created;
+        summary.updated += synced.updated;
+    }
+    Ok((summary, results))
+}
+
+/// Whether an account's keys are rows of their own: it is neither a key itself nor an OAuth login.
+pub fn owns_tokens(account: &AccountRow) -> bool {
+    let is_session = match account.credential_mode {
+        CredentialMode::Auto => account.access_token.is_some(),
+        mode => mode == CredentialMode::Session,
+    };
+    account.oauth_provider.is_none() && is_session
+}
+
+async fn listed(
+    jobs: &Arc<Jobs>,
+    site: &SiteRow,
+    account: &mut AccountRow,
+) -> Result<Vec<Listed>, SiteError> {
+    let mut session = Session::open(jobs, site.clone(), account.clone()).await?;
+    let mut keys = session.site_client().keys(&jobs.core.client).await;
+    if session.is_renewed_after(jobs, &mut keys).await {
+        keys = session.site_client().keys(&jobs.core.client).await;
+    }
+    account.credential_version = session.account.credential_version;
+    Ok(keys?.into_iter().map(Listed::from).filter(|item| !item.key.trim().is_empty()).collect())
+}
+
+/// Merges what was listed into the rows of the account, which were as in `before` when the site was asked.
+async fn merged(
+    core: &Core,
+    before: &TokenSet,
+    mut keys: Vec<Listed>,
+    outcome: Synced,
+) -> store::Result<Synced> {
+    let _turn = core.token_edits.lock().await;
+    let mut token_set = TokenSet::read(&core.store, outcome.account_id).await?;
+    keys.retain(|key| !token_set.has_lost(key, before));
+    let mut done = Synced { status: SyncStatus::Synced, synced: true, total: keys.len(), ..outcome.clone() };
+    let mut pending = Vec::new();
+    // A key from before tokens had rows gets one. Read in this turn: it may be newer than the list.
+    let account = accounts::get(&core.store, outcome.account_id).await?;
+    let legacy = account.as_ref().and_then(|account| account.api_token.as_ref()).map(|key| key.expose());
+    let legacy = legacy.filter(|key| !tokens::is_mask(key) && token_set.position_of(key).is_none());
+    if let Some(key) = legacy {
+        token_set.adopt(key, Source::Legacy);
+    }
+    if !keys.is_empty() {
+        let merged = token_set.merge(&keys);
+        (done.created, done.updated, pending) = (merged.created, merged.updated, merged.pending);
+    } else if legacy.is_some() {
+        done.created = 1;
+        done.reason = Some("legacy_default_token_restored");
+    } else {
+        return Ok(Synced { reason: Some("no_upstream_tokens"), ..outcome });
+    }
+    let rows = token_set.save(&core.store).await?;
+    core.publish().await?;
+    done.default_token_id = rows.iter().find(|row| row.is_default).map(|row| row.id);
+    if !pending.is_empty() {
+        done.reason = Some("upstream_masked_tokens");
+        done.message =
+            Some(format!("the site shows only masks of {} key(s); save their values", pending.len()));
+        done.masked_pending = Some(pending.len());
+        done.pending_token_ids = Some(pending.iter().map(|&at| rows[at].id).collect());
+    }
+    Ok(done)
+}
+
+fn event(synced: &Synced) -> NewEvent {
+    let name = synced.account_name.as_deref().unwrap_or("(no name)");
+    let what = match (synced.status, &synced.message) {
+        (SyncStatus::Synced, None) => format!("{} added, {} updated", synced.created, synced.updated),
+        (_, Some(message)) => message.clone(),
+        (_, None) => synced.reason.unwrap_or("skipped").replace('_', " "),
+    };
+    NewEvent {
+        kind: "token",
+        title: match synced.status {
+            SyncStatus::Synced => "Account tokens synced",
+            SyncStatus::Skipped => "Account tokens not synced",
+            SyncStatus::Failed => "Account token sync failed",
+        }
+        .to_owned(),
+        message: Some(format!(
+            "Account {} ({name}) on site \"{}\": {what}",
+            synced.account_id, synced.site_name
+        )),
+        level: match synced.status {
+            SyncStatus::Synced if synced.masked_pending.is_none() => EventLevel::Info,
+            SyncStatus::Synced | SyncStatus::Skipped => EventLevel::Warning,
+            SyncStatus::Failed => EventLevel::Error,
+        },
+        related_id: Some(synced.account_id),
+        related_type: Some("account"),
+    }
+}
+
+// === impl Synced ===
+
+impl Synced {
+    /// Nothing done yet.
+    fn of(site: &SiteRow, account: &AccountRow) -> Self {
+        Self {
+            account_id: account.id,
+            account_name: account.username.clone(),
+            account_status: account.status.as_str(),
+            site_id: site.id,
+            site_name: site.name.clone(),
+            site_status: site.status.as_str(),
+            status: SyncStatus::Skipped,
+            reason: None,
+            message: None,
+            synced: false,
+            created: 0,
+            updated: 0,
+            masked_pending: None,
+            pending_token_ids: None,
+            total: 0,
+            default_token_id: None,
+        }
+    }
+}
+
+impl From<SiteKey> for Listed {
+    fn from(key: SiteKey) -> Self {
+        Self { name: key.name, key: key.key.expose().to_owned(), enabled: key.enabled, group: key.group }
+    }
+}

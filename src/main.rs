@@ -12,7 +12,6 @@ use switchyard::config::{self, Config};
 use switchyard::http::server::{self, ServerOptions};
 use switchyard::http::tls::Tls;
 use switchyard::jobs;
-use switchyard::service::Service;
 use switchyard::{demo, greeting, logging, open_files};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -104,14 +103,14 @@ async fn serve(config: Config) -> ExitCode {
         }
     };
     let (stop, stopping) = watch::channel(false);
-    let service = Arc::new(Service::new(app.clone()));
+    let service = app.service.clone();
     let handler_for = move |peer| {
         let service = service.of_peer(peer);
         move |request, connection| service.answer(request, connection)
     };
     let cut = {
-        let app = app.clone();
-        move || app.core.begin_cut()
+        let core = app.core.clone();
+        move || core.begin_cut()
     };
     let serving = tokio::spawn(server::serve(listener, options, handler_for, stopping, cut));
     let scheduler = jobs::start(&app.jobs);

@@ -17,14 +17,14 @@ use hyper::{HeaderMap, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde_json::json;
 
-use crate::admin::Caller;
-use crate::app::App;
+use crate::admin::{self, Admin, Caller};
 use crate::background;
+use crate::core::Core;
 use crate::http::body::RequestBody;
 use crate::http::cors::{Asker, Cors};
 use crate::http::request::{Params, Parts};
 use crate::http::route::Answer;
-use crate::http::router::{Found, Router};
+use crate::http::router::Found;
 use crate::http::server::Connection;
 use crate::http::unread::WireBody;
 use crate::http::{
@@ -33,11 +33,11 @@ use crate::http::{
 };
 use crate::limits::RateWindow;
 use crate::metrics::Surface;
+use crate::proxy::Proxy;
 use crate::proxy::foreign::Foreign;
 use crate::proxy::reply::Face;
 use crate::request_id::RequestId;
 use crate::time::monotonic_ms;
-use crate::{admin, proxy};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Always answered: a health check that is refused would have the service restarted.
@@ -45,8 +45,9 @@ const HEALTH_PATH: &str = "/api/desktop/health";
 
 /// Answers requests.
 pub struct Service {
-    app: Arc<App>,
-    router: Router<Route<App>>,
+    core: Arc<Core>,
+    proxy: Arc<Proxy>,
+    admin: Arc<Admin>,
     cors: Cors,
     body_limit: usize,
 }
@@ -59,15 +60,19 @@ pub struct PeerService {
 }
 
 impl Service {
-    pub fn new(app: Arc<App>) -> Self {
-        let router = Router::of(admin::table_of_routes().into_iter().chain(proxy::routes()).collect());
-        let body_limit = app.core.config.request_body_limit;
-        Self { cors: Cors::new(app.core.config.cors_allowed_origins.clone()), app, router, body_limit }
+    pub fn new(core: &Arc<Core>, proxy: &Arc<Proxy>, admin: &Arc<Admin>) -> Self {
+        Self {
+            core: core.clone(),
+            proxy: proxy.clone(),
+            admin: admin.clone(),
+            cors: Cors::new(core.config.cors_allowed_origins.clone()),
+            body_limit: core.config.request_body_limit,
+        }
     }
 
     /// The service for a connection from `peer`.
     pub fn of_peer(self: &Arc<Self>, peer: SocketAddr) -> PeerService {
-        let requests = self.app.core.rates.of_peer(peer.ip(), monotonic_ms());
+        let requests = self.core.rates.of_peer(peer.ip(), monotonic_ms());
         PeerService { service: self.clone(), requests }
     }
 
@@ -90,9 +95,7 @@ impl Service {
                 Routed::To { path, answer, is_change } => {
                     let answered = match is_change {
                         // Boxed, because it is rare and would make every future larger.
-                        true => {
-                            Box::pin(self.app.core.background.carry_through("an admin change", answer)).await
-                        }
+                        true => Box::pin(self.core.background.carry_through("an admin change", answer)).await,
                         false => background::contain(answer).await,
                     };
                     answered.unwrap_or_else(|panic| {
@@ -102,7 +105,7 @@ impl Service {
                     })
                 }
             };
-            self.app.core.metrics.answered(surface, response.status().as_u16());
+            self.core.metrics.answered(surface, response.status().as_u16());
             if method == Method::HEAD {
                 // The headers of the answer stay, its bytes do not.
                 let length = http_body::Body::size_hint(response.body()).exact();
@@ -148,7 +151,7 @@ impl Service {
         if is_health_check {
             return None;
         }
-        self.app.core.rates.admit_peer(requests, monotonic_ms()).err().map(too_many_of_peer)
+        self.core.rates.admit_peer(requests, monotonic_ms()).err().map(too_many_of_peer)
     }
 
     /// Finds the route and begins its handler, once its authentication is done.
@@ -165,7 +168,7 @@ impl Service {
             return refused(Surface::Other, response);
         }
         let peer = connection.peer.ip();
-        let client_ip = address::client_ip(peer, &head.headers, &self.app.core.config.trusted_proxies);
+        let client_ip = address::client_ip(peer, &head.headers, &self.core.config.trusted_proxies);
         let (route, params) = match self.find(&head, id) {
             Ok(found) => found,
             Err(response) => {
@@ -201,7 +204,10 @@ impl Service {
         {
             return refused(*surface, response);
         }
-        let answer = route.answer(self.app.clone(), request);
+        let answer = match route {
+            FaceRoute::Proxy(route) => route.answer(self.proxy.clone(), request),
+            FaceRoute::Admin(route) => route.answer(self.admin.clone(), request),
+        };
         let is_change = *access == Access::Admin && method != Method::GET;
         (*surface, Routed::To { path, answer, is_change })
     }
@@ -211,11 +217,15 @@ impl Service {
         &self,
         head: &hyper::http::request::Parts,
         id: RequestId,
-    ) -> Result<(&Route<App>, Params), Box<Response>> {
+    ) -> Result<(FaceRoute<'_>, Params), Box<Response>> {
         let path = head.uri.path();
         // Clients add /v1 to an address that has it already.
         let known_as = if path.starts_with("/v1/v1/") { &path["/v1".len()..] } else { path };
-        let response = match self.router.find(&head.method, known_as) {
+        let found = match self.proxy.router.find(&head.method, known_as) {
+            Found::Nothing => self.admin.router.find(&head.method, known_as).map(FaceRoute::Admin),
+            found => found.map(FaceRoute::Proxy),
+        };
+        let response = match found {
             Found::Route(route, params) => return Ok((route, params)),
             Found::OtherMethods(allow) => {
                 let message = format!("Method not allowed, use {allow}");
@@ -236,11 +246,11 @@ impl Service {
 
     /// The refusal of a request to the admin interface: whoever sent it is not the admin, or asks too often.
     fn refuse_admin(&self, caller: &Caller<'_>) -> Option<Response> {
-        if let Err(error) = admin::authorize(&self.app.core, caller) {
-            self.app.core.note_auth_failure(caller.client, error.message());
+        if let Err(error) = admin::authorize(&self.core, caller) {
+            self.core.note_auth_failure(caller.client, error.message());
             return Some(error.into_response());
         }
-        let admitted = self.app.core.rates.admit_request(&self.app.core.rates.admin, monotonic_ms());
+        let admitted = self.core.rates.admit_request(&self.core.rates.admin, monotonic_ms());
         admitted.err().map(too_many_of_identity)
     }
 }
@@ -259,6 +269,21 @@ impl PeerService {
         connection: Connection,
     ) -> impl Future<Output = Response> + Send + use<> {
         self.service.clone().answer(request, connection, &self.requests)
+    }
+}
+
+/// A route of one of the two faces.
+enum FaceRoute<'a> {
+    Proxy(&'a Route<Proxy>),
+    Admin(&'a Route<Admin>),
+}
+
+impl<'a> FaceRoute<'a> {
+    fn endpoint(&self) -> &'a Endpoint {
+        match self {
+            Self::Proxy(route) => route.endpoint(),
+            Self::Admin(route) => route.endpoint(),
+        }
     }
 }
 

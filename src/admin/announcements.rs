@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::errors::Result;
 use super::input::Fields;
 use super::{paging, require_id};
-use crate::app::App;
+use crate::admin::Admin;
 use crate::http::{self, Request, Response};
 use crate::jobs::announcements::start_sync;
 use crate::store::announcements::{self, AnnouncementRow, AnnouncementState, Filter};
 use crate::time::{Millis, iso, now_ms};
 
 /// `GET /api/site-announcements`
-pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let query = &request.query;
     let filter = Filter {
         site_id: query.get("siteId").and_then(|id| id.trim().parse().ok()),
@@ -30,7 +30,7 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
         limit: paging::number(query, "limit", 50, 1..=500),
         offset: paging::offset(query),
     };
-    let rows = announcements::list(&app.core.store, &filter, now_ms()).await?;
+    let rows = announcements::list(&admin.core.store, &filter, now_ms()).await?;
     let shown: Vec<Value> = rows.iter().map(shown).collect();
     Ok(http::json(StatusCode::OK, &shown))
 }
@@ -60,31 +60,31 @@ fn shown(row: &AnnouncementRow) -> Value {
 }
 
 /// `POST /api/site-announcements/{id}/read`
-pub async fn mark_read(app: Arc<App>, request: Request) -> Result<Response> {
-    announcements::mark_read(&app.core.store, require_id(&request)?, now_ms()).await?;
+pub async fn mark_read(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    announcements::mark_read(&admin.core.store, require_id(&request)?, now_ms()).await?;
     Ok(done())
 }
 
 /// `POST /api/site-announcements/read-all`
-pub async fn mark_all_read(app: Arc<App>, _request: Request) -> Result<Response> {
-    announcements::mark_all_read(&app.core.store, now_ms()).await?;
+pub async fn mark_all_read(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    announcements::mark_all_read(&admin.core.store, now_ms()).await?;
     Ok(done())
 }
 
 /// `DELETE /api/site-announcements`: the rows; their events stay.
-pub async fn clear(app: Arc<App>, _request: Request) -> Result<Response> {
-    announcements::clear(&app.core.store, now_ms()).await?;
+pub async fn clear(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    announcements::clear(&admin.core.store, now_ms()).await?;
     Ok(done())
 }
 
 /// `POST /api/site-announcements/sync`
-pub async fn sync(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn sync(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let site = match fields.get("siteId") {
         None | Some(Value::Null) => None,
         Some(_) => Some(fields.required_id("siteId")?),
     };
-    let started = start_sync(&app.jobs, site);
+    let started = start_sync(&admin.jobs, site);
     let body = json!({ "success": true, "queued": true, "reused": started.reused, "taskId": started.id });
     Ok(http::json(StatusCode::OK, &body))
 }

@@ -24,7 +24,7 @@ use subtle::ConstantTimeEq;
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
 use super::{guard, secrets};
-use crate::app::App;
+use crate::admin::Admin;
 use crate::config::PLACEHOLDER_AUTH_TOKEN;
 use crate::core::Core;
 use crate::http::{self, Request, Response, address, bearer, origin};
@@ -94,20 +94,20 @@ pub fn authorize(core: &Core, caller: &Caller<'_>) -> Result<()> {
 
 /// `GET /api/settings/auth/info`: which token is in force, masked. The console checks a typed token
 /// with it.
-pub async fn info(app: Arc<App>, _request: Request) -> Result<Response> {
-    let masked = secrets::mask(&app.core.settings.load().auth_token);
+pub async fn info(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    let masked = secrets::mask(&admin.core.settings.load().auth_token);
     Ok(http::json(StatusCode::OK, &json!({ "masked": masked })))
 }
 
 /// `POST /api/settings/auth/change`: the new token holds from the next request on.
-pub async fn change(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn change(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
-    guard(&app, &request, &bucket::AUTH_CHANGE)?;
+    guard(&admin, &request, &bucket::AUTH_CHANGE)?;
     let old = fields.text("oldToken")?.filter(|text| !text.is_empty());
     let old = old.ok_or_else(|| Invalid::field("oldToken", "non-empty string"))?;
     let new = new_token(&fields)?;
-    let _turn = app.core.settings_edits.lock().await;
-    if !is_same(old.as_bytes(), &app.core.settings.load().auth_token) {
+    let _turn = admin.core.settings_edits.lock().await;
+    if !is_same(old.as_bytes(), &admin.core.settings.load().auth_token) {
         // Not 403: clients take that as a lost login.
         return Err(Invalid::field("oldToken", "the current admin token").into());
     }
@@ -120,9 +120,9 @@ pub async fn change(app: Arc<App>, mut request: Request) -> Result<Response> {
         related_id: None,
         related_type: Some("settings"),
     };
-    let saved = settings::put_statement(&app.core.store, "auth_token", &json!(new).to_string(), now)?;
-    app.core.store.batch(vec![saved, event.insert(now)]).await?;
-    app.core.reload_settings().await?;
+    let saved = settings::put_statement(&admin.core.store, "auth_token", &json!(new).to_string(), now)?;
+    admin.core.store.batch(vec![saved, event.insert(now)]).await?;
+    admin.core.reload_settings().await?;
     let body = json!({"success": true, "message": "The new token is in force"});
     Ok(http::json(StatusCode::OK, &body))
 }

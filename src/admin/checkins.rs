@@ -10,7 +10,7 @@ use super::input::Fields;
 use super::settings::runtime;
 use super::tasks::queued;
 use super::{paging, require_id};
-use crate::app::App;
+use crate::admin::Admin;
 use crate::http::{self, Request, Response};
 use crate::jobs::checkin::verdict::Reason;
 use crate::jobs::checkin::{self, Trigger};
@@ -22,22 +22,22 @@ const FIELDS: [(&str, &str); 3] =
     [("mode", "checkinScheduleMode"), ("cron", "checkinCron"), ("intervalHours", "checkinIntervalHours")];
 
 /// `POST /api/checkin/trigger`
-pub async fn trigger_all(app: Arc<App>, _request: Request) -> Result<Response> {
-    Ok(queued(&checkin::all::start_all(&app.jobs)))
+pub async fn trigger_all(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    Ok(queued(&checkin::all::start_all(&admin.jobs)))
 }
 
 /// `POST /api/checkin/trigger/{id}`: its result, good or bad, with status 200.
-pub async fn trigger(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn trigger(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    Ok(http::json(StatusCode::OK, &checkin::check_in(&app.jobs, id, Trigger::Operator).await))
+    Ok(http::json(StatusCode::OK, &checkin::check_in(&admin.jobs, id, Trigger::Operator).await))
 }
 
 /// `GET /api/checkin/logs`
-pub async fn logs(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn logs(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let query = &request.query;
     let account = query.get("accountId").and_then(|id| id.trim().parse().ok());
     let limit = paging::number(query, "limit", 50, 1..=500);
-    let rows = checkins::list(&app.core.store, account, limit, paging::offset(query)).await?;
+    let rows = checkins::list(&admin.core.store, account, limit, paging::offset(query)).await?;
     let shown: Vec<Value> = rows.iter().map(shown).collect();
     Ok(http::json(StatusCode::OK, &shown))
 }
@@ -71,17 +71,17 @@ pub fn shown(row: &CheckinRow) -> Value {
 }
 
 /// `PUT /api/checkin/schedule`: what is not sent stays, but for the mode, which is then `cron`.
-pub async fn schedule(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn schedule(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let sent = FIELDS.iter().filter_map(|(field, setting)| Some((setting, fields.get(field)?)));
     let mut settings: Map<String, Value> =
         sent.map(|(setting, value)| ((*setting).to_owned(), value.clone())).collect();
     settings.entry("checkinScheduleMode").or_insert_with(|| "cron".into());
-    let changed = runtime::change(&app, &Fields::from(settings), request.client_ip).await;
+    let changed = runtime::change(&admin, &Fields::from(settings), request.client_ip).await;
     changed.map_err(|refusal| {
         FIELDS.iter().fold(refusal, |refusal, (field, setting)| refusal.naming(setting, field))
     })?;
-    let settings = app.core.settings.load();
+    let settings = admin.core.settings.load();
     let (mode, values) = (settings.values.text("checkin_schedule_mode"), &settings.values);
     let body = if mode == "interval" {
         json!({ "success": true, "mode": mode, "intervalHours": values.count("checkin_interval_hours") })

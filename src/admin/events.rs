@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::errors::Result;
 use super::{paging, require_id};
-use crate::app::App;
+use crate::admin::Admin;
 use crate::http::{self, Request, Response};
 use crate::store::events::{self, EventFilter, EventRow};
 use crate::time;
@@ -45,7 +45,7 @@ impl From<EventRow> for Event {
 }
 
 /// `GET /api/events`
-pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let query = &request.query;
     let filter = EventFilter {
         kind: query.get("type").filter(|kind| !kind.is_empty()),
@@ -54,32 +54,32 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
         offset: paging::offset(query),
     };
     let events: Vec<Event> =
-        events::list(&app.core.store, &filter).await?.into_iter().map(Event::from).collect();
+        events::list(&admin.core.store, &filter).await?.into_iter().map(Event::from).collect();
     Ok(http::json(StatusCode::OK, &events))
 }
 
 /// `GET /api/events/count`: how many are unread.
-pub async fn count(app: Arc<App>, _request: Request) -> Result<Response> {
-    let count = events::count_unread(&app.core.store).await?;
+pub async fn count(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    let count = events::count_unread(&admin.core.store).await?;
     Ok(http::json(StatusCode::OK, &json!({ "count": count })))
 }
 
 /// `POST /api/events/{id}/read`
-pub async fn mark_read(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn mark_read(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    events::mark_read(&app.core.store, id).await?;
+    events::mark_read(&admin.core.store, id).await?;
     Ok(done())
 }
 
 /// `POST /api/events/read-all`
-pub async fn mark_all_read(app: Arc<App>, _request: Request) -> Result<Response> {
-    events::mark_all_read(&app.core.store).await?;
+pub async fn mark_all_read(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    events::mark_all_read(&admin.core.store).await?;
     Ok(done())
 }
 
 /// `DELETE /api/events`
-pub async fn clear(app: Arc<App>, _request: Request) -> Result<Response> {
-    events::delete_all(&app.core.store).await?;
+pub async fn clear(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    events::delete_all(&admin.core.store).await?;
     Ok(done())
 }
 

@@ -6,12 +6,12 @@ use hyper::StatusCode;
 use serde_json::json;
 
 use super::errors::Result;
-use crate::app::App;
+use crate::admin::Admin;
 use crate::http::{self, Request, Response};
 
 /// `GET /api/desktop/health`: the process answers, and what it lacks. Public, and asks nothing else.
-pub async fn get(app: Arc<App>, _request: Request) -> Result<Response> {
-    Ok(health_answer(app.core.is_stopping(), app.core.store.database().is_full()))
+pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    Ok(health_answer(admin.core.is_stopping(), admin.core.store.database().is_full()))
 }
 
 /// 503 once the process is stopping: a balancer looks elsewhere while requests in flight end. With a full disk it goes on

@@ -10,17 +10,17 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 use super::errors::Result;
-use crate::app::App;
+use crate::admin::Admin;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::time;
 
 /// `GET /metrics`
-pub async fn get(app: Arc<App>, _request: Request) -> Result<Response> {
+pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     let mut page = Page::default();
-    traffic(&mut page, &app.core);
-    upstreams(&mut page, &app.core);
-    process(&mut page, &app.core);
+    traffic(&mut page, &admin.core);
+    upstreams(&mut page, &admin.core);
+    process(&mut page, &admin.core);
     let mut response = http::text(StatusCode::OK, page.text);
     let media_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, media_type);

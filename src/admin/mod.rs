@@ -2,6 +2,7 @@
 //!
 //! | module | resource |
 //! |---|---|
+//! | `state` | what the admin API keeps from one request to the next |
 //! | `table` | every route with its handler; where an error becomes a response |
 //! | `auth` | authentication of operators; the change of the admin token |
 //! | `settings` | what an operator changes while the service runs, tests of it, and upkeep of what is stored |
@@ -22,13 +23,13 @@
 //! In a folder `handlers` has what is done with the resource as a whole, `input` reads its fields and `view` shows them.
 //! A handler gives an answer or an error. A change commits, publishes, then answers.
 
-pub mod accounts;
+mod accounts;
 mod announcements;
 mod auth;
 mod batch;
 mod channels;
 mod checkins;
-pub mod decisions;
+mod decisions;
 pub mod errors;
 mod events;
 mod health;
@@ -36,18 +37,19 @@ mod input;
 mod keys;
 mod logs;
 mod metrics;
-pub mod models;
+mod models;
 mod numbers;
 mod openapi;
 mod paging;
-pub mod playground;
+mod playground;
 mod request;
 mod routes;
 mod search;
 mod secrets;
 mod settings;
 mod sites;
-pub mod stats;
+mod state;
+mod stats;
 mod table;
 mod tasks;
 mod tokens;
@@ -55,4 +57,5 @@ mod tokens;
 pub use auth::{Caller, authorize};
 use numbers::{money, number};
 use request::{guard, require_id};
+pub use state::Admin;
 pub use table::routes as table_of_routes;

@@ -10,7 +10,7 @@ use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::errors::Result;
-use crate::app::App;
+use crate::admin::Admin;
 use crate::http::{self, Access, Endpoint, Request, Response};
 
 /// What one route is for.
@@ -196,11 +196,11 @@ static OPERATIONS: &[Operation] = &[
 ];
 
 /// `GET /api/openapi.json`
-pub async fn get(app: Arc<App>, _request: Request) -> Result<Response> {
-    Ok(http::json(StatusCode::OK, &description(&app.endpoints)))
+pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    Ok(http::json(StatusCode::OK, &description(admin.endpoints())))
 }
 
-fn description(endpoints: &[Endpoint]) -> Value {
+fn description<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for endpoint in endpoints {
         let path = shown_path(endpoint.path);

@@ -1,7 +1,7 @@
 //! What handlers ask of a request before anything else: its id, and whether its sender asks too often.
 
 use super::errors::{AdminError, Result};
-use crate::app::App;
+use crate::admin::Admin;
 use crate::http::Request;
 use crate::limits::{Bucket, RetryAfterSeconds};
 use crate::time::monotonic_ms;
@@ -12,7 +12,7 @@ pub fn require_id(request: &Request) -> Result<i64> {
 }
 
 /// Counts a request against a route guard of its source address.
-pub fn guard(app: &App, request: &Request, bucket: &Bucket) -> Result<()> {
-    let checked = app.guards.check(bucket, request.client_ip, monotonic_ms());
+pub fn guard(admin: &Admin, request: &Request, bucket: &Bucket) -> Result<()> {
+    let checked = admin.guards.check(bucket, request.client_ip, monotonic_ms());
     checked.map_err(|RetryAfterSeconds(seconds)| AdminError::too_many_requests(seconds))
 }

@@ -15,7 +15,7 @@ use super::input::{Fields, Invalid};
 use super::logs::proxy_logs;
 use super::sites::view::SiteView;
 use super::tokens::view::ListedToken;
-use crate::app::App;
+use crate::admin::Admin;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::store::accounts::{self, AccountRow, CredentialMode};
@@ -39,7 +39,7 @@ struct FoundAccount<'a> {
 }
 
 /// `POST /api/search`
-pub async fn search(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn search(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let query = fields.text("query")?.unwrap_or_default().trim().to_lowercase();
     let limit = fields.integer("limit", 1)?.unwrap_or(DEFAULT_LIMIT);
@@ -47,7 +47,7 @@ pub async fn search(app: Arc<App>, mut request: Request) -> Result<Response> {
         return Err(Invalid::field("query", "string of at most 200 characters").into());
     }
     let most = ((limit - 1) / KINDS + 1).min(MOST);
-    let found = if query.is_empty() { nothing() } else { find(&app.core, &query, most).await? };
+    let found = if query.is_empty() { nothing() } else { find(&admin.core, &query, most).await? };
     Ok(http::json(StatusCode::OK, &found))
 }
 

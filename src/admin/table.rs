@@ -11,12 +11,12 @@ use super::{
     accounts, announcements, auth, channels, checkins, decisions, events, health, keys, logs, metrics,
     models, openapi, playground, routes, search, settings, sites, stats, tasks, tokens,
 };
-use crate::app::App;
+use crate::admin::Admin;
 use crate::http::{Access, Request, Response, Route};
 use crate::metrics::Surface;
 
 /// Every route of the admin API.
-pub fn routes() -> Vec<Route<App>> {
+pub fn routes() -> Vec<Route<Admin>> {
     vec![
         public(Method::GET, "/api/desktop/health", health::get),
         admin(Method::GET, "/api/settings/auth/info", auth::info),
@@ -142,29 +142,29 @@ pub fn routes() -> Vec<Route<App>> {
     ]
 }
 
-fn admin<H, F>(method: Method, path: &'static str, handler: H) -> Route<App>
+fn admin<H, F>(method: Method, path: &'static str, handler: H) -> Route<Admin>
 where
-    H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
+    H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
-    Route::new(method, path, Access::Admin, Surface::Admin, move |app, request| {
-        answered(Box::pin(handler(app, request)))
+    Route::new(method, path, Access::Admin, Surface::Admin, move |admin, request| {
+        answered(Box::pin(handler(admin, request)))
     })
 }
 
 /// A POST that takes nothing from its body.
-fn action<H, F>(path: &'static str, handler: H) -> Route<App>
+fn action<H, F>(path: &'static str, handler: H) -> Route<Admin>
 where
-    H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
+    H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
     without_input(Method::POST, path, handler)
 }
 
 /// A DELETE: what goes is said by the path.
-fn removal<H, F>(path: &'static str, handler: H) -> Route<App>
+fn removal<H, F>(path: &'static str, handler: H) -> Route<Admin>
 where
-    H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
+    H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
     without_input(Method::DELETE, path, handler)
@@ -172,26 +172,26 @@ where
 
 /// A route that takes nothing from its body, which has to be an object or nothing all the same: a body that is broken
 /// was meant to say something.
-fn without_input<H, F>(method: Method, path: &'static str, handler: H) -> Route<App>
+fn without_input<H, F>(method: Method, path: &'static str, handler: H) -> Route<Admin>
 where
-    H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
+    H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
-    Route::new(method, path, Access::Admin, Surface::Admin, move |app, mut request| {
+    Route::new(method, path, Access::Admin, Surface::Admin, move |admin, mut request| {
         answered(Box::pin(async move {
             request.json_object().await?;
-            handler(app, request).await
+            handler(admin, request).await
         }))
     })
 }
 
-fn public<H, F>(method: Method, path: &'static str, handler: H) -> Route<App>
+fn public<H, F>(method: Method, path: &'static str, handler: H) -> Route<Admin>
 where
-    H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
+    H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
-    Route::new(method, path, Access::Public, Surface::Admin, move |app, request| {
-        answered(Box::pin(handler(app, request)))
+    Route::new(method, path, Access::Public, Surface::Admin, move |admin, request| {
+        answered(Box::pin(handler(admin, request)))
     })
 }
 
@@ -211,7 +211,7 @@ mod tests {
         for (index, route) in routes.iter().enumerate() {
             let Endpoint { method, path, .. } = route.endpoint();
             let same =
-                |other: &Route<App>| other.endpoint().method == method && other.endpoint().path == *path;
+                |other: &Route<Admin>| other.endpoint().method == method && other.endpoint().path == *path;
             assert!(!routes[..index].iter().any(same), "{method} {path}");
         }
     }

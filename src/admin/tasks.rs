@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 
 use super::errors::{AdminError, Result};
 use super::paging;
-use crate::app::App;
+use crate::admin::Admin;
 use crate::http::{self, Request, Response};
 use crate::jobs::tasks::Started;
 
 /// `GET /api/tasks`
-pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let limit = paging::number(&request.query, "limit", 50, 1..=200);
-    let tasks = app.jobs.tasks.list(usize::try_from(limit).unwrap_or(1));
+    let tasks = admin.jobs.tasks.list(usize::try_from(limit).unwrap_or(1));
     Ok(http::json(StatusCode::OK, &json!({ "tasks": tasks })))
 }
 
 /// `GET /api/tasks/{id}`
-pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
-    let task = app.jobs.tasks.get(request.params.get("id")).ok_or_else(|| AdminError::not_found("Task"))?;
+pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    let task = admin.jobs.tasks.get(request.params.get("id")).ok_or_else(|| AdminError::not_found("Task"))?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "task": task })))
 }
 

@@ -35,11 +35,21 @@ enum Segment {
 }
 
 /// What a path and a method lead to.
-pub enum Found<'a, T> {
-    Route(&'a T, Params),
+pub enum Found<T> {
+    Route(T, Params),
     /// The path exists, the method does not; the value of `Allow`.
     OtherMethods(String),
     Nothing,
+}
+
+impl<T> Found<T> {
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Found<U> {
+        match self {
+            Self::Route(route, params) => Found::Route(change(route), params),
+            Self::OtherMethods(allow) => Found::OtherMethods(allow),
+            Self::Nothing => Found::Nothing,
+        }
+    }
 }
 
 impl<T> Default for Router<T> {
@@ -63,7 +73,7 @@ impl<T> Router<T> {
     }
 
     /// Finds the route of a raw request path. HEAD is answered by GET.
-    pub fn find(&self, method: &Method, raw_path: &str) -> Found<'_, T> {
+    pub fn find(&self, method: &Method, raw_path: &str) -> Found<&T> {
         if let Some(index) = self.literal.get(raw_path).filter(|_| !raw_path.contains(['{', '%'])) {
             return self.paths[*index].pick(method, Params::default());
         }
@@ -93,7 +103,7 @@ impl<T> Router<T> {
 }
 
 impl<T> Path<T> {
-    fn pick(&self, method: &Method, params: Params) -> Found<'_, T> {
+    fn pick(&self, method: &Method, params: Params) -> Found<&T> {
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
         if let Some((_, value)) = self.methods.iter().find(|(known, _)| known == wanted) {
             return Found::Route(value, params);

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use hyper::header::HeaderValue;
 
-use crate::app::App;
+use super::state::Proxy as App;
 use crate::dialect::convert::CallSignature;
 use crate::dialect::errors::UpstreamError;
 use crate::dialect::usage::Usage;

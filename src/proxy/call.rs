@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::header::HeaderValue;
 
-use crate::app::App;
+use super::state::Proxy as App;
 use crate::dialect::Dialect;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError};
 use crate::http::timer::ReusableTimer;

@@ -15,7 +15,6 @@ use bytes::{Bytes, BytesMut};
 use hyper::header::{self, HeaderValue};
 use tokio::time::Instant;
 
-use crate::app::App;
 use crate::dialect::answer_id::answer_id;
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::convert::{self, Answer, StreamConverter};
@@ -25,6 +24,7 @@ use crate::dialect::observe::{Phase, StreamObserver};
 use crate::dialect::usage::Usage;
 use crate::dialect::{Dialect, gemini, responses, video};
 use crate::http::{Response, ResponseBody};
+use crate::proxy::Proxy;
 use crate::routing::Channel;
 use crate::time::now_ms;
 use crate::upstream::AnswerHeaders;
@@ -63,7 +63,7 @@ pub(super) struct Useless {
 
 /// Holds the answer until it is known to be good, then makes it the client's.
 pub(super) async fn commit(
-    app: &Arc<App>,
+    proxy: &Arc<Proxy>,
     call: &Call,
     mut accepted: Box<Accepted>,
     mut attempt: Box<Attempt>,
@@ -87,7 +87,7 @@ pub(super) async fn commit(
     let own = format == call.face.dialect;
     let is_named = !own && call.face.dialect == Dialect::Responses;
     let answer_id = if is_named { uuid::random_hex() } else { String::new() };
-    let answer = StartedResponse { app, call, accepted, first, own, answer_id };
+    let answer = StartedResponse { proxy, call, accepted, first, own, answer_id };
     match (call.envelope.stream, streams) {
         // Boxed, so that it weighs on no call without a stream.
         (true, true) => Box::pin(answer.stream(attempt)).await,
@@ -103,7 +103,7 @@ pub(super) async fn commit(
 
 /// An answer of which the first bytes are here.
 struct StartedResponse<'a> {
-    app: &'a Arc<App>,
+    proxy: &'a Arc<Proxy>,
     call: &'a Call,
     accepted: Box<Accepted>,
     first: Bytes,
@@ -217,7 +217,7 @@ impl StartedResponse<'_> {
             Ok(usage) => {
                 self.note_stored(&held, &attempt);
                 let held = self.finished(held);
-                self.app.core.metrics.sent_bytes.add(held.len() as u64);
+                self.proxy.core.metrics.sent_bytes.add(held.len() as u64);
                 attempt.succeed(usage);
                 *reply.body_mut() = ResponseBody::full(held);
                 Ok(reply)
@@ -248,7 +248,7 @@ impl StartedResponse<'_> {
         };
         let status = self.accepted.head.status;
         let created = CreatedVideo { upstream_id, status, endpoint: self.accepted.endpoint, body: &held };
-        let stored = videos::store_mapping(&self.app.core.store, self.call, &attempt, created).await;
+        let stored = videos::store_mapping(&self.proxy.core.store, self.call, &attempt, created).await;
         // The upstream renders and charges it, stored or not.
         attempt.succeed(verdict.unwrap_or_default());
         Ok(stored.map_or_else(
@@ -258,7 +258,7 @@ impl StartedResponse<'_> {
                 *reply.status_mut() = status;
                 let json = HeaderValue::from_static("application/json");
                 reply.headers_mut().insert(header::CONTENT_TYPE, json);
-                self.app.core.metrics.sent_bytes.add(body.len() as u64);
+                self.proxy.core.metrics.sent_bytes.add(body.len() as u64);
                 *reply.body_mut() = ResponseBody::full(body);
                 reply
             },
@@ -281,7 +281,7 @@ impl StartedResponse<'_> {
             let failure = Failure::judged("the answer is too long to be converted".to_owned());
             return Err(self.useless(attempt, failure));
         }
-        let room = self.app.conversions.answer(held.len()).await;
+        let room = self.proxy.conversions.answer(held.len()).await;
         let Answer { body: answer, usage, signatures } = match room.convert(|| self.convert(streams, &held)) {
             Ok(converted) => converted,
             Err(fault) => return Err(self.useless(attempt, self.judged(fault))),
@@ -299,7 +299,7 @@ impl StartedResponse<'_> {
             reply.headers_mut().insert(header::CONTENT_TYPE, json);
         }
         self.mark_not_stored(&mut reply);
-        self.app.core.metrics.sent_bytes.add(answer.len() as u64);
+        self.proxy.core.metrics.sent_bytes.add(answer.len() as u64);
         attempt.succeed(usage);
         *reply.body_mut() = ResponseBody::full(answer);
         Ok(reply)
@@ -390,7 +390,7 @@ impl StartedResponse<'_> {
         {
             attempt.has_stored(&id);
             if dialect == Dialect::Responses {
-                response_owners::bind(self.app, call, attempt.channel(), &id);
+                response_owners::bind(self.proxy, call, attempt.channel(), &id);
             }
         }
     }

@@ -21,7 +21,7 @@ use hyper::header;
 use hyper::http::uri::PathAndQuery;
 use tokio::time::{Instant, timeout};
 
-use crate::app::App;
+use super::state::Proxy as App;
 use crate::dialect::canonical::{ConversionError, ReplyContext};
 use crate::dialect::{Dialect, messages};
 use crate::http::Response;

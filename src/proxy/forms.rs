@@ -9,12 +9,12 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
-use crate::app::App;
 use crate::dialect::Dialect;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError, FormModel};
 use crate::http::form::{Field, Form};
 use crate::http::multipart::PartHead;
 use crate::http::{Request, Response};
+use crate::proxy::Proxy;
 
 use super::auth::Caller;
 use super::call::CallKind;
@@ -26,11 +26,16 @@ const MAX_FORM: usize = 64 << 20;
 const UNNAMED: &str = "upload.bin";
 
 /// Serves one call of such a surface.
-pub(super) async fn serve(app: Arc<App>, kind: CallKind, mut request: Request, caller: Caller) -> Response {
+pub(super) async fn serve(
+    proxy: Arc<Proxy>,
+    kind: CallKind,
+    mut request: Request,
+    caller: Caller,
+) -> Response {
     if form_type(&request.headers).is_some() {
         request.body_limit = request.body_limit.max(MAX_FORM);
     }
-    pipeline::serve(app, kind, request, caller).await
+    pipeline::serve(proxy, kind, request, caller).await
 }
 
 /// The `Content-Type` of a form, boundary and all; `None` for anything else.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::{Request, Response};
+use crate::proxy::Proxy;
 
 use super::array_stream;
 use super::auth::Caller;
@@ -31,7 +31,7 @@ pub(super) fn is_creation(action: &str) -> bool {
 /// `POST …/models/{model}:{action}`; a model's name may have slashes and colons of its own.
 ///
 /// Who streams without `alt=sse` gets one JSON array, piece by piece.
-pub(super) async fn call(app: Arc<App>, request: Request, caller: Caller) -> Response {
+pub(super) async fn call(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let face = Face::new(Dialect::Gemini, request.id);
     let named = request.params.get("model").to_owned();
     let Some((model, action)) = named.rsplit_once(':').filter(|(model, _)| !model.trim().is_empty()) else {
@@ -50,13 +50,13 @@ pub(super) async fn call(app: Arc<App>, request: Request, caller: Caller) -> Res
     let of_path = Some(PathModel { model: model.trim().to_owned(), stream, version });
     let wants_array = stream && request.query.get("alt").as_deref() != Some("sse");
     let kind = CallKind { dialect: Dialect::Gemini, operation, of_path };
-    let answer = pipeline::serve(app, kind, request, caller).await;
+    let answer = pipeline::serve(proxy, kind, request, caller).await;
     if wants_array { array_stream::of(answer) } else { answer }
 }
 
 /// `POST /v1internal:{action}`: the same for Google's command line, in its envelope.
 pub(super) async fn call_of_cli(
-    app: Arc<App>,
+    proxy: Arc<Proxy>,
     mut request: Request,
     caller: Caller,
     operation: Operation,
@@ -73,7 +73,7 @@ pub(super) async fn call_of_cli(
     };
     let of_path = Some(PathModel { model: opened.model, stream, version: None });
     let kind = CallKind { dialect: Dialect::Gemini, operation, of_path };
-    let answer = pipeline::serve_body(app, kind, request, opened.body, caller).await;
+    let answer = pipeline::serve_body(proxy, kind, request, opened.body, caller).await;
     if operation == Operation::Answer { cli_envelope::seal(answer) } else { answer }
 }
 

@@ -3,23 +3,19 @@
 //! could forge to be taken for it, and no limit that it uses up.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method, Uri};
 
-use super::routes;
-use crate::app::App;
 use crate::http::bearer::LastToken;
 use crate::http::body::RequestBody;
 use crate::http::request::{Internal, Parts};
-use crate::http::router::{Found, Router};
+use crate::http::router::Found;
 use crate::http::timer::ReusableTimer;
-use crate::http::{Query, Request, Response, Route};
+use crate::http::{Query, Request, Response};
+use crate::proxy::Proxy;
 use crate::request_id::RequestId;
-
-/// A router of the proxy's routes alone: the service's, which has all routes, is not at hand here.
-static ROUTER: LazyLock<Router<Route<App>>> = LazyLock::new(|| Router::of(routes()));
 
 /// A request of the service itself.
 pub struct InternalRequest {
@@ -32,8 +28,8 @@ pub struct InternalRequest {
 }
 
 /// The proxy's answer; `None` where it has no such route.
-pub async fn send(app: Arc<App>, request: InternalRequest) -> Option<Response> {
-    let Found::Route(route, params) = ROUTER.find(&request.method, request.target.path()) else {
+pub async fn send(proxy: &Arc<Proxy>, request: InternalRequest) -> Option<Response> {
+    let Found::Route(route, params) = proxy.router.find(&request.method, request.target.path()) else {
         return None;
     };
     let here = Ipv4Addr::LOCALHOST;
@@ -49,9 +45,9 @@ pub async fn send(app: Arc<App>, request: InternalRequest) -> Option<Response> {
         body: RequestBody::Own((!request.body.is_empty()).then_some(request.body)),
         timer: ReusableTimer::default(),
         last_token: LastToken::default(),
-        body_limit: app.core.config.request_body_limit,
+        body_limit: proxy.core.config.request_body_limit,
         internal: Some(Internal { forced_channel: request.forced_channel }),
         upgrade: None,
     });
-    Some(route.answer(app, parsed).await)
+    Some(route.answer(proxy.clone(), parsed).await)
 }

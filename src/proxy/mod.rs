@@ -62,12 +62,9 @@ mod routes;
 mod search;
 mod session;
 mod silence;
+mod state;
 mod trace;
 mod videos;
 
-pub use cache_key::CacheKeyMemory;
-pub use call_signatures::CallSignatures;
-pub use formats::Memory as FormatMemory;
-pub use response_owners::ResponseOwners;
-pub use response_store::ResponseStore;
 pub use routes::routes;
+pub use state::Proxy;

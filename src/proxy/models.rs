@@ -5,11 +5,11 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::{self, Query, Request, Response};
 use crate::jobs::Jobs;
 use crate::jobs::models::refresh;
+use crate::proxy::Proxy;
 use crate::time::iso;
 
 use super::auth::Caller;
@@ -22,13 +22,13 @@ const MAX_PAGE: usize = 1000;
 const GOOGLE_SDK: &str = "x-goog-api-client";
 
 /// `GET /v1/models`
-pub(super) async fn list(app: Arc<App>, request: Request, caller: Caller) -> Response {
+pub(super) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     if request.headers.contains_key(GOOGLE_SDK) {
-        return gemini_list(app, request, caller).await;
+        return gemini_list(proxy, request, caller).await;
     }
     let face = Face::of(&request.headers, None, request.id);
-    let models = available(&app.jobs, &caller).await;
-    let created = app.core.started / 1000;
+    let models = available(&proxy.jobs, &caller).await;
+    let created = proxy.core.started / 1000;
     if face.dialect != Dialect::Messages {
         let data: Vec<Value> = models.iter().map(|model| openai_entry(model, created)).collect();
         return http::json(StatusCode::OK, &json!({ "object": "list", "data": data }));
@@ -37,7 +37,7 @@ pub(super) async fn list(app: Arc<App>, request: Request, caller: Caller) -> Res
         Ok(page) => page,
         Err(message) => return face.refuse(400, &message, None, None),
     };
-    let data: Vec<Value> = page.iter().map(|model| messages_entry(model, app.core.started)).collect();
+    let data: Vec<Value> = page.iter().map(|model| messages_entry(model, proxy.core.started)).collect();
     let mut response = http::json(
         StatusCode::OK,
         &json!({ "data": data, "first_id": page.first(), "last_id": page.last(), "has_more": has_more }),
@@ -47,23 +47,23 @@ pub(super) async fn list(app: Arc<App>, request: Request, caller: Caller) -> Res
 }
 
 /// Gemini's list: always our own models, whichever upstream serves them.
-pub(super) async fn gemini_list(app: Arc<App>, _: Request, caller: Caller) -> Response {
+pub(super) async fn gemini_list(proxy: Arc<Proxy>, _: Request, caller: Caller) -> Response {
     let models: Vec<Value> =
-        available(&app.jobs, &caller).await.iter().map(|model| gemini_entry(model)).collect();
+        available(&proxy.jobs, &caller).await.iter().map(|model| gemini_entry(model)).collect();
     http::json(StatusCode::OK, &json!({ "models": models }))
 }
 
 /// `GET /v1/models/{id}`
-pub(super) async fn get(app: Arc<App>, request: Request, caller: Caller) -> Response {
+pub(super) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let is_google = request.headers.contains_key(GOOGLE_SDK);
     let face = Face::of(&request.headers, is_google.then_some(Dialect::Gemini), request.id);
-    one(&app.jobs, &request, &caller, face).await
+    one(&proxy.jobs, &request, &caller, face).await
 }
 
 /// One model in gemini's shape.
-pub(super) async fn gemini_get(app: Arc<App>, request: Request, caller: Caller) -> Response {
+pub(super) async fn gemini_get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let face = Face::new(Dialect::Gemini, request.id);
-    one(&app.jobs, &request, &caller, face).await
+    one(&proxy.jobs, &request, &caller, face).await
 }
 
 async fn one(jobs: &Arc<Jobs>, request: &Request, caller: &Caller, face: Face) -> Response {

@@ -13,7 +13,6 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 
-use crate::app::App;
 use crate::core::Core;
 use crate::dialect::canonical::ConversionError;
 use crate::dialect::tree::Node;
@@ -22,6 +21,7 @@ use crate::http::{Request, Response};
 use crate::jobs::models::refresh;
 use crate::keys::KeyRejection;
 use crate::limits::{Lease, SlotRefused as NoLease};
+use crate::proxy::Proxy;
 use crate::routing::eligibility::{Obstacle, RouteRequest};
 use crate::routing::{
     Channel, ReservePick, Selection, SelectionQuery, SelectionReason, Trial, select, select_bound,
@@ -50,16 +50,21 @@ use super::trace::Trace;
 const FREE_SLOT_TRIES: usize = 16;
 
 /// Reads the body of a call and serves it.
-pub(super) async fn serve(app: Arc<App>, kind: CallKind, mut request: Request, caller: Caller) -> Response {
+pub(super) async fn serve(
+    proxy: Arc<Proxy>,
+    kind: CallKind,
+    mut request: Request,
+    caller: Caller,
+) -> Response {
     let body = match request.bytes().await {
         Ok(body) => body,
         Err(error) => {
             return Face::of(&request.headers, Some(kind.dialect), request.id).body_error(&error);
         }
     };
-    let room = app.conversions.reading(body.len()).await;
-    match room.convert(|| read_call(&app, kind, request, body, caller)) {
-        Ok(call) => answer(&app, call).await,
+    let room = proxy.conversions.reading(body.len()).await;
+    match room.convert(|| read_call(&proxy, kind, request, body, caller)) {
+        Ok(call) => answer(&proxy, call).await,
         Err(refusal) => *refusal,
     }
 }
@@ -67,29 +72,29 @@ pub(super) async fn serve(app: Arc<App>, kind: CallKind, mut request: Request, c
 /// Serves a call with this body, which may be another than the request's own. It is read at once: the future
 /// has no room for the request.
 pub(super) fn serve_body(
-    app: Arc<App>,
+    proxy: Arc<Proxy>,
     kind: CallKind,
     request: Request,
     body: Bytes,
     caller: Caller,
 ) -> impl Future<Output = Response> + Send {
-    let call = read_call(&app, kind, request, body, caller);
+    let call = read_call(&proxy, kind, request, body, caller);
     async move {
         match call {
-            Ok(call) => answer(&app, call).await,
+            Ok(call) => answer(&proxy, call).await,
             Err(refusal) => *refusal,
         }
     }
 }
 
 fn read_call(
-    app: &App,
+    proxy: &Proxy,
     kind: CallKind,
     mut request: Request,
     body: Bytes,
     caller: Caller,
 ) -> Result<Box<Call>, Box<Response>> {
-    app.core.metrics.received_bytes.add(body.len() as u64);
+    proxy.core.metrics.received_bytes.add(body.len() as u64);
     let headers = mem::take(&mut request.headers);
     let head = Head {
         kind,
@@ -103,12 +108,12 @@ fn read_call(
     };
     let refuse = |face: Face, message: &str, field| Box::new(face.refuse(400, message, None, field));
     let mut call =
-        Call::read(app, head, body).map_err(|(face, error)| refuse(face, &error.message, error.field))?;
+        Call::read(proxy, head, body).map_err(|(face, error)| refuse(face, &error.message, error.field))?;
     if call.operation == Operation::Compact && call.envelope.stream {
         return Err(refuse(call.face, "A compaction cannot be streamed", Some("stream")));
     }
-    response_store::resume(&app.stored_responses, &mut call);
-    response_store::resolve_references(app, &mut call)?;
+    response_store::resume(&proxy.stored_responses, &mut call);
+    response_store::resolve_references(proxy, &mut call)?;
     match orphaned_output(&call) {
         Some(refusal) => Err(Box::new(refusal)),
         None => Ok(call),
@@ -116,12 +121,12 @@ fn read_call(
 }
 
 /// Answers a call that has been read.
-pub(super) async fn answer(app: &Arc<App>, mut call: Box<Call>) -> Response {
-    if let Err(refusal) = admit(app, &mut call).await {
+pub(super) async fn answer(proxy: &Arc<Proxy>, mut call: Box<Call>) -> Response {
+    if let Err(refusal) = admit(proxy, &mut call).await {
         return refusal;
     }
-    call.trace = Trace::of(&app.core, &call);
-    let mut response = response_store::remember(&app.stored_responses, &call, route(app, &call).await);
+    call.trace = Trace::of(&proxy.core, &call);
+    let mut response = response_store::remember(&proxy.stored_responses, &call, route(proxy, &call).await);
     if call.settings.echo_model {
         response = renamed::of(&call, response);
     }
@@ -162,18 +167,18 @@ fn estimated_count(face: Face, member: &str, body: &Bytes) -> Response {
 
 /// May this caller ask for this model, are the files there that it names, and may it ask once more at
 /// all (routing.md 13)? If so the call counts.
-async fn admit(app: &Arc<App>, call: &mut Call) -> Result<(), Response> {
-    if let Some(refusal) = forbidden(&app.core, call) {
+async fn admit(proxy: &Arc<Proxy>, call: &mut Call) -> Result<(), Response> {
+    if let Some(refusal) = forbidden(&proxy.core, call) {
         return Err(refusal);
     }
     if call.envelope.has_previous {
-        Box::pin(response_owners::check(app, call)).await?;
+        Box::pin(response_owners::check(proxy, call)).await?;
     }
     if stored_files::may_be_resolved(call.face.dialect, call.envelope.marks) {
-        Box::pin(files::resolve(&app.core.store, call)).await?;
+        Box::pin(files::resolve(&proxy.core.store, call)).await?;
     }
     let Some(key) = &call.caller.key else { return Ok(()) };
-    quota::count(&app.core, key).await.map_err(|not_counted| match not_counted {
+    quota::count(&proxy.core, key).await.map_err(|not_counted| match not_counted {
         QuotaError::OverLimit => call.face.reject_caller(&Refused::Rejected(KeyRejection::OverRequests)),
         QuotaError::Unavailable => call.face.refuse(503, "The request could not be counted", None, None),
     })
@@ -190,35 +195,39 @@ pub(super) fn forbidden(core: &Core, call: &Call) -> Option<Response> {
 }
 
 /// Tries channels until one answers, none is left, or the attempts are used up (routing.md 10.1).
-async fn route(app: &Arc<App>, call: &Call) -> Response {
+async fn route(proxy: &Arc<Proxy>, call: &Call) -> Response {
     let mut tried = Vec::new();
     let mut last: Option<Box<Failure>> = None;
     let attempts = match call.caller.forced_channel {
         Some(_) => 1,
-        None => app.core.config.proxy.max_channel_attempts,
+        None => proxy.core.config.proxy.max_channel_attempts,
     };
     for number in 0..attempts {
-        let mut picked = pick(app, call, &tried).await;
-        if number == 0 && matches!(picked, Picked::Nothing(_)) && is_unknown_model(&app.core, call) {
+        let mut picked = pick(proxy, call, &tried).await;
+        if number == 0 && matches!(picked, Picked::Nothing(_)) && is_unknown_model(&proxy.core, call) {
             // A model nobody has heard of may be new upstream: look once, bounded and shared.
             // Boxed, because it is rare and large.
-            Box::pin(refresh::refresh_for_unknown_model(&app.jobs)).await;
-            picked = pick(app, call, &tried).await;
+            Box::pin(refresh::refresh_for_unknown_model(&proxy.jobs)).await;
+            picked = pick(proxy, call, &tried).await;
         }
         let (choice, slots) = match picked {
             Picked::Channel(choice, slots) => (choice, slots),
             Picked::Busy(choice) => {
                 let failure = Failure::busy(call.settings.session_leases.lease.retry_after_secs());
-                Attempt::begin(app, call, &choice, number, Slots::default()).fail(&failure);
+                Attempt::begin(proxy, call, &choice, number, Slots::default()).fail(&failure);
                 tried.push(choice.channel.id);
                 last = Some(Box::new(failure));
                 continue;
             }
-            Picked::Nothing(earliest_cooldown) => return unserved(&app.core, call, last, earliest_cooldown),
-            Picked::Saturated => return call.face.site_saturated(app.core.leases.rules().retry_after_secs()),
+            Picked::Nothing(earliest_cooldown) => {
+                return unserved(&proxy.core, call, last, earliest_cooldown);
+            }
+            Picked::Saturated => {
+                return call.face.site_saturated(proxy.core.leases.rules().retry_after_secs());
+            }
         };
         tried.push(choice.channel.id);
-        let answered = exchange::attempt(app, call, &choice, number, slots).await;
+        let answered = exchange::attempt(proxy, call, &choice, number, slots).await;
         match answered.inspect_err(|failure| call.trace.channel_failed(failure)) {
             Ok(response) => return response,
             Err(failure) if failure.may_retry(call.work()) || lacks_surface(call, &failure) => {
@@ -227,7 +236,7 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
             Err(failure) => return refused_for_good(call, failure),
         }
     }
-    unserved(&app.core, call, last, None)
+    unserved(&proxy.core, call, last, None)
 }
 
 /// The answer to a request that goes to nobody else. What may have been made all the same must not be asked for again by
@@ -306,20 +315,20 @@ enum Picked {
 /// Picks a channel and takes its slots: the one of its session first. Sites with a free slot come first;
 /// only when every eligible site is full does the request queue, at the picked one (design §5). A first
 /// attempt prefers the channel that served the conversation last.
-async fn pick(app: &Arc<App>, call: &Call, tried: &[i64]) -> Picked {
+async fn pick(proxy: &Arc<Proxy>, call: &Call, tried: &[i64]) -> Picked {
     let bound =
-        call.session.as_ref().filter(|_| tried.is_empty()).and_then(|session| session.channel(&app.core));
-    match pick_free(app, call, tried, bound).await {
+        call.session.as_ref().filter(|_| tried.is_empty()).and_then(|session| session.channel(&proxy.core));
+    match pick_free(proxy, call, tried, bound).await {
         Some(picked) => picked,
         // Boxed, as all that is rarely waited for: a call's future is kept in one small allocation.
-        None => Box::pin(pick_in_queue(app, call, tried, bound)).await,
+        None => Box::pin(pick_in_queue(proxy, call, tried, bound)).await,
     }
 }
 
 /// Picks among the channels whose site has a free slot; `None` when all that could serve are full.
-async fn pick_free(app: &Arc<App>, call: &Call, tried: &[i64], bound: Option<i64>) -> Option<Picked> {
+async fn pick_free(proxy: &Arc<Proxy>, call: &Call, tried: &[i64], bound: Option<i64>) -> Option<Picked> {
     for _ in 0..FREE_SLOT_TRIES {
-        let (chosen, some_are_full) = choose_free(app, call, tried, bound);
+        let (chosen, some_are_full) = choose_free(proxy, call, tried, bound);
         let mut choice = match chosen {
             Chosen::Channel(choice) => choice,
             // Who is full can serve; what rests is for when nobody can.
@@ -331,15 +340,15 @@ async fn pick_free(app: &Arc<App>, call: &Call, tried: &[i64], bound: Option<i64
         };
         let mut session = Lease::default();
         if takes_session_lease(call, &choice.channel) {
-            match session_lease(app, call, &choice.channel).await {
+            match session_lease(proxy, call, &choice.channel).await {
                 Ok(lease) => session = lease,
                 Err(_) => return Some(Picked::Busy(choice)),
             }
-            let Some(offered) = still_offered(app, call, tried, choice) else { continue };
+            let Some(offered) = still_offered(proxy, call, tried, choice) else { continue };
             choice = offered;
         }
         // Without these, somebody else took the slot or the trial in between: choose again.
-        if let Some(site) = try_lease(&app.core, &choice.channel)
+        if let Some(site) = try_lease(&proxy.core, &choice.channel)
             && let Some(trial) = begin_trial(call, &choice)
         {
             return Some(Picked::Channel(choice, Slots { site, _session: session, _trial: trial }));
@@ -350,22 +359,22 @@ async fn pick_free(app: &Arc<App>, call: &Call, tried: &[i64], bound: Option<i64
 
 /// Waits for a slot of the site that is picked although it is full. Only once: when the channel is not to
 /// be had any more by then, another one is picked that needs no waiting.
-async fn pick_in_queue(app: &Arc<App>, call: &Call, tried: &[i64], bound: Option<i64>) -> Picked {
-    let choice = match choose(app, call, tried, bound, &|_| true) {
+async fn pick_in_queue(proxy: &Arc<Proxy>, call: &Call, tried: &[i64], bound: Option<i64>) -> Picked {
+    let choice = match choose(proxy, call, tried, bound, &|_| true) {
         Chosen::Channel(choice) => choice,
         Chosen::Nothing { reserve: Some(choice), .. } => choice,
         Chosen::Nothing { earliest_cooldown, reserve: None } => return Picked::Nothing(earliest_cooldown),
     };
     let mut session = Lease::default();
     if takes_session_lease(call, &choice.channel) {
-        match session_lease(app, call, &choice.channel).await {
+        match session_lease(proxy, call, &choice.channel).await {
             Ok(lease) => session = lease,
             Err(_) => return Picked::Busy(choice),
         }
     }
-    match app.core.leases.lease(choice.channel.account.site.id).await {
+    match proxy.core.leases.lease(choice.channel.account.site.id).await {
         Ok(site) => {
-            if let Some(choice) = still_offered(app, call, tried, choice)
+            if let Some(choice) = still_offered(proxy, call, tried, choice)
                 && let Some(trial) = begin_trial(call, &choice)
             {
                 return Picked::Channel(choice, Slots { site, _session: session, _trial: trial });
@@ -377,14 +386,14 @@ async fn pick_in_queue(app: &Arc<App>, call: &Call, tried: &[i64], bound: Option
         }
     }
     drop(session);
-    pick_free(app, call, tried, bound).await.unwrap_or(Picked::Saturated)
+    pick_free(proxy, call, tried, bound).await.unwrap_or(Picked::Saturated)
 }
 
 /// The choice as it holds after a wait: meanwhile its channel may have been deleted or disabled, or have
 /// failed somebody else.
-fn still_offered(app: &App, call: &Call, tried: &[i64], choice: Choice) -> Option<Choice> {
+fn still_offered(proxy: &Proxy, call: &Call, tried: &[i64], choice: Choice) -> Option<Choice> {
     let id = choice.channel.id;
-    match choose(app, call, tried, None, &|channel| channel.id == id) {
+    match choose(proxy, call, tried, None, &|channel| channel.id == id) {
         Chosen::Channel(offered) => Some(Choice { reason: choice.reason, ..offered }),
         // It rests: as it did before the wait, or since.
         Chosen::Nothing { reserve, .. } => reserve.filter(|_| choice.reason.is_trial()),
@@ -426,10 +435,10 @@ fn takes_session_lease(call: &Call, channel: &Channel) -> bool {
 }
 
 /// The slot that a session takes of such a channel.
-async fn session_lease(app: &App, call: &Call, channel: &Channel) -> Result<Lease, NoLease> {
+async fn session_lease(proxy: &Proxy, call: &Call, channel: &Channel) -> Result<Lease, NoLease> {
     let rules = &call.settings.session_leases;
     // Boxed, as all that is rarely waited for.
-    Box::pin(app.session_leases.lease(channel.id, rules)).await
+    Box::pin(proxy.session_leases.lease(channel.id, rules)).await
 }
 
 enum Chosen {
@@ -442,25 +451,25 @@ enum Chosen {
 }
 
 /// Selects among the channels whose site has a free slot; tells whether that passed any over.
-fn choose_free(app: &App, call: &Call, tried: &[i64], bound: Option<i64>) -> (Chosen, bool) {
+fn choose_free(proxy: &Proxy, call: &Call, tried: &[i64], bound: Option<i64>) -> (Chosen, bool) {
     let some_are_full = Cell::new(false);
     let has_free_slot = |channel: &Channel| {
-        let free = is_unlimited(channel) || app.core.leases.has_free_slot(channel.account.site.id);
+        let free = is_unlimited(channel) || proxy.core.leases.has_free_slot(channel.account.site.id);
         some_are_full.set(some_are_full.get() || !free);
         free
     };
-    (choose(app, call, tried, bound, &has_free_slot), some_are_full.get())
+    (choose(proxy, call, tried, bound, &has_free_slot), some_are_full.get())
 }
 
 /// Selects among the eligible channels that `may_take` it: the `bound` one if it is among them.
 fn choose(
-    app: &App,
+    proxy: &Proxy,
     call: &Call,
     tried: &[i64],
     bound: Option<i64>,
     may_take: &dyn Fn(&Channel) -> bool,
 ) -> Chosen {
-    let snapshot = app.core.snapshot.load();
+    let snapshot = proxy.core.snapshot.load();
     let Some(matched) = snapshot.lookup(&call.envelope.model, call.caller.policy()) else {
         return Chosen::Nothing { earliest_cooldown: None, reserve: None };
     };
@@ -477,17 +486,17 @@ fn choose(
         tried,
         now: now_ms(),
         surface: &offers,
-        load: &|channel| app.load_of(channel),
+        load: &|channel| proxy.load_of(channel),
         max_avoidance: call.settings.cooldown.max_ms,
         last_resort: call.settings.last_resort,
-        rotations: Some(&app.core.live.rotations),
+        rotations: Some(&proxy.core.live.rotations),
     };
     let preferred = bound.and_then(|channel| select_bound(&matched, &query, channel));
     // Completions are bridged where nobody has them, not beside somebody who does.
     let has_completions = |channel: &Channel| {
         let (site, now) = (&channel.account.site, query.now);
         let key = MemoryKey { site: site.id, client: dialect, model: &call.model };
-        offers(channel) && is_native(&app.formats, site.platform, key, now)
+        offers(channel) && is_native(&proxy.formats, site.platform, key, now)
     };
     let first = SelectionQuery { surface: &has_completions, ..query };
     let native = (dialect == Dialect::Completions).then(|| select(&matched, &first, &mut random));

@@ -13,11 +13,11 @@ use std::sync::Mutex;
 
 use foldhash::quality::RandomState;
 
-use crate::app::App;
 use crate::core::Core;
 use crate::dialect::json;
 use crate::fast_map::FastMap;
 use crate::http::Response;
+use crate::proxy::Proxy;
 use crate::routing::Channel;
 use crate::store::owner::Owner;
 use crate::store::responses::{self, MAX_ID, StoredResponse};
@@ -75,10 +75,10 @@ impl ResponseOwners {
 }
 
 /// Binds an answer that its upstream stores to the key that asked for it.
-pub(super) fn bind(app: &App, call: &Call, channel: &Channel, id: &str) {
-    app.response_owners.give(id, Holder::Key(call.key_id));
+pub(super) fn bind(proxy: &Proxy, call: &Call, channel: &Channel, id: &str) {
+    proxy.response_owners.give(id, Holder::Key(call.key_id));
     if id.len() <= MAX_ID {
-        app.core.store.telemetry().stored_response(StoredResponse {
+        proxy.core.store.telemetry().stored_response(StoredResponse {
             response_id: id.to_owned(),
             key_id: call.key_id,
             site_id: channel.account.site.id,
@@ -95,13 +95,13 @@ pub(super) fn bind(app: &App, call: &Call, channel: &Channel, id: &str) {
 /// # Errors
 ///
 /// A refusal where it is another key's, in the words from which clients recover: they send the whole conversation.
-pub(super) async fn check(app: &App, call: &mut Call) -> Result<(), Response> {
+pub(super) async fn check(proxy: &Proxy, call: &mut Call) -> Result<(), Response> {
     let text = std::str::from_utf8(&call.body).unwrap_or_default();
     let Some(id) = json::member(text, "previous_response_id").and_then(json::string) else { return Ok(()) };
-    let holder = match app.response_owners.holder(&id) {
+    let holder = match proxy.response_owners.holder(&id) {
         Some(holder) => Some(holder),
         None if id.len() > MAX_ID => None,
-        None => stored_holder(app, call, &id).await?,
+        None => stored_holder(proxy, call, &id).await?,
     };
     match holder {
         Some(holder) if holder == Holder::Key(call.key_id) => Ok(()),
@@ -118,8 +118,8 @@ pub(super) async fn check(app: &App, call: &mut Call) -> Result<(), Response> {
     }
 }
 
-async fn stored_holder(app: &App, call: &Call, id: &str) -> Result<Option<Holder>, Response> {
-    let owners = responses::owners(&app.core.store, id).await.map_err(|error| {
+async fn stored_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<Holder>, Response> {
+    let owners = responses::owners(&proxy.core.store, id).await.map_err(|error| {
         log::error!("looking up whose a response is failed: {error}");
         call.face.refuse(503, "The previous response could not be looked up", None, None)
     })?;
@@ -131,7 +131,7 @@ async fn stored_holder(app: &App, call: &Call, id: &str) -> Result<Option<Holder
         _ => Holder::Several,
     };
     if holder != Holder::Several {
-        app.response_owners.give(id, holder);
+        proxy.response_owners.give(id, holder);
     }
     Ok(Some(holder))
 }

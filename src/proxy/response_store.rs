@@ -22,7 +22,6 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use memchr::memmem;
 
-use crate::app::App;
 use crate::dialect::canonical::ConversionError;
 use crate::dialect::responses::{TurnOutput, merge_turn, with_items_referred_to};
 use crate::dialect::sse::Scanner;
@@ -30,6 +29,7 @@ use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, edit::edit, envelope, json};
 use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody};
+use crate::proxy::Proxy;
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
 use crate::uuid;
@@ -147,7 +147,7 @@ pub(super) fn resume(store: &ResponseStore, call: &mut Call) {
 /// # Errors
 ///
 /// A refusal that says what to send: an item is not stored (any more), or they are too much together.
-pub(super) fn resolve_references(app: &App, call: &mut Call) -> Result<(), Box<Response>> {
+pub(super) fn resolve_references(proxy: &Proxy, call: &mut Call) -> Result<(), Box<Response>> {
     let may_refer = call.face.dialect == Dialect::Responses
         && call.operation != Operation::CountTokens
         && call.envelope.marks.own
@@ -157,14 +157,14 @@ pub(super) fn resolve_references(app: &App, call: &mut Call) -> Result<(), Box<R
     let face = call.face;
     let mut answers: HashMap<String, Option<Arc<StoredTurn>>> = HashMap::new();
     let find = |item_id: &str, answer: &str| {
-        let turn = answers
-            .entry(answer.to_owned())
-            .or_insert_with(|| app.stored_responses.find(&(call.key_id, format!("resp_{answer}")), now_ms()));
+        let turn = answers.entry(answer.to_owned()).or_insert_with(|| {
+            proxy.stored_responses.find(&(call.key_id, format!("resp_{answer}")), now_ms())
+        });
         // The place in the answer stands at the end of the id.
         let place = item_id.rsplit_once(answer)?.1.parse::<usize>().ok()?;
         turn.as_ref()?.items.get(place).filter(|item| has_id(item, item_id)).cloned()
     };
-    let longest = app.core.config.request_body_limit;
+    let longest = proxy.core.config.request_body_limit;
     let refuse = |message: &str, field: Option<&str>| Box::new(face.refuse(400, message, None, field));
     let whole = match with_items_referred_to(&body, longest, find) {
         Ok(None) => return Ok(()),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use hyper::Method;
 use hyper::header::{HeaderValue, UPGRADE};
 
-use crate::app::App;
 use crate::core::Core;
 use crate::dialect::Dialect;
 use crate::http::websocket::Handshake;
 use crate::http::{Access, Request, Response, Route, too_many_of_identity};
 use crate::metrics::Surface;
+use crate::proxy::Proxy;
 use crate::time::monotonic_ms;
 
 use super::auth::{self, Caller, Shown};
@@ -21,7 +21,7 @@ use super::{files, forms, gemini, models, pipeline, responses_ws, search, videos
 const ONLY_FOR_SOCKETS: &str = "GET /v1/responses is for WebSocket upgrades, send POST /v1/responses";
 
 /// Every route of the proxy interface.
-pub fn routes() -> Vec<Route<App>> {
+pub fn routes() -> Vec<Route<Proxy>> {
     [
         generation(),
         responses_sockets(),
@@ -37,7 +37,7 @@ pub fn routes() -> Vec<Route<App>> {
 }
 
 /// Calls of models: answers, counts of tokens, compactions.
-fn generation() -> Vec<Route<App>> {
+fn generation() -> Vec<Route<Proxy>> {
     use Operation::{Answer, Compact, CountTokens};
     let calls = [
         (Dialect::Chat, Surface::Chat, Answer, "/v1/chat/completions"),
@@ -55,15 +55,15 @@ fn generation() -> Vec<Route<App>> {
         (Dialect::Responses, Surface::Responses, Compact, "/responses/compact"),
     ];
     let post = |(dialect, surface, operation, path)| {
-        route(Method::POST, path, surface, Some(dialect), move |app, request, caller| {
-            pipeline::serve(app, CallKind::of_body(dialect, operation), request, caller)
+        route(Method::POST, path, surface, Some(dialect), move |proxy, request, caller| {
+            pipeline::serve(proxy, CallKind::of_body(dialect, operation), request, caller)
         })
     };
     calls.into_iter().map(post).collect()
 }
 
 /// Responses over a WebSocket, and the GETs that are none.
-fn responses_sockets() -> Vec<Route<App>> {
+fn responses_sockets() -> Vec<Route<Proxy>> {
     let compact = |path| {
         let what = (Surface::Responses, Dialect::Responses);
         refusing(Method::GET, path, what, 426, ONLY_FOR_SOCKETS)
@@ -76,19 +76,19 @@ fn responses_sockets() -> Vec<Route<App>> {
     ]
 }
 
-fn image_edits() -> Vec<Route<App>> {
+fn image_edits() -> Vec<Route<Proxy>> {
     let edits = "/v1/images/edits";
     let no_variations = "Variations of images are not offered, send an edit to /v1/images/edits";
     let what = (Surface::Images, Dialect::Images);
     vec![
-        route(Method::POST, edits, Surface::Images, Some(Dialect::Images), |app, request, caller| {
-            forms::serve(app, CallKind::of_body(Dialect::Images, Operation::EditImage), request, caller)
+        route(Method::POST, edits, Surface::Images, Some(Dialect::Images), |proxy, request, caller| {
+            forms::serve(proxy, CallKind::of_body(Dialect::Images, Operation::EditImage), request, caller)
         }),
         refusing(Method::POST, "/v1/images/variations", what, 400, no_variations),
     ]
 }
 
-fn file_routes() -> Vec<Route<App>> {
+fn file_routes() -> Vec<Route<Proxy>> {
     let (all, one, content) = ("/v1/files", "/v1/files/{id}", "/v1/files/{id}/content");
     vec![
         route(Method::POST, all, Surface::Files, None, files::upload),
@@ -99,7 +99,7 @@ fn file_routes() -> Vec<Route<App>> {
     ]
 }
 
-fn video_routes() -> Vec<Route<App>> {
+fn video_routes() -> Vec<Route<Proxy>> {
     let (all, one, content) = ("/v1/videos", "/v1/videos/{id}", "/v1/videos/{id}/content");
     vec![
         route(Method::POST, all, Surface::Videos, Some(videos::SURFACE), videos::create),
@@ -110,12 +110,12 @@ fn video_routes() -> Vec<Route<App>> {
 }
 
 /// Gemini's paths, which name the model and the operation, and those of its command line.
-fn gemini_calls() -> Vec<Route<App>> {
+fn gemini_calls() -> Vec<Route<Proxy>> {
     let dialect = Some(Dialect::Gemini);
     let call = |path| route(Method::POST, path, Surface::Chat, dialect, gemini::call);
     let of_cli = |path, operation, stream| {
-        route(Method::POST, path, Surface::Chat, dialect, move |app, request, caller| {
-            gemini::call_of_cli(app, request, caller, operation, stream)
+        route(Method::POST, path, Surface::Chat, dialect, move |proxy, request, caller| {
+            gemini::call_of_cli(proxy, request, caller, operation, stream)
         })
     };
     vec![
@@ -130,7 +130,7 @@ fn gemini_calls() -> Vec<Route<App>> {
 }
 
 /// Web searches and the model lists.
-fn search_and_models() -> Vec<Route<App>> {
+fn search_and_models() -> Vec<Route<Proxy>> {
     let gemini = |path| route(Method::GET, path, Surface::Models, Some(Dialect::Gemini), models::gemini_list);
     let gemini_one =
         |path| route(Method::GET, path, Surface::Models, Some(Dialect::Gemini), models::gemini_get);
@@ -146,18 +146,18 @@ fn search_and_models() -> Vec<Route<App>> {
 }
 
 /// Opens a WebSocket on request, and answers any other GET with what the path is for.
-fn socket(path: &'static str) -> Route<App> {
+fn socket(path: &'static str) -> Route<Proxy> {
     let dialect = Some(Dialect::Responses);
     Route::new(
         Method::GET,
         path,
         Access::Proxy,
         Surface::Responses,
-        move |app, request: Request| async move {
+        move |proxy, request: Request| async move {
             if Handshake::is_asked(&request) {
-                return responses_ws::open(app, request);
+                return responses_ws::open(proxy, request);
             }
-            authenticated(app, request, dialect, |_, request, _| async move {
+            authenticated(proxy, request, dialect, |_, request, _| async move {
                 let face = Face::of(&request.headers, dialect, request.id);
                 let mut response = face.refuse(426, ONLY_FOR_SOCKETS, None, None);
                 response.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
@@ -175,7 +175,7 @@ fn refusing(
     (surface, dialect): (Surface, Dialect),
     status: u16,
     message: &'static str,
-) -> Route<App> {
+) -> Route<Proxy> {
     route(method, path, surface, Some(dialect), move |_, request, _| {
         let face = Face::of(&request.headers, Some(dialect), request.id);
         std::future::ready(face.refuse(status, message, None, None))
@@ -189,29 +189,29 @@ fn route<H, F>(
     surface: Surface,
     dialect: Option<Dialect>,
     handler: H,
-) -> Route<App>
+) -> Route<Proxy>
 where
-    H: Fn(Arc<App>, Request, Caller) -> F + Copy + Send + Sync + 'static,
+    H: Fn(Arc<Proxy>, Request, Caller) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    Route::new(method, path, Access::Proxy, surface, move |app: Arc<App>, request: Request| {
-        authenticated(app, request, dialect, handler)
+    Route::new(method, path, Access::Proxy, surface, move |proxy: Arc<Proxy>, request: Request| {
+        authenticated(proxy, request, dialect, handler)
     })
 }
 
 /// Runs the handler for callers that may ask; answers all others.
 async fn authenticated<H, F>(
-    app: Arc<App>,
+    proxy: Arc<Proxy>,
     request: Request,
     dialect: Option<Dialect>,
     handler: H,
 ) -> Response
 where
-    H: FnOnce(Arc<App>, Request, Caller) -> F,
+    H: FnOnce(Arc<Proxy>, Request, Caller) -> F,
     F: Future<Output = Response>,
 {
-    match caller(&app.core, &request, dialect) {
-        Ok(caller) => handler(app, request, caller).await,
+    match caller(&proxy.core, &request, dialect) {
+        Ok(caller) => handler(proxy, request, caller).await,
         Err(refusal) => *refusal,
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::app::App;
 use crate::dialect::edit::edit;
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, json};
 use crate::http::{Request, Response};
+use crate::proxy::Proxy;
 
 use super::auth::Caller;
 use super::call::{CallKind, Operation};
@@ -26,7 +26,7 @@ const MOST_RESULTS: f64 = 20.0;
 pub(super) const NOTHING_FOUND: &[u8] = b"{\"data\":[]}";
 
 /// `POST /v1/search`
-pub(super) async fn search(app: Arc<App>, mut request: Request, caller: Caller) -> Response {
+pub(super) async fn search(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Response {
     let face = Face::of(&request.headers, Some(Dialect::Chat), request.id);
     let body = match request.bytes().await {
         Ok(body) => body,
@@ -34,7 +34,7 @@ pub(super) async fn search(app: Arc<App>, mut request: Request, caller: Caller) 
     };
     match checked(&body) {
         Ok(body) => {
-            pipeline::serve_body(app, CallKind::of_body(SURFACE, Operation::Search), request, body, caller)
+            pipeline::serve_body(proxy, CallKind::of_body(SURFACE, Operation::Search), request, body, caller)
                 .await
         }
         Err(InvalidSearch { field, message }) => face.refuse(400, message, None, field),

@@ -6,17 +6,17 @@ use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::{money, number, require_id};
-use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::Jobs;
 use crate::jobs::balances::balance;
 use crate::jobs::balances::balance::{BalanceReading, Failure, summary_json};
 
 /// `POST /api/accounts/{id}/balance`
-pub async fn refresh(app: Arc<App>, request: Request) -> Result<Response> {
-    let reading = read(&app.jobs, require_id(&request)?).await?;
+pub async fn refresh(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    let reading = read(&admin.jobs, require_id(&request)?).await?;
     Ok(http::json(StatusCode::OK, &BalanceView::of(&reading)))
 }
 

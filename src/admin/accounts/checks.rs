@@ -5,20 +5,20 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::json;
 
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::Fields;
 use crate::admin::tasks::queued;
-use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::accounts::check::check;
 use crate::jobs::tasks::{self, Done};
 
 /// `POST /api/accounts/health/refresh`: as a task, or waited for.
-pub async fn refresh(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn refresh(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let only = fields.integer("accountId", 1)?;
     if fields.bool("wait")?.unwrap_or(false) {
-        let (summary, results) = check(&app.jobs, only).await?;
+        let (summary, results) = check(&admin.jobs, only).await?;
         if only.is_some() && results.is_empty() {
             return Err(AdminError::not_found("Account"));
         }
@@ -34,8 +34,8 @@ pub async fn refresh(app: Arc<App>, mut request: Request) -> Result<Response> {
         }
     };
     let spec = tasks::Spec { kind: "status", title, dedupe_key: Some(dedupe_key) };
-    let for_task = app.jobs.clone();
-    let started = app.jobs.tasks.start(spec, move |_progress| async move {
+    let for_task = admin.jobs.clone();
+    let started = admin.jobs.tasks.start(spec, move |_progress| async move {
         let (summary, results) = check(&for_task, only).await.map_err(|error| error.to_string())?;
         let message = format!(
             "{} account(s): {} read, {} failed, {} skipped",

@@ -17,10 +17,10 @@ use super::input::CreateInput;
 use super::verify::{CredentialRefusal, models_of_key, verify};
 use super::view;
 use super::view::{AccountView, Capabilities};
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::secrets;
-use crate::app::App;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::jobs::Jobs;
@@ -112,7 +112,7 @@ struct Plan {
 }
 
 /// `POST /api/accounts`
-pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let input = CreateInput::read(&fields)?;
     if input.credentials.is_empty() {
@@ -120,14 +120,14 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     }
     let (one, of_session) = (input.credentials.len() == 1, input.mode != CredentialMode::ApiKey);
     if one && of_session {
-        return create_verified(app.jobs.clone(), input).await;
+        return create_verified(admin.jobs.clone(), input).await;
     }
     for (name, keys) in [("accessToken", &input.credentials[..]), ("apiToken", input.api_token.as_slice())] {
         if keys.iter().any(|key| secrets::is_masked(key)) {
             return Err(Invalid::field(name, "whole credential, not a mask").into());
         }
     }
-    let site = app.core.snapshot.load().site(input.site_id).cloned();
+    let site = admin.core.snapshot.load().site(input.site_id).cloned();
     let site = site.ok_or_else(|| AdminError::bad_request("Invalid siteId. Expected id of a known site."))?;
     let plan = Plan {
         site,
@@ -136,13 +136,13 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     };
     match <[String; 1]>::try_from(input.credentials) {
         Ok([key]) => {
-            let model_count = verify_key(&app.core, &plan, &key).await?;
+            let model_count = verify_key(&admin.core, &plan, &key).await?;
             let stored = input.api_token.as_deref().unwrap_or(&key);
-            let created = store_key(&app.core.store, &plan, stored, input.username, model_count).await?;
-            app.core.publish().await?;
-            answer_one(&app.core.store, start_discovery(&app.jobs, created, plan.skip_model_fetch)).await
+            let created = store_key(&admin.core.store, &plan, stored, input.username, model_count).await?;
+            admin.core.publish().await?;
+            answer_one(&admin.core.store, start_discovery(&admin.jobs, created, plan.skip_model_fetch)).await
         }
-        Err(keys) => create_many(app.jobs.clone(), plan, keys, input.username).await,
+        Err(keys) => create_many(admin.jobs.clone(), plan, keys, input.username).await,
     }
 }
 

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::balance;
 use super::view;
 use super::view::{ListContext, ListedAccount};
+use crate::admin::Admin;
 use crate::admin::batch::BatchResult;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
@@ -27,7 +28,6 @@ use crate::admin::paging::Page;
 use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::sites::view::SiteView;
-use crate::app::App;
 use crate::core::Core;
 use crate::http::{self, Query, Request, Response};
 use crate::jobs::Jobs;
@@ -62,35 +62,35 @@ struct CachedList {
 }
 
 /// `GET /api/accounts`
-pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let page = Page::of(&request.query);
     if !page.is_whole() {
-        let (body, total) = read(&app.core, page).await?;
+        let (body, total) = read(&admin.core, page).await?;
         let mut response = answer(body, "miss");
         page.stamp(&mut response, total);
         return Ok(response);
     }
     if request.query.is_on("refresh") {
-        return Ok(answer(load(&app).await?, "refresh"));
+        return Ok(answer(load(&admin).await?, "refresh"));
     }
-    let kept = app.accounts_list.get(&app.core.snapshot.load());
+    let kept = admin.accounts_list.get(&admin.core.snapshot.load());
     match kept {
         Some((body, age)) if age < FRESH => Ok(answer(body, "hit")),
         Some((body, _)) => {
-            reload_behind(&app);
+            reload_behind(&admin);
             Ok(answer(body, "stale"))
         }
-        None => Ok(answer(load(&app).await?, "miss")),
+        None => Ok(answer(load(&admin).await?, "miss")),
     }
 }
 
 /// `DELETE /api/accounts/{id}`: with everything under it; an unknown account is gone already.
-pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let scope = Scope::of_accounts_to_delete(&app.core.store, &[id]).await?;
-    accounts::delete(&app.core.store, id).await?;
-    app.core.publish().await?;
-    rebuild_best_effort(&app.jobs, scope).await;
+    let scope = Scope::of_accounts_to_delete(&admin.core.store, &[id]).await?;
+    accounts::delete(&admin.core.store, id).await?;
+    admin.core.publish().await?;
+    rebuild_best_effort(&admin.jobs, scope).await;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
@@ -103,7 +103,7 @@ enum Action {
 }
 
 /// `POST /api/accounts/batch`: items run one after the other, each in its own transaction.
-pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let ids = fields.ids()?;
     let action = match fields.text("action")? {
@@ -113,15 +113,15 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
         Some("refreshBalance") => Action::RefreshBalance,
         _ => return Err(Invalid::field("action", "enable, disable, delete or refreshBalance").into()),
     };
-    let scope = Scope::of_accounts_to_delete(&app.core.store, &ids).await?;
+    let scope = Scope::of_accounts_to_delete(&admin.core.store, &ids).await?;
     let mut result = BatchResult::default();
     for id in ids {
-        result.add(id, apply(&app.jobs, id, action).await);
+        result.add(id, apply(&admin.jobs, id, action).await);
     }
-    app.core.publish().await?;
+    admin.core.publish().await?;
     // A disabled account keeps its channels and their counters; eligibility leaves them out.
     if matches!(action, Action::Enable | Action::Delete) {
-        rebuild_best_effort(&app.jobs, scope).await;
+        rebuild_best_effort(&admin.jobs, scope).await;
     }
     Ok(result.into_response())
 }
@@ -158,19 +158,19 @@ fn answer(body: Bytes, cache: &'static str) -> Response {
     response
 }
 
-fn reload_behind(app: &Arc<App>) {
-    if app.accounts_list.reloading.swap(true, Ordering::AcqRel) {
+fn reload_behind(admin: &Arc<Admin>) {
+    if admin.accounts_list.reloading.swap(true, Ordering::AcqRel) {
         return;
     }
-    let for_reload = app.clone();
-    let spawned = app.core.background.spawn("the reload of the account list", async move {
+    let for_reload = admin.clone();
+    let spawned = admin.core.background.spawn("the reload of the account list", async move {
         let _done = Reloading(&for_reload.accounts_list.reloading);
         if let Err(error) = load(&for_reload).await {
             log::warn!("the account list could not be reloaded: {}", error.message());
         }
     });
     if !spawned {
-        app.accounts_list.reloading.store(false, Ordering::Release);
+        admin.accounts_list.reloading.store(false, Ordering::Release);
     }
 }
 
@@ -206,10 +206,10 @@ impl<'a, T, R: Serialize, F: Fn(&'a T) -> R> Serialize for Each<'a, T, F> {
 }
 
 /// Makes the whole list and keeps it.
-async fn load(app: &App) -> Result<Bytes> {
-    let snapshot = Arc::downgrade(&app.core.snapshot.load_full());
-    let (body, _) = read(&app.core, Page::of(&Query::default())).await?;
-    app.accounts_list.keep(CachedList { body: body.clone(), at: Instant::now(), snapshot });
+async fn load(admin: &Admin) -> Result<Bytes> {
+    let snapshot = Arc::downgrade(&admin.core.snapshot.load_full());
+    let (body, _) = read(&admin.core, Page::of(&Query::default())).await?;
+    admin.accounts_list.keep(CachedList { body: body.clone(), at: Instant::now(), snapshot });
     Ok(body)
 }
 

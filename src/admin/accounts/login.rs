@@ -10,10 +10,10 @@ use super::handlers::find;
 use super::input::LoginInput;
 use super::verdict::Verdict;
 use super::view;
+use crate::admin::Admin;
 use crate::admin::errors::{Result, failure};
 use crate::admin::guard;
 use crate::admin::input::Fields;
-use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::accounts::setup::set_up;
 use crate::jobs::sessions::site_client::site_client_at;
@@ -26,15 +26,15 @@ use crate::time::now_ms;
 use crate::upstream::platforms::{LoggedIn, SiteErrorKind};
 
 /// `POST /api/accounts/login`
-pub async fn login(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn login(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
-    guard(&app, &request, &bucket::ACCOUNTS_LOGIN)?;
+    guard(&admin, &request, &bucket::ACCOUNTS_LOGIN)?;
     let input = LoginInput::read(&fields)?;
-    let Some(site) = sites::get(&app.core.store, input.site_id).await? else {
+    let Some(site) = sites::get(&admin.core.store, input.site_id).await? else {
         return Ok(failure("Site not found", Map::new()));
     };
-    let logged_in = match site_client_at(&app.core, &site, None, None) {
-        Ok(site_client) => site_client.login(&app.core.client, &input.username, &input.password).await,
+    let logged_in = match site_client_at(&admin.core, &site, None, None) {
+        Ok(site_client) => site_client.login(&admin.core.client, &input.username, &input.password).await,
         Err(error) => Err(error),
     };
     let logged_in = match logged_in {
@@ -54,12 +54,12 @@ pub async fn login(app: Arc<App>, mut request: Request) -> Result<Response> {
             return Ok(failure(&message, flags));
         }
     };
-    let (id, reused) = save(&app, &site, &input, logged_in).await?;
-    app.jobs.renewals.forget(id);
-    app.core.publish().await?;
-    set_up(&app.jobs, id, true).await;
-    let account = find(&app.core.store, id).await?;
-    let tokens = tokens::of_account(&app.core.store, id).await?;
+    let (id, reused) = save(&admin, &site, &input, logged_in).await?;
+    admin.jobs.renewals.forget(id);
+    admin.core.publish().await?;
+    set_up(&admin.jobs, id, true).await;
+    let account = find(&admin.core.store, id).await?;
+    let tokens = tokens::of_account(&admin.core.store, id).await?;
     let body = json!({
         "success": true,
         "account": view::AccountView::of(&account),
@@ -71,15 +71,20 @@ pub async fn login(app: Arc<App>, mut request: Request) -> Result<Response> {
 }
 
 /// Stores the session: in the account of that name at that site, when there is one.
-async fn save(app: &App, site: &SiteRow, input: &LoginInput, login: LoggedIn) -> store::Result<(i64, bool)> {
+async fn save(
+    admin: &Admin,
+    site: &SiteRow,
+    input: &LoginInput,
+    login: LoggedIn,
+) -> store::Result<(i64, bool)> {
     let username = login.username.clone().filter(|name| !name.trim().is_empty());
     let username = username.unwrap_or_else(|| input.username.clone());
     let is_it = |account: &AccountRow| {
         let name = account.username.as_deref();
         account.oauth_provider.is_none() && (name == Some(&username) || name == Some(&input.username))
     };
-    let _turn = app.account_logins.lock().await;
-    let known = accounts::of_site(&app.core.store, site.id).await?.into_iter().find(is_it);
+    let _turn = admin.account_logins.lock().await;
+    let known = accounts::of_site(&admin.core.store, site.id).await?.into_iter().find(is_it);
     let platform = Platform::parse(&site.platform);
     let has_refresh = platform.is_some_and(|platform| platform.abilities().refresh);
     let refresh_token = login.refresh_token.filter(|_| has_refresh);
@@ -95,7 +100,7 @@ async fn save(app: &App, site: &SiteRow, input: &LoginInput, login: LoggedIn) ->
             sub2api_refresh_token: refresh_token,
             ..NewAccount::on_site(site.id)
         };
-        return Ok((accounts::insert(&app.core.store, account).await?, false));
+        return Ok((accounts::insert(&admin.core.store, account).await?, false));
     };
     let patch = AccountPatch {
         username: Some(Some(username)),
@@ -111,6 +116,6 @@ async fn save(app: &App, site: &SiteRow, input: &LoginInput, login: LoggedIn) ->
         sub2api_refresh_token: refresh_token.map(Some),
         ..AccountPatch::default()
     };
-    accounts::update(&app.core.store, account.id, patch).await?;
+    accounts::update(&admin.core.store, account.id, patch).await?;
     Ok((account.id, true))
 }

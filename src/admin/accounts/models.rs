@@ -8,29 +8,29 @@ use serde_json::{Value, json};
 
 use super::handlers::find;
 use super::input::models;
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::sites::handlers as site_routes;
-use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::prices;
 use crate::jobs::rebuild::Scope;
 use crate::store::{self, availability};
 
 /// `GET /api/accounts/{id}/models`: the available ones by name.
-pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let account = find(&app.core.store, id).await?;
-    let site = site_routes::find(&app.core.store, account.site_id).await?;
-    let disabled: HashSet<String> = availability::disabled_models(&app.core.store)
+    let account = find(&admin.core.store, id).await?;
+    let site = site_routes::find(&admin.core.store, account.site_id).await?;
+    let disabled: HashSet<String> = availability::disabled_models(&admin.core.store)
         .await?
         .into_iter()
         .filter(|row| row.site_id == site.id)
         .map(|row| row.model_name.to_lowercase())
         .collect();
-    let rows = availability::of_account(&app.core.store, id).await?;
+    let rows = availability::of_account(&admin.core.store, id).await?;
     let shown: Vec<Value> = rows
         .iter()
         .filter(|row| row.available)
@@ -55,20 +55,20 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
 }
 
 /// `POST /api/accounts/{id}/models/manual`: adds models that no discovery takes away.
-pub async fn add_manual(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn add_manual(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::from(request.json_object().await?);
     let names = models(&fields)?;
     if names.is_empty() {
         return Err(Invalid::field("models", "non-empty array of strings").into());
     }
-    find(&app.core.store, id).await?;
-    availability::add_manual(&app.core.store, id, &names).await.map_err(|error| match error {
+    find(&admin.core.store, id).await?;
+    availability::add_manual(&admin.core.store, id, &names).await.map_err(|error| match error {
         store::Error::Dangling(_) => AdminError::not_found("Account"),
         other => other.into(),
     })?;
-    app.core.publish().await?;
-    rebuild_best_effort(&app.jobs, Scope::of_accounts([id])).await;
-    prices::refresh_unread(&app.jobs, id);
+    admin.core.publish().await?;
+    rebuild_best_effort(&admin.jobs, Scope::of_accounts([id])).await;
+    prices::refresh_unread(&admin.jobs, id);
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }

@@ -10,11 +10,11 @@ use super::handlers::find;
 use super::input::RebindInput;
 use super::verify::{identify, refusal_of};
 use super::view;
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::Fields;
 use crate::admin::require_id;
 use crate::admin::sites::handlers as site_routes;
-use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::accounts::setup::{adopt_key, set_up};
 use crate::jobs::sessions::site_client::site_client_of;
@@ -25,24 +25,24 @@ use crate::store::{self, Secret};
 use crate::upstream::platforms::{Identity, SiteClient, User};
 
 /// `POST /api/accounts/{id}/rebind-session`
-pub async fn rebind(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::from(request.json_object().await?);
     let input = RebindInput::read(&fields)?;
-    let account = find(&app.core.store, id).await?;
-    let site = site_routes::find(&app.core.store, account.site_id).await?;
+    let account = find(&admin.core.store, id).await?;
+    let site = site_routes::find(&admin.core.store, account.site_id).await?;
     let platform = Platform::parse(&site.platform).filter(|platform| platform.abilities().user_info);
     let Some(platform) = platform.filter(|_| account.oauth_provider.is_none()) else {
         return Err(AdminError::bad_request("This account cannot have a session"));
     };
-    let site_client = site_client_of(&app.core, &site, &account).map_err(|error| refusal_of(&error))?;
+    let site_client = site_client_of(&admin.core, &site, &account).map_err(|error| refusal_of(&error))?;
     let site_client = SiteClient {
         session: Some(Secret::from(input.credential.as_str())),
         keys: Vec::new(),
         user_id: input.platform_user_id.or(site_client.user_id),
         ..site_client
     };
-    let (user, key) = match identify(&app.core, site_client).await? {
+    let (user, key) = match identify(&admin.core, site_client).await? {
         Identity::Session { user, api_token, .. } => (user, api_token),
         Identity::ApiKey { .. } => {
             let error = AdminError::bad_request("This is an API key, not a session");
@@ -50,17 +50,17 @@ pub async fn rebind(app: Arc<App>, mut request: Request) -> Result<Response> {
         }
     };
     let patch = patch(input, &account, user, platform.abilities().refresh);
-    accounts::update(&app.core.store, id, patch).await.map_err(|error| match error {
+    accounts::update(&admin.core.store, id, patch).await.map_err(|error| match error {
         store::Error::NotFound => AdminError::not_found("Account"),
         other => other.into(),
     })?;
-    app.jobs.renewals.forget(id);
+    admin.jobs.renewals.forget(id);
     if let Some(key) = &key {
-        adopt_key(&app.core, id, key.expose(), Source::Sync).await?;
+        adopt_key(&admin.core, id, key.expose(), Source::Sync).await?;
     }
-    app.core.publish().await?;
-    set_up(&app.jobs, id, true).await;
-    let account = find(&app.core.store, id).await?;
+    admin.core.publish().await?;
+    set_up(&admin.jobs, id, true).await;
+    let account = find(&admin.core.store, id).await?;
     let body = json!({
         "success": true,
         "tokenType": "session",

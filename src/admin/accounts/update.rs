@@ -17,6 +17,7 @@ use super::input::UpdateInput;
 use super::verify::models_of_key;
 use super::view;
 use super::view::parse_extra;
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::require_id;
@@ -24,7 +25,6 @@ use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::secrets;
 use crate::admin::sites::input::proxy_url;
 use crate::admin::tokens::handlers::refused;
-use crate::app::App;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::jobs::accounts::setup::adopt_key;
@@ -53,26 +53,26 @@ struct Change {
 }
 
 /// `PUT /api/accounts/{id}`
-pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::from(request.json_object().await?);
-    let change = store_change(&app.core, id, &UpdateInput::read(&fields)?).await?;
+    let change = store_change(&admin.core, id, &UpdateInput::read(&fields)?).await?;
     if let Some(key) = &change.adopts {
-        adopt_key(&app.core, id, key.expose(), Source::Manual).await.map_err(refused)?;
+        adopt_key(&admin.core, id, key.expose(), Source::Manual).await.map_err(refused)?;
     }
     if matches!(change.patch.access_token, Some(Some(_))) {
-        app.jobs.renewals.forget(id);
+        admin.jobs.renewals.forget(id);
     }
-    app.core.publish().await?;
+    admin.core.publish().await?;
     // An account that stays expired keeps its models and channels as they are.
-    let is_proved = !change.may_recover || (change.refreshes_models && recovers(&app.core, id).await?);
+    let is_proved = !change.may_recover || (change.refreshes_models && recovers(&admin.core, id).await?);
     if is_proved && change.refreshes_models {
-        refresh::refresh_account(&app.jobs, id).await;
+        refresh::refresh_account(&admin.jobs, id).await;
     }
     if is_proved && (change.refreshes_models || change.moves_status) {
-        rebuild_best_effort(&app.jobs, Scope::of_accounts([id])).await;
+        rebuild_best_effort(&admin.jobs, Scope::of_accounts([id])).await;
     }
-    let account = find(&app.core.store, id).await?;
+    let account = find(&admin.core.store, id).await?;
     Ok(http::json(StatusCode::OK, &view::AccountView::of(&account)))
 }
 

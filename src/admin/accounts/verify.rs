@@ -19,10 +19,10 @@ use serde_json::{Map, Value, json};
 
 use super::input::VerifyInput;
 use super::verdict::Verdict;
+use crate::admin::Admin;
 use crate::admin::errors::{Result, failure};
 use crate::admin::input::Fields;
 use crate::admin::{guard, money, number, secrets};
-use crate::app::App;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::jobs::accounts::health::advised;
@@ -57,18 +57,18 @@ pub struct CredentialRefusal {
 }
 
 /// `POST /api/accounts/verify-token`
-pub async fn verify_token(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn verify_token(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
-    guard(&app, &request, &bucket::ACCOUNTS_VERIFY_TOKEN)?;
+    guard(&admin, &request, &bucket::ACCOUNTS_VERIFY_TOKEN)?;
     let input = VerifyInput::read(&fields)?;
     if input.credential.is_empty() {
         return Ok(failure("The credential is blank", Map::new()));
     }
-    let Some(site) = sites::get(&app.core.store, input.site_id).await? else {
+    let Some(site) = sites::get(&admin.core.store, input.site_id).await? else {
         return Ok(failure("Site not found", Map::new()));
     };
     let verified =
-        verify(&app.core, &site, &input.credential, input.mode, input.platform_user_id, None).await;
+        verify(&admin.core, &site, &input.credential, input.mode, input.platform_user_id, None).await;
     match verified {
         Ok(Identity::ApiKey { models }) => {
             let shown = &models[..models.len().min(SHOWN_MODELS)];

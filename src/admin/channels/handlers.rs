@@ -9,11 +9,11 @@ use hyper::StatusCode;
 use serde_json::json;
 
 use super::input::{ChannelEditor, ChannelInput, ChannelRefusal, objects, priorities};
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::require_id;
 use crate::admin::routes::view::{ListedChannel, RouteIndex};
-use crate::app::App;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::jobs::prices;
@@ -21,35 +21,35 @@ use crate::store::route_edits::{self, ChannelPatch};
 use crate::store::routes::RouteRow;
 
 /// `GET /api/routes/{id}/channels`; of a group those of its sources.
-pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let route_index = RouteIndex::of(&app.core.store, &[id], &[]).await?;
+    let route_index = RouteIndex::of(&admin.core.store, &[id], &[]).await?;
     let route = find(&route_index, id)?;
     let listed: Vec<_> =
-        route_index.channels(route).map(|channel| route_index.listed(&app.core, channel)).collect();
+        route_index.channels(route).map(|channel| route_index.listed(&admin.core, channel)).collect();
     Ok(http::json(StatusCode::OK, &listed))
 }
 
 /// `POST /api/routes/{id}/channels`
-pub async fn add(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn add(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::from(request.json_object().await?);
     let account_id = fields.required_id("accountId")?;
     let input = ChannelInput::read(&fields)?;
-    let _turn = app.core.route_edits.lock().await;
-    let route_index = RouteIndex::of(&app.core.store, &[id], &[account_id]).await?;
+    let _turn = admin.core.route_edits.lock().await;
+    let route_index = RouteIndex::of(&admin.core.store, &[id], &[account_id]).await?;
     let route = owner(&route_index, id)?;
-    let mut editor = ChannelEditor::of(&app.core.store, &route_index, route, &[account_id]).await?;
+    let mut editor = ChannelEditor::of(&admin.core.store, &route_index, route, &[account_id]).await?;
     let channel = editor.admit(account_id, input).map_err(refused)?;
-    let ids = route_edits::add_channels(&app.core.store, id, &[channel]).await?;
-    app.core.publish().await?;
-    prices::refresh_unread(&app.jobs, account_id);
-    let route_index = RouteIndex::of_channels(&app.core.store, &ids).await?;
-    Ok(http::json(StatusCode::OK, &shown(&app.core, &route_index, &ids)?.first()))
+    let ids = route_edits::add_channels(&admin.core.store, id, &[channel]).await?;
+    admin.core.publish().await?;
+    prices::refresh_unread(&admin.jobs, account_id);
+    let route_index = RouteIndex::of_channels(&admin.core.store, &ids).await?;
+    Ok(http::json(StatusCode::OK, &shown(&admin.core, &route_index, &ids)?.first()))
 }
 
 /// `POST /api/routes/{id}/channels/batch`: those that can be added are, in one transaction.
-pub async fn add_batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn add_batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::from(request.json_object().await?);
     let items = objects(&fields, "channels")
@@ -59,11 +59,11 @@ pub async fn add_batch(app: Arc<App>, mut request: Request) -> Result<Response> 
     for item in items {
         inputs.push(read(item).map_err(|invalid: Invalid| invalid.within("channels"))?);
     }
-    let _turn = app.core.route_edits.lock().await;
+    let _turn = admin.core.route_edits.lock().await;
     let accounts: Vec<i64> = inputs.iter().map(|(account_id, _)| *account_id).collect();
-    let route_index = RouteIndex::of(&app.core.store, &[id], &accounts).await?;
+    let route_index = RouteIndex::of(&admin.core.store, &[id], &accounts).await?;
     let route = owner(&route_index, id)?;
-    let mut editor = ChannelEditor::of(&app.core.store, &route_index, route, &accounts).await?;
+    let mut editor = ChannelEditor::of(&admin.core.store, &route_index, route, &accounts).await?;
     let (mut channels, mut skipped, mut errors) = (Vec::new(), 0, Vec::new());
     for (index, (account_id, input)) in inputs.into_iter().enumerate() {
         match editor.admit(account_id, input) {
@@ -73,10 +73,10 @@ pub async fn add_batch(app: Arc<App>, mut request: Request) -> Result<Response> 
         }
     }
     if !channels.is_empty() {
-        route_edits::add_channels(&app.core.store, id, &channels).await?;
-        app.core.publish().await?;
+        route_edits::add_channels(&admin.core.store, id, &channels).await?;
+        admin.core.publish().await?;
         for channel in &channels {
-            prices::refresh_unread(&app.jobs, channel.credential.account_id);
+            prices::refresh_unread(&admin.jobs, channel.credential.account_id);
         }
     }
     let answer = json!({ "success": true, "created": channels.len(), "skipped": skipped, "errors": errors });
@@ -84,46 +84,46 @@ pub async fn add_batch(app: Arc<App>, mut request: Request) -> Result<Response> 
 }
 
 /// `PUT /api/channels/batch`: priorities, all of them or none.
-pub async fn update_batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn update_batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let updates = priorities(&Fields::from(request.json_object().await?))?;
-    let _turn = app.core.route_edits.lock().await;
+    let _turn = admin.core.route_edits.lock().await;
     let mut seen = HashSet::new();
     let ids: Vec<i64> = updates.iter().map(|(id, _)| *id).filter(|id| seen.insert(*id)).collect();
-    let route_index = RouteIndex::of_channels(&app.core.store, &ids).await?;
+    let route_index = RouteIndex::of_channels(&admin.core.store, &ids).await?;
     if let Some((id, _)) = updates.iter().find(|(id, _)| route_index.channel(*id).is_none()) {
         return Err(AdminError::not_found(&format!("Channel {id}")));
     }
     let patch = |priority| ChannelPatch { priority: Some(priority), ..ChannelPatch::default() };
     let patches = updates.into_iter().map(|(id, priority)| (id, patch(priority))).collect();
-    route_edits::update_channels(&app.core.store, patches).await?;
-    app.core.publish().await?;
-    let route_index = RouteIndex::of_channels(&app.core.store, &ids).await?;
-    let answer = json!({ "success": true, "channels": shown(&app.core, &route_index, &ids)? });
+    route_edits::update_channels(&admin.core.store, patches).await?;
+    admin.core.publish().await?;
+    let route_index = RouteIndex::of_channels(&admin.core.store, &ids).await?;
+    let answer = json!({ "success": true, "channels": shown(&admin.core, &route_index, &ids)? });
     Ok(http::json(StatusCode::OK, &answer))
 }
 
 /// `PUT /api/channels/{id}`: what is not sent stays.
-pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let input = ChannelInput::read(&Fields::from(request.json_object().await?))?;
-    let _turn = app.core.route_edits.lock().await;
-    let route_index = RouteIndex::of_channels(&app.core.store, &[id]).await?;
+    let _turn = admin.core.route_edits.lock().await;
+    let route_index = RouteIndex::of_channels(&admin.core.store, &[id]).await?;
     let channel = route_index.channel(id).ok_or_else(|| AdminError::not_found("Channel"))?;
     let route = find(&route_index, channel.route_id)?;
-    let mut editor = ChannelEditor::of(&app.core.store, &route_index, route, &[channel.account_id]).await?;
+    let mut editor = ChannelEditor::of(&admin.core.store, &route_index, route, &[channel.account_id]).await?;
     let patch = editor.change(channel, input).map_err(refused)?;
-    route_edits::update_channels(&app.core.store, vec![(id, patch)]).await?;
-    app.core.publish().await?;
-    let route_index = RouteIndex::of_channels(&app.core.store, &[id]).await?;
-    Ok(http::json(StatusCode::OK, &shown(&app.core, &route_index, &[id])?.first()))
+    route_edits::update_channels(&admin.core.store, vec![(id, patch)]).await?;
+    admin.core.publish().await?;
+    let route_index = RouteIndex::of_channels(&admin.core.store, &[id]).await?;
+    Ok(http::json(StatusCode::OK, &shown(&admin.core, &route_index, &[id])?.first()))
 }
 
 /// `DELETE /api/channels/{id}`: gone afterwards, whether it was there or not.
-pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let _turn = app.core.route_edits.lock().await;
-    route_edits::delete_channel(&app.core.store, id).await?;
-    app.core.publish().await?;
+    let _turn = admin.core.route_edits.lock().await;
+    route_edits::delete_channel(&admin.core.store, id).await?;
+    admin.core.publish().await?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 

@@ -15,10 +15,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::view::Decision;
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid, exact_integer};
 use crate::admin::tasks::queued;
-use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::prices;
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec};
@@ -34,21 +34,21 @@ const MAX_KEPT: usize = 10_000;
 const YIELD_EVERY: usize = 20;
 
 /// `GET /api/routes/decision?model=`
-pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let model = request.query.get("model").unwrap_or_default();
     let model = model.trim();
     if model.is_empty() {
         return Err(Invalid::field("model", "non-empty string").into());
     }
-    let decision = Explainer::new(&app).by_model(model);
+    let decision = Explainer::new(&admin).by_model(model);
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "decision": decision })))
 }
 
 /// `POST /api/routes/decision/batch`
-pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let models = items(&fields, "models", "non-empty array of strings", name)?;
-    refresh_prices(&app, &fields, |explainer| {
+    refresh_prices(&admin, &fields, |explainer| {
         explainer.accounts(models.iter().map(|model| explainer.find(model)))
     })
     .await;
@@ -56,12 +56,12 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
     let mut decisions = BTreeMap::new();
     for (number, model) in models.into_iter().enumerate() {
         pause(number).await;
-        let explainer = Explainer::new(&app);
+        let explainer = Explainer::new(&admin);
         let decision = Arc::new(explainer.by_model(&model));
         if persist {
             let exact = |route: &&Arc<Route>| route.is_exact() && route.pattern.as_str() == model;
             for route in explainer.snapshot.routes().iter().filter(exact) {
-                app.decisions().store(&explainer.snapshot, route, decision.clone(), explainer.now);
+                admin.decisions().store(&explainer.snapshot, route, decision.clone(), explainer.now);
             }
         }
         decisions.insert(model, SharedDecision(decision));
@@ -70,12 +70,12 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
 }
 
 /// `POST /api/routes/decision/by-route/batch`: of the route's own channels only.
-pub async fn by_route(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn by_route(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let items = items(&fields, "items", "non-empty array of {routeId, model}", |item| {
         Some((id(item.get("routeId")?)?, name(item.get("model")?)?))
     })?;
-    refresh_prices(&app, &fields, |explainer| {
+    refresh_prices(&admin, &fields, |explainer| {
         explainer.accounts(items.iter().map(|(id, model)| explainer.snapshot.lookup_on(*id, model)))
     })
     .await;
@@ -83,7 +83,7 @@ pub async fn by_route(app: Arc<App>, mut request: Request) -> Result<Response> {
     let mut decisions: BTreeMap<i64, BTreeMap<String, SharedDecision>> = BTreeMap::new();
     for (number, (route_id, model)) in items.into_iter().enumerate() {
         pause(number).await;
-        let explainer = Explainer::new(&app);
+        let explainer = Explainer::new(&admin);
         let decision = explainer.on_route(route_id, &model, persist);
         decisions.entry(route_id).or_default().insert(model, decision);
     }
@@ -91,10 +91,10 @@ pub async fn by_route(app: Arc<App>, mut request: Request) -> Result<Response> {
 }
 
 /// `POST /api/routes/decision/route-wide/batch`: of all channels, each by its own model.
-pub async fn route_wide(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn route_wide(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let ids = items(&fields, "routeIds", "non-empty array of positive integers", id)?;
-    refresh_prices(&app, &fields, |explainer| {
+    refresh_prices(&admin, &fields, |explainer| {
         explainer.accounts(ids.iter().map(|id| explainer.snapshot.whole_route(*id)))
     })
     .await;
@@ -102,24 +102,24 @@ pub async fn route_wide(app: Arc<App>, mut request: Request) -> Result<Response>
     let mut decisions = BTreeMap::new();
     for (number, route_id) in ids.into_iter().enumerate() {
         pause(number).await;
-        decisions.insert(route_id, Explainer::new(&app).whole_route(route_id, persist));
+        decisions.insert(route_id, Explainer::new(&admin).whole_route(route_id, persist));
     }
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
 }
 
 /// `POST /api/routes/decision/refresh`: an answer for every enabled route, kept with it.
-pub async fn refresh(app: Arc<App>, _request: Request) -> Result<Response> {
+pub async fn refresh(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     let spec = Spec {
         kind: "route-decision.refresh",
         title: "Refresh route decisions".to_owned(),
         dedupe_key: Some("refresh-route-decision-snapshots".to_owned()),
     };
-    let work = app.clone();
-    Ok(queued(&app.jobs.tasks.start(spec, |progress| async move { refresh_task(&work, &progress).await })))
+    let work = admin.clone();
+    Ok(queued(&admin.jobs.tasks.start(spec, |progress| async move { refresh_task(&work, &progress).await })))
 }
 
-async fn refresh_task(app: &App, progress: &Progress) -> Outcome {
-    let snapshot = app.core.snapshot.load_full();
+async fn refresh_task(admin: &Admin, progress: &Progress) -> Outcome {
+    let snapshot = admin.core.snapshot.load_full();
     let enabled = || snapshot.routes().iter().filter(|route| route.enabled);
     let named: Vec<_> = enabled().filter(|route| route.is_exact()).collect();
     let groups: Vec<_> = enabled().filter(|route| route.is_group()).collect();
@@ -127,17 +127,17 @@ async fn refresh_task(app: &App, progress: &Progress) -> Outcome {
     progress.log(format!("Explaining {} exact model(s)", named.len()));
     for (number, route) in named.iter().enumerate() {
         pause(number).await;
-        Explainer::new(app).on_route(route.id, route.pattern.as_str(), true);
+        Explainer::new(admin).on_route(route.id, route.pattern.as_str(), true);
     }
     progress.log(format!("Explaining {} group(s)", groups.len()));
     for (number, route) in groups.iter().enumerate() {
         pause(number).await;
-        Explainer::new(app).on_route(route.id, route.public_name(), true);
+        Explainer::new(admin).on_route(route.id, route.public_name(), true);
     }
     progress.log(format!("Explaining {} wildcard route(s)", patterns.len()));
     for (number, route) in patterns.iter().enumerate() {
         pause(number).await;
-        Explainer::new(app).whole_route(route.id, true);
+        Explainer::new(admin).whole_route(route.id, true);
     }
     let message = format!(
         "{} exact model(s), {} group(s) and {} wildcard route(s) explained",
@@ -154,10 +154,10 @@ async fn refresh_task(app: &App, progress: &Progress) -> Outcome {
 }
 
 /// On request reads the price lists of the accounts concerned first, each once.
-async fn refresh_prices(app: &App, fields: &Fields, concerned: impl FnOnce(&Explainer<'_>) -> Vec<i64>) {
+async fn refresh_prices(admin: &Admin, fields: &Fields, concerned: impl FnOnce(&Explainer<'_>) -> Vec<i64>) {
     if flag(fields, "refreshPricingCatalog") {
-        let accounts = concerned(&Explainer::new(app));
-        prices::refresh_now(&app.jobs, &accounts).await;
+        let accounts = concerned(&Explainer::new(admin));
+        prices::refresh_now(&admin.jobs, &accounts).await;
     }
 }
 
@@ -170,7 +170,7 @@ async fn pause(number: usize) {
 
 /// Who explains, at one moment, for a key without restrictions.
 struct Explainer<'a> {
-    app: &'a App,
+    admin: &'a Admin,
     snapshot: Arc<Snapshot>,
     policy: Policy,
     now: Millis,
@@ -179,8 +179,8 @@ struct Explainer<'a> {
 // === impl Explainer ===
 
 impl<'a> Explainer<'a> {
-    fn new(app: &'a App) -> Self {
-        Self { app, snapshot: app.core.snapshot.load_full(), policy: Policy::default(), now: now_ms() }
+    fn new(admin: &'a Admin) -> Self {
+        Self { admin, snapshot: admin.core.snapshot.load_full(), policy: Policy::default(), now: now_ms() }
     }
 
     fn by_model(&self, model: &str) -> Decision {
@@ -215,10 +215,10 @@ impl<'a> Explainer<'a> {
     fn explain(&self, found: Option<Match<'_>>, model: &str) -> Decision {
         let Some(found) = found else { return Decision::unmatched(model) };
         let query = SelectionQuery {
-            load: &|channel| self.app.load_of(channel),
-            max_avoidance: self.app.core.settings.load().cooldown.max_ms,
-            last_resort: self.app.core.settings.load().last_resort,
-            rotations: Some(&self.app.core.live.rotations),
+            load: &|channel| self.admin.proxy.load_of(channel),
+            max_avoidance: self.admin.core.settings.load().cooldown.max_ms,
+            last_resort: self.admin.core.settings.load().last_resort,
+            rotations: Some(&self.admin.core.live.rotations),
             ..SelectionQuery::new(model, &self.policy, self.now)
         };
         Decision::of(&found, &query)
@@ -226,7 +226,7 @@ impl<'a> Explainer<'a> {
 
     fn store(&self, route_id: i64, decision: &Arc<Decision>, persist: bool) {
         if let Some(route) = self.snapshot.route(route_id).filter(|_| persist) {
-            self.app.decisions().store(&self.snapshot, route, decision.clone(), self.now);
+            self.admin.decisions().store(&self.snapshot, route, decision.clone(), self.now);
         }
     }
 }

@@ -11,11 +11,11 @@ use serde_json::json;
 use super::input;
 use super::input::Metadata;
 use super::view::KeyItem;
+use crate::admin::Admin;
 use crate::admin::batch::BatchResult;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::{require_id, secrets};
-use crate::app::App;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::keys::KeyLive;
@@ -27,28 +27,28 @@ use crate::store::{self, Secret, quota};
 const MAX_BATCH: usize = 500;
 
 /// `GET /api/downstream-keys`
-pub async fn list(app: Arc<App>, _request: Request) -> Result<Response> {
-    let rows = keys::list(&app.core.store).await?;
-    let items: Vec<_> = rows.iter().map(|row| KeyItem::new(&app.core, row)).collect();
+pub async fn list(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    let rows = keys::list(&admin.core.store).await?;
+    let items: Vec<_> = rows.iter().map(|row| KeyItem::new(&admin.core, row)).collect();
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "items": items })))
 }
 
 /// `POST /api/downstream-keys`: the one answer besides the reveal that shows the whole key.
-pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let (key, settings) = input::for_create(&fields)?;
-    input::check_references(&keys::referable(&app.core.store).await?, &KeySettings::default(), &settings)?;
-    let id = keys::insert(&app.core.store, &key, &settings).await.map_err(conflict)?;
-    app.core.publish_keys().await?;
-    let row = find(&app.core.store, id).await?;
-    Ok(http::json(StatusCode::OK, &json!({ "success": true, "item": KeyItem::revealed(&app.core, &row) })))
+    input::check_references(&keys::referable(&admin.core.store).await?, &KeySettings::default(), &settings)?;
+    let id = keys::insert(&admin.core.store, &key, &settings).await.map_err(conflict)?;
+    admin.core.publish_keys().await?;
+    let row = find(&admin.core.store, id).await?;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "item": KeyItem::revealed(&admin.core, &row) })))
 }
 
 /// `PUT /api/downstream-keys/{id}`
-pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::from(request.json_object().await?);
-    changed(&app.core, id, |row| {
+    changed(&admin.core, id, |row| {
         // A client that sends back what it was shown changes nothing.
         let echo = |sent: &str| secrets::is_echo(sent, row.key.as_ref().map(Secret::expose));
         let key = match fields.text("key")? {
@@ -58,27 +58,27 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
         Ok((key, input::apply(&fields, row.settings.clone())?))
     })
     .await?;
-    item(&app.core, id).await
+    item(&admin.core, id).await
 }
 
 /// `DELETE /api/downstream-keys/{id}`
-pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    keys::delete(&app.core.store, id).await.map_err(missing)?;
-    app.core.publish_keys().await?;
+    keys::delete(&admin.core.store, id).await.map_err(missing)?;
+    admin.core.publish_keys().await?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
 /// `POST /api/downstream-keys/{id}/reset-usage`
-pub async fn reset_usage(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn reset_usage(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    reset(&app.core, id).await?;
-    item(&app.core, id).await
+    reset(&admin.core, id).await?;
+    item(&admin.core, id).await
 }
 
 /// `GET /api/downstream-keys/{id}/value`: the key in full, to be copied.
-pub async fn value(app: Arc<App>, request: Request) -> Result<Response> {
-    let row = find(&app.core.store, require_id(&request)?).await?;
+pub async fn value(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    let row = find(&admin.core.store, require_id(&request)?).await?;
     let key = row.key.as_ref().ok_or_else(|| AdminError::conflict("The stored key cannot be opened"))?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "id": row.id, "key": key.expose() })))
 }
@@ -92,7 +92,7 @@ enum Action {
 }
 
 /// `POST /api/downstream-keys/batch`
-pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let ids = fields.ids()?;
     let action = match fields.text("action")? {
@@ -108,9 +108,9 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
     };
     let mut result = BatchResult::default();
     for id in ids.into_iter().take(MAX_BATCH) {
-        result.add(id, apply(&app.core, id, &action).await);
+        result.add(id, apply(&admin.core, id, &action).await);
     }
-    app.core.publish_keys().await?;
+    admin.core.publish_keys().await?;
     Ok(result.into_response())
 }
 

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::handlers::find;
 use super::view::KeyItem;
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::{money, number, require_id};
-use crate::app::App;
 use crate::http::{self, Query, Request, Response};
 use crate::store::key_usage::{self, KeyUsage};
 use crate::store::keys;
@@ -118,13 +118,13 @@ impl Filter {
 }
 
 /// `GET /api/downstream-keys/summary`
-pub async fn summary(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn summary(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let filter = Filter::of(&request.query);
-    app.core.store.flush().await;
-    let used = key_usage::by_key_since(&app.core.store, filter.range.start(now_ms())).await?;
+    admin.core.store.flush().await;
+    let used = key_usage::by_key_since(&admin.core.store, filter.range.start(now_ms())).await?;
     let mut items = Vec::new();
-    for row in keys::list(&app.core.store).await? {
-        let item = KeyItem::new(&app.core, &row);
+    for row in keys::list(&admin.core.store).await? {
+        let item = KeyItem::new(&admin.core, &row);
         if filter.shows(&row, &item) {
             let mut item =
                 serde_json::to_value(&item).map_err(|error| AdminError::internal("writing a key", error))?;
@@ -146,27 +146,27 @@ pub async fn summary(app: Arc<App>, request: Request) -> Result<Response> {
 }
 
 /// `GET /api/downstream-keys/{id}/overview`
-pub async fn overview(app: Arc<App>, request: Request) -> Result<Response> {
-    let row = find(&app.core.store, require_id(&request)?).await?;
-    app.core.store.flush().await;
+pub async fn overview(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    let row = find(&admin.core.store, require_id(&request)?).await?;
+    admin.core.store.flush().await;
     let now = now_ms();
     let mut sums = Map::new();
     for (name, range) in [("last24h", Range::Day), ("last7d", Range::Week), ("all", Range::All)] {
-        let used = key_usage::since(&app.core.store, row.id, range.start(now)).await?;
+        let used = key_usage::since(&admin.core.store, row.id, range.start(now)).await?;
         sums.insert(name.to_owned(), Value::Object(usage(used)));
     }
-    let answer = json!({ "success": true, "item": KeyItem::new(&app.core, &row), "usage": sums });
+    let answer = json!({ "success": true, "item": KeyItem::new(&admin.core, &row), "usage": sums });
     Ok(http::json(StatusCode::OK, &answer))
 }
 
 /// `GET /api/downstream-keys/{id}/trend`
-pub async fn trend(app: Arc<App>, request: Request) -> Result<Response> {
-    let row = find(&app.core.store, require_id(&request)?).await?;
+pub async fn trend(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    let row = find(&admin.core.store, require_id(&request)?).await?;
     let range = Range::of(&request.query);
     let asked = request.query.get("timeZone").and_then(|name| TimeZone::get(name.trim()).ok());
-    let zone = asked.unwrap_or_else(|| app.core.config.time_zone.clone());
-    app.core.store.flush().await;
-    let quarters = key_usage::by_quarter(&app.core.store, row.id, range.start(now_ms())).await?;
+    let zone = asked.unwrap_or_else(|| admin.core.config.time_zone.clone());
+    admin.core.store.flush().await;
+    let quarters = key_usage::by_quarter(&admin.core.store, row.id, range.start(now_ms())).await?;
     let listed: Vec<Value> = buckets(&quarters, range, &zone)
         .into_iter()
         .map(|(start, used)| {

@@ -6,29 +6,30 @@ use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::{paging, require_id};
-use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::store;
 use crate::store::debug_traces::{self, AttemptRow, TraceDetail, TraceItem};
 use crate::time::iso;
 
 /// `GET /api/stats/proxy-debug/traces`
-pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let limit = paging::number(&request.query, "limit", 50, 1..=100);
-    app.core.store.flush().await;
-    let items = debug_traces::list(&app.core.store, limit).await?;
+    admin.core.store.flush().await;
+    let items = debug_traces::list(&admin.core.store, limit).await?;
     let items: Vec<ItemView> = items.iter().map(ItemView::of).collect();
     Ok(http::json(StatusCode::OK, &json!({ "items": items })))
 }
 
 /// `GET /api/stats/proxy-debug/traces/{id}`
-pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    app.core.store.flush().await;
-    let found =
-        debug_traces::get(&app.core.store, id).await?.ok_or_else(|| AdminError::not_found("Debug trace"))?;
+    admin.core.store.flush().await;
+    let found = debug_traces::get(&admin.core.store, id)
+        .await?
+        .ok_or_else(|| AdminError::not_found("Debug trace"))?;
     let attempts: Vec<AttemptView> = found.attempts.iter().map(|row| AttemptView::of(id, row)).collect();
     Ok(http::json(StatusCode::OK, &json!({ "trace": DetailView::of(&found), "attempts": attempts })))
 }

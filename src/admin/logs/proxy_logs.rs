@@ -10,9 +10,9 @@ use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::{money, number, paging, require_id};
-use crate::app::App;
 use crate::http::{self, Query, Request, Response};
 use crate::store::Store;
 use crate::store::proxy_logs::{
@@ -49,45 +49,45 @@ struct LogMeta {
 }
 
 /// `GET /api/stats/proxy-logs`
-pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let query = &request.query;
     let filter = filter_of(query);
     let limit = paging::number(query, "limit", 50, 1..=100);
     let offset = paging::offset(query);
     let view = query.get("view");
-    app.core.store.flush().await;
+    admin.core.store.flush().await;
 
     let mut list = LogList { page: None, meta: None };
     if view.as_deref() != Some("meta") {
-        let (items, total) = proxy_logs::list(&app.core.store, &filter, limit, offset).await?;
+        let (items, total) = proxy_logs::list(&admin.core.store, &filter, limit, offset).await?;
         let items = items.into_iter().map(Item::from).collect();
         list.page = Some(LogPage { items, total, page: offset / limit + 1, page_size: limit });
     }
     if view.as_deref() != Some("query") {
         list.meta = Some(LogMeta {
-            client_options: client_options(proxy_logs::client_options(&app.core.store, &filter).await?),
-            summary: summary_json(&proxy_logs::summary(&app.core.store, &filter).await?),
-            sites: site_options(&app.core.store).await?,
+            client_options: client_options(proxy_logs::client_options(&admin.core.store, &filter).await?),
+            summary: summary_json(&proxy_logs::summary(&admin.core.store, &filter).await?),
+            sites: site_options(&admin.core.store).await?,
         });
     }
     Ok(http::json(StatusCode::OK, &list))
 }
 
 /// `GET /api/stats/proxy-logs/{id}`
-pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    app.core.store.flush().await;
+    admin.core.store.flush().await;
     let mut row =
-        proxy_logs::get(&app.core.store, id).await?.ok_or_else(|| AdminError::not_found("Proxy log"))?;
+        proxy_logs::get(&admin.core.store, id).await?.ok_or_else(|| AdminError::not_found("Proxy log"))?;
     let billing_details = row.billing_details.take().and_then(|text| serde_json::from_str(&text).ok());
     Ok(http::json(StatusCode::OK, &Detail { item: row.into(), billing_details }))
 }
 
 /// `DELETE /api/stats/proxy-logs`: forgets every row there is now. The usage tables keep their sums.
-pub async fn clear(app: Arc<App>, _request: Request) -> Result<Response> {
-    app.core.store.flush().await;
+pub async fn clear(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    admin.core.store.flush().await;
     // What comes meanwhile stays: under load a moving end would never be reached.
-    let deleted = proxy_logs::prune(&app.core.store, now_ms() + 1).await?;
+    let deleted = proxy_logs::prune(&admin.core.store, now_ms() + 1).await?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "deletedProxyLogs": deleted })))
 }
 

@@ -7,10 +7,10 @@ use hyper::StatusCode;
 use serde::Serialize;
 
 use super::offers::{Offer, Offers, username};
+use crate::admin::Admin;
 use crate::admin::accounts::view::capabilities;
 use crate::admin::errors::Result;
 use crate::admin::guard;
-use crate::app::App;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::limits::bucket;
@@ -62,22 +62,22 @@ struct MissingGroups {
 }
 
 /// `GET /api/models/token-candidates`
-pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
-    guard(&app, &request, &bucket::MODELS_TOKEN_CANDIDATES)?;
-    let offers = Offers::read(&app.core.store).await?;
+pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    guard(&admin, &request, &bucket::MODELS_TOKEN_CANDIDATES)?;
+    let offers = Offers::read(&admin.core.store).await?;
     let allowed: HashSet<String> =
-        app.core.settings.load().allowed_models.iter().map(|model| model.trim().to_lowercase()).collect();
+        admin.core.settings.load().allowed_models.iter().map(|model| model.trim().to_lowercase()).collect();
     let mut candidates = Candidates::default();
     for (model, at) in &offers.models {
         if allowed.is_empty() || allowed.contains(&model.trim().to_lowercase()) {
             for (id, offer) in at {
                 if let Some(account) = offers.accounts.get(id) {
-                    candidates.add(&app.core, &offers, model, account, offer);
+                    candidates.add(&admin.core, &offers, model, account, offer);
                 }
             }
         }
     }
-    if let Some(shown) = app.marketplace.get(true) {
+    if let Some(shown) = admin.marketplace.get(true) {
         candidates.endpoint_types_by_model = shown
             .iter()
             .filter(|model| !model.supported_endpoint_types.is_empty())

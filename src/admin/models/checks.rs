@@ -6,11 +6,11 @@ use std::time::Duration;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::require_id;
 use crate::admin::tasks::queued;
-use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::Jobs;
 use crate::jobs::models::refresh;
@@ -22,29 +22,29 @@ use crate::jobs::tasks::{Started, Status, Task};
 const LOOK: Duration = Duration::from_millis(50);
 
 /// `POST /api/models/check/{id}`: an account that gives no models is an answer, too.
-pub async fn check(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn check(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let refresh = refresh::refresh_account(&app.jobs, id).await;
-    let rebuild = rebuild_in(&app.jobs, Scope::of_accounts([id])).await?;
+    let refresh = refresh::refresh_account(&admin.jobs, id).await;
+    let rebuild = rebuild_in(&admin.jobs, Scope::of_accounts([id])).await?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "refresh": refresh, "rebuild": rebuild })))
 }
 
 /// `POST /api/models/probe`
-pub async fn probe(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn probe(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let account = account(&fields)?;
     let wait = fields.bool("wait")?.unwrap_or(false);
     if let Some(id) = account
         && wait
-        && !probe::is_probed(&app.core.store, id).await?
+        && !probe::is_probed(&admin.core.store, id).await?
     {
         return Err(AdminError::not_found("Account"));
     }
-    let started = probe::start(&app.jobs, account);
+    let started = probe::start(&admin.jobs, account);
     if !wait {
         return Ok(queued(&started));
     }
-    Ok(finished(&started, ended(&app.jobs, &started.id).await))
+    Ok(finished(&started, ended(&admin.jobs, &started.id).await))
 }
 
 /// All accounts where none is named. Text is read in decimal digits only.

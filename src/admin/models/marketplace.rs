@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::offers::{Offer, Offers, username};
+use crate::admin::Admin;
 use crate::admin::errors::Result;
 use crate::admin::routes::handlers;
 use crate::admin::{money, number};
-use crate::app::App;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::jobs::Jobs;
@@ -130,17 +130,17 @@ struct GroupPricing {
 }
 
 /// `GET /api/models/marketplace`
-pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let (refresh, with_prices) = (request.query.is_on("refresh"), request.query.is_on("includePricing"));
     let started = refresh.then(|| {
-        app.marketplace.clear();
-        handlers::start_refresh(&app, "model")
+        admin.marketplace.clear();
+        handlers::start_refresh(&admin, "model")
     });
     let running = match &started {
         Some(started) => Some(started.id.clone()),
-        None => running_refresh(&app.jobs),
+        None => running_refresh(&admin.jobs),
     };
-    let cached = app.marketplace.get(with_prices);
+    let cached = admin.marketplace.get(with_prices);
     let meta = Meta {
         refresh_requested: refresh,
         refresh_queued: started.as_ref().is_some_and(|started| !started.reused),
@@ -153,8 +153,8 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     let models = match cached {
         Some(cached) => cached,
         None => {
-            let made = Arc::new(models(&app.core, with_prices).await?);
-            app.marketplace.keep(with_prices, made.clone());
+            let made = Arc::new(models(&admin.core, with_prices).await?);
+            admin.marketplace.keep(with_prices, made.clone());
             made
         }
     };

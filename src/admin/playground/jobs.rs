@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::Refused;
 use super::answer::Answer;
-use crate::app::App;
+use crate::admin::Admin;
 use crate::proxy::internal::{self, InternalRequest};
 use crate::sync::lock;
 use crate::time::{Millis, iso, now_ms};
@@ -60,11 +60,11 @@ enum JobState {
 }
 
 /// Begins a job and shows it.
-pub(super) fn begin(app: &Arc<App>, request: InternalRequest) -> Result<Value, Refused> {
+pub(super) fn begin(admin: &Arc<Admin>, request: InternalRequest) -> Result<Value, Refused> {
     let id = uuid::v4();
     let (running, stopped) = oneshot::channel();
-    let shown = app.playground.add(&id, running, now_ms())?;
-    let (worker, name) = (app.clone(), id.clone());
+    let shown = admin.playground.add(&id, running, now_ms())?;
+    let (worker, name) = (admin.clone(), id.clone());
     let work = async move {
         tokio::select! {
             // The sender is never used: it only goes.
@@ -75,18 +75,18 @@ pub(super) fn begin(app: &Arc<App>, request: InternalRequest) -> Result<Value, R
         tokio::time::sleep(Duration::from_millis(KEPT.unsigned_abs())).await;
         worker.playground.sweep(now_ms());
     };
-    if !app.core.background.spawn("a try of the proxy", work) {
-        app.playground.cancel(&id, now_ms());
+    if !admin.core.background.spawn("a try of the proxy", work) {
+        admin.playground.cancel(&id, now_ms());
     }
     Ok(shown)
 }
 
 /// What the proxy answered, or the error that it answered.
-async fn run(app: &Arc<App>, request: InternalRequest) -> Result<Value, Value> {
-    let Some(response) = internal::send(app.clone(), request).await else {
+async fn run(admin: &Arc<Admin>, request: InternalRequest) -> Result<Value, Value> {
+    let Some(response) = internal::send(&admin.proxy, request).await else {
         return Err(Refused::not_found("The service has no such route").error());
     };
-    let answer = Answer::read(response, app.core.config.request_body_limit)
+    let answer = Answer::read(response, admin.core.config.request_body_limit)
         .await
         .map_err(|refused| refused.error())?;
     let value = answer.value();

@@ -20,7 +20,7 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::errors::Result;
-use crate::app::App;
+use crate::admin::Admin;
 use crate::http::{self, Request, Response};
 use crate::proxy::internal::{self, InternalRequest};
 use crate::time;
@@ -59,38 +59,38 @@ impl Refused {
 }
 
 /// `POST /api/test/proxy`: the answer, whole.
-pub async fn proxy(app: Arc<App>, request: Request) -> Result<Response> {
-    Ok(tried(app, request, Form::Envelope, Streamed::Never).await)
+pub async fn proxy(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(tried(admin, request, Form::Envelope, Streamed::Never).await)
 }
 
 /// `POST /api/test/proxy/stream`: the answer as server-sent events.
-pub async fn proxy_stream(app: Arc<App>, request: Request) -> Result<Response> {
-    Ok(tried(app, request, Form::Envelope, Streamed::Always).await)
+pub async fn proxy_stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(tried(admin, request, Form::Envelope, Streamed::Always).await)
 }
 
 /// `POST /api/test/proxy/jobs`: the answer later.
-pub async fn start_proxy_job(app: Arc<App>, request: Request) -> Result<Response> {
-    Ok(begun(app, request, Form::Envelope).await)
+pub async fn start_proxy_job(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(begun(admin, request, Form::Envelope).await)
 }
 
 /// `POST /api/test/chat`: the same over a plain conversation.
-pub async fn chat(app: Arc<App>, request: Request) -> Result<Response> {
-    Ok(tried(app, request, Form::Chat, Streamed::Never).await)
+pub async fn chat(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(tried(admin, request, Form::Chat, Streamed::Never).await)
 }
 
 /// `POST /api/test/chat/stream`
-pub async fn chat_stream(app: Arc<App>, request: Request) -> Result<Response> {
-    Ok(tried(app, request, Form::Chat, Streamed::Always).await)
+pub async fn chat_stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(tried(admin, request, Form::Chat, Streamed::Always).await)
 }
 
 /// `POST /api/test/chat/jobs`
-pub async fn start_chat_job(app: Arc<App>, request: Request) -> Result<Response> {
-    Ok(begun(app, request, Form::Chat).await)
+pub async fn start_chat_job(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(begun(admin, request, Form::Chat).await)
 }
 
 /// `GET /api/test/{proxy,chat}/jobs/{id}`: how a job goes, or what it gave.
-pub async fn job(app: Arc<App>, request: Request) -> Result<Response> {
-    let shown = app.playground.show(request.params.get("id"), time::now_ms());
+pub async fn job(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    let shown = admin.playground.show(request.params.get("id"), time::now_ms());
     Ok(match shown {
         Some(shown) => http::json(StatusCode::OK, &shown),
         None => Refused::not_found("Job not found").into_response(),
@@ -98,8 +98,8 @@ pub async fn job(app: Arc<App>, request: Request) -> Result<Response> {
 }
 
 /// `DELETE /api/test/{proxy,chat}/jobs/{id}`: stops a job that runs, and forgets one that ended.
-pub async fn cancel_job(app: Arc<App>, request: Request) -> Result<Response> {
-    let known = app.playground.cancel(request.params.get("id"), time::now_ms());
+pub async fn cancel_job(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    let known = admin.playground.cancel(request.params.get("id"), time::now_ms());
     Ok(match known {
         true => http::json(StatusCode::OK, &json!({ "success": true })),
         false => Refused::not_found("Job not found").into_response(),
@@ -136,25 +136,25 @@ impl Form {
     }
 }
 
-async fn tried(app: Arc<App>, mut request: Request, form: Form, streamed: Streamed) -> Response {
+async fn tried(admin: Arc<Admin>, mut request: Request, form: Form, streamed: Streamed) -> Response {
     let internal_request = match form.read(&mut request, streamed).await {
         Ok(internal_request) => internal_request,
         Err(refusal) => return refusal,
     };
-    let limit = app.core.config.request_body_limit;
-    match internal::send(app, internal_request).await {
+    let limit = admin.core.config.request_body_limit;
+    match internal::send(&admin.proxy, internal_request).await {
         None => Refused::not_found("The service has no such route").into_response(),
         Some(response) if streamed == Streamed::Always => answer::as_events(response, limit).await,
         Some(response) => answer::whole(response, limit).await,
     }
 }
 
-async fn begun(app: Arc<App>, mut request: Request, form: Form) -> Response {
+async fn begun(admin: Arc<Admin>, mut request: Request, form: Form) -> Response {
     let internal_request = match form.read(&mut request, Streamed::AsAsked).await {
         Ok(internal_request) => internal_request,
         Err(refusal) => return refusal,
     };
-    match jobs::begin(&app, internal_request) {
+    match jobs::begin(&admin, internal_request) {
         Ok(shown) => http::json(StatusCode::ACCEPTED, &shown),
         Err(refused) => refused.into_response(),
     }

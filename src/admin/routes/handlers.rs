@@ -8,11 +8,11 @@ use serde_json::json;
 use super::fill::{check_sources, fill, followers};
 use super::input::RouteInput;
 use super::view::{ListedRoute, LiteRoute, RouteIndex, live};
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::require_id;
 use crate::admin::tasks::queued;
-use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::models::refresh;
 use crate::jobs::rebuild;
@@ -24,40 +24,40 @@ use crate::store::routes::{self, ChannelRow};
 pub const REFRESH_KEY: &str = "refresh-models-and-rebuild-routes";
 
 /// `GET /api/routes/lite`
-pub async fn lite(app: Arc<App>, _request: Request) -> Result<Response> {
-    let rows = routes::list(&app.core.store).await?;
+pub async fn lite(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    let rows = routes::list(&admin.core.store).await?;
     let listed: Vec<_> = rows.iter().map(LiteRoute::from).collect();
     Ok(http::json(StatusCode::OK, &listed))
 }
 
 /// `POST /api/routes`
-pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let input = RouteInput::read(&Fields::from(request.json_object().await?))?;
     let draft = input.create()?;
-    let _turn = app.core.route_edits.lock().await;
-    let route_index = RouteIndex::read(&app.core.store).await?;
+    let _turn = admin.core.route_edits.lock().await;
+    let route_index = RouteIndex::read(&admin.core.store).await?;
     check_sources(&route_index, &draft)?;
     let refill = match draft.sources {
         Some(_) => None,
-        None => Some(fill(&app.core, &route_index, None, &draft.model_pattern).await?),
+        None => Some(fill(&admin.core, &route_index, None, &draft.model_pattern).await?),
     };
     let dependents = Dependents { refill, followers: followers(&route_index, &draft, None) };
-    let id = route_edits::create(&app.core.store, &draft, dependents).await?;
-    app.core.publish().await?;
-    shown(&app, id).await
+    let id = route_edits::create(&admin.core.store, &draft, dependents).await?;
+    admin.core.publish().await?;
+    shown(&admin, id).await
 }
 
 /// `PUT /api/routes/{id}`: what is not sent stays.
-pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::from(request.json_object().await?);
     let input = RouteInput::read(&fields)?;
-    let _turn = app.core.route_edits.lock().await;
+    let _turn = admin.core.route_edits.lock().await;
     // Sources, followers and a new pattern concern other routes.
     let is_alone = !["sourceRouteIds", "routingStrategy", "modelPattern"].iter().any(|name| fields.has(name));
     let route_index = match is_alone {
-        true => RouteIndex::of(&app.core.store, &[id], &[]).await?,
-        false => RouteIndex::read(&app.core.store).await?,
+        true => RouteIndex::of(&admin.core.store, &[id], &[]).await?,
+        false => RouteIndex::read(&admin.core.store).await?,
     };
     let row = route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
     let draft = input.change(row)?;
@@ -69,112 +69,116 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
         dependents.followers = followers(&route_index, &draft, Some(row));
     }
     if draft.sources.is_none() && draft.model_pattern != row.model_pattern.trim() {
-        dependents.refill = Some(fill(&app.core, &route_index, Some(id), &draft.model_pattern).await?);
+        dependents.refill = Some(fill(&admin.core, &route_index, Some(id), &draft.model_pattern).await?);
     }
-    route_edits::update(&app.core.store, id, &draft, dependents).await?;
-    app.core.publish().await?;
-    shown(&app, id).await
+    route_edits::update(&admin.core.store, id, &draft, dependents).await?;
+    admin.core.publish().await?;
+    shown(&admin, id).await
 }
 
 /// `DELETE /api/routes/{id}`: gone afterwards, whether it was there or not.
-pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let _turn = app.core.route_edits.lock().await;
-    route_edits::delete(&app.core.store, &[id]).await?;
-    app.core.publish().await?;
+    let _turn = admin.core.route_edits.lock().await;
+    route_edits::delete(&admin.core.store, &[id]).await?;
+    admin.core.publish().await?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
 /// `POST /api/routes/batch`: all of them in one transaction; unknown ids change nothing.
-pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let ids = fields.ids()?;
     let action = fields.text("action")?.unwrap_or_default();
-    let _turn = app.core.route_edits.lock().await;
+    let _turn = admin.core.route_edits.lock().await;
     let updated = match action {
-        "enable" => route_edits::set_enabled(&app.core.store, &ids, true).await?,
-        "disable" => route_edits::set_enabled(&app.core.store, &ids, false).await?,
-        "delete" => route_edits::delete(&app.core.store, &ids).await?,
+        "enable" => route_edits::set_enabled(&admin.core.store, &ids, true).await?,
+        "disable" => route_edits::set_enabled(&admin.core.store, &ids, false).await?,
+        "delete" => route_edits::delete(&admin.core.store, &ids).await?,
         _ => return Err(Invalid::field("action", "enable, disable or delete").into()),
     };
-    app.core.publish().await?;
+    admin.core.publish().await?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "updatedCount": updated })))
 }
 
 /// The route as it is now.
-async fn shown(app: &App, id: i64) -> Result<Response> {
-    let route_index = RouteIndex::of(&app.core.store, &[id], &[]).await?;
+async fn shown(admin: &Admin, id: i64) -> Result<Response> {
+    let route_index = RouteIndex::of(&admin.core.store, &[id], &[]).await?;
     let route = route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
-    Ok(http::json(StatusCode::OK, &ListedRoute::new(app, &route_index, route)))
+    Ok(http::json(StatusCode::OK, &ListedRoute::new(admin, &route_index, route)))
 }
 
 /// `POST /api/routes/{id}/cooldown/clear`: the channels of the route are as if they had never failed,
 /// and their sites and models as if nothing had happened to them.
-pub async fn clear_cooldown(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn clear_cooldown(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let route_index = RouteIndex::of(&app.core.store, &[id], &[]).await?;
+    let route_index = RouteIndex::of(&admin.core.store, &[id], &[]).await?;
     let route = route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
-    clear_rests(&app, &route_index, route_index.channels(route).collect()).await
+    clear_rests(&admin, &route_index, route_index.channels(route).collect()).await
 }
 
 /// `POST /api/accounts/{id}/clear-cooldown`: as [`clear_cooldown`], for all channels of an account.
-pub async fn clear_cooldown_of_account(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn clear_cooldown_of_account(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let route_index = RouteIndex::read(&app.core.store).await?;
+    let route_index = RouteIndex::read(&admin.core.store).await?;
     route_index.account(id).ok_or_else(|| AdminError::not_found("Account"))?;
-    clear_rests(&app, &route_index, route_index.channels_of_account(id).collect()).await
+    clear_rests(&admin, &route_index, route_index.channels_of_account(id).collect()).await
 }
 
-async fn clear_rests(app: &App, route_index: &RouteIndex, channels: Vec<&ChannelRow>) -> Result<Response> {
+async fn clear_rests(
+    admin: &Admin,
+    route_index: &RouteIndex,
+    channels: Vec<&ChannelRow>,
+) -> Result<Response> {
     let ids: Vec<i64> = channels.iter().map(|channel| channel.id).collect();
     // Failures on their way to the store must not arrive there after the clearing.
-    app.core.store.flush().await;
-    routes::clear_failures(&app.core.store, &ids).await?;
+    admin.core.store.flush().await;
+    routes::clear_failures(&admin.core.store, &ids).await?;
     for channel in channels {
-        live(&app.core, channel).clear_cooldown();
+        live(&admin.core, channel).clear_cooldown();
         if let Some(account) = route_index.account(channel.account_id) {
-            app.core.live.site(account.site_id).forget(route_index.source_model(channel));
+            admin.core.live.site(account.site_id).forget(route_index.source_model(channel));
         }
     }
-    app.jobs.health_saver.nudge();
-    app.decisions().forget_channels(&app.core.snapshot.load(), &ids);
+    admin.jobs.health_saver.nudge();
+    admin.decisions().forget_channels(&admin.core.snapshot.load(), &ids);
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "clearedChannels": ids.len() })))
 }
 
 /// `POST /api/routes/rebuild`
-pub async fn rebuild(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn rebuild(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let refresh_models = fields.bool("refreshModels")?;
     let wait = fields.bool("wait")?.unwrap_or(false);
     if refresh_models == Some(false) {
-        let counts = rebuild::rebuild(&app.jobs).await?;
+        let counts = rebuild::rebuild(&admin.jobs).await?;
         return Ok(http::json(StatusCode::OK, &json!({ "success": true, "rebuild": counts })));
     }
     if wait {
-        let (refresh, counts) = refresh::refresh_all_and_rebuild(&app.jobs)
+        let (refresh, counts) = refresh::refresh_all_and_rebuild(&admin.jobs)
             .await
             .map_err(|error| AdminError::internal("refreshing all models", error))?;
         let answer = json!({ "success": true, "refresh": refresh, "rebuild": counts });
         return Ok(http::json(StatusCode::OK, &answer));
     }
-    Ok(queued(&start_refresh(&app, "route")))
+    Ok(queued(&start_refresh(&admin, "route")))
 }
 
 /// Asks all accounts for their models and rebuilds, as a task of this type.
-pub fn start_refresh(app: &Arc<App>, kind: &'static str) -> Started {
+pub fn start_refresh(admin: &Arc<Admin>, kind: &'static str) -> Started {
     let spec = Spec {
         kind,
         title: "Refresh models and rebuild routes".to_owned(),
         dedupe_key: Some(REFRESH_KEY.to_owned()),
     };
-    let work = app.clone();
-    app.jobs.tasks.start(spec, |progress| async move { refresh_task(&work, &progress).await })
+    let work = admin.clone();
+    admin.jobs.tasks.start(spec, |progress| async move { refresh_task(&work, &progress).await })
 }
 
-async fn refresh_task(app: &Arc<App>, progress: &Progress) -> Outcome {
+async fn refresh_task(admin: &Arc<Admin>, progress: &Progress) -> Outcome {
     progress.log("Asking all active accounts for their models");
-    let (refresh, counts) = refresh::refresh_all_and_rebuild(&app.jobs).await?;
-    app.marketplace.clear();
+    let (refresh, counts) = refresh::refresh_all_and_rebuild(&admin.jobs).await?;
+    admin.marketplace.clear();
     let message = format!("{} account(s) refreshed, {} model(s) routed", refresh.len(), counts.models);
     Ok(Done { message, result: json!({ "success": true, "refresh": refresh, "rebuild": counts }) })
 }

@@ -15,10 +15,10 @@ use hyper::StatusCode;
 use serde::Serialize;
 
 use super::view::{ListedRoute, RouteIndex, RouteSummary};
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::guard;
 use crate::admin::paging::Page;
-use crate::app::App;
 use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
 use crate::limits::bucket;
@@ -30,30 +30,31 @@ const CHANNELS: usize = 500;
 const ROUTES: usize = 100;
 
 /// `GET /api/routes`
-pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
-    guard(&app, &request, &bucket::ROUTES_READ)?;
-    answer(app, &request, |app, index, row, text| write(text, &ListedRoute::new(app, index, row))).await
+pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    guard(&admin, &request, &bucket::ROUTES_READ)?;
+    answer(admin, &request, |admin, index, row, text| write(text, &ListedRoute::new(admin, index, row))).await
 }
 
 /// `GET /api/routes/summary`
-pub async fn summary(app: Arc<App>, request: Request) -> Result<Response> {
-    guard(&app, &request, &bucket::ROUTES_SUMMARY_READ)?;
-    answer(app, &request, |app, index, row, text| write(text, &RouteSummary::new(app, index, row))).await
+pub async fn summary(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    guard(&admin, &request, &bucket::ROUTES_SUMMARY_READ)?;
+    answer(admin, &request, |admin, index, row, text| write(text, &RouteSummary::new(admin, index, row)))
+        .await
 }
 
 /// Writes one route behind what is there.
-type WriteRoute = fn(&App, &RouteIndex, &RouteRow, &mut Vec<u8>) -> serde_json::Result<()>;
+type WriteRoute = fn(&Admin, &RouteIndex, &RouteRow, &mut Vec<u8>) -> serde_json::Result<()>;
 
 fn write(text: &mut Vec<u8>, route: &impl Serialize) -> serde_json::Result<()> {
     serde_json::to_writer(text, route)
 }
 
-async fn answer(app: Arc<App>, request: &Request, write: WriteRoute) -> Result<Response> {
+async fn answer(admin: Arc<Admin>, request: &Request, write: WriteRoute) -> Result<Response> {
     let page = Page::of(&request.query);
-    let snapshot = app.core.snapshot.load_full();
+    let snapshot = admin.core.snapshot.load_full();
     let routes = snapshot.routes().iter().skip(page.offset()).take(page.limit());
     let ids: Vec<_> = routes.map(|route| (route.id, route.channels.len())).collect();
-    let mut portions = Portions { app, ids: ids.into_iter(), write, written: 0, is_ended: false };
+    let mut portions = Portions { admin, ids: ids.into_iter(), write, written: 0, is_ended: false };
     // A list that cannot be read is an answer of its own as long as nothing of it was sent.
     let first = portions.next().await?;
     let mut response = match portions.is_ended {
@@ -85,7 +86,7 @@ async fn answer(app: Arc<App>, request: &Request, write: WriteRoute) -> Result<R
 
 /// The rest of a list.
 struct Portions {
-    app: Arc<App>,
+    admin: Arc<Admin>,
     /// Routes with the number of their channels.
     ids: IntoIter<(i64, usize)>,
     write: WriteRoute,
@@ -104,12 +105,12 @@ impl Portions {
             ids.push(id);
             channels += count;
         }
-        let index = RouteIndex::of(&self.app.core.store, &ids, &[]).await?;
+        let index = RouteIndex::of(&self.admin.core.store, &ids, &[]).await?;
         let mut text = Vec::new();
         for row in ids.iter().filter_map(|id| index.route(*id)) {
             text.push(if self.written == 0 { b'[' } else { b',' });
             self.written += 1;
-            (self.write)(&self.app, &index, row, &mut text)
+            (self.write)(&self.admin, &index, row, &mut text)
                 .map_err(|error| AdminError::internal("writing a list of routes", error))?;
         }
         self.is_ended = self.ids.as_slice().is_empty();

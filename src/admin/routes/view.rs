@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::admin::Admin;
 use crate::admin::decisions::handlers::CachedDecisionFields;
 use crate::admin::{money, number};
-use crate::app::App;
 use crate::core::Core;
 use crate::routing::{ChannelLive, ModelPattern};
 use crate::store;
@@ -261,11 +261,11 @@ pub struct RouteSummary<'a> {
 }
 
 impl<'a> RouteSummary<'a> {
-    pub fn new(app: &App, route_index: &'a RouteIndex, row: &'a RouteRow) -> Self {
+    pub fn new(admin: &Admin, route_index: &'a RouteIndex, row: &'a RouteRow) -> Self {
         Self {
             route: row.into(),
             model_mapping: row.model_mapping.as_deref(),
-            decision: app.decisions().of(&app.core.snapshot.load(), row.id),
+            decision: admin.decisions().of(&admin.core.snapshot.load(), row.id),
             channel_count: route_index.channels(row).count(),
             enabled_channel_count: route_index.channels(row).filter(|channel| channel.enabled).count(),
             site_names: route_index.site_names(row),
@@ -288,16 +288,16 @@ pub struct ListedRoute<'a> {
 }
 
 impl<'a> ListedRoute<'a> {
-    pub fn new(app: &App, route_index: &'a RouteIndex, row: &'a RouteRow) -> Self {
+    pub fn new(admin: &Admin, route_index: &'a RouteIndex, row: &'a RouteRow) -> Self {
         Self {
             route: row.into(),
             model_mapping: row.model_mapping.as_deref(),
-            decision: app.decisions().of(&app.core.snapshot.load(), row.id),
+            decision: admin.decisions().of(&admin.core.snapshot.load(), row.id),
             created_at: time::iso(row.created_at),
             updated_at: time::iso(row.updated_at),
             channels: route_index
                 .channels(row)
-                .map(|channel| route_index.listed(&app.core, channel))
+                .map(|channel| route_index.listed(&admin.core, channel))
                 .collect(),
         }
     }

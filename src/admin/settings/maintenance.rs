@@ -9,11 +9,11 @@ use hyper::StatusCode;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::routes::handlers::{REFRESH_KEY, start_refresh};
 use crate::admin::tasks::{queued, queued_body};
-use crate::app::App;
 use crate::config::PLACEHOLDER_AUTH_TOKEN;
 use crate::http::{self, Request, Response};
 use crate::jobs::Jobs;
@@ -32,14 +32,14 @@ const LOOK: Duration = Duration::from_millis(5);
 /// `POST /api/settings/maintenance/clear-cache`: discovered models, automatic channels and routes.
 /// What an operator made by hand stays; models are then asked for anew. While that is under way
 /// already, nothing is forgotten.
-pub async fn clear_cache(app: Arc<App>, _request: Request) -> Result<Response> {
-    let (started, forgotten) = match app.jobs.tasks.running(REFRESH_KEY) {
+pub async fn clear_cache(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    let (started, forgotten) = match admin.jobs.tasks.running(REFRESH_KEY) {
         Some(running) => (running, Forgotten::default()),
         None => {
-            let forgotten = rebuild::forget_discovered(&app.jobs).await?;
-            app.formats.clear();
-            app.cache_keys.clear();
-            (start_refresh(&app, "maintenance"), forgotten)
+            let forgotten = rebuild::forget_discovered(&admin.jobs).await?;
+            admin.proxy.formats.clear();
+            admin.proxy.cache_keys.clear();
+            (start_refresh(&admin, "maintenance"), forgotten)
         }
     };
     let mut body = queued_body(&started);
@@ -50,11 +50,11 @@ pub async fn clear_cache(app: Arc<App>, _request: Request) -> Result<Response> {
 }
 
 /// `POST /api/settings/maintenance/clear-usage`: the log, the sums, counters and cooldowns.
-pub async fn clear_usage(app: Arc<App>, _request: Request) -> Result<Response> {
-    app.core.store.flush().await;
+pub async fn clear_usage(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    admin.core.store.flush().await;
     let now = now_ms();
-    let deleted = proxy_logs::prune(&app.core.store, now + 1).await?;
-    for channel in app.core.snapshot.load().channels() {
+    let deleted = proxy_logs::prune(&admin.core.store, now + 1).await?;
+    for channel in admin.core.snapshot.load().channels() {
         channel.live.restore(ChannelTotals::default());
     }
     let event = NewEvent {
@@ -67,22 +67,22 @@ pub async fn clear_usage(app: Arc<App>, _request: Request) -> Result<Response> {
     };
     let mut statements = stats::forget_usage();
     statements.push(event.insert(now));
-    app.core.store.batch(statements).await?;
-    app.stats.clear();
-    app.core.publish().await?;
+    admin.core.store.batch(statements).await?;
+    admin.stats.clear();
+    admin.core.publish().await?;
     let answer = json!({ "success": true, "message": "Usage was cleared", "deletedProxyLogs": deleted });
     Ok(http::json(StatusCode::OK, &answer))
 }
 
 /// `POST /api/settings/maintenance/rotate-seal-key`: a new key seals credentials from now on; a task seals
 /// those that are stored anew, then deletes the former key.
-pub async fn rotate_seal_key(app: Arc<App>, _request: Request) -> Result<Response> {
-    replace_key(&app.jobs, Purpose::Seal).await
+pub async fn rotate_seal_key(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    replace_key(&admin.jobs, Purpose::Seal).await
 }
 
 /// `POST /api/settings/maintenance/replace-index-key`: the same for the key of the look-up hashes.
-pub async fn replace_index_key(app: Arc<App>, _request: Request) -> Result<Response> {
-    replace_key(&app.jobs, Purpose::Index).await
+pub async fn replace_index_key(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    replace_key(&admin.jobs, Purpose::Index).await
 }
 
 async fn replace_key(jobs: &Arc<Jobs>, purpose: Purpose) -> Result<Response> {
@@ -106,50 +106,50 @@ async fn replace_key(jobs: &Arc<Jobs>, purpose: Purpose) -> Result<Response> {
 /// `POST /api/settings/maintenance/factory-reset`: everything goes, the settings included, and the
 /// admin token is the built-in one again. The caller's token is refused from the next request on. Whoever
 /// sends `confirm` has to mean it.
-pub async fn factory_reset(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn factory_reset(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     if fields.text("confirm")?.is_some_and(|word| word != "RESET") {
         return Err(Invalid::field("confirm", "the word RESET").into());
     }
-    reset_all(&app).await.map_err(|error| AdminError::internal("resetting everything", error))?;
+    reset_all(&admin).await.map_err(|error| AdminError::internal("resetting everything", error))?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
-async fn reset_all(app: &Arc<App>) -> crate::store::Result<()> {
-    let _routes = app.core.route_edits.lock().await;
-    let _settings = app.core.settings_edits.lock().await;
+async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<()> {
+    let _routes = admin.core.route_edits.lock().await;
+    let _settings = admin.core.settings_edits.lock().await;
     // From here on nobody is routed. What requests leave behind is written first, so that it does not
     // come back after the end.
-    app.core.snapshot.store(Arc::default());
+    admin.core.snapshot.store(Arc::default());
     let ended = async {
-        while app.core.metrics.in_flight.get() > 0 {
+        while admin.core.metrics.in_flight.get() > 0 {
             sleep(LOOK).await;
         }
     };
     if timeout(DRAIN, ended).await.is_err() {
         log::warn!("a reset goes on although requests are still at their upstreams");
     }
-    app.jobs.tasks.forget_all();
-    app.core.begin_reset();
-    app.core.store.flush().await;
-    if let Err(error) = reset::everything(&app.core.store, PLACEHOLDER_AUTH_TOKEN).await {
-        app.core.publish().await?;
+    admin.jobs.tasks.forget_all();
+    admin.core.begin_reset();
+    admin.core.store.flush().await;
+    if let Err(error) = reset::everything(&admin.core.store, PLACEHOLDER_AUTH_TOKEN).await {
+        admin.core.publish().await?;
         return Err(error);
     }
-    app.core.reload_settings().await?;
-    app.core.publish_keys().await?;
-    app.core.publish().await?;
-    app.formats.clear();
-    app.cache_keys.clear();
-    app.stored_responses.clear();
-    app.call_signatures.clear();
-    app.core.rates.clear();
-    app.guards.clear();
-    app.stats.clear();
-    app.decisions().clear();
-    app.marketplace.clear();
-    app.core.live.retain_prices(&HashSet::new());
-    app.core.notifier.reset_cooldowns().await;
+    admin.core.reload_settings().await?;
+    admin.core.publish_keys().await?;
+    admin.core.publish().await?;
+    admin.proxy.formats.clear();
+    admin.proxy.cache_keys.clear();
+    admin.proxy.stored_responses.clear();
+    admin.proxy.call_signatures.clear();
+    admin.core.rates.clear();
+    admin.guards.clear();
+    admin.stats.clear();
+    admin.decisions().clear();
+    admin.marketplace.clear();
+    admin.core.live.retain_prices(&HashSet::new());
+    admin.core.notifier.reset_cooldowns().await;
     log::warn!(
         "everything was reset: AUTH_TOKEN is its built-in value again, which works from this machine only; \
          change it at POST /api/settings/auth/change"

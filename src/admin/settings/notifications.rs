@@ -5,21 +5,21 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
-use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::notify::{Notice, Report};
 use crate::store::events::EventLevel;
 
 /// `POST /api/settings/notify/test`: one message on every channel, whatever was sent before. Some channels failing
 /// is a success that names them; all of them, or none to try, is a refusal.
-pub async fn send_test(app: Arc<App>, _request: Request) -> Result<Response> {
+pub async fn send_test(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     let notice = Notice::new(
         EventLevel::Info,
         "Test notification",
         "This message shows that notifications reach you.",
     );
-    let report = app.core.notifier.deliver(&notice).await;
+    let report = admin.core.notifier.deliver(&notice).await;
     let (attempted, succeeded) = (report.attempted(), report.succeeded());
     if attempted == 0 {
         return Err(AdminError::bad_request("No notification channel is configured"));

@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 
 use super::input;
 use super::input::Change;
+use crate::admin::Admin;
 use crate::admin::errors::Result;
 use crate::admin::input::Fields;
 use crate::admin::routes::handlers;
 use crate::admin::secrets;
-use crate::app::App;
 use crate::config::rule::Rule;
 use crate::config::runtime::SETTINGS;
 use crate::core::Core;
@@ -29,55 +29,55 @@ use crate::time::now_ms;
 const MAX_EVENT_VALUE: usize = 120;
 
 /// `GET /api/settings/runtime`
-pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
-    Ok(http::json(StatusCode::OK, &shown(&app.core, &request)))
+pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(http::json(StatusCode::OK, &shown(&admin.core, &request)))
 }
 
 /// `PUT /api/settings/runtime`
-pub async fn put(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
-    let change = change(&app, &fields, request.client_ip).await?;
-    let mut answer = shown(&app.core, &request);
+    let change = change(&admin, &fields, request.client_ip).await?;
+    let mut answer = shown(&admin.core, &request);
     answer.insert("success".to_owned(), true.into());
     answer.insert("message".to_owned(), message(&change).into());
     Ok(http::json(StatusCode::OK, &answer))
 }
 
 /// Reads a change and puts it in force: all of it, or nothing. `caller` must not lock itself out.
-pub async fn change(app: &Arc<App>, fields: &Fields, caller: IpAddr) -> Result<Change> {
-    let _turn = app.core.settings_edits.lock().await;
-    let change = input::read(fields, &app.core.settings.load().values, caller)?;
+pub async fn change(admin: &Arc<Admin>, fields: &Fields, caller: IpAddr) -> Result<Change> {
+    let _turn = admin.core.settings_edits.lock().await;
+    let change = input::read(fields, &admin.core.settings.load().values, caller)?;
     if !change.is_empty() {
-        save(app, &change).await?;
+        save(admin, &change).await?;
     }
     Ok(change)
 }
 
 /// `GET /api/settings/brand-list`: what `globalBlockedBrands` may name.
-pub async fn brand_list(_app: Arc<App>, _request: Request) -> Result<Response> {
+pub async fn brand_list(_app: Arc<Admin>, _request: Request) -> Result<Response> {
     let names: Vec<&str> = brands::names().collect();
     Ok(http::json(StatusCode::OK, &json!({ "brands": names })))
 }
 
-async fn save(app: &Arc<App>, change: &Change) -> Result<()> {
+async fn save(admin: &Arc<Admin>, change: &Change) -> Result<()> {
     let now = now_ms();
     let mut statements = Vec::new();
     for (key, value) in change.stored() {
-        statements.push(settings::put_statement(&app.core.store, key, &value.to_string(), now)?);
+        statements.push(settings::put_statement(&admin.core.store, key, &value.to_string(), now)?);
     }
     if let Some(event) = event(change) {
         statements.push(event.insert(now));
     }
-    app.core.store.batch(statements).await?;
-    app.core.reload_settings().await?;
+    admin.core.store.batch(statements).await?;
+    admin.core.reload_settings().await?;
     if change.touches(&["system_proxy_url", "routing_weights", "routing_fallback_unit_cost"]) {
-        app.core.publish().await?;
+        admin.core.publish().await?;
     }
     if change.touches_channels() {
-        app.core.notifier.reset_cooldowns().await;
+        admin.core.notifier.reset_cooldowns().await;
     }
     if change.touches(&["global_allowed_models", "global_blocked_brands"]) {
-        handlers::start_refresh(app, "maintenance");
+        handlers::start_refresh(admin, "maintenance");
     }
     Ok(())
 }

@@ -9,10 +9,10 @@ use hyper::http::{Request as Outgoing, Uri};
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::secrets;
-use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::routing::{BaseUrl, OutboundProxy};
 use crate::time::measured_ms;
@@ -22,9 +22,9 @@ const LIMITS: FetchLimits = FetchLimits { timeout: Duration::from_secs(15), max_
 
 /// `POST /api/settings/system-proxy/test`: one GET through the proxy. Any answer shows that it gives a way out; none
 /// is a 502 with the reason.
-pub async fn test(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn test(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
-    let saved = app.core.settings.load().system_proxy_url.clone().unwrap_or_default();
+    let saved = admin.core.settings.load().system_proxy_url.clone().unwrap_or_default();
     let url = match fields.text("proxyUrl")?.map(str::trim) {
         Some(sent) if !secrets::is_proxy_echo(sent, Some(&saved)) => sent.to_owned(),
         _ => saved,
@@ -34,13 +34,13 @@ pub async fn test(app: Arc<App>, mut request: Request) -> Result<Response> {
     }
     let proxy = OutboundProxy::parse(url.trim_end_matches('/'))
         .map_err(|why| Invalid::field("proxyUrl", &format!("the address of a proxy: {why}")))?;
-    let probe_url = app.core.config.connectivity_url.as_str();
+    let probe_url = admin.core.config.connectivity_url.as_str();
     let unusable = |why: String| AdminError::internal("reading CONNECTIVITY_TEST_URL", why);
     let probe = BaseUrl::parse(probe_url, Some(Arc::new(proxy))).map_err(unusable)?;
     let asked = Outgoing::get(Uri::from(probe.join(""))).body(Bytes::new());
     let asked = asked.map_err(|error| unusable(error.to_string()))?;
     let began = Instant::now();
-    let answer = app.core.client.fetch_here(&probe, asked, LIMITS).await;
+    let answer = admin.core.client.fetch_here(&probe, asked, LIMITS).await;
     let latency = measured_ms(began.elapsed());
     let answer = answer.map_err(|error| AdminError::new(StatusCode::BAD_GATEWAY, error.to_string()))?;
     let body = json!({

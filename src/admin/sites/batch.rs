@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::handlers::{find, status_event};
+use crate::admin::Admin;
 use crate::admin::batch::BatchResult;
 use crate::admin::errors::Result;
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::routes::rebuild::rebuild_best_effort;
-use crate::app::App;
 use crate::http::{Request, Response};
 use crate::jobs::rebuild::Scope;
 use crate::store::Store;
@@ -22,7 +22,7 @@ enum Action {
 }
 
 /// `POST /api/sites/batch`: items run one after the other, each in its own transaction.
-pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let ids = fields.ids()?;
     let action = match fields.text("action")? {
@@ -36,14 +36,14 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
             return Err(Invalid::field("action", known).into());
         }
     };
-    let scope = Scope::of_sites(&app.core.store, &ids).await?;
+    let scope = Scope::of_sites(&admin.core.store, &ids).await?;
     let mut result = BatchResult::default();
     for id in ids {
-        result.add(id, apply(&app.core.store, id, action).await);
+        result.add(id, apply(&admin.core.store, id, action).await);
     }
-    app.core.publish().await?;
+    admin.core.publish().await?;
     if !matches!(action, Action::SetSystemProxy(_)) {
-        rebuild_best_effort(&app.jobs, scope).await;
+        rebuild_best_effort(&admin.jobs, scope).await;
     }
     Ok(result.into_response())
 }

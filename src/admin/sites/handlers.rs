@@ -16,12 +16,12 @@ use super::presets::PRESETS;
 use super::subscriptions;
 use super::url::SiteUrl;
 use super::view::{ListedSite, SiteView};
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result, failure};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::secrets;
 use crate::admin::{money, number, require_id};
-use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::rebuild::Scope;
 use crate::routing::Platform;
@@ -35,14 +35,14 @@ use crate::store::{self, Secret, accounts};
 const UNDETECTED: &str = "Could not detect platform";
 
 /// `GET /api/sites`: every site by id.
-pub async fn list(app: Arc<App>, _request: Request) -> Result<Response> {
+pub async fn list(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     // Endpoint state waits in the writer for a moment; an operator who looks wants the latest.
-    app.core.store.flush().await;
+    admin.core.store.flush().await;
     let mut accounts_of: HashMap<i64, Vec<AccountRow>> = HashMap::new();
-    for account in accounts::list(&app.core.store).await? {
+    for account in accounts::list(&admin.core.store).await? {
         accounts_of.entry(account.site_id).or_default().push(account);
     }
-    let rows = sites::list(&app.core.store).await?;
+    let rows = sites::list(&admin.core.store).await?;
     let listed: Vec<ListedSite> = rows
         .iter()
         .map(|site| {
@@ -60,7 +60,7 @@ pub async fn list(app: Arc<App>, _request: Request) -> Result<Response> {
 }
 
 /// `GET /api/sites/presets`
-pub async fn list_presets(_app: Arc<App>, _request: Request) -> Result<Response> {
+pub async fn list_presets(_app: Arc<Admin>, _request: Request) -> Result<Response> {
     let presets: Vec<Value> = PRESETS
         .iter()
         .map(|preset| {
@@ -82,7 +82,7 @@ pub async fn list_presets(_app: Arc<App>, _request: Request) -> Result<Response>
 }
 
 /// `POST /api/sites/detect`: what is behind an address. Nothing found is no error: 200 with `error`.
-pub async fn detect_platform(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn detect_platform(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let text = fields.text("url")?.unwrap_or_default();
     if text.trim().is_empty() {
@@ -93,7 +93,7 @@ pub async fn detect_platform(app: Arc<App>, mut request: Request) -> Result<Resp
     let preset = platform.and_then(|platform| presets::by_url_on(&url, Some(platform)));
     let detected = match preset {
         Some(preset) => Ok(Some(Detected { platform: preset.platform, preset: Some(preset) })),
-        None => detect(&app.core, &url, None).await,
+        None => detect(&admin.core, &url, None).await,
     };
     let detected = match detected {
         Ok(Some(detected)) => detected,
@@ -112,13 +112,13 @@ fn undetectable(problem: &str) -> Response {
 }
 
 /// `POST /api/sites`
-pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let input = SiteInput::for_create(&fields)?;
     let (Some(name), Some(url)) = (input.name, input.url) else {
         return Err(AdminError::bad_request("Invalid name or url. Expected non-empty strings."));
     };
-    let resets = app.core.resets();
+    let resets = admin.core.resets();
     let (platform, preset) = match (input.platform, input.preset) {
         (Some(platform), Some(preset)) if platform != preset.platform => {
             let message =
@@ -129,7 +129,7 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
         (None, Some(preset)) => (preset.platform, Some(preset)),
         (None, None) => {
             let proxy = input.proxy_url.as_ref().and_then(Option::as_deref);
-            match detect(&app.core, &url, proxy).await {
+            match detect(&admin.core, &url, proxy).await {
                 Ok(Some(detected)) => (detected.platform, detected.preset),
                 Ok(None) => return Ok(failure(UNDETECTED, Map::new())),
                 Err(problem) => return Ok(undetectable(&problem)),
@@ -152,47 +152,47 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
         initialization_preset_id: preset.map(|preset| preset.id.to_owned()),
         endpoints: input.endpoints.unwrap_or_default(),
     };
-    let id = sites::insert(&app.core.store, site).await.map_err(taken)?;
+    let id = sites::insert(&admin.core.store, site).await.map_err(taken)?;
     // One that is counted only later than this takes the site with everything else.
-    if app.core.resets() != resets {
-        sites::delete(&app.core.store, id).await?;
+    if admin.core.resets() != resets {
+        sites::delete(&admin.core.store, id).await?;
         return Err(AdminError::conflict(
             "Everything was reset while the site was looked at; it is not stored",
         ));
     }
-    app.core.publish().await?;
-    answer(&app.core.store, id).await
+    admin.core.publish().await?;
+    answer(&admin.core.store, id).await
 }
 
 /// `PUT /api/sites/{id}`
-pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::from(request.json_object().await?);
     let input = SiteInput::for_update(&fields)?;
-    let before = find(&app.core.store, id).await?;
+    let before = find(&admin.core.store, id).await?;
     let patch = patch(input, &before);
-    let moved = match sites::update(&app.core.store, id, patch).await {
+    let moved = match sites::update(&admin.core.store, id, patch).await {
         Ok(moved) => moved,
         Err(store::Error::NotFound) => return Err(AdminError::not_found("Site")),
         Err(error) => return Err(taken(error)),
     };
     if let Some(status) = moved {
-        events::insert(&app.core.store, status_event(&before, status)).await?;
+        events::insert(&admin.core.store, status_event(&before, status)).await?;
     }
-    app.core.publish().await?;
+    admin.core.publish().await?;
     if moved.is_some() {
-        rebuild_best_effort(&app.jobs, Scope::of_sites(&app.core.store, &[id]).await?).await;
+        rebuild_best_effort(&admin.jobs, Scope::of_sites(&admin.core.store, &[id]).await?).await;
     }
-    answer(&app.core.store, id).await
+    answer(&admin.core.store, id).await
 }
 
 /// `DELETE /api/sites/{id}`: with everything under it; an unknown site is gone already.
-pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let scope = Scope::of_sites(&app.core.store, &[id]).await?;
-    sites::delete(&app.core.store, id).await?;
-    app.core.publish().await?;
-    rebuild_best_effort(&app.jobs, scope).await;
+    let scope = Scope::of_sites(&admin.core.store, &[id]).await?;
+    sites::delete(&admin.core.store, id).await?;
+    admin.core.publish().await?;
+    rebuild_best_effort(&admin.jobs, scope).await;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 

@@ -19,11 +19,11 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
-use crate::app::App;
 use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
 use crate::jobs::Jobs;
@@ -38,21 +38,21 @@ use crate::store::sites::{self, SiteRow, SiteStatus};
 const BEHIND: usize = 32;
 
 /// `POST /api/sites/{id}/probe-now`
-pub async fn now(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn now(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let scope = scope(&Fields::from(request.json_object().await?))?;
-    let subject = Subject::of(&app.core.store, id).await?;
-    let probed = subject.probe(&app.jobs, &scope, |_| {}).await?;
+    let subject = Subject::of(&admin.core.store, id).await?;
+    let probed = subject.probe(&admin.jobs, &scope, |_| {}).await?;
     Ok(http::json(StatusCode::OK, &shown(&probed)))
 }
 
 /// `GET /api/sites/{id}/probe-stream`: the same, streamed as it happens. A client that disconnects stops the probe.
-pub async fn stream(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let scope = scope(&of_query(&request)?)?;
     let (events, heard) = mpsc::channel(BEHIND);
-    let work = app.jobs.clone();
-    app.core.background.spawn("the probe of a site", async move {
+    let work = admin.jobs.clone();
+    admin.core.background.spawn("the probe of a site", async move {
         let told = events.clone();
         tokio::select! {
             () = stream_steps(&work, id, &scope, &events) => {}

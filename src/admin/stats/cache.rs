@@ -15,8 +15,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
-use crate::app::App;
 use crate::core::Core;
 use crate::flight::SingleFlight;
 use crate::sync::lock;
@@ -79,22 +79,22 @@ impl Entry {
 
 /// The answer to `ask`, kept or made by `load`, and which of these it is.
 pub async fn get<F>(
-    app: &Arc<App>,
+    admin: &Arc<Admin>,
     query: StatsQuery,
     load: impl FnOnce(Arc<Core>) -> F,
 ) -> Result<(Arc<Value>, &'static str)>
 where
     F: Future<Output = Result<Value>> + Send + 'static,
 {
-    let entry = app.stats.entry(&query.key);
+    let entry = admin.stats.entry(&query.key);
     let kept = entry.kept().filter(|(_, age)| !query.refresh && *age < query.ttl * 6);
     if let Some((value, age)) = &kept
         && *age < query.ttl
     {
         return Ok((value.clone(), "hit"));
     }
-    let loading = load(app.core.clone());
-    let (keeper, background) = (entry.clone(), app.core.background.clone());
+    let loading = load(admin.core.clone());
+    let (keeper, background) = (entry.clone(), admin.core.background.clone());
     let run = async move {
         let made = async move {
             let value = loading.await.map(Arc::new);
@@ -112,7 +112,7 @@ where
         entry.flight.run(&background, "statistics", || made).await.ok().flatten()
     };
     if let Some((value, _)) = kept {
-        app.core.background.spawn("statistics behind a stale answer", async move { drop(run.await) });
+        admin.core.background.spawn("statistics behind a stale answer", async move { drop(run.await) });
         return Ok((value, "stale"));
     }
     let made = run.await.ok_or_else(|| AdminError::internal("making statistics", "no result"))?;

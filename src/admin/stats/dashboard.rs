@@ -14,9 +14,9 @@ use serde_json::{Map, Value, json};
 
 use super::cache;
 use super::cache::StatsQuery;
+use crate::admin::Admin;
 use crate::admin::errors::Result;
 use crate::admin::{money, number};
-use crate::app::App;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::jobs::balances::income;
@@ -38,19 +38,19 @@ const ANALYSIS_DAYS: i64 = 7;
 const MAX_LISTED: usize = 10;
 
 /// `GET /api/stats/dashboard`
-pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let view = request.query.get("view").unwrap_or_default();
     let refresh = request.query.is_on("refresh");
     let (mut shown, mut headers) = (Map::new(), Vec::new());
     if view != "insights" {
         let query = StatsQuery { key: "summary".to_owned(), ttl: SUMMARY_TTL, refresh };
-        let (summary, state) = cache::get(&app, query, summary).await?;
+        let (summary, state) = cache::get(&admin, query, summary).await?;
         shown.extend(summary.as_object().cloned().unwrap_or_default());
         headers.push((SUMMARY_CACHE, state));
     }
     if view != "summary" {
         let query = StatsQuery { key: "insights".to_owned(), ttl: INSIGHTS_TTL, refresh };
-        let (insights, state) = cache::get(&app, query, insights).await?;
+        let (insights, state) = cache::get(&admin, query, insights).await?;
         let summary_made = shown.get("generatedAt").cloned();
         shown.extend(insights.as_object().cloned().unwrap_or_default());
         shown.extend(summary_made.map(|made| ("generatedAt".to_owned(), made)));

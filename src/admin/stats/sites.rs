@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use super::cache;
 use super::cache::StatsQuery;
 use super::dashboard::amount;
+use crate::admin::Admin;
 use crate::admin::errors::Result;
 use crate::admin::input::Invalid;
-use crate::app::App;
 use crate::core::Core;
 use crate::http::{self, Query, Request, Response};
 use crate::store::stats::{self, Sums};
@@ -47,12 +47,12 @@ struct SpentOnModel<'a> {
 }
 
 /// `GET /api/stats/site-distribution`: balances now, and what was spent of all time.
-pub async fn distribution(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn distribution(admin: Arc<Admin>, request: Request) -> Result<Response> {
     // The days are checked and mean nothing, as ever.
     days_of(&request.query)?;
     let query =
         StatsQuery { key: "site-distribution".to_owned(), ttl: TTL, refresh: request.query.is_on("refresh") };
-    let (found, _) = cache::get(&app, query, load_distribution).await?;
+    let (found, _) = cache::get(&admin, query, load_distribution).await?;
     Ok(http::json(StatusCode::OK, &json!({ "distribution": *found })))
 }
 
@@ -82,11 +82,11 @@ async fn load_distribution(core: Arc<Core>) -> Result<Value> {
 
 /// `GET /api/stats/site-trend`: each day with calls, by the sites' names and by their ids, since names may
 /// be equal.
-pub async fn trend(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn trend(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let days = days_of(&request.query)?;
     let query =
         StatsQuery { key: format!("site-trend:{days}"), ttl: TTL, refresh: request.query.is_on("refresh") };
-    let (found, _) = cache::get(&app, query, move |core| load_trend(core, days)).await?;
+    let (found, _) = cache::get(&admin, query, move |core| load_trend(core, days)).await?;
     Ok(http::json(StatusCode::OK, &json!({ "trend": *found })))
 }
 
@@ -113,7 +113,7 @@ async fn load_trend(core: Arc<Core>, days: i64) -> Result<Value> {
 }
 
 /// `GET /api/stats/model-by-site`
-pub async fn models(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn models(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let days = days_of(&request.query)?;
     let site = match request.query.get("siteId").map(|text| text.trim().to_owned()) {
         None => None,
@@ -123,8 +123,8 @@ pub async fn models(app: Arc<App>, request: Request) -> Result<Response> {
             Some(id.ok_or_else(|| Invalid::field("siteId", "positive integer"))?)
         }
     };
-    app.core.store.flush().await;
-    let mut models = stats::by_model(&app.core.store, &first_day(&app.core, days), site).await?;
+    admin.core.store.flush().await;
+    let mut models = stats::by_model(&admin.core.store, &first_day(&admin.core, days), site).await?;
     models.sort_by(|(one, a), (other, b)| b.calls.cmp(&a.calls).then_with(|| one.cmp(other)));
     let shown = models.iter().map(|(model, sums)| SpentOnModel {
         spent: Spent::of(sums),

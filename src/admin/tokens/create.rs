@@ -10,11 +10,11 @@ use super::handlers::{refused, require_tokens};
 use super::input::CreateInput;
 use super::sync::{bad_gateway, cover_synced, require_keys, require_session};
 use super::view::TokenView;
+use crate::admin::Admin;
 use crate::admin::accounts::handlers::find as find_account;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::Fields;
 use crate::admin::sites::handlers as site_routes;
-use crate::app::App;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::jobs::Jobs;
@@ -42,18 +42,18 @@ struct CreatedAtSite<'a> {
 }
 
 /// `POST /api/account-tokens`
-pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let input = CreateInput::read(&fields)?;
-    let account = find_account(&app.core.store, input.account_id).await?;
+    let account = find_account(&admin.core.store, input.account_id).await?;
     require_tokens(&account)?;
     let Some(key) = input.token.clone() else {
-        return create_at_site(app.jobs.clone(), account, input).await;
+        return create_at_site(admin.jobs.clone(), account, input).await;
     };
-    let row = store_typed(&app.core, &account, &input, &key).await?;
-    app.core.publish().await?;
-    let coverage = cover(&app.jobs, &[account.id]).await;
-    let row = tokens::get(&app.core.store, row.id).await?.unwrap_or(row);
+    let row = store_typed(&admin.core, &account, &input, &key).await?;
+    admin.core.publish().await?;
+    let coverage = cover(&admin.jobs, &[account.id]).await;
+    let row = tokens::get(&admin.core.store, row.id).await?.unwrap_or(row);
     let body = json!({ "success": true, "token": TokenView::of(&row), "coverageRefresh": coverage });
     Ok(http::json(StatusCode::OK, &body))
 }

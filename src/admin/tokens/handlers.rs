@@ -2,7 +2,7 @@
 //! default, reveal.
 //!
 //! Accounts that are an API key themselves have no tokens: what is done for one is refused, and rows
-//! left from another time are not listed. Changes of the rows take turns (`App::token_edits`); what
+//! left from another time are not listed. Changes of the rows take turns (`Core::token_edits`); what
 //! asks a site is done outside of a turn.
 
 use std::collections::HashMap;
@@ -15,6 +15,7 @@ use super::input::{UpdateInput, account_filter};
 use super::sync::{bad_gateway, require_keys};
 use super::view;
 use super::view::{ListedToken, TokenView};
+use crate::admin::Admin;
 use crate::admin::accounts::handlers::find as find_account;
 use crate::admin::batch::BatchResult;
 use crate::admin::errors::{AdminError, Result};
@@ -22,7 +23,6 @@ use crate::admin::input::{Fields, Invalid};
 use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::sites::handlers as site_routes;
-use crate::app::App;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::jobs::Jobs;
@@ -39,15 +39,15 @@ use crate::store::tokens::{self, TokenRow};
 use crate::store::{self, Secret};
 
 /// `GET /api/account-tokens`
-pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let only = account_filter(request.query.get("accountId"))?;
     let sites: HashMap<i64, _> =
-        sites::list(&app.core.store).await?.into_iter().map(|site| (site.id, site)).collect();
-    let accounts = accounts::list(&app.core.store).await?.into_iter().filter(owns_tokens);
+        sites::list(&admin.core.store).await?.into_iter().map(|site| (site.id, site)).collect();
+    let accounts = accounts::list(&admin.core.store).await?.into_iter().filter(owns_tokens);
     let accounts: HashMap<i64, _> = accounts.map(|account| (account.id, account)).collect();
     let rows = match only {
-        Some(id) => tokens::of_account(&app.core.store, id).await?,
-        None => tokens::list(&app.core.store).await?,
+        Some(id) => tokens::of_account(&admin.core.store, id).await?,
+        None => tokens::list(&admin.core.store).await?,
     };
     let shown = rows.iter().filter_map(|token| {
         let account = accounts.get(&token.account_id)?;
@@ -57,39 +57,39 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
 }
 
 /// `PUT /api/account-tokens/{id}`
-pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::from(request.json_object().await?);
     // A body that nobody can read is refused whether or not the token exists.
     UpdateInput::read(&fields, None)?;
-    let account = owner_of(&app.core, id).await?;
+    let account = owner_of(&admin.core, id).await?;
     let (row, has_new_value) = {
-        let _turn = app.core.token_edits.lock().await;
-        let mut token_set = TokenSet::read(&app.core.store, account.id).await?;
+        let _turn = admin.core.token_edits.lock().await;
+        let mut token_set = TokenSet::read(&admin.core.store, account.id).await?;
         let at = position(&token_set, id)?;
         let stored = token_set.rows[at].token.as_ref().map(Secret::expose);
         let input = UpdateInput::read(&fields, stored)?;
         let has_new_value = input.token.is_some();
         change(&mut token_set, at, input)?;
-        (saved(&app.core.store, token_set, id).await?, has_new_value)
+        (saved(&admin.core.store, token_set, id).await?, has_new_value)
     };
-    app.core.publish().await?;
+    admin.core.publish().await?;
     if has_new_value && row.is_usable() {
-        cover(&app.jobs, &[account.id]).await;
+        cover(&admin.jobs, &[account.id]).await;
     } else {
-        rebuild_best_effort(&app.jobs, Scope::of_accounts([account.id])).await;
+        rebuild_best_effort(&admin.jobs, Scope::of_accounts([account.id])).await;
     }
-    let row = tokens::get(&app.core.store, id).await?.unwrap_or(row);
+    let row = tokens::get(&admin.core.store, id).await?.unwrap_or(row);
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "token": TokenView::of(&row) })))
 }
 
 /// `DELETE /api/account-tokens/{id}`
-pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let scope = owners(&app.core.store, &[id]).await?;
-    remove(&app.jobs, id).await?;
-    app.core.publish().await?;
-    rebuild_best_effort(&app.jobs, scope).await;
+    let scope = owners(&admin.core.store, &[id]).await?;
+    remove(&admin.jobs, id).await?;
+    admin.core.publish().await?;
+    rebuild_best_effort(&admin.jobs, scope).await;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
@@ -100,7 +100,7 @@ enum Action {
 }
 
 /// `POST /api/account-tokens/batch`: items run one after the other, each in its own transaction.
-pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let ids = fields.ids()?;
     let action = match fields.text("action")? {
@@ -109,41 +109,41 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
         Some("delete") => Action::Delete,
         _ => return Err(Invalid::field("action", "enable, disable or delete").into()),
     };
-    let scope = owners(&app.core.store, &ids).await?;
+    let scope = owners(&admin.core.store, &ids).await?;
     let mut result = BatchResult::default();
     for id in ids {
         let done = match action {
-            Action::Delete => remove(&app.jobs, id).await,
-            Action::Enable(enabled) => enable(&app.core, id, enabled).await,
+            Action::Delete => remove(&admin.jobs, id).await,
+            Action::Enable(enabled) => enable(&admin.core, id, enabled).await,
         };
         result.add(id, done);
     }
-    app.core.publish().await?;
-    rebuild_best_effort(&app.jobs, scope).await;
+    admin.core.publish().await?;
+    rebuild_best_effort(&admin.jobs, scope).await;
     Ok(result.into_response())
 }
 
 /// `POST /api/account-tokens/{id}/default`
-pub async fn set_default(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn set_default(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let account = owner_of(&app.core, id).await?;
+    let account = owner_of(&admin.core, id).await?;
     {
-        let _turn = app.core.token_edits.lock().await;
-        let mut token_set = TokenSet::read(&app.core.store, account.id).await?;
+        let _turn = admin.core.token_edits.lock().await;
+        let mut token_set = TokenSet::read(&admin.core.store, account.id).await?;
         let at = position(&token_set, id)?;
         prefer(&mut token_set, at)?;
-        saved(&app.core.store, token_set, id).await?;
+        saved(&admin.core.store, token_set, id).await?;
     }
-    app.core.publish().await?;
-    rebuild_best_effort(&app.jobs, Scope::of_accounts([account.id])).await;
+    admin.core.publish().await?;
+    rebuild_best_effort(&admin.jobs, Scope::of_accounts([account.id])).await;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
 /// `GET /api/account-tokens/{id}/value`: the key in full, to be copied.
-pub async fn value(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn value(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    owner_of(&app.core, id).await?;
-    let token = tokens::get(&app.core.store, id).await?.ok_or_else(missing)?;
+    owner_of(&admin.core, id).await?;
+    let token = tokens::get(&admin.core.store, id).await?.ok_or_else(missing)?;
     let Some(value) = token.token.as_ref().filter(|_| token.is_ready()) else {
         return Err(AdminError::conflict("The site shows only a mask of this token; save its whole value"));
     };
@@ -158,12 +158,12 @@ pub async fn value(app: Arc<App>, request: Request) -> Result<Response> {
 }
 
 /// `GET /api/account-tokens/account/{id}/default`
-pub async fn default_of(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn default_of(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    if let Some(account) = accounts::get(&app.core.store, id).await? {
+    if let Some(account) = accounts::get(&admin.core.store, id).await? {
         require_tokens(&account)?;
     }
-    let rows = tokens::of_account(&app.core.store, id).await?;
+    let rows = tokens::of_account(&admin.core.store, id).await?;
     let default = rows.iter().find(|row| row.is_default).map(TokenView::of);
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "token": default })))
 }

@@ -8,13 +8,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::handlers::require_tokens;
+use crate::admin::Admin;
 use crate::admin::accounts::handlers::find as find_account;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::Fields;
 use crate::admin::require_id;
 use crate::admin::sites::handlers as site_routes;
 use crate::admin::tasks::queued;
-use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::Jobs;
 use crate::jobs::accounts::health::{advised, note_failure};
@@ -57,14 +57,14 @@ struct SyncAllAnswer {
 }
 
 /// `POST /api/account-tokens/sync/{id}`
-pub async fn sync(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn sync(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let account = find_account(&app.core.store, id).await?;
+    let account = find_account(&admin.core.store, id).await?;
     require_tokens(&account)?;
-    let site = site_routes::find(&app.core.store, account.site_id).await?;
+    let site = site_routes::find(&admin.core.store, account.site_id).await?;
     require_keys(&site)?;
-    let mut synced = sync::sync(&app.jobs, id).await?.ok_or_else(|| AdminError::not_found("Account"))?;
-    let coverage_refresh = cover_synced(&app.jobs, std::slice::from_ref(&synced)).await;
+    let mut synced = sync::sync(&admin.jobs, id).await?.ok_or_else(|| AdminError::not_found("Account"))?;
+    let coverage_refresh = cover_synced(&admin.jobs, std::slice::from_ref(&synced)).await;
     if synced.status != SyncStatus::Failed {
         let body = SyncAnswer { synced, success: true, coverage_refresh, error: None };
         return Ok(http::json(StatusCode::OK, &body));
@@ -75,11 +75,11 @@ pub async fn sync(app: Arc<App>, request: Request) -> Result<Response> {
 }
 
 /// `POST /api/account-tokens/sync-all`: as a task, or waited for.
-pub async fn sync_all(app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn sync_all(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     if fields.bool("wait")?.unwrap_or(false) {
         let all =
-            synced_all(&app.jobs).await.map_err(|error| AdminError::internal("syncing tokens", error))?;
+            synced_all(&admin.jobs).await.map_err(|error| AdminError::internal("syncing tokens", error))?;
         return Ok(http::json(StatusCode::OK, &SyncAllAnswer { all, success: true }));
     }
     let spec = tasks::Spec {
@@ -87,8 +87,8 @@ pub async fn sync_all(app: Arc<App>, mut request: Request) -> Result<Response> {
         title: "Sync the tokens of all accounts".to_owned(),
         dedupe_key: Some("sync-all-account-tokens".to_owned()),
     };
-    let for_task = app.jobs.clone();
-    let started = app.jobs.tasks.start(spec, move |_progress| async move {
+    let for_task = admin.jobs.clone();
+    let started = admin.jobs.tasks.start(spec, move |_progress| async move {
         let all = synced_all(&for_task).await?;
         let Summary { synced, skipped, failed, .. } = all.summary;
         let message = format!("{synced} account(s) synced, {skipped} skipped, {failed} failed");
@@ -98,20 +98,20 @@ pub async fn sync_all(app: Arc<App>, mut request: Request) -> Result<Response> {
 }
 
 /// `GET /api/account-tokens/groups/{id}`: the groups that an account may put its keys into.
-pub async fn groups(app: Arc<App>, request: Request) -> Result<Response> {
+pub async fn groups(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let account = find_account(&app.core.store, id).await?;
+    let account = find_account(&admin.core.store, id).await?;
     require_tokens(&account)?;
-    let site = site_routes::find(&app.core.store, account.site_id).await?;
+    let site = site_routes::find(&admin.core.store, account.site_id).await?;
     require_keys(&site)?;
     require_session(&account)?;
-    let mut session = Session::open(&app.jobs, site.clone(), account.clone()).await.map_err(bad_gateway)?;
-    let mut groups = session.site_client().groups(&app.core.client).await;
-    if session.is_renewed_after(&app.jobs, &mut groups).await {
-        groups = session.site_client().groups(&app.core.client).await;
+    let mut session = Session::open(&admin.jobs, site.clone(), account.clone()).await.map_err(bad_gateway)?;
+    let mut groups = session.site_client().groups(&admin.core.client).await;
+    if session.is_renewed_after(&admin.jobs, &mut groups).await {
+        groups = session.site_client().groups(&admin.core.client).await;
     }
     if let Err(error) = &groups {
-        note_failure(&app.core, &site, &session.account, "token-groups", error).await?;
+        note_failure(&admin.core, &site, &session.account, "token-groups", error).await?;
     }
     let mut seen = HashSet::new();
     let groups = groups.map_err(bad_gateway)?.into_iter().map(|group| group.trim().to_owned());

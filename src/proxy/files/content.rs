@@ -9,9 +9,9 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::app::App;
 use crate::http::body::Truncated;
 use crate::http::{Request, Response, ResponseBody};
+use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
 use crate::store::{self, Store, files};
 
@@ -24,13 +24,13 @@ const NOSNIFF: (HeaderName, HeaderValue) =
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_');
 
 /// `GET /v1/files/{id}/content`. To be saved, never shown: an SVG would run as a page of ours.
-pub(in crate::proxy) async fn content(app: Arc<App>, request: Request, caller: Caller) -> Response {
-    let file = match find(&app.core.store, &request, &caller).await {
+pub(in crate::proxy) async fn content(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    let file = match find(&proxy.core.store, &request, &caller).await {
         Ok(file) => file,
         Err(refusal) => return refusal.answer(face(&request)),
     };
     let mut response = Response::new(ResponseBody::stream(Content {
-        store: app.core.store.clone(),
+        store: proxy.core.store.clone(),
         upload: file.upload.unwrap_or_default().into(),
         position: 0,
         left: u64::try_from(file.byte_size).unwrap_or(0),

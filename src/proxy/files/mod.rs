@@ -22,9 +22,9 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-use crate::app::App;
 use crate::core::Core;
 use crate::http::{self, Query, Request, Response};
+use crate::proxy::Proxy;
 use crate::store::Store;
 use crate::store::files::{self, FileRow, Page};
 use crate::store::owner::Owner;
@@ -43,27 +43,27 @@ const MAX_PAGE: i64 = 10_000;
 const DAY_SECS: i64 = 86_400;
 
 /// `GET /v1/files`
-pub(super) async fn list(app: Arc<App>, request: Request, caller: Caller) -> Response {
+pub(super) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let face = face(&request);
-    match page(&app.core, &request.query, &owner(&caller)).await {
+    match page(&proxy.core, &request.query, &owner(&caller)).await {
         Ok(page) => http::json(StatusCode::OK, &page),
         Err(refusal) => refusal.answer(face),
     }
 }
 
 /// `GET /v1/files/{id}`
-pub(super) async fn get(app: Arc<App>, request: Request, caller: Caller) -> Response {
-    match find(&app.core.store, &request, &caller).await {
-        Ok(file) => http::json(StatusCode::OK, &view(&app.core, &file)),
+pub(super) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    match find(&proxy.core.store, &request, &caller).await {
+        Ok(file) => http::json(StatusCode::OK, &view(&proxy.core, &file)),
         Err(refusal) => refusal.answer(face(&request)),
     }
 }
 
 /// `DELETE /v1/files/{id}`
-pub(super) async fn delete(app: Arc<App>, request: Request, caller: Caller) -> Response {
+pub(super) async fn delete(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let deleted = async {
-        let file = find(&app.core.store, &request, &caller).await?;
-        files::delete(&app.core.store, &file, now_ms()).await.map_err(|error| match error {
+        let file = find(&proxy.core.store, &request, &caller).await?;
+        files::delete(&proxy.core.store, &file, now_ms()).await.map_err(|error| match error {
             // Somebody else was faster.
             store::Error::NotFound => FileRefusal::unknown_file(&file.public_id),
             error => error.into(),

@@ -10,11 +10,11 @@ use ring::digest::{Context as Hasher, SHA256};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::time::Instant;
 
-use crate::app::App;
 use crate::core::Core;
 use crate::hex;
 use crate::http::multipart::{Event, Malformed, PartHead, Reader};
 use crate::http::{self, BodyError, Request, Response};
+use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
 use crate::store::files::{self, CHUNK, FileRow, NewFile};
 use crate::store::owner::Owner;
@@ -36,9 +36,9 @@ const MAX_DURATION: Duration = Duration::from_secs(6 * 3600);
 const REMOVAL_RETRY: Duration = Duration::from_secs(60);
 
 /// `POST /v1/files`
-pub(in crate::proxy) async fn upload(app: Arc<App>, mut request: Request, caller: Caller) -> Response {
-    match receive(&app.core, &mut request, &owner(&caller)).await {
-        Ok(file) => http::json(StatusCode::OK, &view(&app.core, &file)),
+pub(in crate::proxy) async fn upload(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Response {
+    match receive(&proxy.core, &mut request, &owner(&caller)).await {
+        Ok(file) => http::json(StatusCode::OK, &view(&proxy.core, &file)),
         Err(refusal) => refusal.answer(face(&request)),
     }
 }

@@ -20,7 +20,6 @@ use tokio::select;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep, timeout};
 
-use crate::app::App;
 use crate::background;
 use crate::dialect::Dialect;
 use crate::dialect::responses::{cancelled_turn, warm_up};
@@ -31,6 +30,7 @@ use crate::http::websocket::{
     self, ClientGone, CloseReason, Received, Receiver, Sender, Stopping, WebSocket,
 };
 use crate::metrics::Surface;
+use crate::proxy::Proxy;
 use crate::request_id::RequestId;
 use crate::time::{monotonic_ms, now_ms};
 use crate::uuid;
@@ -71,7 +71,7 @@ struct Inbox {
 
 /// The half that serves the turns and writes.
 struct TurnRunner<'a> {
-    app: &'a Arc<App>,
+    proxy: &'a Arc<Proxy>,
     opener: &'a Opener,
     sender: &'a mut Sender,
     inbox: &'a Inbox,
@@ -89,22 +89,22 @@ enum Turn {
 }
 
 /// Serves one socket to its end.
-pub(super) async fn serve(app: Arc<App>, opener: Opener, socket: WebSocket) {
-    let _open = app.core.metrics.sockets.enter();
-    if let Err(panic) = background::contain(serve_socket(&app, &opener, socket)).await {
+pub(super) async fn serve(proxy: Arc<Proxy>, opener: Opener, socket: WebSocket) {
+    let _open = proxy.core.metrics.sockets.enter();
+    if let Err(panic) = background::contain(serve_socket(&proxy, &opener, socket)).await {
         log::error!("the WebSocket {} panicked: {panic}", opener.session);
     }
 }
 
-async fn serve_socket(app: &Arc<App>, opener: &Opener, socket: WebSocket) {
+async fn serve_socket(proxy: &Arc<Proxy>, opener: &Opener, socket: WebSocket) {
     let (mut sender, mut receiver, mut stopping) = socket.split();
-    let (inbox, frames, cancels) = Inbox::new(app.core.config.request_body_limit);
+    let (inbox, frames, cancels) = Inbox::new(proxy.core.config.request_body_limit);
     let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let history = History::new(app.core.config.request_body_limit);
+    let history = History::new(proxy.core.config.request_body_limit);
     let (inbox, sender_in_turn) = (&inbox, &mut sender);
     let mut runner =
-        TurnRunner { app, opener, sender: sender_in_turn, inbox, frames, cancels, heartbeat, history };
+        TurnRunner { proxy, opener, sender: sender_in_turn, inbox, frames, cancels, heartbeat, history };
     let reason = select! {
         reason = read_frames(&mut receiver, inbox) => reason,
         reason = runner.run(&mut stopping) => reason,
@@ -207,7 +207,7 @@ impl TurnRunner<'_> {
     }
 
     async fn turn(&mut self, frame: Bytes) -> Result<(), ClientGone> {
-        self.app.core.metrics.received_bytes.add(frame.len() as u64);
+        self.proxy.core.metrics.received_bytes.add(frame.len() as u64);
         let turn = self.begin(&frame);
         drop(frame);
         match turn {
@@ -225,11 +225,12 @@ impl TurnRunner<'_> {
 
     /// What a frame leads to, or the frame that refuses it. One over the limit is not even read.
     fn begin(&mut self, frame: &Bytes) -> Result<Turn, String> {
-        let (app, opener) = (self.app, self.opener);
-        app.core.rates.admit_frame(&opener.rates, monotonic_ms()).map_err(refusal::too_many)?;
+        let (proxy, opener) = (self.proxy, self.opener);
+        proxy.core.rates.admit_frame(&opener.rates, monotonic_ms()).map_err(refusal::too_many)?;
         let face = Face::new(Dialect::Responses, RequestId::next());
-        let caller =
-            opener.caller(&app.core).map_err(|refused| refusal::of_response(face.reject_caller(&refused)))?;
+        let caller = opener
+            .caller(&proxy.core)
+            .map_err(|refused| refusal::of_response(face.reject_caller(&refused)))?;
         let frame = frame::read(std::str::from_utf8(frame).unwrap_or_default());
         let frame = frame.map_err(|refusal| refusal.frame())?;
         let request = self.history.request(&frame).map_err(|refusal| refusal.frame())?;
@@ -243,16 +244,16 @@ impl TurnRunner<'_> {
             timer: ReusableTimer::default(),
             session: Some(&opener.session),
         };
-        let mut call = Call::read(app, head, request)
+        let mut call = Call::read(proxy, head, request)
             .map_err(|(_, error)| Refusal::invalid(error.field, error.message).frame())?;
         // A frame is of this dialect, whatever the headers of the upgrade say of errors over HTTP.
         call.face = face;
-        response_store::resolve_references(app, &mut call)
+        response_store::resolve_references(proxy, &mut call)
             .map_err(|refused| refusal::of_response(*refused))?;
         if !frame.is_warm_up {
             return Ok(Turn::Call(call));
         }
-        match pipeline::forbidden(&app.core, &call) {
+        match pipeline::forbidden(&proxy.core, &call) {
             Some(refusal) => Err(refusal::of_response(refusal)),
             None => Ok(Turn::Local(self.warm_up(&call))),
         }
@@ -271,11 +272,11 @@ impl TurnRunner<'_> {
         let request = call.body.clone();
         let mut events = Events::default();
         // Boxed, so that a socket between two turns does not keep the room for it.
-        let answering = Box::pin(pipeline::answer(self.app, call));
+        let answering = Box::pin(pipeline::answer(self.proxy, call));
         let Some(response) = self.attend(answering).await? else {
             return self.cancelled(request, &events).await;
         };
-        self.app.core.metrics.answered(Surface::Responses, response.status().as_u16());
+        self.proxy.core.metrics.answered(Surface::Responses, response.status().as_u16());
         if !response.status().is_success() {
             return self.sender.texts([refusal::of_response(response)]).await;
         }

@@ -13,8 +13,10 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 
 use super::*;
 use crate::config;
+use crate::core::Core;
 use crate::http::Query;
 use crate::http::bearer::LastToken;
+use crate::jobs::Jobs;
 
 struct Served {
     client: WebSocketStream<DuplexStream>,
@@ -38,20 +40,21 @@ async fn served() -> Served {
     let values = [("DATA_DIR", folder.to_str().unwrap()), ("ACCOUNT_CREDENTIAL_SECRET", "of-these-tests")];
     let values: HashMap<String, String> =
         values.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let app = App::start(config::read(&values).unwrap().0).await.unwrap();
+    let core = Core::start(config::read(&values).unwrap().0).await.unwrap();
+    let proxy = Proxy::new(&core, &Jobs::new(&core), Vec::new());
     let opener = Opener {
         headers: HeaderMap::new(),
         query: Query::default(),
         local: true,
         last_token: LastToken::default(),
-        rates: app.core.rates.global.clone(),
+        rates: proxy.core.rates.global.clone(),
         session: "s".to_owned(),
     };
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let (stop, stopping) = watch::channel(false);
     tokio::time::pause();
     let socket = WebSocket::on(ours, stopping).await;
-    let ended = tokio::spawn(serve(app, opener, socket));
+    let ended = tokio::spawn(serve(proxy, opener, socket));
     let client = WebSocketStream::from_raw_socket(theirs, Role::Client, None).await;
     Served { client, stop, ended, since: Instant::now(), _folder: Folder(folder) }
 }

@@ -25,13 +25,13 @@ use std::sync::Arc;
 use hyper::HeaderMap;
 use hyper::header::{CONNECTION, HeaderName, HeaderValue};
 
-use crate::app::App;
 use crate::core::Core;
 use crate::dialect::Dialect;
 use crate::http::bearer::LastToken;
 use crate::http::websocket::Handshake;
 use crate::http::{Query, Request, Response, too_many_of_peer};
 use crate::limits::IdentityWindows;
+use crate::proxy::Proxy;
 use crate::time::monotonic_ms;
 use crate::uuid;
 
@@ -65,18 +65,18 @@ impl Opener {
 }
 
 /// `GET /v1/responses` with `Upgrade: websocket`.
-pub(super) fn open(app: Arc<App>, mut request: Request) -> Response {
+pub(super) fn open(proxy: Arc<Proxy>, mut request: Request) -> Response {
     let face = Face::of(&request.headers, Some(Dialect::Responses), request.id);
     let shown = Shown::from(&request);
     let local = shown.local;
-    let rates = match auth::authenticate(&app.core, &shown) {
-        Ok(caller) => caller.rates(&app.core.rates).clone(),
+    let rates = match auth::authenticate(&proxy.core, &shown) {
+        Ok(caller) => caller.rates(&proxy.core.rates).clone(),
         Err(refused) => {
-            app.core.note_auth_failure(request.client_ip, refused.message());
+            proxy.core.note_auth_failure(request.client_ip, refused.message());
             return closing(face.reject_caller(&refused));
         }
     };
-    if let Err(wait) = app.core.rates.admit_socket(&rates, monotonic_ms()) {
+    if let Err(wait) = proxy.core.rates.admit_socket(&rates, monotonic_ms()) {
         return closing(too_many_of_peer(wait));
     }
     let handshake = match Handshake::of(&mut request) {
@@ -96,8 +96,8 @@ pub(super) fn open(app: Arc<App>, mut request: Request) -> Response {
         rates,
         session: uuid::v4(),
     };
-    let longest = app.core.config.request_body_limit;
-    let serve = move |socket| connection::serve(app, opener, socket);
+    let longest = proxy.core.config.request_body_limit;
+    let serve = move |socket| connection::serve(proxy, opener, socket);
     let mut response = handshake.accept(longest, events::LONGEST, serve);
     if let Some(turn_state) = turn_state {
         response.headers_mut().insert(TURN_STATE, turn_state);

@@ -13,10 +13,10 @@ use hyper::header::{
     LAST_MODIFIED,
 };
 
-use crate::app::App;
 use crate::http::body::Truncated;
 use crate::http::{Request, Response, ResponseBody};
 use crate::limits::Lease;
+use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
@@ -32,17 +32,17 @@ const NOSNIFF: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
 
 /// `GET /v1/videos/{id}/content`. To be saved, never shown: a page would run as one of ours.
-pub(in crate::proxy) async fn content(app: Arc<App>, request: Request, caller: Caller) -> Response {
-    either(download(&app, &request, &caller).await)
+pub(in crate::proxy) async fn content(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    either(download(&proxy, &request, &caller).await)
 }
 
-async fn download(app: &Arc<App>, request: &Request, caller: &Caller) -> Result<Response, Response> {
+async fn download(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let face = face(request);
-    let video = find(&app.core.store, request, caller, face).await?;
-    let upstream = VideoUpstream::of(&app.core, &video).await.map_err(|error| refused(face, &error))?;
-    let mut slot = slot(&app.core, &upstream, face).await?;
+    let video = find(&proxy.core.store, request, caller, face).await?;
+    let upstream = VideoUpstream::of(&proxy.core, &video).await.map_err(|error| refused(face, &error))?;
+    let mut slot = slot(&proxy.core, &upstream, face).await?;
     let call = UpstreamRequest { method: Method::GET, resource: Resource::Content, request };
-    let answer = upstream.send(app, &video, &call).await.map_err(|failure| failure.into_response(face))?;
+    let answer = upstream.send(proxy, &video, &call).await.map_err(|failure| failure.into_response(face))?;
     if answer.head.headers.get(&CONTENT_TYPE).is_some_and(is_html) {
         let failure = Failure::judged("Upstream returned an HTML page".to_owned());
         return Err(failure.into_response(face));
@@ -64,7 +64,7 @@ async fn download(app: &Arc<App>, request: &Request, caller: &Caller) -> Result<
     response.headers_mut().insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
     response.headers_mut().insert(NOSNIFF.0, NOSNIFF.1);
     *response.body_mut() = ResponseBody::stream(Download {
-        app: app.clone(),
+        proxy: proxy.clone(),
         left: answer.body.size_hint().exact(),
         upstream: Some(answer.body),
         silence: SilenceTimer::new(answer.idle),
@@ -81,7 +81,7 @@ fn is_html(content_type: &[u8]) -> bool {
 
 /// Bytes on their upstream. Dropped, it hangs up at the upstream.
 struct Download {
-    app: Arc<App>,
+    proxy: Arc<Proxy>,
     upstream: Option<UpstreamBody>,
     /// Exact when the upstream gave a length.
     left: Option<u64>,
@@ -111,7 +111,7 @@ impl Body for Download {
             Poll::Ready(Some(Ok(bytes))) => {
                 this.silence.heard();
                 this.left = this.left.map(|left| left.saturating_sub(bytes.len() as u64));
-                this.app.core.metrics.sent_bytes.add(bytes.len() as u64);
+                this.proxy.core.metrics.sent_bytes.add(bytes.len() as u64);
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Poll::Ready(Some(Err(error))) => {

@@ -20,11 +20,11 @@ use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, StatusCode};
 
-use crate::app::App;
 use crate::core::Core;
 use crate::dialect::{Dialect, judge, video};
 use crate::http::{Request, Response, ResponseBody};
 use crate::limits::Lease;
+use crate::proxy::Proxy;
 use crate::store;
 use crate::store::Store;
 use crate::store::owner::Owner;
@@ -53,36 +53,37 @@ const PREFIX: &str = "vid_";
 const RECORD_INTERVAL: Millis = 60_000;
 
 /// `POST /v1/videos`
-pub(super) async fn create(app: Arc<App>, request: Request, caller: Caller) -> Response {
-    forms::serve(app, CallKind::of_body(SURFACE, Operation::CreateVideo), request, caller).await
+pub(super) async fn create(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    forms::serve(proxy, CallKind::of_body(SURFACE, Operation::CreateVideo), request, caller).await
 }
 
 /// `GET /v1/videos/{id}`
-pub(super) async fn get(app: Arc<App>, request: Request, caller: Caller) -> Response {
-    either(retrieve(&app, &request, &caller).await)
+pub(super) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    either(retrieve(&proxy, &request, &caller).await)
 }
 
 /// `DELETE /v1/videos/{id}`
-pub(super) async fn delete(app: Arc<App>, request: Request, caller: Caller) -> Response {
-    either(remove(&app, &request, &caller).await)
+pub(super) async fn delete(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    either(remove(&proxy, &request, &caller).await)
 }
 
-async fn retrieve(app: &App, request: &Request, caller: &Caller) -> Result<Response, Response> {
+async fn retrieve(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let face = face(request);
-    let video = find(&app.core.store, request, caller, face).await?;
+    let video = find(&proxy.core.store, request, caller, face).await?;
     let upstream =
-        VideoUpstream::of(&app.core, &video).await.map_err(|unreachable| refused(face, &unreachable))?;
-    let _slot = slot(&app.core, &upstream, face).await?;
-    let (head, body) = match fetch(app, &upstream, &video, request).await {
+        VideoUpstream::of(&proxy.core, &video).await.map_err(|unreachable| refused(face, &unreachable))?;
+    let _slot = slot(&proxy.core, &upstream, face).await?;
+    let (head, body) = match fetch(proxy, &upstream, &video, request).await {
         Ok(fetched) => fetched,
         Err(failure) => {
             let upstream_status = failure.upstream_status();
-            record(&app.core.store, &video, VideoStatus { upstream_status, snapshot: None }).await;
+            record(&proxy.core.store, &video, VideoStatus { upstream_status, snapshot: None }).await;
             return Err(failure.into_response(face));
         }
     };
     let upstream_status = Some(head.status.as_u16());
-    record(&app.core.store, &video, VideoStatus { upstream_status, snapshot: video::snapshot(&body) }).await;
+    record(&proxy.core.store, &video, VideoStatus { upstream_status, snapshot: video::snapshot(&body) })
+        .await;
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = head.status;
     let secrets = upstream.secrets();
@@ -90,9 +91,9 @@ async fn retrieve(app: &App, request: &Request, caller: &Caller) -> Result<Respo
     headers::request_id(face.dialect, face.id, response.headers_mut());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let body = video::with_id(&body, &video.public_id);
-    app.core.metrics.sent_bytes.add(body.len() as u64);
+    proxy.core.metrics.sent_bytes.add(body.len() as u64);
     *response.body_mut() = ResponseBody::full(body);
-    Ok(match app.core.settings.load().echo_model {
+    Ok(match proxy.core.settings.load().echo_model {
         true => renamed::named(SURFACE, &video.requested_model, response),
         false => response,
     })
@@ -100,16 +101,16 @@ async fn retrieve(app: &App, request: &Request, caller: &Caller) -> Result<Respo
 
 /// A video that its upstream does not know or cannot delete, or that cannot be reached any more, only loses
 /// its mapping.
-async fn remove(app: &App, request: &Request, caller: &Caller) -> Result<Response, Response> {
+async fn remove(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let face = face(request);
-    let video = find(&app.core.store, request, caller, face).await?;
-    match VideoUpstream::of(&app.core, &video).await {
+    let video = find(&proxy.core.store, request, caller, face).await?;
+    match VideoUpstream::of(&proxy.core, &video).await {
         Err(Unreachable::Gone(_)) => {}
         Err(unreachable) => return Err(refused(face, &unreachable)),
         Ok(upstream) => {
-            let _slot = slot(&app.core, &upstream, face).await?;
+            let _slot = slot(&proxy.core, &upstream, face).await?;
             let call = UpstreamRequest { method: Method::DELETE, resource: Resource::Video, request };
-            match upstream.send(app, &video, &call).await {
+            match upstream.send(proxy, &video, &call).await {
                 // Read to its end, so that the connection can be reused.
                 Ok(answer) => drop(answer.read().await),
                 Err(failure) if matches!(failure.upstream_status(), Some(404 | 405 | 410 | 501)) => {}
@@ -117,7 +118,7 @@ async fn remove(app: &App, request: &Request, caller: &Caller) -> Result<Respons
             }
         }
     }
-    match videos::delete(&app.core.store, video.id).await {
+    match videos::delete(&proxy.core.store, video.id).await {
         Ok(()) => {}
         // A concurrent request was faster.
         Err(store::Error::NotFound) => return Err(unknown(face, &video.public_id)),
@@ -148,13 +149,13 @@ async fn slot(core: &Core, upstream: &VideoUpstream, face: Face) -> Result<Lease
 
 /// The video object as the upstream has it now. A 2xx answer that is an error, a page or no object fails.
 async fn fetch(
-    app: &App,
+    proxy: &Proxy,
     upstream: &VideoUpstream,
     video: &VideoRow,
     request: &Request,
 ) -> Result<(AnswerHead, Bytes), Failure> {
     let call = UpstreamRequest { method: Method::GET, resource: Resource::Video, request };
-    let (head, body) = upstream.send(app, video, &call).await?.read().await?;
+    let (head, body) = upstream.send(proxy, video, &call).await?.read().await?;
     // The object of a failed video has an error, too: with an id it is one.
     match judge::object(SURFACE, &body) {
         Err(fault) if video::id(&body).is_none() => Err(judged(fault)),

@@ -16,10 +16,10 @@ use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue, IF_RANGE, RANGE};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::app::App;
 use crate::core::Core;
 use crate::http::Request;
 use crate::mask::Mask;
+use crate::proxy::Proxy;
 use crate::proxy::call::forwarded_query;
 use crate::proxy::exchange::{Timeouts, answered, read_some};
 use crate::proxy::failure::Failure;
@@ -152,7 +152,7 @@ impl VideoUpstream {
     /// Sends a request to one address after the other until one answers with a 2xx status (proxy.md 8.1).
     pub(super) async fn send(
         &self,
-        app: &App,
+        proxy: &Proxy,
         video: &VideoRow,
         request: &UpstreamRequest<'_>,
     ) -> Result<UpstreamResponse, Failure> {
@@ -161,11 +161,11 @@ impl VideoUpstream {
             let live = &endpoint.live;
             let persist = |dirty: bool| {
                 if dirty {
-                    app.core.store.telemetry().dirty_endpoint(live.clone());
+                    proxy.core.store.telemetry().dirty_endpoint(live.clone());
                 }
             };
             persist(live.record_selection(now_ms()));
-            match self.send_to(app, endpoint, video, request).await {
+            match self.send_to(proxy, endpoint, video, request).await {
                 Ok(answer) => {
                     persist(live.record_success());
                     return Ok(answer);
@@ -194,7 +194,7 @@ impl VideoUpstream {
 
     async fn send_to(
         &self,
-        app: &App,
+        proxy: &Proxy,
         endpoint: &Endpoint,
         video: &VideoRow,
         request: &UpstreamRequest<'_>,
@@ -219,8 +219,8 @@ impl VideoUpstream {
                 }
             }
         }
-        let timeouts = Timeouts::of(app, &app.core.settings.load(), request.timer.clone());
-        let sending = app.core.client.send_boxed(&endpoint.base.origin, outgoing);
+        let timeouts = Timeouts::of(proxy, &proxy.core.settings.load(), request.timer.clone());
+        let sending = proxy.core.client.send_boxed(&endpoint.base.origin, outgoing);
         let answer = answered(pin!(sending), resource.path_label(), &timeouts, &Trace::default()).await;
         let (head, body) = answer.map_err(|failure| failure.without(&self.secrets()))?;
         Ok(UpstreamResponse { head, body, idle: timeouts.idle })

@@ -1,0 +1,71 @@
+//! What only the admin API keeps from one request to the next, and the parts below it.
+
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+
+use super::accounts::handlers::ListCache;
+use super::decisions::handlers::DecisionCache;
+use super::models::marketplace::MarketplaceCache;
+use super::playground::Jobs as JobList;
+use super::stats::cache::StatsCache;
+use crate::core::Core;
+use crate::http::router::Router;
+use crate::http::{Endpoint, Route};
+use crate::jobs::Jobs;
+use crate::limits::Guards;
+use crate::proxy::Proxy;
+
+/// The admin API: its routes and its caches.
+pub struct Admin {
+    pub core: Arc<Core>,
+    pub jobs: Arc<Jobs>,
+    pub proxy: Arc<Proxy>,
+    pub router: Router<Route<Admin>>,
+    /// Held from looking for the account of a login to storing it: one name at a site has one.
+    pub account_logins: Mutex<()>,
+    pub guards: Guards,
+    /// The account list as last made.
+    pub accounts_list: ListCache,
+    /// The models on offer as last gathered.
+    pub marketplace: MarketplaceCache,
+    /// Statistics as last made.
+    pub stats: StatsCache,
+    decisions: DecisionCache,
+    /// Requests to the proxy that operators sent as jobs, to look at later.
+    pub playground: JobList,
+}
+
+impl Admin {
+    pub fn new(
+        core: &Arc<Core>,
+        jobs: &Arc<Jobs>,
+        proxy: &Arc<Proxy>,
+        routes: Vec<Route<Self>>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            core: core.clone(),
+            jobs: jobs.clone(),
+            proxy: proxy.clone(),
+            router: Router::of(routes),
+            account_logins: Mutex::new(()),
+            guards: Guards::default(),
+            accounts_list: ListCache::default(),
+            marketplace: MarketplaceCache::default(),
+            stats: StatsCache::default(),
+            decisions: DecisionCache::default(),
+            playground: JobList::default(),
+        })
+    }
+
+    /// The explanations that are kept with their routes: none from before the last rebuild that changed routes.
+    pub fn decisions(&self) -> &DecisionCache {
+        self.decisions.follow(self.jobs.route_changes());
+        &self.decisions
+    }
+
+    /// What is asked for where, over all routes of the service.
+    pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.router.endpoints().chain(self.proxy.router.endpoints())
+    }
+}

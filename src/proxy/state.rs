@@ -1,0 +1,62 @@
+//! What only the proxy keeps from one call to the next, and the parts below it.
+
+use std::sync::Arc;
+
+use super::cache_key::CacheKeyMemory;
+use super::call_signatures::CallSignatures;
+use super::formats::Memory as FormatMemory;
+use super::response_owners::ResponseOwners;
+use super::response_store::ResponseStore;
+use crate::core::Core;
+use crate::http::Route;
+use crate::http::router::Router;
+use crate::jobs::Jobs;
+use crate::limits::{Conversions, SessionLeases};
+use crate::routing::Channel;
+
+/// The proxy: its routes and its memory.
+pub struct Proxy {
+    pub core: Arc<Core>,
+    pub jobs: Arc<Jobs>,
+    pub router: Router<Route<Proxy>>,
+    /// Large bodies on their way from one dialect to another.
+    pub conversions: Conversions,
+    /// Which dialects sites have refused.
+    pub formats: FormatMemory,
+    /// Which sites have refused a key for the cache of a prompt.
+    pub cache_keys: CacheKeyMemory,
+    /// Answers that clients may refer to and no upstream keeps.
+    pub stored_responses: Arc<ResponseStore>,
+    /// Whose the answers are that upstreams store.
+    pub response_owners: ResponseOwners,
+    /// Signatures of calls that clients cannot carry.
+    pub call_signatures: Arc<CallSignatures>,
+    /// Which sessions are at work on which channel right now.
+    pub session_leases: SessionLeases,
+}
+
+impl Proxy {
+    pub fn new(core: &Arc<Core>, jobs: &Arc<Jobs>, routes: Vec<Route<Self>>) -> Arc<Self> {
+        Arc::new(Self {
+            core: core.clone(),
+            jobs: jobs.clone(),
+            router: Router::of(routes),
+            conversions: Conversions::new(core.config.proxy.conversion_memory),
+            formats: FormatMemory::default(),
+            cache_keys: CacheKeyMemory::default(),
+            stored_responses: Arc::default(),
+            response_owners: ResponseOwners::default(),
+            call_signatures: Arc::default(),
+            session_leases: SessionLeases::default(),
+        })
+    }
+
+    /// What the conversations under way on a channel leave of its share.
+    pub fn load_of(&self, channel: &Channel) -> f64 {
+        if !channel.account.session_scoped {
+            return 1.0;
+        }
+        let limit = self.core.settings.load().session_leases.limit;
+        self.session_leases.load(channel.id, limit).multiplier()
+    }
+}

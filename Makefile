@@ -16,13 +16,14 @@ demo: ## Show the main job end to end with a stub upstream; leaves nothing behin
 test: ## All tests: no network, no installed servers
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then $(CARGO) nextest run; else $(CARGO) test; fi
 
-check: ## Formatting, lints as errors, names in comments, the bench, dependency policy
+check: ## Formatting, lints as errors, names in comments, the bench, dependency policy, which room uses which
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D rustdoc::broken_intra_doc_links -A rustdoc::private_intra_doc_links" \
 		$(CARGO) doc --quiet --no-deps --document-private-items --lib
 	$(CARGO) check --quiet --bins --manifest-path bench/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target}
 	.ci/dependencies
+	.ci/edges
 
 fuzz: ## Feed every reader with mutated input, FUZZ_SECONDS (20) for each
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-20} $(CARGO) test --quiet --test fuzz -- --test-threads 2

@@ -1,21 +1,20 @@
 //! Switchyard: many upstream AI sites, each with accounts, behind one address.
 //!
 //! The map of the house. Arrows run downwards only: a room uses the rooms below it, never one above.
-//! There are two exceptions. `app` builds the parts of the rooms below it, and handlers and jobs are given
-//! the [`App`](app::App): what they keep from one request to the next is a field of it. `admin` and `proxy`
-//! state their routes as [`Route`](service::Route)s, of which `service` makes its router.
+//! `.ci/edges` reads this map and refuses anything else; there are no exceptions.
 //!
 //! ```text
 //! main.rs      the life of the process
 //! cli, demo    switchyard [serve] | health | demo
 //! greeting     what the log says once the service serves
+//! app          the parts, built in order and stopped in reverse
 //! service      one request through the layers, in order
-//! app          the parts, built in order, handed to handlers, stopped in reverse
-//! ── faces ──────────────────────────────────────────────────────────────────────
-//! http         the edge; knows no business: accept loop, limits, router, bodies, CORS, TLS
-//! admin        /api/*, one file per resource
+//! ── faces: core < jobs < proxy < admin < service, each with what only it keeps ──
+//! admin        /api/*, a folder or file per resource
 //! proxy        /v1/*, every surface over one pipeline
 //! jobs         the scheduler and one file per job
+//! http         the edge; knows no business: accept loop, limits, routes, bodies, CORS, TLS
+//! core         what every face gets: configuration, settings, store, snapshot and its publishing, live state, client
 //! ── what they do it with ───────────────────────────────────────────────────────
 //! notify       notices to the operator: cool-down, one file per channel
 //! upstream     the HTTP client, its pool and dialers, one adapter per platform
@@ -23,12 +22,13 @@
 //! settings     what an operator saved, over what the environment says
 //! config       the environment, read once, into the values that the rooms below define
 //! ── pure: no I/O, no clock of their own ────────────────────────────────────────
-//! dialect      the client dialects: passed through, converted; SSE, usage, the errors upstreams send
-//! platform     the kinds of upstream, and what is so of each
-//! routing      sites, channels and routes in memory; patterns, eligibility, selection, cooldown, prices
-//! limits       rate limits, slots of sites, route guards
 //! keys         managed downstream keys in memory, and what they have used
+//! routing      sites, channels and routes in memory; patterns, eligibility, selection, cooldown, prices
+//! platform     the kinds of upstream, and what is so of each
+//! limits       rate limits, slots of sites, route guards
+//! dialect      the client dialects: passed through, converted; SSE, usage, the errors upstreams send
 //! ── ground ─────────────────────────────────────────────────────────────────────
+//! flight       one run of costly work shared by all who ask for it
 //! background   work that outlives its caller: owned, stopped with the process, panics contained
 //! codings      gzip, deflate, br and zstd, decoded: of what clients and upstreams compress
 //! id_map, name_map   maps whose copies share what they have in common

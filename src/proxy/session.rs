@@ -144,7 +144,7 @@ mod tests {
             let envelope = skim(Dialect::Messages, body(&rest).as_bytes()).unwrap();
             let session = session.map(Arc::from);
             let confidence = Confidence::Unknown;
-            let client = Client { family, confidence, proxy: None, session, names_version: false };
+            let client = Client { family, confidence, app: None, session, names_version: false };
             assert_eq!(name(&client, &envelope), expected, "{rest}");
         }
     }

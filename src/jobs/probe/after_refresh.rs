@@ -2,7 +2,7 @@
 //! what it does not serve, or not fast enough.
 //!
 //! What is inconclusive (a time-out, 429, 5xx) switches nothing off: it says nothing of the model, nor of the next one,
-//! which is asked for all the same. The probe of availability ([`super`]) stops there instead.
+//! which is asked for all the same. The probe of availability stops there instead.
 
 use std::sync::Arc;
 

@@ -535,3 +535,30 @@ fn a_call_that_nobody_answered_stands_in_no_conversations_way() {
         assert_eq!(answer[1]["text"], "Never mind.", "{path}: {asked}");
     }
 }
+
+#[test]
+fn a_stream_of_an_upstream_that_tells_its_name_at_the_end_bears_that_name() {
+    let (gateway, upstream) = narrow(RESPONSES, &[]);
+    let routes = gateway.routes();
+    let route = routes.iter().find(|route| route["modelPattern"] == MODEL).expect("a route");
+    let mapping = json!({"modelMapping": json!({MODEL: "vendor-narrow"}).to_string()});
+    gateway.admin().put(&format!("/api/routes/{}", route["id"]), &mapping).expect(200);
+    let events = wire::response_events("vendor-narrow-2026");
+    let unannounced: Vec<_> = events
+        .iter()
+        .filter(|event| !event.contains("response.created") && !event.contains("response.in_progress"))
+        .collect();
+    upstream.answer(RESPONSES, Reply::events(unannounced));
+    for path in [CHAT, MESSAGES] {
+        let answer = gateway.client().send(Request::post(path).json(&body(path, true)));
+        let events = wire::data_of(&answer.text());
+        let names: Vec<_> = events
+            .iter()
+            .filter_map(|event| event["model"].as_str().or_else(|| event["message"]["model"].as_str()))
+            .collect();
+        // What it was asked for, until it has said what it is.
+        assert_eq!(names.first(), Some(&"vendor-narrow"), "{path}: {names:?}");
+        assert_eq!(names.last() == Some(&"vendor-narrow-2026"), path == CHAT, "{path}: {names:?}");
+        assert_eq!(text(&upstream.last(RESPONSES).json()["model"]), "vendor-narrow");
+    }
+}

@@ -480,6 +480,8 @@ pub enum Event<'a> {
     /// The tokens of what the next delta of the part says, or of what has been said of it.
     Logprobs {
         key: u32,
+    /// The model's name, of an upstream that tells it when its answer has begun.
+    Model(Text<'a>),
         tokens: Vec<Token<'a>>,
     },
     /// Where the text of the part, or what of it has come, is taken from.
@@ -558,7 +560,7 @@ pub struct ReplyContext {
     pub answer_id: Option<String>,
     /// For ids where the upstream gave none: the request's id.
     pub fallback_id: String,
-    /// For answers whose upstream names no model: the one that was asked for.
+    /// For answers whose upstream names no model, or not yet: the one that the upstream was asked for.
     pub model: String,
 }
 

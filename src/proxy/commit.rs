@@ -160,7 +160,7 @@ impl StartedResponse<'_> {
         headers::event_stream(response.headers_mut());
         headers::request_id(dialect, self.call.face.id, response.headers_mut());
         let converter = (!self.own).then(|| {
-            let reply_context = Arc::new(self.reply_context());
+            let reply_context = Arc::new(self.reply_context(attempt.model()));
             Box::new(StreamConverter::new(self.accepted.format, dialect, reply_context))
         });
         self.mark_not_stored(&mut response);
@@ -282,10 +282,11 @@ impl StartedResponse<'_> {
             return Err(self.useless(attempt, failure));
         }
         let room = self.proxy.conversions.answer(held.len()).await;
-        let Answer { body: answer, usage, signatures } = match room.convert(|| self.convert(streams, &held)) {
-            Ok(converted) => converted,
-            Err(fault) => return Err(self.useless(attempt, self.judged(fault))),
-        };
+        let Answer { body: answer, usage, signatures } =
+            match room.convert(|| self.convert(streams, &held, attempt.model())) {
+                Ok(converted) => converted,
+                Err(fault) => return Err(self.useless(attempt, self.judged(fault))),
+            };
         // As its upstream counts: the client's dialect may count cached tokens in another way.
         let usage = seen.or(usage);
         self.note_stored(&answer, &attempt);
@@ -305,21 +306,23 @@ impl StartedResponse<'_> {
         Ok(reply)
     }
 
-    fn convert(&self, streams: bool, held: &Bytes) -> Result<Answer, Fault> {
+    fn convert(&self, streams: bool, held: &Bytes, model: &str) -> Result<Answer, Fault> {
         let (from, to) = (self.accepted.format, self.call.face.dialect);
         let rules = &self.call.settings.judge;
         if streams {
             if !from.is_answerable() {
                 return Err(Fault::NotJson);
             }
-            let answer = convert::accumulated(from, to, held, &self.reply_context()).map_err(Fault::Error)?;
+            let answer =
+                convert::accumulated(from, to, held, &self.reply_context(model)).map_err(Fault::Error)?;
             judge::reply(to, &answer.body, rules)?;
             return Ok(answer);
         }
         // A stream without events, from an upstream that does not heed how it was asked.
         let events = (from == Dialect::Gemini).then(|| gemini::events_of(held)).flatten();
         let gathered = events.as_ref().map(|events| {
-            convert::accumulated(from, from, events.as_bytes(), &self.reply_context()).map_err(Fault::Error)
+            convert::accumulated(from, from, events.as_bytes(), &self.reply_context(model))
+                .map_err(Fault::Error)
         });
         let gathered = gathered.transpose()?;
         let held = gathered.as_ref().map_or(held, |answer| &answer.body);
@@ -330,12 +333,12 @@ impl StartedResponse<'_> {
         }
         if let Some(text) = self.plain_text(held) {
             judge::text(text, rules)?;
-            return Ok(convert::replayed_text(to, text, &self.reply_context()));
+            return Ok(convert::replayed_text(to, text, &self.reply_context(model)));
         }
         let usage = judge::reply(from, held, rules)?;
         let text = String::from_utf8_lossy(held);
         let convert = if self.call.envelope.stream { convert::replayed } else { convert::reply };
-        let answer = convert(from, to, &text, &self.reply_context()).map_err(Fault::Error)?;
+        let answer = convert(from, to, &text, &self.reply_context(model)).map_err(Fault::Error)?;
         Ok(Answer { usage, ..answer })
     }
 
@@ -395,8 +398,8 @@ impl StartedResponse<'_> {
         }
     }
 
-    /// What the answer's writer must know of the request.
-    fn reply_context(&self) -> ReplyContext {
+    /// What the answer's writer must know of the request, of which the upstream was asked for this model.
+    fn reply_context(&self, model: &str) -> ReplyContext {
         let call = self.call;
         let mut reply_context = self.accepted.reply_context.as_deref().cloned().unwrap_or_else(|| {
             convert::context_of(call.face.dialect, std::str::from_utf8(&call.body).unwrap_or_default())
@@ -404,7 +407,7 @@ impl StartedResponse<'_> {
         reply_context.now = u64::try_from(now_ms() / 1000).unwrap_or_default();
         reply_context.answer_id = Some(self.answer_id.clone()).filter(|id| !id.is_empty());
         reply_context.fallback_id = call.face.id.as_str().to_owned();
-        reply_context.model = call.envelope.model.clone();
+        reply_context.model = model.to_owned();
         reply_context
     }
 

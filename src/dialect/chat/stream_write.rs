@@ -103,6 +103,10 @@ impl StreamWriter {
                 self.model = model.clone().into_owned();
                 self.created = *created;
             }
+            Event::Model(model) => {
+                self.model = model.clone().into_owned();
+                self.put_head(context);
+            }
             // There is no place for one here.
             Event::PartStart { part: PartKind::Search { .. }, .. } | Event::Found { .. } => {}
             Event::PartStart { key, part } => {
@@ -137,6 +141,14 @@ impl StreamWriter {
         if !self.head.is_empty() {
             return;
         }
+        self.put_head(context);
+        self.delta(out, |o| {
+            o.field("role", "assistant");
+            o.field("content", "");
+        });
+    }
+
+    fn put_head(&mut self, context: &ReplyContext) {
         let mut json = Writer::new();
         json.object(|o| {
             o.field("id", id(&self.id, context));
@@ -146,10 +158,6 @@ impl StreamWriter {
         });
         let members = json.as_str().strip_suffix('}').unwrap_or_default();
         self.head = format!("data: {members},\"choices\":[");
-        self.delta(out, |o| {
-            o.field("role", "assistant");
-            o.field("content", "");
-        });
     }
 
     fn start_part(&mut self, key: u32, part: &PartKind<'_>, out: &mut String) {

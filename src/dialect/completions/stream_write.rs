@@ -48,6 +48,10 @@ impl StreamWriter {
                 self.model = model.clone().into_owned();
                 self.created = *created;
             }
+            Event::Model(model) => {
+                self.model = model.clone().into_owned();
+                self.put_head(context);
+            }
             Event::PartStart { key, part: PartKind::Text | PartKind::Refusal } => {
                 self.begin(context, out);
                 self.said.insert(*key);
@@ -100,13 +104,17 @@ impl StreamWriter {
         if !self.head.is_empty() {
             return;
         }
+        self.put_head(context);
+        if let Some(prompt) = context.echo_text.as_ref().filter(|prompt| !prompt.is_empty()) {
+            self.chunk(prompt, None, context, out);
+        }
+    }
+
+    fn put_head(&mut self, context: &ReplyContext) {
         let mut json = Writer::new();
         json.object(|o| put_head(o, (&self.id, &self.model, self.created), context));
         let members = json.as_str().strip_suffix('}').unwrap_or_default();
         self.head = format!("data: {members},\"choices\":[");
-        if let Some(prompt) = context.echo_text.as_ref().filter(|prompt| !prompt.is_empty()) {
-            self.chunk(prompt, None, context, out);
-        }
     }
 
     fn chunk(

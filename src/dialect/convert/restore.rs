@@ -53,8 +53,11 @@ impl Restorer {
 
     fn uncut(&mut self, event: Event<'_>, context: &ReplyContext, each: &mut dyn FnMut(Event<'_>)) {
         if let Event::Start { id, model, created } = &event {
-            // One that tells its name only at its end has got one already.
+            // What tells of itself only at its end has got an id and a time already.
             if std::mem::replace(&mut self.started, true) {
+                if !model.is_empty() {
+                    each(Event::Model(model.borrowed()));
+                }
                 return;
             }
             let model = if model.is_empty() { Text::of(&context.model) } else { model.borrowed() };

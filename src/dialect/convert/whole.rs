@@ -28,6 +28,7 @@ impl Accumulator {
                 self.reply.model = model.into_owned();
                 self.reply.created = created;
             }
+            Event::Model(model) => self.reply.model = model.into_owned(),
             Event::PartStart { key, part } => self.parts.push((key, empty(part))),
             Event::Delta { key, text } => {
                 if let Some(part) = self.part(key) {

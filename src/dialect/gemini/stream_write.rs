@@ -84,6 +84,7 @@ impl StreamWriter {
                 self.id = id.clone().into_owned();
                 self.model = model.clone().into_owned();
             }
+            Event::Model(model) => self.model = model.clone().into_owned(),
             Event::PartStart { key, part } => {
                 let kind = match part {
                     PartKind::Text | PartKind::Refusal => Kind::Text(self.letters, Vec::new()),

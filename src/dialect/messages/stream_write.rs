@@ -109,8 +109,8 @@ impl StreamWriter {
                     citations.push(citation.clone().into_owned());
                 }
             }
-            // There is no place for them here.
-            Event::Logprobs { .. } => {}
+            // There is no place for them here: the first event alone names the model.
+            Event::Logprobs { .. } | Event::Model(_) => {}
             Event::Found { key, found } => {
                 if let Some(Part { kind: Kind::Search(search), .. }) = self.parts.get_mut(key) {
                     search.found = Some(found.clone().into_owned());

@@ -72,6 +72,12 @@ impl StreamWriter {
             Event::Start { id, model, created } => {
                 self.head.get_or_insert_with(|| Head::new(id, model, *created, context));
             }
+            // The last event tells it.
+            Event::Model(model) => {
+                if let Some(head) = &mut self.head {
+                    head.model = model.clone().into_owned();
+                }
+            }
             Event::PartStart { key, part } => {
                 self.begin(context, out);
                 self.start(*key, part, out);

@@ -58,6 +58,7 @@ fn short(event: &Event<'_>) -> String {
     use crate::dialect::canonical::PartKind;
     match event {
         Event::Start { id, model, .. } => format!("Start {} {}", id.decode(), model.decode()),
+        Event::Model(model) => format!("Model {}", model.decode()),
         Event::PartStart { key, part: PartKind::Call { id, name, .. } } => {
             format!("+{key} Call {}:{}", id.decode(), name.decode())
         }

@@ -108,7 +108,7 @@ proptest! {
                     }
                     Event::Finish(_) => wrong |= !open.is_empty(),
                     Event::Fail(_) | Event::End => over = true,
-                    Event::Start { .. } | Event::Usage(_) => {}
+                    Event::Start { .. } | Event::Model(_) | Event::Usage(_) => {}
                 }
                 writer.write(&event, &context, &mut out);
             });

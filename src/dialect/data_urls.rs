@@ -32,7 +32,8 @@ fn collect<'n, 'a>(node: &'n Node<'a>, bare: &mut Vec<(&'n Node<'a>, &'static st
     for item in node.items() {
         collect(item, bare);
     }
-    let name = node.get("filename").and_then(Node::str).unwrap_or_default();
+    // Looked at once, and only where there is data, however often that is given.
+    let mut mime = None;
     for (key, value) in node.members() {
         let is_bare = |data: &str| {
             let begins = |word: &str| data.get(..word.len()).is_some_and(|it| it.eq_ignore_ascii_case(word));
@@ -40,7 +41,8 @@ fn collect<'n, 'a>(node: &'n Node<'a>, bare: &mut Vec<(&'n Node<'a>, &'static st
         };
         match key.as_ref() {
             "file_data" if value.text().is_some_and(|data| is_bare(data.literal())) => {
-                bare.push((value, mime_of(&name)));
+                let name = || node.get("filename").and_then(Node::str).unwrap_or_default();
+                bare.push((value, *mime.get_or_insert_with(|| mime_of(&name()))));
             }
             _ => collect(value, bare),
         }

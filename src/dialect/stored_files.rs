@@ -68,27 +68,46 @@ pub fn may_occur(dialect: Dialect, marks: Marks) -> bool {
     marks.files && matches!(dialect, Dialect::Chat | Dialect::Responses | Dialect::Messages)
 }
 
-/// Whether a part of a body may name a file of ours: one look for the beginning of an id.
-fn names_one(part: &[u8]) -> bool {
-    memmem::find_iter(part, b"\"file-").any(|at| {
-        PREFIXES
-            .iter()
-            .any(|prefix| part.get(at + 1..).is_some_and(|rest| rest.starts_with(prefix.as_bytes())))
-    })
+/// Where strings in a body begin like an id of ours. Found in one walk: whether a part of the body names such a file is
+/// asked on every level.
+struct Places<'b> {
+    body: &'b str,
+    /// In order.
+    ids: Vec<usize>,
+}
+
+impl<'b> Places<'b> {
+    fn of(body: &'b str) -> Self {
+        let is_ours = |at: &usize| {
+            let rest = body.as_bytes().get(at + 1..).unwrap_or_default();
+            PREFIXES.iter().any(|prefix| rest.starts_with(prefix.as_bytes()))
+        };
+        let ids = memmem::find_iter(body.as_bytes(), b"\"file-").filter(is_ours).collect();
+        Self { body, ids }
+    }
+
+    /// Whether any stands in this part of the body.
+    fn are_in(&self, part: &Node<'_>) -> bool {
+        let Some(begin) = (part.raw().as_ptr() as usize).checked_sub(self.body.as_ptr() as usize) else {
+            return false;
+        };
+        let next = self.ids.partition_point(|at| *at < begin);
+        self.ids.get(next).is_some_and(|at| *at < begin + part.raw().len())
+    }
 }
 
 /// The ids of the files that the blocks of a body want, as often as they occur; `None` where no block
 /// names a file of ours at all.
 pub fn wanted(body: &Node<'_>) -> Option<Vec<String>> {
     let mut ids = None;
-    collect(body, &mut ids);
+    collect(body, &Places::of(body.raw()), &mut ids);
     ids
 }
 
 /// The body with the files in the place of their ids.
 pub fn inlined(dialect: Dialect, body: &Node<'_>, files: &StoredFiles) -> String {
     let mut out = Writer::with_capacity(body.raw().len());
-    put(dialect, body, files, &mut out);
+    Inlining { dialect, files, places: Places::of(body.raw()) }.put(body, &mut out);
     out.into_string()
 }
 
@@ -115,13 +134,13 @@ fn reference<'n, 'a>(node: &'n Node<'a>) -> Option<Reference<'n, 'a>> {
     is_ours.then(|| Reference { id: id.into_owned(), holder, is_idle })
 }
 
-/// Whether a node holds arguments that a model gave a tool: they are data, whatever they look like.
-fn is_arguments(node: &Node<'_>, key: &str) -> bool {
-    key == "input" && node.get("type").and_then(Node::str).is_some_and(|kind| kind.ends_with("tool_use"))
+/// Whether the node is a call: what the model gave the tool are arguments, whatever they look like.
+fn is_call(node: &Node<'_>) -> bool {
+    node.get("type").and_then(Node::str).is_some_and(|kind| kind.ends_with("tool_use"))
 }
 
-fn collect(node: &Node<'_>, ids: &mut Option<Vec<String>>) {
-    if !names_one(node.raw().as_bytes()) {
+fn collect(node: &Node<'_>, places: &Places<'_>, ids: &mut Option<Vec<String>>) {
+    if !places.are_in(node) {
         return;
     }
     if let Some(reference) = reference(node) {
@@ -131,40 +150,51 @@ fn collect(node: &Node<'_>, ids: &mut Option<Vec<String>>) {
         }
         return;
     }
-    node.items().iter().for_each(|item| collect(item, ids));
-    for (key, held) in node.members().iter().filter(|(key, _)| !is_arguments(node, key)) {
-        if key != "tools" {
-            collect(held, ids);
+    node.items().iter().for_each(|item| collect(item, places, ids));
+    let is_call = is_call(node);
+    for (key, held) in node.members() {
+        if key != "tools" && !(is_call && key == "input") {
+            collect(held, places, ids);
         }
     }
 }
 
-/// Writes a value; where no such file occurs in it, as it was written.
-fn put(dialect: Dialect, node: &Node<'_>, files: &StoredFiles, out: &mut Writer) {
-    if !names_one(node.raw().as_bytes()) {
-        return out.item(node.json());
-    }
-    if let Some(reference) = reference(node) {
-        return match files.get(&reference.id).filter(|_| !reference.is_idle) {
-            Some(file) => put_file(dialect, node, &reference, file, out),
-            None if reference.is_idle => put_without_id(node, &reference, out),
-            None => out.item(node.json()),
-        };
-    }
-    if node.is_array() {
-        out.list(|a| node.items().iter().for_each(|item| put(dialect, item, files, a)));
-    } else if node.is_object() {
-        out.object(|o| {
-            for (key, held) in node.members() {
-                if is_arguments(node, key) || key == "tools" {
-                    o.field(key, held.json());
-                } else {
-                    o.value_at(key, |o| put(dialect, held, files, o));
+/// Files on their way into a body.
+struct Inlining<'b> {
+    dialect: Dialect,
+    files: &'b StoredFiles,
+    places: Places<'b>,
+}
+
+impl Inlining<'_> {
+    /// Writes a value; where no such file occurs in it, as it was written.
+    fn put(&self, node: &Node<'_>, out: &mut Writer) {
+        if !self.places.are_in(node) {
+            return out.item(node.json());
+        }
+        if let Some(reference) = reference(node) {
+            return match self.files.get(&reference.id).filter(|_| !reference.is_idle) {
+                Some(file) => put_file(self.dialect, node, &reference, file, out),
+                None if reference.is_idle => put_without_id(node, &reference, out),
+                None => out.item(node.json()),
+            };
+        }
+        if node.is_array() {
+            out.list(|a| node.items().iter().for_each(|item| self.put(item, a)));
+        } else if node.is_object() {
+            let is_call = is_call(node);
+            out.object(|o| {
+                for (key, held) in node.members() {
+                    if key == "tools" || (is_call && key == "input") {
+                        o.field(key, held.json());
+                    } else {
+                        o.value_at(key, |o| self.put(held, o));
+                    }
                 }
-            }
-        });
-    } else {
-        out.item(node.json());
+            });
+        } else {
+            out.item(node.json());
+        }
     }
 }
 

@@ -2,20 +2,41 @@
 //!
 //! The text is searched as it passes, and ends before the first sequence. Text that may be the beginning of one is
 //! held back until it is known. What follows is read to its end for the usage, and dropped.
+//!
+//! Each byte of an answer is looked at once for each sequence (Knuth, Morris and Pratt), and a request may have only so
+//! many of them: OpenAI takes 4 and Google 5, Anthropic names no limit.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::dialect::canonical::{Candidate, Event, Part, PartKind, Stop};
+use crate::dialect::canonical::{Candidate, ConversionError, Event, Part, PartKind, Stop};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
 
+/// The most sequences of a request,
+const MAX_STOPS: usize = 16;
+/// and of each the most bytes.
+const MAX_LENGTH: usize = 1024;
+
+/// Refuses sequences that are too many, or too long, to be searched for here.
+pub(super) fn check(stops: &[String]) -> Result<(), ConversionError> {
+    if stops.len() > MAX_STOPS {
+        return Err(ConversionError::unsupported_form("stop", "with more than 16 sequences"));
+    }
+    match stops.iter().any(|stop| stop.len() > MAX_LENGTH) {
+        true => Err(ConversionError::unsupported_form("stop", "with a sequence of more than 1,024 bytes")),
+        false => Ok(()),
+    }
+}
+
 /// Ends a complete answer at the first sequence.
 pub(super) fn candidate(candidate: &mut Candidate<'_>, stops: &[String]) {
+    let sequences = Sequences::of(stops);
     let found = candidate.parts.iter().enumerate().find_map(|(at, part)| match part {
         Part::Text(text) => {
             let plain = text.decode();
-            let (end, stop) = first(&plain, stops)?;
-            Some((at, Text::of(&plain[..end]), stop))
+            let (end, stop) = Search::of(&sequences).feed(&plain)?;
+            Some((at, Text::of(&plain[..end]), stops.get(stop)?))
         }
         _ => None,
     });
@@ -40,8 +61,10 @@ pub(super) fn candidate(candidate: &mut Candidate<'_>, stops: &[String]) {
 /// Ends a stream at the first sequence.
 #[derive(Debug, Default)]
 pub(super) struct Cutter {
-    /// The parts that are open: of a text what of it is held back.
-    open: BTreeMap<u32, Option<String>>,
+    /// Made of the sequences when the first text begins.
+    sequences: Option<Arc<Sequences>>,
+    /// The parts that are open: of a text what of it is held back, and how far that is a sequence.
+    open: BTreeMap<u32, Option<(String, Search)>>,
     found: Option<Text<'static>>,
 }
 
@@ -59,21 +82,24 @@ impl Cutter {
         }
         match event {
             Event::PartStart { key, part } => {
-                self.open.insert(key, (part == PartKind::Text).then(String::new));
+                let sequences = self.sequences.get_or_insert_with(|| Sequences::of(stops));
+                self.open
+                    .insert(key, (part == PartKind::Text).then(|| (String::new(), Search::of(sequences))));
                 each(Event::PartStart { key, part });
             }
             Event::Delta { key, text } => match self.open.get_mut(&key) {
-                Some(Some(held)) => {
-                    held.push_str(&text.decode());
-                    match first(held, stops) {
+                Some(Some((held, search))) => {
+                    let text = text.decode();
+                    let before = held.len();
+                    held.push_str(&text);
+                    match search.feed_from(before, &text) {
                         Some((end, stop)) => {
-                            self.found = Some(Text::of(stop));
+                            self.found = Some(Text::of(stops.get(stop).map_or("", String::as_str)));
                             held.truncate(end);
                             self.close(each);
                         }
                         None => {
-                            let kept = held.len() - beginning(held, stops);
-                            let rest = held.split_off(kept);
+                            let rest = held.split_off(held.len() - search.begun());
                             emit_text(key, &std::mem::replace(held, rest), each);
                         }
                     }
@@ -81,7 +107,7 @@ impl Cutter {
                 _ => each(Event::Delta { key, text }),
             },
             Event::PartStop { key } => {
-                if let Some(held) = self.open.remove(&key).flatten() {
+                if let Some((held, _)) = self.open.remove(&key).flatten() {
                     emit_text(key, &held, each);
                 }
                 each(Event::PartStop { key });
@@ -92,7 +118,7 @@ impl Cutter {
 
     fn close(&mut self, each: &mut dyn FnMut(Event<'_>)) {
         for (key, held) in std::mem::take(&mut self.open) {
-            emit_text(key, &held.unwrap_or_default(), each);
+            emit_text(key, &held.map(|(held, _)| held).unwrap_or_default(), each);
             each(Event::PartStop { key });
         }
     }
@@ -104,18 +130,84 @@ fn emit_text(key: u32, plain: &str, each: &mut dyn FnMut(Event<'_>)) {
     }
 }
 
-/// Where the first of the sequences begins, and which it is.
-fn first<'s>(text: &str, stops: &'s [String]) -> Option<(usize, &'s str)> {
-    stops.iter().filter_map(|stop| Some((text.find(stop.as_str())?, stop.as_str()))).min_by_key(|(at, _)| *at)
+/// The sequences to search for.
+#[derive(Debug, Default)]
+struct Sequences(Vec<Sequence>);
+
+#[derive(Debug)]
+struct Sequence {
+    bytes: Vec<u8>,
+    /// For each of its beginnings, how long the longest shorter one is that it ends with.
+    shorter: Vec<usize>,
 }
 
-/// How many bytes at the end of a text may be the beginning of a sequence.
-fn beginning(text: &str, stops: &[String]) -> usize {
-    let longest = |stop: &String| {
-        let starts = stop.char_indices().map(|(at, _)| at).skip(1);
-        starts.filter(|end| text.ends_with(&stop[..*end])).last().unwrap_or(0)
-    };
-    stops.iter().map(longest).max().unwrap_or(0)
+impl Sequences {
+    fn of(stops: &[String]) -> Arc<Self> {
+        Arc::new(Self(stops.iter().map(|stop| Sequence::of(stop.as_bytes())).collect()))
+    }
+}
+
+impl Sequence {
+    fn of(bytes: &[u8]) -> Self {
+        let mut sequence = Self { bytes: bytes.to_vec(), shorter: vec![0; bytes.len()] };
+        let mut length = 0;
+        for (at, byte) in bytes.iter().enumerate().skip(1) {
+            length = sequence.longer(length, *byte);
+            sequence.shorter[at] = length;
+        }
+        sequence
+    }
+
+    /// How much of it has been said, where so much had been before the byte.
+    fn longer(&self, mut said: usize, byte: u8) -> usize {
+        while said > 0 && self.bytes.get(said) != Some(&byte) {
+            said = self.shorter[said - 1];
+        }
+        said + usize::from(self.bytes.get(said) == Some(&byte))
+    }
+}
+
+/// A text that is searched piece by piece.
+#[derive(Debug)]
+struct Search {
+    sequences: Arc<Sequences>,
+    /// How much of each sequence the text ends with.
+    said: Vec<usize>,
+}
+
+impl Search {
+    fn of(sequences: &Arc<Sequences>) -> Self {
+        Self { sequences: sequences.clone(), said: vec![0; sequences.0.len()] }
+    }
+
+    /// Reads a whole text: where the sequence begins that ends first, and which it is.
+    fn feed(&mut self, text: &str) -> Option<(usize, usize)> {
+        self.feed_from(0, text)
+    }
+
+    /// Reads the next piece of a text that has so many bytes before it. Of sequences that end together the longest
+    /// counts.
+    fn feed_from(&mut self, before: usize, piece: &str) -> Option<(usize, usize)> {
+        for (at, byte) in piece.bytes().enumerate() {
+            let mut found: Option<(usize, usize)> = None;
+            for (place, (sequence, said)) in self.sequences.0.iter().zip(&mut self.said).enumerate() {
+                *said = sequence.longer(*said, byte);
+                if *said == sequence.bytes.len() {
+                    let begin = (before + at + 1).saturating_sub(*said);
+                    found = found.filter(|(other, _)| *other <= begin).or(Some((begin, place)));
+                }
+            }
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// How many bytes at the end of the text may be the beginning of a sequence.
+    fn begun(&self) -> usize {
+        self.said.iter().copied().max().unwrap_or(0)
+    }
 }
 
 #[cfg(test)]
@@ -154,6 +246,11 @@ mod tests {
             ("x é😀y", &["😀", "y"], "x é", Some("😀")),
             ("END", &["END"], "", Some("END")),
             ("plain", &[], "plain", None),
+            ("abcabcabd", &["abcabd", "zz"], "abc", Some("abcabd")),
+            // The one that ends first, and of two that end together the longer.
+            ("xaby", &["abyz", "b"], "xa", Some("b")),
+            ("xaby", &["b", "ab"], "x", Some("ab")),
+            ("eé\u{e8}é!", &["é!"], "eé\u{e8}", Some("é!")),
         ] {
             let letters: Vec<String> = text.chars().map(String::from).collect();
             let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
@@ -164,6 +261,16 @@ mod tests {
                     "{text}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn sequences_are_bounded_in_number_and_length() {
+        let stops = |number: usize, length: usize| vec!["x".repeat(length); number];
+        assert_eq!(check(&stops(16, 1024)), Ok(()));
+        for (number, length) in [(17, 1), (1, 1025)] {
+            let refused = check(&stops(number, length));
+            assert!(matches!(refused, Err(ConversionError::Unsupported { field, .. }) if field == "stop"));
         }
     }
 

@@ -109,8 +109,10 @@ pub fn request_with(
     let mut context = context(from, &node);
     context.names = fitted.names;
     context.custom_tools = fitted.custom_tools;
+    let untold: Vec<_> = untold.iter().map(|stop| stop.decode().into_owned()).collect();
+    cut::check(&untold).map_err(|unfit| named::in_words_of(from, &node, unfit))?;
     context.several = request.n.is_some();
-    context.stop = untold.iter().map(|stop| stop.decode().into_owned()).collect();
+    context.stop = untold;
     Ok(Converted { body, unknown: named::unknown(from, &node), context })
 }
 

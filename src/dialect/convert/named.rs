@@ -25,6 +25,8 @@ pub(super) fn in_words_of(from: Dialect, body: &Node<'_>, unfit: ConversionError
 fn word(from: Dialect, body: &Node<'_>, field: String) -> String {
     let own = match (from, field.as_str()) {
         (Dialect::Gemini, "n") => "candidateCount",
+        (Dialect::Gemini, "stop") => "generationConfig.stopSequences",
+        (Dialect::Messages, "stop") => "stop_sequences",
         (Dialect::Gemini, "logprobs") => "responseLogprobs",
         (Dialect::Gemini, "messages") => "contents",
         (Dialect::Gemini, "input_audio" | "image_url" | "file") => "inlineData",

@@ -445,3 +445,20 @@ fn the_user_begins_at_messages() {
     let wanted = [json!(["user", "."]), json!(["assistant", "Hello."]), json!(["user", "Hi."])];
     assert_eq!(turns, wanted.iter().map(|turn| (&turn[0], &turn[1])).collect::<Vec<_>>());
 }
+
+#[test]
+fn only_so_many_stop_sequences_are_searched_for() {
+    let stops = |number: usize| {
+        let stops: Vec<_> = (0..number).map(|at| format!("STOP{at}")).collect();
+        json!({"model":"m","messages":[{"role":"user","content":"x"}],"stop":stops})
+    };
+    assert!(request(Chat, Responses, Vendor::OpenAi, &stops(16)).is_ok());
+    match request(Chat, Responses, Vendor::OpenAi, &stops(17)) {
+        Err(ConversionError::Unsupported { field, form }) => {
+            assert_eq!((&*field, form), ("stop", "with more than 16 sequences"))
+        }
+        other => panic!("{other:?}"),
+    }
+    // Messages is told them all, and searches itself.
+    assert!(request(Chat, Messages, Vendor::Anthropic, &stops(17)).is_ok());
+}

@@ -352,6 +352,20 @@ fn a_gemini_upstream_counts_itself_and_a_key_counts_what_it_may_ask() {
     assert_eq!(counted.header("x-switchyard-estimated"), None);
     assert_eq!(upstream.last(&count).json(), body());
 
+    // Thoughts that another provider signed, as we gave them to the client, are none of Google's.
+    let mut signed = body();
+    let carried = json!({"functionCall": {"name": "look", "args": {}},
+        "thoughtSignature": "c3kxOmFudGhyb3BpYzpXM3NpZENJNklrNXZkeUExS3pFdUlpd2ljeUk2SWxOSlJ6SWlmVjA="});
+    signed["contents"].as_array_mut().expect("a list").push(json!({"role": "model", "parts": [carried]}));
+    let mut unsigned = signed.clone();
+    let contents = unsigned["contents"].as_array_mut().expect("a list");
+    let call = contents.last_mut().expect("a content")["parts"][0].as_object_mut().expect("a call");
+    call.remove("thoughtSignature");
+    gateway.client().post(&count, &signed).expect(200);
+    assert_eq!(upstream.last(&count).json(), unsigned);
+    gateway.client().post(&count, &json!({"generateContentRequest": signed})).expect(200);
+    assert_eq!(upstream.last(&count).json(), json!({"generateContentRequest": unsigned}));
+
     let key = json!({"name": "narrow", "key": "sk-managed-narrow", "supportedModels": ["other"]});
     gateway.admin().post("/api/downstream-keys", &key).expect(200);
     let narrow = gateway.anyone().with("authorization", "Bearer sk-managed-narrow");
@@ -617,6 +631,75 @@ fn encoded_anew(parts: &Value) -> Value {
     parts
 }
 
+/// A message as a stream, its texts in two pieces.
+fn told_as_message(message: &Value) -> Vec<String> {
+    let mut start = message.clone();
+    (start["content"], start["stop_reason"]) = (json!([]), Value::Null);
+    let mut events = vec![json!({"type": "message_start", "message": start})];
+    for (at, block) in message["content"].as_array().expect("blocks").iter().enumerate() {
+        let delta = |delta: Value| json!({"type": "content_block_delta", "index": at, "delta": delta});
+        let mut begun = block.clone();
+        let mut deltas = Vec::new();
+        for (member, kind, piece) in [
+            ("thinking", "thinking_delta", "thinking"),
+            ("text", "text_delta", "text"),
+            ("signature", "signature_delta", "signature"),
+        ] {
+            let Some(text) = block[member].as_str().filter(|_| block["type"] != "tool_use") else { continue };
+            let (one, rest) = if member == "signature" { (text, "") } else { text.split_at(4) };
+            let pieces = [one, rest].into_iter().filter(|text| !text.is_empty());
+            deltas.extend(pieces.map(|text| delta(json!({"type": kind, piece: text}))));
+            begun[member] = json!("");
+        }
+        if block["type"] == "tool_use" {
+            deltas
+                .push(delta(json!({"type": "input_json_delta", "partial_json": block["input"].to_string()})));
+            begun["input"] = json!({});
+        }
+        events.push(json!({"type": "content_block_start", "index": at, "content_block": begun}));
+        events.extend(deltas);
+        events.push(json!({"type": "content_block_stop", "index": at}));
+    }
+    let end = json!({"stop_reason": message["stop_reason"], "stop_sequence": null});
+    events.push(json!({"type": "message_delta", "delta": end, "usage": {"output_tokens": 7}}));
+    events.push(json!({"type": "message_stop"}));
+    events.iter().map(wire::named).collect()
+}
+
+/// A response of a reasoning and a call as a stream. The signature comes when the reasoning is done.
+fn told_as_response(response: &Value) -> Vec<String> {
+    let [reasoning, call] = [0, 1].map(|at| response["output"][at].clone());
+    let mut begun = response.clone();
+    (begun["output"], begun["status"]) = (json!([]), json!("in_progress"));
+    let (mut thought, mut called) = (reasoning.clone(), call.clone());
+    thought["summary"] = json!([]);
+    thought.as_object_mut().expect("an object").remove("encrypted_content");
+    called["arguments"] = json!("");
+    let part = json!({"type": "summary_text", "text": ""});
+    let summary = |kind: &str, more: Value| {
+        let mut event = json!({"type": format!("response.{kind}"), "item_id": reasoning["id"], "output_index": 0, "summary_index": 0});
+        more.as_object().expect("an object").iter().for_each(|(key, value)| event[key] = value.clone());
+        event
+    };
+    let text = reasoning["summary"][0]["text"].as_str().expect("a text");
+    let events = [
+        json!({"type": "response.created", "response": begun}),
+        json!({"type": "response.output_item.added", "output_index": 0, "item": thought}),
+        summary("reasoning_summary_part.added", json!({"part": part})),
+        summary("reasoning_summary_text.delta", json!({"delta": &text[..5]})),
+        summary("reasoning_summary_text.delta", json!({"delta": &text[5..]})),
+        summary("reasoning_summary_text.done", json!({"text": text})),
+        summary("reasoning_summary_part.done", json!({"part": reasoning["summary"][0]})),
+        json!({"type": "response.output_item.done", "output_index": 0, "item": reasoning}),
+        json!({"type": "response.output_item.added", "output_index": 1, "item": called}),
+        json!({"type": "response.function_call_arguments.delta", "item_id": call["id"], "output_index": 1, "delta": call["arguments"]}),
+        json!({"type": "response.function_call_arguments.done", "item_id": call["id"], "output_index": 1, "arguments": call["arguments"]}),
+        json!({"type": "response.output_item.done", "output_index": 1, "item": call}),
+        json!({"type": "response.completed", "response": response}),
+    ];
+    events.iter().map(wire::named).collect()
+}
+
 #[test]
 fn signed_thinking_of_other_dialects_travels_through_a_gemini_client() {
     let thought = json!({"type": "thinking", "thinking": "Look at the map.", "signature": "SIG+/="});
@@ -631,11 +714,15 @@ fn signed_thinking_of_other_dialects_travels_through_a_gemini_client() {
             "arguments": "{\"at\":\"map\"}"}],
         "usage": {"input_tokens": 5, "output_tokens": 7, "total_tokens": 12}});
     for (path, answer) in [("/v1/messages", &message), ("/v1/responses", &response)] {
-        for streamed in [false, true] {
+        let whole = || Reply::json(200, answer);
+        let events = || {
+            Reply::events(if answer == &message { told_as_message(answer) } else { told_as_response(answer) })
+        };
+        for (streamed, reply) in [(false, whole()), (true, whole()), (false, events()), (true, events())] {
             let upstream = Upstream::with_one_path(MODEL, path);
             let gateway = Gateway::start();
             gateway.add_as(&json!({"name": "hub", "platform": "new-api"}), &upstream);
-            upstream.answer_once(path, Reply::json(200, answer));
+            upstream.answer_once(path, reply);
             let mut ask = body();
             ask["generationConfig"] =
                 json!({"maxOutputTokens": 4000, "thinkingConfig": {"thinkingBudget": 1024}});

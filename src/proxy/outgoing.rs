@@ -137,7 +137,8 @@ pub(super) fn prepare(
 fn count(call: &Call, to: Destination<'_>) -> Outgoing {
     // Gemini's path names the model, and its body has nothing that a count has no use for.
     if to.format == Dialect::Gemini {
-        return Outgoing::of([call.body.clone(), Bytes::new(), Bytes::new()], false);
+        let as_it_came = || [call.body.clone(), Bytes::new(), Bytes::new()];
+        return Outgoing::of(gemini_edit(call, to).map_or_else(as_it_came, whole), false);
     }
     let body = edit(text(call), &[("model", &quoted(to.model))], &NOT_COUNTED).into_owned();
     Outgoing { betas: Some(betas(text(call))), ..Outgoing::of(whole(body), false) }
@@ -257,6 +258,20 @@ fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, Conve
         Dialect::Messages => {
             if call.envelope.marks.own {
                 body = restored(messages::without_foreign_thinking);
+/// A body of gemini's without what Google cannot read: thoughts that another provider signed, and words of OpenAI's.
+fn gemini_edit(call: &Call, to: Destination<'_>) -> Option<String> {
+    let mut body = None;
+    if memmem::find(&call.body, PREFIX_IN_BYTES.as_bytes()).is_some() {
+        let cleaned = Node::parse(text(call)).ok().and_then(|body| gemini::without_foreign_thinking(&body));
+        body = cleaned.and_then(|cleaned| String::from_utf8(cleaned.into()).ok());
+    }
+    if call.envelope.has_openai_words {
+        let node = Node::parse(body.as_deref().unwrap_or_else(|| text(call))).ok();
+        body = node.and_then(|node| gemini::with_own_thinking(&node, to.model)).or(body);
+    }
+    body
+}
+
             }
             let is_kept = keeps_threads(to.platform, to.format);
             let thread = (call.envelope.thread != Thread::None && !is_kept).then_some("thread");
@@ -266,15 +281,7 @@ fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, Conve
                 body = Some(edit(whole, &[], &removed).into_owned());
             }
         }
-        Dialect::Gemini => {
-            if memmem::find(&call.body, PREFIX_IN_BYTES.as_bytes()).is_some() {
-                body = restored(gemini::without_foreign_thinking);
-            }
-            if call.envelope.has_openai_words {
-                let node = Node::parse(body.as_deref().unwrap_or_else(|| text(call))).ok();
-                body = node.and_then(|node| gemini::with_own_thinking(&node, to.model)).or(body);
-            }
-        }
+        Dialect::Gemini => body = gemini_edit(call, to),
         Dialect::Chat => {
             if call.envelope.marks.own {
                 body = restored(chat::without_foreign_signatures);

@@ -19,6 +19,8 @@ use crate::dialect::writer::Writer;
 
 /// What holds the words for thinking, in small letters and without its underscore.
 const CONFIG: &str = "generationconfig";
+/// The key of a request that is to be counted, in lower case and without underscores.
+const REQUEST: &str = "generatecontentrequest";
 /// The key of a signature, in lower case and without underscores.
 const SIGNATURE: &str = "thoughtsignature";
 
@@ -85,6 +87,13 @@ pub fn with_placeholders(body: &Node<'_>) -> Option<String> {
 /// The body without the thoughts of other providers' models, which we gave to the client in place of signatures; `None`
 /// when there are none. Google refuses what it did not sign.
 pub fn without_foreign_thinking(body: &Node<'_>) -> Option<Bytes> {
+    // A count may be asked for a whole request.
+    let request = body.members().iter().find(|(key, _)| key.replace('_', "").eq_ignore_ascii_case(REQUEST));
+    if let Some((key, request)) = request {
+        let cleaned = without_foreign_thinking(request)?;
+        let cleaned = String::from_utf8_lossy(&cleaned);
+        return Some(Bytes::from(edit(body.raw(), &[(key.as_ref(), &cleaned)], &[]).into_owned()));
+    }
     let contents = member::get(body, "contents")?;
     let is_foreign = |part: &Node<'_>| {
         let proof = member::get(part, "thoughtSignature").and_then(Node::text);

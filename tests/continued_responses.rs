@@ -298,3 +298,74 @@ fn an_unknown_answer_passes_where_one_key_alone_uses_the_account() {
     gateway.admin().delete(&format!("/api/downstream-keys/{bob}")).expect(200);
     goes_on(&ann, "resp_made_elsewhere").expect(200);
 }
+
+#[test]
+fn no_upstream_is_handed_the_conversation_of_another_key() {
+    let (gateway, upstream) = storing();
+    let (_, ann) = key_of(&gateway, "ann");
+    let goes_on_in = |client: &Caller, conversation: Value| {
+        client.post(RESPONSES, &json!({"model": MODEL, "input": "Two", "conversation": conversation}))
+    };
+    // The only key there is may have made it with the account's key.
+    goes_on_in(&ann, json!("conv_ann")).expect(200);
+    assert_eq!(upstream.last(RESPONSES).json()["conversation"], "conv_ann");
+    let (_, bob) = key_of(&gateway, "bob");
+    let global = gateway.client();
+    goes_on_in(&global, json!({"id": "conv_global"})).expect(200);
+    goes_on_in(&ann, json!({"id": "conv_ann"})).expect(200);
+    let asked = upstream.asked_for(RESPONSES).len();
+    for (client, id) in [
+        (&bob, "conv_ann"),
+        (&global, "conv_ann"),
+        (&bob, "conv_global"),
+        (&ann, "conv_global"),
+        (&bob, "conv_made_elsewhere"),
+    ] {
+        for conversation in [json!(id), json!({"id": id})] {
+            let refused = goes_on_in(client, conversation).expect(400);
+            assert_eq!(refused["error"]["param"], "conversation", "{id}: {refused}");
+        }
+    }
+    assert_eq!(upstream.asked_for(RESPONSES).len(), asked);
+    // What belongs to whom survives a restart.
+    gateway.wait_for_logs(5);
+    let gateway = gateway.restart();
+    let [ann, bob] = ["ann", "bob"]
+        .map(|name| gateway.anyone().with("authorization", &format!("Bearer sk-managed-key-of-{name}")));
+    goes_on_in(&bob, json!("conv_ann")).expect(400);
+    goes_on_in(&ann, json!("conv_ann")).expect(200);
+    goes_on_in(&gateway.client(), json!("conv_global")).expect(200);
+}
+
+#[test]
+fn items_of_an_upstream_that_stores_nothing_can_be_referred_to() {
+    for platform in ["sub2api", "codex"] {
+        let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
+        let path = match platform {
+            "codex" => {
+                gateway.add_codex(&upstream, MODEL);
+                "/responses"
+            }
+            _ => {
+                gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
+                RESPONSES
+            }
+        };
+        upstream.answer(path, Reply::events(wire::response_events(MODEL)));
+        let client = gateway.client();
+        for streamed in [false, true] {
+            let first = says(&client, "One", None, streamed);
+            client.post(RESPONSES, &refers_to(&first, &[])).expect(200);
+            let asked = upstream.last(path).json();
+            let items = asked["input"].as_array().expect("items");
+            assert!(items.iter().all(|item| item["type"] != "item_reference"), "{platform}: {asked}");
+            assert!(items.iter().any(|item| item["content"][0]["text"] == wire::TEXT), "{platform}: {asked}");
+        }
+        let asked = upstream.asked_for(path).len();
+        let theirs = json!({"output": [{"id": "msg_of_nobody"}]});
+        let refused = client.post(RESPONSES, &refers_to(&theirs, &[])).expect(400);
+        let message = refused["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("send the items"), "{refused}");
+        assert_eq!(upstream.asked_for(path).len(), asked);
+    }
+}

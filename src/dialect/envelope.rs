@@ -41,6 +41,8 @@ pub struct Envelope {
     pub has_continuation: bool,
     /// One of these: `previous_response_id`.
     pub has_previous: bool,
+    /// It goes on in a conversation that its upstream keeps (`conversation` of the responses dialect).
+    pub has_conversation: bool,
     pub thread: Thread,
     /// The client lets its upstream store the answer, which it may then go on from.
     pub stores: bool,
@@ -118,6 +120,7 @@ pub fn skim(dialect: Dialect, body: &[u8]) -> Result<Envelope, EnvelopeError> {
         marks: object.marks,
         has_continuation: found.has_continuation || found.has_previous,
         has_previous: found.has_previous,
+        has_conversation: found.has_conversation,
         thread: found.thread,
         stores: !found.forbids_storing,
         has_include: found.has_include,
@@ -166,6 +169,7 @@ pub fn of_form(
         marks: Marks::default(),
         has_continuation: false,
         has_previous: false,
+        has_conversation: false,
         thread: Thread::None,
         stores: true,
         has_include: false,
@@ -210,6 +214,7 @@ struct Found<'a> {
     has_two_models: bool,
     has_continuation: bool,
     has_previous: bool,
+    has_conversation: bool,
     thread: Thread,
     forbids_storing: bool,
     has_include: bool,
@@ -238,6 +243,7 @@ impl<'a> Found<'a> {
                 self.prompt_cache_key = hint(value);
             }
             "previous_response_id" => self.has_previous = true,
+            "conversation" => self.has_conversation = dialect == Dialect::Responses && value != "null",
             "thread" if dialect == Dialect::Messages => {
                 self.thread = match json::member(value, "type") {
                     _ if value == "null" => Thread::None,

@@ -163,8 +163,8 @@ pub(super) struct Call {
     pub(super) client: Client,
     /// The conversation it belongs to, where it says so and it matters.
     pub(super) session: Option<Session>,
-    /// It goes on from an answer of which nobody knows whose it is.
-    pub(super) is_previous_unknown: bool,
+    /// What it goes on from, by the name of the member, where nobody knows whose that is.
+    pub(super) unknown_history: Option<&'static str>,
     /// Signatures of tool calls from earlier answers, which some upstreams want back.
     pub(super) call_signatures: Arc<CallSignatures>,
     /// Records nothing unless the operator asked for calls like this one.
@@ -221,7 +221,7 @@ impl Call {
             key_id,
             caller: head.caller,
             settings: app.core.settings.load_full(),
-            is_previous_unknown: false,
+            unknown_history: None,
             call_signatures: app.call_signatures.clone(),
             trace: Trace::default(),
             timer: head.timer,

@@ -396,6 +396,9 @@ impl StartedResponse<'_> {
                 response_owners::bind(self.proxy, call, attempt.channel(), &id);
             }
         }
+        if call.envelope.has_conversation && !self.is_not_stored_upstream() {
+            response_owners::bind_conversation(self.proxy, call, attempt.channel());
+        }
     }
 
     /// What the answer's writer must know of the request, of which the upstream was asked for this model.

@@ -498,7 +498,7 @@ impl<'a> Sending<'a> {
                 (false, false) => "apikey",
             },
             rules: settings.payload_rules.as_ref(),
-            withholds_previous: response_owners::is_withheld(&self.app.core, self.call, self.channel),
+            withheld: response_owners::withheld(&self.app.core, self.call, self.channel),
             tiers: &self.app.core.config.proxy.tier_rules,
             max_parts: self.app.core.config.proxy.max_request_parts,
             cache_key: cache_key.as_deref(),

@@ -35,6 +35,7 @@ const CODEX_INSTRUCTIONS: &str = "\"You are a helpful assistant.\"";
 /// Fields of the responses dialect that bridges leave in messages bodies (proxy.md 5.1).
 const CONTINUATION: [&str; 2] = ["previous_response_id", "prompt_cache_key"];
 const PREVIOUS: &str = "previous_response_id";
+const REFERENCE: &str = "item_reference";
 const ENCRYPTED_REASONING: &str = "[\"reasoning.encrypted_content\"]";
 /// What a count has no use for (proxy.md 14.3).
 const NOT_COUNTED: [&str; 5] = ["betas", "max_tokens", "stream", "previous_response_id", "prompt_cache_key"];
@@ -76,8 +77,8 @@ pub(super) struct Destination<'a> {
     pub(super) account_type: &'static str,
     /// What the operator wants changed in bodies, if anything.
     pub(super) rules: Option<&'a PayloadRules>,
-    /// The answer that the call goes on from may be another key's.
-    pub(super) withholds_previous: bool,
+    /// What the call goes on from may be another key's: the name of the member.
+    pub(super) withheld: Option<&'static str>,
     /// Which service tiers the operator lets pass.
     pub(super) tiers: &'a TierRules,
     /// The most parts and calls of a request that is converted.
@@ -98,8 +99,10 @@ pub(super) fn prepare(
     if goes_on && !keeps_threads(to.platform, to.format) {
         return Err(ConversionError::unsupported("thread"));
     }
-    if to.withholds_previous && to.format == Dialect::Responses {
-        return Err(ConversionError::unsupported(PREVIOUS));
+    if let Some(member) = to.withheld
+        && to.format == Dialect::Responses
+    {
+        return Err(ConversionError::unsupported(member));
     }
     let mut outgoing = match operation {
         Operation::Answer if to.format == call.face.dialect => native(call, to)?,
@@ -165,6 +168,9 @@ fn native(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionError>
         // These keep nothing that it could refer to (proxy.md 5.3).
         return Err(ConversionError::unsupported(PREVIOUS));
     }
+    if always_streams && call.face.dialect == Dialect::Responses && refers_to_items(call) {
+        return Err(ConversionError::unsupported(REFERENCE));
+    }
     let pieces = match native_edit(call, to)? {
         // The path names the model.
         None if to.format == Dialect::Gemini => [call.body.clone(), Bytes::new(), Bytes::new()],
@@ -228,6 +234,12 @@ fn continues(body: &str) -> bool {
     json::member(body, PREVIOUS).is_some_and(|id| id != "null")
 }
 
+/// Whether items stand in the body by their ids alone. Those of answers stored here have been put in before.
+fn refers_to_items(call: &Call) -> bool {
+    memmem::find(&call.body, REFERENCE.as_bytes()).is_some()
+        && Node::parse(text(call)).is_ok_and(|body| responses::refers_to_items(&body))
+}
+
 /// `betas` of a messages body: a list or a comma-separated text.
 fn betas(body: &str) -> Vec<String> {
     let given = json::member(body, "betas").and_then(|value| serde_json::from_str(value).ok());
@@ -246,18 +258,6 @@ fn text(call: &Call) -> &str {
     std::str::from_utf8(&call.body).unwrap_or_default()
 }
 
-/// The client's body where it cannot go as it came; `None` where it can, which is nearly always.
-fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, ConversionError> {
-    // What an earlier answer of ours left in the conversation, which only we can read.
-    let restored = |clean: fn(&Node<'_>) -> Option<Bytes>| {
-        let body = Node::parse(text(call)).ok().and_then(|body| clean(&body))?;
-        String::from_utf8(body.into()).ok()
-    };
-    let mut body = None;
-    match to.format {
-        Dialect::Messages => {
-            if call.envelope.marks.own {
-                body = restored(messages::without_foreign_thinking);
 /// A body of gemini's without what Google cannot read: thoughts that another provider signed, and words of OpenAI's.
 fn gemini_edit(call: &Call, to: Destination<'_>) -> Option<String> {
     let mut body = None;
@@ -272,6 +272,18 @@ fn gemini_edit(call: &Call, to: Destination<'_>) -> Option<String> {
     body
 }
 
+/// The client's body where it cannot go as it came; `None` where it can, which is nearly always.
+fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, ConversionError> {
+    // What an earlier answer of ours left in the conversation, which only we can read.
+    let restored = |clean: fn(&Node<'_>) -> Option<Bytes>| {
+        let body = Node::parse(text(call)).ok().and_then(|body| clean(&body))?;
+        String::from_utf8(body.into()).ok()
+    };
+    let mut body = None;
+    match to.format {
+        Dialect::Messages => {
+            if call.envelope.marks.own {
+                body = restored(messages::without_foreign_thinking);
             }
             let is_kept = keeps_threads(to.platform, to.format);
             let thread = (call.envelope.thread != Thread::None && !is_kept).then_some("thread");

@@ -171,7 +171,7 @@ async fn admit(proxy: &Arc<Proxy>, call: &mut Call) -> Result<(), Response> {
     if let Some(refusal) = forbidden(&proxy.core, call) {
         return Err(refusal);
     }
-    if call.envelope.has_previous {
+    if call.envelope.has_previous || call.envelope.has_conversation {
         Box::pin(response_owners::check(proxy, call)).await?;
     }
     if stored_files::may_be_resolved(call.face.dialect, call.envelope.marks) {

@@ -1,8 +1,9 @@
-//! Which key an answer belongs to that its upstream stores.
+//! Which key an answer belongs to that its upstream stores, and a conversation that it keeps.
 //!
 //! Many keys share an account, and its upstream would let each go on from the answers of all. So the ids that a key was
 //! given are bound to it, and no upstream is handed an id that another key was given. An id that nobody was given here
-//! passes for the proxy token, whose holder has the accounts, and where no other key can use the account.
+//! passes for the proxy token, whose holder has the accounts, and where no other key can use the account. A conversation
+//! (`conv_…`) is made elsewhere, and bound to the key that first goes on in it.
 //!
 //! Memory holds the latest; those before it, of other instances and from before a restart are in the database, which is
 //! only asked about an id that memory does not know. An upstream that gives one id to several keys has told nobody's.
@@ -26,6 +27,8 @@ use crate::time::now_ms;
 
 use super::call::Call;
 
+const PREVIOUS: &str = "previous_response_id";
+const CONVERSATION: &str = "conversation";
 /// Ids that are kept in memory.
 const MAX_KEPT: usize = 32_768;
 
@@ -56,7 +59,7 @@ impl ResponseOwners {
         lock(&self.kept).holders.get(&self.keys.hash_one(id)).copied()
     }
 
-    /// A key was given this id.
+    /// A key was given this id, or has used it first.
     fn give(&self, id: &str, holder: Holder) {
         let hash = self.keys.hash_one(id);
         let mut kept = lock(&self.kept);
@@ -90,14 +93,40 @@ pub(super) fn bind(proxy: &Proxy, call: &Call, channel: &Channel, id: &str) {
     }
 }
 
-/// Looks up whose the answer is that a call goes on from.
+/// Binds the conversation that a call goes on in, and that its upstream has taken, to the call's key.
+pub(super) fn bind_conversation(proxy: &Proxy, call: &Call, channel: &Channel) {
+    let text = std::str::from_utf8(&call.body).unwrap_or_default();
+    if let Some(id) = conversation(text)
+        && proxy.response_owners.holder(&id).is_none()
+    {
+        bind(proxy, call, channel, &id);
+    }
+}
+
+/// The id of the conversation that a request goes on in.
+fn conversation(body: &str) -> Option<String> {
+    let named = json::member(body, CONVERSATION)?;
+    json::string(named).or_else(|| json::string(json::member(named, "id")?))
+}
+
+/// Looks up whose the answer and the conversation are that a call goes on from.
 ///
 /// # Errors
 ///
-/// A refusal where it is another key's, in the words from which clients recover: they send the whole conversation.
+/// A refusal where they are another key's, in the words from which clients recover: they send the whole conversation.
 pub(super) async fn check(proxy: &Proxy, call: &mut Call) -> Result<(), Response> {
     let text = std::str::from_utf8(&call.body).unwrap_or_default();
-    let Some(id) = json::member(text, "previous_response_id").and_then(json::string) else { return Ok(()) };
+    let previous = json::member(text, PREVIOUS).and_then(json::string);
+    let conversation = conversation(text).filter(|_| call.envelope.has_conversation);
+    for (member, id) in [(PREVIOUS, previous), (CONVERSATION, conversation)] {
+        if let Some(id) = id {
+            check_id(proxy, call, member, id).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn check_id(proxy: &Proxy, call: &mut Call, member: &'static str, id: String) -> Result<(), Response> {
     let holder = match proxy.response_owners.holder(&id) {
         Some(holder) => Some(holder),
         None if id.len() > MAX_ID => None,
@@ -107,12 +136,15 @@ pub(super) async fn check(proxy: &Proxy, call: &mut Call) -> Result<(), Response
         Some(holder) if holder == Holder::Key(call.key_id) => Ok(()),
         Some(_) => {
             let shown: String = id.chars().take(MAX_ID).collect();
-            let message = format!("Previous response with id '{shown}' not found.");
-            let (code, param) = ("previous_response_not_found", "previous_response_id");
-            Err(call.face.refuse(400, &message, Some(code), Some(param)))
+            let (what, code) = match member {
+                PREVIOUS => ("Previous response", Some("previous_response_not_found")),
+                _ => ("Conversation", None),
+            };
+            let message = format!("{what} with id '{shown}' not found.");
+            Err(call.face.refuse(400, &message, code, Some(member)))
         }
         None => {
-            call.is_previous_unknown = true;
+            call.unknown_history.get_or_insert(member);
             Ok(())
         }
     }
@@ -136,14 +168,14 @@ async fn stored_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<Ho
     Ok(Some(holder))
 }
 
-/// Whether an upstream may not be handed the answer that a call goes on from: nobody was given its id here, and another
-/// key can use the account, whose answer it may be.
-pub(super) fn is_withheld(core: &Core, call: &Call, channel: &Channel) -> bool {
+/// What of a call's history an upstream may not be handed, by the name of the member: nobody was given the id here, and
+/// another key can use the account, whose it may be.
+pub(super) fn withheld(core: &Core, call: &Call, channel: &Channel) -> Option<&'static str> {
     let is_anyones = |own: i64| {
         let keys = core.keys.load();
         keys.iter().any(|key| key.id != own && key.policy.may_reach_site(channel.account.site.id))
     };
-    call.is_previous_unknown && call.key_id.is_some_and(is_anyones)
+    call.unknown_history.filter(|_| call.key_id.is_some_and(is_anyones))
 }
 
 #[cfg(test)]

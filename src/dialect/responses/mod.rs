@@ -49,7 +49,7 @@ pub use compaction::as_compaction;
 pub use echo::echo;
 pub use instructions::with_gathered_instructions;
 pub use own_ids::{answer_of, without_own_ids, without_reasoning};
-pub use references::with_items_referred_to;
+pub use references::{refers_to_items, with_items_referred_to};
 pub use replay::replay;
 pub use reply_read::read_reply;
 pub use reply_write::write_reply;

@@ -1,7 +1,7 @@
 //! References to items of earlier answers (`item_reference`).
 //!
-//! The id of an item that we wrote leads to the answer it belongs to. Whoever keeps the answers gives the items back, and
-//! the body has them in place of its references.
+//! The id of an item that we wrote leads to the answer it belongs to; those of an upstream that stores nothing are known to
+//! whoever keeps its answers. The items are given back, and the body has them in place of its references.
 
 use bytes::Bytes;
 
@@ -9,26 +9,40 @@ use super::own_ids::{answer_of, is_own_id, with_input};
 use crate::dialect::canonical::ConversionError;
 use crate::dialect::tree::Node;
 
-/// The body with the items of our answers that it refers to; `None` where it refers to none. References to items of an
-/// upstream's stay. `find` gives an item as JSON by its id and the hex digits that name its answer; `longest` bounds
-/// the items together, in bytes.
+/// Whether items stand in the input by their ids alone.
+pub fn refers_to_items(body: &Node<'_>) -> bool {
+    body.items_at("input").iter().any(is_reference)
+}
+
+fn is_reference(item: &Node<'_>) -> bool {
+    item.str_at("type") == "item_reference"
+}
+
+/// The body with the items of answers stored here that it refers to; `None` where it refers to none. Of items with ids of an
+/// upstream's those stay references that are not found: the upstream may have them. `find` gives an item as JSON by its
+/// id, and by the hex digits that name its answer where the id is one of ours; `longest` bounds the items together, in
+/// bytes.
 ///
 /// # Errors
 ///
-/// An item that is not found, or more of them than fit.
+/// An item with an id of ours that is not found, or more of them than fit.
 pub fn with_items_referred_to(
     body: &Node<'_>,
     longest: usize,
-    mut find: impl FnMut(&str, &str) -> Option<String>,
+    mut find: impl FnMut(&str, Option<&str>) -> Option<String>,
 ) -> Result<Option<Bytes>, ConversionError> {
     let items = body.items_at("input");
     let mut found = Vec::new();
     let mut length = 0;
-    for (place, item) in items.iter().enumerate().filter(|(_, item)| item.str_at("type") == "item_reference")
-    {
-        let Some(id) = item.text_at("id").filter(is_own_id) else { continue };
-        let whole = answer_of(id.literal()).and_then(|answer| find(id.literal(), answer));
+    for (place, item) in items.iter().enumerate().filter(|(_, item)| is_reference(item)) {
+        let Some(id) = item.text_at("id") else { continue };
+        let is_own = is_own_id(&id);
+        let answer = answer_of(id.literal());
+        let whole = (answer.is_some() || !is_own).then(|| find(&id.decode(), answer)).flatten();
         let Some(whole) = whole else {
+            if !is_own {
+                continue;
+            }
             let problem = format!(
                 "refers to an item that is not stored (any more): send the item itself in its place. Answers that \
                  were asked for with \"store\": false cannot be referred to ({})",
@@ -66,9 +80,12 @@ mod tests {
 
     fn resolved(input: Value, longest: usize) -> Result<Option<Value>, String> {
         let body = json!({"input": input, "model": "m"}).to_string();
-        let find = |id: &str, answer: &str| {
-            (answer == ANSWER && id.starts_with("msg_"))
-                .then(|| json!({"id": id, "type": "message"}).to_string())
+        let find = |id: &str, answer: Option<&str>| {
+            let is_stored = match answer {
+                Some(answer) => answer == ANSWER && id.starts_with("msg_"),
+                None => id == "msg_of_an_upstream",
+            };
+            is_stored.then(|| json!({"id": id, "type": "message"}).to_string())
         };
         let done = with_items_referred_to(&Node::parse(&body).unwrap(), longest, find);
         let read = |body: Bytes| serde_json::from_slice::<Value>(&body).unwrap()["input"].clone();
@@ -88,6 +105,9 @@ mod tests {
             Ok(Some(json!([said, whole, theirs, whole])))
         );
         assert_eq!(resolved(json!([said, theirs, whole]), 1000), Ok(None));
+        let stored = |kind: &str| json!({"type": kind, "id": "msg_of_an_upstream"});
+        let [referred, message] = ["item_reference", "message"].map(stored);
+        assert_eq!(resolved(json!([theirs, referred]), 1000), Ok(Some(json!([theirs, message]))));
         assert_eq!(resolved(json!("x"), 1000), Ok(None));
         assert_eq!(resolved(json!([ours, ours]), 100), Err("input".to_owned()));
         for gone in

@@ -170,5 +170,5 @@ fn shared<'a>(body: &Node<'a>) -> Vec<(&'static str, Json<'a>)> {
 fn native(body: &Node<'_>) -> Vec<&'static str> {
     let given =
         |key: &&str| body.get(key).is_some_and(|node| node.str().is_none_or(|id| !id.trim().is_empty()));
-    ["previous_response_id"].into_iter().filter(given).collect()
+    ["previous_response_id", "conversation"].into_iter().filter(given).collect()
 }

@@ -20,13 +20,24 @@ const MAX_MESSAGE: usize = 2000;
 const MAX_NAME: usize = 128;
 
 /// Causes of `google.api.ErrorReason` that speak of a key, its project or its billing.
-const OF_KEY: [&str; 7] = [
+const OF_KEY: [&str; 18] = [
     "API_KEY_INVALID",
     "API_KEY_SERVICE_BLOCKED",
+    "API_KEY_HTTP_REFERRER_BLOCKED",
+    "API_KEY_IP_ADDRESS_BLOCKED",
+    "API_KEY_ANDROID_APP_BLOCKED",
+    "API_KEY_IOS_APP_BLOCKED",
+    "ACCESS_TOKEN_EXPIRED",
+    "ACCESS_TOKEN_SCOPE_INSUFFICIENT",
+    "ACCESS_TOKEN_TYPE_UNSUPPORTED",
+    "ACCOUNT_STATE_INVALID",
     "BILLING_DISABLED",
     "CONSUMER_INVALID",
     "CONSUMER_SUSPENDED",
+    "CREDENTIALS_MISSING",
+    "GCP_SUSPENDED",
     "SERVICE_DISABLED",
+    "USER_BLOCKED_BY_ADMIN",
     "USER_PROJECT_DENIED",
 ];
 

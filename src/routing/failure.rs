@@ -39,9 +39,25 @@ pub struct Cooldown {
 }
 
 /// Codes and types by which upstreams say that a channel does not serve, whatever is asked: its credential, its
-/// balance, its limits, its own trouble. From the error references of OpenAI, Anthropic, Google, Azure, AWS, Groq,
-/// Moonshot, Alibaba and Volcengine, and from the sources of the common hubs. Names that also stand for a client's
-/// mistake (`invalid_request_error`, `upstream_error`, `bad_response_status_code`) are left out.
+/// balance, its limits, its own trouble. Names that also stand for a client's mistake (`invalid_request_error`,
+/// `upstream_error`, `bad_response_status_code`) are left out. OpenRouter has numbers in place of names, which count as
+/// statuses. From these references and sources, read in small letters:
+///
+/// | whose | where |
+/// |---|---|
+/// | OpenAI | <https://developers.openai.com/api/docs/guides/error-codes>, <https://help.openai.com/en/articles/6614457> |
+/// | ChatGPT's backend | <https://github.com/openai/codex> (`codex-rs/codex-api`) |
+/// | Anthropic | <https://docs.claude.com/en/api/errors> |
+/// | Google | <https://github.com/googleapis/googleapis> (`google/rpc/code.proto`, `google/api/error_reason.proto`) |
+/// | Azure | <https://learn.microsoft.com/en-us/azure/ai-services/openai/reference> |
+/// | AWS | <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModel.html> |
+/// | Groq | <https://console.groq.com/docs/errors> |
+/// | Moonshot | <https://platform.kimi.com/docs/api/errors> |
+/// | Alibaba | <https://help.aliyun.com/en/model-studio/error-code> |
+/// | Volcengine | <https://www.volcengine.com/docs/82379/1299023> |
+/// | OpenRouter | <https://openrouter.ai/docs/api/reference/errors-and-debugging> |
+/// | one-api, new-api | <https://github.com/songquanpeng/one-api>, <https://github.com/QuantumNous/new-api> (`types/error.go`) |
+/// | sub2api | <https://github.com/Wei-Shaw/sub2api> (`backend/internal/server/middleware/api_key_auth.go`) |
 const OF_CHANNEL: &[&str] = &[
     // credential and account
     "access_terminated",
@@ -67,6 +83,7 @@ const OF_CHANNEL: &[&str] = &[
     "mismatched_organization",
     "organization_restricted",
     "permission_denied",
+    "permission_denied_error",
     "permission_error",
     "subscription_invalid",
     "subscription_not_found",
@@ -85,11 +102,18 @@ const OF_CHANNEL: &[&str] = &[
     "billing_error",
     "billing_hard_limit_reached",
     "billing_not_active",
+    "credit_balance_exhausted",
+    "entitlement_daily_limit_exceeded",
+    "entitlement_inactive",
+    "entitlement_total_limit_exceeded",
     "exceeded_current_quota_error",
     "insufficient_balance",
     "insufficient_quota",
     "insufficient_user_quota",
+    "organization_spend_limit_exceeded",
+    "organization_usage_limit_exceeded",
     "pre_consume_token_quota_failed",
+    "project_spend_limit_exceeded",
     "quotaexceeded",
     "rate_limit_error",
     "rate_limit_exceeded",
@@ -100,6 +124,7 @@ const OF_CHANNEL: &[&str] = &[
     "throttling.allocationquota",
     "throttling.ratequota",
     "throttlingexception",
+    "token_concurrency_limit_reached",
     "usage_limit_exceeded",
     "usage_limit_reached",
     // its own trouble, or that of what it asks
@@ -119,6 +144,7 @@ const OF_CHANNEL: &[&str] = &[
     "serveroverloaded",
     "service_unavailable",
     "service_unavailable_error",
+    "serviceunavailableexception",
     "slow_down",
     "unavailable",
 ];
@@ -129,6 +155,9 @@ const OF_TROUBLE: &[&str] = &[
     "internal",
     "internal_error",
     "internal_server_error",
+    "internalserverexception",
+    "modelerrorexception",
+    "modeltimeoutexception",
     "server_error",
     "timeout_error",
 ];
@@ -349,6 +378,11 @@ mod tests {
             (400, vec!["INVALID_ARGUMENT", "400", "API_KEY_INVALID"], Channel),
             (400, vec!["billing_hard_limit_reached"], Channel),
             (400, vec!["Arrearage"], Channel),
+            (400, vec!["ServiceQuotaExceededException"], Channel),
+            (400, vec!["ValidationException"], Nobody),
+            (200, vec!["insufficient_quota_of_nobody", "project_spend_limit_exceeded"], Channel),
+            (200, vec!["credit_balance_exhausted"], Channel),
+            (200, vec!["InternalServerException"], Channel),
             (404, vec!["invalid_request_error", "model_not_found"], Model),
             (503, vec!["new_api_error", "model_not_found"], Model),
             (200, vec![], Nobody),

@@ -14,6 +14,7 @@
 use std::collections::HashSet;
 
 use super::Dialect;
+use super::cache_marks::CacheMarks;
 use super::citation::Citation;
 use super::literal::{Json, Text};
 use super::logprobs::Token;
@@ -32,6 +33,7 @@ pub struct Request<'a> {
     pub system: Vec<Text<'a>>,
     pub turns: Vec<Turn<'a>>,
     pub tools: Vec<Tool<'a>>,
+    pub cache_marks: CacheMarks<'a>,
     pub tool_choice: Option<ToolChoice<'a>>,
     /// Whether the model may call several tools at once; `None` leaves the dialect's default.
     pub parallel: Option<bool>,
@@ -123,6 +125,8 @@ pub enum Part<'a> {
     Result(ToolResult<'a>),
     /// Only in answers.
     Search(Search<'a>),
+    /// Behind a part of a request, up to which the client wants its prompt cached.
+    CacheMark(Json<'a>),
     /// Something only its own dialect understands (`computer_call`, `item_reference`, …), by its type.
     Foreign(Text<'a>),
 }
@@ -292,6 +296,14 @@ impl ToolChoice<'_> {
             Self::Allowed { names, .. } => Some(names.iter().map(|(name, _)| name.literal()).collect()),
             _ => None,
         }
+    }
+
+    /// Says in words that no others may be called: for upstreams that know no such choice. The others are offered all
+    /// the same, since the prompt begins with the tools, and would begin otherwise with each choice.
+    pub fn none_but<'t>(names: impl IntoIterator<Item = &'t Text<'t>>) -> Text<'static> {
+        let begin = Text::plain("<system-reminder>In this turn call no tools but these: ");
+        let end = Text::plain(".</system-reminder>");
+        Text::join([&begin, &Text::join(names, ", "), &end], "")
     }
 }
 
@@ -468,6 +480,8 @@ pub enum Event<'a> {
         model: Text<'a>,
         created: Option<u64>,
     },
+    /// The model's name, of an upstream that tells it when its answer has begun.
+    Model(Text<'a>),
     PartStart {
         key: u32,
         part: PartKind<'a>,
@@ -480,8 +494,6 @@ pub enum Event<'a> {
     /// The tokens of what the next delta of the part says, or of what has been said of it.
     Logprobs {
         key: u32,
-    /// The model's name, of an upstream that tells it when its answer has begun.
-    Model(Text<'a>),
         tokens: Vec<Token<'a>>,
     },
     /// Where the text of the part, or what of it has come, is taken from.

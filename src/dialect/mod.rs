@@ -13,6 +13,7 @@
 //! | [`citation`] | | where what was said comes from |
 //! | [`logprobs`] | | how probable each token was |
 //! | [`search`] | | what an upstream looked for on its own |
+//! | `cache_marks` | | where the client wants its prompt cached |
 //! | [`effort`] | how much a model is to think | the same in each dialect's words |
 //! | [`parts`] | a request body | whether it has more parts and calls than are converted |
 //! | [`payload_rules`] | an operator's rules for request bodies | what is wrong with them, or a body as they want it |
@@ -32,6 +33,7 @@
 pub mod answer_id;
 #[cfg(test)]
 mod any_json;
+mod cache_marks;
 pub mod canonical;
 pub mod chat;
 pub mod citation;

@@ -18,6 +18,8 @@ pub(super) struct WaitingCalls<'a> {
     settled: usize,
     by_id: HashMap<Text<'a>, Places>,
     by_name: HashMap<Text<'a>, Places>,
+    /// Those that their client gave no id.
+    unnamed: HashMap<Text<'a>, Places>,
 }
 
 /// The places of the calls of one id, or of one function.
@@ -40,6 +42,29 @@ impl<'a> WaitingCalls<'a> {
     pub(super) fn push_named(&mut self, id: Text<'a>, name: Text<'a>) {
         self.by_name.entry(name).or_default().all.push(self.ids.len());
         self.push(id);
+    }
+
+    /// Adds a call that waits and that its client gave no id. Results without one belong to such calls first.
+    pub(super) fn push_unnamed(&mut self, id: Text<'a>, name: Text<'a>) {
+        self.unnamed.entry(name.clone()).or_default().all.push(self.ids.len());
+        self.push_named(id, name);
+    }
+
+    /// The names of the calls so far are theirs no longer: they are found by their ids alone.
+    pub(super) fn forget_names(&mut self) {
+        self.by_name.clear();
+        self.unnamed.clear();
+    }
+
+    /// The calls of this id wait no longer.
+    pub(super) fn abandon(&mut self, id: &Text<'_>) {
+        let Some(places) = self.by_id.get_mut(id.literal()) else { return };
+        for place in places.all.iter().skip(places.settled) {
+            if let Some(answered) = self.answered.get_mut(*place) {
+                *answered = true;
+            }
+        }
+        places.settled = places.all.len();
     }
 
     /// How many calls there are.
@@ -65,7 +90,10 @@ impl<'a> WaitingCalls<'a> {
 
     /// The id of the first call of this function that waits. It does so no longer.
     pub(super) fn answer_named(&mut self, name: &Text<'_>) -> Option<Text<'a>> {
-        let place = self.by_name.get_mut(name.literal())?.first(&self.answered)?;
+        let waiting = |places: &mut HashMap<Text<'a>, Places>| {
+            places.get_mut(name.literal()).and_then(|places| places.first(&self.answered))
+        };
+        let place = waiting(&mut self.unnamed).or_else(|| waiting(&mut self.by_name))?;
         self.settle(place).and_then(|place| self.ids.get(place)).cloned()
     }
 
@@ -115,5 +143,30 @@ mod tests {
         assert_eq!(calls.answer_next(), Some(a.clone()));
         assert_eq!((calls.answer(&a), calls.answer_next()), (None, None));
         assert_eq!(calls.answer_named(&Text::plain("h")), None);
+    }
+
+    #[test]
+    fn a_result_without_an_id_belongs_to_a_call_without_one_first() {
+        let mut calls = WaitingCalls::default();
+        calls.push_named(Text::plain("a"), Text::plain("f"));
+        calls.push_unnamed(Text::plain("b"), Text::plain("f"));
+        let f = Text::plain("f");
+        assert_eq!(
+            [calls.answer_named(&f), calls.answer_named(&f)],
+            [Some(Text::plain("b")), Some(Text::plain("a"))]
+        );
+        calls.push_unnamed(Text::plain("c"), f.clone());
+        calls.forget_names();
+        assert_eq!((calls.answer_named(&f), calls.answer(&Text::plain("c"))), (None, Some(2)));
+    }
+
+    #[test]
+    fn a_call_that_is_abandoned_waits_no_longer() {
+        let mut calls = WaitingCalls::default();
+        let id = Text::plain("a");
+        calls.push(id.clone());
+        calls.abandon(&id);
+        calls.push(id.clone());
+        assert_eq!((calls.answer(&id), calls.answer(&id)), (Some(1), None));
     }
 }

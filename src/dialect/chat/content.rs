@@ -1,5 +1,6 @@
 //! The content of a message: a string, or a list of parts.
 
+use crate::dialect::cache_marks;
 use crate::dialect::canonical::{File, Image, Part, Source, Thinking};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -12,6 +13,17 @@ pub(super) fn read<'a>(content: &Node<'a>) -> Option<Vec<Part<'a>>> {
     } else {
         part(content).map(|part| vec![part])
     }
+}
+
+/// Reads the `content` of a request, and where its prompt is to be cached.
+pub(super) fn read_marked<'a>(content: &Node<'a>) -> Option<Vec<Part<'a>>> {
+    let blocks = if content.is_array() { content.items() } else { std::slice::from_ref(content) };
+    let mut parts = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        parts.push(part(block)?);
+        parts.extend(cache_marks::of(block).map(Part::CacheMark));
+    }
+    Some(parts)
 }
 
 fn part<'a>(part: &Node<'a>) -> Option<Part<'a>> {

@@ -1,6 +1,7 @@
 //! Reads a request body.
 
 use super::{tools_read, turns_read::Messages};
+use crate::dialect::cache_marks::{self, CacheMarks};
 use crate::dialect::canonical::{ConversionError, Effort, Format, Reasoning, Request, Turn};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -23,6 +24,11 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
     let limits = ["max_completion_tokens", "max_tokens"];
     let mut request = Request {
         tools: tools_read::tools(body),
+        cache_marks: CacheMarks {
+            request: cache_marks::of(body),
+            tools: tools_read::cache_marks(body),
+            system: messages.system_marks,
+        },
         tool_choice: tools_read::choice(body),
         parallel: body.bool_at("parallel_tool_calls"),
         max_output: limits.iter().filter_map(|key| body.u64_at(key)).find(|limit| *limit > 0),

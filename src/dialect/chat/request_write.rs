@@ -24,7 +24,12 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
     let mut json = Writer::with_capacity(4096);
     json.object(|o| {
         o.field("model", target.model);
-        o.array("messages", |a| turns_write::write(a, request, target));
+        o.array("messages", |a| {
+            turns_write::write(a, request, target);
+            if let Some(words) = tools_write::only_allowed(request, target.vendor) {
+                turns_write::write_last_words(a, &words);
+            }
+        });
         tools_write::write(o, request, target);
         write_limits(o, request, target);
         write_sampling(o, request);

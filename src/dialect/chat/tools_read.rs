@@ -1,5 +1,6 @@
 //! The tools of a request, and which of them the model may call.
 
+use crate::dialect::cache_marks;
 use crate::dialect::canonical::{CallKind, CustomFormat, Tool, ToolChoice, WebSearch};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::tree::Node;
@@ -14,6 +15,13 @@ pub(super) fn tools<'a>(body: &Node<'a>) -> Vec<Tool<'a>> {
         tools.push(Tool::WebSearch(web_search(options)));
     }
     tools
+}
+
+/// Where the tools are to be cached, by their places in [`tools`].
+pub(super) fn cache_marks<'a>(body: &Node<'a>) -> Vec<(usize, Json<'a>)> {
+    let offered = body.items_at("tools").iter().filter(|node| tool(node).is_some()).enumerate();
+    let mark = |node: &Node<'a>| cache_marks::of(node).or_else(|| cache_marks::of(node.get("function")?));
+    offered.filter_map(|(place, node)| Some((place, mark(node)?))).collect()
 }
 
 fn tool<'a>(tool: &Node<'a>) -> Option<Tool<'a>> {

@@ -24,11 +24,7 @@ pub(super) fn write(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) 
     if searches && let Some(search) = request.tools.iter().find_map(as_search) {
         o.object_at("web_search_options", |o| write_search(o, search));
     }
-    // Only OpenAI knows a choice of several tools: elsewhere the others are not offered.
-    let choice = request.tool_choice.as_ref().filter(|_| target.vendor != Vendor::OpenAi);
-    let allowed = choice.and_then(ToolChoice::allowed);
-    let is_allowed = |name: &Text<'_>| allowed.as_ref().is_none_or(|names| names.contains(name.literal()));
-    let tools: Vec<_> = request.tools.iter().filter(|tool| name_of(tool).is_some_and(is_allowed)).collect();
+    let tools: Vec<_> = request.tools.iter().filter(|tool| name_of(tool).is_some()).collect();
     if tools.is_empty() {
         return;
     }
@@ -37,6 +33,17 @@ pub(super) fn write(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) 
         write_choice(o, choice, &tools, target.vendor);
     }
     o.field_if("parallel_tool_calls", request.parallel);
+}
+
+/// Tells the model which tools it may call, in words: only OpenAI knows a choice of several. `None` where all may be
+/// called, or where a choice says it.
+pub(super) fn only_allowed(request: &Request<'_>, vendor: Vendor) -> Option<Text<'static>> {
+    let choice = request.tool_choice.as_ref().filter(|_| vendor != Vendor::OpenAi)?;
+    let allowed = choice.allowed()?;
+    let offered = request.tools.iter().filter_map(name_of);
+    let (left, others): (Vec<_>, Vec<_>) = offered.partition(|name| allowed.contains(name.literal()));
+    let is_told = matches!(choice, ToolChoice::Allowed { required: true, .. }) && left.len() == 1;
+    (!others.is_empty() && !left.is_empty() && !is_told).then(|| ToolChoice::none_but(left))
 }
 
 fn as_search<'r, 'a>(tool: &'r Tool<'a>) -> Option<&'r WebSearch<'a>> {
@@ -115,11 +122,18 @@ fn write_choice(o: &mut Writer, choice: &ToolChoice<'_>, tools: &[&Tool<'_>], ve
         ToolChoice::Named { name, kind } if exists(name) => {
             o.object_at("tool_choice", |o| write_named(o, name, *kind));
         }
-        ToolChoice::Allowed { names, .. } if !names.iter().any(|(name, _)| exists(name)) => {}
+        ToolChoice::Allowed { names, .. } if !names.iter().any(|(name, _)| exists(name)) => {
+            o.field("tool_choice", "none");
+        }
         ToolChoice::Allowed { names, required } => {
             let mode = if *required { "required" } else { "auto" };
             if vendor != Vendor::OpenAi {
-                return o.field("tool_choice", mode);
+                return match names.iter().filter(|(name, _)| exists(name)).collect::<Vec<_>>().as_slice() {
+                    [(name, kind)] if *required => {
+                        o.object_at("tool_choice", |o| write_named(o, name, *kind));
+                    }
+                    _ => o.field("tool_choice", mode),
+                };
             }
             o.object_at("tool_choice", |o| {
                 o.field("type", "allowed_tools");

@@ -1,8 +1,9 @@
 //! The messages of a request.
 
 use super::{calls, content, thinking};
+use crate::dialect::cache_marks;
 use crate::dialect::canonical::{CallKind, ConversionError, Part, Role, ToolResult, Turn};
-use crate::dialect::literal::Text;
+use crate::dialect::literal::{Json, Text};
 use crate::dialect::tree::Node;
 use crate::dialect::waiting_calls::WaitingCalls;
 
@@ -13,6 +14,8 @@ const UNNAMED: Text<'static> = Text::EMPTY;
 #[derive(Debug, Default)]
 pub(super) struct Messages<'a> {
     pub system: Vec<Text<'a>>,
+    /// Where the system texts are to be cached, by their places.
+    pub system_marks: Vec<(usize, Json<'a>)>,
     pub turns: Vec<Turn<'a>>,
     /// Every call before, and of which kind each is.
     calls: WaitingCalls<'a>,
@@ -27,38 +30,42 @@ impl<'a> Messages<'a> {
             return Err(ConversionError::invalid(format!("messages[{index}]"), "must be an object"));
         }
         let listed = message.get("content").is_some_and(Node::is_array);
-        let parts = match message.get("content") {
+        let mut parts = match message.get("content") {
             None => Vec::new(),
-            Some(node) => content::read(node).ok_or_else(|| {
+            Some(node) => content::read_marked(node).ok_or_else(|| {
                 ConversionError::invalid(field("content"), "must be a string or a list of content parts")
             })?,
         };
+        // Some clients mark the message and not its last part.
+        let mark = cache_marks::of(message);
         match &*message.str_at("role") {
             role @ ("system" | "developer") => {
+                let mark = mark.or(cache_marks::taken(&mut parts));
                 let Some(text) = joined(parts) else { return Ok(()) };
                 // Later ones stay where they are: a prompt that begins otherwise with every turn is never cached.
                 if self.turns.is_empty() {
+                    self.system_marks.extend(mark.map(|mark| (self.system.len(), mark)));
                     self.system.push(text);
                 } else {
                     let role = if role == "system" { Role::System } else { Role::Developer };
-                    self.push(Turn::new(role, vec![Part::Text(text)]));
+                    self.push(Turn::new(role, marked(vec![Part::Text(text)], mark)));
                 }
             }
-            "user" => self.push(Turn { listed, ..Turn::new(Role::User, parts) }),
+            "user" => self.push(Turn { listed, ..Turn::new(Role::User, marked(parts, mark)) }),
             "assistant" => {
                 let parts = self.assistant(index, message, parts)?;
-                self.push(Turn::new(Role::Assistant, parts));
+                self.push(Turn::new(Role::Assistant, marked(parts, mark)));
             }
             "tool" => {
                 let call_id = self.answered(message.text_at("tool_call_id"));
                 let call_id = call_id
                     .ok_or_else(|| ConversionError::invalid(field("tool_call_id"), "must be a string"))?;
-                self.push_result(call_id, parts, listed);
+                self.push_result(call_id, marked(parts, mark), listed);
             }
             "function" => {
                 let name = self.answered(message.text_at("name"));
                 let name = name.ok_or_else(|| ConversionError::invalid(field("name"), "must be a string"))?;
-                self.push_result(name, parts, listed);
+                self.push_result(name, marked(parts, mark), listed);
             }
             _ => {
                 let roles = "must be one of system, developer, user, assistant, tool";
@@ -122,14 +129,23 @@ impl<'a> Messages<'a> {
         }
     }
 
-    fn push_result(&mut self, call_id: Text<'a>, parts: Vec<Part<'a>>, listed: bool) {
+    fn push_result(&mut self, call_id: Text<'a>, mut parts: Vec<Part<'a>>, listed: bool) {
+        let mark = cache_marks::taken(&mut parts);
         let kind =
             self.calls.last(&call_id).and_then(|place| self.kinds.get(place)).copied().unwrap_or_default();
         // An empty result has no parts.
         let parts = parts.into_iter().filter(|part| *part != Part::Text(Text::EMPTY)).collect();
         let result = Part::Result(ToolResult { call_id, kind, parts, listed, is_error: false });
-        self.turns.push(Turn::new(Role::User, vec![result]));
+        self.turns.push(Turn::new(Role::User, marked(vec![result], mark)));
     }
+}
+
+/// Parts, of which the last bears the mark of all. Its own counts before that.
+fn marked<'a>(mut parts: Vec<Part<'a>>, mark: Option<Json<'a>>) -> Vec<Part<'a>> {
+    if !matches!(parts.last(), None | Some(Part::CacheMark(_))) {
+        parts.extend(mark.map(Part::CacheMark));
+    }
+    parts
 }
 
 /// One text of all the text parts; none where there is no text.

@@ -81,6 +81,14 @@ fn write_instructions(list: &mut Writer, run: &[Turn<'_>], role: &str) {
     }
 }
 
+/// Instructions that hold for this request alone, behind all that the next one repeats.
+pub(super) fn write_last_words(list: &mut Writer, words: &Text<'_>) {
+    list.object(|o| {
+        o.field("role", "system");
+        o.field("content", words);
+    });
+}
+
 /// Who reads the messages.
 #[derive(Clone, Copy)]
 struct Reader {

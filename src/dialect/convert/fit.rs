@@ -92,6 +92,7 @@ pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
 /// speaks first, if only a dot before the first word of an assistant that began.
 pub(super) fn put_a_question(request: &mut Request<'_>, to: Dialect) {
     let says = |part: &Part<'_>| match (part, to) {
+        (Part::CacheMark(_), _) => false,
         (Part::Text(text), Dialect::Messages) => !text.is_blank(),
         (Part::Text(text), Dialect::Gemini) => !text.is_empty(),
         _ => true,
@@ -173,7 +174,8 @@ pub(super) fn unwrap(arguments: &Text<'_>) -> Text<'static> {
 }
 
 /// Gives a call without an id one of its place, and where a dialect wants every call to have its own
-/// (messages) those that repeat one. A result belongs to the first call of its id that waits for one.
+/// (messages) those that repeat one. A result belongs to the first call of its id that waits for one, of those
+/// that the assistant made in the same turn.
 fn settle_ids(request: &mut Request<'_>, to: Dialect) {
     let mut seen = HashSet::new();
     let is_settled = request.turns.iter().flat_map(|turn| &turn.parts).all(|part| match part {
@@ -201,9 +203,21 @@ fn settle_ids(request: &mut Request<'_>, to: Dialect) {
     };
     let mut calls = WaitingCalls::default();
     let mut settled: Vec<Text<'_>> = Vec::new();
-    for part in request.turns.iter_mut().flat_map(|turn| &mut turn.parts) {
+    // In which turn each call was made.
+    let mut made_in: Vec<usize> = Vec::new();
+    let (mut turns, mut last) = (0, None);
+    let parts = request.turns.iter_mut().flat_map(|turn| {
+        let role = turn.role;
+        turn.parts.iter_mut().map(move |part| (role, part))
+    });
+    for (role, part) in parts {
+        turns += usize::from(last.replace(role) != Some(role));
         match part {
             Part::Call(call) => {
+                if calls.last(&call.id).is_some_and(|before| made_in.get(before) != Some(&turns)) {
+                    calls.abandon(&call.id);
+                }
+                made_in.push(turns);
                 let sent = call.id.clone();
                 let named = sent.decode().into_owned();
                 let before = calls.count(&sent);

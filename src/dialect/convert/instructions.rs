@@ -10,6 +10,7 @@
 //! | messages, gemini | texts of the user's, in a tag that tells them from the user's own words |
 
 use crate::dialect::Dialect;
+use crate::dialect::cache_marks;
 use crate::dialect::canonical::{Part, Request, Role, Turn, Vendor};
 use crate::dialect::literal::Text;
 
@@ -66,13 +67,10 @@ fn put_behind_results(turns: &mut Vec<Turn<'_>>) {
             placed.push(Turn { role, parts, listed });
             continue;
         }
-        let (results, others): (Vec<_>, Vec<_>) =
-            parts.into_iter().partition(|part| matches!(part, Part::Result(_)));
+        let (results, others) = parted(parts);
         match placed.last_mut() {
             _ if results.is_empty() => {}
-            Some(Turn { role: Role::User, parts, .. }) if matches!(parts.last(), Some(Part::Result(_))) => {
-                parts.extend(results);
-            }
+            Some(Turn { role: Role::User, parts, .. }) if ends_with_result(parts) => parts.extend(results),
             _ => placed.push(Turn::new(Role::User, results)),
         }
         if !others.is_empty() {
@@ -83,8 +81,25 @@ fn put_behind_results(turns: &mut Vec<Turn<'_>>) {
     *turns = placed;
 }
 
+/// The results among the parts, and the others. A mark stays behind what it marks.
+fn parted<'a>(parts: Vec<Part<'a>>) -> (Vec<Part<'a>>, Vec<Part<'a>>) {
+    let (mut results, mut others) = (Vec::new(), Vec::new());
+    let mut is_result = false;
+    for part in parts {
+        is_result = matches!(part, Part::Result(_)) || is_result && matches!(part, Part::CacheMark(_));
+        if is_result { results.push(part) } else { others.push(part) }
+    }
+    (results, others)
+}
+
+fn ends_with_result(parts: &[Part<'_>]) -> bool {
+    let last = parts.iter().rev().find(|part| !matches!(part, Part::CacheMark(_)));
+    matches!(last, Some(Part::Result(_)))
+}
+
 /// One text of the user's side, which says whose words these are.
 fn remind(turn: &mut Turn<'_>) {
+    let mark = cache_marks::taken(&mut turn.parts);
     let texts: Vec<Text<'_>> = std::mem::take(&mut turn.parts)
         .into_iter()
         .filter_map(|part| match part {
@@ -100,6 +115,7 @@ fn remind(turn: &mut Turn<'_>) {
     let is_tagged = text.decode().trim_start().starts_with(TAG.literal());
     let text = if is_tagged { text } else { Text::join([&TAG, &text, &END_TAG], "") };
     turn.parts.push(Part::Text(text));
+    turn.parts.extend(mark.map(Part::CacheMark));
 }
 
 #[cfg(test)]

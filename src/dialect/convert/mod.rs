@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
+use super::cache_marks;
 use super::canonical::{
     Candidate, ConversionError, Event, MAX_CHOICES, Part, Reply, ReplyContext, Request, Target,
 };
@@ -75,6 +76,9 @@ pub fn request_with(
 ) -> Result<Converted, ConversionError> {
     let node = Node::parse(body).map_err(|_| ConversionError::invalid("body", "is not valid JSON"))?;
     let mut request = read_request(from, &node)?;
+    if to != Dialect::Messages {
+        cache_marks::remove(&mut request);
+    }
     if request.system.is_empty() && request.turns.iter().all(|turn| turn.parts.is_empty()) {
         return Err(named::in_words_of(
             from,
@@ -105,12 +109,12 @@ pub fn request_with(
     };
     let (untold, told): (Vec<_>, Vec<_>) = std::mem::take(&mut request.stop).into_iter().partition(is_untold);
     request.stop = told;
+    let untold: Vec<_> = untold.iter().map(|stop| stop.decode().into_owned()).collect();
+    cut::check(&untold).map_err(|unfit| named::in_words_of(from, &node, unfit))?;
     let body = write_request(to, &request, target).map_err(|unfit| named::in_words_of(from, &node, unfit))?;
     let mut context = context(from, &node);
     context.names = fitted.names;
     context.custom_tools = fitted.custom_tools;
-    let untold: Vec<_> = untold.iter().map(|stop| stop.decode().into_owned()).collect();
-    cut::check(&untold).map_err(|unfit| named::in_words_of(from, &node, unfit))?;
     context.several = request.n.is_some();
     context.stop = untold;
     Ok(Converted { body, unknown: named::unknown(from, &node), context })

@@ -1,12 +1,14 @@
 //! Every call of a conversation with its result right behind it, as messages and gemini want it: one that
 //! has none is an error there, and the conversation could never go on.
 //!
-//! A result that comes later moves up to its call. A call that nobody answered, because the client stopped
-//! it or lost what came, is answered with an error that says so: without the call the model would not know
-//! what it had done, and the thinking before it would not be its own any more. The last turn waits for no
-//! answer yet, and stays as it is. A result of no call, or a second one, is left out.
+//! A call that was not answered before the assistant spoke again, because the client stopped it or lost what
+//! came, is answered with an error that says so: without the call the model would not know what it had done,
+//! and the thinking before it would not be its own any more. The last turn waits for no answer yet, and stays
+//! as it is. A result that comes later is told in words where it comes: the request before had the error
+//! behind the call, and a prompt that begins otherwise is not cached. A result of no call, or a second one, is
+//! left out.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use crate::dialect::canonical::{Call, Part, Request, Role, ToolResult, Turn};
 use crate::dialect::literal::Text;
@@ -17,44 +19,52 @@ const NO_RESULT: &str = "No result was given for this call.";
 /// Where a part stands.
 type PartPlace = (usize, usize);
 
-/// Puts the results of each call behind it.
-pub(super) fn settle(request: &mut Request<'_>) {
-    let mut results = places(&request.turns);
-    let mut used = HashSet::new();
-    // Each with the place of the turn that it is to begin, in order.
-    let mut missing: Vec<(usize, Found<'_>)> = Vec::new();
+/// What becomes of a result.
+enum Fate<'a> {
+    /// It answers a call of the turn before.
+    Kept,
+    /// It answers an earlier call of that function.
+    Late(Text<'a>),
+}
+
+/// Puts a result behind each call.
+pub(super) fn settle<'a>(request: &mut Request<'a>) {
+    let mut fates: HashMap<PartPlace, Fate<'a>> = HashMap::new();
+    // The answers of ours, each with the place of the turn that it is to begin, in order.
+    let mut missing: Vec<(usize, Part<'a>)> = Vec::new();
+    // The calls that have such an answer, by their ids, and what they called.
+    let mut unanswered: HashMap<&str, Text<'a>> = HashMap::new();
+    let mut calls: Vec<&Call<'a>> = Vec::new();
     let mut from = 0;
     for run in request.turns.chunk_by(|one, next| one.role == next.role) {
-        let (begin, end) = (from, from + run.len());
-        from = end;
-        if run.first().is_none_or(|turn| turn.role != Role::Assistant) || end == request.turns.len() {
+        let begin = from;
+        from += run.len();
+        if run.first().is_some_and(|turn| turn.role == Role::Assistant) {
+            calls = run.iter().flat_map(|turn| &turn.parts).filter_map(as_call).collect();
             continue;
         }
-        let answers = request.turns.iter().skip(end).take_while(|turn| turn.role != Role::Assistant).count();
-        for call in run.iter().flat_map(|turn| &turn.parts).filter_map(as_call) {
-            let waiting = results.get_mut(call.id.literal());
-            let found = waiting.and_then(|waiting| {
-                while waiting.front().is_some_and(|(turn, _)| *turn < begin) {
-                    waiting.pop_front();
+        let mut results = places(run, begin);
+        for call in calls.drain(..) {
+            match results.get_mut(call.id.literal()).and_then(VecDeque::pop_front) {
+                Some(place) => {
+                    fates.insert(place, Fate::Kept);
                 }
-                waiting.pop_front()
-            });
-            used.extend(found);
-            match found {
-                Some((turn, _)) if turn < end + answers => {}
-                Some(place) => missing.push((end, Found::Later(place))),
-                None => missing.push((end, Found::Nowhere(Box::new(unanswered(call))))),
+                None => {
+                    unanswered.insert(call.id.literal(), call.name.clone());
+                    missing.push((begin, no_result(call)));
+                }
+            }
+        }
+        for (id, places) in results {
+            if let Some(place) = places.front()
+                && let Some(name) = unanswered.remove(id)
+            {
+                fates.insert(*place, Fate::Late(name));
             }
         }
     }
-    leave_out(&mut request.turns, |place| !used.contains(&place));
-    apply(&mut request.turns, missing);
-}
-
-/// What is to stand behind a call and does not.
-enum Found<'a> {
-    Later(PartPlace),
-    Nowhere(Box<Part<'a>>),
+    tell(&mut request.turns, fates);
+    insert(&mut request.turns, missing);
 }
 
 fn as_call<'r, 'a>(part: &'r Part<'a>) -> Option<&'r Call<'a>> {
@@ -64,20 +74,20 @@ fn as_call<'r, 'a>(part: &'r Part<'a>) -> Option<&'r Call<'a>> {
     }
 }
 
-/// Where the results of each id stand, in order.
-fn places(turns: &[Turn<'_>]) -> HashMap<String, VecDeque<PartPlace>> {
-    let mut places: HashMap<String, VecDeque<PartPlace>> = HashMap::new();
-    for (turn, parts) in turns.iter().map(|turn| &turn.parts).enumerate() {
+/// Where the results of each id stand in a run of turns that begins at that place, in order.
+fn places<'r>(run: &'r [Turn<'_>], begin: usize) -> HashMap<&'r str, VecDeque<PartPlace>> {
+    let mut places: HashMap<&str, VecDeque<PartPlace>> = HashMap::new();
+    for (turn, parts) in run.iter().map(|turn| &turn.parts).enumerate() {
         for (at, part) in parts.iter().enumerate() {
             if let Part::Result(result) = part {
-                places.entry(result.call_id.literal().to_owned()).or_default().push_back((turn, at));
+                places.entry(result.call_id.literal()).or_default().push_back((begin + turn, at));
             }
         }
     }
     places
 }
 
-fn unanswered<'a>(call: &Call<'a>) -> Part<'a> {
+fn no_result<'a>(call: &Call<'a>) -> Part<'a> {
     Part::Result(ToolResult {
         call_id: call.id.clone(),
         kind: call.kind,
@@ -87,35 +97,41 @@ fn unanswered<'a>(call: &Call<'a>) -> Part<'a> {
     })
 }
 
-/// What goes leaves an empty text, which no writer of these dialects writes.
-const GONE: Part<'static> = Part::Text(Text::EMPTY);
-
-fn leave_out(turns: &mut [Turn<'_>], is_orphan: impl Fn(PartPlace) -> bool) {
+/// Leaves of the results those that answer a call, and tells the late ones in words.
+fn tell<'a>(turns: &mut [Turn<'a>], mut fates: HashMap<PartPlace, Fate<'a>>) {
     for (index, turn) in turns.iter_mut().enumerate() {
-        for (at, part) in turn.parts.iter_mut().enumerate() {
-            if matches!(part, Part::Result(_)) && is_orphan((index, at)) {
-                *part = GONE;
+        if !turn.parts.iter().any(|part| matches!(part, Part::Result(_))) {
+            continue;
+        }
+        let parts = std::mem::take(&mut turn.parts);
+        for (at, part) in parts.into_iter().enumerate() {
+            match part {
+                Part::Result(result) => match fates.remove(&(index, at)) {
+                    Some(Fate::Kept) => turn.parts.push(Part::Result(result)),
+                    Some(Fate::Late(name)) => turn.parts.extend(in_words(&name, result)),
+                    None => {}
+                },
+                part => turn.parts.push(part),
             }
         }
     }
 }
 
-fn apply<'a>(turns: &mut Vec<Turn<'a>>, missing: Vec<(usize, Found<'a>)>) {
-    let mut taken: Vec<(usize, Part<'a>)> = Vec::with_capacity(missing.len());
-    for (before, found) in missing {
-        let part = match found {
-            Found::Nowhere(part) => Some(*part),
-            Found::Later((turn, at)) => turns
-                .get_mut(turn)
-                .and_then(|turn| turn.parts.get_mut(at))
-                .map(|part| std::mem::replace(part, GONE)),
-        };
-        taken.extend(part.map(|part| (before, part)));
-    }
-    let mut taken = taken.into_iter().peekable();
-    let mut settled = Vec::with_capacity(turns.len() + taken.len());
+/// A result as what the user's side says: its texts as one, then its pictures and files.
+fn in_words<'a>(name: &Text<'_>, result: ToolResult<'a>) -> impl Iterator<Item = Part<'a>> {
+    let how = if result.is_error { " failed:" } else { " has come to its result:" };
+    let begin = Text::join([&Text::plain("The earlier call of "), name, &Text::plain(how)], "");
+    let said = result.parts.iter().filter_map(Part::as_text);
+    let text = Text::join(&[begin].into_iter().chain(said).collect::<Vec<_>>(), "\\n");
+    let attached = result.parts.into_iter().filter(|part| part.as_text().is_none());
+    std::iter::once(Part::Text(text)).chain(attached)
+}
+
+fn insert<'a>(turns: &mut Vec<Turn<'a>>, missing: Vec<(usize, Part<'a>)>) {
+    let mut missing = missing.into_iter().peekable();
+    let mut settled = Vec::with_capacity(turns.len() + missing.len());
     for (place, turn) in turns.drain(..).enumerate() {
-        while let Some((_, part)) = taken.next_if(|(before, _)| *before <= place) {
+        while let Some((_, part)) = missing.next_if(|(before, _)| *before <= place) {
             settled.push(Turn::new(Role::User, vec![part]));
         }
         settled.push(turn);

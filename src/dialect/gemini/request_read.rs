@@ -62,31 +62,29 @@ fn turns<'a>(body: &Node<'a>) -> Result<Vec<Turn<'a>>, ConversionError> {
     };
     let mut calls = WaitingCalls::default();
     let mut turns = Vec::new();
+    // What the user's side says is one turn, in however many contents.
+    let mut is_users = false;
+    // A result without an id belongs to the last calls that were made.
+    let mut calls_anew = false;
     for (index, content) in contents.iter().enumerate() {
-        let role = match &*content.str_at("role") {
-            "user" | "function" | "tool" | "" => Role::User,
-            "model" | "assistant" => Role::Assistant,
-            _ => {
-                return Err(ConversionError::invalid(
-                    format!("contents[{index}].role"),
-                    "must be user or model",
-                ));
-            }
-        };
-        let parts = match content.get("parts") {
-            Some(parts) if parts.is_array() => parts.items(),
-            Some(part) if part.is_object() => std::slice::from_ref(part),
-            _ => {
-                return Err(ConversionError::invalid(
-                    format!("contents[{index}].parts"),
-                    "must be a list of parts",
-                ));
-            }
-        };
+        let role = role_of(content).ok_or_else(|| {
+            ConversionError::invalid(format!("contents[{index}].role"), "must be user or model")
+        })?;
+        if role == Role::User && !std::mem::replace(&mut is_users, true) {
+            answer_named(&contents[index..], &mut calls);
+        }
+        calls_anew |= is_users && role == Role::Assistant;
+        is_users = role == Role::User;
+        let parts = parts_of(content).ok_or_else(|| {
+            ConversionError::invalid(format!("contents[{index}].parts"), "must be a list of parts")
+        })?;
         let (mut said, mut carried, mut shown) = (Vec::new(), Vec::new(), Vec::new());
         for (number, part) in parts.iter().enumerate() {
             carried.extend(parts_read::carried(part));
             let Some(part) = parts_read::read(part) else { continue };
+            if matches!(part, Read::Part(Part::Call(_))) && std::mem::take(&mut calls_anew) {
+                calls.forget_names();
+            }
             let part = settle(part, format_args!("call_g{index}_{number}"), &mut calls);
             let is_call = matches!(part, Part::Call(_));
             shown.push(part);
@@ -103,6 +101,34 @@ fn turns<'a>(body: &Node<'a>) -> Result<Vec<Turn<'a>>, ConversionError> {
     Ok(turns)
 }
 
+fn role_of(content: &Node<'_>) -> Option<Role> {
+    match &*content.str_at("role") {
+        "user" | "function" | "tool" | "" => Some(Role::User),
+        "model" | "assistant" => Some(Role::Assistant),
+        _ => None,
+    }
+}
+
+fn parts_of<'n, 'a>(content: &'n Node<'a>) -> Option<&'n [Node<'a>]> {
+    match content.get("parts") {
+        Some(parts) if parts.is_array() => Some(parts.items()),
+        Some(part) if part.is_object() => Some(std::slice::from_ref(part)),
+        _ => None,
+    }
+}
+
+/// Gives the calls that the user's turn at the beginning of these contents answers by their ids their results: what is
+/// left waits for the results without an id, wherever those stand in the turn.
+fn answer_named(contents: &[Node<'_>], calls: &mut WaitingCalls<'_>) {
+    let turn = contents.iter().take_while(|content| role_of(content) == Some(Role::User));
+    for part in turn.flat_map(|content| parts_of(content).unwrap_or_default()) {
+        let response = member::get(part, "functionResponse");
+        if let Some(id) = response.and_then(|response| response.text_at("id")).filter(|id| !id.is_empty()) {
+            calls.answer(&id);
+        }
+    }
+}
+
 /// Adds what was thought and said up to a call, or to the end. What a signature carries is what was shown as thoughts.
 fn say<'a>(said: &mut Vec<Part<'a>>, carried: &mut Vec<Part<'a>>, shown: &mut Vec<Part<'a>>) {
     if !carried.is_empty() {
@@ -113,20 +139,21 @@ fn say<'a>(said: &mut Vec<Part<'a>>, carried: &mut Vec<Part<'a>>, shown: &mut Ve
 }
 
 /// Gives a call without an id one of its place, and a result without one that of the first call of
-/// its function that waits.
+/// its function that waits: of those without an id, then of the others.
 fn settle<'a>(part: Read<'a>, id: std::fmt::Arguments<'_>, calls: &mut WaitingCalls<'a>) -> Part<'a> {
     match part {
         Read::Part(Part::Call(mut call)) => {
             if call.id.is_empty() {
                 call.id = Text::of(&id.to_string());
+                calls.push_unnamed(call.id.clone(), call.name.clone());
+            } else {
+                calls.push_named(call.id.clone(), call.name.clone());
             }
-            calls.push_named(call.id.clone(), call.name.clone());
             Part::Call(call)
         }
         Read::Part(part) => part,
         Read::Result(name, result) => {
             if !result.call_id.is_empty() {
-                calls.answer(&result.call_id);
                 return Part::Result(result);
             }
             let call_id = calls.answer_named(&name).unwrap_or(name);

@@ -1,5 +1,6 @@
 //! Reads content blocks, which requests and answers have in common.
 
+use crate::dialect::cache_marks;
 use crate::dialect::canonical::{
     Call, CallKind, ConversionError, File, Image, Part, Source, Thinking, ToolResult,
 };
@@ -22,7 +23,11 @@ pub(super) fn read_content<'a>(
         return Err(ConversionError::invalid(field, "must be a string or a list of blocks"));
     }
     for (index, block) in content.items().iter().enumerate() {
+        let before = parts.len();
         read_block(block, &|| format!("{field}[{index}]"), parts)?;
+        if parts.len() > before && !matches!(parts.last(), Some(Part::CacheMark(_))) {
+            parts.extend(cache_marks::of(block).map(Part::CacheMark));
+        }
     }
     Ok(())
 }
@@ -48,6 +53,7 @@ fn read_block<'a>(
             if let Some(content) = block.get("content") {
                 read_content(content, &format!("{}.content", field()), &mut inner)?;
             }
+            let mark = cache_marks::of(block).or(cache_marks::taken(&mut inner));
             parts.push(Part::Result(ToolResult {
                 call_id: block.text_at("tool_use_id").unwrap_or_default(),
                 kind: CallKind::Function,
@@ -56,6 +62,7 @@ fn read_block<'a>(
                 listed: false,
                 is_error: block.bool_at("is_error").unwrap_or(false),
             }));
+            parts.extend(mark.map(Part::CacheMark));
         }
         "image" => {
             let source = block.get("source").and_then(read_source);
@@ -172,6 +179,7 @@ fn read_document<'a>(
     let mut inner = Vec::new();
     let content = source.get("content").ok_or_else(missing)?;
     read_content(content, &format!("{}.source.content", field()), &mut inner)?;
+    cache_marks::taken(&mut inner);
     let texts: Vec<_> = inner
         .iter()
         .filter_map(|part| match part {

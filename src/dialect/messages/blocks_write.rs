@@ -69,6 +69,8 @@ impl<'r, 'a> Block<'r, 'a> {
             }
             Part::Audio { .. } => return Err(ConversionError::unsupported("input_audio")),
             Part::Search(_) => return Err(ConversionError::unsupported("web_search_call")),
+            // Never sent as a block: it stands on the one before.
+            Part::CacheMark(_) => return Err(ConversionError::unsupported("cache_control")),
             Part::Foreign(kind) => return Err(ConversionError::unsupported(kind.decode())),
         })
     }
@@ -103,7 +105,7 @@ impl<'r, 'a> Block<'r, 'a> {
         !matches!(self, Self::Thinking(_))
     }
 
-    pub(super) fn put(&self, list: &mut Writer, breakpoint: bool) {
+    pub(super) fn put(&self, list: &mut Writer, mark: Option<&Json<'_>>) {
         list.object(|o| {
             match self {
                 Self::Text(text) => {
@@ -123,9 +125,7 @@ impl<'r, 'a> Block<'r, 'a> {
                 Self::Call(call) => put_call(o, &call.id, call),
                 Self::Result { result, blocks } => put_result(o, result, blocks),
             }
-            if breakpoint {
-                put_breakpoint(o);
-            }
+            o.field_if("cache_control", mark);
         });
     }
 }
@@ -141,11 +141,6 @@ fn is_text(mime: &str) -> bool {
 fn is_text_name(name: &str) -> bool {
     let kinds = ["txt", "md", "csv", "json", "xml", "yaml", "yml", "toml", "html", "log"];
     name.rsplit_once('.').is_some_and(|(_, kind)| kinds.contains(&kind))
-}
-
-/// The prompt is cached up to here.
-pub(super) fn put_breakpoint(o: &mut Writer) {
-    o.object_at("cache_control", |o| o.field("type", "ephemeral"));
 }
 
 fn put_image(o: &mut Writer, source: &Source<'_>) {
@@ -223,7 +218,7 @@ fn put_result(o: &mut Writer, result: &ToolResult<'_>, blocks: &[Block<'_, '_>])
     match blocks {
         [] => o.field("content", ""),
         [Block::Text(text)] => o.field("content", text),
-        blocks => o.array("content", |list| blocks.iter().for_each(|block| block.put(list, false))),
+        blocks => o.array("content", |list| blocks.iter().for_each(|block| block.put(list, None))),
     }
     if result.is_error {
         o.field("is_error", true);

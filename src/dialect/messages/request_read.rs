@@ -2,11 +2,12 @@
 
 use super::blocks::read_content;
 use super::client_tools;
+use crate::dialect::cache_marks::{self, CacheMarks};
 use crate::dialect::canonical::{
     CallKind, ConversionError, Effort, Format, Part, Reasoning, Request, Role, Tool, ToolChoice, Turn,
     WebSearch,
 };
-use crate::dialect::literal::Text;
+use crate::dialect::literal::{Json, Text};
 use crate::dialect::tree::Node;
 
 /// Members that only a messages upstream understands and that change the answer.
@@ -39,6 +40,11 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
         native: NATIVE.into_iter().filter(|key| is_asked(body, key)).collect(),
         openai: CONTINUATION.into_iter().filter_map(|key| Some((key, body.json_at(key)?))).collect(),
         tools: body.items_at("tools").iter().filter_map(read_tool).collect(),
+        cache_marks: CacheMarks {
+            request: cache_marks::of(body),
+            tools: tool_marks(body),
+            system: Vec::new(),
+        },
         ..Request::default()
     };
     if request.tools.iter().any(|tool| matches!(tool, Tool::Hosted(_))) {
@@ -74,9 +80,11 @@ fn read_system<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Con
         let text =
             text.ok_or_else(|| ConversionError::invalid(format!("system[{index}]"), "must be a text block"))?;
         // Seen in the literal: a system text is long, and to decode it all for its start is dear.
-        request
-            .system
-            .extend(Some(text).filter(|text| !text.is_empty() && !text.literal().starts_with(BILLING)));
+        if !text.is_empty() && !text.literal().starts_with(BILLING) {
+            let mark = cache_marks::of(block);
+            request.cache_marks.system.extend(mark.map(|mark| (request.system.len(), mark)));
+            request.system.push(text);
+        }
     }
     Ok(())
 }
@@ -106,12 +114,20 @@ fn read_turns<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Conv
             if let Some(Part::Foreign(kind)) = parts.iter().find(|part| matches!(part, Part::Foreign(_))) {
                 return Err(ConversionError::unsupported(kind.decode()));
             }
-            parts.retain(|part| matches!(part, Part::Text(text) if !text.is_empty()));
+            parts.retain(|part| match part {
+                Part::Text(text) => !text.is_empty(),
+                part => matches!(part, Part::CacheMark(_)),
+            });
             if request.turns.is_empty() {
-                request.system.extend(parts.into_iter().filter_map(|part| match part {
-                    Part::Text(text) => Some(text),
-                    _ => None,
-                }));
+                for part in parts {
+                    match part {
+                        Part::Text(text) => request.system.push(text),
+                        Part::CacheMark(mark) if !request.system.is_empty() => {
+                            request.cache_marks.system.push((request.system.len() - 1, mark));
+                        }
+                        _ => {}
+                    }
+                }
                 continue;
             }
         }
@@ -161,6 +177,11 @@ fn read_format<'a>(body: &Node<'a>) -> Option<Format<'a>> {
 }
 
 // === tools ===
+
+fn tool_marks<'a>(body: &Node<'a>) -> Vec<(usize, Json<'a>)> {
+    let offered = body.items_at("tools").iter().filter(|tool| read_tool(tool).is_some()).enumerate();
+    offered.filter_map(|(place, tool)| Some((place, cache_marks::of(tool)?))).collect()
+}
 
 fn read_tool<'a>(tool: &Node<'a>) -> Option<Tool<'a>> {
     let kind = tool.str_at("type");

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 
-use super::blocks_write::{Block, put_breakpoint};
+use super::blocks_write::Block;
 use super::turns;
+use crate::dialect::cache_marks;
 use crate::dialect::canonical::{
     ConversionError, Format, Part, Request, Role, Target, Tool, ToolChoice, WebSearch,
 };
@@ -19,6 +20,8 @@ const WEB_SEARCH_TYPE: &str = "web_search_20250305";
 const MAX_USER_ID: usize = 256;
 /// A lookup of the prompt cache goes back this many blocks from a breakpoint.
 const LOOKBACK: usize = 20;
+/// A mark of ours for the cache of the prompt.
+const MARK: &str = r#"{"type":"ephemeral"}"#;
 /// The schema of a tool that takes nothing.
 const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
@@ -61,12 +64,14 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
             o.object_at("metadata", |o| o.field("user_id", user));
         }
         o.field_if("service_tier", service_tier(request));
-        put_system(o, request, model);
+        let marks = Marks { request, own: cache_marks::are_set(request) };
+        o.field_if("cache_control", request.cache_marks.request.as_ref());
+        put_system(o, &marks, model);
         if !tools.is_empty() {
             put_tool_choice(o, chosen(request, &tools), request.parallel == Some(false));
-            put_tools(o, &tools, model);
+            put_tools(o, &tools, &marks, model);
         }
-        put_messages(o, &messages);
+        put_messages(o, &messages, &marks, only_allowed(request, &tools));
     });
     Ok(json.into_bytes())
 }
@@ -166,24 +171,43 @@ fn service_tier(request: &Request<'_>) -> Option<&'static str> {
     }
 }
 
-fn put_system(o: &mut Writer, request: &Request<'_>, model: Claude) {
+fn put_system(o: &mut Writer, marks: &Marks<'_, '_>, model: Claude) {
+    let request = marks.request;
+    let texts = request.system.iter().enumerate().filter(|(_, text)| turns::says_something(text));
     let mut texts: Vec<_> =
-        request.system.iter().filter(|text| turns::says_something(text)).map(Text::borrowed).collect();
-    texts.extend(format_sentence(request, model));
+        texts.map(|(place, text)| (text.borrowed(), request.cache_marks.of_system(place))).collect();
+    texts.extend(format_sentence(request, model).map(|text| (text, None)));
     if texts.is_empty() {
         return;
     }
     o.array("system", |list| {
-        for (index, text) in texts.iter().enumerate() {
+        for (index, (text, own)) in texts.iter().enumerate() {
             list.object(|o| {
                 o.field("type", "text");
                 o.field("text", text);
-                if index + 1 == texts.len() {
-                    put_breakpoint(o);
-                }
+                o.field_if("cache_control", marks.of(*own, index + 1 == texts.len()));
             });
         }
     });
+}
+
+// === the cache of the prompt ===
+
+/// Where the prompt is to be cached: where its client says, else where the next request will begin alike.
+struct Marks<'r, 'a> {
+    request: &'r Request<'a>,
+    /// The client has set some: then ours stand nowhere.
+    own: bool,
+}
+
+impl Marks<'_, '_> {
+    /// The mark of a place that the client marked so, or that is `ours` to mark.
+    fn of(&self, own: Option<&Json<'_>>, ours: bool) -> Option<Json<'static>> {
+        match own {
+            Some(mark) => Some(mark.clone().into_owned()),
+            None => (!self.own && ours).then(|| Json::checked(MARK)),
+        }
+    }
 }
 
 /// The form of the answer in words, for models that cannot be held to it otherwise.
@@ -208,18 +232,49 @@ pub(super) fn schema_sentence(schema: &Json<'_>) -> Text<'static> {
 
 // === tools ===
 
-/// The tools to send. Where the choice is among some of them only these are: the API has no such choice.
-fn offered<'r, 'a>(request: &'r Request<'a>) -> Vec<&'r Tool<'a>> {
-    let allowed = request.tool_choice.as_ref().and_then(ToolChoice::allowed);
-    let searches = allowed.as_ref().is_none_or(|names| names.iter().any(|name| name.starts_with(WEB_SEARCH)));
-    let is_offered = |tool: &&Tool<'_>| match tool {
-        Tool::Function { name, .. } | Tool::Custom { name, .. } => {
-            !name.is_blank() && allowed.as_ref().is_none_or(|names| names.contains(name.literal()))
-        }
-        Tool::WebSearch(_) => searches,
+/// A tool to send, and its place among those of the request.
+type Offered<'r, 'a> = (usize, &'r Tool<'a>);
+
+/// The tools to send. All of them, also where the choice is among some: the prompt begins with them, and it
+/// would begin otherwise with each choice.
+fn offered<'r, 'a>(request: &'r Request<'a>) -> Vec<Offered<'r, 'a>> {
+    let is_offered = |(_, tool): &Offered<'_, '_>| match tool {
+        Tool::Function { name, .. } | Tool::Custom { name, .. } => !name.is_blank(),
+        Tool::WebSearch(_) => true,
         Tool::Hosted(_) => false,
     };
-    request.tools.iter().filter(is_offered).collect()
+    request.tools.iter().enumerate().filter(is_offered).collect()
+}
+
+/// What a tool is called by.
+fn name_of<'r>(tool: &'r Tool<'_>) -> Text<'r> {
+    match tool {
+        Tool::Function { name, .. } | Tool::Custom { name, .. } => name.borrowed(),
+        Tool::WebSearch(_) | Tool::Hosted(_) => Text::plain(WEB_SEARCH),
+    }
+}
+
+/// The names of the offered tools that may be called, where it is not all of them.
+fn allowed<'r>(request: &Request<'_>, tools: &[Offered<'r, '_>]) -> Option<Vec<Text<'r>>> {
+    let names = request.tool_choice.as_ref().and_then(ToolChoice::allowed)?;
+    let is_allowed = |tool: &Tool<'_>| match tool {
+        Tool::WebSearch(_) => names.iter().any(|name| name.starts_with(WEB_SEARCH)),
+        tool => names.contains(name_of(tool).literal()),
+    };
+    let left: Vec<_> =
+        tools.iter().filter(|(_, tool)| is_allowed(tool)).map(|(_, tool)| name_of(tool)).collect();
+    (left.len() < tools.len()).then_some(left)
+}
+
+/// Tells the model which tools it may call, in words: the API has no such choice. One tool that must be called, or
+/// none, can be said otherwise.
+fn only_allowed(request: &Request<'_>, tools: &[Offered<'_, '_>]) -> Option<Text<'static>> {
+    let names = allowed(request, tools)?;
+    let required = matches!(request.tool_choice, Some(ToolChoice::Allowed { required: true, .. }));
+    if names.is_empty() || required && names.len() == 1 {
+        return None;
+    }
+    Some(ToolChoice::none_but(&names))
 }
 
 /// A choice in the words of the API, of the tools that are offered.
@@ -235,22 +290,27 @@ impl Choice<'_> {
     }
 }
 
-fn chosen<'r>(request: &'r Request<'_>, tools: &[&Tool<'_>]) -> Option<Choice<'r>> {
+fn chosen<'r>(request: &'r Request<'_>, tools: &[Offered<'r, '_>]) -> Option<Choice<'r>> {
     let is_offered = |wanted: &Text<'_>| {
         tools.iter().any(
-            |tool| matches!(tool, Tool::Function { name, .. } | Tool::Custom { name, .. } if name == wanted),
+            |(_, tool)| matches!(tool, Tool::Function { name, .. } | Tool::Custom { name, .. } if name == wanted),
         )
     };
     let of = |kind| Some(Choice { kind, name: None });
     let tool = |name| Some(Choice { kind: "tool", name: Some(name) });
     match request.tool_choice.as_ref().filter(|_| !tools.is_empty())? {
         ToolChoice::None => of("none"),
-        ToolChoice::Required | ToolChoice::Allowed { required: true, .. } => of("any"),
+        ToolChoice::Required => of("any"),
+        ToolChoice::Allowed { required, .. } => match allowed(request, tools).as_deref() {
+            Some([]) => of("none"),
+            Some([name]) if *required => tool(name.clone().into_owned()),
+            _ => of(if *required { "any" } else { "auto" }),
+        },
         ToolChoice::Named { name, .. } if is_offered(name) => tool(name.borrowed()),
         // Hosted tools other than web search are not offered.
         ToolChoice::Hosted(kind)
             if kind.literal().starts_with(WEB_SEARCH)
-                && tools.iter().any(|tool| matches!(tool, Tool::WebSearch(_))) =>
+                && tools.iter().any(|(_, tool)| matches!(tool, Tool::WebSearch(_))) =>
         {
             tool(Text::plain(WEB_SEARCH))
         }
@@ -272,14 +332,13 @@ fn put_tool_choice(o: &mut Writer, choice: Option<Choice<'_>>, one_at_a_time: bo
     });
 }
 
-fn put_tools(o: &mut Writer, tools: &[&Tool<'_>], model: Claude) {
+fn put_tools(o: &mut Writer, tools: &[Offered<'_, '_>], marks: &Marks<'_, '_>, model: Claude) {
     o.array("tools", |list| {
-        for (index, tool) in tools.iter().enumerate() {
+        for (index, (place, tool)) in tools.iter().enumerate() {
             list.object(|o| {
                 put_tool(o, tool, model);
-                if index + 1 == tools.len() {
-                    put_breakpoint(o);
-                }
+                let own = marks.request.cache_marks.of_tool(*place);
+                o.field_if("cache_control", marks.of(own, index + 1 == tools.len()));
             });
         }
     });
@@ -332,7 +391,8 @@ fn put_schema(o: &mut Writer, parameters: Option<&Json<'_>>) {
 /// A turn as blocks.
 struct Message<'r, 'a> {
     role: Role,
-    blocks: Vec<Block<'r, 'a>>,
+    /// Each with its client's mark.
+    blocks: Vec<(Block<'r, 'a>, Option<&'r Json<'a>>)>,
 }
 
 fn blocks_of<'r, 'a>(turns: &[turns::Turn<'r, 'a>]) -> Result<Vec<Message<'r, 'a>>, ConversionError> {
@@ -340,24 +400,40 @@ fn blocks_of<'r, 'a>(turns: &[turns::Turn<'r, 'a>]) -> Result<Vec<Message<'r, 'a
         return Err(ConversionError::unsupported("messages"));
     }
     let message = |turn: &turns::Turn<'r, 'a>| {
-        if turn.role == Role::Assistant && turn.parts.iter().any(|part| matches!(part, Part::Image(_))) {
+        if turn.role == Role::Assistant && turn.parts.iter().any(|said| matches!(said.part, Part::Image(_))) {
             return Err(ConversionError::unsupported("image_url"));
         }
-        let blocks = turn.parts.iter().map(|part| Block::of(part)).collect::<Result<_, _>>()?;
+        let blocks = turn.parts.iter().map(|said| Ok((Block::of(said.part)?, said.mark)));
+        let blocks = blocks.collect::<Result<_, ConversionError>>()?;
         Ok(Message { role: turn.role, blocks })
     };
     turns.iter().map(message).collect()
 }
 
-fn put_messages(o: &mut Writer, messages: &[Message<'_, '_>]) {
+/// Writes the turns. `last_words` are told at the end of the user's, behind all that is cached: the next request
+/// does not repeat them.
+fn put_messages(
+    o: &mut Writer,
+    messages: &[Message<'_, '_>],
+    marks: &Marks<'_, '_>,
+    last_words: Option<Text<'_>>,
+) {
     let breakpoints = breakpoints(messages);
     o.array("messages", |list| {
         for (turn, message) in messages.iter().enumerate() {
             list.object(|o| {
                 o.field("role", if message.role == Role::Assistant { "assistant" } else { "user" });
                 o.array("content", |list| {
-                    for (index, block) in message.blocks.iter().enumerate() {
-                        block.put(list, breakpoints.contains(&Some((turn, index))));
+                    for (index, (block, own)) in message.blocks.iter().enumerate() {
+                        let own = own.filter(|_| block.is_cacheable());
+                        let mark = marks.of(own, breakpoints.contains(&Some((turn, index))));
+                        block.put(list, mark.as_ref());
+                    }
+                    if turn + 1 == messages.len()
+                        && message.role == Role::User
+                        && let Some(words) = &last_words
+                    {
+                        Block::Text(words).put(list, None);
                     }
                 });
             });
@@ -370,7 +446,7 @@ fn put_messages(o: &mut Writer, messages: &[Message<'_, '_>]) {
 fn breakpoints(messages: &[Message<'_, '_>]) -> [Option<(usize, usize)>; 2] {
     let mut cacheable = Vec::new();
     for (turn, message) in messages.iter().enumerate() {
-        let blocks = message.blocks.iter().enumerate().filter(|(_, block)| block.is_cacheable());
+        let blocks = message.blocks.iter().enumerate().filter(|(_, (block, _))| block.is_cacheable());
         cacheable.extend(blocks.map(|(index, _)| (turn, index)));
     }
     let last = cacheable.iter().rposition(|(turn, _)| messages[*turn].role == Role::User);

@@ -7,14 +7,21 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::dialect::canonical::{self, Part, Role};
-use crate::dialect::literal::Text;
+use crate::dialect::literal::{Json, Text};
 use crate::dialect::signature::Signature;
 
 /// What one side says, all of it not empty.
 #[derive(Debug)]
 pub(super) struct Turn<'r, 'a> {
     pub role: Role,
-    pub parts: Vec<&'r Part<'a>>,
+    pub parts: Vec<Said<'r, 'a>>,
+}
+
+/// A part, and the client's mark on it: the prompt is to be cached up to there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Said<'r, 'a> {
+    pub part: &'r Part<'a>,
+    pub mark: Option<&'r Json<'a>>,
 }
 
 /// A result on its way to its call.
@@ -22,20 +29,20 @@ struct Waiting<'r, 'a> {
     /// Where it stood among all results.
     order: usize,
     turn: usize,
-    part: &'r Part<'a>,
+    said: Said<'r, 'a>,
 }
 
 pub(super) fn arrange<'r, 'a>(turns: &'r [canonical::Turn<'a>]) -> Vec<Turn<'r, 'a>> {
     let mut merged = Vec::new();
     for turn in turns {
-        push(&mut merged, turn.role, turn.parts.iter().filter(|part| is_sent(part)).collect());
+        push(&mut merged, turn.role, said(&turn.parts));
     }
     let mut waiting = results_by_call(&merged);
     let mut arranged = Vec::new();
     for (index, turn) in merged.into_iter().enumerate() {
         let mut results = Vec::new();
-        for part in &turn.parts {
-            let Part::Call(call) = part else { continue };
+        for said in &turn.parts {
+            let Part::Call(call) = said.part else { continue };
             let Some(queue) = waiting.get_mut(call.id.literal()) else { continue };
             while queue.front().is_some_and(|result| result.turn < index) {
                 queue.pop_front();
@@ -43,9 +50,9 @@ pub(super) fn arrange<'r, 'a>(turns: &'r [canonical::Turn<'a>]) -> Vec<Turn<'r, 
             results.extend(queue.pop_front());
         }
         results.sort_by_key(|result| result.order);
-        let others = turn.parts.into_iter().filter(|part| !matches!(part, Part::Result(_)));
+        let others = turn.parts.into_iter().filter(|said| !matches!(said.part, Part::Result(_)));
         push(&mut arranged, turn.role, others.collect());
-        push(&mut arranged, Role::User, results.into_iter().map(|result| result.part).collect());
+        push(&mut arranged, Role::User, results.into_iter().map(|result| result.said).collect());
     }
     arranged
 }
@@ -54,18 +61,22 @@ pub(super) fn arrange<'r, 'a>(turns: &'r [canonical::Turn<'a>]) -> Vec<Turn<'r, 
 /// not: it made calls that have just been answered, or is to be continued.
 pub(super) fn lacks_thinking(turns: &[Turn<'_, '_>]) -> bool {
     let Some(last) = turns.iter().rposition(|turn| turn.role == Role::Assistant) else { return false };
-    let answered = turns.get(last + 1).and_then(|turn| turn.parts.first());
+    let answered = turns.get(last + 1).and_then(first);
     let running = answered.is_none_or(|part| matches!(part, Part::Result(_)));
-    running && !matches!(turns[last].parts.first(), Some(Part::Thinking(_)))
+    running && !matches!(first(&turns[last]), Some(Part::Thinking(_)))
+}
+
+fn first<'r, 'a>(turn: &Turn<'r, 'a>) -> Option<&'r Part<'a>> {
+    turn.parts.first().map(|said| said.part)
 }
 
 fn results_by_call<'r, 'a>(turns: &[Turn<'r, 'a>]) -> HashMap<&'r str, VecDeque<Waiting<'r, 'a>>> {
     let mut waiting: HashMap<&str, VecDeque<_>> = HashMap::new();
     let mut order = 0;
     for (turn, parts) in turns.iter().map(|turn| &turn.parts).enumerate() {
-        for part in parts.iter().copied() {
-            let Part::Result(result) = part else { continue };
-            waiting.entry(result.call_id.literal()).or_default().push_back(Waiting { order, turn, part });
+        for said in parts.iter().copied() {
+            let Part::Result(result) = said.part else { continue };
+            waiting.entry(result.call_id.literal()).or_default().push_back(Waiting { order, turn, said });
             order += 1;
         }
     }
@@ -73,7 +84,7 @@ fn results_by_call<'r, 'a>(turns: &[Turn<'r, 'a>]) -> HashMap<&'r str, VecDeque<
 }
 
 /// Adds what a side says to its turn, or as its next.
-fn push<'r, 'a>(turns: &mut Vec<Turn<'r, 'a>>, role: Role, mut parts: Vec<&'r Part<'a>>) {
+fn push<'r, 'a>(turns: &mut Vec<Turn<'r, 'a>>, role: Role, mut parts: Vec<Said<'r, 'a>>) {
     if parts.is_empty() {
         return;
     }
@@ -81,6 +92,16 @@ fn push<'r, 'a>(turns: &mut Vec<Turn<'r, 'a>>, role: Role, mut parts: Vec<&'r Pa
         Some(last) if last.role == role => last.parts.append(&mut parts),
         _ => turns.push(Turn { role, parts }),
     }
+}
+
+/// What is sent of a turn's parts. A mark goes with the part before it.
+fn said<'r, 'a>(parts: &'r [Part<'a>]) -> Vec<Said<'r, 'a>> {
+    let mark_of = |at: usize| match parts.get(at + 1) {
+        Some(Part::CacheMark(mark)) => Some(mark),
+        _ => None,
+    };
+    let sent = parts.iter().enumerate().filter(|(_, part)| is_sent(part));
+    sent.map(|(at, part)| Said { part, mark: mark_of(at) }).collect()
 }
 
 fn is_sent(part: &Part<'_>) -> bool {
@@ -93,6 +114,7 @@ fn is_sent(part: &Part<'_>) -> bool {
             _ => false,
         },
         Part::Call(call) => !call.name.is_empty(),
+        Part::CacheMark(_) => false,
         _ => true,
     }
 }

@@ -178,7 +178,7 @@ pub(super) fn put(list: &mut Writer, part: &Part<'_>, said: bool) -> Result<(), 
             return Err(ConversionError::unsupported("messages"));
         }
         // They are items of their own.
-        Part::Thinking(_) | Part::Call(_) | Part::Result(_) | Part::Search(_) => {}
+        Part::Thinking(_) | Part::Call(_) | Part::Result(_) | Part::Search(_) | Part::CacheMark(_) => {}
     }
     Ok(())
 }

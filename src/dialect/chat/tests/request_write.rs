@@ -167,13 +167,30 @@ fn text_files_are_said_as_text() {
 }
 
 #[test]
-fn a_choice_of_several_tools_becomes_an_offer_of_them() {
+fn a_choice_of_several_tools_is_told_where_it_is_not_known() {
     let function = |name: &str| json!({"type":"function","function":{"name":name}});
-    let choice = json!({"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[function("f")]}});
-    let body = with(json!({"tools":[function("f"),function("g")],"tool_choice":choice}));
-    let written = through(&body, Vendor::Other).unwrap();
-    assert_eq!(written["tools"], json!([function("f")]));
-    assert_eq!(written["tool_choice"], "required");
+    let words = |names: &str| {
+        let words =
+            format!("<system-reminder>In this turn call no tools but these: {names}.</system-reminder>");
+        json!({"role":"system","content":words})
+    };
+    for (mode, names, choice, last) in [
+        ("required", &["f"][..], function("f"), None),
+        ("auto", &["f"], json!("auto"), Some(words("f"))),
+        ("required", &["f", "h"], json!("required"), Some(words("f, h"))),
+        ("auto", &["f", "g", "h"], json!("auto"), None),
+        ("required", &["gone"], json!("none"), None),
+    ] {
+        let allowed: Vec<_> = names.iter().map(|name| function(name)).collect();
+        let allowed = json!({"type":"allowed_tools","allowed_tools":{"mode":mode,"tools":allowed}});
+        let tools = json!([function("f"), function("g"), function("h")]);
+        let written = through(&with(json!({"tools":tools,"tool_choice":allowed})), Vendor::Other).unwrap();
+        // All of them: what a prompt begins with must not change with the choice.
+        assert_eq!(written["tools"], tools);
+        assert_eq!(written["tool_choice"], choice, "{mode} {names:?}");
+        let told = written["messages"].as_array().unwrap().last().filter(|last| last["role"] == "system");
+        assert_eq!(told, last.as_ref(), "{mode} {names:?}");
+    }
 }
 
 #[test]

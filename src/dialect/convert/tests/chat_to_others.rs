@@ -152,7 +152,10 @@ fn every_call_has_its_result_behind_it_where_it_must() {
     for (messages, wanted) in [
         (json!([called(&["a"]), user("go on")]), &[&[][..], &["!a", "go on"]][..]),
         (json!([called(&["a", "b"]), result("a"), user("go on")]), &[&[], &["!b", "a", "go on"]]),
-        (json!([called(&["a"]), user("no"), said, result("a")]), &[&[], &["a", "no"], &["said"]]),
+        (
+            json!([called(&["a"]), user("no"), said, result("a")]),
+            &[&[], &["!a", "no"], &["said"], &["The earlier call of f has come to its result:\na"]],
+        ),
         (json!([called(&["a"]), said, user("go on")]), &[&["said"], &["!a", "go on"]]),
         (json!([called(&["a"]), result("z"), user("go on")]), &[&[], &["!a", "go on"]]),
         (json!([called(&["a"]), result("a"), result("a")]), &[&[], &["a"]]),

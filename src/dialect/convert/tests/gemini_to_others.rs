@@ -199,3 +199,42 @@ fn json_is_spoken_of_where_that_is_asked() {
         (&json!("Speak JSON."), &json!("Answer with JSON."))
     );
 }
+
+#[test]
+fn results_with_ids_and_without_find_their_calls() {
+    let with_id = |id: &str, mut body: Value| {
+        if !id.is_empty() {
+            body["id"] = json!(id);
+        }
+        body
+    };
+    let call =
+        |(id, n): &(&str, &str)| json!({"functionCall":with_id(id, json!({"name":"f","args":{"n":n}}))});
+    let result = |(id, n): &(&str, &str)| json!({"functionResponse":with_id(id, json!({"name":"f","response":{"result":n}}))});
+    for (calls, results) in [
+        (&[("a", "1"), ("", "2")][..], &[("", "2"), ("a", "1")][..]),
+        (&[("", "1"), ("b", "2"), ("", "3")], &[("", "1"), ("b", "2"), ("", "3")]),
+        (&[("a", "1"), ("b", "2")], &[("", "2"), ("a", "1")]),
+    ] {
+        let parts = |of: &[(&str, &str)], part: &dyn Fn(&(&str, &str)) -> Value| {
+            of.iter().map(part).collect::<Vec<_>>()
+        };
+        // A call that was left without a result does not take those of later ones.
+        let body = json!({"contents":[{"role":"user","parts":[{"text":"Hi."}]},
+            {"role":"model","parts":[call(&("", "9"))]}, {"role":"user","parts":[{"text":"Stop. Anew."}]},
+            {"role":"model","parts":parts(calls, &call)}, {"role":"user","parts":parts(results, &result)}]});
+        let written = request(Gemini, Chat, Vendor::OpenAi, &body).unwrap();
+        let messages = written["messages"].as_array().unwrap();
+        let asked = messages[3]["tool_calls"].as_array().unwrap().iter().map(|call| {
+            let arguments: Value =
+                serde_json::from_str(call["function"]["arguments"].as_str().unwrap()).unwrap();
+            (call["id"].clone(), arguments["n"].clone())
+        });
+        let asked: Vec<_> = asked.collect();
+        let answered =
+            messages[4..].iter().map(|message| (message["tool_call_id"].clone(), message["content"].clone()));
+        let mut answered: Vec<_> = answered.collect();
+        answered.sort_by_key(|(_, n)| n.to_string());
+        assert_eq!(asked, answered, "{body}");
+    }
+}

@@ -1,13 +1,16 @@
 //! Pairs of dialects: one conversation told in each of them, and the cases in which they differ.
 
+mod cache_marks;
 mod chat_to_others;
 mod completions;
+mod conversations;
 mod crowds;
 mod gemini_to_others;
 mod growth;
 mod logprobs;
 mod messages_to_others;
 mod prefixes;
+mod recorded;
 mod responses_to_others;
 mod sacred;
 mod searches;

@@ -7,586 +7,22 @@
 //! ```
 //!
 //! What is compared is the JSON. All members but the list of messages are equal, so tools, instructions, tool
-//! choice and effort are; the messages are equal one by one, of the last only the beginning, since on messages
+//! choice and effort are, unless the client chooses other tools with each request; the messages are equal one by one, of the last only the beginning, since on messages
 //! and gemini the user's side may go on in it. What may differ: marks for the cache; whether the one text of
 //! the last message stands in a list, which is the client's habit; and thinking that is switched off because
 //! the client did not bring back the signed thinking of a tool loop that is running.
 
 use proptest::prelude::*;
-use serde_json::{Map, json};
 
+use super::conversations::{conversation, head, in_words_of, requests};
 use super::*;
-use crate::dialect::signature;
 use Dialect::{Chat, Gemini, Messages, Responses};
 
-const ALL: [Dialect; 4] = [Chat, Responses, Messages, Gemini];
-
-/// A step of a conversation, whoever takes it.
-#[derive(Clone, Debug)]
-enum Step {
-    Says(String),
-    Shows,
-    Instructs {
-        developer: bool,
-        text: String,
-    },
-    Answers {
-        thought: Thought,
-        text: Option<String>,
-        calls: Vec<Call>,
-    },
-    /// The result of a call, by its number in the conversation.
-    Results {
-        call: usize,
-        result: Output,
-    },
-}
-
-#[derive(Clone, Debug)]
-struct Call {
-    tool: usize,
-    number: usize,
-}
-
-/// What an answer's thinking comes back as.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Thought {
-    None,
-    Unsigned,
-    Anthropic,
-    Redacted,
-    OpenAi,
-    Gemini,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Output {
-    Text,
-    Empty,
-    Error,
-    Picture,
-}
-
-/// How a client names calls.
-#[derive(Clone, Copy, Debug)]
-enum Ids {
-    Own,
-    /// As messages takes none.
-    Odd,
-    /// One id for all calls.
-    Repeated,
-    /// Not at all, where the dialect can do without.
-    Missing,
-    /// Every second one not at all.
-    Mixed,
-}
-
-/// What each request of a conversation repeats.
-#[derive(Clone, Debug)]
-struct Head {
-    instructions: Vec<String>,
-    tools: usize,
-    ids: Ids,
-    effort: Option<&'static str>,
-    choice: Option<&'static str>,
-    json: bool,
-    /// A limit that leaves little to think with.
-    short: bool,
-}
-
-const TOOLS: [&str; 5] = [
-    "add",
-    "ns.read file",
-    "mcp__a_server_with_a_name_that_is_far_too_long_for_anybody__and_its_tool",
-    "mcp__a_server_with_a_name_that_is_far_too_long_for_somebody__and_its_tool",
-    // What the third becomes where it is too long.
-    "mcp__and_its_tool",
-];
-const PICTURE: &str = "iVBORw0K";
-
-impl Head {
-    fn id(&self, number: usize) -> String {
-        match self.ids {
-            Ids::Own => format!("toolu_{number}"),
-            Ids::Odd => format!("call:{number}|{}", "x".repeat(70)),
-            Ids::Repeated => "call_0".to_owned(),
-            Ids::Missing => String::new(),
-            Ids::Mixed if number.is_multiple_of(2) => String::new(),
-            Ids::Mixed => format!("toolu_{number}"),
-        }
-    }
-
-    /// Where the dialect cannot do without.
-    fn needed_id(&self, number: usize) -> String {
-        Some(self.id(number)).filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{number}"))
-    }
-}
-
-// === conversations ===
-
-fn text() -> impl Strategy<Value = String> {
-    prop::sample::select(vec!["Add them.", "As JSON, please.", "<system-reminder>Mind.", "Ünï \"q\"\n"])
-        .prop_map(str::to_owned)
-}
-
-fn thought() -> impl Strategy<Value = Thought> {
-    prop::sample::select(vec![
-        Thought::None,
-        Thought::Unsigned,
-        Thought::Anthropic,
-        Thought::Redacted,
-        Thought::OpenAi,
-        Thought::Gemini,
-    ])
-}
-
-fn instruction() -> impl Strategy<Value = Step> {
-    (any::<bool>(), text()).prop_map(|(developer, text)| Step::Instructs { developer, text })
-}
-
-/// What the user's side begins with. Of a blank text alone nothing is left in some dialects, and the
-/// assistant would go on with its own words.
-fn asked() -> impl Strategy<Value = Vec<Step>> {
-    let step = || prop_oneof![3 => text().prop_map(Step::Says), 1 => Just(Step::Shows), 1 => instruction()];
-    let blank = || Just(Step::Says(" ".to_owned()));
-    (
-        prop::collection::vec(prop_oneof![2 => step(), 1 => blank()], 0..3),
-        step(),
-        any::<prop::sample::Index>(),
-    )
-        .prop_map(|(mut steps, step, at)| {
-            steps.insert(at.index(steps.len() + 1), step);
-            steps
-        })
-}
-
-/// Calls of the assistant, their results, and what else is said before it goes on.
-fn looped() -> impl Strategy<Value = Vec<Step>> {
-    let output = prop::sample::select(vec![Output::Text, Output::Empty, Output::Error, Output::Picture]);
-    let calls = prop::collection::vec((0..TOOLS.len(), output), 1..4);
-    let beside = prop::option::of((0usize..4, prop_oneof![instruction(), text().prop_map(Step::Says)]));
-    (thought(), prop::option::of(text()), calls, beside, any::<bool>()).prop_map(
-        |(thought, text, calls, beside, reversed)| {
-            let made = calls.iter().map(|(tool, _)| Call { tool: *tool, number: 0 }).collect();
-            let mut results: Vec<_> = calls
-                .iter()
-                .enumerate()
-                .map(|(call, (_, result))| Step::Results { call, result: *result })
-                .collect();
-            if reversed {
-                results.reverse();
-            }
-            if let Some((at, step)) = beside {
-                results.insert(at.min(results.len()), step);
-            }
-            std::iter::once(Step::Answers { thought, text, calls: made }).chain(results).collect()
-        },
-    )
-}
-
-fn exchange() -> impl Strategy<Value = Vec<Step>> {
-    let ends = (thought(), text()).prop_map(|(thought, text)| Step::Answers {
-        thought,
-        text: Some(text),
-        calls: Vec::new(),
-    });
-    (asked(), prop::collection::vec(looped(), 0..3), ends).prop_map(|(asked, loops, ends)| {
-        asked.into_iter().chain(loops.into_iter().flatten()).chain([ends]).collect()
-    })
-}
-
-fn conversation() -> impl Strategy<Value = Vec<Step>> {
-    (any::<bool>(), prop::collection::vec(exchange(), 1..4)).prop_map(|(greeted, exchanges)| {
-        let greeting = greeted.then(|| Step::Answers {
-            thought: Thought::None,
-            text: Some("Hello.".into()),
-            calls: Vec::new(),
-        });
-        let opening = Step::Says("Hi.".to_owned());
-        let steps = greeting.into_iter().chain([opening]).chain(exchanges.into_iter().flatten());
-        numbered(steps)
-    })
-}
-
-/// Numbers the calls through the conversation; a result names one of the answer before it.
-fn numbered(steps: impl Iterator<Item = Step>) -> Vec<Step> {
-    let (mut made, mut first) = (0, 0);
-    let number = |mut step| {
-        match &mut step {
-            Step::Answers { calls, .. } => {
-                first = made;
-                for call in calls {
-                    call.number = made;
-                    made += 1;
-                }
-            }
-            Step::Results { call, .. } => *call += first,
-            _ => {}
-        }
-        step
-    };
-    steps.map(number).collect()
-}
-
-fn head() -> impl Strategy<Value = Head> {
-    let ids =
-        prop::sample::select(vec![Ids::Own, Ids::Own, Ids::Odd, Ids::Repeated, Ids::Missing, Ids::Mixed]);
-    let effort = prop::option::of(prop::sample::select(vec!["none", "low", "high"]));
-    let choice = prop::option::of(prop::sample::select(vec!["auto", "none", "required", "named"]));
-    (prop::collection::vec(text(), 0..3), 1..=TOOLS.len(), ids, effort, choice, any::<bool>(), any::<bool>())
-        .prop_map(|(instructions, tools, ids, effort, choice, json, short)| Head {
-            instructions,
-            tools,
-            ids,
-            effort,
-            choice,
-            json,
-            short,
-        })
-}
-
-/// Where the assistant is asked: each of these beginnings of the conversation is a request.
-fn requests(steps: &[Step]) -> impl Iterator<Item = &[Step]> {
-    let is_answer = |step: &Step| matches!(step, Step::Answers { .. });
-    let ends = (1..=steps.len())
-        .filter(move |end| !is_answer(&steps[end - 1]) && steps.get(*end).is_none_or(is_answer));
-    ends.map(|end| &steps[..end])
-}
-
-// === in the words of the clients ===
-
-fn picture() -> String {
-    format!("data:image/png;base64,{PICTURE}")
-}
-
-/// A signature as a client of another dialect carries it.
-fn tagged(thought: Thought) -> Option<String> {
-    let text = |text: &'static str| Text::plain(text);
-    let signature = match thought {
-        Thought::Anthropic => Signature::Anthropic(text("SIG")),
-        Thought::Redacted => Signature::AnthropicRedacted(text("RED")),
-        Thought::OpenAi => {
-            Signature::OpenAi { id: Some(text("rs_1")), encrypted: text("gAAA"), summary: vec![text("Hm.")] }
-        }
-        _ => return None,
-    };
-    let said = if thought == Thought::Redacted { Text::EMPTY } else { text("Hm.") };
-    signature::tag(&[(said, signature)]).map(|tag| tag.decode().into_owned())
-}
-
-fn with(mut body: Value, members: &[(&str, Option<Value>)]) -> Value {
-    for (key, value) in members {
-        if let Some(value) = value {
-            body[*key] = value.clone();
-        }
-    }
-    body
-}
-
-fn in_chat(head: &Head, steps: &[Step]) -> Value {
-    let mut messages: Vec<Value> =
-        head.instructions.iter().map(|text| json!({"role":"system","content":text})).collect();
-    for step in steps {
-        messages.push(match step {
-            Step::Says(text) => json!({"role":"user","content":text}),
-            Step::Shows => json!({"role":"user","content":[
-                {"type":"text","text":"See."},{"type":"image_url","image_url":{"url":picture(),"detail":"low"}}]}),
-            Step::Instructs { developer, text } => {
-                json!({"role":if *developer { "developer" } else { "system" },"content":text})
-            }
-            Step::Answers { thought, text, calls } => {
-                let call = |(at, call): (usize, &Call)| {
-                    let mut made = json!({"id":head.id(call.number),"type":"function",
-                        "function":{"name":TOOLS[call.tool],"arguments":"{\"a\": 1}"}});
-                    if *thought == Thought::Gemini && at == 0 {
-                        made["extra_content"] = json!({"google":{"thought_signature":"Cq"}});
-                    }
-                    made
-                };
-                let calls: Vec<_> = calls.iter().enumerate().map(call).collect();
-                with(
-                    json!({"role":"assistant","content":text}),
-                    &[
-                        ("tool_calls", Some(json!(calls)).filter(|_| !calls.is_empty())),
-                        ("reasoning_content", Some(json!("Hm.")).filter(|_| *thought != Thought::None)),
-                        ("reasoning_signature", tagged(*thought).map(Value::from)),
-                    ],
-                )
-            }
-            Step::Results { call, result } => {
-                let content = match result {
-                    Output::Text => json!("5"),
-                    Output::Empty => json!(""),
-                    Output::Error => json!([{"type":"text","text":"Error: no"}]),
-                    Output::Picture => json!([{"type":"text","text":"5"},
-                        {"type":"image_url","image_url":{"url":picture()}}]),
-                };
-                json!({"role":"tool","tool_call_id":head.id(*call),"content":content})
-            }
-        });
-    }
-    let tool = |name: &&str| {
-        json!({"type":"function",
-        "function":{"name":name,"parameters":schema()}})
-    };
-    let tools: Vec<_> = TOOLS[..head.tools].iter().map(tool).collect();
-    let choice = head.choice.map(|choice| match choice {
-        "named" => json!({"type":"function","function":{"name":TOOLS[0]}}),
-        word => json!(word),
-    });
-    with(
-        json!({"model":"m","messages":messages,"tools":tools,"temperature":1}),
-        &[
-            ("tool_choice", choice),
-            ("reasoning_effort", head.effort.map(Value::from)),
-            ("max_tokens", head.short.then(|| json!(2000))),
-            ("response_format", head.json.then(|| json!({"type":"json_object"}))),
-        ],
-    )
-}
-
-fn in_responses(head: &Head, steps: &[Step]) -> Value {
-    let mut input = Vec::new();
-    for step in steps {
-        match step {
-            Step::Says(text) => input.push(json!({"role":"user","content":text})),
-            Step::Shows => input.push(json!({"type":"message","role":"user","content":[
-                {"type":"input_text","text":"See."},{"type":"input_image","image_url":picture()}]})),
-            Step::Instructs { developer, text } => input.push(json!({"type":"message",
-                "role":if *developer { "developer" } else { "system" },
-                "content":[{"type":"input_text","text":text},{"type":"input_text","text":"And so on."}]})),
-            Step::Answers { thought, text, calls } => {
-                let summary = json!([{"type":"summary_text","text":"Hm."}]);
-                let proof = match thought {
-                    Thought::OpenAi => Some("gAAA".to_owned()),
-                    other => tagged(*other),
-                };
-                if *thought != Thought::None {
-                    input.push(with(
-                        json!({"type":"reasoning","summary":summary}),
-                        &[("encrypted_content", proof.map(Value::from))],
-                    ));
-                }
-                input.extend(text.as_ref().map(|text| {
-                    json!({"type":"message","role":"assistant","content":[{"type":"output_text","text":text}]})
-                }));
-                input.extend(calls.iter().map(|call| match call.tool {
-                    0 => json!({"type":"custom_tool_call","call_id":head.needed_id(call.number),"name":TOOLS[0],"input":"x"}),
-                    tool => json!({"type":"function_call","call_id":head.needed_id(call.number),"name":TOOLS[tool],"arguments":"{}"}),
-                }));
-            }
-            Step::Results { call, result } => {
-                let output = match result {
-                    Output::Text => json!("5"),
-                    Output::Empty => json!(""),
-                    Output::Error => json!([{"type":"input_text","text":"no"}]),
-                    Output::Picture => json!([{"type":"input_text","text":"5"},
-                        {"type":"input_image","image_url":picture()}]),
-                };
-                input.push(
-                    json!({"type":"function_call_output","call_id":head.needed_id(*call),"output":output}),
-                );
-            }
-        }
-    }
-    let tool = |name: &&str| match *name == TOOLS[0] {
-        true => json!({"type":"custom","name":name}),
-        false => json!({"type":"function","name":name,"parameters":schema(),"strict":false}),
-    };
-    let tools: Vec<_> = TOOLS[..head.tools].iter().map(tool).collect();
-    let choice = head.choice.map(|choice| match choice {
-        "named" => json!({"type":"custom","name":TOOLS[0]}),
-        word => json!(word),
-    });
-    with(
-        json!({"model":"m","input":input,"tools":tools,"store":false}),
-        &[
-            (
-                "instructions",
-                Some(json!(head.instructions.concat())).filter(|_| !head.instructions.is_empty()),
-            ),
-            ("tool_choice", choice),
-            ("reasoning", head.effort.map(|effort| json!({"effort":effort}))),
-            ("max_output_tokens", head.short.then(|| json!(2000))),
-            ("text", head.json.then(|| json!({"format":{"type":"json_object"}}))),
-        ],
-    )
-}
-
-/// As Claude Code does, the last message is listed and marked; before, a lone text is a string.
-fn in_messages(head: &Head, steps: &[Step]) -> Value {
-    let mut messages: Vec<Value> = Vec::new();
-    let mut say = |role: &str, block: Value| match messages.last_mut() {
-        Some(last) if last["role"] == role && role != "system" => {
-            let blocks = last["content"].as_array_mut().unwrap();
-            let first_other =
-                blocks.iter().position(|block| block["type"] != "tool_result").unwrap_or(blocks.len());
-            let at = if block["type"] == "tool_result" { first_other } else { blocks.len() };
-            blocks.insert(at, block);
-        }
-        _ => messages.push(json!({"role":role,"content":[block]})),
-    };
-    for step in steps {
-        match step {
-            Step::Says(text) => say("user", json!({"type":"text","text":text})),
-            Step::Shows => say(
-                "user",
-                json!({"type":"image","source":{"type":"base64","media_type":"image/png","data":PICTURE}}),
-            ),
-            Step::Instructs { text, .. } => say("system", json!({"type":"text","text":text})),
-            Step::Answers { thought, text, calls } => {
-                match thought {
-                    Thought::None | Thought::Gemini => {}
-                    Thought::Redacted => say("assistant", json!({"type":"redacted_thinking","data":"RED"})),
-                    other => {
-                        let own = Some("SIG".to_owned()).filter(|_| *other == Thought::Anthropic);
-                        let signature = own.or_else(|| tagged(*other)).unwrap_or_default();
-                        say("assistant", json!({"type":"thinking","thinking":"Hm.","signature":signature}));
-                    }
-                }
-                if let Some(text) = text {
-                    say("assistant", json!({"type":"text","text":text}));
-                }
-                for call in calls {
-                    say(
-                        "assistant",
-                        json!({"type":"tool_use","id":head.needed_id(call.number),"name":TOOLS[call.tool],"input":{"a":1}}),
-                    );
-                }
-            }
-            Step::Results { call, result } => {
-                let content = match result {
-                    Output::Text | Output::Error => json!("5"),
-                    Output::Empty => json!([]),
-                    Output::Picture => json!([{"type":"text","text":"5"},
-                        {"type":"image","source":{"type":"base64","media_type":"image/png","data":PICTURE}}]),
-                };
-                let result = json!({"type":"tool_result","tool_use_id":head.needed_id(*call),"content":content,
-                    "is_error":matches!(result, Output::Error)});
-                say("user", result);
-            }
-        }
-    }
-    if let Some((last, before)) = messages.split_last_mut() {
-        for message in before {
-            if let [block] = message["content"].as_array().unwrap().as_slice()
-                && block["type"] == "text"
-            {
-                message["content"] = block["text"].clone();
-            }
-        }
-        last["content"].as_array_mut().unwrap().last_mut().unwrap()["cache_control"] =
-            json!({"type":"ephemeral"});
-    }
-    let tools: Vec<_> =
-        TOOLS[..head.tools].iter().map(|name| json!({"name":name,"input_schema":schema()})).collect();
-    let choice = head.choice.map(|choice| match choice {
-        "named" => json!({"type":"tool","name":TOOLS[0]}),
-        "required" => json!({"type":"any"}),
-        word => json!({"type":word}),
-    });
-    let thinking = head.effort.map(|effort| match effort {
-        "none" => json!({"type":"disabled"}),
-        "low" => json!({"type":"adaptive"}),
-        _ => json!({"type":"enabled","budget_tokens":1500}),
-    });
-    let system: Vec<_> = head.instructions.iter().map(|text| json!({"type":"text","text":text})).collect();
-    // Another with each request.
-    let billing = format!("x-anthropic-billing-header: cch={};", steps.len());
-    let system = [vec![json!({"type":"text","text":billing})], system].concat();
-    with(
-        json!({"model":"m","max_tokens":if head.short { 2000 } else { 32_000 },"messages":messages,"tools":tools,
-            "system":system,"metadata":{"user_id":"u"}}),
-        &[("tool_choice", choice), ("thinking", thinking)],
-    )
-}
-
-fn in_gemini(head: &Head, steps: &[Step]) -> Value {
-    let mut contents: Vec<Value> = Vec::new();
-    let mut say = |role: &str, part: Value| match contents.last_mut() {
-        Some(last) if last["role"] == role => last["parts"].as_array_mut().unwrap().push(part),
-        _ => contents.push(json!({"role":role,"parts":[part]})),
-    };
-    let named = |number: usize, name: &str, key: &str, value: Value| {
-        // A result without an id belongs to the first call of its function that waits, with an id or without.
-        let id = if matches!(head.ids, Ids::Mixed) { head.needed_id(number) } else { head.id(number) };
-        let id = Some(json!(id)).filter(|id| id != "");
-        with(json!({"name":name,key:value}), &[("id", id)])
-    };
-    let mut tools_called = Map::new();
-    for step in steps {
-        match step {
-            Step::Says(text) | Step::Instructs { text, .. } => say("user", json!({"text":text})),
-            Step::Shows => say("user", json!({"inlineData":{"mimeType":"image/png","data":PICTURE}})),
-            Step::Answers { thought, text, calls } => {
-                if *thought != Thought::None {
-                    say("model", json!({"text":"Hm.","thought":true}));
-                }
-                if let Some(text) = text {
-                    say("model", json!({"text":text}));
-                }
-                for (at, call) in calls.iter().enumerate() {
-                    let name = TOOLS[call.tool];
-                    tools_called.insert(call.number.to_string(), json!(name));
-                    let proof = (*thought == Thought::Gemini && at == 0).then(|| json!("Cq"));
-                    say(
-                        "model",
-                        with(
-                            json!({"functionCall":named(call.number, name, "args", json!({"a":1}))}),
-                            &[("thoughtSignature", proof)],
-                        ),
-                    );
-                }
-            }
-            Step::Results { call, result } => {
-                let name = tools_called[&call.to_string()].as_str().unwrap();
-                let response = match result {
-                    Output::Text => json!({"result":"5"}),
-                    Output::Empty => json!({}),
-                    Output::Error => json!({"error":"no"}),
-                    Output::Picture => json!({"result":"5","more":[1]}),
-                };
-                say("user", json!({"functionResponse":named(*call, name, "response", response)}));
-            }
-        }
-    }
-    let tool = |name: &&str| json!({"name":name,"parametersJsonSchema":schema()});
-    let tools: Vec<_> = TOOLS[..head.tools].iter().map(tool).collect();
-    let choice = head.choice.map(|choice| match choice {
-        "named" => json!({"mode":"ANY","allowedFunctionNames":[TOOLS[0]]}),
-        "required" => json!({"mode":"ANY"}),
-        word => json!({"mode":word.to_uppercase()}),
-    });
-    let config = with(
-        json!({"temperature":1}),
-        &[
-            ("responseMimeType", head.json.then(|| json!("application/json"))),
-            ("maxOutputTokens", head.short.then(|| json!(2000))),
-            ("thinkingConfig", head.effort.map(|effort| json!({"includeThoughts":true,"thinkingBudget":if effort == "none" { 0 } else { 2048 }}))),
-        ],
-    );
-    let system: Vec<_> = head.instructions.iter().map(|text| json!({"text":text})).collect();
-    with(
-        json!({"contents":contents,"tools":[{"functionDeclarations":tools}],"generationConfig":config}),
-        &[
-            ("systemInstruction", Some(json!({"parts":system})).filter(|_| !system.is_empty())),
-            ("toolConfig", choice.map(|choice| json!({"functionCallingConfig":choice}))),
-        ],
-    )
-}
-
-fn in_words_of(client: Dialect, head: &Head, steps: &[Step]) -> Value {
-    match client {
-        Chat => in_chat(head, steps),
-        Responses => in_responses(head, steps),
-        Messages => in_messages(head, steps),
-        _ => in_gemini(head, steps),
-    }
-}
+pub(super) const ALL: [Dialect; 4] = [Chat, Responses, Messages, Gemini];
 
 // === as they are converted ===
 
-fn targets(to: Dialect) -> &'static [(Vendor, &'static str)] {
+pub(super) fn targets(to: Dialect) -> &'static [(Vendor, &'static str)] {
     match to {
         Chat => &[(Vendor::OpenAi, "gpt-5.2"), (Vendor::Other, "m"), (Vendor::Gemini, "gemini-3-pro")],
         Responses => &[(Vendor::OpenAi, "gpt-5.2"), (Vendor::Other, "m")],
@@ -599,7 +35,7 @@ fn targets(to: Dialect) -> &'static [(Vendor, &'static str)] {
     }
 }
 
-fn converted(from: Dialect, to: Dialect, (vendor, model): (Vendor, &str), body: &Value) -> Bytes {
+pub(super) fn converted(from: Dialect, to: Dialect, (vendor, model): (Vendor, &str), body: &Value) -> Bytes {
     let target = Target { model, stream: true, vendor };
     super::super::request(from, to, &body.to_string(), &target).unwrap().body
 }
@@ -638,15 +74,33 @@ fn unwrapped(message: &Value) -> Value {
     message
 }
 
+/// Takes out what is told of this request alone: which tools may be called in it.
+fn without_last_words(body: &mut Value, messages: &mut Vec<Value>) {
+    let begin = "<system-reminder>In this turn call no tools but these";
+    let is_word = |value: &Value| value.as_str().is_some_and(|text| text.starts_with(begin));
+    for member in ["tool_choice", "toolConfig"] {
+        body.as_object_mut().unwrap().remove(member);
+    }
+    let Some(last) = messages.last_mut() else { return };
+    if let Some(blocks) = last.get_mut("content").and_then(Value::as_array_mut) {
+        blocks.retain(|block| !is_word(&block["text"]));
+    }
+    messages.pop_if(|last| last.get("content").is_some_and(is_word));
+}
+
 /// What differs between a request and the beginning of the next.
-fn difference(to: Dialect, earlier: &Bytes, later: &Bytes) -> Option<String> {
+pub(super) fn difference(to: Dialect, earlier: &Bytes, later: &Bytes, is_choosing: bool) -> Option<String> {
     let [mut earlier, mut later] =
         [earlier, later].map(|body| serde_json::from_slice::<Value>(body).unwrap());
     if to == Messages {
         without_breakpoints(&mut earlier);
         without_breakpoints(&mut later);
     }
-    let (said, goes_on) = (messages(to, &mut earlier), messages(to, &mut later));
+    let (mut said, mut goes_on) = (messages(to, &mut earlier), messages(to, &mut later));
+    if is_choosing {
+        without_last_words(&mut earlier, &mut said);
+        without_last_words(&mut later, &mut goes_on);
+    }
     let is_off =
         |head: &Value, messages: &[Value]| head.get("thinking").is_none() && lacks_thinking(messages);
     if to == Messages && is_off(&earlier, &said) != is_off(&later, &goes_on) {
@@ -685,7 +139,7 @@ proptest! {
                 for target in targets(to) {
                     let sent: Vec<_> = bodies.iter().map(|body| converted(from, to, *target, body)).collect();
                     for (at, pair) in sent.windows(2).enumerate() {
-                        let difference = difference(to, &pair[0], &pair[1]);
+                        let difference = difference(to, &pair[0], &pair[1], head.is_choosing());
                         prop_assert!(difference.is_none(), "{:?} to {:?} {:?}, request {}: {}", from, to, target, at, difference.unwrap());
                     }
                     // What depends on the order of a hash map differs from one time to the next.

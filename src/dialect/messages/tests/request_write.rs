@@ -159,7 +159,10 @@ fn tools_are_written_with_a_schema() {
 #[test]
 fn the_choice_of_a_tool_keeps_its_meaning() {
     let named = |name: &str| (Text::of(name), CallKind::Function);
-    let allowed = |required| ToolChoice::Allowed { names: vec![named("b")], required };
+    let allowed = |names: &[&str], required| ToolChoice::Allowed {
+        names: names.iter().map(|name| named(name)).collect(),
+        required,
+    };
     for (choice, parallel, wanted, tools) in [
         (None, None, None, 2),
         (None, Some(true), None, 2),
@@ -180,8 +183,10 @@ fn the_choice_of_a_tool_keeps_its_meaning() {
             2,
         ),
         (Some(ToolChoice::Hosted(Text::of("file_search"))), None, Some(value!({"type":"auto"})), 2),
-        (Some(allowed(true)), None, Some(value!({"type":"any"})), 1),
-        (Some(allowed(false)), None, Some(value!({"type":"auto"})), 1),
+        (Some(allowed(&["b"], true)), None, Some(value!({"type":"tool","name":"b"})), 2),
+        (Some(allowed(&["b"], false)), None, Some(value!({"type":"auto"})), 2),
+        (Some(allowed(&["a", "b"], true)), None, Some(value!({"type":"any"})), 2),
+        (Some(allowed(&["gone"], false)), None, Some(value!({"type":"none"})), 2),
     ] {
         let body = written("m", |request| {
             request.tools = vec![function("a", None), function("b", None)];

@@ -9,7 +9,6 @@ use std::time::Instant;
 
 use hyper::header::HeaderValue;
 
-use super::state::Proxy as App;
 use crate::dialect::convert::CallSignature;
 use crate::dialect::errors::UpstreamError;
 use crate::dialect::usage::Usage;
@@ -18,8 +17,10 @@ use crate::keys::Key;
 use crate::limits::Lease;
 use crate::mask::Mask;
 use crate::metrics::GaugeGuard;
+use crate::proxy::Proxy;
 use crate::routing::failure::Rest;
 use crate::routing::{Channel, ChannelLive, Conversation, FailureWeight, SelectionReason, Trial, failure};
+use crate::settings::Settings;
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::{Millis, measured_ms, now_ms};
 
@@ -54,7 +55,7 @@ pub(super) struct Slots {
 }
 
 pub(super) struct Attempt {
-    app: Arc<App>,
+    proxy: Arc<Proxy>,
     channel: Arc<Channel>,
     /// The model's name at the upstream.
     model: Arc<str>,
@@ -65,6 +66,8 @@ pub(super) struct Attempt {
     key: Option<Arc<Key>>,
     /// What the client showed for itself.
     presented: Option<HeaderValue>,
+    /// Those that the call began with.
+    settings: Arc<Settings>,
     /// What its success binds to the channel.
     conversation: Option<Conversation>,
     /// The slots at the channel's site and on the channel; given back when the attempt is settled, or
@@ -79,7 +82,7 @@ impl Attempt {
     /// Begins the attempt of a given number (0 for the first) of a call. Boxed, because it travels on
     /// with the answer.
     pub(super) fn begin(
-        app: &Arc<App>,
+        proxy: &Arc<Proxy>,
         call: &Call,
         choice: &Choice,
         number: u32,
@@ -88,10 +91,10 @@ impl Attempt {
         let Choice { channel, model, reason } = choice;
         let started_at = now_ms();
         if reason.takes_a_turn() && channel.live.record_selection(started_at) {
-            app.core.store.telemetry().dirty_channel(channel.live.clone());
+            proxy.core.store.telemetry().dirty_channel(channel.live.clone());
         }
-        app.core.live.rotations.record(reason, &call.envelope.model, channel.account.site.id, started_at);
-        app.core.metrics.attempts.add(1);
+        proxy.core.live.rotations.record(reason, &call.envelope.model, channel.account.site.id, started_at);
+        proxy.core.metrics.attempts.add(1);
         let row = ProxyLogRow {
             request_id: Some(call.face.id),
             route_id: Some(channel.route_id),
@@ -114,22 +117,23 @@ impl Attempt {
             ..ProxyLogRow::new(started_at, LogStatus::Failed)
         };
         Box::new(Self {
-            app: app.clone(),
+            proxy: proxy.clone(),
             channel: channel.clone(),
             model: model.clone(),
             started: Instant::now(),
             row: Some(row),
             key: call.caller.key.clone(),
             presented: call.presented.clone(),
+            settings: call.settings.clone(),
             conversation: call.session.as_ref().map(Session::conversation),
             slots,
             is_extra: call.operation == Operation::CountTokens,
-            _in_flight: app.core.metrics.in_flight.enter(),
+            _in_flight: proxy.core.metrics.in_flight.enter(),
         })
     }
 
-    pub(super) fn app(&self) -> &Arc<App> {
-        &self.app
+    pub(super) fn proxy(&self) -> &Arc<Proxy> {
+        &self.proxy
     }
 
     pub(super) fn channel(&self) -> &Arc<Channel> {
@@ -145,13 +149,18 @@ impl Attempt {
     pub(super) fn store_signatures(&self, signatures: Vec<CallSignature>) {
         let key = self.key.as_ref().map(|key| key.id);
         for (call, signature) in signatures {
-            self.app.call_signatures.keep(key, call, signature, now_ms());
+            self.proxy.call_signatures.keep(key, call, signature, now_ms());
         }
     }
 
     /// What the request carried that is not to be told, made anew each time: for when something went wrong.
     pub(super) fn secrets(&self) -> Mask {
         redact::sent(&self.channel, self.presented.as_ref())
+    }
+
+    /// Those that the call began with: a change meanwhile is for the calls after it.
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// When it began, while it is not settled.
@@ -210,7 +219,7 @@ impl Attempt {
         self.channel.account.site.health.succeed(&self.model, waited, now);
         let was_limited = self.channel.live.is_limited();
         if self.channel.live.record_success(now, latency, cost::nano(bill.usd)) {
-            self.app.core.store.telemetry().dirty_channel(self.channel.live.clone());
+            self.proxy.core.store.telemetry().dirty_channel(self.channel.live.clone());
         }
         if was_limited {
             self.end_limits();
@@ -222,9 +231,9 @@ impl Attempt {
             self.bind(conversation, now);
         }
         let lookup = cost::lookup(&self.channel, self.key.as_ref(), &row, usage.as_ref());
-        self.app.core.store.telemetry().log(row);
+        self.proxy.core.store.telemetry().log(row);
         if let Some(lookup) = lookup {
-            usage_lookup::enqueue(&self.app.jobs, lookup);
+            usage_lookup::enqueue(&self.proxy.jobs, lookup);
         }
     }
 
@@ -237,7 +246,7 @@ impl Attempt {
             if failure.leaves_the_channel() && !attempt.is_extra {
                 attempt.unbind();
             }
-            alerts::refused(&attempt.app.core, &attempt.channel, failure);
+            alerts::refused(&attempt.proxy.core, &attempt.channel, failure);
         });
     }
 
@@ -254,7 +263,7 @@ impl Attempt {
 
     /// The client hung up, or this service cut it off as it stopped. That is no fault of the channel.
     pub(super) fn abandon(&mut self, usage: Option<Usage>) {
-        let (status, text) = match self.app.core.is_cutting() {
+        let (status, text) = match self.proxy.core.is_cutting() {
             true => (SERVICE_STOPPED, "service_stopped: cut off at the end of the grace period of a stop"),
             false => (CLIENT_CLOSED, "client_closed"),
         };
@@ -277,20 +286,19 @@ impl Attempt {
         book(self);
         // Not before the channel cools: who waits for a slot would go on to it.
         self.slots = Slots::default();
-        self.app.core.metrics.attempt_failures.add(1);
-        self.app.core.store.telemetry().log(row);
+        self.proxy.core.metrics.attempt_failures.add(1);
+        self.proxy.core.store.telemetry().log(row);
     }
 
     /// Leaves the channel alone for a while; when a quota is used up, also those that share its
     /// credential. Site and model are the less well for it.
     fn cool(&self, failure: &Failure) {
-        let settings = self.app.core.settings.load();
         let now = now_ms();
         let weight = FailureWeight::of(failure.status, failure.words());
         self.channel.account.site.health.fail(&self.model, weight, now);
-        self.app.jobs.health_saver.nudge();
+        self.proxy.jobs.health_saver.nudge();
         let Rest { cooldown_until, limited_until } =
-            failure::rest(now, settings.cooldown, failure.recovers_at);
+            failure::rest(now, self.settings.cooldown, failure.recovers_at);
         let live = &self.channel.live;
         self.save(live, live.record_failure(now, cooldown_until));
         log::info!(
@@ -304,7 +312,7 @@ impl Attempt {
         if failure.is_usage_limit() {
             // Without a hint, what is kept is that the provider has said so.
             let limit = limited_until.unwrap_or(cooldown_until);
-            for sibling in self.app.core.snapshot.load().sharing_credential(&self.channel) {
+            for sibling in self.proxy.core.snapshot.load().sharing_credential(&self.channel) {
                 self.save(&sibling.live, sibling.live.record_cooldown(now, cooldown_until));
                 self.save(&sibling.live, sibling.live.record_limit(limit));
             }
@@ -315,7 +323,7 @@ impl Attempt {
 
     /// What the provider said of the credential's limit holds no more: it has just served.
     fn end_limits(&self) {
-        for sibling in self.app.core.snapshot.load().sharing_credential(&self.channel) {
+        for sibling in self.proxy.core.snapshot.load().sharing_credential(&self.channel) {
             self.save(&sibling.live, sibling.live.end_limit());
         }
     }
@@ -323,28 +331,28 @@ impl Attempt {
     /// Hands a channel to the writer, if it is to be handed over.
     fn save(&self, live: &Arc<ChannelLive>, is_dirty: bool) {
         if is_dirty {
-            self.app.core.store.telemetry().dirty_channel(live.clone());
+            self.proxy.core.store.telemetry().dirty_channel(live.clone());
         }
     }
 
     /// Who goes on from the answer of this id comes back here: no other channel has stored it.
     pub(super) fn has_stored(&self, answer_id: &str) {
         let key_id = self.key.as_ref().map(|key| key.id);
-        self.bind(session::opened_by(&self.app.core, key_id, answer_id), now_ms());
+        self.bind(session::opened_by(&self.proxy.core, key_id, answer_id), now_ms());
     }
 
     /// The conversation stays where it was answered, for as long again.
     fn bind(&self, conversation: Conversation, now: Millis) {
-        if let Some(ttl) = self.app.core.settings.load().sticky_ttl {
+        if let Some(ttl) = self.settings.sticky_ttl {
             let expires = now.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
-            self.app.core.affinity.bind(conversation, self.channel.id, expires);
+            self.proxy.core.affinity.bind(conversation, self.channel.id, expires);
         }
     }
 
     /// The conversation need not come back here.
     fn unbind(&self) {
         if let Some(conversation) = self.conversation {
-            self.app.core.affinity.unbind(conversation, self.channel.id);
+            self.proxy.core.affinity.unbind(conversation, self.channel.id);
         }
     }
 
@@ -352,7 +360,7 @@ impl Attempt {
     fn charge(&self, usd: f64, now: Millis) {
         let Some(key) = self.key.as_ref().filter(|_| usd > 0.0) else { return };
         if key.live.charge(usd, now) {
-            self.app.core.store.telemetry().dirty_key(key.live.clone(), key.is_near_cost_limit());
+            self.proxy.core.store.telemetry().dirty_key(key.live.clone(), key.is_near_cost_limit());
         }
     }
 
@@ -363,8 +371,8 @@ impl Attempt {
         row.prompt_tokens = count(usage.prompt);
         row.completion_tokens = count(usage.completion);
         row.total_tokens = count(usage.total);
-        self.app.core.metrics.prompt_tokens.add(usage.prompt.unwrap_or(0));
-        self.app.core.metrics.completion_tokens.add(usage.completion.unwrap_or(0));
+        self.proxy.core.metrics.prompt_tokens.add(usage.prompt.unwrap_or(0));
+        self.proxy.core.metrics.completion_tokens.add(usage.completion.unwrap_or(0));
     }
 
     fn elapsed_ms(&self) -> i64 {

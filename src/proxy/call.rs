@@ -7,10 +7,10 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::header::HeaderValue;
 
-use super::state::Proxy as App;
 use crate::dialect::Dialect;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError};
 use crate::http::timer::ReusableTimer;
+use crate::proxy::Proxy;
 use crate::request_id::RequestId;
 use crate::routing::Platform;
 use crate::routing::echo::Echo;
@@ -179,7 +179,11 @@ impl Call {
     /// # Errors
     ///
     /// What is wrong with the body, and in which shape the client is to be told.
-    pub(super) fn read(app: &App, head: Head<'_>, body: Bytes) -> Result<Box<Self>, (Face, EnvelopeError)> {
+    pub(super) fn read(
+        proxy: &Proxy,
+        head: Head<'_>,
+        body: Bytes,
+    ) -> Result<Box<Self>, (Face, EnvelopeError)> {
         let CallKind { dialect, operation, of_path } = head.kind;
         let read = match operation {
             Operation::EditImage | Operation::CreateVideo => forms::read(dialect, &head.headers, body),
@@ -204,8 +208,9 @@ impl Call {
         let face = Face::new(dialect, head.id).to_client(client.names_version);
         let path = operation.path(dialect);
         let key_id = head.caller.key_id();
-        let session = Session::going_on(&app.core, &body, &envelope, key_id)
-            .or_else(|| Session::of(&app.core, &client, path, &envelope, key_id, head.session));
+        let settings = proxy.core.settings.load_full();
+        let session = Session::going_on(&proxy.core, &body, &envelope, key_id)
+            .or_else(|| Session::of(&proxy.core, &settings, &client, path, &envelope, key_id, head.session));
         Ok(Box::new(Self {
             operation,
             face,
@@ -220,9 +225,9 @@ impl Call {
             presented,
             key_id,
             caller: head.caller,
-            settings: app.core.settings.load_full(),
+            settings,
             unknown_history: None,
-            call_signatures: app.call_signatures.clone(),
+            call_signatures: proxy.call_signatures.clone(),
             trace: Trace::default(),
             timer: head.timer,
         }))

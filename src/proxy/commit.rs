@@ -1,9 +1,9 @@
-//! The commit point (design §3): an answer is held until it is known to be good, and only then it
+//! Step 9, the commit point: an answer is held until it is known to be good, and only then it
 //! becomes the client's, in the client's form.
 //!
 //! | the client wants | the upstream streams | the upstream answers at once |
 //! |---|---|---|
-//! | a stream | held to the first output, then [`Relay`] | judged, replayed as a stream |
+//! | a stream | held to the first output, then [`relay`] | judged, replayed as a stream |
 //! | an answer | gathered, judged | judged |
 //!
 //! In one dialect bytes pass as they are; between two they are converted on the way.
@@ -32,14 +32,13 @@ use crate::uuid;
 
 use super::attempt::Attempt;
 use super::call::{Call, Operation};
-use super::exchange::Accepted;
 use super::failure::Failure;
 use super::headers::{self, SecretCheck};
 use super::long_reply::LongReply;
-use super::relay::{HeldStream, LAST_WORDS, Relay};
+use super::relay::{self, HeldStream, LAST_WORDS};
 use super::response_owners;
-use super::response_store::NotStoredUpstream;
 use super::search;
+use super::send::Accepted;
 use super::videos::{self, CreatedVideo};
 
 /// The most of a stream's preamble that is held back before it is sent on all the same.
@@ -55,6 +54,26 @@ const MAX_CONVERTED: usize = 64 << 20;
 /// Means nothing in UTF-8. Readers of events pass over it, those of JSON do not take it.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
+/// An answer for the client.
+pub(super) struct Answered {
+    pub(super) response: Response,
+    /// Set when the upstream does not store it, and the client may want to go on from it.
+    pub(super) not_stored: Option<NotStored>,
+}
+
+/// An answer that its upstream does not store.
+pub(super) struct NotStored {
+    /// What names it, where it is written with a name of ours; else it has the upstream's.
+    pub(super) answer_id: Option<String>,
+}
+
+/// A refusal, or an answer that nobody goes on from.
+impl From<Response> for Answered {
+    fn from(response: Response) -> Self {
+        Self { response, not_stored: None }
+    }
+}
+
 /// An answer that is of no use. Its attempt is not settled yet: another address may do better.
 pub(super) struct Useless {
     pub(super) attempt: Box<Attempt>,
@@ -67,7 +86,7 @@ pub(super) async fn commit(
     call: &Call,
     mut accepted: Box<Accepted>,
     mut attempt: Box<Attempt>,
-) -> Result<Response, Useless> {
+) -> Result<Answered, Useless> {
     if call.envelope.stream {
         attempt.keep_lease();
     }
@@ -115,7 +134,7 @@ struct StartedResponse<'a> {
 
 impl StartedResponse<'_> {
     /// A stream: held while it has shown nothing that a client would miss.
-    async fn stream(mut self, attempt: Box<Attempt>) -> Result<Response, Useless> {
+    async fn stream(mut self, attempt: Box<Attempt>) -> Result<Answered, Useless> {
         let mut observer = StreamObserver::new(self.accepted.format);
         let mut held = std::mem::take(&mut self.first);
         observer.feed(&held);
@@ -142,14 +161,14 @@ impl StartedResponse<'_> {
         }
         // A failure behind the first output is reported to the client, even where both came at once:
         // what it sees hangs on the order of the events, not on how the network cut them.
-        let mut late = None;
         if let Phase::Failed(error) = observer.phase() {
             if !observer.output_seen() {
                 let failure = Failure::said(error.clone(), "stream error");
                 return Err(self.useless(attempt, failure));
             }
-            late = Some(std::mem::take(&mut held));
+            // What is held counts as one chunk.
             observer = StreamObserver::new(self.accepted.format);
+            observer.feed(&held);
         }
         if ended_empty(&observer, &attempt) {
             return Err(self.useless(attempt, Failure::judged(Fault::Empty.message())));
@@ -161,22 +180,20 @@ impl StartedResponse<'_> {
         headers::request_id(dialect, self.call.face.id, response.headers_mut());
         let converter = (!self.own).then(|| {
             let reply_context = Arc::new(self.reply_context(attempt.model()));
-            Box::new(StreamConverter::new(self.accepted.format, dialect, reply_context))
+            StreamConverter::new(self.accepted.format, dialect, reply_context)
         });
-        self.mark_not_stored(&mut response);
-        self.note_stored(&held, &attempt);
+        let not_stored = self.not_stored();
+        if !matches!(observer.phase(), Phase::Failed(_)) {
+            self.note_stored(&held, &attempt);
+        }
         let Accepted { body, timeouts, .. } = *self.accepted;
         let stream = HeldStream { upstream: body, held, last_data, observer, idle: timeouts.idle };
-        let mut relay = Relay::new(dialect, converter, stream, attempt);
-        if let Some(late) = late {
-            relay.take(late);
-        }
-        *response.body_mut() = ResponseBody::stream(relay);
-        Ok(response)
+        *response.body_mut() = relay::body(dialect, converter, stream, attempt);
+        Ok(Answered { response, not_stored })
     }
 
     /// A complete answer in the client's dialect: read, judged, handed on as it came.
-    async fn whole(mut self, mut attempt: Box<Attempt>) -> Result<Response, Useless> {
+    async fn whole(mut self, mut attempt: Box<Attempt>) -> Result<Answered, Useless> {
         let length = self.length();
         let mut reply = self.response(&attempt);
         *reply.status_mut() = self.accepted.head.status;
@@ -185,7 +202,7 @@ impl StartedResponse<'_> {
         let is_plain = |value: &HeaderValue| is_json(value) && !secrets.repeats(value.as_bytes());
         let content_type = self.accepted.head.headers.value(&header::CONTENT_TYPE).filter(is_plain);
         reply.headers_mut().insert(header::CONTENT_TYPE, content_type.unwrap_or(json));
-        self.mark_not_stored(&mut reply);
+        let not_stored = self.not_stored();
 
         let (mut held, complete) = match self.hold(length, MAX_JUDGED).await {
             Ok(held) => held,
@@ -199,7 +216,7 @@ impl StartedResponse<'_> {
             let Accepted { body, timeouts, format, .. } = *self.accepted;
             let long = LongReply::new(format, body, held, length, attempt, timeouts.idle);
             *reply.body_mut() = ResponseBody::stream(long);
-            return Ok(reply);
+            return Ok(Answered { response: reply, not_stored });
         }
         let settings = &self.call.settings;
         let format = self.accepted.format;
@@ -220,14 +237,14 @@ impl StartedResponse<'_> {
                 self.proxy.core.metrics.sent_bytes.add(held.len() as u64);
                 attempt.succeed(usage);
                 *reply.body_mut() = ResponseBody::full(held);
-                Ok(reply)
+                Ok(Answered { response: reply, not_stored })
             }
             Err(fault) => Err(self.useless(attempt, self.judged(fault))),
         }
     }
 
     /// A video: its id is replaced by a public one, which is stored before the client is answered.
-    async fn created_video(mut self, mut attempt: Box<Attempt>) -> Result<Response, Useless> {
+    async fn created_video(mut self, mut attempt: Box<Attempt>) -> Result<Answered, Useless> {
         let length = self.length();
         let held = match self.hold(length, MAX_JUDGED).await {
             Ok((held, true)) => held,
@@ -251,22 +268,21 @@ impl StartedResponse<'_> {
         let stored = videos::store_mapping(&self.proxy.core.store, self.call, &attempt, created).await;
         // The upstream renders and charges it, stored or not.
         attempt.succeed(verdict.unwrap_or_default());
-        Ok(stored.map_or_else(
-            |refusal| refusal,
-            |body| {
-                let mut reply = self.response(&attempt);
-                *reply.status_mut() = status;
-                let json = HeaderValue::from_static("application/json");
-                reply.headers_mut().insert(header::CONTENT_TYPE, json);
-                self.proxy.core.metrics.sent_bytes.add(body.len() as u64);
-                *reply.body_mut() = ResponseBody::full(body);
-                reply
-            },
-        ))
+        let body = match stored {
+            Ok(body) => body,
+            Err(refusal) => return Ok(refusal.into()),
+        };
+        let mut reply = self.response(&attempt);
+        *reply.status_mut() = status;
+        let json = HeaderValue::from_static("application/json");
+        reply.headers_mut().insert(header::CONTENT_TYPE, json);
+        self.proxy.core.metrics.sent_bytes.add(body.len() as u64);
+        *reply.body_mut() = ResponseBody::full(body);
+        Ok(reply.into())
     }
 
     /// An answer that changes its form, its dialect, or both, on its way to the client.
-    async fn converted(mut self, streams: bool, mut attempt: Box<Attempt>) -> Result<Response, Useless> {
+    async fn converted(mut self, streams: bool, mut attempt: Box<Attempt>) -> Result<Answered, Useless> {
         let length = self.length();
         let mut seen = None;
         let held = match streams {
@@ -299,11 +315,10 @@ impl StartedResponse<'_> {
             let json = HeaderValue::from_static("application/json");
             reply.headers_mut().insert(header::CONTENT_TYPE, json);
         }
-        self.mark_not_stored(&mut reply);
         self.proxy.core.metrics.sent_bytes.add(answer.len() as u64);
         attempt.succeed(usage);
         *reply.body_mut() = ResponseBody::full(answer);
-        Ok(reply)
+        Ok(Answered { response: reply, not_stored: self.not_stored() })
     }
 
     fn convert(&self, streams: bool, held: &Bytes, model: &str) -> Result<Answer, Fault> {
@@ -369,11 +384,9 @@ impl StartedResponse<'_> {
     }
 
     /// Such an answer gets an id of ours, under which it may be stored. A converted one is written with it.
-    fn mark_not_stored(&self, response: &mut Response) {
-        if self.is_not_stored_upstream() {
-            let answer_id = (!self.own).then(|| self.answer_id.clone());
-            response.extensions_mut().insert(NotStoredUpstream { answer_id });
-        }
+    fn not_stored(&self) -> Option<NotStored> {
+        let answer_id = || (!self.own).then(|| self.answer_id.clone());
+        self.is_not_stored_upstream().then(|| NotStored { answer_id: answer_id() })
     }
 
     /// An answer that its upstream stores is for this channel alone to go on from.
@@ -528,7 +541,7 @@ fn withheld(observer: &StreamObserver, attempt: &Attempt) -> bool {
 fn ended_empty(observer: &StreamObserver, attempt: &Attempt) -> bool {
     matches!(observer.phase(), Phase::Ended)
         && !observer.output_seen()
-        && attempt.app().core.settings.load().judge.fails_empty(false, observer.usage())
+        && attempt.settings().judge.fails_empty(false, observer.usage())
 }
 
 fn useless(attempt: Box<Attempt>, failure: Failure) -> Useless {

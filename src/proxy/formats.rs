@@ -48,11 +48,6 @@ impl Formats {
         Some(first)
     }
 
-    /// What has just been taken out is to be tried once more.
-    pub(super) fn push_first(&mut self, dialect: Dialect) {
-        *self = [dialect].into_iter().chain(self.iter().copied()).collect();
-    }
-
     pub(super) fn remove(&mut self, dialect: Dialect) {
         self.keep(|_, own| own != dialect);
     }

@@ -68,7 +68,7 @@ impl LongReply {
             bytes::Buf::advance(&mut self.tail, surplus);
         }
         self.tail.extend_from_slice(keep);
-        self.attempt.app().core.metrics.sent_bytes.add(bytes.len() as u64);
+        self.attempt.proxy().core.metrics.sent_bytes.add(bytes.len() as u64);
         if let Some(length) = &mut self.length {
             *length = length.saturating_sub(bytes.len() as u64);
             if *length == 0 {

@@ -1,31 +1,48 @@
-//! `/v1/*`: every surface over one pipeline.
+//! `/v1/*`: every surface over one pipeline. A call takes ten steps:
 //!
 //! ```text
-//! routes ─▶ auth ─▶ pipeline: read ─▶ route ─▶ attempt (exchange ─▶ commit ─▶ relay) ─▶ next channel, or the answer
+//!  1 route ─ 2 authenticate ─ 3 read ─ 4 admit ─ 5 pick ─ 6 address ─ 7 compose ─ 8 send ─ 9 commit ─ 10 relay ─▶ client
+//!                                        ▲          ▲          ▲           │         │
+//!                                        │          │          └ a dialect ┤         │   is refused: `ask`
+//!                                        │          └─ an address ─────────┴─────────┤   is broken: `addresses`
+//!                                        └─ a channel ───────────────────────────────┘   fails: `pipeline`
 //! ```
 //!
-//! | module | what it is for |
+//! | step | file | what happens |
+//! |---|---|---|
+//! | 1 | `routes` | a path belongs to a surface |
+//! | 2 | `auth` | who calls |
+//! | 3 | `call` | the body, and what routing must know of it, kept for as many tries as it takes |
+//! | 4 | `pipeline` | whether this caller may ask for this model, and once more; the call counts |
+//! | 5 | `pipeline` | a channel, with the slots that it takes |
+//! | 6 | `addresses` | the channel's addresses, one after the other |
+//! | 7 | `compose` | the request as one address gets it, in one dialect: its body by `outgoing`, its headers by `headers` |
+//! | 8 | `send` | sent; the head of the answer |
+//! | 9 | `commit` | the answer is held until it is known to be good |
+//! | 10 | `relay` | the answer on its way, chunk by chunk; a long whole one by `long_reply` |
+//!
+//! Each try of a channel is an `attempt`, which is settled once, at whatever step it ends: log row, counters, cooldown,
+//! cost, slots. `failure` says why it failed and what follows; `ask`, what is sent after a refusal.
+//!
+//! | module | what else there is |
 //! |---|---|
-//! | `routes`, `auth` | the table of routes; who calls |
-//! | `call`, `client` | one request, kept for retries; the client's application and protocol family |
-//! | `pipeline` | read, look up the route, try channels until one answers |
-//! | `attempt`, `exchange` | one try of a channel, which settles itself; its addresses, dialects and sending |
-//! | `formats`, `outgoing` | the dialect to ask in; the body and headers an upstream gets |
-//! | `recovery`, `failure` | a refused request in another form; why a try failed and what follows |
-//! | `commit`, `relay`, `long_reply` | judging and holding the answer; the answer on its way out |
-//! | `headers`, `reply`, `foreign` | headers that cross, both ways; errors in the dialect of the surface, and of interfaces not spoken here |
+//! | `client`, `session`, `cache_key` | the client's application; a conversation and its channel; its name for the upstream's cache of prompts |
+//! | `formats`, `recovery` | the dialects to ask in; a refused request in other words |
+//! | `reply`, `foreign` | errors in the shape of the surface, and of interfaces not spoken here |
 //! | `gemini`, `array_stream`, `cli_envelope` | the surface whose paths name the model; its streams without events; the envelope of its command line |
 //! | `responses_ws` | responses over a WebSocket |
 //! | `models`, `search`, `forms`, `videos`, `files` | model lists, web searches, requests sent as forms, videos, uploads |
 //! | `rewritten`, `renamed` | bodies rewritten while they pass; answers under the name asked for |
-//! | `session`, `cache_key` | a conversation and its channel; its name for the upstream's cache of prompts |
 //! | `response_store`, `response_owners`, `call_signatures` | answers and signatures that a conversation's next request needs, and whose they are |
 //! | `quota`, `cost` | a call counted against its key; what an answer cost |
+//! | `silence` | how long an upstream may say nothing |
 //! | `trace`, `redact`, `alerts` | what an operator has recorded of a call, redacted; alerts to the operator |
 //! | `internal` | requests of the service itself |
 
+mod addresses;
 mod alerts;
 mod array_stream;
+mod ask;
 mod attempt;
 pub mod auth;
 mod cache_key;
@@ -34,8 +51,8 @@ mod call_signatures;
 mod cli_envelope;
 mod client;
 mod commit;
+mod compose;
 mod cost;
-mod exchange;
 mod failure;
 mod files;
 pub mod foreign;
@@ -60,6 +77,7 @@ mod responses_ws;
 mod rewritten;
 mod routes;
 mod search;
+mod send;
 mod session;
 mod silence;
 mod state;

@@ -60,7 +60,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    fn of(pieces: [Bytes; 3], stream: bool) -> Self {
+    pub(super) fn of(pieces: [Bytes; 3], stream: bool) -> Self {
         Self { pieces, stream, betas: None, content_type: None, bare: false, reply_context: None }
     }
 }

@@ -29,12 +29,13 @@ use crate::routing::{
 use crate::time::now_ms;
 use crate::upstream::Repeat;
 
+use super::addresses;
 use super::alerts;
 use super::attempt::{Attempt, Choice, Slots};
 use super::auth::{Caller, Refused};
 use super::call::{Call, CallKind, Head, Operation};
 use super::client::Family;
-use super::exchange;
+use super::commit::Answered;
 use super::failure::Failure;
 use super::files;
 use super::formats::{MemoryKey, is_native, is_served};
@@ -195,7 +196,7 @@ pub(super) fn forbidden(core: &Core, call: &Call) -> Option<Response> {
 }
 
 /// Tries channels until one answers, none is left, or the attempts are used up (routing.md 10.1).
-async fn route(proxy: &Arc<Proxy>, call: &Call) -> Response {
+async fn route(proxy: &Arc<Proxy>, call: &Call) -> Answered {
     let mut tried = Vec::new();
     let mut last: Option<Box<Failure>> = None;
     let attempts = match call.caller.forced_channel {
@@ -220,23 +221,23 @@ async fn route(proxy: &Arc<Proxy>, call: &Call) -> Response {
                 continue;
             }
             Picked::Nothing(earliest_cooldown) => {
-                return unserved(&proxy.core, call, last, earliest_cooldown);
+                return unserved(&proxy.core, call, last, earliest_cooldown).into();
             }
             Picked::Saturated => {
-                return call.face.site_saturated(proxy.core.leases.rules().retry_after_secs());
+                return call.face.site_saturated(proxy.core.leases.rules().retry_after_secs()).into();
             }
         };
         tried.push(choice.channel.id);
-        let answered = exchange::attempt(proxy, call, &choice, number, slots).await;
+        let answered = addresses::attempt(proxy, call, &choice, number, slots).await;
         match answered.inspect_err(|failure| call.trace.channel_failed(failure)) {
-            Ok(response) => return response,
+            Ok(answered) => return answered,
             Err(failure) if failure.may_retry(call.work()) || lacks_surface(call, &failure) => {
                 last = Some(Box::new(failure));
             }
-            Err(failure) => return refused_for_good(call, failure),
+            Err(failure) => return refused_for_good(call, failure).into(),
         }
     }
-    unserved(&proxy.core, call, last, None)
+    unserved(&proxy.core, call, last, None).into()
 }
 
 /// The answer to a request that goes to nobody else. What may have been made all the same must not be asked for again by

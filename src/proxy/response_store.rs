@@ -38,6 +38,7 @@ use crate::time::{Millis, now_ms};
 use crate::uuid;
 
 use super::call::{Call, Operation};
+use super::commit::Answered;
 use super::renamed;
 
 /// Bytes of all turns together, and of one.
@@ -50,13 +51,6 @@ const ITEM_OVERHEAD: usize = 160;
 const MAX_ITEM_ID: usize = 256;
 /// How long a conversation may pause.
 const RETENTION_MS: Millis = 24 * 60 * 60 * 1000;
-
-/// Marks a response whose upstream does not store it.
-#[derive(Clone)]
-pub(super) struct NotStoredUpstream {
-    /// What names it, where it is written with a name of ours; else it has the upstream's.
-    pub(super) answer_id: Option<String>,
-}
 
 /// The downstream key (none for the global token) and the response id.
 type Key = (Option<i64>, String);
@@ -264,16 +258,17 @@ fn has_id(item: &str, id: &str) -> bool {
 }
 
 /// Stores a response whose upstream does not, under an id of ours, when the client may refer to it.
-pub(super) fn remember(store: &Arc<ResponseStore>, call: &Call, mut answer: Response) -> Response {
+pub(super) fn remember(store: &Arc<ResponseStore>, call: &Call, answered: Answered) -> Response {
+    let Answered { response: mut answer, not_stored } = answered;
     let may_go_on = call.face.dialect == Dialect::Responses && call.operation == Operation::Answer;
-    let Some(marked) = answer.extensions_mut().remove::<NotStoredUpstream>().filter(|_| may_go_on) else {
+    let Some(not_stored) = not_stored.filter(|_| may_go_on) else {
         return answer;
     };
     let text = std::str::from_utf8(&call.body).unwrap_or_default();
     if call.body.len() > MAX_TURN || json::member(text, "store") == Some("false") {
         return answer;
     }
-    let id = match marked.answer_id {
+    let id = match not_stored.answer_id {
         Some(own) => format!("resp_{own}"),
         None => {
             let id = format!("resp_{}", uuid::random_hex());

@@ -13,6 +13,7 @@ use crate::dialect::envelope::{Envelope, Thread};
 use crate::dialect::json;
 use crate::routing::Conversation;
 use crate::routing::pattern::lower_case;
+use crate::settings::Settings;
 use crate::time::now_ms;
 
 use super::client::{Client, Family};
@@ -27,6 +28,7 @@ impl Session {
     /// The conversation that a request names; `otherwise` is its name where it gives none.
     pub(super) fn of(
         core: &Core,
+        settings: &Settings,
         client: &Client,
         path: &str,
         envelope: &Envelope,
@@ -34,7 +36,7 @@ impl Session {
         otherwise: Option<&str>,
     ) -> Option<Self> {
         let name = name(client, envelope).or(otherwise)?;
-        core.settings.load().sticky_ttl?;
+        settings.sticky_ttl?;
         let known_by = KnownBy::session(key_id, client.family, path, &envelope.model, name);
         Some(Self { conversation: core.affinity.conversation(known_by) })
     }

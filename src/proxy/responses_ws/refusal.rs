@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::dialect::{errors, json};
 use crate::http::{Response, ResponseBody};
 use crate::limits::RetryAfterSeconds;
-use crate::proxy::relay::Relay;
+use crate::proxy::relay;
 
 /// Which headers of a refusal a frame tells.
 const TOLD: [&str; 3] = ["retry-after", "x-codex-", "x-ratelimit-"];
@@ -106,7 +106,7 @@ pub(super) fn of_event(event: &str) -> String {
 
 /// The stream of a turn ended without its last event.
 pub(super) fn stream_closed() -> String {
-    Refusal::new(408, Relay::CLOSED_EARLY).frame()
+    Refusal::new(408, relay::CLOSED_EARLY).frame()
 }
 
 /// An error object without what it does not say; our own word for failures of upstreams has another here.

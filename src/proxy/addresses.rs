@@ -1,0 +1,219 @@
+//! Step 6: the addresses of a channel are tried one after the other, until one gives an answer that is worth sending on.
+//!
+//! ```text
+//! channel ─▶ address ─▶ ask ─▶ commit     a broken address gives way to the next; what is neither its fault
+//!               ▲        │        │        nor a dialect's ends the attempt
+//!               └────────┴────────┴─▶ failure
+//! ```
+//!
+//! No channel gets twice what it may be at work on already: [`Failure::may_repeat`].
+
+use std::sync::Arc;
+
+use crate::dialect::{Dialect, messages};
+use crate::proxy::Proxy;
+use crate::routing::{Credential, Endpoint, pool};
+use crate::time::{Millis, now_ms};
+use crate::upstream::Work;
+
+use super::ask::Dialects;
+use super::attempt::{Attempt, Choice, Slots};
+use super::call::{Call, Operation};
+use super::commit::{self, Answered, Useless};
+use super::compose::Delivery;
+use super::failure::Failure;
+use super::formats::{self, Formats, MemoryKey};
+use super::send::Accepted;
+
+/// Tries one channel. The attempt is settled when this gives a failure; with an answer it travels
+/// in the answer's body.
+pub(super) async fn attempt(
+    proxy: &Arc<Proxy>,
+    call: &Call,
+    choice: &Choice,
+    number: u32,
+    slots: Slots,
+) -> Result<Answered, Failure> {
+    call.trace.channel_selected(&choice.channel, &choice.model, choice.reason);
+    let mut attempt = Attempt::begin(proxy, call, choice, number, slots);
+    let delivery = Delivery { proxy, call, channel: &choice.channel, model: &choice.model };
+    let mut search = delivery.search(&attempt);
+    call.trace.dialects_ordered(&search.dialects.left);
+    let failure = loop {
+        let (accepted, endpoint) = match delivery.answer(&mut search, &mut attempt).await {
+            Ok(answered) => answered,
+            Err(failure) => break failure.without(&attempt.secrets()),
+        };
+        let format = accepted.format;
+        let failure = match commit::commit(proxy, call, accepted, attempt).await {
+            Ok(answered) => {
+                delivery.remember(&search.dialects, format);
+                return Ok(answered);
+            }
+            Err(Useless { attempt: unsettled, failure }) => {
+                attempt = unsettled;
+                failure
+            }
+        };
+        if !failure.blames_address() {
+            break failure.to(call, &choice.channel, &choice.model);
+        }
+        if let Err(failure) = search.leave(proxy, endpoint, failure, call.work()) {
+            break *failure;
+        }
+        search.last.iter().for_each(|failure| call.trace.request_failed(failure, false));
+    };
+    attempt.fail(&failure);
+    Err(failure)
+}
+
+/// How far one attempt has come.
+struct Search<'a> {
+    /// Those that have not been asked.
+    addresses: pool::Order<'a>,
+    dialects: Dialects,
+    /// Why the last address was left.
+    last: Option<Box<Failure>>,
+    now: Millis,
+}
+
+impl Search<'_> {
+    /// Lets the address rest that is to blame, so that the next one is asked. While the channel has another one, it is
+    /// not blamed itself.
+    ///
+    /// # Errors
+    /// The failure, where the request must not be sent to another address.
+    fn leave(
+        &mut self,
+        proxy: &Proxy,
+        endpoint: &Endpoint,
+        failure: Failure,
+        work: Work,
+    ) -> Result<(), Box<Failure>> {
+        let rotates = failure.rotates_address(work);
+        self.now = now_ms();
+        if endpoint.live.record_failure(self.now, self.now + pool::COOLDOWN_MS, &failure.text) {
+            proxy.core.store.telemetry().dirty_endpoint(endpoint.live.clone());
+        }
+        let failure = if self.addresses.has_more() { failure.of_one_address() } else { failure };
+        let failure = Box::new(failure);
+        if !rotates {
+            return Err(failure);
+        }
+        self.last = Some(failure);
+        Ok(())
+    }
+}
+
+impl<'a> Delivery<'a> {
+    fn search(&self, attempt: &Attempt) -> Search<'a> {
+        // The first address is asked as the attempt begins; a look at the clock less.
+        let now = attempt.began_at().unwrap_or_else(now_ms);
+        let addresses = pool::order(&self.channel.account.site.endpoints, now);
+        let dialects = Dialects { left: self.formats(now), refused: Vec::new() };
+        Search { addresses, dialects, last: None, now }
+    }
+
+    /// Asks one address after the other until one gives a good status.
+    async fn answer(
+        &self,
+        search: &mut Search<'a>,
+        attempt: &mut Attempt,
+    ) -> Result<(Box<Accepted>, &'a Endpoint), Failure> {
+        let site = &self.channel.account.site;
+        if let Some(reason) = &site.misconfigured {
+            return Err(Failure::local(format!("site {} cannot be used: {reason}", site.name)));
+        }
+        let credential = self.channel.credential.as_ref();
+        let Some(values) = credential.and_then(Credential::headers) else {
+            return Err(Failure::local(
+                "the channel has no credential that can stand in a header".to_owned(),
+            ));
+        };
+        while let Some(endpoint) = search.addresses.next() {
+            let live = &endpoint.live;
+            let note = |dirty: bool| {
+                if dirty {
+                    self.proxy.core.store.telemetry().dirty_endpoint(live.clone());
+                }
+            };
+            note(live.record_selection(search.now));
+            match self.ask(endpoint, values, &mut search.dialects, attempt).await {
+                Ok(accepted) => {
+                    note(live.record_success());
+                    return Ok((accepted, endpoint));
+                }
+                Err(failure) if !failure.blames_address() => {
+                    note(live.record_other_failure(now_ms(), &failure.text));
+                    return Err(failure);
+                }
+                Err(failure) => {
+                    search
+                        .leave(self.proxy, endpoint, failure, self.call.work())
+                        .map_err(|failure| *failure)?;
+                }
+            }
+        }
+        Err(match search.last.take() {
+            Some(failure) => *failure,
+            None => Failure::local(format!("site {} has no address", site.name)),
+        })
+    }
+
+    /// The dialects to ask in, in order, as far as the site is known.
+    fn formats(&self, now: Millis) -> Formats {
+        let (site, client) = (&self.channel.account.site, self.call.face.dialect);
+        let mut formats = formats::order(site.platform, client, self.model);
+        if self.call.operation != Operation::Answer {
+            return formats.iter().copied().filter(|format| *format == client).collect();
+        }
+        let (marks, body) = (self.call.envelope.marks, &self.call.body[..]);
+        if formats.first() != Some(&client) {
+            formats::order_for_document(&mut formats, site.platform, client, self.model, body);
+        }
+        if formats.len() > 1
+            && let Some(prices) = self.channel.account.prices.load().as_ref()
+            && let Some(price) = prices.price(self.model)
+        {
+            let models = [self.model, self.call.model.as_ref()];
+            let listed = &price.labels.endpoint_types;
+            formats::prefer_listed(&mut formats, site.platform, client, models, listed);
+        }
+        if formats.len() > 1 && continues_elsewhere(self.call) {
+            formats::prefer(&mut formats, Dialect::Responses);
+        }
+        formats::keep_address(&mut formats, site.platform, client, (marks, body));
+        self.proxy.formats.apply(&mut formats, self.memory_key(), &self.call.body, now);
+        if self.call.settings.single_format {
+            formats.truncate(1);
+        }
+        formats
+    }
+
+    /// The site has answered in this dialect what it refused in others, so it was the dialects that it refused.
+    fn remember(&self, dialects: &Dialects, answered: Dialect) {
+        if dialects.refused.is_empty() {
+            return;
+        }
+        let (memory, key, now) = (&self.proxy.formats, self.memory_key(), now_ms());
+        for refused in &dialects.refused {
+            memory.refused(key, *refused, now);
+        }
+        memory.succeeded(key, answered, now);
+    }
+
+    /// What experience with the site's dialects is kept under.
+    fn memory_key(&self) -> MemoryKey<'_> {
+        let site = self.channel.account.site.id;
+        MemoryKey { site, client: self.call.face.dialect, model: &self.call.model }
+    }
+}
+
+/// Whether a messages body goes on from what only an upstream of the responses dialect may keep: its results are of
+/// calls that it does not have.
+fn continues_elsewhere(call: &Call) -> bool {
+    let envelope = &call.envelope;
+    call.face.dialect == Dialect::Messages
+        && (envelope.has_continuation || envelope.user.is_some())
+        && messages::answers_elsewhere(&call.body)
+}

@@ -1,0 +1,312 @@
+//! One address of a channel is asked in one dialect after the other, until one is taken.
+//!
+//! ```text
+//! dialect ─▶ compose ─▶ send ─▶ accepted
+//!    ▲         ▲         │
+//!    │         └─────────┤ refused: the same dialect in other words, or for an answer in the place of a compaction;
+//!    └───────────────────┤          the next dialect;
+//!                        ▼          or nothing more
+//! ```
+//!
+//! [`next`] decides which, of what is known of a [`Refusal`]. A status outside 2xx is a refusal that has been read.
+
+use crate::dialect::Dialect;
+use crate::dialect::canonical::ConversionError;
+use crate::routing::{CredentialHeaders, Endpoint};
+use crate::store::proxy_logs::ProxyLogRow;
+use crate::time::now_ms;
+use crate::upstream::Repeat;
+
+use super::attempt::Attempt;
+use super::cache_key;
+use super::call::Operation;
+use super::compose::Delivery;
+use super::failure::Failure;
+use super::formats::{self, Downgrade, Formats};
+use super::outgoing::Outgoing;
+use super::recovery::Recovery;
+use super::send::Accepted;
+
+/// The dialects in which a channel's addresses are asked.
+pub(super) struct Dialects {
+    /// Those that were not refused for good, in order.
+    pub(super) left: Formats,
+    /// Those that were, each with the one that the upstream named instead.
+    pub(super) refused: Vec<(Dialect, Option<Dialect>)>,
+}
+
+/// What is sent next to an address.
+struct Ask {
+    format: Dialect,
+    /// The request as it is to be sent; not written yet where it goes as it is.
+    written: Option<Box<Outgoing>>,
+}
+
+/// A refused request, as far as that decides what is sent next.
+struct Refusal {
+    /// The request in other words, where these may help.
+    other_words: Option<Box<Outgoing>>,
+    /// It was for a compaction, the upstream has none, and an answer may stand in for it.
+    may_become_answer: bool,
+    /// It may be sent to this upstream once more.
+    may_repeat: bool,
+    /// What it says of the dialects.
+    downgrade: Option<Downgrade>,
+    /// The channel can be asked in another dialect.
+    has_others: bool,
+}
+
+/// What follows a refusal.
+enum Next {
+    /// The same dialect, in other words.
+    OtherWords(Box<Outgoing>),
+    /// The same dialect, for an answer.
+    Answer,
+    /// Another dialect.
+    OtherDialect(Downgrade),
+    /// Nothing more.
+    End { is_dialect_refused: bool },
+}
+
+impl Next {
+    fn goes_on(&self) -> bool {
+        !matches!(self, Self::End { .. })
+    }
+}
+
+/// What follows a refusal: what keeps the dialect comes first.
+fn next(refusal: Refusal) -> Next {
+    let downgrade = refusal.downgrade.filter(|_| refusal.may_repeat);
+    match (refusal.other_words, downgrade) {
+        (Some(outgoing), _) => Next::OtherWords(outgoing),
+        (None, _) if refusal.may_become_answer => Next::Answer,
+        (None, Some(downgrade)) if refusal.has_others => Next::OtherDialect(downgrade),
+        (None, refused) => Next::End { is_dialect_refused: refused.is_some_and(|refused| refused.blocks) },
+    }
+}
+
+/// How far the asking of one address has come.
+struct Round {
+    /// The dialects that are still to be asked here.
+    queue: Formats,
+    /// The call's, or what stands in for it.
+    operation: Operation,
+    /// What has been tried in the present dialect.
+    recovery: Recovery,
+    refusals: Refusals,
+}
+
+impl Round {
+    fn next_dialect(&mut self) -> Option<Ask> {
+        self.recovery = Recovery::default();
+        self.queue.pop_first().map(|format| Ask { format, written: None })
+    }
+}
+
+/// What an address has said to the dialects tried so far: the first of each kind. Prefers a failure that is not specific
+/// to a dialect, then what no dialect can express.
+#[derive(Default)]
+struct Refusals {
+    /// A failure that another dialect might not meet, and that is not about dialects.
+    cause: Option<Box<Failure>>,
+    /// The request cannot be said in a dialect.
+    unsaid: Option<Box<Failure>>,
+    /// A dialect is not taken.
+    of_dialect: Option<Box<Failure>>,
+}
+
+impl Refusals {
+    /// What to tell of dialects that have all been tried.
+    fn first(self) -> Option<Failure> {
+        self.cause.or(self.unsaid).or(self.of_dialect).map(|failure| *failure)
+    }
+
+    /// What to tell when `last` ends the round. Where the last dialect is not taken either, the first one refused is
+    /// the client's own, in which it understands why.
+    fn or_last(self, last: Failure, is_dialect_refused: bool) -> Failure {
+        if is_dialect_refused {
+            self.first().unwrap_or(last)
+        } else {
+            self.cause.map_or(last, |failure| *failure)
+        }
+    }
+}
+
+impl Delivery<'_> {
+    /// Asks one address. A dialect that is refused for good leaves `dialects`: the next address is not asked in it.
+    pub(super) async fn ask(
+        &self,
+        endpoint: &Endpoint,
+        values: &CredentialHeaders,
+        dialects: &mut Dialects,
+        attempt: &mut Attempt,
+    ) -> Result<Box<Accepted>, Failure> {
+        let site = &self.channel.account.site;
+        let mut round = Round {
+            queue: dialects.left,
+            operation: self.call.operation,
+            recovery: Recovery::default(),
+            refusals: Refusals::default(),
+        };
+        // The row of the dialect that was refused last; written when another one is asked.
+        let mut downgraded: Option<Box<ProxyLogRow>> = None;
+        let mut ask = round.next_dialect();
+        while let Some(Ask { format, written }) = ask {
+            let prepared = match written {
+                Some(outgoing) => Ok(*outgoing),
+                None => self.prepare_apart(round.operation, format).await?,
+            };
+            let outgoing = match prepared {
+                Ok(outgoing) => outgoing,
+                Err(unfit @ ConversionError::Unsupported { .. }) => {
+                    dialects.left.remove(format);
+                    round.refusals.unsaid.get_or_insert_with(|| Box::new(Failure::unfit(unfit)));
+                    ask = round.next_dialect();
+                    continue;
+                }
+                Err(unfit) => return Err(Failure::unfit(unfit)),
+            };
+            let asked = (round.operation.upstream_path(site.platform, format), format);
+            let composed = self.compose(endpoint, values, asked, outgoing).map_err(Failure::unfit)?;
+            if let Some(row) = downgraded.take() {
+                self.proxy.core.store.telemetry().log(*row);
+            }
+            let failure = match self.send(endpoint, asked, composed, attempt).await {
+                Ok(accepted) => return Ok(accepted),
+                Err(failure) => failure,
+            };
+            // Boxed, because it is rare and large.
+            let next = Box::pin(self.after(&failure, &mut round, format, dialects.left.len() > 1)).await;
+            self.call.trace.request_failed(&failure, next.goes_on());
+            ask = match next {
+                Next::OtherWords(outgoing) => Some(Ask { format, written: Some(outgoing) }),
+                Next::Answer => {
+                    (round.operation, round.recovery) = (Operation::Answer, Recovery::default());
+                    Some(Ask { format, written: None })
+                }
+                Next::OtherDialect(downgrade) => {
+                    downgraded = attempt.downgrade(&failure);
+                    self.give_way((format, downgrade), failure, &mut round, dialects);
+                    round.next_dialect()
+                }
+                Next::End { is_dialect_refused } => {
+                    return Err(round.refusals.or_last(failure, is_dialect_refused));
+                }
+            };
+        }
+        let nothing = || Failure::local(format!("site {} takes none of the dialects", site.name));
+        Err(round.refusals.first().unwrap_or_else(nothing))
+    }
+
+    /// What follows a failure of the dialect that was asked last.
+    async fn after(&self, failure: &Failure, round: &mut Round, format: Dialect, has_others: bool) -> Next {
+        let Self { proxy, call, channel, .. } = *self;
+        let site = &channel.account.site;
+        let length = if format == call.face.dialect { 0 } else { call.body.len() };
+        let room = proxy.conversions.answer(length).await;
+        let Round { operation, recovery, .. } = round;
+        let prepare = || self.prepare(*operation, format).ok();
+        let other_words = room.convert(|| recovery.next(call, (site.platform, format), failure, prepare));
+        if other_words.is_some() && recovery.leaves_out(cache_key::MEMBER) {
+            proxy.cache_keys.refused(site.id, now_ms());
+        }
+        next(Refusal {
+            may_become_answer: *operation == Operation::Compact
+                && failure.lacks_compaction()
+                && call.settings.compact_fallback,
+            may_repeat: failure.may_repeat(call.work()) == Repeat::Here,
+            downgrade: other_words.is_none().then(|| formats::downgrade(failure, format)).flatten(),
+            has_others,
+            other_words: other_words.map(Box::new),
+        })
+    }
+
+    /// The dialect was refused, and the next one is asked: the one that the upstream named, where it did.
+    fn give_way(
+        &self,
+        (format, downgrade): (Dialect, Downgrade),
+        failure: Failure,
+        round: &mut Round,
+        dialects: &mut Dialects,
+    ) {
+        let (platform, client) = (self.channel.account.site.platform, self.call.face.dialect);
+        let Round { queue, refusals, .. } = round;
+        formats::order_for_document(queue, platform, client, self.model, &self.call.body);
+        if let Some(wanted) = downgrade.to.and_then(|to| queue.iter().position(|own| *own == to)) {
+            queue.prefer(wanted);
+        }
+        if downgrade.blocks {
+            dialects.left.remove(format);
+            dialects.refused.push((format, downgrade.to));
+            refusals.of_dialect.get_or_insert_with(|| Box::new(failure));
+        } else {
+            refusals.cause.get_or_insert_with(|| Box::new(failure));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    /// The name of what follows a refusal.
+    fn follows(
+        [is_reworded, may_become_answer, may_repeat, has_others]: [bool; 4],
+        downgrade: Option<Downgrade>,
+    ) -> &'static str {
+        let outgoing = || Box::new(Outgoing::of([Bytes::new(), Bytes::new(), Bytes::new()], false));
+        let other_words = is_reworded.then(outgoing);
+        match next(Refusal { other_words, may_become_answer, may_repeat, downgrade, has_others }) {
+            Next::OtherWords(_) => "other words",
+            Next::Answer => "an answer",
+            Next::OtherDialect(_) => "another dialect",
+            Next::End { is_dialect_refused: true } => "end of dialects",
+            Next::End { is_dialect_refused: false } => "end",
+        }
+    }
+
+    #[test]
+    fn a_refusal_keeps_its_dialect_while_other_words_may_help_then_gives_way_then_ends() {
+        let of_dialect = Some(Downgrade { to: None, blocks: true });
+        let perhaps = Some(Downgrade { to: None, blocks: false });
+        for (known, downgrade, expected) in [
+            ([true, true, true, true], of_dialect, "other words"),
+            ([true, false, false, false], None, "other words"),
+            ([false, true, true, true], of_dialect, "an answer"),
+            ([false, true, false, false], None, "an answer"),
+            ([false, false, true, true], of_dialect, "another dialect"),
+            ([false, false, true, true], perhaps, "another dialect"),
+            ([false, false, true, true], None, "end"),
+            ([false, false, true, false], of_dialect, "end of dialects"),
+            ([false, false, true, false], perhaps, "end"),
+            ([false, false, false, true], of_dialect, "end"),
+            ([false, false, false, false], None, "end"),
+        ] {
+            assert_eq!(follows(known, downgrade), expected, "{known:?} {downgrade:?}");
+        }
+    }
+
+    #[test]
+    fn a_failure_that_is_about_more_than_the_dialect_is_told_first() {
+        let failure = |text: &str| Box::new(Failure::judged(text.to_owned()));
+        let told = |cause: bool, unsaid: bool, of_dialect: bool| Refusals {
+            cause: cause.then(|| failure("cause")),
+            unsaid: unsaid.then(|| failure("unsaid")),
+            of_dialect: of_dialect.then(|| failure("dialect")),
+        };
+        let first = |refusals: Refusals| refusals.first().map(|failure| failure.text);
+        assert_eq!(first(told(true, true, true)).as_deref(), Some("cause"));
+        assert_eq!(first(told(false, true, true)).as_deref(), Some("unsaid"));
+        assert_eq!(first(told(false, false, true)).as_deref(), Some("dialect"));
+        assert_eq!(first(Refusals::default()), None);
+        let last = |refusals: Refusals, is_dialect_refused| {
+            refusals.or_last(Failure::judged("last".to_owned()), is_dialect_refused).text
+        };
+        assert_eq!(last(told(false, true, true), true), "unsaid");
+        assert_eq!(last(told(false, true, true), false), "last");
+        assert_eq!(last(told(true, true, true), false), "cause");
+        assert_eq!(last(Refusals::default(), true), "last");
+    }
+}

@@ -1,0 +1,156 @@
+//! Step 7: the request as one address of a channel gets it, in one dialect. The body is written by
+//! [`outgoing`], the headers by [`headers`].
+
+use std::sync::Arc;
+
+use hyper::Method;
+use hyper::header;
+use hyper::http::uri::PathAndQuery;
+
+use crate::dialect::Dialect;
+use crate::dialect::canonical::{ConversionError, ReplyContext};
+use crate::limits::Overloaded;
+use crate::proxy::Proxy;
+use crate::routing::{Channel, CredentialHeaders, Endpoint, path_segments};
+use crate::time::now_ms;
+use crate::upstream::{self, RequestBody};
+
+use super::cache_key;
+use super::call::{Call, Operation};
+use super::failure::Failure;
+use super::headers;
+use super::outgoing::{self, Destination, Outgoing};
+use super::recovery;
+use super::response_owners;
+
+/// One call on its way to one channel.
+pub(super) struct Delivery<'a> {
+    pub(super) proxy: &'a Arc<Proxy>,
+    pub(super) call: &'a Call,
+    pub(super) channel: &'a Arc<Channel>,
+    /// The model's name there.
+    pub(super) model: &'a str,
+}
+
+impl Delivery<'_> {
+    /// The body in a dialect, converted where that keeps nobody waiting.
+    pub(super) async fn prepare_apart(
+        &self,
+        operation: Operation,
+        format: Dialect,
+    ) -> Result<Result<Outgoing, ConversionError>, Failure> {
+        if format == self.call.face.dialect {
+            return Ok(self.prepare(operation, format));
+        }
+        let room = self.proxy.conversions.request(self.call.body.len()).await;
+        let room = room.map_err(|Overloaded| Failure::overloaded())?;
+        Ok(room.convert(|| self.prepare(operation, format)))
+    }
+
+    /// The body in a dialect.
+    pub(super) fn prepare(&self, operation: Operation, format: Dialect) -> Result<Outgoing, ConversionError> {
+        let settings = &self.call.settings;
+        let account = &self.channel.account;
+        let cache_key = self.cache_key(operation, format);
+        let destination = Destination {
+            platform: account.site.platform,
+            format,
+            model: self.model,
+            account_type: match (account.oauth, account.session_scoped) {
+                (true, _) => "oauth",
+                (false, true) => "session",
+                (false, false) => "apikey",
+            },
+            rules: settings.payload_rules.as_ref(),
+            withheld: response_owners::withheld(&self.proxy.core, self.call, self.channel),
+            tiers: &self.proxy.core.config.proxy.tier_rules,
+            max_parts: self.proxy.core.config.proxy.max_request_parts,
+            cache_key: cache_key.as_deref(),
+        };
+        outgoing::prepare(self.call, operation, destination)
+    }
+
+    /// What OpenAI may find the conversation's cached prompt by, where the client could not say it.
+    fn cache_key(&self, operation: Operation, format: Dialect) -> Option<String> {
+        let site = &self.channel.account.site;
+        let is_converted = operation == Operation::Answer && format != self.call.face.dialect;
+        if !is_converted || !cache_key::is_known(site.platform, format) {
+            return None;
+        }
+        let key = cache_key::of(self.call, self.channel.id, self.proxy.core.store.sealer())?;
+        (!self.proxy.cache_keys.refuses(site.id, now_ms())).then_some(key)
+    }
+
+    /// The request that goes to one address, and what the answer's writer must know of it.
+    ///
+    /// # Errors
+    /// The model's name cannot stand in the path of its dialect.
+    pub(super) fn compose(
+        &self,
+        endpoint: &Endpoint,
+        credential: &CredentialHeaders,
+        (path, format): (&'static str, Dialect),
+        outgoing: Outgoing,
+    ) -> Result<(Box<upstream::Request>, Option<Box<ReplyContext>>), ConversionError> {
+        let target = self.target(endpoint, (path, format), outgoing.stream)?;
+        Ok(self.request((target, format), credential, outgoing))
+    }
+
+    /// Path and query at one address. The client's query belongs to the dialect that the client speaks.
+    fn target(
+        &self,
+        endpoint: &Endpoint,
+        (path, format): (&'static str, Dialect),
+        stream: bool,
+    ) -> Result<PathAndQuery, ConversionError> {
+        let query = if format == self.call.face.dialect { self.call.query.as_str() } else { "" };
+        Ok(match query {
+            _ if format == Dialect::Gemini => endpoint.base.join(&self.named_path(endpoint, stream, query)?),
+            "" => endpoint.base.join_known(path),
+            query => endpoint.base.join(&format!("{path}{query}")),
+        })
+    }
+
+    fn request(
+        &self,
+        (target, format): (PathAndQuery, Dialect),
+        credential: &CredentialHeaders,
+        outgoing: Outgoing,
+    ) -> (Box<upstream::Request>, Option<Box<ReplyContext>>) {
+        let (site, client) = (&self.channel.account.site, self.call.face.dialect);
+        let Outgoing { pieces, stream, betas, content_type, bare, reply_context } = outgoing;
+        let own = &self.call.headers;
+        let less = bare.then(|| recovery::bare(own, site.platform, format));
+        let mut request = Box::new(upstream::Request::new(Method::POST, target, RequestBody::from(pieces)));
+        request.work = self.call.work();
+        request.headers =
+            headers::upstream(client, format, stream, site, credential, less.as_ref().unwrap_or(own));
+        if let Some(betas) = &betas {
+            headers::add_betas(&mut request.headers, betas);
+        }
+        if let Some(content_type) = content_type {
+            request.headers.set(header::CONTENT_TYPE, content_type);
+        }
+        (request, reply_context)
+    }
+
+    /// Gemini's paths name the model and what is to be done. Streams are always asked for as events.
+    ///
+    /// # Errors
+    /// A model's name that cannot stand in a path.
+    fn named_path(&self, endpoint: &Endpoint, stream: bool, query: &str) -> Result<String, ConversionError> {
+        let (action, query) = match self.call.operation {
+            Operation::CountTokens => ("countTokens", query.to_owned()),
+            Operation::OfGemini(action) => (action, query.to_owned()),
+            _ if stream => ("streamGenerateContent", format!("?alt=sse{}", query.replacen('?', "&", 1))),
+            _ => ("generateContent", query.to_owned()),
+        };
+        let name = path_segments(self.model)
+            .map_err(|message| ConversionError::Invalid { field: "model".to_owned(), message })?;
+        // Tuned models are a collection of their own beside the base models.
+        let collection = if name.starts_with("tunedModels/") { "" } else { "models/" };
+        let version = self.call.version.as_deref().filter(|_| !endpoint.base.names_version());
+        let version = version.unwrap_or("v1beta");
+        Ok(format!("/{version}/{collection}{name}:{action}{query}"))
+    }
+}

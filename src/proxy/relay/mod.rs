@@ -1,0 +1,336 @@
+//! Step 10: the answer on its way to the client: chunks as they come, an observer beside them.
+//!
+//! ```text
+//! upstream ──poll──▶ observer ──▶ transit ──▶ client          no task and no channel between: the
+//!     │                 │                                     client's connection polls, so it sets
+//!     │                 └ usage, phase                        the pace
+//!     ├ end after the end event      settled as success
+//!     ├ error event                  relayed, settled as failure
+//!     ├ break, or silence too long   an error event of our own, settled as failure
+//!     └ (the client hangs up)        dropped, which closes the upstream
+//! ```
+//!
+//! A stream of the client's own dialect is [`Passed`], any other one [`Converted`]. How they end is one matter.
+
+mod converted;
+mod passed;
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame};
+use tokio::time::{Instant, Sleep};
+
+use crate::dialect::Dialect;
+use crate::dialect::convert::{CallSignature, StreamConverter};
+use crate::dialect::errors::{self, UpstreamError};
+use crate::dialect::observe::{Phase, StreamObserver};
+use crate::http::ResponseBody;
+use crate::http::body::Truncated;
+use crate::metrics::GaugeGuard;
+use crate::upstream::UpstreamBody;
+
+use super::attempt::Attempt;
+use converted::Converted;
+use passed::Passed;
+
+/// A silent stream gets a comment this often, so that nothing between us and the client drops it.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// After the last event an upstream gets this long to end its body, so that its connection can be
+/// used again; then it is closed.
+const LINGER: Duration = Duration::from_millis(100);
+/// A converted answer waits this long for the usage that may follow its finish.
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
+/// The words by which responses clients know a stream without its last event.
+pub(super) const CLOSED_EARLY: &str = "stream closed before response.completed";
+
+/// A stream that has been held until its first output was seen.
+pub(super) struct HeldStream {
+    /// What is still to come.
+    pub(super) upstream: UpstreamBody,
+    /// What was read.
+    pub(super) held: Bytes,
+    /// When the last of it came.
+    pub(super) last_data: Instant,
+    /// It has seen what is held.
+    pub(super) observer: StreamObserver,
+    /// The longest silence.
+    pub(super) idle: Duration,
+}
+
+/// The body of a streamed answer of which the first output has been seen. `dialect` is the client's; the converter is
+/// for an upstream that speaks another.
+pub(super) fn body(
+    dialect: Dialect,
+    converter: Option<StreamConverter>,
+    stream: HeldStream,
+    attempt: Box<Attempt>,
+) -> ResponseBody {
+    match converter {
+        Some(converter) => ResponseBody::stream(Relay::new(dialect, Converted(converter), stream, attempt)),
+        None => ResponseBody::stream(Relay::new(dialect, Passed::default(), stream, attempt)),
+    }
+}
+
+/// How the chunks of a stream become the client's. The observer has always seen a chunk before.
+trait Transit: Unpin {
+    /// What of a chunk the client can have.
+    ///
+    /// # Errors
+    /// The upstream has told an error: nothing follows it.
+    fn take(&mut self, chunk: Bytes, observer: &StreamObserver) -> Result<Bytes, Box<ToldError>>;
+
+    /// The signatures of calls that have come since, for which the client has no place.
+    fn take_signatures(&mut self) -> Vec<CallSignature>;
+
+    /// The upstream's last event, which no blank line ended, is this error.
+    fn unended(&self, error: UpstreamError) -> ToldError;
+
+    /// Nothing more comes: the rest of a complete answer.
+    ///
+    /// # Errors
+    /// The answer is not complete. Gives what goes before the error that tells of it.
+    fn conclude(&mut self, observer: &StreamObserver) -> Result<Bytes, Bytes>;
+
+    /// An error, as the client's dialect has it in a stream. Nothing may follow.
+    fn error(&mut self, error: &UpstreamError, observer: &StreamObserver) -> Bytes;
+
+    /// Behind the end of the answer there can only be its usage.
+    fn is_followed_by_usage_alone(&self) -> bool;
+
+    /// The client has no half of an event: something of our own may be put into the stream.
+    fn is_between_events(&self) -> bool;
+
+    /// The client has the beginning of the answer.
+    fn is_started(&self, observer: &StreamObserver) -> bool;
+}
+
+/// An error that the upstream told in its stream.
+struct ToldError {
+    error: UpstreamError,
+    /// What goes to the client first.
+    before: Bytes,
+    /// With that the client has it in the upstream's own words.
+    is_told: bool,
+}
+
+/// A streamed answer on its way.
+struct Relay<T: Transit> {
+    /// The client's.
+    dialect: Dialect,
+    transit: T,
+    /// `None` when no more is to be read.
+    upstream: Option<UpstreamBody>,
+    /// To be sent before anything else is read.
+    ready: Option<Bytes>,
+    observer: StreamObserver,
+    attempt: Box<Attempt>,
+    idle: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// When something was read last, as long as it matters: heartbeats behind the finish do not.
+    last_data: Instant,
+    /// The answer has finished, and its usage may follow.
+    finished: bool,
+    lingering: bool,
+    _stream: GaugeGuard,
+}
+
+impl<T: Transit> Relay<T> {
+    fn new(dialect: Dialect, transit: T, stream: HeldStream, attempt: Box<Attempt>) -> Self {
+        let HeldStream { upstream, held, last_data, observer, idle } = stream;
+        let open = attempt.proxy().core.metrics.streams.enter();
+        let mut relay = Self {
+            dialect,
+            transit,
+            upstream: Some(upstream),
+            ready: None,
+            observer,
+            attempt,
+            idle,
+            timer: None,
+            last_data,
+            finished: false,
+            lingering: false,
+            _stream: open,
+        };
+        relay.hand_on(held);
+        relay
+    }
+
+    /// Takes the next chunk.
+    fn take(&mut self, chunk: Bytes) {
+        if !self.finished {
+            self.last_data = Instant::now();
+        }
+        self.observer.feed(&chunk);
+        self.hand_on(chunk);
+    }
+
+    /// Hands on a chunk that the observer has seen.
+    fn hand_on(&mut self, chunk: Bytes) {
+        let taken = self.transit.take(chunk, &self.observer);
+        self.attempt.store_signatures(self.transit.take_signatures());
+        match taken {
+            Ok(bytes) => self.send(bytes),
+            Err(told) => self.fail(*told),
+        }
+    }
+
+    /// The upstream has told an error. Some repeat secrets of the request in it.
+    fn fail(&mut self, ToldError { mut error, before, is_told }: ToldError) {
+        let secrets = self.attempt.secrets();
+        error.hide(|text| secrets.hide(text));
+        self.end_with(before, (!is_told).then_some(&error));
+        let cause = format!("stream error: {}", error.message);
+        self.attempt.break_off(&cause, Some(&error), self.observer.usage());
+    }
+
+    /// The upstream's body is over.
+    fn closed(&mut self) {
+        if let Phase::Failed(error) = self.observer.close() {
+            let told = self.transit.unended(error.clone());
+            return self.fail(told);
+        }
+        self.broke("the upstream closed the stream before its end");
+    }
+
+    /// Nothing more can come of the upstream, whatever the `cause`: behind the end of the answer that takes nothing
+    /// from it.
+    fn broke(&mut self, cause: &str) {
+        let before = match self.transit.conclude(&self.observer) {
+            Ok(rest) => {
+                self.upstream = None;
+                self.send(rest);
+                return self.attempt.succeed(self.observer.usage());
+            }
+            Err(before) => before,
+        };
+        let what = match self.dialect {
+            Dialect::Responses => CLOSED_EARLY,
+            _ => "Upstream stream broke",
+        };
+        let error = UpstreamError {
+            message: format!("{what}: {cause}"),
+            kind: Some(UpstreamError::BROKEN_STREAM.to_owned()),
+            ..UpstreamError::default()
+        };
+        self.end_with(before, Some(&error));
+        self.attempt.break_off(cause, None, self.observer.usage());
+    }
+
+    fn send(&mut self, bytes: Bytes) {
+        self.ready = (!bytes.is_empty()).then_some(bytes);
+    }
+
+    /// Sends `before`, then an error where one is to be told, and nothing more.
+    fn end_with(&mut self, before: Bytes, error: Option<&UpstreamError>) {
+        self.upstream = None;
+        let mut out = BytesMut::from(before);
+        if let Some(error) = error {
+            out.extend_from_slice(&self.transit.error(error, &self.observer));
+        }
+        self.send(out.freeze());
+    }
+
+    /// Nothing is there yet: ends, keeps the client's connection awake, or gives up, in their time.
+    fn wait(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.observer.is_finished() {
+            return self.linger(context);
+        }
+        let has_ended = matches!(self.observer.phase(), Phase::Ended);
+        if !self.finished && has_ended && self.transit.is_followed_by_usage_alone() {
+            // What is still to come has its own time, however long the wait before.
+            self.finished = true;
+            self.timer = None;
+        }
+        let idle = if self.finished { LAST_WORDS.min(self.idle) } else { self.idle };
+        loop {
+            let pause = KEEPALIVE.min(idle);
+            let due = self.last_data + pause;
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+            if timer.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            let silence = self.last_data.elapsed();
+            let (due, told) = if silence >= idle {
+                let cause = format!("nothing came for {} s", idle.as_secs());
+                self.broke(&cause);
+                (None, true)
+            } else if silence >= KEEPALIVE && self.transit.is_between_events() {
+                let started = self.transit.is_started(&self.observer);
+                self.ready = Some(Bytes::from_static(errors::keepalive(self.dialect, started)));
+                (Some(pause), true)
+            } else {
+                (Some(pause.saturating_sub(silence).max(Duration::from_millis(10))), false)
+            };
+            if let (Some(due), Some(timer)) = (due, &mut self.timer) {
+                timer.as_mut().reset(Instant::now() + due);
+            }
+            if told {
+                return Poll::Ready(());
+            }
+        }
+    }
+
+    /// The client has everything; only the end of the upstream's body is missing.
+    fn linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.attempt.succeed(self.observer.usage());
+        if !self.lingering {
+            let (Ok(rest) | Err(rest)) = self.transit.conclude(&self.observer);
+            self.send(rest);
+            self.lingering = true;
+            self.timer = Some(Box::pin(tokio::time::sleep(LINGER)));
+            if self.ready.is_some() {
+                return Poll::Ready(());
+            }
+        }
+        let over = self.timer.as_mut().is_none_or(|timer| timer.as_mut().poll(context).is_ready());
+        if over {
+            self.upstream = None;
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+impl<T: Transit> Drop for Relay<T> {
+    /// Unless the attempt is settled the client hung up, or the service stopped. The usage reported until then is booked.
+    fn drop(&mut self) {
+        self.attempt.abandon(self.observer.usage());
+    }
+}
+
+impl<T: Transit> Body for Relay<T> {
+    type Data = Bytes;
+    type Error = Truncated;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(bytes) = this.ready.take() {
+                this.attempt.proxy().core.metrics.sent_bytes.add(bytes.len() as u64);
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            let Some(upstream) = &mut this.upstream else { return Poll::Ready(None) };
+            match upstream.poll_data(context) {
+                Poll::Ready(Some(Ok(bytes))) => this.take(bytes),
+                Poll::Ready(Some(Err(error))) => this.broke(error.message()),
+                Poll::Ready(None) => this.closed(),
+                Poll::Pending => {
+                    if this.wait(context).is_pending() {
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ready.is_none() && self.upstream.is_none()
+    }
+}

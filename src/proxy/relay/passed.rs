@@ -1,0 +1,108 @@
+//! A stream of the client's own dialect: its bytes pass as they are, whole events at a time.
+
+use bytes::Bytes;
+
+use crate::dialect::convert::CallSignature;
+use crate::dialect::errors::UpstreamError;
+use crate::dialect::observe::{Phase, StreamObserver};
+use crate::dialect::sse;
+
+use super::{ToldError, Transit};
+
+/// The longest beginning of an event that is held back.
+const MAX_PARTIAL: usize = 64 * 1024;
+
+/// What such a stream holds: the beginning of an event of which the rest has not come. A client that got it could make
+/// nothing of the stream's break.
+#[derive(Default)]
+pub(super) struct Passed {
+    held: Bytes,
+    /// It grew so long that the client has it.
+    relayed: bool,
+}
+
+impl Transit for Passed {
+    fn take(&mut self, chunk: Bytes, observer: &StreamObserver) -> Result<Bytes, Box<ToldError>> {
+        let Phase::Failed(error) = observer.phase() else {
+            let is_whole = observer.between_events() || observer.is_finished();
+            return Ok(self.whole_events(chunk, is_whole));
+        };
+        // What came before the error event is the client's; the event itself is written anew.
+        let (keep, has_begun) =
+            observer.break_at().map_or((chunk.len(), true), |at| (at.keep, at.error_relayed));
+        let kept = chunk.slice(..keep);
+        let (before, is_told) = match has_begun {
+            true if self.relayed => (kept, true),
+            true => (Bytes::new(), false),
+            false => (self.behind_held(kept), false),
+        };
+        Err(Box::new(ToldError { error: error.clone(), before, is_told }))
+    }
+
+    fn take_signatures(&mut self) -> Vec<CallSignature> {
+        Vec::new()
+    }
+
+    /// All of the event is here but for the blank line that makes it count.
+    fn unended(&self, error: UpstreamError) -> ToldError {
+        ToldError { error, before: self.separator(), is_told: self.relayed }
+    }
+
+    fn conclude(&mut self, observer: &StreamObserver) -> Result<Bytes, Bytes> {
+        match observer.phase() {
+            Phase::Ended => Ok(std::mem::take(&mut self.held)),
+            _ => Err(self.separator()),
+        }
+    }
+
+    fn error(&mut self, error: &UpstreamError, observer: &StreamObserver) -> Bytes {
+        observer.failure_event(error)
+    }
+
+    /// Who passes bytes on need not know what follows.
+    fn is_followed_by_usage_alone(&self) -> bool {
+        false
+    }
+
+    fn is_between_events(&self) -> bool {
+        !self.relayed
+    }
+
+    fn is_started(&self, observer: &StreamObserver) -> bool {
+        observer.message_started()
+    }
+}
+
+impl Passed {
+    /// What the client can have of the next bytes: all but the beginning of an event. `is_whole` says that no event is
+    /// half in them.
+    fn whole_events(&mut self, chunk: Bytes, is_whole: bool) -> Bytes {
+        let mut bytes = self.behind_held(chunk);
+        if is_whole {
+            self.relayed = false;
+            return bytes;
+        }
+        let end = sse::last_end(&bytes);
+        if end.is_none() && (self.relayed || bytes.len() > MAX_PARTIAL) {
+            self.relayed = true;
+            return bytes;
+        }
+        self.relayed = false;
+        self.held = bytes.split_off(end.unwrap_or(0));
+        bytes
+    }
+
+    /// What is held, with these bytes behind it; nothing is held any more.
+    fn behind_held(&mut self, bytes: Bytes) -> Bytes {
+        let held = std::mem::take(&mut self.held);
+        if held.is_empty() {
+            return bytes;
+        }
+        Bytes::from([held, bytes].concat())
+    }
+
+    /// What ends the event that the client holds half, if it does.
+    fn separator(&self) -> Bytes {
+        if self.relayed { Bytes::from_static(b"\n\n") } else { Bytes::new() }
+    }
+}

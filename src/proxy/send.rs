@@ -1,0 +1,220 @@
+//! Step 8: one request is sent, and the head of its answer awaited.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::time::{Instant, timeout};
+
+use crate::dialect::Dialect;
+use crate::dialect::canonical::ReplyContext;
+use crate::http::timer::ReusableTimer;
+use crate::proxy::Proxy;
+use crate::routing::Endpoint;
+use crate::settings::Settings;
+use crate::time::now_ms;
+use crate::upstream::{self, Answer, AnswerHead, SendError, UpstreamBody};
+
+use super::attempt::Attempt;
+use super::compose::Delivery;
+use super::failure::Failure;
+use super::outgoing;
+use super::trace::Trace;
+
+/// How much of an upstream's error body is read, and for how long.
+const MAX_ERROR_BODY: usize = 64 * 1024;
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait for the head of an answer: a long completion sends nothing until it is done.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(900);
+/// Longest wait for the rest of an answer that is held until it is whole. One that trickles on for longer
+/// has been billed, and would take as long elsewhere: it fails for its client alone.
+const WHOLE_TIMEOUT: Duration = Duration::from_secs(900);
+
+/// An upstream's answer of which the status has been found good. Always boxed: it is handed on from
+/// step to step, and the future of every step would have room for it twice.
+pub(super) struct Accepted {
+    pub(super) head: AnswerHead,
+    pub(super) body: UpstreamBody,
+    pub(super) timeouts: Timeouts,
+    /// The dialect it answers in.
+    pub(super) format: Dialect,
+    /// It stores nothing that a client could refer to.
+    pub(super) keeps_nothing: bool,
+    /// Set when the request was converted.
+    pub(super) reply_context: Option<Box<ReplyContext>>,
+    /// Which address of the site's pool gave it; `None` is the site's own.
+    pub(super) endpoint: Option<i64>,
+}
+
+impl Accepted {
+    /// The next bytes of the body; `None` at its end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        match self.timeouts.wait(self.timeouts.idle, pin!(self.body.data())).await? {
+            None => Ok(None),
+            Some(Ok(bytes)) => Ok(Some(bytes)),
+            Some(Err(error)) => Err(Failure::cut(&error)),
+        }
+    }
+}
+
+/// Waits bounded by the first-byte deadline when there is one, and by an idle limit always.
+pub(super) struct Timeouts {
+    pub(super) first_byte: Option<(Instant, Duration)>,
+    pub(super) idle: Duration,
+    /// When an answer that is held has to be whole.
+    pub(super) whole: Option<Instant>,
+    timer: ReusableTimer,
+}
+
+impl Timeouts {
+    /// As the operator wants it.
+    pub(super) fn of(proxy: &Proxy, settings: &Settings, timer: ReusableTimer) -> Self {
+        let first_byte = settings.first_byte_timeout;
+        Self {
+            first_byte: (!first_byte.is_zero()).then(|| (Instant::now() + first_byte, first_byte)),
+            idle: proxy.core.config.proxy.stream_idle_timeout,
+            whole: None,
+            timer,
+        }
+    }
+
+    /// Waits for `what`. The clock is only looked at when it is not there yet: chunks mostly are.
+    async fn wait<T>(
+        &self,
+        limit: Duration,
+        mut what: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, Failure> {
+        let mut until = None;
+        let came = poll_fn(|context| {
+            if let Poll::Ready(value) = what.as_mut().poll(context) {
+                return Poll::Ready(Some(value));
+            }
+            let until = *until.get_or_insert_with(|| self.deadline(limit));
+            self.timer.poll_until(until, context).map(|()| None)
+        });
+        came.await.ok_or_else(|| self.timed_out(limit))
+    }
+
+    /// When a wait of at most `limit` ends that begins now.
+    fn deadline(&self, limit: Duration) -> Instant {
+        match (self.first_byte, self.whole) {
+            (Some((deadline, _)), _) => deadline,
+            (None, None) => Instant::now() + limit,
+            (None, Some(whole)) => whole.min(Instant::now() + limit),
+        }
+    }
+
+    /// The answer is held until it is whole, and its time for that begins now.
+    pub(super) fn begin_whole(&mut self) {
+        self.whole = Some(Instant::now() + WHOLE_TIMEOUT);
+    }
+
+    fn timed_out(&self, limit: Duration) -> Failure {
+        match (self.first_byte, self.whole) {
+            (Some((_, total)), _) => Failure::first_byte_timeout(total),
+            (None, Some(whole)) if whole <= Instant::now() => Failure::never_whole(WHOLE_TIMEOUT),
+            _ => Failure::silence(limit),
+        }
+    }
+}
+
+impl Delivery<'_> {
+    /// Sends a request to an address, in the dialect that stands beside its path.
+    pub(super) async fn send(
+        &self,
+        endpoint: &Endpoint,
+        (path, format): (&'static str, Dialect),
+        (request, reply_context): (Box<upstream::Request>, Option<Box<ReplyContext>>),
+        attempt: &mut Attempt,
+    ) -> Result<Box<Accepted>, Failure> {
+        let Self { proxy, call, channel, model } = *self;
+        call.trace.request_sent(&endpoint.base, path, &request);
+        attempt.via(path);
+        let sending = proxy.core.client.send_boxed(&endpoint.base.origin, request);
+        let timeouts = Timeouts::of(proxy, &call.settings, call.timer.clone());
+        match answered(pin!(sending), path, &timeouts, &call.trace).await {
+            Ok((head, body)) => {
+                let keeps_nothing = outgoing::keeps_nothing(channel.account.site.platform, format);
+                let endpoint = endpoint.id;
+                Ok(Box::new(Accepted {
+                    head,
+                    body,
+                    timeouts,
+                    format,
+                    keeps_nothing,
+                    reply_context,
+                    endpoint,
+                }))
+            }
+            Err(failure) => {
+                let failure = failure.without(&attempt.secrets()).to(call, channel, model);
+                Err(if format == call.face.dialect { failure } else { failure.in_other_words() })
+            }
+        }
+    }
+}
+
+/// What one request to one address gives. A status outside 2xx is a failure that has been read.
+pub(super) async fn answered(
+    sending: Pin<&mut impl Future<Output = Result<Answer, SendError>>>,
+    path: &'static str,
+    timeouts: &Timeouts,
+    trace: &Trace,
+) -> Result<(AnswerHead, UpstreamBody), Failure> {
+    let Answer { head, body } =
+        timeouts.wait(HEAD_TIMEOUT, sending).await?.map_err(|error| Failure::unanswered(&error))?;
+    let body = trace.response_started(&head, body);
+    if head.status.is_success() {
+        return Ok((head, body));
+    }
+    let status = head.status.as_u16();
+    let (body, complete) = Box::pin(read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT)).await;
+    Err(Failure::status(status, path, &head.headers, body, complete, now_ms()))
+}
+
+/// At most `limit` bytes of a body, and whether that was all of it.
+pub(super) async fn read_some(mut body: UpstreamBody, limit: usize, within: Duration) -> (Bytes, bool) {
+    let mut read = BytesMut::new();
+    let all = async {
+        while let Some(data) = body.data().await {
+            let Ok(data) = data else { return false };
+            let room = limit - read.len();
+            read.extend_from_slice(&data[..data.len().min(room)]);
+            if data.len() > room {
+                return false;
+            }
+        }
+        true
+    };
+    let complete = timeout(within, all).await.unwrap_or(false);
+    (read.freeze(), complete)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_only_trickles_is_not_waited_for_without_end() {
+        let idle = Duration::from_secs(300);
+        let timer = ReusableTimer::default();
+        let mut timeouts = Timeouts { first_byte: None, idle, whole: None, timer };
+        let begun = Instant::now();
+        timeouts.begin_whole();
+        let failure = loop {
+            let ping = tokio::time::sleep(Duration::from_secs(200));
+            if let Err(failure) = timeouts.wait(idle, pin!(ping)).await {
+                break failure;
+            }
+        };
+        assert_eq!(begun.elapsed(), WHOLE_TIMEOUT);
+        assert!(failure.text.contains("not whole within 900 s"), "{}", failure.text);
+        assert_eq!(failure.status, 504);
+        let may_retry = failure.may_retry(upstream::Work::Text);
+        assert!(!failure.is_channel_fault() && !may_retry, "it was answered, and billed");
+        let silent = timeouts.wait(Duration::ZERO, pin!(std::future::pending::<()>())).await;
+        assert!(silent.is_err());
+    }
+}

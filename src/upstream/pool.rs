@@ -1,8 +1,9 @@
 //! Idle connections, by origin.
 //!
 //! Last in, first out: the warmest connection serves next and the surplus of a burst ages out. There is no limit to how
-//! many are kept (one would cost a handshake per request above it); they leave after [`IDLE_LIMIT`], or when the
-//! upstream closes them, which a sweep or the next checkout finds, or when nothing else is left for a new connection.
+//! many are kept (one would cost a handshake per request above it); they leave when they have been idle for as long as
+//! their upstream keeps them, or when it closes them, which a sweep or the next checkout finds, or when nothing else is
+//! left for a new connection.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -16,8 +17,6 @@ use tokio::time::Instant;
 use super::wire::Wire;
 use crate::routing::Origin;
 
-/// How long a connection is kept unused. Most servers close theirs after 60 to 75 seconds.
-const IDLE_LIMIT: Duration = Duration::from_secs(60);
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 const SHARDS: usize = 16;
 
@@ -75,9 +74,7 @@ impl Pool {
         for shard in &self.shards {
             let mut stale = Vec::new();
             lock(shard).retain(|_, wires| {
-                stale.extend(
-                    wires.extract_if(.., |wire| wire.idle_until(now) >= IDLE_LIMIT || !wire.is_silent()),
-                );
+                stale.extend(wires.extract_if(.., |wire| wire.is_overdue(now) || !wire.is_silent()));
                 !wires.is_empty()
             });
             drop(stale); // closes the sockets, after the lock

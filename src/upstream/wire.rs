@@ -33,6 +33,13 @@ const RESTED_AFTER: Duration = Duration::from_millis(1);
 /// A connection that was closed under a request dies within a round trip; later than this the upstream was working.
 pub(super) const DIES_WITHIN: Duration = Duration::from_secs(2);
 
+/// How long an idle connection is kept where the upstream does not say how long it does. Most servers close theirs after
+/// 60 to 75 seconds.
+const IDLE_LIMIT: Duration = Duration::from_secs(60);
+
+/// So much sooner than the upstream an idle connection is given up: a request must not meet its closing.
+const IDLE_MARGIN: Duration = Duration::from_secs(1);
+
 /// Interim responses before the real one; more are an attack on our patience.
 const MAX_INTERIM: u32 = 64;
 
@@ -60,6 +67,8 @@ pub(crate) struct Wire {
     /// The upstream will take another request.
     keep_alive: bool,
     idle_since: Instant,
+    /// How long it may serve again after that.
+    idle_limit: Duration,
 }
 
 /// Why there is no head of an answer.
@@ -92,6 +101,7 @@ impl Wire {
             interim: 0,
             keep_alive: false,
             idle_since: Instant::now(),
+            idle_limit: IDLE_LIMIT,
         })
     }
 
@@ -156,6 +166,7 @@ impl Wire {
     fn begin(&mut self, mut head: AnswerHead) -> AnswerHead {
         self.outgoing.answered();
         self.keep_alive = head.keep_alive;
+        self.idle_limit = idle_limit(head.idle_limit);
         self.framing = std::mem::replace(&mut head.framing, Framing::Length(0));
         head
     }
@@ -314,7 +325,8 @@ impl Wire {
     pub(crate) fn is_reusable(&mut self) -> bool {
         // A request may be sent whole without anybody having looked since.
         let _ = self.send(&mut Context::from_waker(Waker::noop()));
-        self.keep_alive && self.outgoing.is_sent() && self.framing.is_ended() && self.input.is_empty()
+        let takes_another = self.keep_alive && !self.idle_limit.is_zero();
+        takes_another && self.outgoing.is_sent() && self.framing.is_ended() && self.input.is_empty()
     }
 
     /// Whether an idle connection is open and has said nothing unasked, as far as this side has heard.
@@ -330,7 +342,12 @@ impl Wire {
     /// cannot be sent again.
     pub(crate) fn is_usable(&mut self, now: Instant, must_know: bool) -> bool {
         let is_fresh = !must_know && self.idle_until(now) < RESTED_AFTER;
-        self.is_silent() && (is_fresh || !self.stream.has_news())
+        !self.is_overdue(now) && self.is_silent() && (is_fresh || !self.stream.has_news())
+    }
+
+    /// Whether it has been idle for so long that the upstream may close it any moment.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.idle_until(now) >= self.idle_limit
     }
 
     /// To be called when it becomes idle.
@@ -348,6 +365,11 @@ impl Wire {
     }
 }
 
+/// How long an idle connection may serve again, of an upstream that keeps it for so long.
+fn idle_limit(stated: Option<Duration>) -> Duration {
+    stated.map_or(IDLE_LIMIT, |stated| (stated - IDLE_MARGIN.min(stated / 2)).min(IDLE_LIMIT))
+}
+
 /// Whether bytes arrived that make no sense to TLS or to us.
 fn is_nonsense(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData)
@@ -355,4 +377,19 @@ fn is_nonsense(error: &io::Error) -> bool {
 
 fn broken(why: impl std::fmt::Display) -> BodyError {
     BodyError::closed(format!("the upstream closed the connection in the middle of its answer ({why})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_is_given_up_before_its_upstream_closes_it() {
+        for (stated, kept) in
+            [(None, 60_000), (Some(75), 60_000), (Some(5), 4_000), (Some(1), 500), (Some(0), 0)]
+        {
+            let limit = idle_limit(stated.map(Duration::from_secs));
+            assert_eq!(limit, Duration::from_millis(kept), "{stated:?}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 use hyper::http::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, PROXY_AUTHORIZATION, TRANSFER_ENCODING,
@@ -27,6 +28,8 @@ pub struct AnswerHead {
     pub framing: Framing,
     /// The upstream will take another request on the connection.
     pub keep_alive: bool,
+    /// How long it waits for that, where it says so.
+    pub idle_limit: Option<Duration>,
 }
 
 /// Why bytes are no head of an answer.
@@ -66,7 +69,8 @@ pub fn parse_answer(input: &[u8], has_no_body: bool) -> Result<Option<(AnswerHea
             // What names both a length and a coding is read one way here and may be read another way elsewhere.
             _ => !stated.close && (stated.coding.is_none() || stated.length.is_none()),
         };
-    Ok(Some((AnswerHead { status, version, headers, framing, keep_alive }, length)))
+    let idle_limit = stated.idle_limit;
+    Ok(Some((AnswerHead { status, version, headers, framing, keep_alive, idle_limit }, length)))
 }
 
 /// What headers state of the connection and of the body on it.
@@ -74,6 +78,7 @@ pub fn parse_answer(input: &[u8], has_no_body: bool) -> Result<Option<(AnswerHea
 struct ConnectionHeaders {
     close: bool,
     keep_alive: bool,
+    idle_limit: Option<Duration>,
     length: Option<u64>,
     coding: Option<Coding>,
 }
@@ -111,6 +116,10 @@ impl ConnectionHeaders {
         } else if is(CONNECTION) {
             self.close |= list().any(|option| option.eq_ignore_ascii_case(b"close"));
             self.keep_alive |= list().any(|option| option.eq_ignore_ascii_case(b"keep-alive"));
+        } else if name.eq_ignore_ascii_case("keep-alive") {
+            // A convention of servers (RFC 2068, 19.7.1.1): `timeout=5, max=100`.
+            let seconds = list().filter_map(|option| option.strip_prefix(b"timeout=")).find_map(digits);
+            self.idle_limit = seconds.map(Duration::from_secs);
         }
         Ok(())
     }
@@ -251,6 +260,22 @@ mod tests {
             ("HTTP/1.0 200 OK\r\ncontent-length: 0\r\nconnection: Keep-Alive", true),
         ] {
             assert_eq!(head(&format!("{text}\r\n\r\n")).keep_alive, keeps, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_upstream_says_how_long_it_waits_for_another_request() {
+        for (value, seconds) in [
+            ("timeout=5", Some(5)),
+            ("max=100, timeout=75", Some(75)),
+            ("timeout=0", Some(0)),
+            ("timeout=", None),
+            ("timeout=-1", None),
+            ("max=100", None),
+            ("", None),
+        ] {
+            let text = format!("HTTP/1.1 200 OK\r\ncontent-length: 0\r\nKeep-Alive: {value}\r\n\r\n");
+            assert_eq!(head(&text).idle_limit, seconds.map(Duration::from_secs), "{value}");
         }
     }
 

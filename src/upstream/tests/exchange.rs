@@ -44,6 +44,7 @@ async fn a_connection_that_the_upstream_ends_is_not_kept() {
         "HTTP/1.1 200 OK\r\n\r\nok",
         "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
         "HTTP/1.0 200 OK\r\n\r\nok",
+        "HTTP/1.1 200 OK\r\nkeep-alive: timeout=0\r\ncontent-length: 2\r\n\r\nok",
     ] {
         let (upstream, client) = (Upstream::once(answer).await, client());
         for _ in 0..2 {

@@ -1,0 +1,532 @@
+//! A channel's counters, cooldown and trials.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
+
+use super::{advance, stamp};
+use crate::routing::failure::SET_BACK;
+use crate::time::Millis;
+
+/// Counters and cooldown of one channel.
+#[derive(Debug)]
+pub struct ChannelLive {
+    pub id: i64,
+    success: AtomicU64,
+    fail: AtomicU64,
+    latency_ms: AtomicU64,
+    cost_nano: AtomicU64,
+    consecutive_fail: AtomicU64,
+    last_used: AtomicI64,
+    last_selected: AtomicI64,
+    last_fail: AtomicI64,
+    cooldown_until: AtomicI64,
+    /// What the provider itself asked for: beyond the cooldown the channel is half-open until then.
+    provider_cooldown_until: AtomicI64,
+    /// When the cooldown began last; not persisted.
+    cooled_at: AtomicI64,
+    /// A request is at work that is tried although the channel rests.
+    on_trial: AtomicBool,
+    /// When the last of these began; not persisted.
+    last_trial: AtomicI64,
+    /// Orders selections within one millisecond; not persisted.
+    selection_number: AtomicU64,
+    unsaved_success: AtomicU64,
+    unsaved_fail: AtomicU64,
+    unsaved_latency_ms: AtomicU64,
+    /// Below zero when what was booked turned out too much.
+    unsaved_cost_nano: AtomicI64,
+    dirty: AtomicBool,
+}
+
+/// A channel's state as the store keeps it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelTotals {
+    pub success: u64,
+    pub fail: u64,
+    pub latency_ms: u64,
+    /// Billionths of a US dollar.
+    pub cost_nano: u64,
+    pub consecutive_fail: u64,
+    pub last_used: Option<Millis>,
+    pub last_selected: Option<Millis>,
+    pub last_fail: Option<Millis>,
+    pub cooldown_until: Option<Millis>,
+    /// Set while the provider's word stands: that it refuses until then, or that its limit is reached.
+    pub provider_cooldown_until: Option<Millis>,
+}
+
+/// Why a channel is left alone, and until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resting {
+    Cooling {
+        until: Millis,
+    },
+    /// Its provider said that it would refuse for so long.
+    HalfOpen {
+        until: Millis,
+    },
+}
+
+/// The one request that is tried on a resting channel. Dropped when the request is over: then there may be another.
+#[derive(Debug)]
+pub struct Trial(Arc<ChannelLive>);
+
+/// How often a half-open channel is tried while others can serve.
+const TRIAL_EVERY: Millis = 15 * 60 * 1000;
+
+/// What is to be written about a channel: the first four fields are added, the others replace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelDelta {
+    pub id: i64,
+    pub success: u64,
+    pub fail: u64,
+    pub latency_ms: u64,
+    /// May be below zero.
+    pub cost_nano: i64,
+    pub consecutive_fail: u64,
+    pub last_used: Option<Millis>,
+    pub last_selected: Option<Millis>,
+    pub last_fail: Option<Millis>,
+    pub cooldown_until: Option<Millis>,
+    pub provider_cooldown_until: Option<Millis>,
+}
+
+/// Numbers selections of all channels, for those that fall into the same millisecond.
+static SELECTIONS: AtomicU64 = AtomicU64::new(0);
+
+// === impl ChannelTotals ===
+
+impl ChannelTotals {
+    /// Until when the provider said that it would refuse, where that is beyond the cooldown.
+    pub fn limited_until(&self) -> Option<Millis> {
+        self.provider_cooldown_until
+            .filter(|until| self.cooldown_until.is_none_or(|cooldown| *until > cooldown))
+    }
+}
+
+// === impl ChannelLive ===
+
+impl ChannelLive {
+    pub fn new(id: i64, totals: ChannelTotals) -> Self {
+        let live = Self {
+            id,
+            success: AtomicU64::new(0),
+            fail: AtomicU64::new(0),
+            latency_ms: AtomicU64::new(0),
+            cost_nano: AtomicU64::new(0),
+            consecutive_fail: AtomicU64::new(0),
+            last_used: AtomicI64::new(0),
+            last_selected: AtomicI64::new(0),
+            last_fail: AtomicI64::new(0),
+            cooldown_until: AtomicI64::new(0),
+            provider_cooldown_until: AtomicI64::new(0),
+            cooled_at: AtomicI64::new(0),
+            on_trial: AtomicBool::new(false),
+            last_trial: AtomicI64::new(0),
+            selection_number: AtomicU64::new(0),
+            unsaved_success: AtomicU64::new(0),
+            unsaved_fail: AtomicU64::new(0),
+            unsaved_latency_ms: AtomicU64::new(0),
+            unsaved_cost_nano: AtomicI64::new(0),
+            dirty: AtomicBool::new(false),
+        };
+        live.restore(totals);
+        live
+    }
+
+    /// A request was answered: counts it and ends any rest. Like every `record_*`, gives true when
+    /// the caller is to hand this channel to the writer.
+    pub fn record_success(&self, now: Millis, latency_ms: u64, cost_nano: u64) -> bool {
+        for counter in [&self.success, &self.unsaved_success] {
+            counter.fetch_add(1, Relaxed);
+        }
+        for counter in [&self.latency_ms, &self.unsaved_latency_ms] {
+            counter.fetch_add(latency_ms, Relaxed);
+        }
+        self.add_cost(i64::try_from(cost_nano).unwrap_or(i64::MAX));
+        advance(&self.last_used, now);
+        self.last_fail.store(0, Relaxed);
+        self.consecutive_fail.store(0, Relaxed);
+        self.cooldown_until.store(0, Relaxed);
+        self.provider_cooldown_until.store(0, Relaxed);
+        self.mark_dirty()
+    }
+
+    /// A request that was counted turned out to cost more, or less, than was booked.
+    pub fn record_cost(&self, more_nano: i64) -> bool {
+        self.add_cost(more_nano);
+        self.mark_dirty()
+    }
+
+    fn add_cost(&self, nano: i64) {
+        if nano == 0 {
+            return;
+        }
+        let sum = |cost: u64| Some(cost.saturating_add_signed(nano));
+        // It always succeeds: the sum is never refused.
+        let _ = self.cost_nano.fetch_update(Relaxed, Relaxed, sum);
+        self.unsaved_cost_nano.fetch_add(nano, Relaxed);
+    }
+
+    /// The channel failed: counts it and cools it until `until` (or longer, if it cools longer already).
+    pub fn record_failure(&self, now: Millis, until: Millis) -> bool {
+        for counter in [&self.fail, &self.unsaved_fail, &self.consecutive_fail] {
+            counter.fetch_add(1, Relaxed);
+        }
+        if self.last_fail.swap(now, Relaxed) > now + SET_BACK {
+            self.cooldown_until.store(0, Relaxed);
+            self.provider_cooldown_until.store(0, Relaxed);
+        }
+        self.record_cooldown(now, until)
+    }
+
+    /// The provider says that it will refuse until then.
+    pub fn record_limit(&self, until: Millis) -> bool {
+        self.provider_cooldown_until.fetch_max(until, Relaxed);
+        self.mark_dirty()
+    }
+
+    /// Cools without counting a failure.
+    pub fn record_cooldown(&self, now: Millis, until: Millis) -> bool {
+        self.cooled_at.store(now, Relaxed);
+        self.cooldown_until.fetch_max(until, Relaxed);
+        self.mark_dirty()
+    }
+
+    /// Another channel of the credential was answered: what the provider said holds no more. A failure of its own
+    /// keeps the channel cooling.
+    pub fn end_limit(&self) -> bool {
+        if self.provider_cooldown_until.swap(0, Relaxed) == 0 {
+            return false;
+        }
+        if self.consecutive_fail.load(Relaxed) == 0 {
+            self.cooldown_until.store(0, Relaxed);
+        }
+        self.mark_dirty()
+    }
+
+    /// Whether its provider's word stands, for this channel or for its whole credential.
+    pub fn is_limited(&self) -> bool {
+        self.provider_cooldown_until.load(Relaxed) != 0
+    }
+
+    /// The channel was picked for an attempt.
+    pub fn record_selection(&self, now: Millis) -> bool {
+        advance(&self.last_selected, now);
+        self.selection_number.store(SELECTIONS.fetch_add(1, Relaxed) + 1, Relaxed);
+        self.mark_dirty()
+    }
+
+    /// An operator ends the cooldown by hand: the failure count is forgotten with it.
+    /// The caller writes the same to the store; unsaved failures are dropped here so that they do not come back.
+    pub fn clear_cooldown(&self) {
+        for counter in [&self.fail, &self.unsaved_fail, &self.consecutive_fail] {
+            counter.store(0, Relaxed);
+        }
+        self.last_fail.store(0, Relaxed);
+        self.cooldown_until.store(0, Relaxed);
+        self.provider_cooldown_until.store(0, Relaxed);
+        self.last_trial.store(0, Relaxed);
+    }
+
+    /// Takes over what the store says, forgetting what was not saved.
+    pub fn restore(&self, totals: ChannelTotals) {
+        self.success.store(totals.success, Relaxed);
+        self.fail.store(totals.fail, Relaxed);
+        self.latency_ms.store(totals.latency_ms, Relaxed);
+        self.cost_nano.store(totals.cost_nano, Relaxed);
+        self.consecutive_fail.store(totals.consecutive_fail, Relaxed);
+        self.last_used.store(totals.last_used.unwrap_or(0), Relaxed);
+        self.last_selected.store(totals.last_selected.unwrap_or(0), Relaxed);
+        self.last_fail.store(totals.last_fail.unwrap_or(0), Relaxed);
+        self.cooldown_until.store(totals.cooldown_until.unwrap_or(0), Relaxed);
+        self.provider_cooldown_until.store(totals.provider_cooldown_until.unwrap_or(0), Relaxed);
+        for unsaved in [&self.unsaved_success, &self.unsaved_fail, &self.unsaved_latency_ms] {
+            unsaved.store(0, Relaxed);
+        }
+        self.unsaved_cost_nano.store(0, Relaxed);
+    }
+
+    /// What has to be written now. It counts as saved from here on: see [`Self::give_back`].
+    pub fn take_delta(&self) -> ChannelDelta {
+        self.dirty.store(false, SeqCst);
+        let totals = self.totals();
+        ChannelDelta {
+            id: self.id,
+            success: self.unsaved_success.swap(0, Relaxed),
+            fail: self.unsaved_fail.swap(0, Relaxed),
+            latency_ms: self.unsaved_latency_ms.swap(0, Relaxed),
+            cost_nano: self.unsaved_cost_nano.swap(0, Relaxed),
+            consecutive_fail: totals.consecutive_fail,
+            last_used: totals.last_used,
+            last_selected: totals.last_selected,
+            last_fail: totals.last_fail,
+            cooldown_until: totals.cooldown_until,
+            provider_cooldown_until: totals.provider_cooldown_until,
+        }
+    }
+
+    /// The delta could not be written: its counts are unsaved again.
+    pub fn give_back(&self, delta: &ChannelDelta) -> bool {
+        self.unsaved_success.fetch_add(delta.success, Relaxed);
+        self.unsaved_fail.fetch_add(delta.fail, Relaxed);
+        self.unsaved_latency_ms.fetch_add(delta.latency_ms, Relaxed);
+        self.unsaved_cost_nano.fetch_add(delta.cost_nano, Relaxed);
+        self.mark_dirty()
+    }
+
+    /// The state of this moment, saved or not.
+    pub fn totals(&self) -> ChannelTotals {
+        ChannelTotals {
+            success: self.success.load(Relaxed),
+            fail: self.fail.load(Relaxed),
+            latency_ms: self.latency_ms.load(Relaxed),
+            cost_nano: self.cost_nano.load(Relaxed),
+            consecutive_fail: self.consecutive_fail.load(Relaxed),
+            last_used: stamp(&self.last_used),
+            last_selected: stamp(&self.last_selected),
+            last_fail: stamp(&self.last_fail),
+            cooldown_until: stamp(&self.cooldown_until),
+            provider_cooldown_until: stamp(&self.provider_cooldown_until),
+        }
+    }
+
+    /// When the cooldown ends, which may be in the past.
+    pub fn cooldown_until(&self) -> Option<Millis> {
+        stamp(&self.cooldown_until)
+    }
+
+    /// As [`ChannelTotals::limited_until`]; it may be in the past.
+    pub fn limited_until(&self) -> Option<Millis> {
+        self.totals().limited_until()
+    }
+
+    /// Why the channel is left alone, if it is. A clock that was set back to before the failure says
+    /// nothing of how long that still is: then the channel may be tried.
+    pub fn resting(&self, now: Millis) -> Option<Resting> {
+        let cooldown = self.cooldown_until.load(Relaxed);
+        let limit = self.provider_cooldown_until.load(Relaxed);
+        if cooldown.max(limit) <= now || self.last_fail.load(Relaxed) > now + SET_BACK {
+            return None;
+        }
+        Some(match cooldown > now {
+            true => Resting::Cooling { until: cooldown },
+            false => Resting::HalfOpen { until: limit },
+        })
+    }
+
+    /// Available again when `now >= cooldown_until`, though perhaps half-open.
+    pub fn is_cooling(&self, now: Millis) -> bool {
+        matches!(self.resting(now), Some(Resting::Cooling { .. }))
+    }
+
+    pub fn is_half_open(&self, now: Millis) -> bool {
+        matches!(self.resting(now), Some(Resting::HalfOpen { .. }))
+    }
+
+    /// Whether a request is tried at this moment.
+    pub fn is_on_trial(&self) -> bool {
+        self.on_trial.load(SeqCst)
+    }
+
+    /// When a request was tried last; 0 before the first.
+    pub fn last_trial(&self) -> Millis {
+        self.last_trial.load(Relaxed)
+    }
+
+    /// Whether a half-open channel is to be tried although others can serve.
+    pub fn is_due_for_trial(&self, now: Millis) -> bool {
+        let last = self.last_trial();
+        self.is_half_open(now) && (last == 0 || has_passed(TRIAL_EVERY, last, now))
+    }
+
+    /// Whether a cooling channel may be tried when there is no other: not for `pause` since it was asked or began
+    /// to cool.
+    pub fn may_be_last_resort(&self, now: Millis, pause: Millis) -> bool {
+        let asked = self.last_fail.load(Relaxed).max(self.cooled_at.load(Relaxed)).max(self.last_trial());
+        self.is_cooling(now) && has_passed(pause, asked, now)
+    }
+
+    /// Lets one request be tried, if none is and the channel is still as `may_be` wants it.
+    pub fn begin_trial(self: &Arc<Self>, now: Millis, may_be: impl FnOnce(&Self) -> bool) -> Option<Trial> {
+        self.on_trial.compare_exchange(false, true, SeqCst, SeqCst).ok()?;
+        let trial = Trial(self.clone());
+        if !may_be(self) {
+            return None;
+        }
+        self.last_trial.store(now, Relaxed);
+        Some(trial)
+    }
+
+    /// The order of selections in this process; 0 before the first.
+    pub fn selection_number(&self) -> u64 {
+        self.selection_number.load(Relaxed)
+    }
+
+    fn mark_dirty(&self) -> bool {
+        !self.dirty.swap(true, SeqCst)
+    }
+}
+
+// === impl Trial ===
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        self.0.on_trial.store(false, SeqCst);
+    }
+}
+
+/// Whether that long ago, or in a future from which the clock was set back.
+fn has_passed(pause: Millis, since: Millis, now: Millis) -> bool {
+    !(-SET_BACK..pause).contains(&now.saturating_sub(since))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_is_available_again_exactly_when_its_cooldown_ends() {
+        let live = ChannelLive::new(1, ChannelTotals::default());
+        assert!(!live.is_cooling(0));
+        live.record_failure(1_000, 601_000);
+        assert!(live.is_cooling(600_999));
+        assert!(!live.is_cooling(601_000));
+        assert_eq!(live.cooldown_until(), Some(601_000));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_lengthen_a_cooldown() {
+        let live = ChannelLive::new(1, ChannelTotals::default());
+        live.record_failure(100_000_000, 100_600_000);
+        assert!(live.is_cooling(100_000_000 - SET_BACK), "by a little it may step");
+        assert!(!live.is_cooling(50_000_000));
+        live.record_failure(50_000_000, 50_600_000);
+        assert!(live.is_cooling(50_599_999) && !live.is_cooling(50_600_000));
+    }
+
+    #[test]
+    fn behind_its_cooldown_a_limited_channel_is_half_open() {
+        let live = ChannelLive::new(1, ChannelTotals::default());
+        live.record_failure(1_000, 601_000);
+        live.record_limit(3_601_000);
+        assert_eq!(live.resting(600_999), Some(Resting::Cooling { until: 601_000 }));
+        assert_eq!(live.resting(601_000), Some(Resting::HalfOpen { until: 3_601_000 }));
+        assert_eq!((live.resting(3_601_000), live.limited_until()), (None, Some(3_601_000)));
+        live.record_failure(601_000, 1_201_000);
+        assert_eq!(live.resting(1_200_999), Some(Resting::Cooling { until: 1_201_000 }), "ten new minutes");
+        assert!(live.is_half_open(1_201_000));
+        live.record_success(1_201_000, 1, 0);
+        assert_eq!((live.resting(1_201_001), live.limited_until()), (None, None));
+    }
+
+    #[test]
+    fn one_request_is_tried_at_a_time() {
+        let live = Arc::new(ChannelLive::new(1, ChannelTotals::default()));
+        live.record_failure(1_000, 601_000);
+        live.record_limit(9_000_000);
+        assert!(
+            live.begin_trial(600_000, |live| live.is_half_open(600_000)).is_none() && !live.is_on_trial()
+        );
+        assert!(live.is_due_for_trial(601_000), "from the end of the cooldown on");
+        let trial = live.begin_trial(601_000, |live| live.is_half_open(601_000));
+        assert!(trial.is_some() && live.begin_trial(601_000, |_| true).is_none());
+        drop(trial);
+        assert!(!live.is_on_trial() && live.begin_trial(601_000, |_| true).is_some());
+        assert!(
+            !live.is_due_for_trial(601_000 + TRIAL_EVERY - 1) && live.is_due_for_trial(601_000 + TRIAL_EVERY)
+        );
+    }
+
+    #[test]
+    fn a_last_resort_waits_since_the_channel_was_asked() {
+        let live = Arc::new(ChannelLive::new(1, ChannelTotals::default()));
+        live.record_failure(100_000, 700_000);
+        let may = |now| live.may_be_last_resort(now, 30_000);
+        assert!(!may(129_999) && may(130_000) && may(699_999) && !may(700_000));
+        drop(live.begin_trial(130_000, |_| true));
+        assert!(!may(159_999) && may(160_000));
+        let sibling = ChannelLive::new(2, ChannelTotals::default());
+        sibling.record_cooldown(100_000, 700_000);
+        assert!(!sibling.may_be_last_resort(129_999, 30_000) && sibling.may_be_last_resort(130_000, 30_000));
+    }
+
+    #[test]
+    fn a_success_elsewhere_ends_what_the_provider_said_but_no_failure_of_its_own() {
+        let spread = ChannelLive::new(1, ChannelTotals::default());
+        let failed = ChannelLive::new(2, ChannelTotals::default());
+        failed.record_failure(1_000, 601_000);
+        for live in [&spread, &failed] {
+            live.record_cooldown(1_000, 601_000);
+            live.record_limit(9_000_000);
+            assert!(live.is_limited());
+            live.take_delta();
+            assert!(live.end_limit() && !live.end_limit());
+        }
+        assert_eq!(spread.resting(2_000), None);
+        assert_eq!(failed.resting(2_000), Some(Resting::Cooling { until: 601_000 }));
+        assert_eq!(failed.resting(601_000), None);
+    }
+
+    #[test]
+    fn a_shorter_cooldown_does_not_cut_a_longer_one() {
+        let live = ChannelLive::new(1, ChannelTotals::default());
+        live.record_failure(1_000, 9_000_000);
+        live.record_failure(2_000, 602_000);
+        assert_eq!(live.cooldown_until(), Some(9_000_000));
+    }
+
+    #[test]
+    fn a_success_ends_the_cooldown_but_keeps_the_lifetime_failures() {
+        let live = ChannelLive::new(1, ChannelTotals::default());
+        live.record_failure(1_000, 601_000);
+        live.record_success(2_000, 120, 5);
+        let totals = live.totals();
+        assert_eq!((totals.success, totals.fail, totals.latency_ms, totals.cost_nano), (1, 1, 120, 5));
+        assert_eq!((totals.consecutive_fail, totals.last_fail, totals.cooldown_until), (0, None, None));
+        assert_eq!(totals.last_used, Some(2_000));
+    }
+
+    #[test]
+    fn a_cost_that_was_booked_too_high_is_taken_back() {
+        let live = ChannelLive::new(7, ChannelTotals { cost_nano: 10, ..ChannelTotals::default() });
+        live.record_success(1_000, 100, 5);
+        live.take_delta();
+        assert!(live.record_cost(-3));
+        assert_eq!((live.totals().cost_nano, live.take_delta().cost_nano), (12, -3));
+        live.record_cost(-20);
+        assert_eq!(live.totals().cost_nano, 0);
+    }
+
+    #[test]
+    fn only_the_first_change_of_a_round_hands_over_to_the_writer() {
+        let live = ChannelLive::new(7, ChannelTotals { success: 10, ..ChannelTotals::default() });
+        assert!(live.record_selection(1_000));
+        assert!(!live.record_success(1_100, 100, 3));
+        let delta = live.take_delta();
+        assert_eq!((delta.id, delta.success, delta.latency_ms, delta.cost_nano), (7, 1, 100, 3));
+        assert_eq!(live.totals().success, 11);
+        assert!(live.record_success(1_200, 50, 1));
+        assert_eq!(live.take_delta().success, 1);
+    }
+
+    #[test]
+    fn counts_that_could_not_be_written_are_written_later() {
+        let live = ChannelLive::new(7, ChannelTotals::default());
+        live.record_success(1_000, 100, 3);
+        let lost = live.take_delta();
+        live.record_failure(1_100, 601_100);
+        live.give_back(&lost);
+        let delta = live.take_delta();
+        assert_eq!((delta.success, delta.fail, delta.latency_ms, delta.cost_nano), (1, 1, 100, 3));
+    }
+
+    #[test]
+    fn clearing_a_cooldown_also_forgets_unsaved_failures() {
+        let live = ChannelLive::new(7, ChannelTotals { fail: 3, ..ChannelTotals::default() });
+        live.record_failure(1_000, 601_000);
+        live.clear_cooldown();
+        assert_eq!(live.totals(), ChannelTotals::default());
+        assert_eq!(live.take_delta().fail, 0);
+    }
+}

@@ -30,6 +30,21 @@ pub struct Mask {
 // === impl Mask ===
 
 impl Mask {
+    /// A mask of one secret.
+    pub fn of(secret: &str) -> Self {
+        let mut mask = Self::default();
+        mask.add(secret);
+        mask
+    }
+
+    /// All secrets of another mask.
+    pub fn add_all(&mut self, other: &Self) {
+        let new: Vec<String> =
+            other.forms.iter().filter(|form| !self.forms.contains(form)).cloned().collect();
+        self.forms.extend(new);
+        self.sort();
+    }
+
     pub fn add(&mut self, secret: &str) {
         let secret = secret.trim();
         if secret.len() < MIN_SECRET {
@@ -51,6 +66,10 @@ impl Mask {
                 self.forms.push(form);
             }
         }
+        self.sort();
+    }
+
+    fn sort(&mut self) {
         self.forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
     }
 
@@ -139,7 +158,7 @@ impl Mask {
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Headers whose values are names of formats and versions.
-fn is_public(name: &HeaderName) -> bool {
+pub fn is_public(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
         "accept"
@@ -170,6 +189,14 @@ mod tests {
             assert!(mask.is_in(text.as_bytes()));
         }
         assert_eq!(shown(&mask, "Hush"), "Hush");
+    }
+
+    #[test]
+    fn a_mask_takes_over_what_another_one_hides() {
+        let mut mask = Mask::of("0123456789");
+        mask.add_all(&Mask::of("abcdefghijkl"));
+        assert_eq!(shown(&mask, "0123456789 abcdefghijkl abc"), format!("{HIDDEN} {HIDDEN} abc"));
+        assert_eq!(mask.longest(), Mask::of("abcdefghijkl").longest());
     }
 
     #[test]

@@ -9,12 +9,10 @@ use std::cell::OnceCell;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::dialect::Dialect;
-use crate::mask::{MIN_SECRET, Mask};
+use crate::mask::Mask;
 use crate::request_id::RequestId;
 use crate::routing::{Channel, CredentialHeaders, Platform, Site};
 use crate::upstream::{AnswerHeaders, RequestHeaders};
-
-use super::redact;
 
 /// What we say when the client does not say who it is.
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("switchyard/", env!("CARGO_PKG_VERSION")));
@@ -192,30 +190,25 @@ impl<'a> ConnectionHeaders<'a> {
     }
 }
 
-/// Whether a header of an answer repeats a secret of its request. Mostly no value is long enough to, and then no form of
-/// a secret is made.
+/// Whether a header of an answer repeats a secret of its request. Mostly no value is as long as the credential, and then
+/// no form of that is made.
 pub struct SecretCheck<'a> {
     channel: &'a Channel,
-    shortest: usize,
-    mask: OnceCell<Mask>,
+    credential: OnceCell<Mask>,
 }
 
 impl<'a> SecretCheck<'a> {
     pub fn of(channel: &'a Channel) -> Self {
-        let site = &channel.account.site;
-        let has_others = !site.custom_headers.is_empty()
-            || site.endpoints.iter().any(|endpoint| {
-                endpoint.base.query.is_some()
-                    || endpoint.base.origin.proxy.as_ref().is_some_and(|proxy| proxy.credentials.is_some())
-            });
-        let key = channel.credential.as_ref().map_or(usize::MAX, |key| key.secret().expose().trim().len());
-        let shortest = if has_others { MIN_SECRET } else { key.max(MIN_SECRET) };
-        Self { channel, shortest, mask: OnceCell::new() }
+        Self { channel, credential: OnceCell::new() }
     }
 
     pub fn repeats(&self, value: &[u8]) -> bool {
-        value.len() >= self.shortest
-            && self.mask.get_or_init(|| redact::sent(self.channel, None)).is_in(value)
+        let credential = || {
+            let secret = self.channel.credential.as_ref()?.secret().expose();
+            let may_stand_there = value.len() >= secret.trim().len();
+            may_stand_there.then(|| self.credential.get_or_init(|| Mask::of(secret)))
+        };
+        self.channel.account.site.secrets().is_in(value) || credential().is_some_and(|mask| mask.is_in(value))
     }
 }
 

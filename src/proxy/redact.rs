@@ -5,15 +5,13 @@
 //!   values of members whose name says that they authenticate, and words that look like keys.
 //! - What is longer than the operator asked for is cut, at a character, after all that.
 
-use std::sync::Arc;
-
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use crate::mask::{HIDDEN, MIN_SECRET, Mask};
-use crate::routing::{Channel, Endpoint, Site};
+use crate::mask::{HIDDEN, MIN_SECRET, Mask, is_public};
+use crate::routing::{Channel, Site};
 
 /// The secrets of one call.
 #[derive(Default)]
@@ -24,26 +22,14 @@ pub(super) struct Secrets {
 /// What a request to this channel carries that is secret, and what its client had to show for it. For when something
 /// went wrong: every form of every secret is made.
 pub(super) fn sent(channel: &Channel, presented: Option<&HeaderValue>) -> Mask {
-    let mut mask = Mask::default();
+    let mut mask = channel.account.site.secrets().clone();
     if let Some(credential) = &channel.credential {
         mask.add(credential.secret().expose());
     }
-    let site = &channel.account.site;
-    add_site(&mut mask, &site.custom_headers, &site.endpoints);
     if let Some(token) = presented.and_then(|value| value.to_str().ok()) {
         mask.add(token.rsplit(' ').next().unwrap_or_default());
     }
     mask
-}
-
-/// What every request to a site carries, whoever asks.
-pub(super) fn add_site(mask: &mut Mask, headers: &[(HeaderName, HeaderValue)], endpoints: &[Arc<Endpoint>]) {
-    for (name, value) in headers {
-        mask.add_header(name, value);
-    }
-    for endpoint in endpoints {
-        endpoint.base.add_secrets(mask);
-    }
 }
 
 impl Secrets {
@@ -52,7 +38,7 @@ impl Secrets {
     }
 
     pub(super) fn add_site(&mut self, site: &Site) {
-        add_site(&mut self.mask, &site.custom_headers, &site.endpoints);
+        self.mask.add_all(site.secrets());
     }
 
     /// Text for people: an error, say.
@@ -119,27 +105,22 @@ pub(super) fn target(base: &str, path_and_query: &str) -> String {
 
 /// Headers that say what a request is, never who asks.
 fn is_shown(name: &HeaderName) -> bool {
+    if is_public(name) {
+        return true;
+    }
     let name = name.as_str();
     let prefixes = ["x-stainless-", "x-ratelimit-", "anthropic-ratelimit-"];
     prefixes.iter().any(|prefix| name.starts_with(prefix))
         || matches!(
             name,
-            "accept"
-                | "accept-encoding"
-                | "accept-language"
-                | "anthropic-beta"
-                | "anthropic-version"
-                | "cache-control"
-                | "cf-ray"
+            "cf-ray"
                 | "connection"
                 | "content-encoding"
                 | "content-length"
-                | "content-type"
                 | "conversation-id"
                 | "conversation_id"
                 | "date"
                 | "host"
-                | "openai-beta"
                 | "openai-model"
                 | "openai-processing-ms"
                 | "openai-version"

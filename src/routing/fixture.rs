@@ -1,6 +1,6 @@
 //! Small sites, channels and routes for the tests of this room.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::*;
 
@@ -17,6 +17,7 @@ pub fn site(id: i64) -> Site {
         endpoints: Vec::new(),
         misconfigured: None,
         health: Arc::default(),
+        known_secrets: OnceLock::new(),
     }
 }
 

@@ -73,5 +73,5 @@ pub use route::{Channel, Route, RouteMode, Strategy};
 pub use score::{Conditions, Weights};
 pub use select::{ReservePick, Selection, select, select_bound};
 pub use selection_reason::SelectionReason;
-pub use site::{Account, AccountStatus, Credential, CredentialHeaders, Endpoint, Secret, Site};
+pub use site::{Account, AccountStatus, Credential, CredentialHeaders, Endpoint, Secret, Site, add_secrets};
 pub use snapshot::{Changed, Match, Snapshot};

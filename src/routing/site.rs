@@ -1,7 +1,7 @@
 //! Upstream sites, their addresses, and the accounts we hold there.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hyper::http::{HeaderName, HeaderValue};
 
@@ -9,6 +9,7 @@ use super::health::SiteHealth;
 use super::live::EndpointLive;
 use super::origin::BaseUrl;
 use super::pricing::PriceList;
+use crate::mask::Mask;
 use crate::platform::Platform;
 
 /// One address of a site.
@@ -40,6 +41,8 @@ pub struct Site {
     pub misconfigured: Option<String>,
     /// How well it has worked recently.
     pub health: Arc<SiteHealth>,
+    /// See [`Self::secrets`]; empty until they are asked for.
+    pub known_secrets: OnceLock<Mask>,
 }
 
 /// Whether an account may be used, and what stands in the way.
@@ -151,6 +154,27 @@ impl fmt::Debug for Credential {
 }
 
 // === impl Site ===
+
+impl Site {
+    /// What every request to it carries that is secret. Made once: every good answer is compared with it.
+    pub fn secrets(&self) -> &Mask {
+        self.known_secrets.get_or_init(|| {
+            let mut mask = Mask::default();
+            add_secrets(&mut mask, &self.custom_headers, &self.endpoints);
+            mask
+        })
+    }
+}
+
+/// Adds what custom headers and addresses have of secrets.
+pub fn add_secrets(mask: &mut Mask, headers: &[(HeaderName, HeaderValue)], endpoints: &[Arc<Endpoint>]) {
+    for (name, value) in headers {
+        mask.add_header(name, value);
+    }
+    for endpoint in endpoints {
+        endpoint.base.add_secrets(mask);
+    }
+}
 
 impl fmt::Debug for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

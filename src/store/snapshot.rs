@@ -7,7 +7,7 @@
 mod source;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hyper::http::{HeaderName, HeaderValue};
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -144,6 +144,7 @@ impl<'a> Builder<'a> {
             endpoints,
             misconfigured,
             health: self.live.site(row.id),
+            known_secrets: OnceLock::new(),
         }
     }
 

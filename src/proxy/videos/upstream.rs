@@ -23,10 +23,11 @@ use crate::proxy::Proxy;
 use crate::proxy::call::forwarded_query;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
-use crate::proxy::redact;
 use crate::proxy::send::{Timeouts, answered, read_some};
 use crate::proxy::trace::Trace;
-use crate::routing::{BaseUrl, Credential, Endpoint, EndpointLive, EndpointState, Secret, Site, pool};
+use crate::routing::{
+    BaseUrl, Credential, Endpoint, EndpointLive, EndpointState, Secret, Site, add_secrets, pool,
+};
 use crate::store::Store;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::snapshot::{credential, site_of_account};
@@ -188,7 +189,7 @@ impl VideoUpstream {
     pub(super) fn secrets(&self) -> Mask {
         let mut mask = Mask::default();
         mask.add(self.credential.secret().expose());
-        redact::add_site(&mut mask, &self.custom_headers, &self.endpoints);
+        add_secrets(&mut mask, &self.custom_headers, &self.endpoints);
         mask
     }
 

@@ -13,8 +13,8 @@
 //! | 1 | `routes` | a path belongs to a surface |
 //! | 2 | `auth` | who calls |
 //! | 3 | `call` | the body, and what routing must know of it, kept for as many tries as it takes |
-//! | 4 | `pipeline` | whether this caller may ask for this model, and once more; the call counts |
-//! | 5 | `pipeline` | a channel, with the slots that it takes |
+//! | 4 | `admit` | whether this caller may ask for this model, and once more; the call counts |
+//! | 5 | `pick` | a channel, with the slots that it takes |
 //! | 6 | `addresses` | the channel's addresses, one after the other |
 //! | 7 | `compose` | the request as one address gets it, in one dialect: its body by `outgoing`, its headers by `headers` |
 //! | 8 | `send` | sent; the head of the answer |
@@ -40,6 +40,7 @@
 //! | `internal` | requests of the service itself |
 
 mod addresses;
+mod admit;
 mod alerts;
 mod array_stream;
 mod ask;
@@ -64,6 +65,7 @@ pub mod internal;
 mod long_reply;
 mod models;
 mod outgoing;
+mod pick;
 mod pipeline;
 mod quota;
 mod recovery;

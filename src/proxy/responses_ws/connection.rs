@@ -35,6 +35,7 @@ use crate::request_id::RequestId;
 use crate::time::{monotonic_ms, now_ms};
 use crate::uuid;
 
+use super::super::admit;
 use super::super::call::{Call, CallKind, Head, Operation};
 use super::super::pipeline;
 use super::super::reply::Face;
@@ -253,7 +254,7 @@ impl TurnRunner<'_> {
         if !frame.is_warm_up {
             return Ok(Turn::Call(call));
         }
-        match pipeline::forbidden(&proxy.core, &call) {
+        match admit::forbidden(&proxy.core, &call) {
             Some(refusal) => Err(refusal::of_response(refusal)),
             None => Ok(Turn::Local(self.warm_up(&call))),
         }

@@ -102,12 +102,14 @@ impl KeyLive {
     }
 
     /// Notes the use of the key; true when it is to be handed to the writer.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_use(&self, now: Millis) -> bool {
         self.last_used.fetch_max(now, AcqRel);
         self.raise()
     }
 
     /// Adds what a request cost; true when the key is to be handed to the writer.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn charge(&self, usd: f64, now: Millis) -> bool {
         let nano = nano(usd);
         self.used_cost_nano.fetch_add(nano, AcqRel);

@@ -306,7 +306,7 @@ fn of_channels_that_all_cool_the_one_that_has_cooled_longest_is_the_last_resort(
     let trial = found.route.channels[1].live.begin_trial(31_000, |_| true);
     assert_eq!(pick(32_000, Some(30_000)), None, "one at a time, and not the next one");
     drop(trial);
-    found.route.channels[1].live.record_failure(33_000, 633_000);
+    let _ = found.route.channels[1].live.record_failure(33_000, 633_000);
     assert_eq!(pick(33_000, Some(30_000)), Some((1, SelectionReason::LastResort)));
 }
 
@@ -339,7 +339,7 @@ fn round_robin_keeps_turns_within_one_millisecond() {
     let mut order = Vec::new();
     for _ in 0..7 {
         let id = picked(&route, &Policy::default(), &[], 1_000, 0.0).unwrap();
-        route.channels.iter().find(|channel| channel.id == id).unwrap().live.record_selection(1_000);
+        let _ = route.channels.iter().find(|channel| channel.id == id).unwrap().live.record_selection(1_000);
         order.push(id);
     }
     assert_eq!(order, [1, 2, 3, 1, 2, 3, 1]);
@@ -476,7 +476,7 @@ fn a_bound_channel_goes_before_every_other_while_nothing_speaks_against_it() {
         Some(())
     };
     let cooling = |channel: Channel| {
-        channel.live.record_cooldown(999, 1_001);
+        let _ = channel.live.record_cooldown(999, 1_001);
         channel
     };
     let behind_breaker = |channel: Channel| {
@@ -484,7 +484,7 @@ fn a_bound_channel_goes_before_every_other_while_nothing_speaks_against_it() {
         channel
     };
     let failed_recently = |channel: Channel| {
-        channel.live.record_failure(999, 0);
+        let _ = channel.live.record_failure(999, 0);
         channel
     };
     for strategy in [Strategy::Weighted, Strategy::RoundRobin, Strategy::StableFirst] {

@@ -145,7 +145,7 @@ fn the_model_list_shows_public_names_that_would_be_served() {
     let everyone = Policy::default();
     let shown = ["alpha", "delta", "delta-1", "gamma", "grouped", "shown", "zeta"];
     assert_eq!(snapshot.exposed_models(&everyone), shown);
-    snapshot.route(2).unwrap().channels[0].live.record_failure(0, 600_000);
+    let _ = snapshot.route(2).unwrap().channels[0].live.record_failure(0, 600_000);
     assert_eq!(snapshot.exposed_models(&everyone), shown, "a cooldown hides nothing");
 }
 

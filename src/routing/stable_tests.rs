@@ -50,7 +50,7 @@ fn requests(route: &Route, rotations: &Rotations, count: usize, now: Millis) -> 
             panic!("nobody is eligible");
         };
         let SelectionReason::StableFirst { pool, .. } = reason else { panic!("{reason:?}") };
-        channel.live.record_selection(now);
+        let _ = channel.live.record_selection(now);
         rotations.record(&reason, "m", channel.account.site.id, now);
         (channel.id, pool)
     };

@@ -91,14 +91,14 @@ mod tests {
     /// A cooling channel on a route of its own; its own failure has cooled it.
     fn cooling(id: i64) -> Channel {
         let channel = fixture::channel(id);
-        channel.live.record_failure(NOW - 1, NOW + 600_000);
+        let _ = channel.live.record_failure(NOW - 1, NOW + 600_000);
         channel
     }
 
     #[test]
     fn four_cooling_channels_are_asked_those_never_asked_first() {
         let dictated = fixture::channel(8);
-        dictated.live.record_cooldown(NOW - 1, NOW + 600_000);
+        let _ = dictated.live.record_cooldown(NOW - 1, NOW + 600_000);
         let switched_off = Channel { enabled: false, ..cooling(9) };
         let channels = (1..=6).map(cooling).chain([fixture::channel(7), dictated, switched_off]);
         let mut routes: Vec<_> = channels

@@ -136,6 +136,7 @@ impl ChannelLive {
 
     /// A request was answered: counts it and ends any rest. Like every `record_*`, gives true when
     /// the caller is to hand this channel to the writer.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_success(&self, now: Millis, latency_ms: u64, cost_nano: u64) -> bool {
         for counter in [&self.success, &self.unsaved_success] {
             counter.fetch_add(1, Relaxed);
@@ -153,6 +154,7 @@ impl ChannelLive {
     }
 
     /// A request that was counted turned out to cost more, or less, than was booked.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_cost(&self, more_nano: i64) -> bool {
         self.add_cost(more_nano);
         self.mark_dirty()
@@ -169,6 +171,7 @@ impl ChannelLive {
     }
 
     /// The channel failed: counts it and cools it until `until` (or longer, if it cools longer already).
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_failure(&self, now: Millis, until: Millis) -> bool {
         for counter in [&self.fail, &self.unsaved_fail, &self.consecutive_fail] {
             counter.fetch_add(1, Relaxed);
@@ -181,12 +184,14 @@ impl ChannelLive {
     }
 
     /// The provider says that it will refuse until then.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_limit(&self, until: Millis) -> bool {
         self.provider_cooldown_until.fetch_max(until, Relaxed);
         self.mark_dirty()
     }
 
     /// Cools without counting a failure.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_cooldown(&self, now: Millis, until: Millis) -> bool {
         self.cooled_at.store(now, Relaxed);
         self.cooldown_until.fetch_max(until, Relaxed);
@@ -195,6 +200,7 @@ impl ChannelLive {
 
     /// Another channel of the credential was answered: what the provider said holds no more. A failure of its own
     /// keeps the channel cooling.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn end_limit(&self) -> bool {
         if self.provider_cooldown_until.swap(0, Relaxed) == 0 {
             return false;
@@ -211,6 +217,7 @@ impl ChannelLive {
     }
 
     /// The channel was picked for an attempt.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_selection(&self, now: Millis) -> bool {
         advance(&self.last_selected, now);
         self.selection_number.store(SELECTIONS.fetch_add(1, Relaxed) + 1, Relaxed);
@@ -267,6 +274,7 @@ impl ChannelLive {
     }
 
     /// The delta could not be written: its counts are unsaved again.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn give_back(&self, delta: &ChannelDelta) -> bool {
         self.unsaved_success.fetch_add(delta.success, Relaxed);
         self.unsaved_fail.fetch_add(delta.fail, Relaxed);
@@ -389,7 +397,7 @@ mod tests {
     fn a_channel_is_available_again_exactly_when_its_cooldown_ends() {
         let live = ChannelLive::new(1, ChannelTotals::default());
         assert!(!live.is_cooling(0));
-        live.record_failure(1_000, 601_000);
+        let _ = live.record_failure(1_000, 601_000);
         assert!(live.is_cooling(600_999));
         assert!(!live.is_cooling(601_000));
         assert_eq!(live.cooldown_until(), Some(601_000));
@@ -398,33 +406,33 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_does_not_lengthen_a_cooldown() {
         let live = ChannelLive::new(1, ChannelTotals::default());
-        live.record_failure(100_000_000, 100_600_000);
+        let _ = live.record_failure(100_000_000, 100_600_000);
         assert!(live.is_cooling(100_000_000 - SET_BACK), "by a little it may step");
         assert!(!live.is_cooling(50_000_000));
-        live.record_failure(50_000_000, 50_600_000);
+        let _ = live.record_failure(50_000_000, 50_600_000);
         assert!(live.is_cooling(50_599_999) && !live.is_cooling(50_600_000));
     }
 
     #[test]
     fn behind_its_cooldown_a_limited_channel_is_half_open() {
         let live = ChannelLive::new(1, ChannelTotals::default());
-        live.record_failure(1_000, 601_000);
-        live.record_limit(3_601_000);
+        let _ = live.record_failure(1_000, 601_000);
+        let _ = live.record_limit(3_601_000);
         assert_eq!(live.resting(600_999), Some(Resting::Cooling { until: 601_000 }));
         assert_eq!(live.resting(601_000), Some(Resting::HalfOpen { until: 3_601_000 }));
         assert_eq!((live.resting(3_601_000), live.limited_until()), (None, Some(3_601_000)));
-        live.record_failure(601_000, 1_201_000);
+        let _ = live.record_failure(601_000, 1_201_000);
         assert_eq!(live.resting(1_200_999), Some(Resting::Cooling { until: 1_201_000 }), "ten new minutes");
         assert!(live.is_half_open(1_201_000));
-        live.record_success(1_201_000, 1, 0);
+        let _ = live.record_success(1_201_000, 1, 0);
         assert_eq!((live.resting(1_201_001), live.limited_until()), (None, None));
     }
 
     #[test]
     fn one_request_is_tried_at_a_time() {
         let live = Arc::new(ChannelLive::new(1, ChannelTotals::default()));
-        live.record_failure(1_000, 601_000);
-        live.record_limit(9_000_000);
+        let _ = live.record_failure(1_000, 601_000);
+        let _ = live.record_limit(9_000_000);
         assert!(
             live.begin_trial(600_000, |live| live.is_half_open(600_000)).is_none() && !live.is_on_trial()
         );
@@ -441,13 +449,13 @@ mod tests {
     #[test]
     fn a_last_resort_waits_since_the_channel_was_asked() {
         let live = Arc::new(ChannelLive::new(1, ChannelTotals::default()));
-        live.record_failure(100_000, 700_000);
+        let _ = live.record_failure(100_000, 700_000);
         let may = |now| live.may_be_last_resort(now, 30_000);
         assert!(!may(129_999) && may(130_000) && may(699_999) && !may(700_000));
         drop(live.begin_trial(130_000, |_| true));
         assert!(!may(159_999) && may(160_000));
         let sibling = ChannelLive::new(2, ChannelTotals::default());
-        sibling.record_cooldown(100_000, 700_000);
+        let _ = sibling.record_cooldown(100_000, 700_000);
         assert!(!sibling.may_be_last_resort(129_999, 30_000) && sibling.may_be_last_resort(130_000, 30_000));
     }
 
@@ -455,10 +463,10 @@ mod tests {
     fn a_success_elsewhere_ends_what_the_provider_said_but_no_failure_of_its_own() {
         let spread = ChannelLive::new(1, ChannelTotals::default());
         let failed = ChannelLive::new(2, ChannelTotals::default());
-        failed.record_failure(1_000, 601_000);
+        let _ = failed.record_failure(1_000, 601_000);
         for live in [&spread, &failed] {
-            live.record_cooldown(1_000, 601_000);
-            live.record_limit(9_000_000);
+            let _ = live.record_cooldown(1_000, 601_000);
+            let _ = live.record_limit(9_000_000);
             assert!(live.is_limited());
             live.take_delta();
             assert!(live.end_limit() && !live.end_limit());
@@ -471,16 +479,16 @@ mod tests {
     #[test]
     fn a_shorter_cooldown_does_not_cut_a_longer_one() {
         let live = ChannelLive::new(1, ChannelTotals::default());
-        live.record_failure(1_000, 9_000_000);
-        live.record_failure(2_000, 602_000);
+        let _ = live.record_failure(1_000, 9_000_000);
+        let _ = live.record_failure(2_000, 602_000);
         assert_eq!(live.cooldown_until(), Some(9_000_000));
     }
 
     #[test]
     fn a_success_ends_the_cooldown_but_keeps_the_lifetime_failures() {
         let live = ChannelLive::new(1, ChannelTotals::default());
-        live.record_failure(1_000, 601_000);
-        live.record_success(2_000, 120, 5);
+        let _ = live.record_failure(1_000, 601_000);
+        let _ = live.record_success(2_000, 120, 5);
         let totals = live.totals();
         assert_eq!((totals.success, totals.fail, totals.latency_ms, totals.cost_nano), (1, 1, 120, 5));
         assert_eq!((totals.consecutive_fail, totals.last_fail, totals.cooldown_until), (0, None, None));
@@ -490,11 +498,11 @@ mod tests {
     #[test]
     fn a_cost_that_was_booked_too_high_is_taken_back() {
         let live = ChannelLive::new(7, ChannelTotals { cost_nano: 10, ..ChannelTotals::default() });
-        live.record_success(1_000, 100, 5);
+        let _ = live.record_success(1_000, 100, 5);
         live.take_delta();
         assert!(live.record_cost(-3));
         assert_eq!((live.totals().cost_nano, live.take_delta().cost_nano), (12, -3));
-        live.record_cost(-20);
+        let _ = live.record_cost(-20);
         assert_eq!(live.totals().cost_nano, 0);
     }
 
@@ -513,10 +521,10 @@ mod tests {
     #[test]
     fn counts_that_could_not_be_written_are_written_later() {
         let live = ChannelLive::new(7, ChannelTotals::default());
-        live.record_success(1_000, 100, 3);
+        let _ = live.record_success(1_000, 100, 3);
         let lost = live.take_delta();
-        live.record_failure(1_100, 601_100);
-        live.give_back(&lost);
+        let _ = live.record_failure(1_100, 601_100);
+        let _ = live.give_back(&lost);
         let delta = live.take_delta();
         assert_eq!((delta.success, delta.fail, delta.latency_ms, delta.cost_nano), (1, 1, 100, 3));
     }
@@ -524,7 +532,7 @@ mod tests {
     #[test]
     fn clearing_a_cooldown_also_forgets_unsaved_failures() {
         let live = ChannelLive::new(7, ChannelTotals { fail: 3, ..ChannelTotals::default() });
-        live.record_failure(1_000, 601_000);
+        let _ = live.record_failure(1_000, 601_000);
         live.clear_cooldown();
         assert_eq!(live.totals(), ChannelTotals::default());
         assert_eq!(live.take_delta().fail, 0);

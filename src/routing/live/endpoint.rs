@@ -50,12 +50,14 @@ impl EndpointLive {
 
     /// The address is used for an attempt. Gives true when the caller is to hand it to the writer, as do
     /// the other `record_*`; never for an address without a row.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_selection(&self, now: Millis) -> bool {
         advance(&self.last_selected, now);
         self.mark_dirty()
     }
 
     /// A failure that rotates (see [`pool::rotates`](crate::routing::pool::rotates)): the address cools.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_failure(&self, now: Millis, until: Millis, reason: &str) -> bool {
         self.cooldown_until.fetch_max(until, Relaxed);
         self.last_failed.fetch_max(now, Relaxed);
@@ -65,6 +67,7 @@ impl EndpointLive {
     }
 
     /// Any other failure: noted, and the address is evidently alive.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_other_failure(&self, now: Millis, reason: &str) -> bool {
         self.cooldown_until.store(0, Relaxed);
         self.last_failed.fetch_max(now, Relaxed);
@@ -74,6 +77,7 @@ impl EndpointLive {
     }
 
     /// The address has answered: its cooldown ends.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_success(&self) -> bool {
         if !self.is_troubled.load(Relaxed) {
             return false;
@@ -100,6 +104,7 @@ impl EndpointLive {
     }
 
     /// Taken again by a writer whose batch failed.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn mark_dirty(&self) -> bool {
         self.id.is_some() && !self.dirty.swap(true, SeqCst)
     }

@@ -106,7 +106,7 @@ async fn a_reset_forgets_what_was_used_and_what_was_reserved() {
     let store = dir.open();
     let (id, live) = stored(&store, Some(10)).await;
     assert!(quota::reserve(&store, &live, 10).await.unwrap() && live.take());
-    live.charge(2.5, 1);
+    let _ = live.charge(2.5, 1);
     quota::reset(&store, &live).await.unwrap();
     assert_eq!((counted(&store, id).await, live.used_requests(), live.block()), (0, 0, 0));
     assert_eq!(live.used_cost(), 0.0);

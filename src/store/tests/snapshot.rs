@@ -86,7 +86,7 @@ async fn live_values_stay_when_the_snapshot_is_loaded_again() {
     let id = channel(&store, account, None).await;
     let live = LiveTable::default();
     let snapshot = load(&store, &live, None, Weights::default()).await.unwrap();
-    find(&snapshot, id).live.record_failure(1, 601);
+    let _ = find(&snapshot, id).live.record_failure(1, 601);
     let snapshot = load(&store, &live, None, Weights::default()).await.unwrap();
     assert_eq!(find(&snapshot, id).live.cooldown_until(), Some(601));
     let mapping: Vec<_> =

@@ -159,10 +159,10 @@ async fn counters_are_added_and_states_replaced() {
     let channel = Arc::new(ChannelLive::new(1, ChannelTotals::default()));
     let gone = Arc::new(ChannelLive::new(99, ChannelTotals::default()));
     let address = Arc::new(EndpointLive::new(Some(1), EndpointState::default()));
-    channel.record_success(5_000, 300, 250_000_000);
-    channel.record_failure(6_000, 606_000);
-    gone.record_success(5_000, 1, 1);
-    address.record_failure(7_000, 307_000, "HTTP 502");
+    let _ = channel.record_success(5_000, 300, 250_000_000);
+    let _ = channel.record_failure(6_000, 606_000);
+    let _ = gone.record_success(5_000, 1, 1);
+    let _ = address.record_failure(7_000, 307_000, "HTTP 502");
     store.telemetry().dirty_channel(Arc::clone(&channel));
     store.telemetry().dirty_channel(gone);
     store.telemetry().dirty_endpoint(address);

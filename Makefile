@@ -22,6 +22,7 @@ check: ## Formatting, lints as errors, names in comments, the bench, dependency 
 	RUSTDOCFLAGS="-D rustdoc::broken_intra_doc_links -A rustdoc::private_intra_doc_links" \
 		$(CARGO) doc --quiet --no-deps --document-private-items --lib
 	$(CARGO) check --quiet --bins --manifest-path bench/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target}
+	.ci/references
 	.ci/dependencies
 	.ci/edges
 

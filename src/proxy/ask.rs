@@ -58,9 +58,9 @@ struct Refusal {
 
 /// What follows a refusal.
 enum Next {
-    /// The same dialect, in other words.
+    /// Ask in this dialect again, in other words.
     OtherWords(Box<Outgoing>),
-    /// The same dialect, for an answer.
+    /// Ask in this dialect again, for an answer instead of a compaction.
     Answer,
     /// Another dialect.
     OtherDialect(Downgrade),

@@ -188,7 +188,7 @@ impl Attempt {
         }
     }
 
-    /// What the upstream said to a dialect: a row of its own if it is asked in another (routing-accounting.md 18.1),
+    /// What the upstream said to a dialect: a row of its own if it is asked in another,
     /// and no failure of the channel.
     pub(super) fn downgrade(&self, failure: &Failure) -> Option<Box<ProxyLogRow>> {
         let row = self.row.as_ref()?;
@@ -356,7 +356,7 @@ impl Attempt {
         }
     }
 
-    /// Adds what a request cost to what the caller's key has used (routing.md 13).
+    /// Adds what a request cost to what the caller's key has used.
     fn charge(&self, usd: f64, now: Millis) {
         let Some(key) = self.key.as_ref().filter(|_| usd > 0.0) else { return };
         if key.live.charge(usd, now) {

@@ -31,17 +31,17 @@ use super::trace::Trace;
 pub(super) enum Operation {
     /// To answer, in whatever dialect an upstream may take.
     Answer,
-    /// To say how many tokens a request of messages or gemini has (proxy.md 14.3, 14.8).
+    /// To say how many tokens a request of messages or gemini has.
     CountTokens,
-    /// To shorten a conversation of the responses dialect (proxy.md 14.4).
+    /// To shorten a conversation of the responses dialect.
     Compact,
-    /// To change a picture, which comes as a form (proxy.md 14.5).
+    /// To change a picture, which comes as a form.
     EditImage,
-    /// To begin a video, which comes as a form or JSON (proxy.md 14.6).
+    /// To begin a video, which comes as a form or JSON.
     CreateVideo,
-    /// To search the web (proxy.md 14.7).
+    /// To search the web.
     Search,
-    /// What only gemini's own upstreams do, by the name of the action (proxy.md 3).
+    /// What only gemini's own upstreams do, by the name of the action.
     OfGemini(&'static str),
 }
 
@@ -80,7 +80,7 @@ impl Operation {
         }
     }
 
-    /// Where a platform is asked in a dialect (proxy.md 12.1).
+    /// Where a platform is asked in a dialect.
     pub(super) fn upstream_path(self, platform: Platform, dialect: Dialect) -> &'static str {
         match (self, platform, dialect) {
             (Self::Compact, Platform::Codex, _) => "/responses/compact",
@@ -118,7 +118,7 @@ impl CallKind {
     }
 }
 
-/// What of a call is not its body.
+/// Everything of a call but its body.
 pub(super) struct Head<'a> {
     pub(super) kind: CallKind,
     pub(super) id: RequestId,
@@ -256,7 +256,7 @@ impl Call {
     }
 }
 
-/// The query that goes upstream: everything but `key`, which is a credential (proxy.md 2), and `alt`, which
+/// The query that goes upstream: everything but `key`, which is a credential, and `alt`, which
 /// says in which form gemini's clients want a stream.
 pub(super) fn forwarded_query(raw: &str) -> String {
     let mut out = String::new();
@@ -285,7 +285,7 @@ fn name_in(pair: &str) -> Cow<'_, str> {
     percent_encoding::percent_decode_str(name).decode_utf8_lossy()
 }
 
-/// Tokens are counted at the surface's beta, as its own clients do (proxy.md 14.3).
+/// Tokens are counted at the surface's beta, as its own clients do.
 fn ask_for_beta(query: &mut String) {
     let others = query.split(['?', '&']).filter(|pair| !pair.is_empty() && name_in(pair) != "beta");
     *query = others.fold(String::from("?beta=true"), |query, pair| query + "&" + pair);

@@ -223,7 +223,7 @@ impl StartedResponse<'_> {
         // A count and a compaction have no output to be judged by.
         let verdict = match self.call.operation {
             Operation::Answer => judge::reply(format, &held, &settings.judge),
-            // Who finds nothing may say so in no words at all (proxy.md 14.7).
+            // Who finds nothing may say so in no words at all.
             Operation::Search if judge::object(format, &held) == Err(Fault::NotJson) => {
                 held = Bytes::from_static(search::NOTHING_FOUND);
                 Ok(None)
@@ -357,8 +357,8 @@ impl StartedResponse<'_> {
         Ok(Answer { usage, ..answer })
     }
 
-    /// A text that an upstream sends as such where a stream was asked for: it is the answer
-    /// (proxy.md 10.4). What should have been JSON, or is a page, is not.
+    /// A text that an upstream sends as such where a stream was asked for: it is the answer. What should have been
+    /// JSON, or is a page, is not.
     fn plain_text<'b>(&self, held: &'b [u8]) -> Option<&'b str> {
         let kind = std::str::from_utf8(self.accepted.head.headers.get(&header::CONTENT_TYPE)?).ok()?;
         let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -482,8 +482,8 @@ impl StartedResponse<'_> {
         Ok((buffer.freeze(), false))
     }
 
-    /// The same of a stream, which ends with its end event: what breaks or stays silent behind that
-    /// takes nothing from the answer. Notes the usage that the upstream tells.
+    /// Holds a whole stream, which ends with its end event: what breaks or stays silent behind that takes nothing
+    /// from the answer. Notes the usage that the upstream tells.
     async fn hold_stream(
         &mut self,
         limit: usize,
@@ -537,7 +537,7 @@ fn withheld(observer: &StreamObserver, attempt: &Attempt) -> bool {
     }
 }
 
-/// Whether the stream ended and the operator's rules call it empty (proxy.md 10.4).
+/// Whether the stream ended and the operator's rules call it empty.
 fn ended_empty(observer: &StreamObserver, attempt: &Attempt) -> bool {
     matches!(observer.phase(), Phase::Ended)
         && !observer.output_seen()
@@ -564,7 +564,7 @@ fn is_json(content_type: &HeaderValue) -> bool {
     essence.last_chunk::<4>().is_some_and(|end| end.eq_ignore_ascii_case(b"json"))
 }
 
-/// Some upstreams stream under another content type (proxy.md 10.4).
+/// Some upstreams stream under another content type.
 fn looks_like_events(first: &[u8]) -> bool {
     let text = first.trim_ascii_start();
     [b"data:".as_slice(), b"event:", b":", b"id:", b"retry:"].iter().any(|prefix| text.starts_with(prefix))

@@ -1,6 +1,6 @@
-//! Which dialect an upstream is asked in, and when the next one is worth a try (proxy.md 7 and 8).
+//! Which dialect an upstream is asked in, and when the next one is worth a try.
 //!
-//! The client's own dialect comes first wherever the platform can take it (design §5): only there
+//! The client's own dialect comes first wherever the platform can take it: only there
 //! nothing has to be converted. That holds for legacy completions, too, which nobody is asked for on
 //! behalf of a client of another dialect. The others follow in the platform's order. A refusal that is
 //! about the dialect moves on to the next and is remembered ([`Memory`]); any other failure is the
@@ -126,8 +126,8 @@ fn offers(platform: Platform, dialect: Dialect) -> bool {
     }
 }
 
-/// Puts the dialects in which a document is likely to be taken before the others, behind the client's own
-/// (proxy.md 7.2.3, 7.2.4). What cannot carry it at all is left out where it is written.
+/// Puts the dialects in which a document is likely to be taken before the others, behind the client's own. What
+/// cannot carry it at all is left out where it is written.
 pub(super) fn order_for_document(
     formats: &mut Formats,
     platform: Platform,
@@ -149,7 +149,7 @@ pub(super) fn order_for_document(
     }
 }
 
-/// Moves what a site's price list names for a model to the front (proxy.md 7.2.6): the first dialect of
+/// Moves what a site's price list names for a model to the front: the first dialect of
 /// the list, unless the client's own is in it, too. A list that names nothing known changes nothing, and
 /// none speaks of legacy completions.
 pub(super) fn prefer_listed(
@@ -178,7 +178,7 @@ pub(super) fn prefer(formats: &mut Formats, dialect: Dialect) {
 }
 
 /// A document that a request of responses names by its address is fetched by an upstream of that
-/// dialect, and by hardly any other (proxy.md 7.2.2): none of the others is tried, unless the platform
+/// dialect, and by hardly any other: none of the others is tried, unless the platform
 /// has none of that dialect.
 pub(super) fn keep_address(
     formats: &mut Formats,
@@ -367,7 +367,7 @@ pub(super) struct MemoryKey<'a> {
     pub(super) model: &'a str,
 }
 
-/// The same as it is kept, the model in lower case.
+/// A key as it is kept: site, dialect, model in lower case.
 type Key = (i64, Dialect, String);
 
 #[derive(Default)]

@@ -1,5 +1,4 @@
-//! The body an upstream gets: the client's own bytes, edited where the platform needs it
-//! (proxy.md 12.2), or converted.
+//! The body an upstream gets: the client's own bytes, edited where the platform needs it, or converted.
 
 use std::borrow::Cow;
 
@@ -32,16 +31,16 @@ const FOREIGN_TO_CODEX: [&str; 4] =
     ["max_output_tokens", "max_completion_tokens", "max_tokens", "stream_options"];
 /// Codex wants instructions; what a client that gives none gets.
 const CODEX_INSTRUCTIONS: &str = "\"You are a helpful assistant.\"";
-/// Fields of the responses dialect that bridges leave in messages bodies (proxy.md 5.1).
+/// Fields of the responses dialect that bridges leave in messages bodies.
 const CONTINUATION: [&str; 2] = ["previous_response_id", "prompt_cache_key"];
 const PREVIOUS: &str = "previous_response_id";
 const REFERENCE: &str = "item_reference";
 const ENCRYPTED_REASONING: &str = "[\"reasoning.encrypted_content\"]";
-/// What a count has no use for (proxy.md 14.3).
+/// What a count has no use for.
 const NOT_COUNTED: [&str; 5] = ["betas", "max_tokens", "stream", "previous_response_id", "prompt_cache_key"];
 /// Counting was a beta once, and still is for those who say so.
 const COUNT_BETA: &str = "token-counting-2024-11-01";
-/// What a compaction has no use for (proxy.md 14.4).
+/// What a compaction has no use for.
 const NOT_COMPACTED: [&str; 2] = ["stream", "stream_options"];
 
 /// A body in an upstream's dialect.
@@ -165,7 +164,7 @@ fn form(call: &Call, to: Destination<'_>) -> Outgoing {
 fn native(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionError> {
     let always_streams = always_streams(to.platform, to.format);
     if always_streams && call.envelope.has_previous && continues(text(call)) {
-        // These keep nothing that it could refer to (proxy.md 5.3).
+        // These keep nothing that it could refer to.
         return Err(ConversionError::unsupported(PREVIOUS));
     }
     if always_streams && call.face.dialect == Dialect::Responses && refers_to_items(call) {
@@ -298,7 +297,7 @@ fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, Conve
             if call.envelope.marks.own {
                 body = restored(chat::without_foreign_signatures);
             }
-            // A chat has no earlier answer to go on from (proxy-conversion.md 1.1).
+            // A chat has no earlier answer to go on from.
             if call.envelope.has_previous {
                 let whole = body.as_deref().unwrap_or_else(|| text(call));
                 body = Some(edit(whole, &[], &[PREVIOUS]).into_owned());
@@ -308,7 +307,7 @@ fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, Conve
             if call.envelope.marks.own {
                 body = restored(responses::without_own_ids);
             }
-            // Codex wants back what it thought, whether it says so or not (proxy.md 5.3).
+            // Codex wants back what it thought, whether it says so or not.
             if call.client.family == Family::Codex && !call.envelope.has_include {
                 let whole = body.as_deref().unwrap_or_else(|| text(call));
                 body = Some(edit(whole, &[("include", ENCRYPTED_REASONING)], &[]).into_owned());
@@ -328,8 +327,7 @@ fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, Conve
     Ok(edited.or(body))
 }
 
-/// The body with a service tier that its upstream may be asked for; `None` where it is as it was
-/// (proxy.md 12.4).
+/// The body with a service tier that its upstream may be asked for; `None` where it is as it was.
 fn tiered(call: &Call, to: Destination<'_>, body: &str) -> Result<Option<String>, ConversionError> {
     const TIER: &str = "service_tier";
     let target = service_tier::Target {
@@ -376,7 +374,7 @@ fn gathered_instructions(body: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// These answer responses requests with a stream or not at all (proxy.md 10.4), and are asked to store
+/// These answer responses requests with a stream or not at all, and are asked to store
 /// nothing.
 pub(super) fn always_streams(platform: Platform, format: Dialect) -> bool {
     format == Dialect::Responses && matches!(platform, Platform::Codex | Platform::Sub2Api)

@@ -129,7 +129,7 @@ pub(super) async fn answer(proxy: &Arc<Proxy>, mut call: Box<Call>) -> Response 
     mem::take(&mut call.trace).response_sent(response)
 }
 
-/// A tool's output in a responses request must name its call (proxy.md 5.3). Codex is let through: it
+/// A tool's output in a responses request must name its call. Codex is let through: it
 /// sends what its own API takes.
 fn orphaned_output(call: &Call) -> Option<Response> {
     let has_outputs = call.face.dialect == Dialect::Responses && call.envelope.marks.outputs;
@@ -146,7 +146,7 @@ fn orphaned_output(call: &Call) -> Option<Response> {
 }
 
 /// Coding clients count all the time and expect a number: where no upstream counts, an estimate
-/// does, and says so (proxy.md 14.3). `member` is what the surface calls it.
+/// does, and says so. `member` is what the surface calls it.
 fn estimated_count(face: Face, member: &str, body: &Bytes) -> Response {
     let text = std::str::from_utf8(body).unwrap_or_default();
     let tokens = Node::parse(text).map_or(0, |body| messages::estimate_tokens(&body));

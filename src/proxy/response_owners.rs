@@ -168,7 +168,7 @@ async fn stored_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<Ho
     Ok(Some(holder))
 }
 
-/// What of a call's history an upstream may not be handed, by the name of the member: nobody was given the id here, and
+/// The member of a call that names history which an upstream may not be handed: nobody was given the id here, and
 /// another key can use the account, whose it may be.
 pub(super) fn withheld(core: &Core, call: &Call, channel: &Channel) -> Option<&'static str> {
     let is_anyones = |own: i64| {

@@ -1,4 +1,4 @@
-//! Answers of the responses dialect that no upstream stores, for `previous_response_id` (proxy.md 5.3).
+//! Answers of the responses dialect that no upstream stores, for `previous_response_id`.
 //!
 //! An upstream of another dialect knows nothing of `previous_response_id`; nor do codex and sub2api, which are asked to
 //! store nothing. What such an upstream answered is stored here for a while: the request and the items of its answer. The

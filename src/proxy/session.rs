@@ -1,4 +1,4 @@
-//! The conversation a request belongs to (design §3, Affinity; routing.md 7).
+//! The conversation a request belongs to.
 //!
 //! Who goes on from an answer that its upstream has stored belongs to the conversation that the answer
 //! opened: no other channel knows its `previous_response_id`, or keeps its `thread`. Else the name is the
@@ -41,7 +41,7 @@ impl Session {
         Some(Self { conversation: core.affinity.conversation(known_by) })
     }
 
-    /// Of a request that goes on from an answer whose channel is known.
+    /// The conversation of a request that goes on from an answer whose channel is known.
     pub(super) fn going_on(
         core: &Core,
         body: &[u8],

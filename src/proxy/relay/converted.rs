@@ -50,7 +50,7 @@ impl Transit for Converted {
         Bytes::from(out)
     }
 
-    /// Of several answers the others may still be on their way.
+    /// Where a stream has several answers, the others may still be on their way.
     fn is_followed_by_usage_alone(&self) -> bool {
         !self.0.is_of_several()
     }

@@ -76,7 +76,7 @@ pub(super) fn body(
 
 /// How the chunks of a stream become the client's. The observer has always seen a chunk before.
 trait Transit: Unpin {
-    /// What of a chunk the client can have.
+    /// The part of a chunk that the client can have.
     ///
     /// # Errors
     /// The upstream has told an error: nothing follows it.

@@ -1,4 +1,4 @@
-//! Error frames (proxy.md 16.4): what a client gets when a turn has no answer.
+//! Error frames: what a client gets when a turn has no answer.
 //!
 //! ```text
 //! {"type":"error","status":int,"error":{type, code?, message, param?},"headers":{}}
@@ -53,7 +53,7 @@ impl Refusal {
     }
 }
 
-/// A frame more than its sender's bucket holds (routing.md 15.2; design §5).
+/// A frame more than its sender's bucket holds.
 pub(super) fn too_many(wait: RetryAfterSeconds) -> String {
     json!({
         "type": "error",

@@ -150,7 +150,7 @@ impl VideoUpstream {
         Ok(Self { site_id, endpoints, custom_headers, credential: secret.into() })
     }
 
-    /// Sends a request to one address after the other until one answers with a 2xx status (proxy.md 8.1).
+    /// Sends a request to one address after the other until one answers with a 2xx status.
     pub(super) async fn send(
         &self,
         proxy: &Proxy,

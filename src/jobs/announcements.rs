@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use tokio::sync::Mutex;
 
 use super::sessions::session::Session;
 use super::sessions::site_client::site_client_at;
@@ -30,12 +29,6 @@ use crate::upstream::platforms::{Announcement, GENERIC_TITLE, NoticeLevel, SiteE
 pub const INTERVAL: Duration = Duration::from_secs(900);
 /// The longest key the store can index.
 const MAX_KEY_CHARS: usize = 191;
-
-/// Held by the pass under way: two would both take the same for new.
-#[derive(Default)]
-pub struct Announcements {
-    turn: Mutex<()>,
-}
 
 /// What a pass did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -2,10 +2,9 @@
 //! failure it is in the store, with all that happened meanwhile; mere successes follow within a minute.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::schedule::Pass;
@@ -18,20 +17,6 @@ use crate::time::now_ms;
 const DEBOUNCE: Duration = Duration::from_millis(500);
 /// The longest that successes alone wait.
 const AT_LEAST: Duration = Duration::from_secs(60);
-
-/// Who waits for changes that matter.
-#[derive(Debug, Default)]
-pub struct Saver {
-    changed: Notify,
-    saved_at: AtomicI64,
-}
-
-impl Saver {
-    /// Something changed that a restart should not forget.
-    pub fn nudge(&self) {
-        self.changed.notify_one();
-    }
-}
 
 /// Waits for a change, then saves.
 pub async fn save_changes(jobs: Arc<Jobs>) -> Pass {

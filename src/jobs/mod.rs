@@ -18,15 +18,19 @@
 //! | `health`, `quotas`, `retention` | keeps the health of sites over a restart; gives back unused reservations of keys; deletes old rows and files |
 
 pub mod accounts;
+pub mod announcement_turn;
 pub mod announcements;
 pub mod balances;
 pub mod checkin;
 pub mod health;
+pub mod health_saver;
 pub mod models;
+pub mod price_lists;
 pub mod prices;
 pub mod probe;
 pub mod quotas;
 pub mod rebuild;
+pub mod rebuild_scope;
 pub mod rekey;
 pub mod retention;
 pub mod schedule;
@@ -38,6 +42,7 @@ pub mod tasks;
 mod timetable;
 pub mod tokens;
 pub mod usage_lookup;
+pub mod usage_lookups;
 
 pub use state::Jobs;
 pub use timetable::{start, stop};

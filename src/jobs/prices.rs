@@ -11,15 +11,14 @@
 //! only rarely. A failure changes no price: what was known last stays. Lists live in memory beside
 //! the snapshot ([`PriceList`](crate::routing::pricing::PriceList)); a restart reads them anew.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::price_lists::Due;
 use super::schedule::Pass;
 use super::sessions::site_client::site_client_of;
 use crate::jobs::Jobs;
@@ -27,7 +26,7 @@ use crate::routing::pricing::Catalog;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::sites::{self, SiteRow, SiteStatus};
-use crate::store::{self, Secret};
+use crate::store::{self};
 use crate::sync::lock;
 use crate::upstream::platforms::{PRICE_LIMITS, PriceError, fetch_prices};
 
@@ -39,28 +38,6 @@ const FRESH: Duration = Duration::from_secs(600);
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
 /// The pause where there is nothing to read.
 const UNPUBLISHED: Duration = Duration::from_secs(3600);
-/// Lists read at once.
-const PARALLEL: usize = 4;
-
-/// When each list is to be read again; [`Jobs`](super::Jobs) holds one.
-pub struct Prices {
-    due: Mutex<HashMap<i64, Due>>,
-    slots: Semaphore,
-    /// The last list of each site: accounts that see the same prices share them.
-    shared: Mutex<HashMap<i64, Weak<Catalog>>>,
-}
-
-#[derive(Clone, Copy)]
-struct Due {
-    at: Instant,
-    failures: u32,
-}
-
-impl Default for Prices {
-    fn default() -> Self {
-        Self { due: Mutex::default(), slots: Semaphore::new(PARALLEL), shared: Mutex::default() }
-    }
-}
 
 /// Reads every list that is due. The accounts are those in use now: active, at active sites.
 pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
@@ -159,35 +136,8 @@ fn is_active(account: &AccountRow) -> bool {
     account.status == accounts::AccountStatus::Active
 }
 
-/// Each credential once, blank ones and masked ones left out: a masked one is only its picture.
-pub(super) fn usable<'a>(secrets: impl IntoIterator<Item = &'a Option<Secret>>) -> Vec<&'a str> {
-    let mut usable: Vec<&str> = Vec::new();
-    for secret in secrets.into_iter().flatten().map(|secret| secret.expose().trim()) {
-        if !secret.is_empty() && !secret.contains(['*', '•']) && !usable.contains(&secret) {
-            usable.push(secret);
-        }
-    }
-    usable
-}
-
 fn pause_after(failures: u32) -> Duration {
     AFTER_FAILURE.saturating_mul(1 << failures.saturating_sub(1).min(4)).min(FRESH)
-}
-
-impl Prices {
-    /// The site's list that is already there, when it says the same.
-    fn share(&self, site: i64, catalog: Catalog) -> Arc<Catalog> {
-        let mut shared = lock(&self.shared);
-        shared.retain(|_, list| list.strong_count() > 0);
-        match shared.get(&site).and_then(Weak::upgrade) {
-            Some(known) if *known == catalog => known,
-            _ => {
-                let catalog = Arc::new(catalog);
-                shared.insert(site, Arc::downgrade(&catalog));
-                catalog
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -199,15 +149,5 @@ mod tests {
         for (failures, minutes) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (500, 10)] {
             assert_eq!(pause_after(failures), Duration::from_secs(60 * minutes), "{failures}");
         }
-    }
-
-    #[test]
-    fn accounts_that_see_the_same_prices_share_them() {
-        let prices = Prices::default();
-        let one = prices.share(1, Catalog::default());
-        assert!(Arc::ptr_eq(&one, &prices.share(1, Catalog::default())));
-        assert!(!Arc::ptr_eq(&one, &prices.share(2, Catalog::default())));
-        let other = Catalog::new(Vec::new(), vec![("vip".to_owned(), 2.0)]);
-        assert!(!Arc::ptr_eq(&one, &prices.share(1, other)));
     }
 }

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 
 use super::models::outcome::RebuildCounts;
+use super::rebuild_scope::Scope;
 use crate::core::Core;
-use crate::flight::Coalesced;
 use crate::jobs::Jobs;
 use crate::routing::rebuild::{
     AccountRow, ChannelRow, Credential, Inventory, Plan, RouteRow, ServesBy, TokenRow, plan,
@@ -28,23 +28,6 @@ use crate::sync::lock;
 
 /// How often a plan is made anew because the rows changed under it.
 const ATTEMPTS: usize = 3;
-
-/// What a rebuild looks at.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scope {
-    everything: bool,
-    accounts: BTreeSet<i64>,
-    /// Routes that may have lost their last channel.
-    routes: BTreeSet<i64>,
-}
-
-/// Runs over what has been asked for; [`Jobs`](super::Jobs) holds one.
-#[derive(Default)]
-pub struct Rebuilds {
-    runs: Coalesced<store::Result<RebuildCounts>>,
-    /// What the next run looks at.
-    pending: Mutex<Scope>,
-}
 
 /// What a run looks at; the next run looks at it, too, unless this one succeeds.
 struct Run<'a> {
@@ -111,37 +94,6 @@ async fn run(jobs: Arc<Jobs>) -> store::Result<RebuildCounts> {
     jobs.core.publish().await?;
     run.scope = Scope::default();
     Ok(counts)
-}
-
-// === impl Scope ===
-
-impl Scope {
-    /// The models of these accounts, before and after.
-    pub fn of_accounts(ids: impl IntoIterator<Item = i64>) -> Self {
-        Self { accounts: ids.into_iter().collect(), ..Self::default() }
-    }
-
-    /// The models and routes of accounts that are about to be deleted. Call it before: their channels go with them, and
-    /// then nothing tells in which routes they were.
-    pub async fn of_accounts_to_delete(store: &Store, ids: &[i64]) -> store::Result<Self> {
-        let routes = routes::of_accounts(store, ids).await?;
-        Ok(Self { routes, ..Self::of_accounts(ids.iter().copied()) })
-    }
-
-    /// The accounts of these sites, also before the sites are deleted.
-    pub async fn of_sites(store: &Store, ids: &[i64]) -> store::Result<Self> {
-        let mut accounts = Vec::new();
-        for id in ids {
-            accounts.extend(accounts::of_site(store, *id).await?.iter().map(|account| account.id));
-        }
-        Self::of_accounts_to_delete(store, &accounts).await
-    }
-
-    fn add(&mut self, other: Self) {
-        self.everything |= other.everything;
-        self.accounts.extend(other.accounts);
-        self.routes.extend(other.routes);
-    }
 }
 
 // === impl Run ===

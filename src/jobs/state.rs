@@ -4,15 +4,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::announcements::Announcements;
-use super::checkin::Checkins;
-use super::health;
-use super::models::refresh::ModelRefresh;
-use super::prices::Prices;
-use super::probe::Probes;
-use super::sessions::renewal::Renewals;
+use super::announcement_turn::Announcements;
+use super::checkin::runs::Checkins;
+use super::health_saver::Saver;
+use super::models::runs::ModelRefresh;
+use super::price_lists::Prices;
+use super::probe::busy::Probes;
+use super::sessions::renewals::Renewals;
 use super::tasks::{Notice, Tasks};
-use super::usage_lookup::UsageLookup;
+use super::usage_lookups::UsageLookup;
 use crate::core::Core;
 use crate::notify::Notifier;
 use crate::store::Store;
@@ -31,7 +31,7 @@ pub struct Jobs {
     pub announcements: Announcements,
     pub usage_lookup: UsageLookup,
     /// Keeps the health of sites over a restart.
-    pub health_saver: health::Saver,
+    pub health_saver: Saver,
     route_changes: AtomicU64,
 }
 
@@ -48,7 +48,7 @@ impl Jobs {
             probes: Probes::default(),
             announcements: Announcements::default(),
             usage_lookup: UsageLookup::default(),
-            health_saver: health::Saver::default(),
+            health_saver: Saver::default(),
             route_changes: AtomicU64::new(0),
         })
     }

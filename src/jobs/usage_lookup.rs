@@ -8,7 +8,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use super::sessions::site_client::site_client_of;
@@ -25,18 +24,8 @@ use crate::store::sites;
 use crate::time::{Millis, now_ms};
 use crate::upstream::platforms::{USAGE_LOG_LIMITS, fetch_usage_records};
 
-/// Lookups that may wait.
-const MAX_WAITING: usize = 512;
-/// Sites asked at once.
-const PARALLEL: usize = 4;
 /// Sites write their log after the answer, some not at once: the pauses before each look.
 const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(2), Duration::from_secs(8)];
-
-/// The lookups under way; [`Jobs`](super::Jobs) holds one.
-pub struct UsageLookup {
-    waiting: Arc<Semaphore>,
-    slots: Semaphore,
-}
 
 /// A settled request whose line is wanted.
 pub struct Lookup {
@@ -48,12 +37,6 @@ pub struct Lookup {
     /// As the answer reported them, and what was charged for them.
     pub tokens: Tokens,
     pub usd: f64,
-}
-
-impl Default for UsageLookup {
-    fn default() -> Self {
-        Self { waiting: Arc::new(Semaphore::new(MAX_WAITING)), slots: Semaphore::new(PARALLEL) }
-    }
 }
 
 /// Queues the lookup and returns at once.

@@ -32,7 +32,7 @@ use crate::core::Core;
 use crate::http::{self, Query, Request, Response};
 use crate::jobs::Jobs;
 use crate::jobs::balances::income;
-use crate::jobs::rebuild::Scope;
+use crate::jobs::rebuild_scope::Scope;
 use crate::routing::Snapshot;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};

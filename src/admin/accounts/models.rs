@@ -16,7 +16,7 @@ use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::sites::handlers as site_routes;
 use crate::http::{self, Request, Response};
 use crate::jobs::prices;
-use crate::jobs::rebuild::Scope;
+use crate::jobs::rebuild_scope::Scope;
 use crate::store::{self, availability};
 
 /// `GET /api/accounts/{id}/models`: the available ones by name.

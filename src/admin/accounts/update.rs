@@ -29,7 +29,7 @@ use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::jobs::accounts::setup::adopt_key;
 use crate::jobs::models::refresh;
-use crate::jobs::rebuild::Scope;
+use crate::jobs::rebuild_scope::Scope;
 use crate::jobs::tokens::set::Source;
 use crate::routing::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};

@@ -15,7 +15,8 @@ use crate::http::{self, Request, Response};
 use crate::jobs::Jobs;
 use crate::jobs::models::refresh;
 use crate::jobs::probe;
-use crate::jobs::rebuild::{Scope, rebuild_in};
+use crate::jobs::rebuild::rebuild_in;
+use crate::jobs::rebuild_scope::Scope;
 use crate::jobs::tasks::{Started, Status, Task};
 
 /// How often a waiting answer looks whether its task has ended.

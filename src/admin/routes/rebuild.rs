@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use crate::jobs::Jobs;
-use crate::jobs::rebuild::{Scope, rebuild_in};
+use crate::jobs::rebuild::rebuild_in;
+use crate::jobs::rebuild_scope::Scope;
 
 /// Rebuilds the routes of what changed and publishes them; a failure is a log line.
 pub async fn rebuild_best_effort(jobs: &Arc<Jobs>, scope: Scope) {

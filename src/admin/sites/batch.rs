@@ -9,7 +9,7 @@ use crate::admin::errors::Result;
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::http::{Request, Response};
-use crate::jobs::rebuild::Scope;
+use crate::jobs::rebuild_scope::Scope;
 use crate::store::Store;
 use crate::store::events;
 use crate::store::sites::{self, SitePatch, SiteStatus};

@@ -23,7 +23,7 @@ use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::secrets;
 use crate::admin::{money, number, require_id};
 use crate::http::{self, Request, Response};
-use crate::jobs::rebuild::Scope;
+use crate::jobs::rebuild_scope::Scope;
 use crate::routing::Platform;
 use crate::store::Store;
 use crate::store::accounts::AccountRow;

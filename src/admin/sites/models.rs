@@ -13,7 +13,7 @@ use crate::admin::input::Fields;
 use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::http::{self, Request, Response};
-use crate::jobs::rebuild::Scope;
+use crate::jobs::rebuild_scope::Scope;
 use crate::store::{self, availability};
 
 /// `GET /api/sites/{id}/disabled-models`

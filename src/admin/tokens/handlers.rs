@@ -28,7 +28,7 @@ use crate::http::{self, Request, Response};
 use crate::jobs::Jobs;
 use crate::jobs::accounts::health::note_failure;
 use crate::jobs::models::coverage::cover;
-use crate::jobs::rebuild::Scope;
+use crate::jobs::rebuild_scope::Scope;
 use crate::jobs::sessions::session::Session;
 use crate::jobs::tokens::set::TokenSet;
 use crate::jobs::tokens::sync::owns_tokens;

@@ -11,16 +11,12 @@
 //! before check-ins under way are stored, and begins none meanwhile.
 
 pub mod all;
+pub mod runs;
 pub mod verdict;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
-use serde::Serialize;
-use tokio::sync::{Mutex as AsyncMutex, Semaphore};
-use tokio::time::timeout;
-
+use self::runs::{CheckinOutcome, Item};
 use self::verdict::{Class, MANUAL, is_challenge};
 use super::accounts::health::{note_failure, success_statements};
 use super::balances::balance;
@@ -28,7 +24,6 @@ use super::balances::balance::BalanceReading;
 use super::balances::income;
 use super::sessions::session::Session;
 use crate::core::Core;
-use crate::flight::SingleFlight;
 use crate::jobs::Jobs;
 use crate::notify::Notice;
 use crate::routing::Platform;
@@ -39,25 +34,8 @@ use crate::store::checkins::NewCheckin;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::sync::lock;
-use crate::time::{Millis, now_ms};
+use crate::time::now_ms;
 use crate::upstream::platforms::{CheckIn, SiteError, SiteErrorKind};
-
-/// How long the stop of the service waits for check-ins under way.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// More than are ever under way at once.
-const MAX_UNDER_WAY: u32 = 1 << 16;
-
-/// What is under way and what was tried; [`Jobs`](crate::jobs::Jobs) holds one.
-pub struct Checkins {
-    all: SingleFlight<Arc<Vec<Item>>>,
-    due: SingleFlight<Arc<Vec<Item>>>,
-    /// One check-in at a time at a site.
-    turns: Mutex<HashMap<i64, Arc<AsyncMutex<()>>>>,
-    /// When each account was last tried: an interval begins anew with a failure, too.
-    tried: Mutex<HashMap<i64, Millis>>,
-    /// A permit for each check-in from its first request until it is stored.
-    under_way: Semaphore,
-}
 
 /// Who asks for a check-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,33 +44,6 @@ pub enum Trigger {
     Operator,
     /// With all others: how it ended is in the log.
     Schedule,
-}
-
-/// How a check-in ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct CheckinOutcome {
-    pub success: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<&'static str>,
-    pub message: String,
-    /// USD in decimal digits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reward: Option<String>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub skipped: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<&'static str>,
-}
-
-/// One account of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Item {
-    pub account_id: i64,
-    pub username: Option<String>,
-    /// Its name.
-    pub site: String,
-    pub result: CheckinOutcome,
 }
 
 // === one account ===
@@ -303,37 +254,6 @@ fn described(site: &SiteRow, account: &AccountRow, message: &str) -> String {
 /// Whether accounts check in at an interval, not by a schedule.
 pub fn is_interval(core: &Core) -> bool {
     core.settings.load().values.text("checkin_schedule_mode") == "interval"
-}
-
-// === impl Checkins ===
-
-impl Default for Checkins {
-    fn default() -> Self {
-        Self {
-            all: SingleFlight::default(),
-            due: SingleFlight::default(),
-            turns: Mutex::default(),
-            tried: Mutex::default(),
-            under_way: Semaphore::new(MAX_UNDER_WAY as usize),
-        }
-    }
-}
-
-impl Checkins {
-    /// Begins no further check-in and returns when those under way are stored, or after a while.
-    pub async fn drain(&self) {
-        let all = timeout(DRAIN_TIMEOUT, self.under_way.acquire_many(MAX_UNDER_WAY)).await;
-        if all.is_err() {
-            log::warn!("a check-in was still under way when the service stopped");
-        }
-        self.under_way.close();
-    }
-
-    fn turn(&self, site: i64) -> Arc<AsyncMutex<()>> {
-        let mut turns = lock(&self.turns);
-        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        turns.entry(site).or_default().clone()
-    }
 }
 
 // === impl CheckinOutcome ===

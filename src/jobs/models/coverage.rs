@@ -10,7 +10,8 @@ use tokio::task::JoinSet;
 use super::outcome::RefreshOutcome;
 use super::refresh;
 use crate::jobs::Jobs;
-use crate::jobs::rebuild::{Scope, rebuild_in};
+use crate::jobs::rebuild::rebuild_in;
+use crate::jobs::rebuild_scope::Scope;
 
 /// Accounts asked at once.
 const PARALLEL: usize = 3;

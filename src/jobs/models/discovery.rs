@@ -14,7 +14,7 @@ use std::collections::hash_map::Entry;
 use tokio::time::Instant;
 
 use crate::core::Core;
-use crate::jobs::prices::usable;
+use crate::jobs::sessions::usable::usable;
 use crate::jobs::tokens::set::bare;
 use crate::routing::{Site, pool};
 use crate::store::accounts::AccountRow;

@@ -4,3 +4,4 @@ pub mod coverage;
 pub mod discovery;
 pub mod outcome;
 pub mod refresh;
+pub mod runs;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::jobs::probe::after_refresh::PostProbe;
+use crate::jobs::probe::result::PostProbe;
 
 /// How the discovery of one account's models went.
 #[derive(Debug, Clone, PartialEq, Serialize)]

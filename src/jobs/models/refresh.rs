@@ -10,20 +10,20 @@
 //! hour costs the account its health mark, never its models. Which routes follow from the rows is
 //! [`rebuild`](super::rebuild)'s matter.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
 use super::discovery::{Found, MAX_MODELS, discover};
 use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus};
-use crate::flight::{Interrupted, SingleFlight};
+use crate::flight::Interrupted;
 use crate::jobs::Jobs;
 use crate::jobs::prices;
 use crate::jobs::probe::after_refresh;
 use crate::jobs::probe::after_refresh::ProbeScope;
 pub use crate::jobs::rebuild::rebuild;
-use crate::jobs::rebuild::{Rebuilds, serves_by};
+use crate::jobs::rebuild::serves_by;
 use crate::jobs::sessions::site_client::site_client_of;
 use crate::jobs::spread::{Concurrency, spread};
 use crate::jobs::tokens::sync;
@@ -48,16 +48,6 @@ const KEY_WAIT: Duration = Duration::from_secs(8);
 const UNKNOWN_MODEL_INTERVAL: Duration = Duration::from_secs(30);
 /// How long such a request waits for it.
 const UNKNOWN_MODEL_WAIT: Duration = Duration::from_secs(3);
-
-/// Which runs of discovery and rebuild are under way; [`Jobs`](super::Jobs) holds one.
-#[derive(Default)]
-pub struct ModelRefresh {
-    all: SingleFlight<Vec<RefreshOutcome>>,
-    pub rebuilds: Rebuilds,
-    unknown_model: SingleFlight<()>,
-    /// When a client's request last started a refresh.
-    unknown_model_at: Mutex<Option<Instant>>,
-}
 
 /// Asks the account's site for its models and stores what it says. Routes do not change yet.
 pub async fn refresh_account(jobs: &Arc<Jobs>, id: i64) -> RefreshOutcome {

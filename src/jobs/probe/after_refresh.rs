@@ -6,10 +6,9 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use super::ask::probe;
 use super::credential;
+use super::result::{Detail, PostProbe};
 use super::verdict::{Verdict, is_conversational};
 use crate::core::Core;
 use crate::store;
@@ -30,26 +29,6 @@ pub struct ProbeScope {
     pub model: String,
     /// A slower answer counts as none; 0 is any time.
     pub threshold_ms: i64,
-}
-
-/// What was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PostProbe {
-    pub scope: &'static str,
-    pub probed: usize,
-    pub unsupported: usize,
-    pub details: Vec<Detail>,
-}
-
-/// How the probe of one model went.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Detail {
-    pub model_name: String,
-    pub status: Verdict,
-    pub latency_ms: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
 }
 
 /// A step of a probe, reported to its observer.

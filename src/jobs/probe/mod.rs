@@ -10,23 +10,25 @@
 
 pub mod after_refresh;
 pub mod ask;
+pub mod busy;
 pub mod recovery;
+pub mod result;
 pub mod verdict;
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use self::ask::{Probed, probe};
+use self::busy::Probes;
 use self::verdict::{Verdict, is_conversational};
-use super::prices::usable;
 use super::rebuild::rebuild;
 use super::tasks::{Done, Outcome, Progress, Spec, Started};
 use crate::core::Core;
 use crate::jobs::Jobs;
+use crate::jobs::sessions::usable::usable;
 use crate::routing::{Credential, Secret, Site};
 use crate::store;
 use crate::store::Store;
@@ -37,13 +39,6 @@ use crate::store::snapshot::site_of_account;
 use crate::store::tokens::{self, TokenRow};
 use crate::sync::lock;
 use crate::time::now_ms;
-
-/// Who is being probed; [`Jobs`](crate::jobs::Jobs) holds one.
-#[derive(Default)]
-pub struct Probes {
-    busy: Mutex<HashSet<i64>>,
-    pub(super) recovery: recovery::Recovery,
-}
 
 /// How the pass over one account went.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

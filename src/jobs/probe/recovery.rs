@@ -4,11 +4,11 @@
 //! A sweep each thirty seconds asks at most four channels, one after the other: those never asked first,
 //! then the longest unasked. An answer ends the cooldown; anything else changes nothing.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::ask::probe;
+use super::busy::Recovery;
 use super::verdict::{Verdict, is_conversational};
 use crate::jobs::Jobs;
 use crate::jobs::schedule::Pass;
@@ -24,12 +24,6 @@ const AGAIN_MS: Millis = 30_000;
 /// Channels of a sweep.
 const MOST: usize = 4;
 const TIMEOUT: Duration = Duration::from_secs(12);
-
-/// When each channel was asked last.
-#[derive(Default)]
-pub struct Recovery {
-    asked: Mutex<HashMap<i64, Millis>>,
-}
 
 /// Asks the channels whose turn it is.
 pub async fn sweep(jobs: Arc<Jobs>) -> Pass {

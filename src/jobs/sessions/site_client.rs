@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::core::Core;
-use crate::jobs::prices::usable;
+use crate::jobs::sessions::usable::usable;
 use crate::routing::Secret;
 use crate::store::accounts::AccountRow;
 use crate::store::sites::SiteRow;

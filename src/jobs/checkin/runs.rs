@@ -1,0 +1,87 @@
+//! The check-ins under way, and what came of one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
+use tokio::time::timeout;
+
+use crate::flight::SingleFlight;
+use crate::sync::lock;
+use crate::time::Millis;
+
+/// How long the stop of the service waits for check-ins under way.
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// More than are ever under way at once.
+pub(super) const MAX_UNDER_WAY: u32 = 1 << 16;
+
+/// What is under way and what was tried; [`Jobs`](crate::jobs::Jobs) holds one.
+pub struct Checkins {
+    pub(super) all: SingleFlight<Arc<Vec<Item>>>,
+    pub(super) due: SingleFlight<Arc<Vec<Item>>>,
+    /// One check-in at a time at a site.
+    pub(super) turns: Mutex<HashMap<i64, Arc<AsyncMutex<()>>>>,
+    /// When each account was last tried: an interval begins anew with a failure, too.
+    pub(super) tried: Mutex<HashMap<i64, Millis>>,
+    /// A permit for each check-in from its first request until it is stored.
+    pub(super) under_way: Semaphore,
+}
+
+/// How a check-in ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CheckinOutcome {
+    pub success: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<&'static str>,
+    pub message: String,
+    /// USD in decimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reward: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub skipped: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+}
+
+/// One account of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Item {
+    pub account_id: i64,
+    pub username: Option<String>,
+    /// Its name.
+    pub site: String,
+    pub result: CheckinOutcome,
+}
+
+impl Default for Checkins {
+    fn default() -> Self {
+        Self {
+            all: SingleFlight::default(),
+            due: SingleFlight::default(),
+            turns: Mutex::default(),
+            tried: Mutex::default(),
+            under_way: Semaphore::new(MAX_UNDER_WAY as usize),
+        }
+    }
+}
+
+impl Checkins {
+    /// Begins no further check-in and returns when those under way are stored, or after a while.
+    pub async fn drain(&self) {
+        let all = timeout(DRAIN_TIMEOUT, self.under_way.acquire_many(MAX_UNDER_WAY)).await;
+        if all.is_err() {
+            log::warn!("a check-in was still under way when the service stopped");
+        }
+        self.under_way.close();
+    }
+
+    pub(super) fn turn(&self, site: i64) -> Arc<AsyncMutex<()>> {
+        let mut turns = lock(&self.turns);
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        turns.entry(site).or_default().clone()
+    }
+}

@@ -1,0 +1,54 @@
+//! What a rebuild looks at, and the runs that are asked for.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use super::models::outcome::RebuildCounts;
+use crate::flight::Coalesced;
+use crate::store::{self, Store, accounts, routes};
+
+/// What a rebuild looks at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    pub(super) everything: bool,
+    pub(super) accounts: BTreeSet<i64>,
+    /// Routes that may have lost their last channel.
+    pub(super) routes: BTreeSet<i64>,
+}
+
+/// Runs over what has been asked for; [`Jobs`](super::Jobs) holds one.
+#[derive(Default)]
+pub struct Rebuilds {
+    pub(super) runs: Coalesced<store::Result<RebuildCounts>>,
+    /// What the next run looks at.
+    pub(super) pending: Mutex<Scope>,
+}
+
+impl Scope {
+    /// The models of these accounts, before and after.
+    pub fn of_accounts(ids: impl IntoIterator<Item = i64>) -> Self {
+        Self { accounts: ids.into_iter().collect(), ..Self::default() }
+    }
+
+    /// The models and routes of accounts that are about to be deleted. Call it before: their channels go with them, and
+    /// then nothing tells in which routes they were.
+    pub async fn of_accounts_to_delete(store: &Store, ids: &[i64]) -> store::Result<Self> {
+        let routes = routes::of_accounts(store, ids).await?;
+        Ok(Self { routes, ..Self::of_accounts(ids.iter().copied()) })
+    }
+
+    /// The accounts of these sites, also before the sites are deleted.
+    pub async fn of_sites(store: &Store, ids: &[i64]) -> store::Result<Self> {
+        let mut accounts = Vec::new();
+        for id in ids {
+            accounts.extend(accounts::of_site(store, *id).await?.iter().map(|account| account.id));
+        }
+        Self::of_accounts_to_delete(store, &accounts).await
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.everything |= other.everything;
+        self.accounts.extend(other.accounts);
+        self.routes.extend(other.routes);
+    }
+}

@@ -1,0 +1,122 @@
+//! The renewals under way, and what sites refused.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use crate::flight::KeyedFlight;
+use crate::store::accounts::AccountRow;
+use crate::sync::lock;
+use crate::time::Millis;
+use crate::upstream::platforms::{SiteError, SiteErrorKind};
+
+/// Flights at once; more wait.
+pub(super) const MAX_IN_FLIGHT: u32 = 32;
+
+/// How long the stop of the service waits for flights to end.
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(16);
+
+/// The pause after a refused password; it doubles up to [`LONGEST_PAUSE`].
+pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(300);
+
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
+
+/// Why an account has no new session.
+#[derive(Clone, Debug)]
+pub struct RenewalRefusal {
+    /// For people, without a credential.
+    pub(super) message: String,
+    /// Nobody refused the means to a new session: they are as good as before.
+    pub is_transient: bool,
+}
+
+/// What is under way and what was refused; [`Jobs`](super::Jobs) holds one.
+pub struct Renewals {
+    pub(super) flights: KeyedFlight<Result<(), RenewalRefusal>>,
+    pub(super) in_flight: Arc<Semaphore>,
+    pub(super) refused: Mutex<HashMap<i64, RefusedPassword>>,
+}
+
+/// A password that its site refused.
+#[derive(Clone, Copy)]
+pub(super) struct RefusedPassword {
+    /// When the password was stored; a newer one is tried at once.
+    pub(super) stored_at: Option<Millis>,
+    pub(super) until: Instant,
+    pub(super) pause: Duration,
+}
+
+impl From<SiteError> for RenewalRefusal {
+    fn from(error: SiteError) -> Self {
+        // Only an answer of the site itself says something about a token or a password: also that it has no
+        // such route, as older versions of sub2api have not.
+        let is_refused =
+            matches!(error.kind, SiteErrorKind::Refused | SiteErrorKind::Expired | SiteErrorKind::Missing);
+        Self { is_transient: !is_refused, message: error.message }
+    }
+}
+
+impl RenewalRefusal {
+    /// Something of our own was in the way.
+    pub(super) fn of_ours(message: impl Into<String>) -> Self {
+        Self { message: message.into(), is_transient: true }
+    }
+}
+
+impl From<&str> for RenewalRefusal {
+    fn from(message: &str) -> Self {
+        Self { message: message.to_owned(), is_transient: false }
+    }
+}
+
+impl fmt::Display for RenewalRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Default for Renewals {
+    fn default() -> Self {
+        Self {
+            flights: KeyedFlight::default(),
+            in_flight: Arc::new(Semaphore::new(MAX_IN_FLIGHT as usize)),
+            refused: Mutex::default(),
+        }
+    }
+}
+
+impl Renewals {
+    /// Begins no further flight and returns when those under way have ended, or after a while.
+    pub async fn drain(&self) {
+        if timeout(DRAIN_TIMEOUT, self.in_flight.acquire_many(MAX_IN_FLIGHT)).await.is_err() {
+            log::warn!("a session was still being renewed when the service stopped");
+        }
+        self.in_flight.close();
+    }
+
+    /// A new password, or a session from elsewhere: what was refused before does not count any more.
+    pub fn forget(&self, id: i64) {
+        lock(&self.refused).remove(&id);
+    }
+
+    /// How long a refused password is left alone from now on.
+    pub(super) fn pause(&self, account: &AccountRow) -> Option<Duration> {
+        let refused = lock(&self.refused);
+        let refused =
+            refused.get(&account.id).filter(|refused| refused.stored_at == account.login_updated_at)?;
+        refused.until.checked_duration_since(Instant::now()).filter(|pause| !pause.is_zero())
+    }
+
+    pub(super) fn note_refusal(&self, account: &AccountRow) {
+        let mut refused = lock(&self.refused);
+        let before = refused.get(&account.id).filter(|before| before.stored_at == account.login_updated_at);
+        let pause = before.map_or(FIRST_PAUSE, |before| (before.pause * 2).min(LONGEST_PAUSE));
+        let entry =
+            RefusedPassword { stored_at: account.login_updated_at, until: Instant::now() + pause, pause };
+        refused.insert(account.id, entry);
+    }
+}

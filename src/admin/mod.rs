@@ -47,7 +47,7 @@ mod routes;
 mod search;
 mod secrets;
 mod settings;
-mod sites;
+pub mod sites;
 mod state;
 mod stats;
 mod table;

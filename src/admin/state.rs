@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
-use super::accounts::handlers::ListCache;
-use super::decisions::handlers::DecisionCache;
-use super::models::marketplace::MarketplaceCache;
-use super::playground::Jobs as JobList;
+use super::accounts::list_cache::ListCache;
+use super::decisions::cache::DecisionCache;
+use super::models::list_cache::MarketplaceCache;
+use super::playground::job_list::JobList;
 use super::stats::cache::StatsCache;
 use crate::core::Core;
 use crate::http::router::Router;

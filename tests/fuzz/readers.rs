@@ -2,7 +2,7 @@
 //! rules, uploads.
 
 use bytes::Bytes;
-use switchyard::admin::site_url::SiteUrl;
+use switchyard::admin::sites::url::SiteUrl;
 use switchyard::cron::Cron;
 use switchyard::dialect::rename::Renamer;
 use switchyard::dialect::tree::Node;

@@ -12,11 +12,12 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::create_session::create_session;
+use super::created::{CreatedView, guess_user_id};
 use super::handlers::find;
 use super::input::CreateInput;
 use super::verify::{CredentialRefusal, models_of_key, verify};
 use super::view;
-use super::view::{AccountView, Capabilities};
+use super::view::AccountView;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
@@ -46,26 +47,6 @@ struct Created {
     /// 0 when it was stored unverified.
     model_count: usize,
     job_id: Option<String>,
-}
-
-/// The answer to the creation of one account: the account, what was found of it, and the task that follows.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CreatedView<'a> {
-    #[serde(flatten)]
-    pub account: AccountView<'a>,
-    pub success: bool,
-    pub token_type: &'static str,
-    pub credential_mode: &'static str,
-    pub capabilities: Capabilities,
-    pub model_count: usize,
-    pub api_token_found: bool,
-    pub username_detected: bool,
-    pub queued: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub job_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<&'static str>,
 }
 
 /// The answer to the creation of many.
@@ -350,16 +331,6 @@ async fn verify_all(
     }
     verified.sort_by_key(|(index, _, _)| *index);
     Ok(verified.into_iter().map(|(_, key, result)| (key, result)).collect())
-}
-
-/// The user id that many sites put at the end of their user names: 3 to 8 digits.
-pub fn guess_user_id(username: Option<&str>) -> Option<i64> {
-    let name = username?.trim();
-    let digits = &name[name.trim_end_matches(|c: char| c.is_ascii_digit()).len()..];
-    if !(3..=8).contains(&digits.len()) {
-        return None;
-    }
-    digits.parse().ok().filter(|&id| id > 0)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 
-use super::create::{CreatedView, guess_user_id};
+use super::created::{CreatedView, guess_user_id};
 use super::handlers::find;
 use super::input::CreateInput;
 use super::view;

@@ -6,8 +6,8 @@
 //! `X-Total-Count` says how many accounts there are) is read when it is asked for, with the sites of its accounts.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::balance;
+use super::list_cache::CachedList;
 use super::view;
 use super::view::{ListContext, ListedAccount};
 use crate::admin::Admin;
@@ -33,33 +34,16 @@ use crate::http::{self, Query, Request, Response};
 use crate::jobs::Jobs;
 use crate::jobs::balances::income;
 use crate::jobs::rebuild_scope::Scope;
-use crate::routing::Snapshot;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
 use crate::store::sites;
 use crate::store::{availability, checkins, spend};
-use crate::sync::lock;
 use crate::time::{iso, local_day, local_day_start, now_ms};
 
 const FRESH: Duration = Duration::from_secs(15);
-const STALE: Duration = Duration::from_secs(90);
+
 /// Says whether the list was made for this request: `miss`, `hit`, `stale` or `refresh`.
 const CACHE_HEADER: HeaderName = HeaderName::from_static("x-accounts-snapshot-cache");
-
-/// The last list made.
-#[derive(Default)]
-pub struct ListCache {
-    cached: Mutex<Option<CachedList>>,
-    /// One reload behind a stale list at a time.
-    reloading: AtomicBool,
-}
-
-struct CachedList {
-    body: Bytes,
-    at: Instant,
-    /// What was published when it was made.
-    snapshot: Weak<Snapshot>,
-}
 
 /// `GET /api/accounts`
 pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
@@ -249,48 +233,4 @@ async fn read(core: &Core, page: Page) -> Result<(Bytes, usize)> {
     let body =
         serde_json::to_vec(&list).map_err(|error| AdminError::internal("writing the account list", error))?;
     Ok((Bytes::from(body), total))
-}
-
-// === impl ListCache ===
-
-impl ListCache {
-    /// The kept list and its age, when nothing was published since and it may still be served.
-    fn get(&self, published: &Arc<Snapshot>) -> Option<(Bytes, Duration)> {
-        let mut cached = lock(&self.cached);
-        let is_served = |cached: &CachedList| {
-            std::ptr::eq(cached.snapshot.as_ptr(), Arc::as_ptr(published)) && cached.at.elapsed() < STALE
-        };
-        // One that is not served again only takes room.
-        cached.take_if(|cached| !is_served(cached));
-        cached.as_ref().map(|cached| (cached.body.clone(), cached.at.elapsed()))
-    }
-
-    fn keep(&self, cached: CachedList) {
-        *lock(&self.cached) = Some(cached);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::admin::accounts::handlers::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_kept_list_is_served_until_it_is_old_or_something_was_published() {
-        let cache = ListCache::default();
-        let published = Arc::new(Snapshot::default());
-        assert!(cache.get(&published).is_none());
-        let list = || CachedList {
-            body: Bytes::from_static(b"1"),
-            at: Instant::now(),
-            snapshot: Arc::downgrade(&published),
-        };
-        cache.keep(list());
-        assert_eq!(cache.get(&published), Some((Bytes::from_static(b"1"), Duration::ZERO)));
-        tokio::time::advance(STALE - Duration::from_millis(1)).await;
-        assert!(cache.get(&published).is_some());
-        tokio::time::advance(Duration::from_millis(1)).await;
-        assert!(cache.get(&published).is_none());
-        cache.keep(list());
-        assert!(cache.get(&Arc::new(Snapshot::default())).is_none());
-    }
 }

@@ -5,15 +5,14 @@
 //! carries a fingerprint of the route, and one whose fingerprint has changed is not shown any more. So code that
 //! changes routes need not invalidate anything, and groups follow the changes of their sources.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::Hash;
+use std::sync::Arc;
 
 use hyper::StatusCode;
-use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::cache::SharedDecision;
 use super::view::Decision;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
@@ -22,14 +21,12 @@ use crate::admin::tasks::queued;
 use crate::http::{self, Request, Response};
 use crate::jobs::prices;
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec};
-use crate::routing::{Match, Policy, Route, RouteMode, SelectionQuery, Snapshot};
-use crate::sync::lock;
-use crate::time::{self, Millis, now_ms};
+use crate::routing::{Match, Policy, Route, SelectionQuery, Snapshot};
+use crate::time::{Millis, now_ms};
 
 /// Items of one request that are looked at.
 const MAX_ITEMS: usize = 500;
-/// Routes of which an answer is kept.
-const MAX_KEPT: usize = 10_000;
+
 /// After so many explanations others get a turn on the thread.
 const YIELD_EVERY: usize = 20;
 
@@ -257,117 +254,4 @@ fn id(item: &Value) -> Option<i64> {
 /// Anything but `true` is no.
 fn flag(fields: &Fields, name: &str) -> bool {
     fields.get(name) == Some(&Value::Bool(true))
-}
-
-/// A decision that others hold as well.
-#[derive(Clone, Debug)]
-struct SharedDecision(Arc<Decision>);
-
-impl Serialize for SharedDecision {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
-/// What is kept of each route, by its id. A cache: a restart forgets it.
-#[derive(Debug, Default)]
-pub struct DecisionCache {
-    cached: Mutex<HashMap<i64, CachedDecision>>,
-    /// How many rebuilds had changed routes when the last was kept.
-    route_changes: AtomicU64,
-}
-
-#[derive(Debug)]
-struct CachedDecision {
-    decision: SharedDecision,
-    at: Millis,
-    /// What the route was like.
-    fingerprint: u64,
-}
-
-/// The fields of a listed route that show what is kept of it.
-#[derive(Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CachedDecisionFields {
-    decision_snapshot: Option<SharedDecision>,
-    decision_refreshed_at: Option<String>,
-}
-
-// === impl DecisionCache ===
-
-impl DecisionCache {
-    fn store(&self, snapshot: &Snapshot, route: &Route, decision: Arc<Decision>, at: Millis) {
-        let mut cached = self.cached();
-        if cached.len() >= MAX_KEPT && !cached.contains_key(&route.id) {
-            let oldest = cached.iter().min_by_key(|(_, cached)| cached.at).map(|(id, _)| *id);
-            oldest.map(|oldest| cached.remove(&oldest));
-        }
-        let fingerprint = fingerprint(snapshot, route);
-        cached.insert(route.id, CachedDecision { decision: SharedDecision(decision), at, fingerprint });
-    }
-
-    /// What is kept of a route, if it is still as it was then.
-    pub fn of(&self, snapshot: &Snapshot, route_id: i64) -> CachedDecisionFields {
-        let mut all = self.cached();
-        let Some(cached) = all.get(&route_id) else { return CachedDecisionFields::default() };
-        if snapshot.route(route_id).is_none_or(|route| fingerprint(snapshot, route) != cached.fingerprint) {
-            all.remove(&route_id);
-            return CachedDecisionFields::default();
-        }
-        CachedDecisionFields {
-            decision_snapshot: Some(cached.decision.clone()),
-            decision_refreshed_at: Some(time::iso(cached.at)),
-        }
-    }
-
-    /// Forgets what is kept of every route that one of these channels serves.
-    pub fn forget_channels(&self, snapshot: &Snapshot, channels: &[i64]) {
-        let concerned = |route: &Arc<Route>| route.channels.iter().any(|one| channels.contains(&one.id));
-        self.cached().retain(|id, _| snapshot.route(*id).is_some_and(|route| !concerned(route)));
-    }
-
-    /// Forgets everything when a rebuild has changed routes.
-    pub fn follow(&self, route_changes: u64) {
-        if self.route_changes.swap(route_changes, Ordering::SeqCst) != route_changes {
-            self.clear();
-        }
-    }
-
-    /// Forgets everything.
-    pub fn clear(&self) {
-        self.cached().clear();
-    }
-
-    fn cached(&self) -> MutexGuard<'_, HashMap<i64, CachedDecision>> {
-        lock(&self.cached)
-    }
-}
-
-/// Everything about a route that a decision depends on and an operator changes, with the sources of a
-/// group; its names are not.
-fn fingerprint(snapshot: &Snapshot, route: &Route) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hash_rules(route, &mut hasher);
-    if let RouteMode::ExplicitGroup { sources } = &route.mode {
-        sources.hash(&mut hasher);
-        sources
-            .iter()
-            .filter_map(|id| snapshot.route(*id))
-            .for_each(|source| hash_rules(source, &mut hasher));
-    }
-    for channel in &route.channels {
-        let source = channel.source_model.as_ref().map(|model| model.as_str());
-        (channel.id, channel.token_id, source).hash(&mut hasher);
-        (channel.priority, channel.weight, channel.enabled).hash(&mut hasher);
-    }
-    hasher.finish()
-}
-
-fn hash_rules(route: &Route, hasher: &mut DefaultHasher) {
-    route.pattern.as_str().hash(hasher);
-    route.enabled.hash(hasher);
-    std::mem::discriminant(&route.strategy).hash(hasher);
-    for (from, to) in &route.mapping {
-        (from.as_str(), to).hash(hasher);
-    }
 }

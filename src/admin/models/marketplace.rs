@@ -4,15 +4,14 @@
 //! list is kept for some seconds: it is made of several tables, and consoles ask often.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
 use hyper::StatusCode;
 use jiff::ToSpan;
 use serde::Serialize;
-use serde_json::{Value, json};
-use tokio::time::Instant;
+use serde_json::json;
 
+use super::list_cache::{GroupPricing, Model, OfferingAccount, OfferingToken, PricingSource};
 use super::offers::{Offer, Offers, username};
 use crate::admin::Admin;
 use crate::admin::errors::Result;
@@ -28,24 +27,10 @@ use crate::store::accounts::AccountRow;
 use crate::store::model_rates::{self, Rate};
 use crate::store::sites::SiteRow;
 use crate::store::tokens::TokenRow;
-use crate::sync::lock;
 use crate::time::now_ms;
 
-/// How long a list is kept, without prices and with them.
-const KEPT: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(90)];
 /// How many local days the success rate looks back, today included.
 const DAYS: i64 = 7;
-
-/// The lists as last made, without prices and with them.
-#[derive(Default)]
-pub struct MarketplaceCache {
-    cached: Mutex<[Option<CachedList>; 2]>,
-}
-
-struct CachedList {
-    at: Instant,
-    models: Arc<Vec<Model>>,
-}
 
 /// How the list was made.
 #[derive(Serialize)]
@@ -60,73 +45,6 @@ struct Meta {
     refresh_job_id: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     cache_hit: bool,
-}
-
-/// A model on offer, with who offers it and for how much.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Model {
-    name: String,
-    account_count: usize,
-    token_count: usize,
-    avg_latency: i64,
-    /// Percent; null without requests.
-    success_rate: Option<Value>,
-    description: Option<String>,
-    tags: BTreeSet<String>,
-    pub supported_endpoint_types: BTreeSet<String>,
-    pricing_sources: Vec<PricingSource>,
-    accounts: Vec<OfferingAccount>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct OfferingAccount {
-    id: i64,
-    site: String,
-    username: String,
-    latency: Option<i64>,
-    unit_cost: Option<f64>,
-    balance: Value,
-    tokens: Vec<OfferingToken>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct OfferingToken {
-    id: i64,
-    name: String,
-    is_default: bool,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PricingSource {
-    site_id: i64,
-    site_name: String,
-    account_id: i64,
-    username: String,
-    owner_by: Option<String>,
-    enable_groups: Vec<String>,
-    group_pricing: BTreeMap<String, GroupPricing>,
-}
-
-/// What a model costs under one group's multiplier, in USD.
-#[derive(Debug, Default, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct GroupPricing {
-    /// 0: by tokens; 1: by call.
-    quota_type: u8,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    input_per_million: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output_per_million: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    per_call_input: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    per_call_output: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    per_call_total: Option<f64>,
 }
 
 /// `GET /api/models/marketplace`
@@ -299,32 +217,6 @@ fn pricing(price: &ModelPrice, group: f64) -> GroupPricing {
     }
 }
 
-// === impl MarketplaceCache ===
-
-impl MarketplaceCache {
-    pub fn get(&self, with_prices: bool) -> Option<Arc<Vec<Model>>> {
-        let cached = lock(&self.cached);
-        let cached = cached[usize::from(with_prices)].as_ref()?;
-        (cached.at.elapsed() < KEPT[usize::from(with_prices)]).then(|| cached.models.clone())
-    }
-
-    fn keep(&self, with_prices: bool, models: Arc<Vec<Model>>) {
-        let mut cached = lock(&self.cached);
-        cached[usize::from(with_prices)] = Some(CachedList { at: Instant::now(), models });
-    }
-
-    /// Nothing gathered holds any more.
-    pub fn clear(&self) {
-        *lock(&self.cached) = [None, None];
-    }
-}
-
-impl Model {
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::admin::models::marketplace::*;
@@ -348,21 +240,5 @@ mod tests {
             (Some(0.03), Some(0.015), Some(0.03))
         );
         assert_eq!(pricing(&price(Billing::PerCall(None)), 1.5).per_call_total, None);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn lists_are_kept_for_a_while_those_with_prices_longer() {
-        let cache = MarketplaceCache::default();
-        for (with_prices, seconds) in [(false, 15), (true, 90)] {
-            assert!(cache.get(with_prices).is_none());
-            cache.keep(with_prices, Arc::default());
-            tokio::time::advance(Duration::from_millis(seconds * 1000 - 1)).await;
-            assert!(cache.get(with_prices).is_some(), "{with_prices}");
-            tokio::time::advance(Duration::from_millis(1)).await;
-            assert!(cache.get(with_prices).is_none(), "{with_prices}");
-        }
-        cache.keep(true, Arc::default());
-        cache.clear();
-        assert!(cache.get(true).is_none());
     }
 }

@@ -2,5 +2,6 @@
 
 pub mod candidates;
 pub mod checks;
+pub mod list_cache;
 pub mod marketplace;
 pub mod offers;

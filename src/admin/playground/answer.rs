@@ -10,7 +10,7 @@ use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 
-use super::Refused;
+use super::refused::Refused;
 use crate::http::body::Truncated;
 use crate::http::{self, Response, ResponseBody, is_event_stream};
 

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use hyper::Method;
 use serde_json::{Map, Value, json};
 
-use super::Refused;
 use super::envelope::{self, Streamed, target};
+use super::refused::Refused;
 use crate::proxy::internal::InternalRequest;
 
 /// The output limit for dialects that require one.

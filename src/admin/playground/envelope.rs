@@ -7,7 +7,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Method, Uri};
 use serde_json::{Map, Value};
 
-use super::Refused;
+use super::refused::Refused;
 use crate::proxy::internal::InternalRequest;
 use crate::uuid;
 

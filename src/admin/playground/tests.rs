@@ -2,7 +2,9 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::envelope::{self, Streamed, target};
-use super::{Jobs, Refused, answer, chat};
+use super::job_list::JobList;
+use super::refused::Refused;
+use super::{answer, chat};
 use crate::proxy::internal::InternalRequest;
 
 fn fields(value: Value) -> Map<String, Value> {
@@ -166,7 +168,7 @@ fn a_conversation_is_put_as_each_dialect_wants_it() {
 
 #[test]
 fn a_job_that_nobody_looks_at_is_forgotten() {
-    let jobs = Jobs::default();
+    let jobs = JobList::default();
     let (running, _stopped) = tokio::sync::oneshot::channel();
     assert!(jobs.add("a", running, 0).is_ok());
     jobs.end("a", Ok(json!({ "long": true })), 5_000);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::admin::Admin;
-use crate::admin::decisions::handlers::CachedDecisionFields;
+use crate::admin::decisions::cache::CachedDecisionFields;
 use crate::admin::{money, number};
 use crate::core::Core;
 use crate::routing::{ChannelLive, ModelPattern};

@@ -15,7 +15,6 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::core::Core;
 use crate::flight::SingleFlight;
@@ -79,22 +78,23 @@ impl Entry {
 
 /// The answer to `ask`, kept or made by `load`, and which of these it is.
 pub async fn get<F>(
-    admin: &Arc<Admin>,
+    cache: &StatsCache,
+    core: &Arc<Core>,
     query: StatsQuery,
     load: impl FnOnce(Arc<Core>) -> F,
 ) -> Result<(Arc<Value>, &'static str)>
 where
     F: Future<Output = Result<Value>> + Send + 'static,
 {
-    let entry = admin.stats.entry(&query.key);
+    let entry = cache.entry(&query.key);
     let kept = entry.kept().filter(|(_, age)| !query.refresh && *age < query.ttl * 6);
     if let Some((value, age)) = &kept
         && *age < query.ttl
     {
         return Ok((value.clone(), "hit"));
     }
-    let loading = load(admin.core.clone());
-    let (keeper, background) = (entry.clone(), admin.core.background.clone());
+    let loading = load(core.clone());
+    let (keeper, background) = (entry.clone(), core.background.clone());
     let run = async move {
         let made = async move {
             let value = loading.await.map(Arc::new);
@@ -112,7 +112,7 @@ where
         entry.flight.run(&background, "statistics", || made).await.ok().flatten()
     };
     if let Some((value, _)) = kept {
-        admin.core.background.spawn("statistics behind a stale answer", async move { drop(run.await) });
+        core.background.spawn("statistics behind a stale answer", async move { drop(run.await) });
         return Ok((value, "stale"));
     }
     let made = run.await.ok_or_else(|| AdminError::internal("making statistics", "no result"))?;

@@ -44,13 +44,13 @@ pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let (mut shown, mut headers) = (Map::new(), Vec::new());
     if view != "insights" {
         let query = StatsQuery { key: "summary".to_owned(), ttl: SUMMARY_TTL, refresh };
-        let (summary, state) = cache::get(&admin, query, summary).await?;
+        let (summary, state) = cache::get(&admin.stats, &admin.core, query, summary).await?;
         shown.extend(summary.as_object().cloned().unwrap_or_default());
         headers.push((SUMMARY_CACHE, state));
     }
     if view != "summary" {
         let query = StatsQuery { key: "insights".to_owned(), ttl: INSIGHTS_TTL, refresh };
-        let (insights, state) = cache::get(&admin, query, insights).await?;
+        let (insights, state) = cache::get(&admin.stats, &admin.core, query, insights).await?;
         let summary_made = shown.get("generatedAt").cloned();
         shown.extend(insights.as_object().cloned().unwrap_or_default());
         shown.extend(summary_made.map(|made| ("generatedAt".to_owned(), made)));

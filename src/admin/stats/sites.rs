@@ -52,7 +52,7 @@ pub async fn distribution(admin: Arc<Admin>, request: Request) -> Result<Respons
     days_of(&request.query)?;
     let query =
         StatsQuery { key: "site-distribution".to_owned(), ttl: TTL, refresh: request.query.is_on("refresh") };
-    let (found, _) = cache::get(&admin, query, load_distribution).await?;
+    let (found, _) = cache::get(&admin.stats, &admin.core, query, load_distribution).await?;
     Ok(http::json(StatusCode::OK, &json!({ "distribution": *found })))
 }
 
@@ -86,7 +86,7 @@ pub async fn trend(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let days = days_of(&request.query)?;
     let query =
         StatsQuery { key: format!("site-trend:{days}"), ttl: TTL, refresh: request.query.is_on("refresh") };
-    let (found, _) = cache::get(&admin, query, move |core| load_trend(core, days)).await?;
+    let (found, _) = cache::get(&admin.stats, &admin.core, query, move |core| load_trend(core, days)).await?;
     Ok(http::json(StatusCode::OK, &json!({ "trend": *found })))
 }
 

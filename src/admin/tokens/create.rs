@@ -6,9 +6,11 @@ use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::json;
 
-use super::handlers::{refused, require_tokens};
+use super::checks::require_tokens;
+use super::checks::{bad_gateway, require_keys};
+use super::handlers::refused;
 use super::input::CreateInput;
-use super::sync::{bad_gateway, cover_synced, require_keys, require_session};
+use super::sync::{cover_synced, require_session};
 use super::view::TokenView;
 use crate::admin::Admin;
 use crate::admin::accounts::handlers::find as find_account;

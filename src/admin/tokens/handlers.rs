@@ -11,8 +11,9 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::json;
 
+use super::checks::require_tokens;
+use super::checks::{bad_gateway, require_keys};
 use super::input::{UpdateInput, account_filter};
-use super::sync::{bad_gateway, require_keys};
 use super::view;
 use super::view::{ListedToken, TokenView};
 use crate::admin::Admin;
@@ -166,14 +167,6 @@ pub async fn default_of(admin: Arc<Admin>, request: Request) -> Result<Response>
     let rows = tokens::of_account(&admin.core.store, id).await?;
     let default = rows.iter().find(|row| row.is_default).map(TokenView::of);
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "token": default })))
-}
-
-/// Refuses what makes no sense for an account that is a key itself.
-pub fn require_tokens(account: &AccountRow) -> Result<()> {
-    if owns_tokens(account) {
-        return Ok(());
-    }
-    Err(AdminError::bad_request("API key accounts have no account tokens"))
 }
 
 /// Writes the set and gives one of its rows as stored.

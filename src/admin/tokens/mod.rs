@@ -1,5 +1,6 @@
 //! The keys of session accounts.
 
+pub mod checks;
 pub mod create;
 pub mod handlers;
 pub mod input;

@@ -7,7 +7,8 @@ use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::json;
 
-use super::handlers::require_tokens;
+use super::checks::require_tokens;
+use super::checks::{bad_gateway, require_keys};
 use crate::admin::Admin;
 use crate::admin::accounts::handlers::find as find_account;
 use crate::admin::errors::{AdminError, Result};
@@ -17,15 +18,13 @@ use crate::admin::sites::handlers as site_routes;
 use crate::admin::tasks::queued;
 use crate::http::{self, Request, Response};
 use crate::jobs::Jobs;
-use crate::jobs::accounts::health::{advised, note_failure};
+use crate::jobs::accounts::health::note_failure;
 use crate::jobs::models::coverage::{Coverage, cover};
 use crate::jobs::sessions::session::Session;
 use crate::jobs::tasks::{self, Done};
 use crate::jobs::tokens::sync;
 use crate::jobs::tokens::sync::{Summary, SyncStatus, Synced};
-use crate::routing::Platform;
 use crate::store::accounts::AccountRow;
-use crate::store::sites::SiteRow;
 
 /// The answer to the sync of one account.
 #[derive(Serialize)]
@@ -123,25 +122,12 @@ pub async fn groups(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "groups": groups })))
 }
 
-/// Refuses what the platform of a site does not know.
-pub fn require_keys(site: &SiteRow) -> Result<Platform> {
-    let platform = Platform::parse(&site.platform).filter(|platform| platform.abilities().keys);
-    platform.ok_or_else(|| {
-        AdminError::bad_request(format!("Sites of platform {} manage no keys of an account", site.platform))
-    })
-}
-
 /// Refuses what only a session can ask for.
 pub fn require_session(account: &AccountRow) -> Result<()> {
     match account.access_token {
         Some(_) => Ok(()),
         None => Err(AdminError::bad_request("The account has no access token; bind a session first")),
     }
-}
-
-/// The site did not do what it was asked to.
-pub fn bad_gateway(error: crate::upstream::platforms::SiteError) -> AdminError {
-    AdminError::new(StatusCode::BAD_GATEWAY, advised(&error.message))
 }
 
 /// Models and routes after a sync, for the accounts whose tokens it touched.

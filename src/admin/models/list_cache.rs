@@ -1,0 +1,137 @@
+//! The models on offer as last gathered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::sync::lock;
+
+/// How long a list is kept, without prices and with them.
+pub(super) const KEPT: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(90)];
+
+/// The lists as last made, without prices and with them.
+#[derive(Default)]
+pub struct MarketplaceCache {
+    pub(super) cached: Mutex<[Option<CachedList>; 2]>,
+}
+
+pub(super) struct CachedList {
+    pub(super) at: Instant,
+    pub(super) models: Arc<Vec<Model>>,
+}
+
+/// A model on offer, with who offers it and for how much.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Model {
+    pub(super) name: String,
+    pub(super) account_count: usize,
+    pub(super) token_count: usize,
+    pub(super) avg_latency: i64,
+    /// Percent; null without requests.
+    pub(super) success_rate: Option<Value>,
+    pub(super) description: Option<String>,
+    pub(super) tags: BTreeSet<String>,
+    pub supported_endpoint_types: BTreeSet<String>,
+    pub(super) pricing_sources: Vec<PricingSource>,
+    pub(super) accounts: Vec<OfferingAccount>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OfferingAccount {
+    pub(super) id: i64,
+    pub(super) site: String,
+    pub(super) username: String,
+    pub(super) latency: Option<i64>,
+    pub(super) unit_cost: Option<f64>,
+    pub(super) balance: Value,
+    pub(super) tokens: Vec<OfferingToken>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct OfferingToken {
+    pub(super) id: i64,
+    pub(super) name: String,
+    pub(super) is_default: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PricingSource {
+    pub(super) site_id: i64,
+    pub(super) site_name: String,
+    pub(super) account_id: i64,
+    pub(super) username: String,
+    pub(super) owner_by: Option<String>,
+    pub(super) enable_groups: Vec<String>,
+    pub(super) group_pricing: BTreeMap<String, GroupPricing>,
+}
+
+/// What a model costs under one group's multiplier, in USD.
+#[derive(Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct GroupPricing {
+    /// 0: by tokens; 1: by call.
+    pub(super) quota_type: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) input_per_million: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) output_per_million: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) per_call_input: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) per_call_output: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) per_call_total: Option<f64>,
+}
+
+impl MarketplaceCache {
+    pub fn get(&self, with_prices: bool) -> Option<Arc<Vec<Model>>> {
+        let cached = lock(&self.cached);
+        let cached = cached[usize::from(with_prices)].as_ref()?;
+        (cached.at.elapsed() < KEPT[usize::from(with_prices)]).then(|| cached.models.clone())
+    }
+
+    pub(super) fn keep(&self, with_prices: bool, models: Arc<Vec<Model>>) {
+        let mut cached = lock(&self.cached);
+        cached[usize::from(with_prices)] = Some(CachedList { at: Instant::now(), models });
+    }
+
+    /// Nothing gathered holds any more.
+    pub fn clear(&self) {
+        *lock(&self.cached) = [None, None];
+    }
+}
+
+impl Model {
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn lists_are_kept_for_a_while_those_with_prices_longer() {
+        let cache = MarketplaceCache::default();
+        for (with_prices, seconds) in [(false, 15), (true, 90)] {
+            assert!(cache.get(with_prices).is_none());
+            cache.keep(with_prices, Arc::default());
+            tokio::time::advance(Duration::from_millis(seconds * 1000 - 1)).await;
+            assert!(cache.get(with_prices).is_some(), "{with_prices}");
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert!(cache.get(with_prices).is_none(), "{with_prices}");
+        }
+        cache.keep(true, Arc::default());
+        cache.clear();
+        assert!(cache.get(true).is_none());
+    }
+}

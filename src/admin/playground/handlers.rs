@@ -1,0 +1,117 @@
+//! The endpoints under `/api/test`.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::envelope::{self, Streamed};
+use super::refused::Refused;
+use super::{answer, chat, jobs};
+use crate::admin::Admin;
+use crate::admin::errors::Result;
+use crate::http::{self, Request, Response};
+use crate::proxy::internal::{self, InternalRequest};
+use crate::time;
+
+/// `POST /api/test/proxy`: the answer, whole.
+pub async fn proxy(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(tried(admin, request, Form::Envelope, Streamed::Never).await)
+}
+
+/// `POST /api/test/proxy/stream`: the answer as server-sent events.
+pub async fn proxy_stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(tried(admin, request, Form::Envelope, Streamed::Always).await)
+}
+
+/// `POST /api/test/proxy/jobs`: the answer later.
+pub async fn start_proxy_job(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(begun(admin, request, Form::Envelope).await)
+}
+
+/// `POST /api/test/chat`: the same over a plain conversation.
+pub async fn chat(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(tried(admin, request, Form::Chat, Streamed::Never).await)
+}
+
+/// `POST /api/test/chat/stream`
+pub async fn chat_stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(tried(admin, request, Form::Chat, Streamed::Always).await)
+}
+
+/// `POST /api/test/chat/jobs`
+pub async fn start_chat_job(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    Ok(begun(admin, request, Form::Chat).await)
+}
+
+/// `GET /api/test/{proxy,chat}/jobs/{id}`: how a job goes, or what it gave.
+pub async fn job(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    let shown = admin.playground.show(request.params.get("id"), time::now_ms());
+    Ok(match shown {
+        Some(shown) => http::json(StatusCode::OK, &shown),
+        None => Refused::not_found("Job not found").into_response(),
+    })
+}
+
+/// `DELETE /api/test/{proxy,chat}/jobs/{id}`: stops a job that runs, and forgets one that ended.
+pub async fn cancel_job(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    let known = admin.playground.cancel(request.params.get("id"), time::now_ms());
+    Ok(match known {
+        true => http::json(StatusCode::OK, &json!({ "success": true })),
+        false => Refused::not_found("Job not found").into_response(),
+    })
+}
+
+/// How an operator says what to ask.
+#[derive(Clone, Copy)]
+enum Form {
+    /// A request to the proxy in full.
+    Envelope,
+    /// A conversation, which is put as a dialect wants it.
+    Chat,
+}
+
+impl Form {
+    async fn read(
+        self,
+        request: &mut Request,
+        streamed: Streamed,
+    ) -> std::result::Result<InternalRequest, Response> {
+        let body = request.json_object().await;
+        let internal_request = body
+            .map_err(|error| Refused { status: error.status(), ..Refused::invalid(error.to_string()) })
+            .and_then(|fields| match self {
+                Self::Envelope => envelope::read(&fields, streamed),
+                Self::Chat => chat::read(&fields, streamed),
+            });
+        internal_request.map_err(|refused| match self {
+            Self::Envelope => refused.into_response(),
+            // Here a refusal is a plain text.
+            Self::Chat => http::json(refused.status, &json!({ "error": refused.message })),
+        })
+    }
+}
+
+async fn tried(admin: Arc<Admin>, mut request: Request, form: Form, streamed: Streamed) -> Response {
+    let internal_request = match form.read(&mut request, streamed).await {
+        Ok(internal_request) => internal_request,
+        Err(refusal) => return refusal,
+    };
+    let limit = admin.core.config.request_body_limit;
+    match internal::send(&admin.proxy, internal_request).await {
+        None => Refused::not_found("The service has no such route").into_response(),
+        Some(response) if streamed == Streamed::Always => answer::as_events(response, limit).await,
+        Some(response) => answer::whole(response, limit).await,
+    }
+}
+
+async fn begun(admin: Arc<Admin>, mut request: Request, form: Form) -> Response {
+    let internal_request = match form.read(&mut request, Streamed::AsAsked).await {
+        Ok(internal_request) => internal_request,
+        Err(refusal) => return refusal,
+    };
+    match jobs::begin(&admin, internal_request) {
+        Ok(shown) => http::json(StatusCode::ACCEPTED, &shown),
+        Err(refused) => refused.into_response(),
+    }
+}

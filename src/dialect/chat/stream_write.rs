@@ -35,7 +35,7 @@ pub struct StreamWriter {
     usage: Option<Usage>,
     stop: Option<Stop<'static>>,
     /// The parts that are open, by their keys.
-    open: BTreeMap<u32, Kind>,
+    open: BTreeMap<u32, OpenPart>,
     calls: u64,
     /// Thinking with its signature, so far.
     signatures: Vec<(Text<'static>, Signature<'static>)>,
@@ -52,7 +52,7 @@ pub struct StreamWriter {
 
 /// A part that is open.
 #[derive(Debug)]
-enum Kind {
+enum OpenPart {
     /// Where it begins in the content, and its sources.
     Text(u64, Vec<Citation<'static>>),
     Refusal,
@@ -119,7 +119,7 @@ impl StreamWriter {
                 self.tokens.extend(tokens.iter().cloned().map(Token::into_owned))
             }
             Event::Cite { key, citation } => {
-                if let Some(Kind::Text(_, citations)) = self.open.get_mut(key) {
+                if let Some(OpenPart::Text(_, citations)) = self.open.get_mut(key) {
                     citations.push(citation.clone().into_owned());
                 }
             }
@@ -162,13 +162,15 @@ impl StreamWriter {
 
     fn start_part(&mut self, key: u32, part: &PartKind<'_>, out: &mut String) {
         let kind = match part {
-            PartKind::Thinking => Kind::Thinking(Text::EMPTY, None),
-            PartKind::Text => Kind::Text(self.said, Vec::new()),
-            PartKind::Refusal => Kind::Refusal,
+            PartKind::Thinking => OpenPart::Thinking(Text::EMPTY, None),
+            PartKind::Text => OpenPart::Text(self.said, Vec::new()),
+            PartKind::Refusal => OpenPart::Refusal,
             PartKind::Search { .. } => return,
-            PartKind::Call { kind, .. } => Kind::Call { number: self.calls, kind: *kind, has_input: false },
+            PartKind::Call { kind, .. } => {
+                OpenPart::Call { number: self.calls, kind: *kind, has_input: false }
+            }
         };
-        if !matches!(kind, Kind::Thinking(..)) {
+        if !matches!(kind, OpenPart::Thinking(..)) {
             self.write_signatures(out);
         }
         self.open.insert(key, kind);
@@ -189,16 +191,16 @@ impl StreamWriter {
     fn more(&mut self, key: u32, text: &Text<'_>, out: &mut String) {
         let Some(part) = self.open.get_mut(&key) else { return };
         let member = match part {
-            Kind::Text(..) => {
+            OpenPart::Text(..) => {
                 self.said += text.letters();
                 return self.delta_with_logprobs(out, |o| o.field("content", text));
             }
-            Kind::Refusal => "refusal",
-            Kind::Thinking(thought, _) => {
+            OpenPart::Refusal => "refusal",
+            OpenPart::Thinking(thought, _) => {
                 thought.push(text);
                 "reasoning_content"
             }
-            Kind::Call { number, kind, has_input } => {
+            OpenPart::Call { number, kind, has_input } => {
                 *has_input = true;
                 let (number, kind) = (*number, *kind);
                 return self.input(number, kind, text, out);
@@ -210,8 +212,8 @@ impl StreamWriter {
     fn signature(&mut self, key: u32, proof: &Signature<'_>, out: &mut String) {
         let Some(part) = self.open.get_mut(&key) else { return };
         match (part, proof) {
-            (Kind::Thinking(_, signature), proof) => *signature = Some(proof.clone().into_owned()),
-            (Kind::Call { number, kind, .. }, Signature::Gemini(proof)) => {
+            (OpenPart::Thinking(_, signature), proof) => *signature = Some(proof.clone().into_owned()),
+            (OpenPart::Call { number, kind, .. }, Signature::Gemini(proof)) => {
                 let (number, (word, input)) = (*number, words(*kind));
                 self.call(number, out, |o| {
                     // OpenAI's SDK takes no piece of a call without it.
@@ -226,7 +228,7 @@ impl StreamWriter {
     fn stop_part(&mut self, key: u32, out: &mut String) {
         let Some(part) = self.open.remove(&key) else { return };
         match part {
-            Kind::Text(from, citations) => {
+            OpenPart::Text(from, citations) => {
                 if !self.tokens.is_empty() {
                     self.delta_with_logprobs(out, |_| {});
                 }
@@ -234,8 +236,8 @@ impl StreamWriter {
                 let placed = citations.iter().map(|citation| citation.within(from, letters).into_owned());
                 self.citations.extend(placed);
             }
-            Kind::Thinking(thought, Some(proof)) => self.signatures.push((thought, proof)),
-            Kind::Call { number, kind: CallKind::Function, has_input: false } => {
+            OpenPart::Thinking(thought, Some(proof)) => self.signatures.push((thought, proof)),
+            OpenPart::Call { number, kind: CallKind::Function, has_input: false } => {
                 // Clients parse what they have got, and nothing is no JSON.
                 self.input(number, CallKind::Function, &Text::plain("{}"), out);
             }

@@ -48,13 +48,13 @@ pub struct StreamWriter {
 /// A part that is open.
 #[derive(Debug)]
 struct Open {
-    kind: Kind,
+    kind: CandidatePart,
     /// Nothing more comes; it waits for the parts before it.
     stopped: bool,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum CandidatePart {
     /// Where it begins in all that was said, and where it comes from.
     Text(u64, Vec<Citation<'static>>),
     /// What was thought, and its signature where that is another provider's.
@@ -87,14 +87,14 @@ impl StreamWriter {
             Event::Model(model) => self.model = model.clone().into_owned(),
             Event::PartStart { key, part } => {
                 let kind = match part {
-                    PartKind::Text | PartKind::Refusal => Kind::Text(self.letters, Vec::new()),
-                    PartKind::Thinking => Kind::Thinking(Text::EMPTY, None),
-                    PartKind::Search { .. } => Kind::Search(Text::EMPTY),
+                    PartKind::Text | PartKind::Refusal => CandidatePart::Text(self.letters, Vec::new()),
+                    PartKind::Thinking => CandidatePart::Thinking(Text::EMPTY, None),
+                    PartKind::Search { .. } => CandidatePart::Search(Text::EMPTY),
                     PartKind::Call { id, name, .. } => {
                         let id = call_id(id, self.calls).into_owned();
                         self.calls += 1;
                         let name = name.clone().into_owned();
-                        Kind::Call { id, name, input: Text::EMPTY, proof: None }
+                        CandidatePart::Call { id, name, input: Text::EMPTY, proof: None }
                     }
                 };
                 self.open.insert(*key, Open { kind, stopped: false });
@@ -102,7 +102,7 @@ impl StreamWriter {
             Event::Delta { key, text } if !text.is_empty() => self.more(*key, text, context, out),
             Event::Delta { .. } => {}
             Event::Cite { key, citation } => {
-                if let Some(Open { kind: Kind::Text(_, citations), .. }) = self.open.get_mut(key) {
+                if let Some(Open { kind: CandidatePart::Text(_, citations), .. }) = self.open.get_mut(key) {
                     citations.push(citation.clone().into_owned());
                 }
             }
@@ -112,7 +112,7 @@ impl StreamWriter {
             }
             Event::Signature { key, signature } => {
                 let open = self.open.get_mut(key).map(|part| &mut part.kind);
-                if let Some(Kind::Thinking(_, proof)) = open
+                if let Some(CandidatePart::Thinking(_, proof)) = open
                     && is_carried(signature)
                 {
                     *proof = Some(signature.clone().into_owned());
@@ -120,8 +120,8 @@ impl StreamWriter {
                 }
                 let Some(own) = own_signature(signature) else { return };
                 match self.open.get_mut(key).map(|part| &mut part.kind) {
-                    Some(Kind::Call { proof, .. }) => *proof = Some(own.clone().into_owned()),
-                    Some(Kind::Thinking(..)) => {
+                    Some(CandidatePart::Call { proof, .. }) => *proof = Some(own.clone().into_owned()),
+                    Some(CandidatePart::Thinking(..)) => {
                         let part = object(|o| put_thought(o, &Text::EMPTY, Some(own)));
                         self.write_part(&part, context, out);
                     }
@@ -143,17 +143,17 @@ impl StreamWriter {
     fn more(&mut self, key: u32, text: &Text<'_>, context: &ReplyContext, out: &mut String) {
         let Some(part) = self.open.get_mut(&key) else { return };
         let part = match &mut part.kind {
-            Kind::Text(..) => {
+            CandidatePart::Text(..) => {
                 self.said.push(text);
                 self.letters += text.letters();
                 object(|o| o.field("text", text))
             }
-            Kind::Thinking(so_far, _) => {
+            CandidatePart::Thinking(so_far, _) => {
                 so_far.push(text);
                 object(|o| put_thought(o, text, None))
             }
-            Kind::Call { input, .. } => return input.push(text),
-            Kind::Search(query) => return query.push(text),
+            CandidatePart::Call { input, .. } => return input.push(text),
+            CandidatePart::Search(query) => return query.push(text),
         };
         self.write_part(&part, context, out);
     }
@@ -165,7 +165,7 @@ impl StreamWriter {
         }
         while let Some(first) = self.open.first_entry().filter(|first| first.get().stopped) {
             match first.remove().kind {
-                Kind::Call { id, name, input, proof } => {
+                CandidatePart::Call { id, name, input, proof } => {
                     self.flush(context, out);
                     let carried = std::mem::take(&mut self.carried);
                     self.ready = object(|o| {
@@ -173,13 +173,13 @@ impl StreamWriter {
                         o.field_if("thoughtSignature", proof.or_else(|| tag_in_bytes(&carried)));
                     });
                 }
-                Kind::Text(from, citations) => {
+                CandidatePart::Text(from, citations) => {
                     let letters = self.letters.saturating_sub(from);
                     let placed = citations.iter().map(|it| it.within(from, letters).into_owned());
                     self.citations.extend(placed);
                 }
-                Kind::Search(query) => self.queries.push(query),
-                Kind::Thinking(text, proof) => self.carried.extend(proof.map(|proof| (text, proof))),
+                CandidatePart::Search(query) => self.queries.push(query),
+                CandidatePart::Thinking(text, proof) => self.carried.extend(proof.map(|proof| (text, proof))),
             }
         }
     }

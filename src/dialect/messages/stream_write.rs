@@ -48,7 +48,7 @@ enum Phase {
 
 #[derive(Debug)]
 struct Part {
-    kind: Kind,
+    kind: BlockContent,
     /// Its block has begun.
     open: bool,
     /// What came before its turn.
@@ -59,7 +59,7 @@ struct Part {
 }
 
 #[derive(Debug)]
-enum Kind {
+enum BlockContent {
     /// What has been said, and where it comes from.
     Text(Text<'static>, Vec<Citation<'static>>),
     Thinking,
@@ -105,14 +105,14 @@ impl StreamWriter {
             }
             Event::Delta { key, text } => self.take(*key, text, out),
             Event::Cite { key, citation } => {
-                if let Some(Part { kind: Kind::Text(_, citations), .. }) = self.parts.get_mut(key) {
+                if let Some(Part { kind: BlockContent::Text(_, citations), .. }) = self.parts.get_mut(key) {
                     citations.push(citation.clone().into_owned());
                 }
             }
             // There is no place for them here: the first event alone names the model.
             Event::Logprobs { .. } | Event::Model(_) => {}
             Event::Found { key, found } => {
-                if let Some(Part { kind: Kind::Search(search), .. }) = self.parts.get_mut(key) {
+                if let Some(Part { kind: BlockContent::Search(search), .. }) = self.parts.get_mut(key) {
                     search.found = Some(found.clone().into_owned());
                 }
             }
@@ -163,18 +163,18 @@ impl StreamWriter {
 
     fn add(&mut self, key: u32, part: &PartKind<'_>) {
         let kind = match part {
-            PartKind::Text | PartKind::Refusal => Kind::Text(Text::EMPTY, Vec::new()),
-            PartKind::Thinking => Kind::Thinking,
+            PartKind::Text | PartKind::Refusal => BlockContent::Text(Text::EMPTY, Vec::new()),
+            PartKind::Thinking => BlockContent::Thinking,
             PartKind::Call { name, .. } if name.is_empty() => return,
             PartKind::Call { id, name, kind } => {
                 let id = call_id(id, self.calls).into_owned();
                 self.calls += 1;
-                Kind::Call { id, name: name.clone().into_owned(), custom: *kind == CallKind::Custom }
+                BlockContent::Call { id, name: name.clone().into_owned(), custom: *kind == CallKind::Custom }
             }
             PartKind::Search { id } => {
                 let id = searches::own_id(id, self.searches);
                 self.searches += 1;
-                Kind::Search(Search { id, ..Search::default() })
+                BlockContent::Search(Search { id, ..Search::default() })
             }
         };
         let (held, signature) = (Text::EMPTY, None);
@@ -241,7 +241,7 @@ impl Part {
     /// Begins its turn. Blocks of text and thinking begin with their first delta: an empty one is
     /// none, and thinking without text may turn out to be redacted.
     fn begin(&mut self, next_index: &mut u64, out: &mut String) {
-        if matches!(self.kind, Kind::Call { .. } | Kind::Search(_)) {
+        if matches!(self.kind, BlockContent::Call { .. } | BlockContent::Search(_)) {
             self.open(next_index, out);
         }
         if !self.held.is_empty() {
@@ -256,25 +256,25 @@ impl Part {
         }
         self.open = true;
         put_block_start(*next_index, out, |o| match &self.kind {
-            Kind::Text(..) => {
+            BlockContent::Text(..) => {
                 o.field("type", "text");
                 o.field("text", "");
             }
-            Kind::Thinking => {
+            BlockContent::Thinking => {
                 o.field("type", "thinking");
                 o.field("thinking", "");
                 o.field("signature", "");
             }
-            Kind::Call { id, name, .. } => {
+            BlockContent::Call { id, name, .. } => {
                 o.field("type", "tool_use");
                 o.field("id", id);
                 o.field("name", name);
                 o.field("input", Json::checked("{}"));
             }
-            Kind::Search(search) => searches::put_call(o, &search.id, |_| {}),
+            BlockContent::Search(search) => searches::put_call(o, &search.id, |_| {}),
         });
         *next_index += 1;
-        if matches!(self.kind, Kind::Call { custom: true, .. }) {
+        if matches!(self.kind, BlockContent::Call { custom: true, .. }) {
             put_delta(*next_index - 1, "input_json_delta", "partial_json", "{\"input\":\"", out);
         }
     }
@@ -283,22 +283,22 @@ impl Part {
         self.open(next_index, out);
         let index = *next_index - 1;
         match &mut self.kind {
-            Kind::Text(said, _) => {
+            BlockContent::Text(said, _) => {
                 said.push(text);
                 put_delta(index, "text_delta", "text", text, out);
             }
-            Kind::Thinking => put_delta(index, "thinking_delta", "thinking", text, out),
-            Kind::Call { custom: false, .. } => {
+            BlockContent::Thinking => put_delta(index, "thinking_delta", "thinking", text, out),
+            BlockContent::Call { custom: false, .. } => {
                 put_delta(index, "input_json_delta", "partial_json", text, out);
             }
-            Kind::Search(search) => {
+            BlockContent::Search(search) => {
                 search.query.push(text);
                 let mut input = Writer::new();
                 input.object(|o| searches::put_query(o, search));
                 put_delta(index, "input_json_delta", "partial_json", input.as_str(), out);
             }
             // The literal of the text, as a text.
-            Kind::Call { custom: true, .. } => {
+            BlockContent::Call { custom: true, .. } => {
                 put_delta(index, "input_json_delta", "partial_json", text.literal(), out);
             }
         }
@@ -308,7 +308,7 @@ impl Part {
     fn finish(&mut self, next_index: &mut u64, out: &mut String) {
         let signature = self.signature.take();
         let proof = match self.kind {
-            Kind::Thinking => ShownSignature::of(signature.as_ref(), !self.open),
+            BlockContent::Thinking => ShownSignature::of(signature.as_ref(), !self.open),
             _ => ShownSignature::None,
         };
         if let ShownSignature::Beside(proof) = &proof {
@@ -318,10 +318,10 @@ impl Part {
         }
         if self.open {
             match &self.kind {
-                Kind::Call { custom: true, .. } => {
+                BlockContent::Call { custom: true, .. } => {
                     put_delta(*next_index - 1, "input_json_delta", "partial_json", "\"}", out);
                 }
-                Kind::Text(said, citations) if !citations.is_empty() => {
+                BlockContent::Text(said, citations) if !citations.is_empty() => {
                     let said = CitedText::of(said);
                     citations.iter().for_each(|citation| put_citation(*next_index - 1, citation, &said, out));
                 }
@@ -329,7 +329,7 @@ impl Part {
             }
             put_event(out, "content_block_stop", |o| o.field("index", *next_index - 1));
         }
-        if let Kind::Search(Search { id, found: Some(found), .. }) = &self.kind {
+        if let BlockContent::Search(Search { id, found: Some(found), .. }) = &self.kind {
             let index = *next_index;
             put_block_start(index, out, |o| searches::put_found(o, id, found));
             put_event(out, "content_block_stop", |o| o.field("index", index));

@@ -19,7 +19,7 @@ use crate::upstream::Work;
 use super::ask::Dialects;
 use super::attempt::{Attempt, Choice, Slots};
 use super::call::{Call, Operation};
-use super::commit::{self, Answered, Useless};
+use super::commit::{self, Answered, Uncommittable};
 use super::compose::Delivery;
 use super::failure::Failure;
 use super::formats::{self, Formats, MemoryKey};
@@ -50,7 +50,7 @@ pub(super) async fn attempt(
                 delivery.remember(&search.dialects, format);
                 return Ok(answered);
             }
-            Err(Useless { attempt: unsettled, failure }) => {
+            Err(Uncommittable { attempt: unsettled, failure }) => {
                 attempt = unsettled;
                 failure
             }

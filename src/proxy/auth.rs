@@ -96,8 +96,8 @@ impl Refused {
     }
 }
 
-/// What a connection shows of its caller.
-pub struct Shown<'a> {
+/// Where a request presents its token, and from where it came.
+pub struct PresentedToken<'a> {
     pub headers: &'a HeaderMap,
     pub query: &'a Query,
     /// Both the socket's peer and the client are this machine.
@@ -105,7 +105,7 @@ pub struct Shown<'a> {
     pub last_token: &'a LastToken,
 }
 
-impl<'a> From<&'a Request> for Shown<'a> {
+impl<'a> From<&'a Request> for PresentedToken<'a> {
     fn from(request: &'a Request) -> Self {
         Self {
             headers: &request.headers,
@@ -117,7 +117,7 @@ impl<'a> From<&'a Request> for Shown<'a> {
 }
 
 /// Finds the caller.
-pub fn authenticate(core: &Core, shown: &Shown<'_>) -> Result<Caller, Refused> {
+pub fn authenticate(core: &Core, shown: &PresentedToken<'_>) -> Result<Caller, Refused> {
     let from_query;
     let token = match token_in_headers(shown.headers) {
         Some(token) => token,

@@ -75,7 +75,7 @@ impl From<Response> for Answered {
 }
 
 /// An answer that is of no use. Its attempt is not settled yet: another address may do better.
-pub(super) struct Useless {
+pub(super) struct Uncommittable {
     pub(super) attempt: Box<Attempt>,
     pub(super) failure: Failure,
 }
@@ -86,13 +86,13 @@ pub(super) async fn commit(
     call: &Call,
     mut accepted: Box<Accepted>,
     mut attempt: Box<Attempt>,
-) -> Result<Answered, Useless> {
+) -> Result<Answered, Uncommittable> {
     if call.envelope.stream {
         attempt.keep_lease();
     }
     let mut first = match accepted.next().await {
         Ok(first) => first.unwrap_or_default(),
-        Err(failure) => return Err(useless(attempt, failure)),
+        Err(failure) => return Err(uncommittable(attempt, failure)),
     };
     attempt.first_byte();
     accepted.timeouts.first_byte = None;
@@ -134,7 +134,7 @@ struct StartedResponse<'a> {
 
 impl StartedResponse<'_> {
     /// A stream: held while it has shown nothing that a client would miss.
-    async fn stream(mut self, attempt: Box<Attempt>) -> Result<Answered, Useless> {
+    async fn stream(mut self, attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
         let mut observer = StreamObserver::new(self.accepted.format);
         let mut held = std::mem::take(&mut self.first);
         observer.feed(&held);
@@ -145,11 +145,11 @@ impl StartedResponse<'_> {
             let Ok(more) = more else { break };
             let more = match more {
                 Ok(more) => more,
-                Err(failure) => return Err(self.useless(attempt, failure)),
+                Err(failure) => return Err(self.uncommittable(attempt, failure)),
             };
             let Some(more) = more else {
                 if matches!(observer.close(), Phase::Preamble | Phase::Output) {
-                    return Err(self.useless(attempt, Failure::closed_early()));
+                    return Err(self.uncommittable(attempt, Failure::closed_early()));
                 }
                 break;
             };
@@ -164,14 +164,14 @@ impl StartedResponse<'_> {
         if let Phase::Failed(error) = observer.phase() {
             if !observer.output_seen() {
                 let failure = Failure::said(error.clone(), "stream error");
-                return Err(self.useless(attempt, failure));
+                return Err(self.uncommittable(attempt, failure));
             }
             // What is held counts as one chunk.
             observer = StreamObserver::new(self.accepted.format);
             observer.feed(&held);
         }
         if ended_empty(&observer, &attempt) {
-            return Err(self.useless(attempt, Failure::judged(Fault::Empty.message())));
+            return Err(self.uncommittable(attempt, Failure::judged(Fault::Empty.message())));
         }
         let dialect = self.call.face.dialect;
         let mut response = Response::new(ResponseBody::empty());
@@ -193,7 +193,7 @@ impl StartedResponse<'_> {
     }
 
     /// A complete answer in the client's dialect: read, judged, handed on as it came.
-    async fn whole(mut self, mut attempt: Box<Attempt>) -> Result<Answered, Useless> {
+    async fn whole(mut self, mut attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
         let length = self.length();
         let mut reply = self.response(&attempt);
         *reply.status_mut() = self.accepted.head.status;
@@ -206,11 +206,11 @@ impl StartedResponse<'_> {
 
         let (mut held, complete) = match self.hold(length, MAX_JUDGED).await {
             Ok(held) => held,
-            Err(failure) => return Err(self.useless(attempt, failure)),
+            Err(failure) => return Err(self.uncommittable(attempt, failure)),
         };
         if !complete {
             if let Err(fault) = judge::beginning(&held) {
-                return Err(self.useless(attempt, Failure::judged(fault.message())));
+                return Err(self.uncommittable(attempt, Failure::judged(fault.message())));
             }
             self.note_stored(&held, &attempt);
             let Accepted { body, timeouts, format, .. } = *self.accepted;
@@ -239,29 +239,28 @@ impl StartedResponse<'_> {
                 *reply.body_mut() = ResponseBody::full(held);
                 Ok(Answered { response: reply, not_stored })
             }
-            Err(fault) => Err(self.useless(attempt, self.judged(fault))),
+            Err(fault) => Err(self.uncommittable(attempt, self.judged(fault))),
         }
     }
 
     /// A video: its id is replaced by a public one, which is stored before the client is answered.
-    async fn created_video(mut self, mut attempt: Box<Attempt>) -> Result<Answered, Useless> {
+    async fn created_video(mut self, mut attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
         let length = self.length();
         let held = match self.hold(length, MAX_JUDGED).await {
             Ok((held, true)) => held,
             Ok((_, false)) => {
-                return Err(useless(
+                return Err(uncommittable(
                     attempt,
                     Failure::judged("the answer is too long for a video".to_owned()),
                 ));
             }
-            Err(failure) => return Err(self.useless(attempt, failure)),
+            Err(failure) => return Err(self.uncommittable(attempt, failure)),
         };
         let verdict = judge::object(self.accepted.format, &held);
         let Some(upstream_id) = video::id(&held) else {
             let without_id = || Failure::judged("Upstream returned a video without an id".to_owned());
-            return Err(
-                self.useless(attempt, verdict.map_or_else(|fault| self.judged(fault), |_| without_id()))
-            );
+            return Err(self
+                .uncommittable(attempt, verdict.map_or_else(|fault| self.judged(fault), |_| without_id())));
         };
         let status = self.accepted.head.status;
         let created = CreatedVideo { upstream_id, status, endpoint: self.accepted.endpoint, body: &held };
@@ -282,7 +281,11 @@ impl StartedResponse<'_> {
     }
 
     /// An answer that changes its form, its dialect, or both, on its way to the client.
-    async fn converted(mut self, streams: bool, mut attempt: Box<Attempt>) -> Result<Answered, Useless> {
+    async fn converted(
+        mut self,
+        streams: bool,
+        mut attempt: Box<Attempt>,
+    ) -> Result<Answered, Uncommittable> {
         let length = self.length();
         let mut seen = None;
         let held = match streams {
@@ -291,17 +294,17 @@ impl StartedResponse<'_> {
         };
         let (held, complete) = match held {
             Ok(held) => held,
-            Err(failure) => return Err(self.useless(attempt, failure)),
+            Err(failure) => return Err(self.uncommittable(attempt, failure)),
         };
         if !complete {
             let failure = Failure::judged("the answer is too long to be converted".to_owned());
-            return Err(self.useless(attempt, failure));
+            return Err(self.uncommittable(attempt, failure));
         }
         let room = self.proxy.conversions.answer(held.len()).await;
         let Answer { body: answer, usage, signatures } =
             match room.convert(|| self.convert(streams, &held, attempt.model())) {
                 Ok(converted) => converted,
-                Err(fault) => return Err(self.useless(attempt, self.judged(fault))),
+                Err(fault) => return Err(self.uncommittable(attempt, self.judged(fault))),
             };
         // As its upstream counts: the client's dialect may count cached tokens in another way.
         let usage = seen.or(usage);
@@ -437,8 +440,8 @@ impl StartedResponse<'_> {
     }
 
     /// What the upstream said of its limits is the client's, be the answer of no use.
-    fn useless(&self, attempt: Box<Attempt>, failure: Failure) -> Useless {
-        useless(attempt, failure.answered_with(&self.accepted.head.headers))
+    fn uncommittable(&self, attempt: Box<Attempt>, failure: Failure) -> Uncommittable {
+        uncommittable(attempt, failure.answered_with(&self.accepted.head.headers))
     }
 
     /// A response with the headers that any answer has.
@@ -544,9 +547,9 @@ fn ended_empty(observer: &StreamObserver, attempt: &Attempt) -> bool {
         && attempt.settings().judge.fails_empty(false, observer.usage())
 }
 
-fn useless(attempt: Box<Attempt>, failure: Failure) -> Useless {
+fn uncommittable(attempt: Box<Attempt>, failure: Failure) -> Uncommittable {
     let failure = failure.without(&attempt.secrets());
-    Useless { attempt, failure }
+    Uncommittable { attempt, failure }
 }
 
 fn is_event_stream(headers: &AnswerHeaders) -> bool {

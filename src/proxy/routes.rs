@@ -13,7 +13,7 @@ use crate::metrics::Surface;
 use crate::proxy::Proxy;
 use crate::time::monotonic_ms;
 
-use super::auth::{self, Caller, Shown};
+use super::auth::{self, Caller, PresentedToken};
 use super::call::{CallKind, Operation};
 use super::reply::Face;
 use super::{files, forms, gemini, models, pipeline, responses_ws, search, videos};
@@ -221,7 +221,7 @@ fn caller(core: &Core, request: &Request, dialect: Option<Dialect>) -> Result<Ca
     if let Some(internal) = &request.internal {
         return Ok(Caller { key: None, forced_channel: internal.forced_channel });
     }
-    match auth::authenticate(core, &Shown::from(request)) {
+    match auth::authenticate(core, &PresentedToken::from(request)) {
         Ok(caller) => match core.rates.admit_request(caller.rates(&core.rates), monotonic_ms()) {
             Ok(()) => Ok(caller),
             Err(wait) => Err(Box::new(too_many_of_identity(wait))),

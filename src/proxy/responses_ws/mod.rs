@@ -35,7 +35,7 @@ use crate::proxy::Proxy;
 use crate::time::monotonic_ms;
 use crate::uuid;
 
-use super::auth::{self, Caller, Refused, Shown};
+use super::auth::{self, Caller, PresentedToken, Refused};
 use super::reply::Face;
 
 /// Codex keeps its turn's place at an upstream in it, and wants it back.
@@ -60,14 +60,14 @@ impl Opener {
     /// The caller as the keys are now.
     fn caller(&self, core: &Core) -> Result<Caller, Refused> {
         let Self { headers, query, local, last_token, .. } = self;
-        auth::authenticate(core, &Shown { headers, query, local: *local, last_token })
+        auth::authenticate(core, &PresentedToken { headers, query, local: *local, last_token })
     }
 }
 
 /// `GET /v1/responses` with `Upgrade: websocket`.
 pub(super) fn open(proxy: Arc<Proxy>, mut request: Request) -> Response {
     let face = Face::of(&request.headers, Some(Dialect::Responses), request.id);
-    let shown = Shown::from(&request);
+    let shown = PresentedToken::from(&request);
     let local = shown.local;
     let rates = match auth::authenticate(&proxy.core, &shown) {
         Ok(caller) => caller.rates(&proxy.core.rates).clone(),

@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Caller, Gateway, Reply, Upstream, wire};
+use support::{Caller, Gateway, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-goes-on";
 const CHAT: &str = "/v1/chat/completions";
@@ -368,4 +368,25 @@ fn items_of_an_upstream_that_stores_nothing_can_be_referred_to() {
         assert!(message.contains("send the items"), "{refused}");
         assert_eq!(upstream.asked_for(path).len(), asked);
     }
+}
+
+#[test]
+fn a_history_that_is_named_twice_is_refused() {
+    let (gateway, upstream) = storing();
+    let (_, ann) = key_of(&gateway, "ann");
+    let (_, bob) = key_of(&gateway, "bob");
+    given(&ann, &upstream, "resp_ann", false);
+    given(&bob, &upstream, "resp_bob", false);
+    let asked = upstream.asked_for(RESPONSES).len();
+    // Of two members of one name some read the first and some the last.
+    for (param, members) in [
+        ("previous_response_id", r#""previous_response_id":"resp_bob","previous_response_id":"resp_ann""#),
+        ("conversation", r#""conversation":"conv_bob","conversation":{"id":"conv_ann"}"#),
+        ("conversation", r#""conversation":{"id":"conv_bob","id":"conv_ann"}"#),
+    ] {
+        let body = format!(r#"{{"model":"{MODEL}","input":"Two",{members}}}"#);
+        let refused = bob.send(Request::post(RESPONSES).json_text(body)).expect(400);
+        assert_eq!(refused["error"]["param"], param, "{members}: {refused}");
+    }
+    assert_eq!(upstream.asked_for(RESPONSES).len(), asked);
 }

@@ -243,7 +243,7 @@ impl<'a> Found<'a> {
                 self.prompt_cache_key = hint(value);
             }
             "previous_response_id" => self.has_previous = true,
-            "conversation" => self.has_conversation = dialect == Dialect::Responses && value != "null",
+            "conversation" => self.has_conversation |= dialect == Dialect::Responses && value != "null",
             "thread" if dialect == Dialect::Messages => {
                 self.thread = match json::member(value, "type") {
                     _ if value == "null" => Thread::None,

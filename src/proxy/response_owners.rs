@@ -96,32 +96,50 @@ pub(super) fn bind(proxy: &Proxy, call: &Call, channel: &Channel, id: &str) {
 /// Binds the conversation that a call goes on in, and that its upstream has taken, to the call's key.
 pub(super) fn bind_conversation(proxy: &Proxy, call: &Call, channel: &Channel) {
     let text = std::str::from_utf8(&call.body).unwrap_or_default();
-    if let Some(id) = conversation(text)
-        && proxy.response_owners.holder(&id).is_none()
-    {
-        bind(proxy, call, channel, &id);
+    let ids = history(text).into_iter().filter(|(member, _)| *member == CONVERSATION);
+    for (_, id) in ids {
+        if proxy.response_owners.holder(&id).is_none() {
+            bind(proxy, call, channel, &id);
+        }
     }
 }
 
-/// The id of the conversation that a request goes on in.
-fn conversation(body: &str) -> Option<String> {
-    let named = json::member(body, CONVERSATION)?;
-    json::string(named).or_else(|| json::string(json::member(named, "id")?))
+/// What a request goes on from: each id with the name of its member, as often as it is given.
+fn history(body: &str) -> Vec<(&'static str, String)> {
+    let mut ids = Vec::new();
+    // What is no object has no members.
+    let _ = json::members(body, |member| match member.key.as_ref() {
+        PREVIOUS => ids.extend(json::string(member.value).map(|id| (PREVIOUS, id))),
+        CONVERSATION => {
+            ids.extend(json::string(member.value).map(|id| (CONVERSATION, id)));
+            let _ = json::members(member.value, |inner| {
+                if inner.key == "id" {
+                    ids.extend(json::string(inner.value).map(|id| (CONVERSATION, id)));
+                }
+            });
+        }
+        _ => {}
+    });
+    ids
 }
 
 /// Looks up whose the answer and the conversation are that a call goes on from.
 ///
 /// # Errors
 ///
-/// A refusal where they are another key's, in the words from which clients recover: they send the whole conversation.
+/// A refusal where they are another key's, in the words from which clients recover: they send the whole conversation. One
+/// that is given twice is refused: of two an upstream may read the other.
 pub(super) async fn check(proxy: &Proxy, call: &mut Call) -> Result<(), Response> {
     let text = std::str::from_utf8(&call.body).unwrap_or_default();
-    let previous = json::member(text, PREVIOUS).and_then(json::string);
-    let conversation = conversation(text).filter(|_| call.envelope.has_conversation);
-    for (member, id) in [(PREVIOUS, previous), (CONVERSATION, conversation)] {
-        if let Some(id) = id {
-            check_id(proxy, call, member, id).await?;
+    let ids = history(text);
+    for member in [PREVIOUS, CONVERSATION] {
+        if ids.iter().filter(|(other, _)| *other == member).count() > 1 {
+            let message = format!("{member} is given twice");
+            return Err(call.face.refuse(400, &message, None, Some(member)));
         }
+    }
+    for (member, id) in ids {
+        check_id(proxy, call, member, id).await?;
     }
     Ok(())
 }

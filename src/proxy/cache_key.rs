@@ -10,8 +10,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::dialect::Dialect;
+use crate::dialect::canonical::Vendor;
 use crate::hex;
-use crate::routing::Platform;
+use crate::platform::Platform;
 use crate::store::Sealer;
 use crate::sync::lock;
 use crate::time::Millis;
@@ -39,8 +40,7 @@ pub(super) fn of(call: &Call, channel: i64, sealer: &Sealer) -> Option<String> {
 
 /// Whether it is OpenAI that is asked, in a dialect that has the member.
 pub(super) fn is_known(platform: Platform, format: Dialect) -> bool {
-    matches!(platform, Platform::OpenAi | Platform::Codex)
-        && matches!(format, Dialect::Chat | Dialect::Responses)
+    platform.profile().vendor == Vendor::OpenAi && matches!(format, Dialect::Chat | Dialect::Responses)
 }
 
 /// Which sites have refused the member, for as long as the process runs.

@@ -82,23 +82,15 @@ impl Operation {
 
     /// Where a platform is asked in a dialect.
     pub(super) fn upstream_path(self, platform: Platform, dialect: Dialect) -> &'static str {
-        match (self, platform, dialect) {
-            (Self::Compact, Platform::Codex, _) => "/responses/compact",
-            (
-                Self::CountTokens
-                | Self::Compact
-                | Self::EditImage
-                | Self::CreateVideo
-                | Self::Search
-                | Self::OfGemini(_),
-                _,
-                dialect,
-            ) => self.path(dialect),
-            (_, Platform::Codex, Dialect::Responses) => "/responses",
-            (_, Platform::Gemini, Dialect::Chat) => "/v1beta/openai/chat/completions",
-            (_, Platform::Gemini, Dialect::Embeddings) => "/v1beta/openai/embeddings",
-            (_, Platform::Gemini, Dialect::Images) => "/v1beta/openai/images/generations",
-            (_, _, dialect) => dialect.path(),
+        let profile = platform.profile();
+        match self {
+            Self::Answer => (profile.path)(dialect),
+            Self::Compact => profile.compaction_path,
+            Self::CountTokens
+            | Self::EditImage
+            | Self::CreateVideo
+            | Self::Search
+            | Self::OfGemini(_) => self.path(dialect),
         }
     }
 }

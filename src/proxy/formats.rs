@@ -19,7 +19,7 @@ use memchr::memmem;
 
 use crate::dialect::Dialect;
 use crate::dialect::json::Marks;
-use crate::routing::Platform;
+use crate::platform::{Platform, names_claude};
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -87,43 +87,15 @@ impl FromIterator<Dialect> for Formats {
 
 /// What a platform is asked for a client of a dialect, when nothing is known yet of the site.
 pub(super) fn order(platform: Platform, client: Dialect, model: &str) -> Formats {
-    use Dialect::{Chat, Gemini, Messages, Responses};
-    let passed_on = (!client.is_convertible() && offers(platform, client)).then_some(client);
+    let profile = platform.profile();
+    let passed_on = profile.unconverted.contains(&client).then_some(client);
     if !client.is_answerable() {
         return passed_on.into_iter().collect();
     }
-    let base: &[Dialect] = match platform {
-        Platform::Codex => &[Responses],
-        Platform::Claude => &[Messages],
-        Platform::Gemini if client == Gemini => &[Gemini, Chat],
-        // Its own dialect where the compatible address is not served.
-        Platform::Gemini => &[Chat, Gemini],
-        // They take envelopes of their own only, after an OAuth sign-in that this build does not have.
-        Platform::GeminiCli | Platform::Antigravity => &[],
-        // A completion loses least when it becomes a chat.
-        Platform::OpenAi if client == Dialect::Completions => &[Chat, Responses, Messages],
-        Platform::OpenAi => &[Responses, Chat, Messages],
-        Platform::AnyRouter if client == Responses => &[Responses, Messages, Chat],
-        Platform::AnyRouter => &[Messages, Chat, Responses],
-        _ if is_claude(model) => &[Messages, Chat, Responses],
-        _ => match client {
-            Messages => &[Messages, Chat, Responses],
-            Responses => &[Responses, Chat, Messages],
-            _ => &[Chat, Messages, Responses],
-        },
-    };
+    let base = (profile.dialects)(client, model);
     let own = base.iter().filter(|dialect| **dialect == client);
     let others = base.iter().filter(|dialect| **dialect != client);
     passed_on.into_iter().chain(own.chain(others).copied()).collect()
-}
-
-/// Whether a platform may have a dialect that is not converted to.
-fn offers(platform: Platform, dialect: Dialect) -> bool {
-    match platform {
-        Platform::Claude | Platform::Codex | Platform::GeminiCli | Platform::Antigravity => false,
-        Platform::Gemini => matches!(dialect, Dialect::Embeddings | Dialect::Images),
-        _ => true,
-    }
 }
 
 /// Puts the dialects in which a document is likely to be taken before the others, behind the client's own. What
@@ -135,14 +107,7 @@ pub(super) fn order_for_document(
     model: &str,
     body: &[u8],
 ) {
-    use Dialect::{Chat, Messages, Responses};
-    let order = match platform {
-        // These have their order, or no choice, whatever is attached.
-        Platform::OpenAi | Platform::Gemini | Platform::Claude | Platform::Codex => return,
-        Platform::AnyRouter if client != Responses => [Messages, Responses, Chat],
-        _ if is_claude(model) => [Messages, Responses, Chat],
-        _ => [Responses, Messages, Chat],
-    };
+    let Some(order) = (platform.profile().document_dialects)(client, model) else { return };
     if formats.len() > 1 && has_document(body) {
         let place = |dialect: &Dialect| order.iter().position(|own| own == dialect && *own != client);
         formats.room[..formats.count].sort_by_key(place);
@@ -159,8 +124,9 @@ pub(super) fn prefer_listed(
     models: [&str; 2],
     listed: &[String],
 ) {
-    let is_claude = models.into_iter().any(is_claude);
-    if is_claude && (platform, client) != (Platform::OpenAi, Dialect::Responses) || !client.is_convertible() {
+    let lists_claude = platform.profile().lists_claude_dialects && client == Dialect::Responses;
+    let is_claude = models.into_iter().any(names_claude);
+    if is_claude && !lists_claude || !client.is_convertible() {
         return;
     }
     let named = listed.iter().flat_map(|label| dialects_of(label)).copied();
@@ -186,8 +152,7 @@ pub(super) fn keep_address(
     client: Dialect,
     (marks, body): (Marks, &[u8]),
 ) {
-    let fetches_itself = matches!(platform, Platform::Claude | Platform::AnyRouter);
-    if client != Dialect::Responses || !marks.file_urls || fetches_itself {
+    if client != Dialect::Responses || !marks.file_urls || platform.profile().fetches_files {
         return;
     }
     if formats.contains(&Dialect::Responses) && names_an_address(body) {
@@ -227,23 +192,15 @@ fn dialects_of(label: &str) -> &'static [Dialect] {
 pub(super) fn is_served(platform: Platform, client: Dialect, operation: Operation) -> bool {
     if operation != Operation::Answer {
         let is_extra = matches!(operation, Operation::EditImage | Operation::CreateVideo | Operation::Search);
-        let is_offered = !(is_extra && platform == Platform::Gemini);
+        let is_offered = !is_extra || platform.profile().has_extras;
         return is_offered && order(platform, client, "").contains(&client);
     }
-    match platform {
-        Platform::Claude | Platform::Codex => client.is_answerable(),
-        Platform::GeminiCli | Platform::Antigravity => false,
-        _ => true,
-    }
+    !order(platform, client, "").is_empty()
 }
 
 /// Whether a site may have the client's own dialect, for all that is known of it.
 pub(super) fn is_native(memory: &Memory, platform: Platform, key: MemoryKey<'_>, now: Millis) -> bool {
     order(platform, key.client, key.model).contains(&key.client) && !memory.refuses(key, now)
-}
-
-fn is_claude(model: &str) -> bool {
-    model.to_ascii_lowercase().contains("claude")
 }
 
 // === after a failure ===

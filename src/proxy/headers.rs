@@ -9,9 +9,11 @@ use std::cell::OnceCell;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::dialect::Dialect;
+use crate::dialect::canonical::Vendor;
 use crate::mask::Mask;
+use crate::platform::Profile;
 use crate::request_id::RequestId;
-use crate::routing::{Channel, CredentialHeaders, Platform, Site};
+use crate::routing::{Channel, CredentialHeaders, Site};
 use crate::upstream::{AnswerHeaders, RequestHeaders};
 
 /// What we say when the client does not say who it is.
@@ -35,12 +37,13 @@ pub fn upstream(
     credential: &CredentialHeaders,
     client: &HeaderMap,
 ) -> RequestHeaders {
+    let profile = site.platform.profile();
     let shared = if client_dialect == dialect { dialect } else { Dialect::Chat };
-    let mut out = forwarded(client, &site.custom_headers, |name| crosses(shared, site.platform, name));
+    let mut out = forwarded(client, &site.custom_headers, |name| crosses(shared, profile, name));
     out.set(header::CONTENT_TYPE, JSON);
     if stream {
         out.set(header::ACCEPT, EVENT_STREAM);
-    } else if matches!(site.platform, Platform::Codex | Platform::Sub2Api) {
+    } else if profile.streams_responses_only {
         // These stream to who says that it would take a stream.
         out.set(header::ACCEPT, JSON);
     } else {
@@ -51,7 +54,7 @@ pub fn upstream(
             out.set_default(ANTHROPIC_VERSION.0, ANTHROPIC_VERSION.1);
             out.set(X_API_KEY, credential.key.clone());
             // Aggregators take either header, the vendor itself only the key.
-            if site.platform != Platform::Claude {
+            if profile.vendor != Vendor::Anthropic {
                 out.set(header::AUTHORIZATION, credential.bearer.clone());
             }
         }
@@ -125,7 +128,7 @@ fn always_crosses(name: &HeaderName) -> bool {
 }
 
 /// Whether a client's header goes on to the upstream.
-fn crosses(dialect: Dialect, platform: Platform, name: &HeaderName) -> bool {
+fn crosses(dialect: Dialect, profile: &Profile, name: &HeaderName) -> bool {
     // Said by every client, decided by nobody: the common case leaves first.
     if matches!(
         name.as_str(),
@@ -162,9 +165,7 @@ fn crosses(dialect: Dialect, platform: Platform, name: &HeaderName) -> bool {
     match dialect {
         Dialect::Messages => has(&["anthropic-", "x-claude-", "x-stainless-"]) || name == "x-app",
         Dialect::Responses => {
-            has(&["openai-", "x-openai-", "x-stainless-", "chatgpt-"])
-                || (platform == Platform::Codex
-                    && matches!(name, "version" | "x-responsesapi-include-timing-metrics"))
+            has(&["openai-", "x-openai-", "x-stainless-", "chatgpt-"]) || profile.own_headers.contains(&name)
         }
         _ => false,
     }
@@ -263,6 +264,7 @@ pub fn request_id(dialect: Dialect, id: RequestId, out: &mut HeaderMap) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::Platform;
 
     #[test]
     fn what_is_named_in_connection_is_of_that_connection() {
@@ -279,7 +281,8 @@ mod tests {
 
     #[test]
     fn only_the_listed_headers_cross() {
-        let crosses = |dialect, name: &str| crosses(dialect, Platform::OpenAi, &name.parse().unwrap());
+        let crosses =
+            |dialect, name: &str| crosses(dialect, Platform::OpenAi.profile(), &name.parse().unwrap());
         for name in ["user-agent", "accept-language", "session_id", "openai-beta"] {
             assert!(crosses(Dialect::Chat, name), "{name}");
         }

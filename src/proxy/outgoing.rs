@@ -15,7 +15,7 @@ use crate::dialect::service_tier::{self, TierRules, Verdict};
 use crate::dialect::signature::PREFIX_IN_BYTES;
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, chat, convert, gemini, json, messages, parts, responses};
-use crate::routing::Platform;
+use crate::platform::{BodyEdit, Platform};
 use crate::time::now_ms;
 
 use super::cache_key;
@@ -23,14 +23,6 @@ use super::call::{Call, Operation};
 use super::client::Family;
 use super::forms;
 
-/// What gemini's OpenAI surface refuses to read.
-const FOREIGN_TO_GEMINI: [&str; 6] =
-    ["frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs", "store"];
-/// What codex refuses to read.
-const FOREIGN_TO_CODEX: [&str; 4] =
-    ["max_output_tokens", "max_completion_tokens", "max_tokens", "stream_options"];
-/// Codex wants instructions; what a client that gives none gets.
-const CODEX_INSTRUCTIONS: &str = "\"You are a helpful assistant.\"";
 /// Fields of the responses dialect that bridges leave in messages bodies.
 const CONTINUATION: [&str; 2] = ["previous_response_id", "prompt_cache_key"];
 const PREVIOUS: &str = "previous_response_id";
@@ -126,10 +118,9 @@ pub(super) fn prepare(
     };
     let body = outgoing.pieces.concat();
     if let Some(ruled) = rules.apply(&String::from_utf8_lossy(&body), target) {
-        // What codex refuses to read, no rule can give it.
-        let fit = (to.platform == Platform::Codex)
-            .then(|| platform_edit(to, || Cow::Borrowed(ruled.as_str())))
-            .flatten();
+        // What some refuse to read, no rule can give them.
+        let last = edit_of(to).filter(|own| own.outranks_rules);
+        let fit = last.map(|own| edited(own, Cow::Borrowed(ruled.as_str())));
         outgoing.pieces = whole(fit.unwrap_or(ruled));
     }
     Ok(outgoing)
@@ -147,7 +138,7 @@ fn count(call: &Call, to: Destination<'_>) -> Outgoing {
 }
 
 fn compaction(call: &Call, to: Destination<'_>) -> Outgoing {
-    let store = matches!(to.platform, Platform::Codex | Platform::Sub2Api).then_some("store");
+    let store = to.platform.profile().streams_responses_only.then_some("store");
     let removed: Vec<&str> = NOT_COMPACTED.into_iter().chain(store).collect();
     let body = edit(text(call), &[("model", &quoted(to.model))], &removed).into_owned();
     Outgoing::of(whole(body), false)
@@ -183,7 +174,7 @@ fn native(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionError>
 /// A body in another dialect than the client's.
 fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionError> {
     let stream = call.envelope.stream || always_streams(to.platform, to.format);
-    let target = Target { model: to.model, stream, vendor: vendor(to.platform) };
+    let target = Target { model: to.model, stream, vendor: to.platform.profile().vendor };
     // Only gemini wants signatures of calls back, and only clients of chat and its own bring them.
     let signature_of = |id: &str| match target.vendor {
         Vendor::Gemini => call.call_signatures.find(call.key_id, id, now_ms()),
@@ -216,9 +207,9 @@ fn with_cache_key(body: &Bytes, key: &str) -> Bytes {
     }
 }
 
-/// Whether threads of messages are kept there: by Anthropic alone.
+/// Whether threads of messages are kept there.
 fn keeps_threads(platform: Platform, format: Dialect) -> bool {
-    platform == Platform::Claude && format == Dialect::Messages
+    platform.profile().keeps_threads && format == Dialect::Messages
 }
 
 /// Whether a client can go on from no answer that was given there, since it is not kept.
@@ -332,7 +323,7 @@ fn tiered(call: &Call, to: Destination<'_>, body: &str) -> Result<Option<String>
     const TIER: &str = "service_tier";
     let target = service_tier::Target {
         platform: to.platform.id(),
-        is_vendor: matches!(to.platform, Platform::OpenAi | Platform::Codex),
+        is_vendor: to.platform.profile().vendor == Vendor::OpenAi,
         models: [to.model, &call.envelope.model],
         account_type: to.account_type,
     };
@@ -344,25 +335,25 @@ fn tiered(call: &Call, to: Destination<'_>, body: &str) -> Result<Option<String>
     }
 }
 
-/// What a platform wants changed in a body of its dialect. The body is only asked for where there is
-/// something to change: reading it as text costs a walk through all of it.
+/// What a platform wants changed in bodies of this dialect.
+fn edit_of(to: Destination<'_>) -> Option<&'static BodyEdit> {
+    to.platform.profile().body_edit.as_ref().filter(|own| own.dialect == to.format)
+}
+
+/// The body as its platform wants it. It is only asked for where there is something to change: reading it as text
+/// costs a walk through all of it.
 fn platform_edit<'b>(to: Destination<'_>, body: impl FnOnce() -> Cow<'b, str>) -> Option<String> {
-    match (to.platform, to.format) {
-        (Platform::Gemini, Dialect::Chat) => Some(edit(&body(), &[], &FOREIGN_TO_GEMINI).into_owned()),
-        (Platform::Codex, Dialect::Responses) => {
-            let body = gathered_instructions(body());
-            let mut set = vec![("store", "false"), ("stream", "true")];
-            let instructions = json::member(&body, "instructions");
-            if instructions.is_none_or(|text| matches!(text, "null" | "\"\"")) {
-                set.push(("instructions", CODEX_INSTRUCTIONS));
-            }
-            Some(edit(&body, &set, &FOREIGN_TO_CODEX).into_owned())
-        }
-        (Platform::Sub2Api, Dialect::Responses) => {
-            Some(edit(&body(), &[("store", "false"), ("stream", "true")], &[]).into_owned())
-        }
-        _ => None,
-    }
+    edit_of(to).map(|own| edited(own, body()))
+}
+
+fn edited(own: &BodyEdit, body: Cow<'_, str>) -> String {
+    let Some(given) = own.instructions else { return edit(&body, own.set, own.removed).into_owned() };
+    let body = gathered_instructions(body);
+    let instructions = json::member(&body, "instructions");
+    let lacks_some = instructions.is_none_or(|text| matches!(text, "null" | "\"\""));
+    let missing = lacks_some.then_some(("instructions", given));
+    let set: Vec<_> = own.set.iter().copied().chain(missing).collect();
+    edit(&body, &set, own.removed).into_owned()
 }
 
 /// Only a body with the word in it can have a system message.
@@ -377,16 +368,7 @@ fn gathered_instructions(body: Cow<'_, str>) -> Cow<'_, str> {
 /// These answer responses requests with a stream or not at all, and are asked to store
 /// nothing.
 pub(super) fn always_streams(platform: Platform, format: Dialect) -> bool {
-    format == Dialect::Responses && matches!(platform, Platform::Codex | Platform::Sub2Api)
-}
-
-fn vendor(platform: Platform) -> Vendor {
-    match platform {
-        Platform::OpenAi | Platform::Codex => Vendor::OpenAi,
-        Platform::Claude => Vendor::Anthropic,
-        Platform::Gemini | Platform::GeminiCli | Platform::Antigravity => Vendor::Gemini,
-        _ => Vendor::Other,
-    }
+    format == Dialect::Responses && platform.profile().streams_responses_only
 }
 
 fn quoted(text: &str) -> String {

@@ -25,7 +25,7 @@ use crate::dialect::canonical::{Target, Vendor};
 use crate::dialect::edit::edit;
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, chat, convert, gemini, json, messages, optional, responses};
-use crate::routing::Platform;
+use crate::platform::Platform;
 
 use super::call::{Call, Operation};
 use super::failure::Failure;
@@ -84,7 +84,7 @@ const OF_ENCRYPTION: [&str; 2] = ["encrypted content", "encrypted_content"];
 /// Words about signatures that a model of Google misses.
 const OF_SIGNATURES: [&str; 2] = ["thought_signature", "thoughtsignature"];
 const PREVIOUS: &str = "previous_response_id";
-/// The client's headers that go to sub2api even when all others are left out, beside `x-codex-*`.
+/// The client's headers that go to relays of Codex even when all others are left out, beside `x-codex-*`.
 const OF_SESSION: [&str; 6] =
     ["session_id", "session-id", "conversation_id", "conversation-id", "originator", "openai-beta"];
 
@@ -266,7 +266,7 @@ fn says_unknown(call: &Call, failure: &Failure, words: &str) -> bool {
 /// What is sent one after the other until it is taken: fewer and fewer members, then the same with fewer headers.
 fn shortened(platform: Platform, sent: &Sent) -> Vec<Sent> {
     let body = String::from_utf8_lossy(&sent.body);
-    let is_sub2api = platform == Platform::Sub2Api;
+    let profile = platform.profile();
     let has_own_fields = OF_RESPONSES.iter().any(|field| json::member(&body, field).is_some());
     let only = |known: &[&str]| {
         let mut others = Vec::new();
@@ -281,10 +281,9 @@ fn shortened(platform: Platform, sent: &Sent) -> Vec<Sent> {
         Bytes::from(edit(&body, &[], &others).into_owned())
     };
     let mut bodies = vec![Bytes::from(edit(&body, &[], &["metadata"]).into_owned()), only(&KNOWN)];
-    if !(is_sub2api && has_own_fields) {
+    if !(profile.relays_codex && has_own_fields) {
         // What keeps no answers refuses a body that does not say so.
-        let must_say = is_sub2api || platform == Platform::Codex;
-        let store: &[&str] = if must_say { &["store"] } else { &[] };
+        let store: &[&str] = if profile.streams_responses_only { &["store"] } else { &[] };
         bodies.push(only(&[&STRICT[..], store].concat()));
     }
     bodies.dedup();
@@ -312,11 +311,12 @@ fn without_previous(body: &Node<'_>) -> Option<Bytes> {
 
 /// What is left of a client's headers when an upstream stumbles over one of them.
 pub(super) fn bare(client: &HeaderMap, platform: Platform, format: Dialect) -> HeaderMap {
+    let relays_codex = platform.profile().relays_codex;
     let stays = |name: &str| {
         // Crosses nowhere, but says what else does not.
         name == "connection"
             || (format == Dialect::Messages && name.starts_with("anthropic-"))
-            || (platform == Platform::Sub2Api && (OF_SESSION.contains(&name) || name.starts_with("x-codex-")))
+            || (relays_codex && (OF_SESSION.contains(&name) || name.starts_with("x-codex-")))
     };
     let kept = client.iter().filter(|(name, _)| stays(name.as_str()));
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()

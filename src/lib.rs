@@ -27,6 +27,7 @@
 //! platform     the kinds of upstream, and what is so of each
 //! limits       rate limits, slots of sites, route guards
 //! dialect      the client dialects: passed through, converted; SSE, usage, the errors upstreams send
+//! error_words  what upstreams say when they fail, and what it means
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! flight       one run of costly work shared by all who ask for it
 //! background   work that outlives its caller: owned, stopped with the process, panics contained
@@ -47,6 +48,7 @@ pub mod core;
 pub mod cron;
 pub mod demo;
 pub mod dialect;
+pub mod error_words;
 pub mod fast_map;
 pub mod flight;
 pub mod greeting;

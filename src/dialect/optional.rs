@@ -10,6 +10,7 @@ use super::edit::edit;
 use super::tree::Node;
 use super::upstream_error::UpstreamError;
 use super::writer::Writer;
+use crate::error_words::requests;
 
 /// How long a prompt stays in the cache.
 const TTL: &str = "ttl";
@@ -22,18 +23,7 @@ const CACHE_KEY: &str = "prompt_cache_key";
 
 /// An upstream that names one of these refuses it. The narrower goes first: a mark without its lifetime is one.
 const NAMED: [&str; 5] = [TTL, MARK, CONTEXT, THINKING, CACHE_KEY];
-/// What an upstream says of a member that it does not know. Any other member has to be refused in one of these words:
-/// its value may be what is wrong.
-const UNKNOWN_BY: [&str; 8] = [
-    "extra inputs",
-    "not permitted",
-    "unknown",
-    "unrecognized",
-    "unsupported",
-    "not supported",
-    "unexpected",
-    "not allowed",
-];
+/// Any other member has to be refused as unknown: its value may be what is wrong.
 const OF_MESSAGES: [&str; 6] = [CONFIG, "service_tier", "metadata", "speed", "inference_geo", "top_k"];
 const OF_TOOLS: [&str; 4] = ["eager_input_streaming", "defer_loading", "input_examples", "strict"];
 const OF_CHAT: [&str; 12] = [
@@ -64,7 +54,7 @@ pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'st
     };
     // A budget that leaves no room to answer is the client's mistake.
     let is_of_limit = |member: &str| member == THINKING && said.contains("max_tokens");
-    let is_unknown = UNKNOWN_BY.iter().any(|words| said.contains(words));
+    let is_unknown = requests::is_of_unknown_member(&said);
     let of_dialect: &[&[&'static str]] = match dialect {
         Dialect::Messages => &[&OF_TOOLS, &OF_MESSAGES],
         Dialect::Chat => &[&OF_CHAT],

@@ -9,11 +9,11 @@ use hyper::header::HeaderValue;
 
 use crate::dialect::Dialect;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError};
+use crate::error_words::echo::Echo;
 use crate::http::timer::ReusableTimer;
 use crate::proxy::Proxy;
 use crate::request_id::RequestId;
 use crate::routing::Platform;
-use crate::routing::echo::Echo;
 use crate::settings::Settings;
 use crate::upstream::Work;
 
@@ -86,11 +86,9 @@ impl Operation {
         match self {
             Self::Answer => (profile.path)(dialect),
             Self::Compact => profile.compaction_path,
-            Self::CountTokens
-            | Self::EditImage
-            | Self::CreateVideo
-            | Self::Search
-            | Self::OfGemini(_) => self.path(dialect),
+            Self::CountTokens | Self::EditImage | Self::CreateVideo | Self::Search | Self::OfGemini(_) => {
+                self.path(dialect)
+            }
         }
     }
 }

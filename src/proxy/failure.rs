@@ -29,11 +29,12 @@ use memchr::memchr;
 use crate::dialect::canonical::ConversionError;
 use crate::dialect::errors::{self, UpstreamError};
 use crate::dialect::{Dialect, json, messages, optional};
+use crate::error_words::ErrorText;
 use crate::http::Response;
 use crate::limits::Overloaded;
 use crate::mask::Mask;
 use crate::routing::failure::Blame;
-use crate::routing::{Channel, ErrorText, ModelPattern, failure};
+use crate::routing::{Channel, ModelPattern, failure};
 use crate::time::Millis;
 use crate::upstream::{AnswerHeaders, BodyError, Came, ErrorKind, Progress, Repeat, SendError, Work};
 
@@ -351,9 +352,7 @@ impl Failure {
 
     /// Whether the upstream does not know the answer (any more) that the request goes on from.
     pub(super) fn has_forgotten(&self) -> bool {
-        let says = |phrase| self.words.as_str().contains(phrase);
-        self.kind == Kind::Status
-            && (says("previous_response_not_found") || says("previous response with id"))
+        self.kind == Kind::Status && self.words.has_forgotten_answer()
     }
 
     /// Whether the upstream has no way to compact a conversation.
@@ -364,7 +363,7 @@ impl Failure {
 
     /// Whether the upstream does not serve the path that was asked.
     pub(super) fn lacks_path(&self) -> bool {
-        let is_absent = || !self.words.as_str().contains("model");
+        let is_absent = || !self.words.names_model();
         self.kind == Kind::Status && (self.status == 405 || self.status == 404 && is_absent())
     }
 

@@ -214,49 +214,6 @@ pub(super) struct Downgrade {
     pub(super) blocks: bool,
 }
 
-/// Words that refuse a dialect, whatever the status.
-const REFUSED: &[&str] = &[
-    "convert_request_failed",
-    "endpoint_not_found",
-    "endpoint not found",
-    "path not found",
-    "unknown endpoint",
-    "unknown_endpoint",
-    "unsupported endpoint",
-    "unsupported_endpoint",
-    "unsupported path",
-    "unsupported_path",
-    "unrecognized request url",
-    "no route matched",
-    "bad_response_status_code",
-    "unsupported media type",
-    "only application/json",
-    "not implemented",
-    "unsupported legacy protocol",
-    "please use /v1/",
-    "operationnotsupported",
-    "completions api is only available",
-];
-/// Words that refuse a dialect, or something else.
-const PERHAPS_REFUSED: &[&str] = &["not found", "not_found", "does not exist"];
-/// Words of an overloaded or unreachable site: another dialect would fare no better.
-const EXHAUSTED: &[&str] = &[
-    "429",
-    "too many requests",
-    "rate limit",
-    "quota",
-    "bad gateway",
-    "gateway timeout",
-    "gateway time-out",
-    "service unavailable",
-    "temporarily unavailable",
-    "overloaded",
-    "connection reset",
-    "connection refused",
-    "timed out",
-    "first byte timeout",
-];
-
 /// Reads a failure of a request in the dialect `asked`: `None` when others would meet the same.
 pub(super) fn downgrade(failure: &Failure, asked: Dialect) -> Option<Downgrade> {
     let status = failure.upstream_status()?;
@@ -265,44 +222,39 @@ pub(super) fn downgrade(failure: &Failure, asked: Dialect) -> Option<Downgrade> 
         return None;
     }
     let words = failure.words();
-    let says = |phrases: &[&str]| words.says(phrases);
-    if (status >= 500 || matches!(status, 408 | 429)) && says(EXHAUSTED) {
+    if (status >= 500 || matches!(status, 408 | 429)) && words.is_exhausted() {
         return None;
     }
-    // OpenAI names its surfaces without the slash before.
     let named = [
-        (Dialect::Responses, says(&["v1/responses", "input is required"])),
-        (Dialect::Messages, says(&["v1/messages", "messages is required"])),
-        (Dialect::Chat, says(&["v1/chat/completions"])),
+        (Dialect::Responses, words.names_responses()),
+        (Dialect::Messages, words.names_messages()),
+        (Dialect::Chat, words.names_chat()),
     ];
     let names_some = named.iter().any(|(_, is_named)| *is_named);
     let to = named.into_iter().find(|(dialect, is_named)| *is_named && *dialect != asked);
     let to = to.map(|(dialect, _)| dialect);
-    let of_another = says(&["messages is required", "input is required"]);
-    let dispatch = status == 403 && says(&["dispatch"]);
+    let of_another = words.wants_other_body();
+    let dispatch = status == 403 && words.is_about_dispatch();
     // A 404 that speaks of the model would be the same in every dialect.
-    let of_model = words.as_str().contains("model");
+    let of_model = words.names_model();
     let absent = matches!(status, 405 | 415 | 501) || (status == 404 && !of_model);
-    let unsupported = status == 400 && says(&["unsupported"]);
+    let unsupported = status == 400 && words.says_unsupported();
     // "This is a chat model and not supported in the v1/completions endpoint. Did you mean …?"
-    let elsewhere = matches!(status, 400 | 404) && says(&["supported"]) && to.is_some();
-    let refused =
-        absent || dispatch || of_another || elsewhere || says(REFUSED) || (unsupported && names_some);
+    let elsewhere = matches!(status, 400 | 404) && words.says_supported() && to.is_some();
+    let refused = absent
+        || dispatch
+        || of_another
+        || elsewhere
+        || words.refuses_dialect()
+        || (unsupported && names_some);
     // What was not found, or is not supported, may be the path or something in the request: another
     // dialect is worth a try, but this one is not to be avoided for it.
-    let perhaps = (400..500).contains(&status) && !of_model && says(PERHAPS_REFUSED)
+    let perhaps = (400..500).contains(&status) && !of_model && words.may_refuse_dialect()
         || unsupported
-        || status == 400 && is_for_a_cli(words.as_str());
+        || status == 400 && words.is_for_a_cli();
     // What the upstream does not find may be something that this request names.
     let blocks = refused && !words.quotes_the_request();
     (refused || perhaps).then_some(Downgrade { to, blocks })
-}
-
-/// A site that serves one dialect to a vendor's own program alone.
-fn is_for_a_cli(words: &str) -> bool {
-    let named = words.contains("claude code")
-        || words.split(|letter: char| !letter.is_ascii_alphanumeric()).any(|word| word == "cli");
-    named && ["only", "restrict", "allowed"].iter().any(|word| words.contains(word))
 }
 
 // === what is remembered ===

@@ -25,6 +25,7 @@ use crate::dialect::canonical::{Target, Vendor};
 use crate::dialect::edit::edit;
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, chat, convert, gemini, json, messages, optional, responses};
+use crate::error_words::requests;
 use crate::platform::Platform;
 
 use super::call::{Call, Operation};
@@ -67,22 +68,6 @@ const STRICT: [&str; 6] = ["model", "input", "stream", "tools", "tool_choice", "
 /// Fields that only this dialect has: a body with one of them was meant as it is.
 const OF_RESPONSES: [&str; 6] =
     ["conversation", "include", "previous_response_id", "reasoning", "text", "truncation"];
-/// Words of an upstream that does not know something of the request.
-const UNKNOWN: [&str; 8] = [
-    "unsupported",
-    "unknown parameter",
-    "unrecognized",
-    "content-type",
-    "content type",
-    "validation failed",
-    "bad_response_status_code",
-    "openai_error",
-];
-const OF_CONTENT_TYPE: [&str; 4] = ["content-type", "content type", "media type", "application/json"];
-/// Words about reasoning that an upstream cannot decrypt.
-const OF_ENCRYPTION: [&str; 2] = ["encrypted content", "encrypted_content"];
-/// Words about signatures that a model of Google misses.
-const OF_SIGNATURES: [&str; 2] = ["thought_signature", "thoughtsignature"];
 const PREVIOUS: &str = "previous_response_id";
 /// The client's headers that go to relays of Codex even when all others are left out, beside `x-codex-*`.
 const OF_SESSION: [&str; 6] =
@@ -177,7 +162,6 @@ impl Recovery {
     fn way(&self, call: &Call, format: Dialect, failure: &Failure) -> Option<Way> {
         let status = failure.upstream_status().filter(|status| (400..500).contains(status))?;
         let words = failure.words().as_str();
-        let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
         let is_new = |way: Way| !self.tried.contains(&way);
         let own = format == call.face.dialect;
         let without = failure.refused_members(format).into_iter().map(Way::Without).find(|way| is_new(*way));
@@ -195,20 +179,28 @@ impl Recovery {
                 if own
                     && is_new(Way::Anew)
                     && call.operation == Operation::Answer
-                    && says(&["messages is required"]) =>
+                    && requests::misses_messages(words) =>
             {
                 Way::Anew
             }
-            Dialect::Gemini | Dialect::Chat if is_new(Way::Signed) && says(&OF_SIGNATURES) => Way::Signed,
+            Dialect::Gemini | Dialect::Chat
+                if is_new(Way::Signed) && requests::misses_call_signature(words) =>
+            {
+                Way::Signed
+            }
             Dialect::Responses if is_new(Way::WithoutPrevious) && failure.has_forgotten() => {
                 Way::WithoutPrevious
             }
-            Dialect::Responses if status == 400 && is_new(Way::WithoutReasoning) && says(&OF_ENCRYPTION) => {
+            Dialect::Responses
+                if status == 400 && is_new(Way::WithoutReasoning) && requests::cannot_decrypt(words) =>
+            {
                 Way::WithoutReasoning
             }
             Dialect::Responses if without.is_some() => return without,
             Dialect::Responses if status == 400 && says_unknown(call, failure, words) => Way::Shorter,
-            _ if matches!(status, 400 | 415) && is_new(Way::Bare) && says(&OF_CONTENT_TYPE) => Way::Bare,
+            _ if matches!(status, 400 | 415) && is_new(Way::Bare) && requests::is_of_content_type(words) => {
+                Way::Bare
+            }
             _ => return without,
         };
         Some(way)
@@ -260,7 +252,7 @@ impl Recovery {
 /// limit: those another channel may answer.
 fn says_unknown(call: &Call, failure: &Failure, words: &str) -> bool {
     let is_bare = failure.is_bare_upstream_error();
-    (is_bare || UNKNOWN.iter().any(|phrase| words.contains(phrase))) && !failure.may_retry(call.work())
+    (is_bare || requests::is_of_something_unknown(words)) && !failure.may_retry(call.work())
 }
 
 /// What is sent one after the other until it is taken: fewer and fewer members, then the same with fewer headers.

@@ -22,7 +22,7 @@
 
 use serde_json::Value;
 
-use super::error_text::ErrorText;
+use crate::error_words::ErrorText;
 use crate::time::Millis;
 
 /// No hint of a provider is heeded, and no cap of an operator reaches, for longer.

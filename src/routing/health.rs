@@ -14,8 +14,8 @@
 pub mod saved;
 mod site;
 
-use super::error_text::ErrorText;
 use super::failure;
+use crate::error_words::ErrorText;
 use crate::time::Millis;
 
 pub use site::SiteHealth;

@@ -19,7 +19,6 @@
 //! explain      why a selection would give what it gives
 //! affinity     which channel served a conversation last
 //! pool         in which order the addresses of a site are tried
-//! error_text   what the words of an upstream's error say; echo: which of them its client wrote
 //! failure      what an upstream's failure means: whose fault? try another channel? cool this one, until when?
 //! rebuild      which routes and channels should exist, given what accounts offer
 //! brands       whose a model is, by its name
@@ -31,9 +30,7 @@
 
 pub mod affinity;
 pub mod brands;
-pub mod echo;
 pub mod eligibility;
-pub mod error_text;
 pub mod explain;
 pub mod failure;
 #[cfg(test)]
@@ -60,7 +57,6 @@ pub mod stable;
 pub use crate::platform::Platform;
 pub use affinity::{Affinity, Conversation};
 pub use eligibility::SelectionQuery;
-pub use error_text::ErrorText;
 pub use health::{FailureWeight, SiteHealth};
 pub use live::{
     ChannelDelta, ChannelLive, ChannelTotals, EndpointLive, EndpointState, LiveTable, Resting, Trial,

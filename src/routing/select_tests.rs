@@ -3,13 +3,14 @@
 use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 
 use super::*;
+use crate::error_words::ErrorText;
 use crate::routing::eligibility::Obstacle;
 use crate::routing::fixture::*;
 use crate::routing::pricing::{Billing, CallPrice, Catalog, Labels, ModelPrice};
 use crate::routing::score::CostTier;
 use crate::routing::{
-    Account, AccountStatus, ChannelLive, ChannelTotals, Conditions, CredentialRef, ErrorText, FailureWeight,
-    Policy, Route, Site, Weights,
+    Account, AccountStatus, ChannelLive, ChannelTotals, Conditions, CredentialRef, FailureWeight, Policy,
+    Route, Site, Weights,
 };
 
 fn with(channel: Channel, totals: ChannelTotals) -> Channel {

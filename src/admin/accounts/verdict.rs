@@ -1,7 +1,8 @@
 //! What an upstream's refusal of a credential means to the person who typed it:
 //! a user id is missing, the user id is wrong, or a bot shield answered instead of the site.
 
-use crate::upstream::platforms::{SiteErrorKind, meaning};
+use crate::error_words::sites;
+use crate::upstream::platforms::SiteErrorKind;
 
 /// A refusal that the operator can act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +18,7 @@ impl Verdict {
     /// Reads a refusal's text; `has_user_id` says whether the caller gave one. `None` when the text
     /// tells nothing of the kind.
     pub fn of(text: &str, has_user_id: bool) -> Option<Self> {
-        meaning(text, None, has_user_id).and_then(Self::of_kind)
+        sites::meaning(text, None, has_user_id).map(SiteErrorKind::from).and_then(Self::of_kind)
     }
 
     /// What a failed call to a site means to the person at the other end.

@@ -16,6 +16,7 @@ use crate::dialect::signature::{self, Provider, Signature};
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::writer::Writer;
+use crate::error_words::requests;
 
 /// How tags begin.
 const TAGS: [&str; 3] = ["sy1:", "metapi:", "srvtoolu_sy"];
@@ -30,9 +31,7 @@ pub fn without_foreign_thinking(body: &Node<'_>) -> Option<Bytes> {
 
 /// Whether an upstream refused a request for the thinking in its conversation, or for want of it.
 pub fn refuses_thoughts(status: u16, error: &UpstreamError) -> bool {
-    let said = error.message.to_ascii_lowercase();
-    let of_blocks = ["signature", "expected `thinking`", "must start with a thinking block"];
-    status == 400 && said.contains("thinking") && of_blocks.iter().any(|words| said.contains(words))
+    status == 400 && requests::is_of_thinking_blocks(&error.message.to_ascii_lowercase())
 }
 
 /// The body without thinking that nobody signed, or else without any; `None` when it has none and asks for

@@ -14,6 +14,7 @@ use crate::dialect::effort::budget_within;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::writer::Writer;
+use crate::error_words::requests;
 
 /// What these say of a schema are values, which only look like schemas where they are objects.
 const VALUES: [&str; 4] = ["const", "default", "enum", "examples"];
@@ -23,13 +24,7 @@ const NAMED_SCHEMAS: [&str; 5] =
 
 /// Whether an upstream refused a request for the way it asks for thinking.
 pub fn refuses_thinking_form(status: u16, error: &UpstreamError) -> bool {
-    let said = error.message.to_ascii_lowercase();
-    let names_form = ["adaptive", "enabled", "budget_tokens", "thinking.type", "effort"];
-    status == 400
-        && (said.contains("thinking") || said.contains("output_config"))
-        && names_form.iter().any(|word| said.contains(word))
-        // These are about other things: a budget too large, a block that is missing.
-        && !["max_tokens", "must start with", "signature", "tool_choice"].iter().any(|word| said.contains(word))
+    status == 400 && requests::is_of_thinking_form(&error.message.to_ascii_lowercase())
 }
 
 /// The body with a budget instead of adaptive thinking, or the reverse; `None` when it asks for neither.
@@ -72,12 +67,9 @@ pub fn in_other_thinking_form(body: &Node<'_>) -> Option<Bytes> {
     Some(json.into_bytes())
 }
 
-/// Whether an upstream refused a request for the schema it gives for the answer. Efforts, which stand in
-/// `output_config` too, are refused by their name.
+/// Whether an upstream refused a request for the schema it gives for the answer.
 pub fn refuses_schema(status: u16, error: &UpstreamError) -> bool {
-    let said = error.message.to_ascii_lowercase();
-    let names = ["output_config", "output_format", "output format", "structured output"];
-    status == 400 && names.iter().any(|name| said.contains(name)) && !said.contains("effort")
+    status == 400 && requests::is_of_schema(&error.message.to_ascii_lowercase())
 }
 
 /// The body with every object of its schema closed; `None` when it has no schema, or all are.

@@ -1,6 +1,7 @@
 //! What a call to its site says about an account: its health, and whether its session is over.
 
 use crate::core::Core;
+use crate::error_words::sites;
 use crate::notify::Notice;
 use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthState};
 use crate::store::events::{EventLevel, NewEvent};
@@ -11,14 +12,12 @@ use crate::upstream::platforms::{SiteError, SiteErrorKind};
 
 /// What to do about a session that its site does not take any more.
 const ADVICE: &str = "generate the system access token at the site again and bind the account anew";
-const INVALID_TOKEN: [&str; 4] =
-    ["access token 无效", "access token is invalid", "invalid access token", "token 无效"];
 
 /// The message of a failure for people; where the site says that the access token is invalid, with what
 /// to do about it, once.
 pub fn advised(message: &str) -> String {
     let text = message.to_lowercase();
-    if text.contains(ADVICE) || !INVALID_TOKEN.iter().any(|words| text.contains(words)) {
+    if text.contains(ADVICE) || !sites::is_invalid_token(&text) {
         return message.to_owned();
     }
     format!("{message}; {ADVICE}")

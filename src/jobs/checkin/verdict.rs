@@ -3,6 +3,8 @@
 
 use serde::Serialize;
 
+use crate::error_words::check_ins;
+
 /// What an operator reads in place of a site's demand to prove that one is human.
 pub const MANUAL: &str = "manual check-in needed";
 
@@ -30,41 +32,16 @@ pub struct Reason {
     pub detail_hint: &'static str,
 }
 
-const ALREADY: &[&str] = &[
-    "already checked in",
-    "already signed",
-    "already sign in",
-    "今日已签到",
-    "今天已签到",
-    "今天已经签到",
-    "今日已经签到",
-    "已经签到",
-    "已签到",
-    "重复签到",
-    "签到过",
-];
-const UNSUPPORTED: &[&str] = &[
-    "invalid url (post /api/user/checkin)",
-    "invalid url (post /api/user/check_in)",
-    "checkin endpoint not found",
-    "check-in is not supported",
-    "checkin is not supported",
-    "does not support checkin",
-    "not support checkin",
-    "签到功能未启用",
-];
-const CHECKIN_PATHS: &[&str] = &["/api/user/checkin", "/api/user/check_in"];
-
 // === impl Class ===
 
 impl Class {
     pub fn of(message: &str) -> Self {
         let text = message.to_lowercase();
-        if has(&text, ALREADY) {
+        if check_ins::is_already_done(&text) {
             Self::Already
-        } else if has(&text, UNSUPPORTED) || (text.contains("http 404") && has(&text, CHECKIN_PATHS)) {
+        } else if check_ins::is_unsupported(&text) {
             Self::Unsupported
-        } else if text.contains("turnstile") && has(&text, &["token", "校验", "验证"]) {
+        } else if check_ins::wants_human(&text) {
             Self::Manual
         } else {
             Self::Plain
@@ -74,24 +51,7 @@ impl Class {
 
 /// Whether the site's guard against robots answered in its place.
 pub fn is_challenge(message: &str) -> bool {
-    let text = message.to_lowercase();
-    !is_tunnel(&text)
-        && has(
-            &text,
-            &[
-                "cloudflare",
-                "cf challenge",
-                "challenge required",
-                "acw_sc__v2",
-                "just a moment",
-                "as bot shields send",
-            ],
-        )
-}
-
-/// Whether trying again with another session could help: the credential is refused, or not enough.
-pub fn wants_login(message: &str) -> bool {
-    has(&message.to_lowercase(), &["new-api-user", "access token"])
+    check_ins::is_challenge(&message.to_lowercase())
 }
 
 // === impl Reason ===
@@ -104,45 +64,28 @@ impl Reason {
         if status == "success" {
             return if class == Class::Already { CHECKED_IN } else { SUCCESS };
         }
-        if has(&text, &["site disabled", "site is disabled", "site_disabled"]) {
+        if check_ins::is_of_disabled_site(&text) {
             SITE_DISABLED
         } else if class == Class::Unsupported {
             NOT_SUPPORTED
         } else if class == Class::Manual || text.contains(MANUAL) {
             TURNSTILE
-        } else if is_tunnel(&text) {
+        } else if check_ins::is_tunnel(&text) {
             TUNNEL
         } else if is_challenge(message) {
             CHALLENGE
-        } else if is_expired(&text) {
+        } else if check_ins::is_expired(&text) {
             EXPIRED
         } else if class == Class::Already {
             CHECKED_IN
-        } else if has(&text, &["timeout", "timed out", "answer within", "超时"]) {
+        } else if check_ins::is_timeout(&text) {
             TIMEOUT
-        } else if has(&text, UPSTREAM_WORDS) {
+        } else if check_ins::is_trouble(&text) {
             UPSTREAM
         } else {
             UNKNOWN
         }
     }
-}
-
-const UPSTREAM_WORDS: &[&str] =
-    &["http 4", "http 5", "bad gateway", "connect", "refused", "not json", "internal error", "服务器"];
-
-fn is_tunnel(text: &str) -> bool {
-    text.contains("cloudflare tunnel") || text.contains("error 1033") || text.contains("http 530")
-}
-
-fn is_expired(text: &str) -> bool {
-    let about_token = has(text, &["token", "令牌"]);
-    has(text, &["jwt expired", "http 401", "session expired", "未登录", "not login", "not logged"])
-        || (about_token && has(text, &["invalid", "expired", "无效", "过期"]))
-}
-
-fn has(text: &str, words: &[&str]) -> bool {
-    words.iter().any(|word| text.contains(word))
 }
 
 const SITE_DISABLED: Reason = Reason {

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-/// How near a word the model must be named for a text to be about it, in characters.
-const NEAR: usize = 60;
+use crate::error_words::denies_model;
 
 /// What is known of a model after a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -61,27 +60,6 @@ fn is_answer(text: &str) -> bool {
     }
     serde_json::from_str::<serde_json::Value>(text)
         .is_ok_and(|answer| answer.is_object() && answer.get("error").is_none_or(serde_json::Value::is_null))
-}
-
-/// Whether a refusal says for certain that the model is not there, or not for us.
-fn denies_model(text: &str) -> bool {
-    const OF_MODELS: [&str; 4] = ["no such model", "unknown model", "unsupported model", "invalid model"];
-    const WORDS: [&str; 6] =
-        ["does not exist", "not found", "not available", "disabled", "access denied", "not allowed"];
-    const CHINESE: [&str; 7] = ["不存在", "不可用", "不支持", "无效", "禁用", "未开通", "无权限"];
-    let text: String =
-        text.chars().map(|c| if matches!(c, '_' | '-') { ' ' } else { c }).collect::<String>().to_lowercase();
-    let near = |word: &str, subject: &str| {
-        text.match_indices(word).any(|(at, _)| {
-            let before: Vec<char> = text[..at].chars().rev().take(NEAR).collect();
-            let before: String = before.into_iter().rev().collect();
-            let after: String = text[at + word.len()..].chars().take(NEAR).collect();
-            before.contains(subject) || after.contains(subject)
-        })
-    };
-    OF_MODELS.iter().any(|words| text.contains(words))
-        || WORDS.iter().any(|word| near(word, "model"))
-        || CHINESE.iter().any(|word| near(word, "模型"))
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::fmt;
 use hyper::http::StatusCode;
 use serde_json::Value;
 
-use super::{meaning, reply};
+use super::reply;
+use crate::error_words::sites::{self, Meaning};
 use crate::upstream::{ErrorKind, FetchError};
 
 /// The kind of failure, decided on status, words and shape of the answer.
@@ -70,9 +71,9 @@ impl SiteError {
         let number = status.as_u16();
         let kind = if is_page {
             let page = String::from_utf8_lossy(body).to_lowercase();
-            meaning::is_shield_page(&page, Some(number)).then_some(SiteErrorKind::Shield)
+            sites::is_shield_page(&page, Some(number)).then_some(SiteErrorKind::Shield)
         } else {
-            meaning::meaning(&reply::words(body), Some(number), has_user_id)
+            sites::meaning(&reply::words(body), Some(number), has_user_id).map(SiteErrorKind::from)
         };
         let kind = kind.unwrap_or_else(|| by_status(number, &message, is_page));
         Self { kind, status: Some(number), message, is_page }
@@ -102,21 +103,11 @@ impl SiteError {
 
     /// Whether a new login may help: the site does not know who asks.
     pub fn wants_login(&self) -> bool {
-        const WORDS: [&str; 8] = [
-            "access token",
-            "new-api-user",
-            "veloera-user",
-            "unauthorized",
-            "forbidden",
-            "not login",
-            "not logged",
-            "未登录",
-        ];
         let text = self.message.to_lowercase();
         matches!(
             self.kind,
             SiteErrorKind::Expired | SiteErrorKind::NeedsUserId | SiteErrorKind::InvalidUserId
-        ) || (self.kind == SiteErrorKind::Refused && WORDS.iter().any(|word| text.contains(word)))
+        ) || (self.kind == SiteErrorKind::Refused && sites::wants_login(&text))
     }
 
     /// Whether it says why: the site's refusal, or trouble on the way to it. A page that the site does not
@@ -196,8 +187,19 @@ fn by_status(status: u16, message: &str, is_page: bool) -> SiteErrorKind {
         404 | 405 => SiteErrorKind::Missing,
         429 | 500.. => SiteErrorKind::Failed,
         200..=299 if is_page => SiteErrorKind::Malformed,
-        _ if message.to_lowercase().contains("invalid url (") => SiteErrorKind::Missing,
+        _ if sites::names_no_route(&message.to_lowercase()) => SiteErrorKind::Missing,
         _ => SiteErrorKind::Refused,
+    }
+}
+
+impl From<Meaning> for SiteErrorKind {
+    fn from(meaning: Meaning) -> Self {
+        match meaning {
+            Meaning::InvalidUserId => Self::InvalidUserId,
+            Meaning::NeedsUserId => Self::NeedsUserId,
+            Meaning::Shield => Self::Shield,
+            Meaning::Expired => Self::Expired,
+        }
     }
 }
 

@@ -17,12 +17,11 @@
 //! | `prices`, `usage_log` | what an account is charged, and the lines of its log |
 //! | `user_ids` | the user's number, read out of name, token or cookie |
 //! | `memory` | what is remembered of sites and sessions |
-//! | `error`, `meaning`, `reply` | failures; what upstreams mean by their words; odd answers |
+//! | `error`, `reply` | failures; odd answers |
 
 mod contract;
 mod detection;
 mod error;
-mod meaning;
 mod memory;
 mod models;
 mod new_api;
@@ -40,7 +39,6 @@ pub use contract::{
 };
 pub use detection::detect;
 pub use error::{SiteError, SiteErrorKind};
-pub use meaning::meaning;
 pub use memory::SiteMemory;
 pub use models::{DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, list_models};
 pub use new_api::notices::GENERIC_TITLE;

@@ -18,6 +18,7 @@ use hyper::http::uri::PathAndQuery;
 use hyper::http::{Request, StatusCode, Uri};
 
 use super::reply;
+use crate::error_words::sites;
 use crate::mask::Mask;
 use crate::platform::{ModelList, Platform};
 use crate::routing::BaseUrl;
@@ -267,10 +268,6 @@ fn is_refusal(status: StatusCode, message: &str) -> bool {
     match status.as_u16() {
         401 | 403 => true,
         404 | 405 | 500.. => false,
-        _ => {
-            let message = message.to_lowercase();
-            ["invalid", "unauthorized", "无效", "未登录"].iter().any(|word| message.contains(word))
-                && !message.contains("json")
-        }
+        _ => sites::refuses_key(&message.to_lowercase()),
     }
 }

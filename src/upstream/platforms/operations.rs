@@ -15,6 +15,7 @@ use super::error::{SiteError, SiteErrorKind};
 use super::models::{self, DiscoveryError, DiscoveryKind};
 use super::site_client::{SiteClient, bare};
 use super::{new_api, sub2api};
+use crate::error_words::sites;
 use crate::platform::Management;
 use crate::routing::Secret;
 use crate::time::Millis;
@@ -343,11 +344,11 @@ fn usable_key(keys: Vec<SiteKey>) -> Option<Secret> {
 }
 
 fn of_discovery(error: DiscoveryError, has_user_id: bool) -> SiteError {
-    let meaning = super::meaning(&error.message, error.status, has_user_id);
+    let meaning = sites::meaning(&error.message, error.status, has_user_id);
     let kind = match (meaning, error.kind, error.status) {
         (_, DiscoveryKind::Timeout, _) => SiteErrorKind::Timeout,
         _ if error.is_shield => SiteErrorKind::Shield,
-        (Some(kind), _, _) => kind,
+        (Some(meaning), _, _) => meaning.into(),
         (_, DiscoveryKind::Unauthorized, _) => SiteErrorKind::Refused,
         (_, DiscoveryKind::EmptyModels, _) => SiteErrorKind::Refused,
         (_, DiscoveryKind::Unknown, None) => SiteErrorKind::Unreachable,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hyper::http::StatusCode;
 use serde_json::Value;
 
-use super::meaning;
+use crate::error_words::sites;
 
 /// A body of so many bytes is read in under a millisecond.
 const SHORT: usize = 64 * 1024;
@@ -153,13 +153,13 @@ pub(super) fn page_summary(status: StatusCode, body: &[u8]) -> Option<String> {
         Some(number) if !title.contains(&number) => format!("{title} (Error {number})"),
         _ => title,
     };
-    let is_shield = meaning::is_shield_page(&lower, Some(status.as_u16()));
+    let is_shield = sites::is_shield_page(&lower, Some(status.as_u16()));
     Some(if is_shield { format!("{title} (a script page, as bot shields send)") } else { title })
 }
 
 /// Whether a web page wants to run a script, whatever its status.
 pub(super) fn is_script_page(body: &[u8]) -> bool {
-    is_page(body) && meaning::is_shield_page(&String::from_utf8_lossy(body).to_lowercase(), None)
+    is_page(body) && sites::is_shield_page(&String::from_utf8_lossy(body).to_lowercase(), None)
 }
 
 /// The title of a web page, its white space collapsed.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::income::first_number;
 use super::unit;
+use crate::error_words::sites;
 use crate::platform::NewApiFork;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::CheckIn;
@@ -19,23 +20,6 @@ use crate::upstream::platforms::site_client::{AuthScheme, Call, SiteClient};
 
 /// The route of older forks.
 const SIGN_IN: &str = "/api/user/sign_in";
-
-/// Words after which the session may still be let in as a cookie.
-const NOT_UNDERSTOOD: [&str; 13] = [
-    "unexpected token",
-    "not valid json",
-    "not the json",
-    "web page",
-    "<html",
-    "new-api-user",
-    "access token",
-    "unauthorized",
-    "forbidden",
-    "not login",
-    "not logged",
-    "未登录",
-    "未提供",
-];
 
 pub(in crate::upstream::platforms) async fn check_in(
     site_client: &SiteClient,
@@ -86,11 +70,10 @@ pub(in crate::upstream::platforms) async fn check_in(
 
 /// Whether the other way of sending the session may fare better.
 fn is_cookie_worthy(error: &SiteError) -> bool {
-    let text = error.message.to_lowercase();
     error.message == reply::SPEECHLESS
         || error.kind == SiteErrorKind::Expired
         || error.is_page
-        || NOT_UNDERSTOOD.iter().any(|words| text.contains(words))
+        || sites::has_not_understood(&error.message.to_lowercase())
 }
 
 async fn read(

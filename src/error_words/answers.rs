@@ -17,6 +17,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 
 use super::echo::Echo;
+use super::has;
 
 const MODEL: &[&str] = &[
     "unsupported model",
@@ -72,6 +73,7 @@ const ASKED_OF_MODEL: &[&str] = &[
     "video",
     "vision",
 ];
+/// How hubs and vendors refuse a path, whoever is asked.
 const PROTOCOL: &[&str] = &[
     "unsupported legacy protocol",
     "please use /v1/responses",
@@ -83,6 +85,32 @@ const PROTOCOL: &[&str] = &[
     "unrecognized request url",
     "no route matched",
 ];
+/// These refuse a dialect as well, but may come from further up: from what a hub asks in its turn.
+const DIALECT: &[&str] = &[
+    "convert_request_failed",
+    "endpoint_not_found",
+    "endpoint not found",
+    "path not found",
+    "unknown_endpoint",
+    "unsupported_endpoint",
+    "unsupported_path",
+    "bad_response_status_code",
+    "unsupported media type",
+    "only application/json",
+    "not implemented",
+    "please use /v1/",
+    "operationnotsupported",
+    "completions api is only available",
+];
+/// Refuse a dialect, or something else.
+const PERHAPS_DIALECT: &[&str] = &["not found", "not_found", "does not exist"];
+/// OpenAI names its surfaces without the slash before. Hubs that convert name the member that they miss.
+const RESPONSES: &[&str] = &["v1/responses", "input is required"];
+const MESSAGES: &[&str] = &["v1/messages", "messages is required"];
+const CHAT: &[&str] = &["v1/chat/completions"];
+const OTHER_BODY: &[&str] = &["messages is required", "input is required"];
+/// OpenAI and hubs, of an earlier answer that they do not have.
+const FORGOTTEN: &[&str] = &["previous_response_not_found", "previous response with id"];
 const PROTOCOL_AROUND_PATH: &[(&str, &str)] = &[("does not allow /v1/", "dispatch")];
 const VALIDATION: &[&str] = &[
     "invalid request body",
@@ -101,7 +129,8 @@ const VALIDATION: &[&str] = &[
 /// The bare word timeout does not count: it may be a parameter.
 const TIMEOUT: &[&str] =
     &["request timed out", "connection timed out", "read timeout", "first byte timeout", "timed out"];
-const TRANSIENT: &[&str] = &[
+/// Gateways and balancers on the way, and vendors under load.
+const UNWELL: &[&str] = &[
     "bad gateway",
     "gateway time-out",
     "gateway timeout",
@@ -110,9 +139,9 @@ const TRANSIENT: &[&str] = &[
     "overloaded",
     "connection reset",
     "connection refused",
-    "econnreset",
-    "econnrefused",
 ];
+/// Names of system errors, as Node passes them on.
+const CONNECTION_ERRORS: &[&str] = &["econnreset", "econnrefused"];
 const CREDENTIAL: &[&str] = &[
     "invalid api key",
     "invalid_api_key",
@@ -121,8 +150,11 @@ const CREDENTIAL: &[&str] = &[
     "forbidden",
     "organization has been disabled",
 ];
-const LIMIT: &[&str] =
-    &["rate limit", "rate_limit", "too many requests", "quota", "credit balance is too low"];
+const TOO_MUCH: &[&str] = &["rate limit", "too many requests", "quota"];
+/// As OpenAI and Anthropic also put it.
+const LIMIT: &[&str] = &["rate_limit", "credit balance is too low"];
+/// With the status of an unwell upstream.
+const BUSY: &[&str] = &["429", "timed out", "first byte timeout"];
 const USED_UP: &[&str] = &["usage_limit_reached", "quota exceeded"];
 
 /// The words of a failure, ready to be asked.
@@ -178,6 +210,74 @@ impl ErrorText {
         self.says(PROTOCOL) || self.says_around(PROTOCOL_AROUND_PATH)
     }
 
+    /// It refuses the dialect, whatever its status.
+    pub fn refuses_dialect(&self) -> bool {
+        self.says(PROTOCOL) || self.says(DIALECT)
+    }
+
+    /// It refuses the dialect, or something in the request.
+    pub fn may_refuse_dialect(&self) -> bool {
+        self.says(PERHAPS_DIALECT)
+    }
+
+    /// It wants the body of another dialect.
+    pub fn wants_other_body(&self) -> bool {
+        self.says(OTHER_BODY)
+    }
+
+    /// It names the surface of responses.
+    pub fn names_responses(&self) -> bool {
+        self.says(RESPONSES)
+    }
+
+    /// It names the surface of messages.
+    pub fn names_messages(&self) -> bool {
+        self.says(MESSAGES)
+    }
+
+    /// It names the surface of chats.
+    pub fn names_chat(&self) -> bool {
+        self.says(CHAT)
+    }
+
+    /// A relay does not hand requests of this dialect on.
+    pub fn is_about_dispatch(&self) -> bool {
+        self.says(&["dispatch"])
+    }
+
+    /// Something is not supported: a dialect, a member, a value.
+    pub fn says_unsupported(&self) -> bool {
+        self.says(&["unsupported"])
+    }
+
+    /// What is not supported is named first, as in "not supported in the v1/completions endpoint".
+    pub fn says_supported(&self) -> bool {
+        self.says(&["supported"])
+    }
+
+    /// It serves the dialect to a vendor's own program alone.
+    pub fn is_for_a_cli(&self) -> bool {
+        let words = self.text.as_str();
+        let named = words.contains("claude code")
+            || words.split(|letter: char| !letter.is_ascii_alphanumeric()).any(|word| word == "cli");
+        named && has(words, &["only", "restrict", "allowed"])
+    }
+
+    /// It speaks of a model, whoever wrote that.
+    pub fn names_model(&self) -> bool {
+        self.text.contains("model")
+    }
+
+    /// It has forgotten the answer that the request goes on from, or never had it.
+    pub fn has_forgotten_answer(&self) -> bool {
+        has(&self.text, FORGOTTEN)
+    }
+
+    /// The upstream is overloaded or cannot be reached: another dialect would fare no better.
+    pub fn is_exhausted(&self) -> bool {
+        self.says(UNWELL) || self.says(TOO_MUCH) || self.says(BUSY)
+    }
+
     /// It refuses a value of the request.
     pub fn is_about_validation(&self) -> bool {
         self.says(VALIDATION)
@@ -190,7 +290,7 @@ impl ErrorText {
 
     /// Another try a little later may succeed.
     pub fn is_transient(&self) -> bool {
-        self.says(TRANSIENT) || self.is_timeout()
+        self.says(UNWELL) || self.says(CONNECTION_ERRORS) || self.is_timeout()
     }
 
     /// It refuses our credential at the upstream.
@@ -200,7 +300,7 @@ impl ErrorText {
 
     /// Too many requests or tokens, now or for a longer time.
     pub fn is_about_limit(&self) -> bool {
-        self.says(LIMIT)
+        self.says(TOO_MUCH) || self.says(LIMIT)
     }
 
     /// A 429 says that something is used up, not that requests come too fast.
@@ -209,7 +309,7 @@ impl ErrorText {
     }
 
     /// One of these phrases is the upstream's own.
-    pub fn says(&self, phrases: &[&str]) -> bool {
+    fn says(&self, phrases: &[&str]) -> bool {
         phrases.iter().any(|phrase| self.occurrences(phrase).next().is_some())
     }
 
@@ -276,6 +376,32 @@ impl ErrorText {
         let after = self.text[at + word.len()..].chars().next();
         !before.into_iter().chain(after).any(char::is_alphanumeric)
     }
+}
+
+/// How near a word the model must be named for a text to be about it, in characters.
+const NEAR: usize = 60;
+/// Deny a model by themselves.
+const NO_MODEL: &[&str] = &["no such model", "unknown model", "unsupported model", "invalid model"];
+/// Deny what is named near them.
+const DENIAL: &[&str] =
+    &["does not exist", "not found", "not available", "disabled", "access denied", "not allowed"];
+const CHINESE_DENIAL: &[&str] = &["不存在", "不可用", "不支持", "无效", "禁用", "未开通", "无权限"];
+
+/// Whether the answer to a request that asks nothing else says for certain that its model is not there, or not for us.
+pub fn denies_model(answer: &str) -> bool {
+    let spaced = answer.chars().map(|c| if matches!(c, '_' | '-') { ' ' } else { c });
+    let text = spaced.collect::<String>().to_lowercase();
+    let near = |word: &str, subject: &str| {
+        text.match_indices(word).any(|(at, _)| {
+            let before: Vec<char> = text[..at].chars().rev().take(NEAR).collect();
+            let before: String = before.into_iter().rev().collect();
+            let after: String = text[at + word.len()..].chars().take(NEAR).collect();
+            before.contains(subject) || after.contains(subject)
+        })
+    };
+    has(&text, NO_MODEL)
+        || DENIAL.iter().any(|word| near(word, "model"))
+        || CHINESE_DENIAL.iter().any(|word| near(word, "模型"))
 }
 
 /// In the singular or the plural. What stands in quotes is a name.

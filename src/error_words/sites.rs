@@ -1,10 +1,24 @@
-//! What an upstream's own words mean.
+//! What sites say of sessions and of who asks, on their management APIs. The sources are those of the new-api family,
+//! whose texts come in Chinese and English, of sub2api, and the pages of the shields before them.
 //!
-//! The first that fits: the user's number is wrong, it is missing, a bot shield answered instead of the
-//! site, the session is over. A wrong or missing number comes with 401 too and ends no session, so it is
-//! looked for first.
+//! Of the meanings of a text the first that fits counts: the user's number is wrong, it is missing, a bot shield
+//! answered instead of the site, the session is over. A wrong or missing number comes with 401 too and ends no
+//! session, so it is looked for first.
 
-use super::error::SiteErrorKind;
+use super::has;
+
+/// What a site's words mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// The user's number is not that of the credential.
+    InvalidUserId,
+    /// The site wants the user's number.
+    NeedsUserId,
+    /// A bot shield answered instead of the site.
+    Shield,
+    /// The session is over.
+    Expired,
+}
 
 const USER_ID_WORDS: [&str; 8] = [
     "new-api-user",
@@ -31,23 +45,36 @@ const SHIELD_WORDS: [&str; 5] = ["shield", "challenge", "captcha", "acw_sc__v2",
 /// Said by a site to which no credential came: that says nothing about the credential.
 const NO_CREDENTIAL: [&str; 3] =
     ["未登录且未提供", "not logged in and no access token", "not login and no access token"];
+const EXPIRED: [&str; 3] = ["jwt expired", "token expired", "access token is invalid"];
+const TOKEN: [&str; 2] = ["token", "令牌"];
+const OVER: [&str; 4] = ["invalid", "无效", "expired", "过期"];
+/// The new-api family, of an access token that it does not know.
+const INVALID_TOKEN: [&str; 4] =
+    ["access token 无效", "access token is invalid", "invalid access token", "token 无效"];
+/// Any management API, of a call by nobody it knows.
+const NO_LOGIN: [&str; 7] =
+    ["access token", "new-api-user", "unauthorized", "forbidden", "not login", "not logged", "未登录"];
+/// What a site makes of a token that it was to read as something else, and JSON readers of its answer.
+const NOT_UNDERSTOOD: [&str; 6] =
+    ["unexpected token", "not valid json", "not the json", "web page", "<html", "未提供"];
+/// Any API, of a key that it does not accept.
+const REFUSED_KEY: [&str; 4] = ["invalid", "unauthorized", "无效", "未登录"];
 /// Codes of sub2api and of the newest new-api.
 const EXPIRED_CODES: [&str; 5] =
     ["token_expired", "invalid_token", "auth_token_expired", "auth_session_revoked", "auth_unauthorized"];
 
 /// Reads the words of a failure, of any case; `has_user_id` says whether the call carried a number.
-pub fn meaning(text: &str, status: Option<u16>, has_user_id: bool) -> Option<SiteErrorKind> {
+pub fn meaning(text: &str, status: Option<u16>, has_user_id: bool) -> Option<Meaning> {
     let text = text.to_lowercase();
     user_id(&text, has_user_id)
-        .or_else(|| is_shield_text(&text, status).then_some(SiteErrorKind::Shield))
-        .or_else(|| is_expired(&text, status).then_some(SiteErrorKind::Expired))
+        .or_else(|| is_shield_text(&text, status).then_some(Meaning::Shield))
+        .or_else(|| is_expired(&text, status).then_some(Meaning::Expired))
 }
 
-fn user_id(text: &str, has_user_id: bool) -> Option<SiteErrorKind> {
-    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    let names_it = has(&USER_ID_WORDS);
-    if (names_it && has(&MISMATCH_WORDS)) || text.contains(OTHER_USER) {
-        return Some(SiteErrorKind::InvalidUserId);
+fn user_id(text: &str, has_user_id: bool) -> Option<Meaning> {
+    let names_it = has(text, &USER_ID_WORDS);
+    if (names_it && has(text, &MISMATCH_WORDS)) || text.contains(OTHER_USER) {
+        return Some(Meaning::InvalidUserId);
     }
     let (headers, _) = USER_ID_WORDS.split_at(5);
     let misses = |header: &&str| {
@@ -56,38 +83,37 @@ fn user_id(text: &str, has_user_id: bool) -> Option<SiteErrorKind> {
                 || text[at + header.len()..].trim_start().starts_with("required")
         })
     };
-    let is_missing = has(&MISSING_WORDS) || headers.iter().any(misses);
-    if is_missing || (names_it && has(&ABSENT_WORDS)) {
-        return Some(SiteErrorKind::NeedsUserId);
+    let is_missing = has(text, &MISSING_WORDS) || headers.iter().any(misses);
+    if is_missing || (names_it && has(text, &ABSENT_WORDS)) {
+        return Some(Meaning::NeedsUserId);
     }
     match (names_it, has_user_id) {
         (false, _) => None,
-        (true, true) => Some(SiteErrorKind::InvalidUserId),
-        (true, false) => Some(SiteErrorKind::NeedsUserId),
+        (true, true) => Some(Meaning::InvalidUserId),
+        (true, false) => Some(Meaning::NeedsUserId),
     }
 }
 
 /// Whether a web page, in lower case, is a bot shield's. A page with a script where JSON was asked for
 /// is one, unless the server says itself that it is down.
-pub(super) fn is_shield_page(page: &str, status: Option<u16>) -> bool {
+pub fn is_shield_page(page: &str, status: Option<u16>) -> bool {
     SHIELD_MARKS.iter().chain(&SHIELD_WORDS).any(|mark| page.contains(mark))
         || (page.contains("<script") && status.is_none_or(|status| status < 500))
 }
 
 fn is_shield_text(text: &str, status: Option<u16>) -> bool {
     let is_page = text.contains("<html") || text.contains("<!doctype html") || text.contains("<script");
-    SHIELD_WORDS.iter().any(|word| text.contains(word)) || (is_page && is_shield_page(text, status))
+    has(text, &SHIELD_WORDS) || (is_page && is_shield_page(text, status))
 }
 
 /// Whether the session is over. `text` is in lower case.
 fn is_expired(text: &str, status: Option<u16>) -> bool {
-    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let is_dispatch =
         text.contains("dispatch denied") || (text.contains("does not allow") && text.contains("dispatch"));
     // A path that the site does not know may well be called /api/token.
-    let is_missing = matches!(status, Some(404 | 405)) || text.contains("invalid url (");
+    let is_missing = matches!(status, Some(404 | 405)) || names_no_route(text);
     let is_elsewhere = is_missing || status == Some(403) || status.is_some_and(|status| status >= 500);
-    if is_dispatch || is_elsewhere || has(&NO_CREDENTIAL) {
+    if is_dispatch || is_elsewhere || has(text, &NO_CREDENTIAL) {
         return false;
     }
     if status == Some(401) || says_http_401(text) {
@@ -97,9 +123,7 @@ fn is_expired(text: &str, status: Option<u16>) -> bool {
     if text.contains("turnstile") {
         return false;
     }
-    has(&["jwt expired", "token expired", "access token is invalid"])
-        || has(&EXPIRED_CODES)
-        || (has(&["token", "令牌"]) && has(&["invalid", "无效", "expired", "过期"]))
+    has(text, &EXPIRED) || has(text, &EXPIRED_CODES) || is_token_over(text)
 }
 
 /// 401 named as the status, not as any number of a sentence.
@@ -110,13 +134,43 @@ fn says_http_401(text: &str) -> bool {
     })
 }
 
+/// A token is called invalid or expired. `text` is in lower case, as it is below.
+pub fn is_token_over(text: &str) -> bool {
+    has(text, &TOKEN) && has(text, &OVER)
+}
+
+/// The access token is not the user's (any more).
+pub fn is_invalid_token(text: &str) -> bool {
+    has(text, &INVALID_TOKEN)
+}
+
+/// A new login may help: the site does not know who asks.
+pub fn wants_login(text: &str) -> bool {
+    has(text, &NO_LOGIN) || text.contains("veloera-user")
+}
+
+/// The credential may be understood when it is sent in another way.
+pub fn has_not_understood(text: &str) -> bool {
+    has(text, &NO_LOGIN) || has(text, &NOT_UNDERSTOOD)
+}
+
+/// The key is not accepted. What is said of JSON is about the request.
+pub fn refuses_key(text: &str) -> bool {
+    has(text, &REFUSED_KEY) && !text.contains("json")
+}
+
+/// The site has no such route.
+pub fn names_no_route(text: &str) -> bool {
+    text.contains("invalid url (")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_first_meaning_that_fits_wins() {
-        use SiteErrorKind::*;
+        use Meaning::{Expired, InvalidUserId, NeedsUserId, Shield};
         for (text, status, has_user_id, kind) in [
             // about the user's number
             ("New-Api-User mismatch", None, false, Some(InvalidUserId)),

@@ -1,0 +1,87 @@
+//! What upstreams say of members and forms of a request that they do not take. Texts are in lower case.
+
+use super::has;
+
+/// Of a member that Anthropic, OpenAI, or who speaks their dialect does not know.
+const UNKNOWN_MEMBER: [&str; 8] = [
+    "extra inputs",
+    "not permitted",
+    "unknown",
+    "unrecognized",
+    "unsupported",
+    "not supported",
+    "unexpected",
+    "not allowed",
+];
+/// Of anything in a request of responses that an upstream does not know. The last two stand for whatever a hub's own
+/// upstream refused.
+const UNKNOWN_TO_RESPONSES: [&str; 6] = [
+    "unsupported",
+    "unknown parameter",
+    "unrecognized",
+    "validation failed",
+    "bad_response_status_code",
+    "openai_error",
+];
+/// The names of the header.
+const CONTENT_TYPE: [&str; 2] = ["content-type", "content type"];
+const MEDIA_TYPE: [&str; 2] = ["media type", "application/json"];
+/// OpenAI, of reasoning that another account encrypted.
+const ENCRYPTED: [&str; 2] = ["encrypted content", "encrypted_content"];
+/// Google, of calls that no model of its own signed.
+const CALL_SIGNATURES: [&str; 2] = ["thought_signature", "thoughtsignature"];
+/// Anthropic: which form of thinking was asked for.
+const THINKING_FORMS: [&str; 5] = ["adaptive", "enabled", "budget_tokens", "thinking.type", "effort"];
+/// Anthropic, of other things about thinking: a budget too large, a block that is missing.
+const NOT_OF_THE_FORM: [&str; 4] = ["max_tokens", "must start with", "signature", "tool_choice"];
+/// Anthropic, of blocks of thinking in the conversation.
+const THINKING_BLOCKS: [&str; 3] = ["signature", "expected `thinking`", "must start with a thinking block"];
+/// Anthropic, of the schema for the answer.
+const SCHEMAS: [&str; 4] = ["output_config", "output_format", "output format", "structured output"];
+
+/// A member is refused because it is not known; any other refusal may be about its value.
+pub fn is_of_unknown_member(text: &str) -> bool {
+    has(text, &UNKNOWN_MEMBER)
+}
+
+/// Something in a request of responses is not known.
+pub fn is_of_something_unknown(text: &str) -> bool {
+    has(text, &UNKNOWN_TO_RESPONSES) || has(text, &CONTENT_TYPE)
+}
+
+/// The type of the body is not the one that is wanted, as far as its headers say.
+pub fn is_of_content_type(text: &str) -> bool {
+    has(text, &CONTENT_TYPE) || has(text, &MEDIA_TYPE)
+}
+
+/// The body has no messages, as far as the upstream sees.
+pub fn misses_messages(text: &str) -> bool {
+    text.contains("messages is required")
+}
+
+/// Reasoning of earlier turns cannot be read.
+pub fn cannot_decrypt(text: &str) -> bool {
+    has(text, &ENCRYPTED)
+}
+
+/// A call lacks its signature.
+pub fn misses_call_signature(text: &str) -> bool {
+    has(text, &CALL_SIGNATURES)
+}
+
+/// The form is refused in which thinking is asked for.
+pub fn is_of_thinking_form(text: &str) -> bool {
+    (text.contains("thinking") || text.contains("output_config"))
+        && has(text, &THINKING_FORMS)
+        && !has(text, &NOT_OF_THE_FORM)
+}
+
+/// Thinking in the conversation is refused, or is missing there.
+pub fn is_of_thinking_blocks(text: &str) -> bool {
+    text.contains("thinking") && has(text, &THINKING_BLOCKS)
+}
+
+/// The schema for the answer is refused. Efforts, which stand in `output_config` too, are refused by their name.
+pub fn is_of_schema(text: &str) -> bool {
+    has(text, &SCHEMAS) && !text.contains("effort")
+}

@@ -263,6 +263,11 @@ impl ErrorText {
         named && has(words, &["only", "restrict", "allowed"])
     }
 
+    /// It calls something unsupported, whoever wrote that.
+    pub fn names_unsupported(&self) -> bool {
+        self.text.contains("unsupported")
+    }
+
     /// It speaks of a model, whoever wrote that.
     pub fn names_model(&self) -> bool {
         self.text.contains("model")

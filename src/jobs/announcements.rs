@@ -16,7 +16,7 @@ use super::tasks::{Done, Outcome, Spec, Started};
 use crate::core::Core;
 use crate::jobs::Jobs;
 use crate::notify::Notice;
-use crate::routing::Platform;
+use crate::platform::Platform;
 use crate::store;
 use crate::store::accounts::{self, AccountStatus};
 use crate::store::announcements::{self, Seen};

@@ -7,9 +7,9 @@
 //! (`jobs::account_health`).
 
 use crate::core::Core;
+use crate::error_words::sites::{self, Meaning};
 use crate::routing::Channel;
 use crate::store::events::{EventLevel, NewEvent};
-use crate::upstream::platforms::{SiteErrorKind, meaning};
 
 use super::call::{Call, Operation};
 use super::failure::Failure;
@@ -58,7 +58,7 @@ pub(super) fn unserved(core: &Core, call: &Call, last: Option<&Failure>) {
 pub(super) fn refused(core: &Core, channel: &Channel, failure: &Failure) {
     const UNAUTHORIZED: u16 = 401;
     if failure.upstream_status() != Some(UNAUTHORIZED)
-        || meaning(failure.words().as_str(), Some(UNAUTHORIZED), false) != Some(SiteErrorKind::Expired)
+        || sites::meaning(failure.words().as_str(), Some(UNAUTHORIZED), false) != Some(Meaning::Expired)
     {
         return;
     }

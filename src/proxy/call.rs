@@ -11,9 +11,9 @@ use crate::dialect::Dialect;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError};
 use crate::error_words::echo::Echo;
 use crate::http::timer::ReusableTimer;
+use crate::platform::Platform;
 use crate::proxy::Proxy;
 use crate::request_id::RequestId;
-use crate::routing::Platform;
 use crate::settings::Settings;
 use crate::upstream::Work;
 

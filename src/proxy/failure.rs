@@ -358,7 +358,7 @@ impl Failure {
     /// Whether the upstream has no way to compact a conversation.
     pub(super) fn lacks_compaction(&self) -> bool {
         self.kind == Kind::Status
-            && (matches!(self.status, 404 | 405 | 501) || self.words.as_str().contains("unsupported"))
+            && (matches!(self.status, 404 | 405 | 501) || self.words.names_unsupported())
     }
 
     /// Whether the upstream does not serve the path that was asked.

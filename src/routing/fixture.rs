@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::*;
+use crate::platform::Platform;
 
 pub fn site(id: i64) -> Site {
     Site {

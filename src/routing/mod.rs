@@ -54,7 +54,6 @@ pub mod site;
 pub mod snapshot;
 pub mod stable;
 
-pub use crate::platform::Platform;
 pub use affinity::{Affinity, Conversation};
 pub use eligibility::SelectionQuery;
 pub use health::{FailureWeight, SiteHealth};

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::sql::{Arg, Row, Value, anywhere};
 use super::{Result, Store, prune};
+use crate::platform::Platform;
 use crate::request_id::RequestId;
-use crate::routing::{Platform, SelectionReason, pricing};
+use crate::routing::{SelectionReason, pricing};
 use crate::time::Millis;
 
 /// How an attempt ended.

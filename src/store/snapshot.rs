@@ -17,9 +17,10 @@ use super::routes::{ChannelRow, RouteRow};
 use super::sites::{EndpointRow, SiteRow, SiteStatus};
 use super::tokens::TokenRow;
 use super::{Result, Secret, Store};
+use crate::platform::Platform;
 use crate::routing::{
     self, Account, BaseUrl, Channel, Endpoint, EndpointLive, EndpointState, LiveTable, ModelPattern,
-    OutboundProxy, Platform, Route, RouteMode, Site, Snapshot, Weights,
+    OutboundProxy, Route, RouteMode, Site, Snapshot, Weights,
 };
 pub use source::Source;
 

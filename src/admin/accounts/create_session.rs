@@ -17,7 +17,7 @@ use crate::jobs::Jobs;
 use crate::jobs::accounts::setup::{adopt_key, set_up};
 use crate::jobs::tasks::{self, Done};
 use crate::jobs::tokens::set::Source;
-use crate::routing::Platform;
+use crate::platform::Platform;
 use crate::store::accounts::{self, CredentialMode, NewAccount};
 use crate::store::sites::SiteRow;
 use crate::store::{self, Secret};

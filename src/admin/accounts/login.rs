@@ -18,7 +18,7 @@ use crate::http::{self, Request, Response};
 use crate::jobs::accounts::setup::set_up;
 use crate::jobs::sessions::site_client::site_client_at;
 use crate::limits::bucket;
-use crate::routing::Platform;
+use crate::platform::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode, NewAccount};
 use crate::store::sites::{self, SiteRow};
 use crate::store::{self, Secret, tokens};

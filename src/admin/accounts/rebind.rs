@@ -19,7 +19,7 @@ use crate::http::{self, Request, Response};
 use crate::jobs::accounts::setup::{adopt_key, set_up};
 use crate::jobs::sessions::site_client::site_client_of;
 use crate::jobs::tokens::set::Source;
-use crate::routing::Platform;
+use crate::platform::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};
 use crate::store::{self, Secret};
 use crate::upstream::platforms::{Identity, SiteClient, User};

@@ -31,7 +31,7 @@ use crate::jobs::accounts::setup::adopt_key;
 use crate::jobs::models::refresh;
 use crate::jobs::rebuild_scope::Scope;
 use crate::jobs::tokens::set::Source;
-use crate::routing::Platform;
+use crate::platform::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};
 use crate::store::{self, Secret};
 

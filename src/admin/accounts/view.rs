@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::admin::sites::view::SiteView;
 use crate::admin::{money, number, secrets};
-use crate::routing::Platform;
+use crate::platform::Platform;
 use crate::store::Secret;
 use crate::store::accounts::{AccountRow, AccountStatus, CredentialMode, Health, HealthState};
 use crate::store::sites::{SiteRow, SiteStatus};

@@ -24,7 +24,7 @@ use crate::admin::secrets;
 use crate::admin::{money, number, require_id};
 use crate::http::{self, Request, Response};
 use crate::jobs::rebuild_scope::Scope;
-use crate::routing::Platform;
+use crate::platform::Platform;
 use crate::store::Store;
 use crate::store::accounts::AccountRow;
 use crate::store::events::{self, EventLevel, NewEvent};

@@ -11,7 +11,8 @@ use super::presets;
 use super::presets::Preset;
 use super::url::{SiteUrl, UrlError};
 use crate::admin::input::{Fields, Invalid, MAX_KEY_CHARS, Patch, exact_integer, whole};
-use crate::routing::{OutboundProxy, Platform};
+use crate::platform::Platform;
+use crate::routing::OutboundProxy;
 use crate::store::sites::{NewEndpoint, SiteStatus};
 
 /// More addresses than a pool will ever need; bounds one request's work.

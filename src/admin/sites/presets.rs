@@ -2,7 +2,7 @@
 //! console offers. A table of data: vendors change names often.
 
 use super::url::SiteUrl;
-use crate::routing::Platform;
+use crate::platform::Platform;
 
 /// One vendor address with the models it is known for.
 #[derive(Debug, PartialEq, Eq)]

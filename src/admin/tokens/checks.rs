@@ -5,7 +5,7 @@ use hyper::StatusCode;
 use crate::admin::errors::{AdminError, Result};
 use crate::jobs::accounts::health::advised;
 use crate::jobs::tokens::sync::owns_tokens;
-use crate::routing::Platform;
+use crate::platform::Platform;
 use crate::store::accounts::AccountRow;
 use crate::store::sites::SiteRow;
 

@@ -21,7 +21,7 @@ use crate::jobs::Jobs;
 use crate::jobs::accounts::health::{advised, note_failure, success_statements};
 use crate::jobs::sessions::session::Session;
 use crate::jobs::spread::{Concurrency, spread};
-use crate::routing::Platform;
+use crate::platform::Platform;
 use crate::store;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
 use crate::store::balances::{self, NewBalance};

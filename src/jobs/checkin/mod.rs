@@ -26,7 +26,7 @@ use super::sessions::session::Session;
 use crate::core::Core;
 use crate::jobs::Jobs;
 use crate::notify::Notice;
-use crate::routing::Platform;
+use crate::platform::Platform;
 use crate::store;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, Health, HealthState};

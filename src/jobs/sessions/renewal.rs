@@ -24,7 +24,7 @@ use crate::core::Core;
 use crate::flight::Interrupted;
 use crate::jobs::Jobs;
 use crate::jobs::schedule::Pass;
-use crate::routing::Platform;
+use crate::platform::Platform;
 use crate::store::accounts::{self, AccountRow, AccountStatus, RenewedSession};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::{self, Secret};

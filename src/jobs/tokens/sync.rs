@@ -13,7 +13,7 @@ use crate::jobs::Jobs;
 use crate::jobs::accounts::health::note_failure;
 use crate::jobs::sessions::session::Session;
 use crate::jobs::spread::{Concurrency, spread};
-use crate::routing::Platform;
+use crate::platform::Platform;
 use crate::store::accounts::{self, AccountRow, AccountStatus, CredentialMode};
 use crate::store::events::{self, EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};

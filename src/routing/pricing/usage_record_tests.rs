@@ -99,12 +99,10 @@ fn the_token_decides_then_its_name_then_the_best_fit() {
 
 #[test]
 fn only_sites_with_a_log_of_their_own_are_asked() {
+    const WITH: [Platform; 4] = [Platform::DoneHub, Platform::OneHub, Platform::AnyRouter, Platform::Sub2Api];
     for platform in Platform::ALL {
-        let (with, without) = match platform {
-            Platform::DoneHub | Platform::OneHub | Platform::AnyRouter | Platform::Sub2Api => (true, true),
-            Platform::NewApi => (false, true),
-            _ => (false, false),
-        };
+        let with = WITH.contains(&platform);
+        let without = with || platform == Platform::NewApi;
         assert_eq!(is_worth_asking(platform, true), with, "{platform}");
         assert_eq!(is_worth_asking(platform, false), without, "{platform}");
     }

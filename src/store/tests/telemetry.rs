@@ -2,8 +2,9 @@
 
 use super::super::proxy_logs::{ClientFilter, ClientOption, LogFilter, LogStatus, ProxyLogRow, StatusFilter};
 use super::*;
+use crate::platform::Platform;
 use crate::request_id::RequestId;
-use crate::routing::{ChannelLive, ChannelTotals, EndpointLive, EndpointState, Platform};
+use crate::routing::{ChannelLive, ChannelTotals, EndpointLive, EndpointState};
 use crate::store::amend::{Amendment, RowName, amend};
 use crate::store::proxy_logs::UsageSource;
 

@@ -8,7 +8,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 
 use super::{Upstream, client, read_request, within};
-use crate::routing::{BaseUrl, Platform};
+use crate::platform::Platform;
+use crate::routing::BaseUrl;
 use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, list_models};
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::platforms::Stub;
 use super::{client, within};
-use crate::routing::Platform;
+use crate::platform::Platform;
 use crate::upstream::platforms::{NewSiteKey, NoticeLevel, SiteErrorKind};
 
 const MASKED: &str = r#"{"success":true,"data":{"page":1,"page_size":100,"total":2,"items":[

@@ -2,7 +2,8 @@
 
 use super::platforms::Stub;
 use super::{client, within};
-use crate::routing::{Platform, Secret};
+use crate::platform::Platform;
+use crate::routing::Secret;
 use crate::time::now_ms;
 use crate::upstream::platforms::SiteErrorKind;
 

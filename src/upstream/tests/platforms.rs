@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 
 use super::{Upstream, client, read_request, within};
-use crate::routing::{BaseUrl, Platform, Secret};
+use crate::platform::Platform;
+use crate::routing::{BaseUrl, Secret};
 use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{
     Identity, MANAGEMENT_LIMITS, NewSiteKey, SiteClient, SiteError, SiteErrorKind,

@@ -9,7 +9,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, sleep};
 
 use super::{Upstream, client, read_request};
-use crate::routing::{Platform, Secret};
+use crate::platform::Platform;
+use crate::routing::Secret;
 use crate::upstream::platforms::{
     DISCOVERY_LIMITS, DiscoveryKind, Identity, MANAGEMENT_LIMITS, NewSiteKey, SiteClient, SiteError,
     SiteErrorKind, detect, list_models,

@@ -24,13 +24,17 @@ use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, Sta
 use bytes::{Buf, Bytes, BytesMut};
 
 use self::inflate::Inflate;
-use self::zstd::Zstd;
+use self::zstd::{MAX_WINDOW, Zstd};
 
 /// The most that one pull gives, and that waits between two layers.
 const PIECE: usize = 32 * 1024;
 
 /// Bytes that are moved in one go, in all layers together; then other tasks have their turn.
-const TURN: usize = 256 * 1024;
+const TURN: usize = 64 * 1024;
+
+/// What a coding gives is longer than what it takes, but for its frame and what cannot be compressed. It may take so much
+/// more than twice what it gives: otherwise members, frames and blocks of nothing would be decoded without end.
+const HOLLOW: usize = 1024 * 1024;
 
 /// Why a body cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +44,8 @@ pub enum CodingError {
     /// The body ended before its coding did.
     CutShort(&'static str),
     Malformed(&'static str),
+    /// It holds far less than it is long.
+    Hollow(&'static str),
     /// The window in bytes: more than who reads zstd from a network need take (RFC 8878 §3.1.1.1.2).
     Window(u64),
 }
@@ -50,6 +56,7 @@ impl fmt::Display for CodingError {
             Self::Unknown(codings) => write!(out, "Content-Encoding {codings:.40?} is not known"),
             Self::CutShort(coding) => write!(out, "its {coding} ends too early"),
             Self::Malformed(coding) => write!(out, "it is not valid {coding}"),
+            Self::Hollow(coding) => write!(out, "its {coding} is long and holds next to nothing"),
             Self::Window(bytes) => write!(out, "its zstd wants a window of {bytes} bytes"),
         }
     }
@@ -176,8 +183,13 @@ impl Decoder {
                 let before = (layer.input.len(), sink.len());
                 layer.step(sink, ended)?;
                 let given = sink.len() - before.1;
+                let taken = before.0 - layer.input.len();
                 layer.given += given;
-                moved += before.0 - layer.input.len() + given;
+                layer.taken += taken;
+                moved += taken + given;
+                if layer.taken > layer.coding.hollow() + 2 * layer.given {
+                    return Err(CodingError::Hollow(layer.coding.name()));
+                }
             }
             if layer.is_done() {
                 if self.sender == Sender::Client && !layer.input.is_empty() {
@@ -214,6 +226,15 @@ impl Coding {
         }
     }
 
+    /// The most that it takes beyond twice what it gives.
+    fn hollow(self) -> usize {
+        match self {
+            // It gives nothing of a window that is not full.
+            Self::Zstd => HOLLOW + MAX_WINDOW,
+            Self::Gzip | Self::Deflate | Self::Brotli => HOLLOW,
+        }
+    }
+
     /// What data that starts like this really is; `None` while too little of it is known.
     fn recognise(self, data: &[u8], ended: bool) -> Option<DecodeState> {
         let needed = match self {
@@ -244,7 +265,8 @@ struct Layer {
     coding: Coding,
     state: DecodeState,
     input: BytesMut,
-    /// How many bytes it has given.
+    /// How many bytes it has taken of its input, and given.
+    taken: usize,
     given: usize,
 }
 
@@ -259,7 +281,7 @@ enum DecodeState {
 
 impl Layer {
     fn new(coding: Coding) -> Self {
-        Self { coding, state: DecodeState::Unknown, input: BytesMut::new(), given: 0 }
+        Self { coding, state: DecodeState::Unknown, input: BytesMut::new(), taken: 0, given: 0 }
     }
 
     /// Whether what it decodes has ended, so that nothing may follow.

@@ -168,12 +168,51 @@ fn a_flushed_event_is_given_before_the_body_goes_on() {
     }
 }
 
-/// Inputs that unfold a thousandfold between two layers and come to nothing in the end.
+/// A zstd frame to skip, of so many bytes.
+fn skipped(bytes: u32) -> Vec<u8> {
+    [&[0x50, 0x2a, 0x4d, 0x18][..], &bytes.to_le_bytes(), &vec![0; bytes as usize]].concat()
+}
+
+/// A brotli stream of so many blocks that hold nothing but metadata, and of that none (RFC 7932, 9.2).
+fn brotli_of_nothing(blocks: usize) -> Vec<u8> {
+    [&[0x0c][..], &vec![0x06; blocks], &[0x03]].concat()
+}
+
+/// A zstd frame of so many empty blocks (RFC 8878, 3.1.1).
+fn zstd_of_nothing(blocks: usize) -> Vec<u8> {
+    [&[0x28, 0xb5, 0x2f, 0xfd, 0, 0][..], &[0, 0, 0].repeat(blocks), &[1, 0, 0]].concat()
+}
+
+/// Inputs that unfold manifold between two layers and come to nothing in the end: as much of it as is read.
 fn hollow() -> Vec<(&'static str, Vec<u8>)> {
-    let members = gzip(&gzip(b"").repeat(400_000));
+    let members = gzip(&gzip(b"").repeat(40_000));
     // A frame to skip, and in it what unfolds.
-    let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 1][..], &vec![0; 16 << 20]].concat();
-    vec![("gzip, gzip", members), ("zstd, gzip", gzip(&skipped))]
+    vec![("gzip, gzip", members), ("zstd, gzip", gzip(&skipped(8 << 20)))]
+}
+
+#[test]
+fn what_holds_next_to_nothing_is_not_read_to_its_end() {
+    type OfNothing = fn(usize) -> Vec<u8>;
+    let cases: [(&str, &str, OfNothing); 5] = [
+        ("gzip", "gzip", |bytes| gzip(b"").repeat(bytes / 20)),
+        ("br", "br", brotli_of_nothing),
+        ("zstd", "zstd", |bytes| zstd_of_nothing(bytes / 3)),
+        ("zstd", "zstd", |bytes| skipped(0).repeat(bytes / 8)),
+        ("br, gzip", "br", |bytes| gzip(&brotli_of_nothing(bytes))),
+    ];
+    for (encoding, layer, of_nothing) in cases {
+        assert_eq!(decoded(encoding, &of_nothing(1000), usize::MAX), Ok(Vec::new()), "{encoding}");
+        let refused = decoded(encoding, &of_nothing(12 << 20), usize::MAX);
+        assert_eq!(refused, Err(CodingError::Hollow(layer)), "{encoding}");
+    }
+}
+
+#[test]
+fn frames_are_bounded_in_number() {
+    let of_one_byte = zstd(b"x");
+    assert_eq!(decoded("zstd", &of_one_byte.repeat(10_000), usize::MAX).expect("zstd").len(), 10_000);
+    let refused = decoded("zstd", &of_one_byte.repeat(10_001), usize::MAX);
+    assert_eq!(refused, Err(CodingError::Malformed("zstd")));
 }
 
 #[test]
@@ -197,7 +236,7 @@ fn a_turn_ends_though_nothing_comes_of_it() {
             }
         }
         assert!(
-            decoder.is_finished() && unfolded > 7 << 20 && turns >= unfolded / TURN,
+            decoder.is_finished() && unfolded > 512 << 10 && turns >= unfolded / TURN,
             "{encoding}: {turns}"
         );
     }
@@ -240,7 +279,8 @@ fn what_stands_behind_the_end_is_refused_of_a_client_and_never_unfolded() {
         lenient.push(&data);
         lenient.push_end();
         let (given, turns) = pulled(&mut lenient).expect(encoding);
-        assert!(given == plain && turns == 1, "{encoding}: {turns} turns");
+        // One block of zstd is two turns long, and a turn in all would be needed for each 64 KiB behind the end.
+        assert!(given == plain && turns <= 3, "{encoding}: {turns} turns");
     }
     // The coding around it ends later, and nothing is wrong with it.
     for (encoding, data) in [("gzip, gzip", gzip(&gzip(&plain))), ("br, deflate", zlib(&brotli()))] {

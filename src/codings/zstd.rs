@@ -9,13 +9,18 @@ use super::{CodingError, PIECE, into_room};
 
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// What a receiver of the content coding must accept, and a sender must keep to (RFC 9659, 3).
-const MAX_WINDOW: u64 = 8 * 1024 * 1024;
+pub(super) const MAX_WINDOW: usize = 8 * 1024 * 1024;
+/// To start the engine for a frame takes far longer than to read an empty one; an encoder that makes many makes them of
+/// megabytes.
+const MAX_FRAMES: usize = 10_000;
 const MAX_BLOCK: usize = 128 * 1024;
 const MALFORMED: CodingError = CodingError::Malformed("zstd");
 
 pub(super) struct Zstd {
     engine: FrameDecoder,
     in_frame: bool,
+    /// How many frames were begun.
+    frames: usize,
     has_checksum: bool,
     /// What remains of a skippable frame.
     skip: usize,
@@ -28,7 +33,7 @@ impl Zstd {
     }
 
     pub(super) fn new() -> Self {
-        Self { engine: FrameDecoder::new(), in_frame: false, has_checksum: false, skip: 0 }
+        Self { engine: FrameDecoder::new(), in_frame: false, frames: 0, has_checksum: false, skip: 0 }
     }
 
     pub(super) fn step(
@@ -38,12 +43,15 @@ impl Zstd {
         ended: bool,
     ) -> Result<(), CodingError> {
         while sink.len() < PIECE {
-            let given = into_room(sink, |room| match self.engine.read(room) {
-                Ok(given) => (given, Ok(given)),
-                Err(_) => (0, Err(MALFORMED)),
-            })?;
-            if given > 0 {
-                continue;
+            // To make room for nothing, block after block, would cost more than the blocks.
+            if self.engine.can_collect() > 0 {
+                let given = into_room(sink, |room| match self.engine.read(room) {
+                    Ok(given) => (given, Ok(given)),
+                    Err(_) => (0, Err(MALFORMED)),
+                })?;
+                if given > 0 {
+                    continue;
+                }
             }
             let skipped = self.skip.min(input.len());
             input.advance(skipped);
@@ -69,8 +77,12 @@ impl Zstd {
             return Ok(true);
         }
         let Some(head) = Head::read(input)? else { return Ok(false) };
-        if head.window > MAX_WINDOW {
+        if head.window > MAX_WINDOW as u64 {
             return Err(CodingError::Window(head.window));
+        }
+        self.frames += 1;
+        if self.frames > MAX_FRAMES {
+            return Err(MALFORMED);
         }
         self.engine.reset(&input[..head.length]).map_err(|_| MALFORMED)?;
         input.advance(head.length);

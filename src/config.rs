@@ -67,6 +67,8 @@ pub struct Config {
     /// Open client connections at once; further ones wait in the kernel's queue.
     pub max_connections: usize,
     pub request_body_limit: usize,
+    /// Bytes of memory for all request bodies together.
+    pub request_body_memory: usize,
     pub request_header_timeout: Duration,
     /// Longest silence while a request body is being read or a client is not taking its answer.
     pub client_idle_timeout: Duration,
@@ -244,6 +246,7 @@ fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -
         extra_roots_file: vars.optional("SSL_CERT_FILE").map(PathBuf::from),
         max_connections: vars.integer("MAX_CONNECTIONS", 16_384, 1, 1_000_000) as usize,
         request_body_limit: vars.integer("REQUEST_BODY_LIMIT_BYTES", 20 << 20, 1 << 20, 1 << 40) as usize,
+        request_body_memory: vars.integer("REQUEST_BODY_MEMORY_BYTES", 64 << 20, 1 << 20, 1 << 40) as usize,
         request_header_timeout: vars.seconds("REQUEST_HEADER_TIMEOUT_SEC", 60, 1),
         client_idle_timeout: vars.seconds("CLIENT_IDLE_TIMEOUT_SEC", 60, 1),
         shutdown_grace: vars.seconds("SHUTDOWN_GRACE_SEC", 30, 0),

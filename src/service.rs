@@ -31,7 +31,7 @@ use crate::http::{
     self, Access, Endpoint, Query, Request, Response, ResponseBody, Route, address, strict,
     too_many_of_identity, too_many_of_peer,
 };
-use crate::limits::RateWindow;
+use crate::limits::{BodyOwner, RateWindow};
 use crate::metrics::Surface;
 use crate::proxy::Proxy;
 use crate::proxy::foreign::Foreign;
@@ -181,6 +181,7 @@ impl Service {
             }
         };
         let body = RequestBody::of(&mut head.headers, body);
+        let memory = body.may_be_long().then(|| self.core.body_memory.body(BodyOwner::Operator));
         let request = Request::from(Parts {
             params,
             query: Query::new(head.uri.query().unwrap_or_default()),
@@ -195,6 +196,7 @@ impl Service {
             id,
             body,
             body_limit: self.body_limit,
+            memory,
             internal: None,
         });
         let Endpoint { method, path, access, surface } = route.endpoint();

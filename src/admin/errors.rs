@@ -121,7 +121,8 @@ impl From<Invalid> for AdminError {
 impl From<BodyError> for AdminError {
     fn from(error: BodyError) -> Self {
         let status = error.status();
-        Self::new(status, error.to_string()).flag("statusCode", status.as_u16())
+        let refusal = Self::new(status, error.to_string()).flag("statusCode", status.as_u16());
+        Self { retry_after_secs: error.retry_after_secs().map(u64::from), ..refusal }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::background::Background;
 use crate::config::Config;
 use crate::flight::Coalesced;
 use crate::keys::KeyTable;
-use crate::limits::{RateLimiter, SiteLeases};
+use crate::limits::{BodyMemory, RateLimiter, SiteLeases};
 use crate::metrics::Metrics;
 use crate::notify::Notifier;
 use crate::routing::health::saved;
@@ -82,6 +82,7 @@ impl Core {
             settings_edits: Mutex::new(()),
             key_edits: Mutex::new(()),
             rates: RateLimiter::new(config.rate_limits),
+            body_memory: BodyMemory::new(config.request_body_memory),
             auth_failures: std::sync::Mutex::default(),
             leases,
             affinity: Affinity::default(),

@@ -11,7 +11,7 @@ use crate::background::Background;
 use crate::config::Config;
 use crate::flight::Coalesced;
 use crate::keys::KeyTable;
-use crate::limits::{RateLimiter, SiteLeases};
+use crate::limits::{BodyMemory, RateLimiter, SiteLeases};
 use crate::logging::Complaint;
 use crate::metrics::Metrics;
 use crate::notify::Notifier;
@@ -54,6 +54,8 @@ pub struct Core {
     pub settings_edits: Mutex<()>,
     /// Held from looking whether a key of the store is being replaced to beginning it.
     pub key_edits: Mutex<()>,
+    /// What request bodies take while they are read and answered.
+    pub body_memory: Arc<BodyMemory>,
     pub rates: RateLimiter,
     /// Counts callers that were not let in.
     pub(super) auth_failures: std::sync::Mutex<Complaint>,

@@ -1,22 +1,32 @@
 //! Bodies in both directions: request bodies read into one bounded buffer, answers as one enum.
 
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use tokio::time::{Instant, sleep_until};
 
 use super::coded::CodedBody;
 use super::pace::SlowBody;
 use super::unread::WireBody;
 use crate::codings::{self, CodingError};
+use crate::limits::{FREE_BODY, HeldMemory, NoRoom};
 
 /// The most that is set aside on the word of a Content-Length; beyond it the buffer grows as bytes come.
 const FIRST_ALLOCATION: usize = 256 * 1024;
+/// A body whose length is not known gets room for so many times what there is of it.
+const STEP: usize = 4;
+/// To decode a body takes a window beside it, which may be as long.
+const DECODED: usize = 2;
+/// While others wait for memory, a body that has some must come at this rate after its first seconds.
+const BYTES_A_SECOND: u64 = 32 * 1024;
+const FIRST_SECONDS: u64 = 10;
 
 /// Why a request body could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +35,8 @@ pub enum BodyError {
     TooLarge { limit: usize },
     /// The rest of it was not waited for.
     Slow(SlowBody),
+    /// Other bodies take all the memory there is for them.
+    NoRoom,
     /// The framing was broken or the client went away.
     Broken(String),
     /// It cannot be decoded.
@@ -42,6 +54,9 @@ impl std::fmt::Display for BodyError {
         match self {
             Self::TooLarge { limit } => write!(out, "The request body is larger than {limit} bytes"),
             Self::Slow(why) => why.fmt(out),
+            Self::NoRoom => out.write_str(
+                "Too many large requests at once: the memory for their bodies (REQUEST_BODY_MEMORY_BYTES) is taken, try again later",
+            ),
             Self::Broken(cause) => write!(out, "The request body could not be read: {cause}"),
             Self::Coding(CodingError::Unknown(codings)) => {
                 let known = codings::KNOWN;
@@ -68,7 +83,7 @@ impl BodyError {
     pub fn status(&self) -> hyper::StatusCode {
         match self {
             Self::TooLarge { .. } => hyper::StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Slow(SlowBody::Stopping) => hyper::StatusCode::SERVICE_UNAVAILABLE,
+            Self::Slow(SlowBody::Stopping) | Self::NoRoom => hyper::StatusCode::SERVICE_UNAVAILABLE,
             Self::Slow(_) => hyper::StatusCode::REQUEST_TIMEOUT,
             Self::MediaType(_) | Self::Coding(CodingError::Unknown(_)) => {
                 hyper::StatusCode::UNSUPPORTED_MEDIA_TYPE
@@ -77,6 +92,19 @@ impl BodyError {
                 hyper::StatusCode::BAD_REQUEST
             }
         }
+    }
+}
+
+impl BodyError {
+    /// After how many seconds it is worth another try, where that is known.
+    pub fn retry_after_secs(&self) -> Option<u32> {
+        (*self == Self::NoRoom).then_some(NoRoom::RETRY_AFTER_SECS)
+    }
+}
+
+impl From<NoRoom> for BodyError {
+    fn from(NoRoom: NoRoom) -> Self {
+        Self::NoRoom
     }
 }
 
@@ -110,6 +138,15 @@ impl RequestBody {
     pub fn bound(&mut self, bytes: usize) {
         if let Self::Coded(coded) = self {
             coded.bound(bytes);
+        }
+    }
+
+    /// Whether it may turn out to be longer than what every body may have.
+    pub fn may_be_long(&self) -> bool {
+        match self {
+            Self::Wire(wire) => wire.size_hint().exact().is_none_or(|length| length > FREE_BODY as u64),
+            Self::Coded(_) => true,
+            Self::Own(_) => false,
         }
     }
 
@@ -147,32 +184,103 @@ impl Body for RequestBody {
 }
 
 /// Reads a whole body of at most `limit` bytes into one buffer. A body that came in one piece is handed on without a copy.
-pub async fn collect(body: &mut RequestBody, headers: &HeaderMap, limit: usize) -> Result<Bytes, BodyError> {
+/// What is longer than [`FREE_BODY`] has its place in memory first, where bodies are counted.
+pub async fn collect(
+    body: &mut RequestBody,
+    headers: &HeaderMap,
+    limit: usize,
+    mut memory: Option<&mut HeldMemory>,
+) -> Result<Bytes, BodyError> {
     let claimed = body.claimed(headers);
     if claimed.is_some_and(|length| length > limit) {
         return Err(BodyError::TooLarge { limit });
     }
     body.bound(limit);
     let claimed = claimed.filter(|_| !matches!(body, RequestBody::Coded(_))); // its length unfolded is not known
+    if claimed.is_some_and(|length| length > FREE_BODY)
+        && let Some(memory) = memory.take()
+    {
+        // Boxed, so that the future of a short body has no room for it.
+        return Box::pin(collect_long(body, (claimed, limit), BytesMut::new(), memory)).await;
+    }
     let Some(first) = next_data(body).await? else { return Ok(Bytes::new()) };
     if claimed == Some(first.len()) || body.is_end_stream() {
         return if first.len() > limit { Err(BodyError::TooLarge { limit }) } else { Ok(first) };
     }
     let mut buffer = BytesMut::with_capacity(first_capacity(claimed, first.len()));
     buffer.extend_from_slice(&first);
+    drop(first);
     while let Some(data) = next_data(body).await? {
-        let length = buffer.len() + data.len();
-        if length > limit {
-            return Err(BodyError::TooLarge { limit });
+        append(&mut buffer, &data, (claimed, limit))?;
+        if buffer.len() > FREE_BODY
+            && let Some(memory) = memory.take()
+        {
+            return Box::pin(collect_long(body, (claimed, limit), buffer, memory)).await;
         }
-        if length > buffer.capacity() {
-            // The first allocation is full of real bytes: now the client's claim is worth the rest of
-            // it in one step, which doubling would overshoot.
-            buffer.reserve(claimed.unwrap_or(0).max(length) - buffer.len());
-        }
-        buffer.extend_from_slice(&data);
     }
     Ok(buffer.freeze())
+}
+
+/// Reads on within what the body has of the memory, and has no more of it in the end than the body is long.
+async fn collect_long(
+    body: &mut RequestBody,
+    (claimed, limit): (Option<usize>, usize),
+    mut buffer: BytesMut,
+    memory: &mut HeldMemory,
+) -> Result<Bytes, BodyError> {
+    let times = if matches!(body, RequestBody::Coded(_)) { DECODED } else { 1 };
+    memory.grow_to(claimed.unwrap_or_else(|| buffer.len().saturating_mul(STEP).min(limit) * times)).await?;
+    let began = Instant::now();
+    let mut late = pin!(sleep_until(began));
+    loop {
+        let seconds = FIRST_SECONDS + (memory.bytes() as u64) / BYTES_A_SECOND;
+        late.as_mut().reset(began + Duration::from_secs(seconds));
+        let data = loop {
+            tokio::select! {
+                biased;
+                data = next_data(body) => break data?,
+                () = late.as_mut() => {
+                    if memory.is_wanted() {
+                        return Err(BodyError::Slow(SlowBody::TooSlow));
+                    }
+                    late.as_mut().reset(Instant::now() + Duration::from_secs(FIRST_SECONDS));
+                }
+            }
+        };
+        let Some(data) = data else { break };
+        if buffer.is_empty() && claimed == Some(data.len()) {
+            return Ok(data);
+        }
+        append(&mut buffer, &data, (claimed, limit))?;
+        if claimed.is_none() && buffer.len() * times > memory.bytes() {
+            memory.grow_to(buffer.len().saturating_mul(STEP).min(limit) * times).await?;
+        }
+    }
+    memory.shrink_to(buffer.len());
+    Ok(buffer.freeze())
+}
+
+fn append(
+    buffer: &mut BytesMut,
+    data: &[u8],
+    (claimed, limit): (Option<usize>, usize),
+) -> Result<(), BodyError> {
+    let length = buffer.len() + data.len();
+    if length > limit {
+        return Err(BodyError::TooLarge { limit });
+    }
+    if length > buffer.capacity() {
+        // The first allocation is full of real bytes: now the client's claim is worth the rest of
+        // it in one step, which doubling would overshoot.
+        let room = if buffer.capacity() == 0 {
+            first_capacity(claimed, length)
+        } else {
+            claimed.unwrap_or(0).max(length)
+        };
+        buffer.reserve(room - buffer.len());
+    }
+    buffer.extend_from_slice(data);
+    Ok(())
 }
 
 /// What to set aside when `read` bytes are there: the claim, but no more than a stranger's word is worth.

@@ -9,12 +9,17 @@ use hyper::header::CONTENT_TYPE;
 use hyper::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
+use tokio::task::block_in_place;
 
 use super::bearer::LastToken;
 use super::body::{self, BodyError, RequestBody};
 use super::timer::ReusableTimer;
 use super::websocket::Upgrade;
+use crate::limits::HeldMemory;
 use crate::request_id::RequestId;
+
+/// A body of this length is read away from the connections that the thread serves.
+const LONG: usize = 1024 * 1024;
 
 /// One request after routing: a single pointer, because it moves through every layer to its handler.
 pub struct Request(Box<Parts>);
@@ -42,6 +47,8 @@ pub struct Parts {
     pub body: RequestBody,
     /// The most bytes of a body that is held whole.
     pub body_limit: usize,
+    /// What the body has of the memory that all bodies share; `None` for one that needs none.
+    pub memory: Option<HeldMemory>,
     /// Set when the service itself asks.
     pub internal: Option<Internal>,
     /// The connection's, for what its handler waits for; one wait at a time.
@@ -55,8 +62,8 @@ pub struct Parts {
 impl Request {
     /// The whole body as bytes, at most as long as the configured limit.
     pub async fn bytes(&mut self) -> Result<Bytes, BodyError> {
-        let Parts { body, headers, body_limit, .. } = &mut *self.0;
-        body::collect(body, headers, *body_limit).await
+        let Parts { body, headers, body_limit, memory, .. } = &mut *self.0;
+        body::collect(body, headers, *body_limit, memory.as_mut()).await
     }
 
     /// The next piece of the body, for who does not keep it whole; `None` at its end.
@@ -82,7 +89,9 @@ impl Request {
         } else {
             return Err(BodyError::MediaType("none".to_owned()));
         }
-        match serde_json::from_slice(&bytes) {
+        let read = || serde_json::from_slice(&bytes);
+        // Others need this thread meanwhile.
+        match if bytes.len() > LONG { block_in_place(read) } else { read() } {
             Ok(Value::Object(object)) => Ok(object),
             Ok(_) => Err(BodyError::NotAnObject),
             Err(error) => Err(BodyError::NotJson(error.to_string())),

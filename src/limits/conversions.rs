@@ -69,12 +69,14 @@ impl Conversions {
         if bytes <= SMALL { Room::default() } else { self.room(bytes).await }
     }
 
-    /// Waits for a thread to read so many bytes through.
-    pub async fn reading(&self, bytes: usize) -> Room<'_> {
+    /// Reads so many bytes through: many of them once there is a thread for it.
+    pub async fn read_through<T>(&self, bytes: usize, read: impl FnOnce() -> T) -> T {
         if bytes <= SHORT {
-            return Room::default();
+            return read();
         }
-        Room { _memory: None, thread: self.threads.acquire().await.ok() }
+        // Boxed, so that the future of a short body has no room for the wait.
+        let thread = Box::pin(self.threads.acquire()).await.ok();
+        Room { _memory: None, thread }.convert(read)
     }
 
     /// Memory and a thread. A body that is larger than the budget has it for itself.

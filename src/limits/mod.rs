@@ -1,8 +1,10 @@
 //! What bounds how much is asked: rate limits for everybody, guards of single admin routes, how many
-//! requests may be at one upstream site at once, and how many sessions on one channel; how much is converted at once.
+//! requests may be at one upstream site at once, and how many sessions on one channel; how much memory all bodies take,
+//! and how much is converted at once.
 //!
-//! Counters in memory, nothing else. The time is an argument, except for leases and conversions, which wait.
+//! Counters in memory, nothing else. The time is an argument, except for leases, bodies and conversions, which wait.
 
+mod bodies;
 mod conversions;
 mod gate;
 mod guard;
@@ -12,6 +14,7 @@ mod rate;
 mod sessions;
 mod window;
 
+pub use bodies::{BodyMemory, BodyOwner, FREE_BODY, HeldMemory, NoRoom};
 pub use conversions::{Conversions, Overloaded};
 pub use gate::{Lease, LeaseRules, SlotRefused};
 pub use guard::{Bucket, Guards, bucket};

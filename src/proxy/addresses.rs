@@ -37,7 +37,7 @@ pub(super) async fn attempt(
     call.trace.channel_selected(&choice.channel, &choice.model, choice.reason);
     let mut attempt = Attempt::begin(proxy, call, choice, number, slots);
     let delivery = Delivery { proxy, call, channel: &choice.channel, model: &choice.model };
-    let mut search = delivery.search(&attempt);
+    let mut search = proxy.conversions.read_through(call.body.len(), || delivery.search(&attempt)).await;
     call.trace.dialects_ordered(&search.dialects.left);
     let failure = loop {
         let (accepted, endpoint) = match delivery.answer(&mut search, &mut attempt).await {
@@ -56,7 +56,7 @@ pub(super) async fn attempt(
             }
         };
         if !failure.blames_address() {
-            break failure.to(call, &choice.channel, &choice.model);
+            break delivery.to_the_call(failure).await;
         }
         if let Err(failure) = search.leave(proxy, endpoint, failure, call.work()) {
             break *failure;

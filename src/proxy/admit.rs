@@ -24,7 +24,7 @@ pub(super) async fn admit(proxy: &Arc<Proxy>, call: &mut Call) -> Result<(), Res
         Box::pin(response_owners::check(proxy, call)).await?;
     }
     if stored_files::may_be_resolved(call.face.dialect, call.envelope.marks) {
-        Box::pin(files::resolve(&proxy.core.store, call)).await?;
+        Box::pin(files::resolve(proxy, call)).await?;
     }
     let Some(key) = &call.caller.key else { return Ok(()) };
     quota::count(&proxy.core, key).await.map_err(|not_counted| match not_counted {

@@ -202,11 +202,14 @@ impl Delivery<'_> {
     async fn after(&self, failure: &Failure, round: &mut Round, format: Dialect, has_others: bool) -> Next {
         let Self { proxy, call, channel, .. } = *self;
         let site = &channel.account.site;
-        let length = if format == call.face.dialect { 0 } else { call.body.len() };
-        let room = proxy.conversions.answer(length).await;
+        let (conversions, length) = (&proxy.conversions, call.body.len());
         let Round { operation, recovery, .. } = round;
         let prepare = || self.prepare(*operation, format).ok();
-        let other_words = room.convert(|| recovery.next(call, (site.platform, format), failure, prepare));
+        let words = || recovery.next(call, (site.platform, format), failure, prepare);
+        let other_words = match format == call.face.dialect {
+            true => conversions.read_through(length, words).await,
+            false => conversions.answer(length).await.convert(words),
+        };
         if other_words.is_some() && recovery.leaves_out(cache_key::MEMBER) {
             proxy.cache_keys.refused(site.id, now_ms());
         }

@@ -18,7 +18,7 @@ use crate::core::Core;
 use crate::http::bearer::{self, LastToken};
 use crate::http::{Query, Request, address, origin};
 use crate::keys::{Key, KeyRejection};
-use crate::limits::{IdentityWindows, RateLimiter};
+use crate::limits::{BodyOwner, IdentityWindows, RateLimiter};
 use crate::routing::Policy;
 use crate::time::now_ms;
 
@@ -54,6 +54,11 @@ impl Caller {
 
     pub fn key_id(&self) -> Option<i64> {
         self.key.as_ref().map(|key| key.id)
+    }
+
+    /// Among whom the memory for bodies is shared, this caller.
+    pub fn body_owner(&self) -> BodyOwner {
+        self.key_id().map_or(BodyOwner::ProxyToken, BodyOwner::Key)
     }
 
     /// Where rate limits count this caller.

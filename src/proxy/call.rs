@@ -6,11 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::header::HeaderValue;
+use tokio::task::block_in_place;
 
 use crate::dialect::Dialect;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError};
 use crate::error_words::echo::Echo;
 use crate::http::timer::ReusableTimer;
+use crate::limits::HeldMemory;
 use crate::platform::Platform;
 use crate::proxy::Proxy;
 use crate::request_id::RequestId;
@@ -25,6 +27,9 @@ use super::gemini;
 use super::reply::Face;
 use super::session::Session;
 use super::trace::Trace;
+
+/// A body of this length is searched away from the connections that the thread serves.
+const LONG: usize = 1024 * 1024;
 
 /// What a surface is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +125,8 @@ pub(super) struct Head<'a> {
     pub(super) timer: ReusableTimer,
     /// The name of the conversation, where neither the client nor the body names one.
     pub(super) session: Option<&'a str>,
+    /// What its body has of the memory for bodies.
+    pub(super) memory: Option<HeldMemory>,
 }
 
 /// What gemini's paths say and its bodies do not.
@@ -139,6 +146,8 @@ pub(super) struct Call {
     pub(super) model: Arc<str>,
     /// As received; only the model is ever replaced, and only on the way out.
     pub(super) body: Bytes,
+    /// What the body has of the memory for bodies, for as long as it is kept; `None` for a short one.
+    pub(super) memory: Option<HeldMemory>,
     pub(super) headers: HeaderMap,
     /// The version that a gemini client's path names, where it is another than the usual one.
     pub(super) version: Option<Box<str>>,
@@ -209,6 +218,7 @@ impl Call {
             model: Arc::from(envelope.model.as_str()),
             envelope,
             body,
+            memory: head.memory,
             headers: head.headers,
             version,
             query,
@@ -230,7 +240,9 @@ impl Call {
 
     /// Whether the request has these words, which are in lower case.
     pub(super) fn has_said(&self, words: &str) -> bool {
-        Echo::of(words, self.said().iter().map(|piece| &piece[..])).covers(0..words.len())
+        let echo = || Echo::of(words, self.said().iter().map(|piece| &piece[..])).covers(0..words.len());
+        // Others need this thread meanwhile.
+        if self.body.len() > LONG { block_in_place(echo) } else { echo() }
     }
 
     /// The words of the request that an upstream may repeat in an error.

@@ -39,12 +39,19 @@ impl Delivery<'_> {
         operation: Operation,
         format: Dialect,
     ) -> Result<Result<Outgoing, ConversionError>, Failure> {
+        let (conversions, length) = (&self.proxy.conversions, self.call.body.len());
+        let prepare = || self.prepare(operation, format);
         if format == self.call.face.dialect {
-            return Ok(self.prepare(operation, format));
+            return Ok(conversions.read_through(length, prepare).await);
         }
-        let room = self.proxy.conversions.request(self.call.body.len()).await;
-        let room = room.map_err(|Overloaded| Failure::overloaded())?;
-        Ok(room.convert(|| self.prepare(operation, format)))
+        let room = conversions.request(length).await.map_err(|Overloaded| Failure::overloaded())?;
+        Ok(room.convert(prepare))
+    }
+
+    /// The failure as an answer to this call, in which its words are looked for.
+    pub(super) async fn to_the_call(&self, failure: Failure) -> Failure {
+        let to = || failure.to(self.call, self.channel, self.model);
+        self.proxy.conversions.read_through(self.call.body.len(), to).await
     }
 
     /// The body in a dialect.

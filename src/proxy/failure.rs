@@ -199,8 +199,8 @@ impl Failure {
 
     /// Too many large requests are being converted; it would be no other for another channel.
     pub(super) fn overloaded() -> Self {
-        let mut failure =
-            Self::of(Kind::Overloaded, 503, "Too many large requests at once: try again later".to_owned());
+        let message = "Too many large requests at once: the memory for converting them (CONVERSION_MEMORY_BYTES) is taken, try again later";
+        let mut failure = Self::of(Kind::Overloaded, 503, message.to_owned());
         failure.error.kind = Some("server_error".to_owned());
         let headers = HeaderMap::from_iter([(RETRY_AFTER, Overloaded::RETRY_AFTER_SECS.into())]);
         failure.headers = Some(Box::new(headers));

@@ -67,7 +67,8 @@ pub(super) async fn call_of_cli(
         Ok(body) => body,
         Err(error) => return face.body_error(&error),
     };
-    let opened = match cli_envelope::open(&body) {
+    let open = || cli_envelope::open(&body);
+    let opened = match proxy.conversions.read_through(body.len(), open).await {
         Ok(opened) => opened,
         Err((field, message)) => return face.refuse(400, message, None, field),
     };

@@ -46,6 +46,7 @@ pub async fn send(proxy: &Arc<Proxy>, request: InternalRequest) -> Option<Respon
         timer: ReusableTimer::default(),
         last_token: LastToken::default(),
         body_limit: proxy.core.config.request_body_limit,
+        memory: None,
         internal: Some(Internal { forced_channel: request.forced_channel }),
         upgrade: None,
     });

@@ -54,28 +54,21 @@ pub(super) async fn serve(
             return Face::of(&request.headers, Some(kind.dialect), request.id).body_error(&error);
         }
     };
-    let room = proxy.conversions.reading(body.len()).await;
-    match room.convert(|| read_call(&proxy, kind, request, body, caller)) {
-        Ok(call) => answer(&proxy, call).await,
-        Err(refusal) => *refusal,
-    }
+    serve_body(proxy, kind, request, body, caller).await
 }
 
-/// Serves a call with this body, which may be another than the request's own. It is read at once: the future
-/// has no room for the request.
-pub(super) fn serve_body(
+/// Serves a call with this body, which may be another than the request's own.
+pub(super) async fn serve_body(
     proxy: Arc<Proxy>,
     kind: CallKind,
     request: Request,
     body: Bytes,
     caller: Caller,
-) -> impl Future<Output = Response> + Send {
-    let call = read_call(&proxy, kind, request, body, caller);
-    async move {
-        match call {
-            Ok(call) => answer(&proxy, call).await,
-            Err(refusal) => *refusal,
-        }
+) -> Response {
+    let (length, read) = (body.len(), || read_call(&proxy, kind, request, body, caller));
+    match proxy.conversions.read_through(length, read).await {
+        Ok(call) => answer(&proxy, call).await,
+        Err(refusal) => *refusal,
     }
 }
 
@@ -88,6 +81,7 @@ fn read_call(
 ) -> Result<Box<Call>, Box<Response>> {
     proxy.core.metrics.received_bytes.add(body.len() as u64);
     let headers = mem::take(&mut request.headers);
+    let memory = request.memory.take();
     let head = Head {
         kind,
         id: request.id,
@@ -97,6 +91,7 @@ fn read_call(
         query: request.query.raw(),
         timer: request.timer.clone(),
         session: None,
+        memory,
     };
     let refuse = |face: Face, message: &str, field| Box::new(face.refuse(400, message, None, field));
     let mut call =
@@ -124,7 +119,8 @@ pub(super) async fn answer(proxy: &Arc<Proxy>, mut call: Box<Call>) -> Response 
     }
     if call.operation == Operation::CountTokens && !response.status().is_success() {
         let member = if call.face.dialect == Dialect::Gemini { "totalTokens" } else { "input_tokens" };
-        response = estimated_count(call.face, member, &call.body);
+        let estimate = || estimated_count(call.face, member, &call.body);
+        response = proxy.conversions.read_through(call.body.len(), estimate).await;
     }
     mem::take(&mut call.trace).response_sent(response)
 }

@@ -114,6 +114,9 @@ impl Face {
             let known = HeaderValue::from_static(codings::KNOWN);
             response.headers_mut().insert(ACCEPT_ENCODING, known);
         }
+        if let Some(seconds) = error.retry_after_secs() {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
         response
     }
 

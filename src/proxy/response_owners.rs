@@ -130,8 +130,8 @@ fn history(body: &str) -> Vec<(&'static str, String)> {
 /// A refusal where they are another key's, in the words from which clients recover: they send the whole conversation. One
 /// that is given twice is refused: of two an upstream may read the other.
 pub(super) async fn check(proxy: &Proxy, call: &mut Call) -> Result<(), Response> {
-    let text = std::str::from_utf8(&call.body).unwrap_or_default();
-    let ids = history(text);
+    let named = || history(std::str::from_utf8(&call.body).unwrap_or_default());
+    let ids = proxy.conversions.read_through(call.body.len(), named).await;
     for member in [PREVIOUS, CONVERSATION] {
         if ids.iter().filter(|(other, _)| *other == member).count() > 1 {
             let message = format!("{member} is given twice");

@@ -202,7 +202,7 @@ where
 /// Runs the handler for callers that may ask; answers all others.
 async fn authenticated<H, F>(
     proxy: Arc<Proxy>,
-    request: Request,
+    mut request: Request,
     dialect: Option<Dialect>,
     handler: H,
 ) -> Response
@@ -211,7 +211,12 @@ where
     F: Future<Output = Response>,
 {
     match caller(&proxy.core, &request, dialect) {
-        Ok(caller) => handler(proxy, request, caller).await,
+        Ok(caller) => {
+            if let Some(memory) = &mut request.memory {
+                memory.belongs_to(caller.body_owner());
+            }
+            handler(proxy, request, caller).await
+        }
         Err(refusal) => *refusal,
     }
 }

@@ -32,7 +32,7 @@ pub(super) async fn search(proxy: Arc<Proxy>, mut request: Request, caller: Call
         Ok(body) => body,
         Err(error) => return face.body_error(&error),
     };
-    match checked(&body) {
+    match proxy.conversions.read_through(body.len(), || checked(&body)).await {
         Ok(body) => {
             pipeline::serve_body(proxy, CallKind::of_body(SURFACE, Operation::Search), request, body, caller)
                 .await

@@ -129,7 +129,7 @@ impl Delivery<'_> {
         (request, reply_context): (Box<upstream::Request>, Option<Box<ReplyContext>>),
         attempt: &mut Attempt,
     ) -> Result<Box<Accepted>, Failure> {
-        let Self { proxy, call, channel, model } = *self;
+        let Self { proxy, call, channel, .. } = *self;
         call.trace.request_sent(&endpoint.base, path, &request);
         attempt.via(path);
         let sending = proxy.core.client.send_boxed(&endpoint.base.origin, request);
@@ -149,7 +149,7 @@ impl Delivery<'_> {
                 }))
             }
             Err(failure) => {
-                let failure = failure.without(&attempt.secrets()).to(call, channel, model);
+                let failure = self.to_the_call(failure.without(&attempt.secrets())).await;
                 Err(if format == call.face.dialect { failure } else { failure.in_other_words() })
             }
         }

@@ -20,10 +20,11 @@ mod upload;
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use hyper::header::{HeaderValue, RETRY_AFTER};
 use serde_json::{Value, json};
 
 use crate::core::Core;
-use crate::http::{self, Query, Request, Response};
+use crate::http::{self, BodyError, Query, Request, Response};
 use crate::proxy::Proxy;
 use crate::store::Store;
 use crate::store::files::{self, FileRow, Page};
@@ -83,11 +84,13 @@ struct FileRefusal {
     message: String,
     code: Option<&'static str>,
     param: Option<&'static str>,
+    /// After how many seconds it is worth another try, where that is known.
+    retry_after_secs: Option<u32>,
 }
 
 impl FileRefusal {
     fn new(status: u16, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), code: None, param: None }
+        Self { status, message: message.into(), code: None, param: None, retry_after_secs: None }
     }
 
     fn bad(param: &'static str, message: impl Into<String>) -> Self {
@@ -100,7 +103,18 @@ impl FileRefusal {
     }
 
     fn answer(self, face: Face) -> Response {
-        face.refuse(self.status, &self.message, self.code, self.param)
+        let mut response = face.refuse(self.status, &self.message, self.code, self.param);
+        if let Some(seconds) = self.retry_after_secs {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+impl From<BodyError> for FileRefusal {
+    fn from(error: BodyError) -> Self {
+        let refusal = Self::new(error.status().as_u16(), error.to_string());
+        Self { retry_after_secs: error.retry_after_secs(), ..refusal }
     }
 }
 

@@ -8,10 +8,12 @@ use base64::write::EncoderStringWriter;
 use bytes::Bytes;
 
 use crate::dialect::Dialect;
-use crate::dialect::envelope::{self, EnvelopeError};
+use crate::dialect::envelope;
 use crate::dialect::stored_files::{self, Content, NotTaken, StoredFile, StoredFiles};
 use crate::dialect::tree::Node;
-use crate::http::Response;
+use crate::http::{BodyError, Response};
+use crate::limits::FREE_BODY;
+use crate::proxy::Proxy;
 use crate::proxy::call::Call;
 use crate::store::Store;
 use crate::store::files::{self, FileRow};
@@ -25,24 +27,29 @@ const MAX_INLINED: i64 = 32 << 20;
 
 /// Puts the files that a call names into its body, and those that it carries where their kind belongs. One
 /// that the caller does not have is a 404.
-pub(in crate::proxy) async fn resolve(store: &Store, call: &mut Call) -> Result<(), Response> {
+pub(in crate::proxy) async fn resolve(proxy: &Proxy, call: &mut Call) -> Result<(), Response> {
     let face = call.face;
     if call.envelope.marks.file_data && matches!(face.dialect, Dialect::Chat | Dialect::Responses) {
-        let body = in_media_blocks(call).map_err(|refusal| refusal.answer(face))?;
-        replace(call, body).map_err(|error| face.refuse(400, &error.message, None, error.field))?;
+        let body = proxy.conversions.read_through(call.body.len(), || in_media_blocks(call)).await;
+        replace(proxy, call, body.map_err(|refusal| refusal.answer(face))?).await?;
     }
     if stored_files::may_occur(face.dialect, call.envelope.marks) {
-        let body = inlined(store, call).await.map_err(|refusal| refusal.answer(face))?;
-        replace(call, body).map_err(|error| face.refuse(400, &error.message, None, error.field))?;
+        let body = inlined(proxy, call).await.map_err(|refusal| refusal.answer(face))?;
+        replace(proxy, call, body).await?;
     }
     Ok(())
 }
 
-fn replace(call: &mut Call, body: Option<Bytes>) -> Result<(), EnvelopeError> {
-    let Some(body) = body else { return Ok(()) };
+async fn replace(proxy: &Proxy, call: &mut Call, body: Option<Bytes>) -> Result<(), Response> {
+    let (Some(body), face) = (body, call.face) else { return Ok(()) };
     // The envelope holds positions in the body, which have moved.
-    call.envelope = envelope::skim(call.face.dialect, &body)?;
+    let skim = || envelope::skim(face.dialect, &body);
+    let envelope = proxy.conversions.read_through(body.len(), skim).await;
+    call.envelope = envelope.map_err(|error| face.refuse(400, &error.message, None, error.field))?;
     call.body = body;
+    if let Some(memory) = &mut call.memory {
+        memory.shrink_to(call.body.len());
+    }
     Ok(())
 }
 
@@ -60,18 +67,31 @@ fn in_media_blocks(call: &Call) -> Result<Option<Bytes>, FileRefusal> {
 }
 
 /// The body with its files; `None` when none is named where files are.
-async fn inlined(store: &Store, call: &Call) -> Result<Option<Bytes>, FileRefusal> {
-    let text = std::str::from_utf8(&call.body).unwrap_or_default();
-    let wanted = Node::parse(text).ok().and_then(|body| stored_files::wanted(&body));
-    let Some(wanted) = wanted else { return Ok(None) };
-    let rows = rows(store, &Owner::of_key(call.key_id), wanted).await?;
+async fn inlined(proxy: &Proxy, call: &mut Call) -> Result<Option<Bytes>, FileRefusal> {
+    let wanted = || {
+        let text = std::str::from_utf8(&call.body).unwrap_or_default();
+        Node::parse(text).ok().and_then(|body| stored_files::wanted(&body))
+    };
+    let Some(wanted) = proxy.conversions.read_through(call.body.len(), wanted).await else { return Ok(None) };
+    let rows = rows(&proxy.core.store, &Owner::of_key(call.key_id), wanted).await?;
+    let bytes: i64 = rows.values().map(|row| row.byte_size).sum();
+    // Each is held as base64, and then in the body, too.
+    let needed = call.body.len() + 2 * usize::try_from(bytes).unwrap_or(0).div_ceil(3) * 4;
+    if needed > FREE_BODY {
+        let owner = call.caller.body_owner();
+        let memory = call.memory.get_or_insert_with(|| proxy.core.body_memory.body(owner));
+        memory.grow_to(needed).await.map_err(BodyError::from)?;
+    }
     let mut stored = StoredFiles::new();
     for (id, row) in rows {
-        let content = read(store, call, &row).await?;
+        let content = read(&proxy.core.store, call, &row).await?;
         stored.insert(id, StoredFile { filename: row.filename, mime_type: row.mime_type, content });
     }
-    let body = Node::parse(text).map(|body| stored_files::inlined(call.face.dialect, &body, &stored));
-    Ok(body.ok().map(Bytes::from))
+    let inlined = || {
+        let body = Node::parse(std::str::from_utf8(&call.body).unwrap_or_default()).ok()?;
+        Some(Bytes::from(stored_files::inlined(call.face.dialect, &body, &stored)))
+    };
+    Ok(proxy.conversions.read_through(needed, inlined).await)
 }
 
 /// What the store knows of the files, each once.

@@ -14,6 +14,7 @@ use crate::core::Core;
 use crate::hex;
 use crate::http::multipart::{Event, Malformed, PartHead, Reader};
 use crate::http::{self, BodyError, Request, Response};
+use crate::limits::FREE_BODY;
 use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
 use crate::store::files::{self, CHUNK, FileRow, NewFile};
@@ -29,6 +30,8 @@ const MAX_PURPOSE: usize = 64;
 const MAX_FILENAME: usize = 255;
 /// What the form around a file may take: boundaries, heads, other fields.
 const FORM: u64 = 64 * 1024;
+/// What a file of any length takes of memory on its way: the chunk that is being filled, and the one that is being stored.
+const IN_HAND: usize = 2 * CHUNK;
 /// An upload that takes longer is given up, long before its chunks would be taken for left behind.
 const MAX_DURATION: Duration = Duration::from_secs(6 * 3600);
 
@@ -61,11 +64,16 @@ async fn receive(core: &Arc<Core>, request: &mut Request, owner: &Owner) -> Resu
     let deadline = Instant::now() + MAX_DURATION;
     let mut taken = 0;
     let mut form = UploadForm { core, allowance, field: Field::Other, file: None, purpose: Vec::new() };
+    let mut memory = request.memory.take();
     while let Some(piece) = request.piece().await? {
         taken += piece.len() as u64;
         form.allowance.check_whole(taken)?;
         if Instant::now() > deadline {
             return Err(FileRefusal::new(408, "The upload took too long"));
+        }
+        if let Some(memory) = memory.as_mut().filter(|_| taken > FREE_BODY as u64) {
+            // All that it ever takes: a longer file needs no more.
+            memory.grow_to(IN_HAND).await.map_err(BodyError::from)?;
         }
         reader.feed(&piece);
         while let Some(event) = reader.event()? {
@@ -294,12 +302,6 @@ impl Drop for Incoming {
 impl From<Malformed> for FileRefusal {
     fn from(malformed: Malformed) -> Self {
         Self::new(400, format!("The upload is no form with a file: {}", malformed.0))
-    }
-}
-
-impl From<BodyError> for FileRefusal {
-    fn from(error: BodyError) -> Self {
-        Self::new(error.status().as_u16(), error.to_string())
     }
 }
 

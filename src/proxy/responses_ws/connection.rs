@@ -29,6 +29,7 @@ use crate::http::timer::ReusableTimer;
 use crate::http::websocket::{
     self, ClientGone, CloseReason, Received, Receiver, Sender, Stopping, WebSocket,
 };
+use crate::limits::{BodyOwner, FREE_BODY, HeldMemory};
 use crate::metrics::Surface;
 use crate::proxy::Proxy;
 use crate::request_id::RequestId;
@@ -209,7 +210,14 @@ impl TurnRunner<'_> {
 
     async fn turn(&mut self, frame: Bytes) -> Result<(), ClientGone> {
         self.proxy.core.metrics.received_bytes.add(frame.len() as u64);
-        let turn = self.begin(&frame);
+        // With the turns before it is as long as this at most.
+        let length = frame.len() + self.history.length();
+        let memory = match self.memory(length).await {
+            Ok(memory) => memory,
+            Err(refusal) => return self.sender.texts([refusal]).await,
+        };
+        let proxy = self.proxy;
+        let turn = proxy.conversions.read_through(length, || self.begin(&frame, memory)).await;
         drop(frame);
         match turn {
             Ok(Turn::Local(events)) => self.sender.texts(events).await,
@@ -224,8 +232,25 @@ impl TurnRunner<'_> {
         }
     }
 
+    /// The memory for a request of at most this length, or the frame that refuses it.
+    async fn memory(&self, length: usize) -> Result<Option<HeldMemory>, String> {
+        if length <= FREE_BODY {
+            return Ok(None);
+        }
+        // Who may not ask is told so when the frame is read.
+        let owner =
+            self.opener.caller(&self.proxy.core).map_or_else(|_| BodyOwner::ProxyToken, |caller| caller.body_owner());
+        let mut memory = self.proxy.core.body_memory.body(owner);
+        // Boxed, so that a socket between two turns does not keep the room for it.
+        Box::pin(memory.grow_to(length)).await.map_err(|no_room| {
+            let face = Face::new(Dialect::Responses, RequestId::next());
+            refusal::of_response(face.body_error(&no_room.into()))
+        })?;
+        Ok(Some(memory))
+    }
+
     /// What a frame leads to, or the frame that refuses it. One over the limit is not even read.
-    fn begin(&mut self, frame: &Bytes) -> Result<Turn, String> {
+    fn begin(&mut self, frame: &Bytes, memory: Option<HeldMemory>) -> Result<Turn, String> {
         let (proxy, opener) = (self.proxy, self.opener);
         proxy.core.rates.admit_frame(&opener.rates, monotonic_ms()).map_err(refusal::too_many)?;
         let face = Face::new(Dialect::Responses, RequestId::next());
@@ -244,6 +269,7 @@ impl TurnRunner<'_> {
             query: opener.query.raw(),
             timer: ReusableTimer::default(),
             session: Some(&opener.session),
+            memory,
         };
         let mut call = Call::read(proxy, head, request)
             .map_err(|(_, error)| Refusal::invalid(error.field, error.message).frame())?;

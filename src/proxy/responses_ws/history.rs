@@ -60,6 +60,11 @@ impl History {
         Ok(request)
     }
 
+    /// The bytes of the last turn.
+    pub(super) fn length(&self) -> usize {
+        self.last.as_ref().map_or(0, Turn::length)
+    }
+
     /// Keeps a turn for the next. One that never had an id leaves the one before in place: nothing came
     /// of it, and it can be tried again.
     pub(super) fn keep(&mut self, request: Bytes, output: &TurnOutput) {
@@ -71,12 +76,16 @@ impl History {
 
     /// Keeps a turn that was given this id.
     pub(super) fn keep_as(&mut self, request: Bytes, output: Vec<String>, id: String) {
-        let length = request.len() + output.iter().map(String::len).sum::<usize>();
-        self.last = (length <= self.longest).then_some(Turn { request, output, id });
+        let turn = Turn { request, output, id };
+        self.last = (turn.length() <= self.longest).then_some(turn);
     }
 }
 
 impl Turn {
+    fn length(&self) -> usize {
+        self.request.len() + self.output.iter().map(String::len).sum::<usize>()
+    }
+
     fn followed_by(&self, frame: &Node<'_>) -> Bytes {
         let output: Vec<&str> = self.output.iter().map(String::as_str).collect();
         match self.request() {

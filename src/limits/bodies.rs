@@ -1,0 +1,420 @@
+//! The memory that all request bodies share, from the first bytes of each until it is answered.
+//!
+//! ```text
+//! body ─▶ up to FREE_BODY ────────────────────────▶ read at once, nothing is counted
+//!     └─▶ longer ─┬─ room, and within its share ──▶ HeldMemory, until dropped
+//!                 ├─ a place in the queue ─ wait ─▶ the same
+//!                 └─ else, or waited too long ────▶ NoRoom
+//! ```
+//!
+//! A body whose length is told is counted whole before it is read, so that bodies that are half read never wait for
+//! each other. The length of a chunked or compressed one is not known: it grows in steps, and may have to wait for a
+//! step while it holds what it has. Only one such body waits at a time. A second one is refused at once, which gives
+//! back what it holds; all others go on to their end. So there is no circle of bodies that wait for each other.
+//!
+//! First come, first served, except for whoever has its share already: it stands aside until something of its own
+//! ends. A body larger than its owner's share is read when the owner has no other, one larger than all of the memory
+//! when nobody has.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::fast_map::FastMap;
+use crate::sync::lock;
+
+/// So much of each body is not counted: most requests are no longer.
+pub const FREE_BODY: usize = 64 * 1024;
+/// How many bodies may wait, how many of them of one owner, and how long each does.
+const MAX_WAITING: usize = 64;
+const MAX_WAITING_EACH: usize = 48;
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// The memory, and who has how much of it.
+#[derive(Debug)]
+pub struct BodyMemory {
+    total: usize,
+    /// The most that one owner has while it has more than one body.
+    share: usize,
+    state: Mutex<State>,
+}
+
+/// Whose request a body is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BodyOwner {
+    #[default]
+    Operator,
+    /// Whoever has the global proxy token.
+    ProxyToken,
+    /// The managed key of this id.
+    Key(i64),
+}
+
+/// What one body has of the memory; given back when dropped.
+#[derive(Debug)]
+pub struct HeldMemory {
+    memory: Arc<BodyMemory>,
+    owner: BodyOwner,
+    bytes: usize,
+}
+
+/// The memory is taken, and was while the body could wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom;
+
+#[derive(Debug)]
+struct State {
+    free: usize,
+    owners: FastMap<BodyOwner, usize>,
+    waiting: VecDeque<Waiter>,
+    last_ticket: u64,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    ticket: u64,
+    demand: Demand,
+    granted: oneshot::Sender<()>,
+}
+
+/// What a body wants beside what it has.
+#[derive(Clone, Copy, Debug)]
+struct Demand {
+    owner: BodyOwner,
+    has: usize,
+    more: usize,
+}
+
+/// A place in the queue, left when dropped. What was granted meanwhile and not taken goes back.
+struct Place<'a> {
+    memory: &'a BodyMemory,
+    ticket: u64,
+    demand: Demand,
+    is_taken: bool,
+}
+
+// === impl NoRoom ===
+
+impl NoRoom {
+    /// When it is worth another try.
+    pub const RETRY_AFTER_SECS: u32 = 5;
+}
+
+// === impl BodyMemory ===
+
+impl BodyMemory {
+    /// So many bytes for all bodies together.
+    pub fn new(total: usize) -> Arc<Self> {
+        let state =
+            State { free: total, owners: FastMap::default(), waiting: VecDeque::new(), last_ticket: 0 };
+        Arc::new(Self { total, share: total / 4 * 3, state: Mutex::new(state) })
+    }
+
+    /// For one body, which has nothing yet.
+    pub fn body(self: &Arc<Self>, owner: BodyOwner) -> HeldMemory {
+        HeldMemory { memory: self.clone(), owner, bytes: 0 }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Waits for what a body wants.
+    async fn take(&self, demand: Demand) -> Result<(), NoRoom> {
+        let (place, granted) = {
+            let mut state = self.state();
+            if state.has_room(demand, self.share) && state.is_next(demand, self.share) {
+                state.grant(demand);
+                return Ok(());
+            }
+            let granted = state.queue(demand)?;
+            (Place { memory: self, ticket: state.last_ticket, demand, is_taken: false }, granted)
+        };
+        timeout(MAX_WAIT, granted).await.ok().and_then(Result::ok).ok_or(NoRoom)?;
+        place.take();
+        Ok(())
+    }
+
+    fn give_back(&self, owner: BodyOwner, bytes: usize) {
+        let mut state = self.state();
+        state.free += bytes;
+        if let Some(has) = state.owners.get_mut(&owner) {
+            *has -= bytes;
+            if *has == 0 {
+                state.owners.remove(&owner);
+            }
+        }
+        state.admit(self.share);
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn is_within_share(&self, demand: Demand, share: usize) -> bool {
+        let has = self.owners.get(&demand.owner).copied().unwrap_or(0);
+        has == demand.has || has + demand.more <= share
+    }
+
+    fn has_room(&self, demand: Demand, share: usize) -> bool {
+        demand.more <= self.free && self.is_within_share(demand, share)
+    }
+
+    /// Whether nobody waits who would be overtaken. A body that is half read overtakes those that are not begun.
+    fn is_next(&self, demand: Demand, share: usize) -> bool {
+        let has_precedence = |waiter: &Waiter| {
+            let is_first = demand.has == 0 || waiter.demand.has > 0;
+            is_first && (waiter.demand.owner == demand.owner || self.is_within_share(waiter.demand, share))
+        };
+        !self.waiting.iter().any(has_precedence)
+    }
+
+    fn grant(&mut self, demand: Demand) {
+        self.free -= demand.more;
+        *self.owners.entry(demand.owner).or_default() += demand.more;
+    }
+
+    /// A place in the queue: before all others for a body that is half read.
+    fn queue(&mut self, demand: Demand) -> Result<oneshot::Receiver<()>, NoRoom> {
+        let of_owner = self.waiting.iter().filter(|waiter| waiter.demand.owner == demand.owner).count();
+        if self.waiting.len() >= MAX_WAITING || of_owner >= MAX_WAITING_EACH {
+            return Err(NoRoom);
+        }
+        let is_begun = demand.has > 0;
+        if is_begun && self.waiting.iter().any(|waiter| waiter.demand.has > 0) {
+            return Err(NoRoom);
+        }
+        let (granted, receiver) = oneshot::channel();
+        self.last_ticket += 1;
+        let waiter = Waiter { ticket: self.last_ticket, demand, granted };
+        if is_begun {
+            self.waiting.push_front(waiter)
+        } else {
+            self.waiting.push_back(waiter)
+        }
+        Ok(receiver)
+    }
+
+    /// Grants what waits, in order, as far as there is room.
+    fn admit(&mut self, share: usize) {
+        // Who has its share, and so stands aside with all that it has waiting.
+        let mut aside = Vec::new();
+        while let Some(Waiter { demand, .. }) = self.waiting.get(aside.len()) {
+            let (at, demand) = (aside.len(), *demand);
+            if aside.contains(&demand.owner) || !self.is_within_share(demand, share) {
+                aside.push(demand.owner);
+                continue;
+            }
+            if demand.more > self.free {
+                return;
+            }
+            self.grant(demand);
+            if let Some(waiter) = self.waiting.remove(at) {
+                // Who does not take it leaves its place, and with it gives it back.
+                let _ = waiter.granted.send(());
+            }
+        }
+    }
+}
+
+// === impl Place ===
+
+impl Place<'_> {
+    fn take(mut self) {
+        self.is_taken = true;
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if self.is_taken {
+            return;
+        }
+        let mut state = self.memory.state();
+        let before = state.waiting.len();
+        state.waiting.retain(|waiter| waiter.ticket != self.ticket);
+        let was_granted = state.waiting.len() == before;
+        if was_granted {
+            drop(state);
+            self.memory.give_back(self.demand.owner, self.demand.more);
+        } else {
+            // Those behind it may have waited for it alone.
+            state.admit(self.memory.share);
+        }
+    }
+}
+
+// === impl HeldMemory ===
+
+impl HeldMemory {
+    /// For a body that turns out to be of this owner. To be called before anything is held.
+    pub fn belongs_to(&mut self, owner: BodyOwner) {
+        self.shrink_to(0);
+        self.owner = owner;
+    }
+
+    /// Has at least so many bytes, if need be after a wait.
+    ///
+    /// # Errors
+    /// There was no room in time, or no place to wait; what is held stays so.
+    pub async fn grow_to(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        let more = bytes.min(self.memory.total).saturating_sub(self.bytes);
+        if more > 0 {
+            self.memory.take(Demand { owner: self.owner, has: self.bytes, more }).await?;
+            self.bytes += more;
+        }
+        Ok(())
+    }
+
+    /// Gives back what a body of so many bytes has no need of.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        let needed = if bytes <= FREE_BODY { 0 } else { bytes };
+        if let Some(spare) = self.bytes.checked_sub(needed).filter(|spare| *spare > 0) {
+            self.bytes = needed;
+            self.memory.give_back(self.owner, spare);
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether others wait for memory.
+    pub fn is_wanted(&self) -> bool {
+        !self.memory.state().waiting.is_empty()
+    }
+}
+
+impl Drop for HeldMemory {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    async fn held(memory: &Arc<BodyMemory>, owner: BodyOwner, bytes: usize) -> Result<HeldMemory, NoRoom> {
+        let mut held = memory.body(owner);
+        held.grow_to(bytes).await.map(|()| held)
+    }
+
+    fn asked(
+        memory: &Arc<BodyMemory>,
+        owner: BodyOwner,
+        bytes: usize,
+    ) -> tokio::task::JoinHandle<Result<HeldMemory, NoRoom>> {
+        let memory = memory.clone();
+        tokio::spawn(async move { held(&memory, owner, bytes).await })
+    }
+
+    async fn until_waiting(memory: &BodyMemory, count: usize) {
+        while memory.state().waiting.len() != count {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn is_whole(memory: &BodyMemory) -> bool {
+        let state = memory.state();
+        state.free == memory.total && state.owners.is_empty() && state.waiting.is_empty()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_wait_in_a_bounded_number_and_for_a_bounded_time() {
+        let memory = BodyMemory::new(4 * MIB);
+        let all = held(&memory, BodyOwner::Operator, 4 * MIB).await.unwrap();
+        let waiting: Vec<_> =
+            (0..MAX_WAITING).map(|at| asked(&memory, BodyOwner::Key(at as i64), MIB)).collect();
+        until_waiting(&memory, MAX_WAITING).await;
+        assert_eq!(held(&memory, BodyOwner::ProxyToken, MIB).await.err(), Some(NoRoom), "one too many");
+        for waiting in waiting {
+            assert_eq!(waiting.await.unwrap().err(), Some(NoRoom), "none got room in time");
+        }
+        drop(all);
+        assert!(is_whole(&memory));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_key_leaves_room_and_places_for_others() {
+        let (memory, greedy, other) = (BodyMemory::new(4 * MIB), BodyOwner::Key(1), BodyOwner::Key(2));
+        let mut taken = Vec::new();
+        for _ in 0..3 {
+            taken.push(held(&memory, greedy, MIB).await.unwrap());
+        }
+        let waiting: Vec<_> = (0..MAX_WAITING_EACH).map(|_| asked(&memory, greedy, MIB)).collect();
+        until_waiting(&memory, MAX_WAITING_EACH).await;
+        assert_eq!(held(&memory, greedy, MIB).await.err(), Some(NoRoom));
+        let others = held(&memory, other, MIB).await.unwrap();
+        drop((taken, others));
+        for waiting in waiting {
+            drop(waiting.await.unwrap().unwrap());
+        }
+        assert!(is_whole(&memory));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_larger_than_all_is_read_alone() {
+        let memory = BodyMemory::new(MIB);
+        let small = held(&memory, BodyOwner::Key(1), MIB / 2).await.unwrap();
+        let large = asked(&memory, BodyOwner::Key(1), 20 * MIB);
+        until_waiting(&memory, 1).await;
+        drop(small);
+        let large = large.await.unwrap().unwrap();
+        assert_eq!(memory.state().free, 0);
+        drop(large);
+        assert!(is_whole(&memory));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_bodies_that_grow_one_waits_and_goes_before_those_not_begun() {
+        let memory = BodyMemory::new(4 * MIB);
+        let mut first = held(&memory, BodyOwner::Key(1), 2 * MIB).await.unwrap();
+        let mut second = held(&memory, BodyOwner::Key(2), 2 * MIB).await.unwrap();
+        let later = asked(&memory, BodyOwner::Key(3), MIB);
+        until_waiting(&memory, 1).await;
+        let growing = tokio::spawn(async move { first.grow_to(3 * MIB).await.map(|()| first) });
+        until_waiting(&memory, 2).await;
+        assert_eq!(second.grow_to(3 * MIB).await, Err(NoRoom), "they would wait for each other");
+        assert!(second.is_wanted());
+        drop(second);
+        let (first, later) = (growing.await.unwrap().unwrap(), later.await.unwrap().unwrap());
+        assert_eq!((first.bytes(), later.bytes(), memory.state().free), (3 * MIB, MIB, 0));
+        drop((first, later));
+        assert!(is_whole(&memory));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_stops_waiting_keeps_nothing_and_nobody_up() {
+        let memory = BodyMemory::new(4 * MIB);
+        let some = held(&memory, BodyOwner::Key(1), 2 * MIB).await.unwrap();
+        let large = asked(&memory, BodyOwner::Key(2), 4 * MIB);
+        until_waiting(&memory, 1).await;
+        let small = asked(&memory, BodyOwner::Key(3), MIB);
+        until_waiting(&memory, 2).await;
+        large.abort();
+        drop(small.await.unwrap().unwrap());
+        // Granted, and gone before it could be taken.
+        let granted = asked(&memory, BodyOwner::Key(2), 4 * MIB);
+        until_waiting(&memory, 1).await;
+        drop(some);
+        granted.abort();
+        assert!(granted.await.is_err());
+        assert!(is_whole(&memory));
+    }
+
+    #[tokio::test]
+    async fn a_short_body_holds_nothing_once_it_is_read() {
+        let memory = BodyMemory::new(4 * MIB);
+        let mut body = held(&memory, BodyOwner::ProxyToken, MIB).await.unwrap();
+        body.shrink_to(FREE_BODY + 1);
+        assert_eq!(body.bytes(), FREE_BODY + 1);
+        body.shrink_to(FREE_BODY);
+        assert!(body.bytes() == 0 && is_whole(&memory));
+    }
+}

@@ -25,8 +25,9 @@
 //! What no client can see is measured by `inside`, which has the gateway's library in itself: what finding a
 //! channel costs in a large table, and what converting a large request does.
 //!
-//! Two are runs of their own: `growth` adds accounts by the admin API and tells what one more costs at each size,
-//! `refresh` what requests and changes wait while a hundred accounts are asked for their models.
+//! Three are runs of their own: `growth` adds accounts by the admin API and tells what one more costs at each size,
+//! `refresh` what requests and changes wait while a hundred accounts are asked for their models, `hostile` what others
+//! notice of two hundred requests that cost as much as a request can.
 //!
 //! All but `direct` put the upstream's key in the place of the client's; the stub refuses any other.
 //!
@@ -43,6 +44,7 @@
 //! | [`wire`] | HTTP/1.1 answers read from the raw socket |
 //! | [`serve`], [`pool`], [`usage`], [`journal`] | what the stub and the bare proxies are made of |
 //! | [`payload`] | the bytes that travel |
+//! | [`shapes`] | the requests of `hostile` |
 
 #![forbid(unsafe_code)]
 
@@ -54,6 +56,7 @@ pub mod pool;
 pub mod process;
 pub mod report;
 pub mod serve;
+pub mod shapes;
 pub mod targets;
 pub mod usage;
 pub mod wire;

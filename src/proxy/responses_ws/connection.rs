@@ -238,8 +238,10 @@ impl TurnRunner<'_> {
             return Ok(None);
         }
         // Who may not ask is told so when the frame is read.
-        let owner =
-            self.opener.caller(&self.proxy.core).map_or_else(|_| BodyOwner::ProxyToken, |caller| caller.body_owner());
+        let owner = self
+            .opener
+            .caller(&self.proxy.core)
+            .map_or_else(|_| BodyOwner::ProxyToken, |caller| caller.body_owner());
         let mut memory = self.proxy.core.body_memory.body(owner);
         // Boxed, so that a socket between two turns does not keep the room for it.
         Box::pin(memory.grow_to(length)).await.map_err(|no_room| {

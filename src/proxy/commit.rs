@@ -74,7 +74,7 @@ impl From<Response> for Answered {
     }
 }
 
-/// An answer that is of no use. Its attempt is not settled yet: another address may do better.
+/// An answer that cannot be committed. Its attempt is not settled yet: another address may do better.
 pub(super) struct Uncommittable {
     pub(super) attempt: Box<Attempt>,
     pub(super) failure: Failure,

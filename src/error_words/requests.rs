@@ -2,7 +2,7 @@
 
 use super::has;
 
-/// Of a member that Anthropic, OpenAI, or who speaks their dialect does not know.
+/// Words about a member that Anthropic, OpenAI, or who speaks their dialect does not know.
 const UNKNOWN_MEMBER: [&str; 8] = [
     "extra inputs",
     "not permitted",
@@ -13,7 +13,7 @@ const UNKNOWN_MEMBER: [&str; 8] = [
     "unexpected",
     "not allowed",
 ];
-/// Of anything in a request of responses that an upstream does not know. The last two stand for whatever a hub's own
+/// Words about anything in a request of responses that an upstream does not know. The last two stand for whatever a hub's own
 /// upstream refused.
 const UNKNOWN_TO_RESPONSES: [&str; 6] = [
     "unsupported",

@@ -1,7 +1,7 @@
 //! `POST /api/accounts`: a session, one API key or many.
 //!
 //! A key is verified by the models it lists before anything is stored; `skipModelFetch` stores it
-//! unverified. A session is verified by who the site says it is ([`account_create_session`](super::account_create_session)).
+//! unverified. A session is verified by who the site says it is ([`create_session`](super::create_session)).
 //! What follows runs in the background: the answer carries the task's id.
 
 use std::sync::Arc;

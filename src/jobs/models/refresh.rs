@@ -8,7 +8,7 @@
 //!
 //! Rows are replaced in one transaction and only after an answer: an upstream that is down for an
 //! hour costs the account its health mark, never its models. Which routes follow from the rows is
-//! [`rebuild`](super::rebuild)'s matter.
+//! [`rebuild`](crate::jobs::rebuild)'s matter.
 
 use std::sync::Arc;
 use std::time::Duration;

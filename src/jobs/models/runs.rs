@@ -8,7 +8,7 @@ use super::outcome::RefreshOutcome;
 use crate::flight::SingleFlight;
 use crate::jobs::rebuild_scope::Rebuilds;
 
-/// Which runs of discovery and rebuild are under way; [`Jobs`](super::Jobs) holds one.
+/// Which runs of discovery and rebuild are under way; [`Jobs`](crate::jobs::Jobs) holds one.
 #[derive(Default)]
 pub struct ModelRefresh {
     pub(super) all: SingleFlight<Vec<RefreshOutcome>>,

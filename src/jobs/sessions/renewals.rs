@@ -34,7 +34,7 @@ pub struct RenewalRefusal {
     pub is_transient: bool,
 }
 
-/// What is under way and what was refused; [`Jobs`](super::Jobs) holds one.
+/// What is under way and what was refused; [`Jobs`](crate::jobs::Jobs) holds one.
 pub struct Renewals {
     pub(super) flights: KeyedFlight<Result<(), RenewalRefusal>>,
     pub(super) in_flight: Arc<Semaphore>,

@@ -124,14 +124,18 @@ fn family(id: u32) -> Vec<u32> {
 
 /// CPU time, user and kernel, of a process and its living children; in steps of 10 ms.
 pub fn cpu_time(id: u32) -> Duration {
-    let ticks = |id| {
+    family(id).into_iter().map(cpu_time_of_one).sum()
+}
+
+/// CPU time, user and kernel, of a process without its children; in steps of 10 ms.
+pub fn cpu_time_of_one(id: u32) -> Duration {
+    let ticks = || {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
         // Fields are counted after the name, which may hold spaces: utime and stime are the 14th and 15th.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
     };
-    let sum: u64 = family(id).into_iter().filter_map(ticks).sum();
-    Duration::from_millis(sum * 1000 / TICKS)
+    Duration::from_millis(ticks().unwrap_or(0) * 1000 / TICKS)
 }
 
 /// Memory of a process and its living children, in bytes.

@@ -8,6 +8,7 @@
 //! An input that breaks a check is written to `target/tmp`, and its run's number is printed:
 //! `FUZZ_RUN=<number> cargo test --test fuzz <target>` repeats it.
 
+mod answers;
 mod bodies;
 mod dialects;
 mod mutate;

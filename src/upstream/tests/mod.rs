@@ -7,6 +7,7 @@ mod endings;
 mod exchange;
 mod fetch;
 mod models;
+mod orders;
 mod platform_keys;
 mod platform_sub2api;
 mod platforms;

@@ -1,0 +1,180 @@
+//! An upstream's answer as the gateway's client reads it and as hyper's does.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+
+use http_body_util::{BodyExt, Empty};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use switchyard::routing::Origin;
+use switchyard::upstream::{Client, ClientOptions};
+use tokio::net::TcpStream;
+
+use crate::{fuzz, pieces};
+
+const SEEDS: &[&str] = &[
+    "HTTP/1.1 200 OK\r\ncontent-length: 11\r\ncontent-type: application/json\r\n\r\n{\"ok\":true}",
+    "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n6;x=y\r\n world\r\n0\r\nx-trailer: 1\r\n\r\n",
+    "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\nHTTP/1.1 201 Created\r\ncontent-length: 2\r\n\r\nok",
+    "HTTP/1.0 200 OK\r\nserver: old\r\n\r\nuntil the end",
+    "HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 2\r\n\r\nok",
+    "HTTP/1.1 204 No Content\r\nx-a: 1\r\nx-a: 2\r\n\r\n",
+    "HTTP/1.1 429 Too Many Requests\r\nretry-after: 3\r\nconnection: close\r\ncontent-length: 4\r\n\r\nslow",
+    "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\ncontent-length: 3, 3\r\n\r\nabc",
+    "HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+];
+
+const WORDS: &[&str] = &[
+    "HTTP/1.1 ",
+    "HTTP/1.0 ",
+    "200",
+    "304",
+    "101",
+    "99",
+    "\r\n",
+    "\n",
+    "\r\n\r\n",
+    ": ",
+    "content-length: ",
+    "0",
+    "1",
+    "7",
+    "18446744073709551616",
+    "+1",
+    "-1",
+    "transfer-encoding: ",
+    "chunked",
+    "identity",
+    "connection: ",
+    "close",
+    "keep-alive",
+    ";",
+    ",",
+    "ffffffffffffffff",
+    "0x5",
+    "\t",
+    "\0",
+    "x-a: b\r\n",
+];
+
+/// A message as it was read: status, headers in the order of their names, and the body.
+#[derive(Debug, PartialEq)]
+struct Message {
+    status: u16,
+    headers: Vec<(String, Vec<u8>)>,
+    body: Vec<u8>,
+}
+
+/// Gives each connection the next script: pieces that are written one after the other, then the end.
+struct Stage {
+    port: u16,
+    scripts: SyncSender<Vec<Vec<u8>>>,
+}
+
+impl Stage {
+    fn open() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let (scripts, taken): (_, Receiver<Vec<Vec<u8>>>) = sync_channel(1);
+        // Ends with the test's process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (Ok(mut stream), Ok(script)) = (stream, taken.recv()) else { return };
+                let mut request = Vec::new();
+                let mut chunk = [0; 1024];
+                while !request.ends_with(b"\r\n\r\n") {
+                    match stream.read(&mut chunk) {
+                        Ok(read @ 1..) => request.extend_from_slice(&chunk[..read]),
+                        _ => break,
+                    }
+                }
+                let _ = stream.set_nodelay(true);
+                for piece in script {
+                    if stream.write_all(&piece).is_err() {
+                        break;
+                    }
+                }
+                // So that what was written arrives: an end with unread bytes would be a reset.
+                let _ = stream.shutdown(Shutdown::Write);
+                let _ = stream.read_to_end(&mut request);
+            }
+        });
+        Self { port, scripts }
+    }
+
+    fn next(&self, script: Vec<Vec<u8>>) {
+        self.scripts.send(script).expect("the stage stands");
+    }
+}
+
+async fn as_we_read(port: u16) -> Option<Message> {
+    let client = Client::new(ClientOptions::default());
+    let origin = Arc::new(Origin::new(false, "127.0.0.1", port, None));
+    let request = Request::get("/").body(()).expect("a request");
+    let mut answer = client.send(&origin, request).await.ok()?;
+    let mut body = Vec::new();
+    while let Some(data) = answer.body.data().await {
+        body.extend_from_slice(&data.ok()?);
+    }
+    let headers = answer.head.headers.iter();
+    let headers =
+        headers.map(|(name, value)| (String::from_utf8_lossy(name).to_ascii_lowercase(), value.to_vec()));
+    Some(Message { status: answer.head.status.as_u16(), headers: sorted(headers), body })
+}
+
+async fn as_hyper_reads(port: u16) -> Option<Message> {
+    let socket = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(socket)).await.ok()?;
+    let driver = tokio::spawn(async move {
+        let _ = connection.await;
+    });
+    let request =
+        Request::get("/").header("host", "127.0.0.1").body(Empty::<Bytes>::new()).expect("a request");
+    let answer = sender.send_request(request).await;
+    let message = async {
+        let (head, body) = answer.ok()?.into_parts();
+        let body = body.collect().await.ok()?.to_bytes().to_vec();
+        let headers = head.headers.iter().map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()));
+        Some(Message { status: head.status.as_u16(), headers: sorted(headers), body })
+    }
+    .await;
+    drop(sender);
+    driver.abort();
+    message
+}
+
+/// By name, those of one name in their order.
+fn sorted(headers: impl Iterator<Item = (String, Vec<u8>)>) -> Vec<(String, Vec<u8>)> {
+    let mut headers: Vec<_> = headers.collect();
+    headers.sort_by(|(one, _), (other, _)| one.cmp(other));
+    headers
+}
+
+#[test]
+fn an_answer_reads_as_hyper_reads_it() {
+    let stage = Stage::open();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let refused = Mutex::new(0);
+    fuzz("answers", SEEDS, WORDS, |input, random| {
+        // Decoding is no part of reading, and a switch of protocols is nobody's answer here.
+        let text = String::from_utf8_lossy(input).to_ascii_lowercase();
+        if text.contains("content-encoding") || text.contains(" 101") {
+            return;
+        }
+        let script: Vec<Vec<u8>> = pieces(input, random).into_iter().take(64).map(<[u8]>::to_vec).collect();
+        stage.next(script.clone());
+        let ours = runtime.block_on(as_we_read(stage.port));
+        stage.next(script);
+        let theirs = runtime.block_on(as_hyper_reads(stage.port));
+        match (&ours, &theirs) {
+            (Some(ours), Some(theirs)) => assert_eq!(ours, theirs),
+            (None, None) => *refused.lock().expect("no panic") += 1,
+            (ours, theirs) => panic!("one refuses: ours {ours:?}, hyper's {theirs:?}"),
+        }
+    });
+}

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `state`, `timetable` | what jobs keep between runs; which job runs when, start and end |
 //! | `schedule`, `tasks` | repeats each job, never overlapping itself; long operations that an operator started and looks up by id |
-//! | `spread` | work on many accounts with a limit in all and per site |
+//! | `spread`, `pace` | work on many accounts with a limit in all and per site; room for requests beside work that takes the processor |
 //! | `sessions` | the client of a stored account at its site; with a session that is renewed when it runs out; the renewal |
 //! | `accounts` | what follows a new credential; what a site's answer says of an account; a check of all accounts |
 //! | `models` | the models one account reaches; those of all; after a change of tokens; the result as callers get it |
@@ -25,6 +25,7 @@ pub mod checkin;
 pub mod health;
 pub mod health_saver;
 pub mod models;
+mod pace;
 pub mod price_lists;
 pub mod prices;
 pub mod probe;

@@ -8,12 +8,10 @@
 //! read the rows before the caller's change.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};
 
-use tokio::runtime::Handle;
-
 use super::models::outcome::RebuildCounts;
+use super::pace::{Pace, off_the_workers};
 use super::rebuild_scope::Scope;
 use crate::core::Core;
 use crate::jobs::Jobs;
@@ -47,27 +45,20 @@ pub async fn rebuild_in(jobs: &Arc<Jobs>, scope: Scope) -> store::Result<Rebuild
     rebuilds.runs.run(|| off_the_workers(run(jobs.clone()))).await
 }
 
-/// Runs work that computes for long at a stretch, now and then waiting for the store, on a thread where no request
-/// waits behind it.
-async fn off_the_workers<T: Send + 'static>(
-    work: impl Future<Output = store::Result<T>> + Send + 'static,
-) -> store::Result<T> {
-    let runtime = Handle::current();
-    match tokio::task::spawn_blocking(move || runtime.block_on(work)).await {
-        Ok(result) => result,
-        Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-        Err(_stopping) => Err(store::Error::Closed),
-    }
-}
-
 async fn run(jobs: Arc<Jobs>) -> store::Result<RebuildCounts> {
     let mut attempt = 1;
-    let _turn = jobs.core.route_edits.lock().await;
     let mut run = Run::begin(&jobs.model_refresh.rebuilds.pending);
+    // Models are most of what is read, and no edit of a route waits for them.
+    let mut models = match run.scope.everything {
+        true => Some(Models::read(&jobs.core.store).await?),
+        false => None,
+    };
+    let _turn = jobs.core.route_edits.lock().await;
     let counts = loop {
-        let rows = match run.scope.everything {
-            true => Rows::read(&jobs.core).await?,
-            false => Rows::of(&jobs.core, &run.scope).await?,
+        let rows = match (models.take(), run.scope.everything) {
+            (Some(models), _) => Rows::read(&jobs.core, models).await?,
+            (None, true) => Rows::read(&jobs.core, Models::read(&jobs.core.store).await?).await?,
+            (None, false) => Rows::of(&jobs.core, &run.scope).await?,
         };
         let plan = rows.with_inventory(&jobs.core.settings.load(), plan);
         let counts = rows.counts(&plan);
@@ -128,7 +119,7 @@ pub async fn forget_discovered(jobs: &Arc<Jobs>) -> store::Result<Forgotten> {
 
 async fn forget(core: Arc<Core>) -> store::Result<Forgotten> {
     let _turn = core.route_edits.lock().await;
-    let rows = Rows::read(&core).await?;
+    let rows = Rows::read(&core, Models::read(&core.store).await?).await?;
     let plan = rows.with_inventory(&core.settings.load(), |inventory| {
         plan(&Inventory { account_models: &[], token_models: &[], ..*inventory })
     });
@@ -141,7 +132,7 @@ async fn forget(core: Arc<Core>) -> store::Result<Forgotten> {
 pub async fn offers(core: &Arc<Core>) -> store::Result<Vec<(String, Credential)>> {
     let core = core.clone();
     off_the_workers(async move {
-        let rows = Rows::read(&core).await?;
+        let rows = Rows::read(&core, Models::read(&core.store).await?).await?;
         Ok(rows.with_inventory(&core.settings.load(), |inventory| {
             let offers = routing::rebuild::offers(inventory).into_iter();
             offers.map(|(model, credential)| (model.to_owned(), credential)).collect()
@@ -173,6 +164,13 @@ struct Rows {
 #[derive(Default)]
 struct Names(HashSet<Arc<str>>);
 
+/// The available models of all accounts and tokens.
+struct Models {
+    names: Names,
+    of_accounts: Vec<(i64, Arc<str>)>,
+    of_tokens: Vec<(i64, Arc<str>)>,
+}
+
 // === impl Names ===
 
 impl Names {
@@ -183,19 +181,6 @@ impl Names {
         let name: Arc<str> = name.into();
         self.0.insert(name.clone());
         name
-    }
-
-    /// All available models of accounts or tokens.
-    async fn of_models(&mut self, store: &Store, of: ModelsOf) -> store::Result<Vec<(i64, Arc<str>)>> {
-        let mut models = Vec::new();
-        loop {
-            let after = models.last().map_or((0, ""), |(id, name): &(i64, Arc<str>)| (*id, name));
-            let page = availability::available_after(store, of, after, routes::PAGE).await?;
-            models.extend(page.iter().map(|(id, name)| (*id, self.shared(name))));
-            if page.len() < routes::PAGE as usize {
-                return Ok(models);
-            }
-        }
     }
 
     /// All channels.
@@ -216,20 +201,48 @@ impl Names {
     }
 }
 
+// === impl Models ===
+
+impl Models {
+    async fn read(store: &Store) -> store::Result<Self> {
+        let pace = Pace::default();
+        let mut names = Names::default();
+        let mut read = async |of: ModelsOf| {
+            let mut models: Vec<(i64, Arc<str>)> = Vec::new();
+            loop {
+                let is_last = pace
+                    .piece(async {
+                        let after = models.last().map_or((0, ""), |(id, name)| (*id, name));
+                        let page = availability::available_after(store, of, after, routes::PAGE).await?;
+                        models.extend(page.iter().map(|(id, name)| (*id, names.shared(name))));
+                        Ok::<_, store::Error>(page.len() < routes::PAGE as usize)
+                    })
+                    .await?;
+                if is_last {
+                    return Ok::<_, store::Error>(models);
+                }
+            }
+        };
+        let of_accounts = read(ModelsOf::Accounts).await?;
+        let of_tokens = read(ModelsOf::Tokens).await?;
+        Ok(Self { names, of_accounts, of_tokens })
+    }
+}
+
 // === impl Rows ===
 
 impl Rows {
-    async fn read(core: &Core) -> store::Result<Self> {
+    async fn read(core: &Core, models: Models) -> store::Result<Self> {
         let store = &core.store;
         let keys = core.keys.load();
-        let mut names = Names::default();
+        let Models { mut names, of_accounts: account_models, of_tokens: token_models } = models;
         Ok(Self {
             named_routes: keys.iter().flat_map(|key| &key.policy.allowed_route_ids).copied().collect(),
             sites: sites::list(store).await?,
             accounts: accounts::list(store).await?,
             tokens: tokens::list(store).await?,
-            account_models: names.of_models(store, ModelsOf::Accounts).await?,
-            token_models: names.of_models(store, ModelsOf::Tokens).await?,
+            account_models,
+            token_models,
             disabled_models: availability::disabled_models(store).await?,
             routes: routes::list(store).await?,
             channels: names.of_channels(store).await?,

@@ -19,6 +19,7 @@ use super::discovery::{Found, MAX_MODELS, discover};
 use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus};
 use crate::flight::Interrupted;
 use crate::jobs::Jobs;
+use crate::jobs::pace::{Pace, off_the_workers};
 use crate::jobs::prices;
 use crate::jobs::probe::after_refresh;
 use crate::jobs::probe::after_refresh::ProbeScope;
@@ -51,7 +52,11 @@ const UNKNOWN_MODEL_WAIT: Duration = Duration::from_secs(3);
 
 /// Asks the account's site for its models and stores what it says. Routes do not change yet.
 pub async fn refresh_account(jobs: &Arc<Jobs>, id: i64) -> RefreshOutcome {
-    match try_refresh(jobs, id).await {
+    refresh_at(&Pace::default(), jobs, id).await
+}
+
+async fn refresh_at(pace: &Pace, jobs: &Arc<Jobs>, id: i64) -> RefreshOutcome {
+    match try_refresh(pace, jobs, id).await {
         Ok(outcome) => outcome,
         Err(error) => {
             log::error!("the models of account {id} could not be stored: {error}");
@@ -115,9 +120,14 @@ async fn refresh_each(jobs: Arc<Jobs>) -> Vec<RefreshOutcome> {
             return Vec::new();
         }
     };
+    let pace = Arc::new(Pace::default());
     let mut outcomes = spread(accounts, CONCURRENCY, |id| {
-        let jobs = jobs.clone();
-        async move { refresh_account(&jobs, id).await }
+        let (jobs, pace) = (jobs.clone(), pace.clone());
+        let work = async move { Ok(refresh_at(&pace, &jobs, id).await) };
+        async move {
+            let stopping = |_| RefreshOutcome::failed(id, "unknown", "the service is stopping");
+            off_the_workers(work).await.unwrap_or_else(stopping)
+        }
     })
     .await;
     outcomes.sort_by_key(|outcome| outcome.account_id);
@@ -126,9 +136,9 @@ async fn refresh_each(jobs: Arc<Jobs>) -> Vec<RefreshOutcome> {
     outcomes
 }
 
-async fn try_refresh(jobs: &Arc<Jobs>, id: i64) -> store::Result<RefreshOutcome> {
+async fn try_refresh(pace: &Pace, jobs: &Arc<Jobs>, id: i64) -> store::Result<RefreshOutcome> {
     for _ in 0..ATTEMPTS {
-        if let Some(outcome) = refresh_once(jobs, id).await? {
+        if let Some(outcome) = refresh_once(pace, jobs, id).await? {
             return Ok(outcome);
         }
     }
@@ -137,7 +147,7 @@ async fn try_refresh(jobs: &Arc<Jobs>, id: i64) -> store::Result<RefreshOutcome>
 
 /// `None` when the account has another credential than the one that its site was asked with: what that one was
 /// given, or refused, says nothing of the new one.
-async fn refresh_once(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<RefreshOutcome>> {
+async fn refresh_once(pace: &Pace, jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<RefreshOutcome>> {
     let Some(account) = accounts::get(&jobs.core.store, id).await? else {
         return Ok(Some(RefreshOutcome::not_found(id)));
     };
@@ -161,7 +171,7 @@ async fn refresh_once(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Refresh
         return Ok(None);
     }
     match found {
-        Ok(found) => match store_found(&jobs.core.store, &account, &found).await {
+        Ok(found) => match pace.piece(store_found(&jobs.core.store, &account, &found)).await {
             // It, or one of its tokens, was deleted meanwhile.
             Err(store::Error::Dangling(_) | store::Error::NotFound) => Ok(None),
             Err(error) => Err(error),

@@ -1,0 +1,84 @@
+//! Room for requests beside work that takes the processor.
+//!
+//! ```text
+//! off_the_workers   on a thread where no request waits behind it
+//! Pace              in pieces, one at a time, with rests between them: ▇▁▁▁▁▇▁▁▁▁▇▁▁▁▁
+//! ```
+//!
+//! The system gives a thread that wakes for a request a processor at once if one idles, and else after what may be
+//! milliseconds: one busy thread beside the requests is felt little, two are.
+
+use std::future::Future;
+use std::panic::resume_unwind;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep_until};
+
+use crate::store;
+
+/// A rest is so many times as long as the piece of work before it.
+const REST: u32 = 4;
+/// The longest rest: work that took longer has waited for something else than the processor.
+const LONGEST: Duration = Duration::from_millis(100);
+
+/// The pace of work that is done in pieces.
+pub struct Pace {
+    /// Held by the piece under way: when the next may begin.
+    rested: Mutex<Instant>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { rested: Mutex::new(Instant::now()) }
+    }
+}
+
+impl Pace {
+    /// Does a piece of work when the others before it are done and rested from.
+    pub async fn piece<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut rested = self.rested.lock().await;
+        sleep_until(*rested).await;
+        let began = Instant::now();
+        let value = work.await;
+        let now = Instant::now();
+        *rested = now + ((now - began) * REST).min(LONGEST);
+        value
+    }
+}
+
+/// Runs work that computes for long at a stretch, now and then waiting for the store, on a thread where no request
+/// waits behind it.
+pub async fn off_the_workers<T: Send + 'static>(
+    work: impl Future<Output = store::Result<T>> + Send + 'static,
+) -> store::Result<T> {
+    let runtime = Handle::current();
+    match tokio::task::spawn_blocking(move || runtime.block_on(work)).await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+        Err(_stopping) => Err(store::Error::Closed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_piece_waits_until_the_one_before_is_done_and_rested_from() {
+        let (pace, began) = (Pace::default(), Instant::now());
+        let piece = |took: u64| {
+            pace.piece(async move {
+                let at = began.elapsed();
+                sleep(Duration::from_millis(took)).await;
+                at.as_millis()
+            })
+        };
+        let pieces = tokio::join!(piece(10), piece(2_000), piece(0), piece(0));
+        // Ten and its rest of forty; two seconds and the longest rest.
+        assert_eq!(pieces, (0, 50, 2_150, 2_150));
+    }
+}

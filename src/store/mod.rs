@@ -4,7 +4,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `sql`, `database`, `error` | values, statements and dialects; the open database; what can go wrong |
-//! | `sqlite`, `writer`, `wal_sync`, `migrate` | the SQLite connections, the one thread that changes, the one that syncs behind it, the schema |
+//! | `sqlite`, `queue`, `writer`, `wal_sync`, `migrate` | the SQLite connections, what waits for the one thread that changes, that thread, the one that syncs behind it, the schema |
 //! | `seal`, `sealed`, `envelope` | credentials at rest: sealing and opening, a sealed text on its way, its form |
 //! | `keyring`, `rekey`, `sweep` | their keys: opened at start, replaced in use; the pass at start that seals what is still plain |
 //! | `traces`, `uploads` | whether a database that looks new has been in use; files on their way in |
@@ -38,6 +38,7 @@ pub mod model_rates;
 pub mod owner;
 pub mod proxy_logs;
 mod prune;
+mod queue;
 pub mod quota;
 pub mod rekey;
 pub mod reset;

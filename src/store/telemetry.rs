@@ -8,10 +8,10 @@ use jiff::tz::TimeZone;
 use super::amend::RowName;
 use super::debug_traces::DebugTrace;
 use super::proxy_logs::ProxyLogRow;
+use super::queue::Queue;
 use super::responses::StoredResponse;
 use super::sql::{Dialect, OnConflict, Statement, Value, upsert};
 use super::usage::Usage;
-use super::writer::Queue;
 use crate::keys::{KeyDelta, KeyLive};
 use crate::routing::{ChannelDelta, ChannelLive, EndpointLive, EndpointState};
 

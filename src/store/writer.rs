@@ -8,279 +8,39 @@
 //!     a group is closed by 500 rows, 20 ms of silence, or age: 250 ms, 50 ms once an attempt failed
 //! ```
 //!
-//! Handing telemetry over never blocks and costs a short lock: the thread is woken only by the
-//! first row of a group and by a full one. A full group commits at once, with all that has come since,
+//! What it is handed waits in its [`Queue`]. A full group commits at once, with all that has come since,
 //! and the next begins behind it. When the database fails, the group is kept and tried again; meanwhile rows gather up
 //! to a bound, then they are dropped and counted. Counters are never dropped: they wait in their
 //! channels. Nobody waits for a database that fails: a flush ends with the try, so that an operator
 //! still sees what is committed.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::debug_traces::DebugTrace;
 use super::error::{Error, Result};
 use super::events::{EventLevel, NewEvent};
 use super::journal::Journal;
 use super::proxy_logs::ProxyLogRow;
-use super::responses::StoredResponse;
-use super::sql::{Outcome, Row, Statement, Value};
+use super::queue::{Asleep, Command, FULL_GROUP, Queue, QueueState};
+use super::sql::{Outcome, Statement};
 use super::sqlite;
 use super::telemetry::{Group, Recorder};
 use super::wal_sync::WalSync;
 use crate::config::Synchronous;
-use crate::keys::KeyLive;
-use crate::routing::{ChannelLive, EndpointLive};
 use crate::time::now_ms;
 
-/// Rows that may wait for the writer.
-pub(super) const MAX_WAITING_ROWS: usize = 16_384;
-/// What debug traces that wait for the writer may take in memory.
-pub(super) const MAX_WAITING_TRACE_BYTES: usize = 16 << 20;
-/// Rows that close a group.
-const FULL_GROUP: usize = 500;
 /// Room for rows that is kept for the next group; what an overload needed more is given back.
 const KEPT_CAPACITY: usize = 4 * FULL_GROUP;
-const MAX_WAITING_COMMANDS: usize = 1024;
 const SILENCE: Duration = Duration::from_millis(20);
 const MAX_AGE: Duration = Duration::from_millis(250);
 const MAX_AGE_URGENT: Duration = Duration::from_millis(50);
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MOST: Duration = Duration::from_secs(5);
 const REPORT_EVERY: Duration = Duration::from_secs(60);
-
-/// What the writer thread is asked to do at once, with somebody waiting for the answer.
-pub(super) enum Command {
-    Batch {
-        statements: Vec<Statement>,
-        reply: oneshot::Sender<Result<Vec<Outcome>>>,
-    },
-    Query {
-        sql: Cow<'static, str>,
-        args: Vec<Value>,
-        reply: oneshot::Sender<Result<Vec<Row>>>,
-    },
-    /// Gives up to this many free pages back to the file system.
-    Reclaim {
-        pages: u32,
-        reply: oneshot::Sender<Result<()>>,
-    },
-}
-
-/// The hand-over between the process and its writer.
-pub(super) struct Queue {
-    state: Mutex<QueueState>,
-    wake: Condvar,
-    /// The last change found no room on the disk.
-    is_full: AtomicBool,
-}
-
-#[derive(Default)]
-struct QueueState {
-    commands: VecDeque<Command>,
-    rows: Vec<ProxyLogRow>,
-    /// Rows that the writer has taken and not committed.
-    with_writer: usize,
-    traces: Vec<DebugTrace>,
-    trace_bytes: usize,
-    responses: Vec<StoredResponse>,
-    channels: Vec<Arc<ChannelLive>>,
-    endpoints: Vec<Arc<EndpointLive>>,
-    keys: Vec<Arc<KeyLive>>,
-    /// Who waits for a commit.
-    flushes: Vec<oneshot::Sender<()>>,
-    dropped: u64,
-    dropped_traces: u64,
-    /// An attempt failed: its cooldown should be on disk soon.
-    urgent: bool,
-    /// Nothing new is taken; what is there gets done.
-    stop: bool,
-    /// The thread is gone.
-    closed: bool,
-    asleep: Asleep,
-}
-
-/// What wakes the writer thread before its time.
-#[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Asleep {
-    #[default]
-    No,
-    UntilAnything,
-    /// A group is open; only its end or a command is worth a system call.
-    UntilGroupEnds,
-}
-
-impl QueueState {
-    fn waiting_rows(&self) -> usize {
-        self.rows.len() + self.with_writer
-    }
-
-    fn has_telemetry(&self) -> bool {
-        !self.rows.is_empty()
-            || !self.traces.is_empty()
-            || !self.responses.is_empty()
-            || !self.channels.is_empty()
-            || !self.endpoints.is_empty()
-            || !self.keys.is_empty()
-    }
-}
-
-impl Queue {
-    pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), wake: Condvar::new(), is_full: AtomicBool::new(false) })
-    }
-
-    fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Wakes the writer if it sleeps; the lock is released first so that it does not wake into it.
-    fn wake(&self, mut state: MutexGuard<'_, QueueState>) {
-        let asleep = std::mem::take(&mut state.asleep);
-        drop(state);
-        if asleep != Asleep::No {
-            self.wake.notify_one();
-        }
-    }
-
-    pub(super) fn command(&self, command: Command) -> Result<()> {
-        let mut state = self.state();
-        if state.stop {
-            return Err(Error::Closed);
-        }
-        if state.commands.len() >= MAX_WAITING_COMMANDS {
-            return Err(Error::Busy);
-        }
-        state.commands.push_back(command);
-        self.wake(state);
-        Ok(())
-    }
-
-    pub(super) fn log(&self, row: ProxyLogRow) {
-        let mut state = self.state();
-        if state.waiting_rows() >= MAX_WAITING_ROWS || state.stop {
-            state.dropped += 1;
-            return;
-        }
-        // The thread looks every 20 ms while a group is open, so a hurry needs no waking.
-        state.urgent |= !row.status.is_success();
-        state.rows.push(row);
-        if state.asleep == Asleep::UntilAnything || state.rows.len() == FULL_GROUP {
-            self.wake(state);
-        }
-    }
-
-    /// A writer that lags has room for log rows only.
-    pub(super) fn trace(&self, trace: DebugTrace) {
-        let size = trace.size();
-        let mut state = self.state();
-        let is_lagging = state.waiting_rows() >= MAX_WAITING_ROWS / 2;
-        if is_lagging || state.trace_bytes + size > MAX_WAITING_TRACE_BYTES || state.stop {
-            state.dropped_traces += 1;
-            return;
-        }
-        state.trace_bytes += size;
-        state.traces.push(trace);
-        if state.asleep == Asleep::UntilAnything {
-            self.wake(state);
-        }
-    }
-
-    pub(super) fn stored_response(&self, response: StoredResponse) {
-        let mut state = self.state();
-        if state.responses.len() >= MAX_WAITING_ROWS || state.stop {
-            state.dropped += 1;
-            return;
-        }
-        state.responses.push(response);
-        if state.asleep == Asleep::UntilAnything {
-            self.wake(state);
-        }
-    }
-
-    pub(super) fn dirty_channel(&self, channel: Arc<ChannelLive>) {
-        let mut state = self.state();
-        state.channels.push(channel);
-        if state.asleep == Asleep::UntilAnything {
-            self.wake(state);
-        }
-    }
-
-    pub(super) fn dirty_endpoint(&self, endpoint: Arc<EndpointLive>) {
-        let mut state = self.state();
-        state.endpoints.push(endpoint);
-        if state.asleep == Asleep::UntilAnything {
-            self.wake(state);
-        }
-    }
-
-    pub(super) fn dirty_key(&self, key: Arc<KeyLive>, urgent: bool) {
-        let mut state = self.state();
-        state.keys.push(key);
-        state.urgent |= urgent;
-        if state.asleep == Asleep::UntilAnything {
-            self.wake(state);
-        }
-    }
-
-    /// Resolves when everything handed over before this call is committed; with an error when the
-    /// writer is gone or the database fails.
-    pub(super) fn flush(&self) -> oneshot::Receiver<()> {
-        let (done, waiting) = oneshot::channel();
-        let mut state = self.state();
-        if state.closed {
-            return waiting;
-        }
-        state.flushes.push(done);
-        self.wake(state);
-        waiting
-    }
-
-    pub(super) fn dropped(&self) -> u64 {
-        self.state().dropped
-    }
-
-    pub(super) fn dropped_traces(&self) -> u64 {
-        self.state().dropped_traces
-    }
-
-    pub(super) fn waiting_rows(&self) -> usize {
-        self.state().waiting_rows()
-    }
-
-    /// Whether the disk took no more when something was last written.
-    pub(super) fn is_full(&self) -> bool {
-        self.is_full.load(Ordering::Relaxed)
-    }
-
-    /// Notes what became of a change, and tells the log where the disk is full and when it is no more.
-    fn note<T>(&self, written: &Result<T>) {
-        let is_full = match written {
-            Ok(_) => false,
-            Err(Error::Full(_)) => true,
-            Err(_) => return,
-        };
-        if self.is_full.swap(is_full, Ordering::Relaxed) != is_full {
-            if is_full {
-                log::error!("the disk that holds the data is full: changes are refused (507), log rows wait");
-            } else {
-                log::info!("there is room on the disk again");
-            }
-        }
-    }
-
-    pub(super) fn stop(&self) {
-        let mut state = self.state();
-        state.stop = true;
-        self.wake(state);
-    }
-}
 
 /// Tells everybody who waits that the thread has ended, even by a panic.
 struct Gone(Arc<Queue>);
@@ -598,27 +358,5 @@ impl Writer {
         if let Err(error) = self.apply(&[event.insert(now_ms())]) {
             log::warn!("the event of dropped log rows could not be stored: {error}");
         }
-    }
-}
-
-impl Queue {
-    /// Sleeps until woken or until `most` has passed; the flag says which of the two.
-    fn sleep<'a>(
-        &self,
-        mut state: MutexGuard<'a, QueueState>,
-        asleep: Asleep,
-        most: Option<Duration>,
-    ) -> (MutexGuard<'a, QueueState>, bool) {
-        state.asleep = asleep;
-        let (mut state, timed_out) = match most {
-            None => (self.wake.wait(state).unwrap_or_else(PoisonError::into_inner), false),
-            Some(most) => {
-                let (state, result) =
-                    self.wake.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner);
-                (state, result.timed_out())
-            }
-        };
-        state.asleep = Asleep::No;
-        (state, timed_out)
     }
 }

@@ -1,0 +1,275 @@
+//! The hand-over between the process and its writer: what waits, and who waits for it.
+//!
+//! Handing telemetry over never blocks and costs a short lock: the thread is woken only by the first row of a group and
+//! by a full one.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::debug_traces::DebugTrace;
+use super::error::{Error, Result};
+use super::proxy_logs::ProxyLogRow;
+use super::responses::StoredResponse;
+use super::sql::{Outcome, Row, Statement, Value};
+use crate::keys::KeyLive;
+use crate::routing::{ChannelLive, EndpointLive};
+
+/// Rows that may wait for the writer.
+pub(super) const MAX_WAITING_ROWS: usize = 16_384;
+/// What debug traces that wait for the writer may take in memory.
+pub(super) const MAX_WAITING_TRACE_BYTES: usize = 16 << 20;
+pub(super) const MAX_WAITING_COMMANDS: usize = 1024;
+/// Rows that close a group.
+pub(super) const FULL_GROUP: usize = 500;
+
+/// What the writer thread is asked to do at once, with somebody waiting for the answer.
+pub(super) enum Command {
+    Batch {
+        statements: Vec<Statement>,
+        reply: oneshot::Sender<Result<Vec<Outcome>>>,
+    },
+    Query {
+        sql: Cow<'static, str>,
+        args: Vec<Value>,
+        reply: oneshot::Sender<Result<Vec<Row>>>,
+    },
+    /// Gives up to this many free pages back to the file system.
+    Reclaim {
+        pages: u32,
+        reply: oneshot::Sender<Result<()>>,
+    },
+}
+
+/// The hand-over between the process and its writer.
+pub(super) struct Queue {
+    state: Mutex<QueueState>,
+    wake: Condvar,
+    /// The last change found no room on the disk.
+    is_full: AtomicBool,
+}
+
+#[derive(Default)]
+pub(super) struct QueueState {
+    pub(super) commands: VecDeque<Command>,
+    pub(super) rows: Vec<ProxyLogRow>,
+    /// Rows that the writer has taken and not committed.
+    pub(super) with_writer: usize,
+    pub(super) traces: Vec<DebugTrace>,
+    pub(super) trace_bytes: usize,
+    pub(super) responses: Vec<StoredResponse>,
+    pub(super) channels: Vec<Arc<ChannelLive>>,
+    pub(super) endpoints: Vec<Arc<EndpointLive>>,
+    pub(super) keys: Vec<Arc<KeyLive>>,
+    /// Who waits for a commit.
+    pub(super) flushes: Vec<oneshot::Sender<()>>,
+    pub(super) dropped: u64,
+    pub(super) dropped_traces: u64,
+    /// An attempt failed: its cooldown should be on disk soon.
+    pub(super) urgent: bool,
+    /// Nothing new is taken; what is there gets done.
+    pub(super) stop: bool,
+    /// The thread is gone.
+    pub(super) closed: bool,
+    pub(super) asleep: Asleep,
+}
+
+/// What wakes the writer thread before its time.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asleep {
+    #[default]
+    No,
+    UntilAnything,
+    /// A group is open; only its end or a command is worth a system call.
+    UntilGroupEnds,
+}
+
+impl QueueState {
+    pub(super) fn waiting_rows(&self) -> usize {
+        self.rows.len() + self.with_writer
+    }
+
+    pub(super) fn has_telemetry(&self) -> bool {
+        !self.rows.is_empty()
+            || !self.traces.is_empty()
+            || !self.responses.is_empty()
+            || !self.channels.is_empty()
+            || !self.endpoints.is_empty()
+            || !self.keys.is_empty()
+    }
+}
+
+impl Queue {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), wake: Condvar::new(), is_full: AtomicBool::new(false) })
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the writer if it sleeps; the lock is released first so that it does not wake into it.
+    fn wake(&self, mut state: MutexGuard<'_, QueueState>) {
+        let asleep = std::mem::take(&mut state.asleep);
+        drop(state);
+        if asleep != Asleep::No {
+            self.wake.notify_one();
+        }
+    }
+
+    pub(super) fn command(&self, command: Command) -> Result<()> {
+        let mut state = self.state();
+        if state.stop {
+            return Err(Error::Closed);
+        }
+        if state.commands.len() >= MAX_WAITING_COMMANDS {
+            return Err(Error::Busy);
+        }
+        state.commands.push_back(command);
+        self.wake(state);
+        Ok(())
+    }
+
+    pub(super) fn log(&self, row: ProxyLogRow) {
+        let mut state = self.state();
+        if state.waiting_rows() >= MAX_WAITING_ROWS || state.stop {
+            state.dropped += 1;
+            return;
+        }
+        // The thread looks every 20 ms while a group is open, so a hurry needs no waking.
+        state.urgent |= !row.status.is_success();
+        state.rows.push(row);
+        if state.asleep == Asleep::UntilAnything || state.rows.len() == FULL_GROUP {
+            self.wake(state);
+        }
+    }
+
+    /// A writer that lags has room for log rows only.
+    pub(super) fn trace(&self, trace: DebugTrace) {
+        let size = trace.size();
+        let mut state = self.state();
+        let is_lagging = state.waiting_rows() >= MAX_WAITING_ROWS / 2;
+        if is_lagging || state.trace_bytes + size > MAX_WAITING_TRACE_BYTES || state.stop {
+            state.dropped_traces += 1;
+            return;
+        }
+        state.trace_bytes += size;
+        state.traces.push(trace);
+        if state.asleep == Asleep::UntilAnything {
+            self.wake(state);
+        }
+    }
+
+    pub(super) fn stored_response(&self, response: StoredResponse) {
+        let mut state = self.state();
+        if state.responses.len() >= MAX_WAITING_ROWS || state.stop {
+            state.dropped += 1;
+            return;
+        }
+        state.responses.push(response);
+        if state.asleep == Asleep::UntilAnything {
+            self.wake(state);
+        }
+    }
+
+    pub(super) fn dirty_channel(&self, channel: Arc<ChannelLive>) {
+        let mut state = self.state();
+        state.channels.push(channel);
+        if state.asleep == Asleep::UntilAnything {
+            self.wake(state);
+        }
+    }
+
+    pub(super) fn dirty_endpoint(&self, endpoint: Arc<EndpointLive>) {
+        let mut state = self.state();
+        state.endpoints.push(endpoint);
+        if state.asleep == Asleep::UntilAnything {
+            self.wake(state);
+        }
+    }
+
+    pub(super) fn dirty_key(&self, key: Arc<KeyLive>, urgent: bool) {
+        let mut state = self.state();
+        state.keys.push(key);
+        state.urgent |= urgent;
+        if state.asleep == Asleep::UntilAnything {
+            self.wake(state);
+        }
+    }
+
+    /// Resolves when everything handed over before this call is committed; with an error when the
+    /// writer is gone or the database fails.
+    pub(super) fn flush(&self) -> oneshot::Receiver<()> {
+        let (done, waiting) = oneshot::channel();
+        let mut state = self.state();
+        if state.closed {
+            return waiting;
+        }
+        state.flushes.push(done);
+        self.wake(state);
+        waiting
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.state().dropped
+    }
+
+    pub(super) fn dropped_traces(&self) -> u64 {
+        self.state().dropped_traces
+    }
+
+    pub(super) fn waiting_rows(&self) -> usize {
+        self.state().waiting_rows()
+    }
+
+    /// Whether the disk took no more when something was last written.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    /// Notes what became of a change, and tells the log where the disk is full and when it is no more.
+    pub(super) fn note<T>(&self, written: &Result<T>) {
+        let is_full = match written {
+            Ok(_) => false,
+            Err(Error::Full(_)) => true,
+            Err(_) => return,
+        };
+        if self.is_full.swap(is_full, Ordering::Relaxed) != is_full {
+            if is_full {
+                log::error!("the disk that holds the data is full: changes are refused (507), log rows wait");
+            } else {
+                log::info!("there is room on the disk again");
+            }
+        }
+    }
+
+    /// Sleeps until woken or until `most` has passed; the flag says which of the two.
+    pub(super) fn sleep<'a>(
+        &self,
+        mut state: MutexGuard<'a, QueueState>,
+        asleep: Asleep,
+        most: Option<Duration>,
+    ) -> (MutexGuard<'a, QueueState>, bool) {
+        state.asleep = asleep;
+        let (mut state, timed_out) = match most {
+            None => (self.wake.wait(state).unwrap_or_else(PoisonError::into_inner), false),
+            Some(most) => {
+                let (state, result) =
+                    self.wake.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner);
+                (state, result.timed_out())
+            }
+        };
+        state.asleep = Asleep::No;
+        (state, timed_out)
+    }
+
+    pub(super) fn stop(&self) {
+        let mut state = self.state();
+        state.stop = true;
+        self.wake(state);
+    }
+}

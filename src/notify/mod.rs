@@ -22,6 +22,7 @@
 mod channel;
 mod chat_bot;
 mod cooldown;
+mod failure;
 mod mail;
 mod message;
 mod notifier;

@@ -14,7 +14,7 @@ use hyper::http::{Request, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str};
 use serde_json::Value;
 
-use super::channel::{Failure, without};
+use super::failure::{Failure, without};
 use super::message::one_line;
 use crate::routing::{BaseUrl, OutboundProxy};
 use crate::upstream::{Client, ErrorKind, FetchError, FetchLimits};
@@ -27,7 +27,7 @@ pub(super) const UNRESERVED: &AsciiSet =
 const MAX_SAID: usize = 160;
 /// Shorter parts of an address are words, not keys.
 const MIN_SECRET: usize = 6;
-const LIMITS: FetchLimits = FetchLimits { timeout: super::channel::TIMEOUT, max_bytes: 64 * 1024 };
+const LIMITS: FetchLimits = FetchLimits { timeout: super::failure::TIMEOUT, max_bytes: 64 * 1024 };
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 pub(super) const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");

@@ -18,7 +18,7 @@ use mail_send::smtp::message::Parameters;
 use mail_send::{Credentials, Error, SmtpClient};
 use smtp_proto::EXT_START_TLS;
 
-use super::channel::{Failure, TIMEOUT, without};
+use super::failure::{Failure, TIMEOUT, without};
 use super::mail::Envelope;
 use super::message::one_line;
 use crate::upstream::{Client, Stream};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::eligibility::{Obstacle, RouteRequest, SelectionQuery};
 use super::reserve::Reserve;
-use super::rotation::Pool;
+use super::rotation_pool::Pool;
 use super::route::{Channel, Strategy};
 use super::score::{Conditions, Score};
 use super::select::{next_in_turn, shares, upstream_model, weigh};

@@ -45,6 +45,7 @@ pub mod pricing;
 pub mod rebuild;
 mod reserve;
 pub mod rotation;
+mod rotation_pool;
 pub mod route;
 pub mod score;
 pub mod select;
@@ -53,6 +54,7 @@ pub mod shortlist;
 pub mod site;
 pub mod snapshot;
 pub mod stable;
+mod turn;
 
 pub use affinity::{Affinity, Conversation};
 pub use eligibility::SelectionQuery;
@@ -63,7 +65,8 @@ pub use live::{
 pub use origin::{BaseUrl, Origin, OutboundProxy, ProxyScheme, path_segments};
 pub use pattern::ModelPattern;
 pub use policy::{CredentialRef, Policy};
-pub use rotation::{Pool, Rotations};
+pub use rotation::Rotations;
+pub use rotation_pool::Pool;
 pub use route::{Channel, Route, RouteMode, Strategy};
 pub use score::{Conditions, Weights};
 pub use select::{ReservePick, Selection, select, select_bound};

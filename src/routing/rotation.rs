@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
 use super::pattern::norm;
+use super::rotation_pool::Pool;
 use super::selection_reason::SelectionReason;
 use crate::sync::lock;
 use crate::time::Millis;
@@ -21,15 +22,6 @@ pub const OBSERVED_FOR: Millis = 30 * 60 * 1000;
 const MAX_KEYS: usize = 1024;
 /// Observed sites remembered, of all keys together.
 const MAX_STAMPS: usize = 4096;
-
-/// The two kinds of sites behind a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pool {
-    /// The sites that work best: they have all but one of [`OBSERVE_EVERY`] requests.
-    Primary,
-    /// The others, which get a request now and then so that they can show themselves.
-    Observation,
-}
 
 /// The memory of all routes.
 #[derive(Debug, Default)]

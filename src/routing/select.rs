@@ -19,6 +19,7 @@ use super::selection_reason::SelectionReason;
 use super::shortlist::{Layer, Shortlist};
 use super::snapshot::Match;
 use super::stable;
+use super::turn::turn;
 use crate::time::Millis;
 
 /// What a selection gives.
@@ -201,13 +202,6 @@ fn drawn(scores: &[Score], u: f64) -> usize {
         left <= 0.0 && score.contribution > 0.0
     });
     reached.unwrap_or(last)
-}
-
-/// Whose turn comes first: never or longest ago selected. The selection number orders what falls into
-/// one millisecond.
-pub(super) fn turn(channel: &Channel) -> (Option<Millis>, u64, Option<Millis>, i64) {
-    let totals = channel.live.totals();
-    (totals.last_selected.or(totals.last_used), channel.live.selection_number(), totals.last_used, channel.id)
 }
 
 /// The model as this upstream calls it: the one that the channel serves in the requested one's stead; else the

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::rotation::Pool;
+use super::rotation_pool::Pool;
 
 /// Why this channel was picked.
 #[derive(Clone, Copy, Debug, PartialEq)]

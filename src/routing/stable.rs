@@ -12,10 +12,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::eligibility::RouteRequest;
-use super::rotation::{Pool, Turns};
+use super::rotation::Turns;
+use super::rotation_pool::Pool;
 use super::route::Channel;
-use super::select::turn;
 use super::shortlist::Shortlist;
+use super::turn::turn;
 
 /// How much of the best still counts as good.
 const NEAR_BEST: f64 = 0.92;

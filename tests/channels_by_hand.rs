@@ -130,7 +130,7 @@ fn the_lower_priority_number_is_served_first() {
 
 #[test]
 fn priorities_change_together_or_not_at_all() {
-    let pair = Pair::start();
+    let pair = Pair::of_sites("openai", &[]);
     let admin = pair.gateway.admin();
     let id = pair.channel("first")["id"].clone();
     let missing = json!({"updates": [{"id": id, "priority": 4}, {"id": 777, "priority": 1}, {"id": 778, "priority": 1}]});

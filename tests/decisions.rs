@@ -60,7 +60,7 @@ fn sites(models: &[&str]) -> (Gateway, Upstream, Upstream) {
 
 #[test]
 fn a_decision_says_who_would_be_picked_and_sends_nothing() {
-    let pair = Pair::start();
+    let pair = Pair::of_sites("openai", &[]);
     let decision = decision(&pair.gateway, Pair::MODEL);
     let first = pair.channel("first");
     for (field, value) in [

@@ -176,7 +176,7 @@ fn excluded_sites_and_credentials_are_passed_over() {
 fn a_multiplier_moves_the_calls_of_this_key_alone() {
     let pair = Pair::start();
     let second = pair.channel("second")["site"]["id"].to_string();
-    create(&pair.gateway, &json!({"siteWeightMultipliers": {second: 1e9}}));
+    create(&pair.gateway, &json!({"siteWeightMultipliers": {second: 1e30}}));
     let client = with_key(&pair.gateway, KEY);
     for _ in 0..10 {
         client.chat(Pair::MODEL).expect(200);

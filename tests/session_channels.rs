@@ -30,11 +30,11 @@ fn started(upstreams: &[&Upstream], variables: &[(&str, &str)], api_keys: bool) 
     let setup = variables.iter().fold(Setup::default(), |setup, (name, value)| setup.with(name, value));
     let mut gateway = setup.clone().start_in(home.clone());
     for (number, upstream) in upstreams.iter().enumerate() {
-        let weight = if number == 0 { 100.0 } else { 0.01 };
-        let site = json!({"name": format!("site {number}"), "platform": "openai", "globalWeight": weight});
+        let site = json!({"name": format!("site {number}"), "platform": "openai"});
         gateway.add_as(&site, upstream);
     }
     gateway.wait_for_channels(MODEL, upstreams.len());
+    gateway.make_first_choice(MODEL, "site 0");
     if api_keys {
         return gateway;
     }

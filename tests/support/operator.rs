@@ -19,7 +19,7 @@ pub fn seconds_ahead(time: &Value) -> i64 {
 }
 
 /// Two upstreams with the same model behind one gateway. Selection is weighted, and the first
-/// weighs ten thousand times the second, so that it is asked first.
+/// weighs so much more than the second that chance never asks the second first.
 pub struct Pair {
     pub gateway: Gateway,
     pub first: Upstream,
@@ -39,6 +39,13 @@ impl Pair {
 
     /// Both sites on this platform.
     pub fn on(platform: &str, variables: &[(&str, &str)]) -> Self {
+        let pair = Self::of_sites(platform, variables);
+        pair.gateway.make_first_choice(Self::MODEL, "first");
+        pair
+    }
+
+    /// A pair whose first *site* weighs ten thousand times the second, its channels being as they were made.
+    pub fn of_sites(platform: &str, variables: &[(&str, &str)]) -> Self {
         // One attempt per upstream: another dialect of the same site is not what is tested here.
         let one_dialect = ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true");
         let gateway = Gateway::with(&[variables, &[one_dialect]].concat());
@@ -67,6 +74,16 @@ impl Pair {
 }
 
 impl Gateway {
+    /// Gives a site's channel of a model so much weight that a weighted choice takes it whenever it can be chosen: sites differ by
+    /// ten thousand at most, and a thousand tests would meet the other one now and then.
+    #[track_caller]
+    pub fn make_first_choice(&self, model: &str, site: &str) {
+        let channels = self.channels(model);
+        let first = channels.iter().find(|channel| channel["site"]["name"] == site);
+        let id = &first.unwrap_or_else(|| panic!("no channel of the site {site}"))["id"];
+        self.admin().put(&format!("/api/channels/{id}"), &json!({"weight": 1_000_000_000})).expect(200);
+    }
+
     /// A stub that the gateway's notices go to, at `/hook`.
     #[track_caller]
     pub fn send_notices_to_a_webhook(&self) -> Upstream {

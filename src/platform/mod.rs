@@ -6,6 +6,7 @@
 //! | file | |
 //! |---|---|
 //! | `profile` | what has to be known of a platform |
+//! | `oauth` | the providers whose accounts are connected by a login in a browser |
 //! | `relay` | what those have in common that offer several vendors' models in several dialects |
 //! | the others | one platform each |
 //!
@@ -20,6 +21,7 @@ mod done_hub;
 mod gemini;
 mod gemini_cli;
 mod new_api;
+mod oauth;
 mod one_api;
 mod one_hub;
 mod openai;
@@ -30,6 +32,7 @@ mod veloera;
 
 use std::fmt;
 
+pub use oauth::{OAuthProfile, OAuthProvider};
 pub use profile::{
     Abilities, Address, BodyEdit, Management, ModelList, NewApiFork, OwnPages, Page, PageAnswer, PriceList,
     Profile, Title, UsageLog,

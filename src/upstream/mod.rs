@@ -8,6 +8,7 @@
 //! request    what is asked, its headers as a list       outgoing: what of it is still to be sent
 //! http1      heads and framing, pure
 //! dial       TCP, outbound proxies, TLS              names: resolved, one question at a time for each
+//! oauth      the calls that connect an account by a login in a browser
 //! platforms  the requests of the management calls, by platform
 //! ```
 //!
@@ -25,6 +26,7 @@ mod error;
 mod fetch;
 pub mod http1;
 mod names;
+pub mod oauth;
 mod outgoing;
 pub mod platforms;
 mod pool;

@@ -1,0 +1,52 @@
+//! What a provider grants, and why it does not.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::routing::Secret;
+use crate::time::Millis;
+
+/// Tokens and whose they are. After a renewal only what the provider said anew is there: what is absent keeps holding.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    pub access_token: Secret,
+    pub refresh_token: Option<Secret>,
+    /// A JSON Web Token with claims about the account, where the provider gives one.
+    pub id_token: Option<Secret>,
+    /// When the access token ends.
+    pub expires_at: Option<Millis>,
+    pub identity: Identity,
+    /// What else is kept with the account: `providerData`.
+    pub provider_data: Map<String, Value>,
+}
+
+/// Whose account it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The provider's own identifier of the account, or of the workspace that it is in.
+    pub account_key: Option<String>,
+    pub email: Option<String>,
+    pub plan_type: Option<String>,
+    /// The Google Cloud project that requests are made for.
+    pub project_id: Option<String>,
+}
+
+/// Why there is no grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenError {
+    /// For people, without a token and without control characters.
+    pub message: String,
+    /// The provider has taken back what it granted (`invalid_grant`, RFC 6749 5.2): only another login helps.
+    pub is_revoked: bool,
+}
+
+// === impl TokenError ===
+
+impl fmt::Display for TokenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for TokenError {}

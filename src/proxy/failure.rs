@@ -220,7 +220,8 @@ impl Failure {
         let text = errors::upstream_text(path, status, &error.message);
         let hint = upstream.get(&RETRY_AFTER).and_then(|value| std::str::from_utf8(value).ok());
         let recovers_at = failure::provider_hint(status, hint, &body, now);
-        let progress = Progress::whole(Came::of_status(status));
+        let is_refused = status == 503 && hint.is_some() || failure::is_refused(error.names());
+        let progress = Progress::whole(Came::of_status(status, is_refused));
         let body = complete.then_some(body);
         Self { progress, text, recovers_at, body, ..Self::stating(Kind::Status, status, error) }
             .answered_with(upstream)
@@ -236,7 +237,9 @@ impl Failure {
     /// client, or as the whole answer.
     pub(super) fn said(error: UpstreamError, how: &str) -> Self {
         let text = format!("{how}: {}", error.message);
-        Self { text, ..Self::stating(Kind::Told, 502, error) }.refused()
+        let status = failure::status_named(error.names()).unwrap_or(500);
+        let progress = Progress::whole(Came::of_status(status, failure::is_refused(error.names())));
+        Self { text, progress, ..Self::stating(Kind::Told, 502, error) }
     }
 
     /// A stream that broke behind its first output, perhaps with an error.
@@ -555,7 +558,9 @@ mod tests {
             (Failure::closed_early(), [false, true, false, false]),
             (Failure::judged("no id".to_owned()), [false, true, false, false]),
             (Failure::judged("a page".to_owned()).refused(), [false, true, false, true]),
-            (status(503), [true; 4]),
+            (status(429), [true; 4]),
+            (status(500), [true, true, false, false]),
+            (status(503), [true, true, false, false]),
             (status(504), [true, true, false, false]),
             (status(408), [true, true, false, false]),
             (status(400), [false; 4]),

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
-use support::{Answer, Caller, Gate, Gateway, Reply, Request, SOON, Upstream, eventually, eventually_within};
+use support::{Answer, Caller, Gate, Gateway, Reply, Request, SOON, Upstream, eventually};
 
 const MODEL: &str = "model-m";
 const CHAT: &str = "/v1/chat/completions";
@@ -221,29 +221,6 @@ fn one_key_leaves_room_for_the_others() {
     assert_eq!(upstream.asked_for(CHAT).len(), 1);
     drop((held, waiting));
     all_is_given_back(&gateway, "requests that never came");
-}
-
-#[test]
-fn a_body_that_comes_slowly_gives_way_once_others_wait() {
-    let (gateway, _upstream) = gateway(&[]);
-    // Ten seconds, and what their length takes at 32 KiB a second.
-    let mut slow: Vec<_> = (0..6).map(|_| begun(&gateway, &gateway.client(), MEMORY / 8)).collect();
-    eventually_within(2 * SOON, "somebody else is served", || {
-        for client in &mut slow {
-            // Fast enough for a client whom nobody waits for.
-            let _ = client.write_all(&[b' '; 16 * 1024]);
-        }
-        // More than the key may have beside another.
-        let answer = gateway.client().post(CHAT, &chat(MEMORY * 3 / 4));
-        assert!(matches!(answer.status, 200 | 503), "{}", answer.text());
-        (answer.status == 200).then_some(())
-    });
-    for mut client in slow {
-        let mut told = Vec::new();
-        let _ = client.read_to_end(&mut told);
-        let told = String::from_utf8_lossy(&told);
-        assert!(told.contains("HTTP/1.1 408"), "{told}");
-    }
 }
 
 #[test]

@@ -1,16 +1,14 @@
 //! Bodies in both directions: request bodies read into one bounded buffer, answers as one enum.
 
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH};
-use tokio::time::{Instant, sleep_until};
 
 use super::coded::CodedBody;
 use super::pace::SlowBody;
@@ -24,9 +22,6 @@ const FIRST_ALLOCATION: usize = 256 * 1024;
 const STEP: usize = 4;
 /// To decode a body takes a window beside it, which may be as long.
 const DECODED: usize = 2;
-/// While others wait for memory, a body that has some must come at this rate after its first seconds.
-const BYTES_A_SECOND: u64 = 32 * 1024;
-const FIRST_SECONDS: u64 = 10;
 
 /// Why a request body could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -230,24 +225,7 @@ async fn collect_long(
 ) -> Result<Bytes, BodyError> {
     let times = if matches!(body, RequestBody::Coded(_)) { DECODED } else { 1 };
     memory.grow_to(claimed.unwrap_or_else(|| buffer.len().saturating_mul(STEP).min(limit) * times)).await?;
-    let began = Instant::now();
-    let mut late = pin!(sleep_until(began));
-    loop {
-        let seconds = FIRST_SECONDS + (memory.bytes() as u64) / BYTES_A_SECOND;
-        late.as_mut().reset(began + Duration::from_secs(seconds));
-        let data = loop {
-            tokio::select! {
-                biased;
-                data = next_data(body) => break data?,
-                () = late.as_mut() => {
-                    if memory.is_wanted() {
-                        return Err(BodyError::Slow(SlowBody::TooSlow));
-                    }
-                    late.as_mut().reset(Instant::now() + Duration::from_secs(FIRST_SECONDS));
-                }
-            }
-        };
-        let Some(data) = data else { break };
+    while let Some(data) = next_data(body).await? {
         if buffer.is_empty() && claimed == Some(data.len()) {
             return Ok(data);
         }

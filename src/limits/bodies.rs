@@ -281,11 +281,6 @@ impl HeldMemory {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
-
-    /// Whether others wait for memory.
-    pub fn is_wanted(&self) -> bool {
-        !self.memory.state().waiting.is_empty()
-    }
 }
 
 impl Drop for HeldMemory {
@@ -381,7 +376,6 @@ mod tests {
         let growing = tokio::spawn(async move { first.grow_to(3 * MIB).await.map(|()| first) });
         until_waiting(&memory, 2).await;
         assert_eq!(second.grow_to(3 * MIB).await, Err(NoRoom), "they would wait for each other");
-        assert!(second.is_wanted());
         drop(second);
         let (first, later) = (growing.await.unwrap().unwrap(), later.await.unwrap().unwrap());
         assert_eq!((first.bytes(), later.bytes(), memory.state().free), (3 * MIB, MIB, 0));

@@ -150,7 +150,11 @@ mod tests {
             assert_eq!([false, true].map(|named| Came::of_status(status, named)), [Refusal; 2], "{status}");
         }
         for status in [500, 503, 507, 529] {
-            assert_eq!([false, true].map(|named| Came::of_status(status, named)), [Unclear, Refusal], "{status}");
+            assert_eq!(
+                [false, true].map(|named| Came::of_status(status, named)),
+                [Unclear, Refusal],
+                "{status}"
+            );
         }
         for status in [408, 499, 502, 504, 520, 522, 524, 527] {
             assert_eq!([false, true].map(|named| Came::of_status(status, named)), [Unclear; 2], "{status}");

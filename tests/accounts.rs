@@ -342,6 +342,29 @@ fn a_disabled_account_serves_nobody() {
 }
 
 #[test]
+fn an_unhealthy_account_is_listed_and_serves_nobody() {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::start();
+    let (_, account) = gateway.add("site", &upstream);
+    gateway.wait_for_channels(MODEL, 1);
+    let path = format!("/api/accounts/{}", account["id"]);
+    gateway.admin().put(&path, &json!({"status": " Unhealthy "})).expect(200);
+    let listed = accounts(&gateway).remove(0);
+    assert_eq!(
+        (&listed["status"], &listed["runtimeHealth"]["state"]),
+        (&json!("unhealthy"), &json!("unhealthy"))
+    );
+    gateway.client().chat(MODEL).expect(503);
+    let decision = gateway.admin().get(&format!("/api/routes/decision?model={MODEL}")).expect(200);
+    assert_eq!(decision["decision"]["candidates"][0]["reasonCode"], "account_unusable", "{decision}");
+    let gateway = gateway.restart();
+    assert_eq!(accounts(&gateway)[0]["status"], "unhealthy", "it is stored");
+    gateway.client().chat(MODEL).expect(503);
+    gateway.admin().put(&path, &json!({"status": "active"})).expect(200);
+    eventually("it serves again", || (gateway.client().chat(MODEL).status == 200).then_some(()));
+}
+
+#[test]
 fn a_deleted_account_takes_its_channels_along() {
     let upstream = Upstream::start(&[MODEL]);
     let gateway = Gateway::start();

@@ -354,6 +354,7 @@ impl Rows {
                 accounts::AccountStatus::Active => AccountStatus::Active,
                 accounts::AccountStatus::Disabled => AccountStatus::Disabled,
                 accounts::AccountStatus::Expired => AccountStatus::Expired,
+                accounts::AccountStatus::Unhealthy => AccountStatus::Unhealthy,
             },
             serves_by: serves_by(row),
         }

@@ -7,8 +7,10 @@ use crate::dialect::canonical::Vendor;
 pub(super) static PROFILE: Profile = Profile {
     id: "antigravity",
     aliases: &["anti-gravity"],
-    is_official: |_| false,
-    host_words: &[],
+    is_official: |at| {
+        matches!(at.host, "daily-cloudcode-pa.googleapis.com" | "daily-cloudcode-pa.sandbox.googleapis.com")
+    },
+    host_words: &["antigravity"],
     title: None,
     status: None,
     own_pages: None,

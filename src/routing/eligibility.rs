@@ -172,11 +172,12 @@ impl<'a> RouteRequest<'a> {
     }
 }
 
-/// An expired session does not stop the tokens made with it; an account's own credential needs it active.
+/// An expired session does not stop the tokens made with it; an account's own credential needs it active. Of an unhealthy
+/// account nothing is used.
 fn account_obstacle(channel: &Channel) -> Option<Obstacle> {
     let status = channel.account.status;
     let usable = match channel.token_id {
-        Some(_) => status != AccountStatus::Disabled,
+        Some(_) => matches!(status, AccountStatus::Active | AccountStatus::Expired),
         None => status == AccountStatus::Active,
     };
     (!usable).then_some(Obstacle::AccountStatus(status))

@@ -14,23 +14,26 @@ pub enum AccountStatus {
     Active,
     Disabled,
     Expired,
+    /// Somebody has found that it does not work, and why is not known here.
+    Unhealthy,
 }
 
 impl AccountStatus {
+    const ALL: [Self; 4] = [Self::Active, Self::Disabled, Self::Expired, Self::Unhealthy];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
             Self::Disabled => "disabled",
             Self::Expired => "expired",
+            Self::Unhealthy => "unhealthy",
         }
     }
 
     /// Any case; `None` for another word.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
-        [Self::Active, Self::Disabled, Self::Expired]
-            .into_iter()
-            .find(|status| text.eq_ignore_ascii_case(status.as_str()))
+        Self::ALL.into_iter().find(|status| text.eq_ignore_ascii_case(status.as_str()))
     }
 }
 
@@ -473,7 +476,7 @@ pub async fn renew(store: &Store, id: i64, version: i64, session: &RenewedSessio
     let sql = format!(
         "UPDATE accounts SET access_token = ?, updated_at = ?{rotation}{number}, \
          credential_version = credential_version + 1, \
-         status = CASE WHEN status = 'expired' THEN 'active' ELSE status END \
+         status = CASE WHEN status IN ('expired', 'unhealthy') THEN 'active' ELSE status END \
          WHERE id = ? AND credential_version = ?"
     );
     let renewal = Statement::new(sql, args).must_change().touching(Part::Account, [id.into()]);
@@ -489,10 +492,10 @@ pub fn expire_statement(account: &AccountRow) -> Statement {
     Statement::new(sql, args).must_change().touching(Part::Account, [account.id.into()])
 }
 
-/// Makes an expired account active again; one that somebody has disabled meanwhile stays so.
+/// Makes an expired or unhealthy account active again; one that somebody has disabled meanwhile stays so.
 pub fn revive_statement(id: i64) -> Statement {
     let sql = "UPDATE accounts SET status = 'active', former_status = NULL, updated_at = ? \
-               WHERE id = ? AND status = 'expired'";
+               WHERE id = ? AND status IN ('expired', 'unhealthy')";
     Statement::new(sql, vec![now_ms().into(), id.into()]).touching(Part::Account, [id.into()])
 }
 

@@ -196,6 +196,7 @@ impl<'a> Builder<'a> {
                 AccountStatus::Active => routing::AccountStatus::Active,
                 AccountStatus::Disabled => routing::AccountStatus::Disabled,
                 AccountStatus::Expired => routing::AccountStatus::Expired,
+                AccountStatus::Unhealthy => routing::AccountStatus::Unhealthy,
             },
             balance: row.balance,
             unit_cost: row.unit_cost,

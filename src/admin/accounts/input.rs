@@ -283,7 +283,7 @@ fn distinct(keys: impl IntoIterator<Item = String>) -> Vec<String> {
 fn status(fields: &Fields) -> Result<Option<AccountStatus>, Invalid> {
     let Some(text) = fields.text("status")? else { return Ok(None) };
     let status = AccountStatus::parse(text);
-    status.map(Some).ok_or_else(|| Invalid::field("status", "active, disabled or expired"))
+    status.map(Some).ok_or_else(|| Invalid::field("status", "active, disabled, expired or unhealthy"))
 }
 
 fn unit_cost(fields: &Fields) -> Result<Patch<f64>, Invalid> {

@@ -203,6 +203,13 @@ fn runtime_health(account: &AccountRow, site_active: bool, has_models: bool) -> 
             .map_or(("credential expired", None), |record| (record.reason.as_str(), record.checked_at));
         return health(HealthState::Unhealthy, reason, "auth", at);
     }
+    if account.status == AccountStatus::Unhealthy {
+        let record = account.health.as_ref().filter(|record| record.state == HealthState::Unhealthy);
+        return record.map_or_else(
+            || health(HealthState::Unhealthy, "account unhealthy", "system", None),
+            HealthView::of,
+        );
+    }
     let proxy_only = capabilities(account).proxy_only;
     let recorded = account.health.as_ref().filter(|record| {
         let says_nothing = (record.source == "auth" && record.state == HealthState::Unhealthy)

@@ -257,6 +257,7 @@ fn words(obstacle: &Obstacle) -> String {
         Obstacle::AlreadyTried => "tried already in this request",
         Obstacle::AccountStatus(AccountStatus::Disabled) => "the account is disabled",
         Obstacle::AccountStatus(AccountStatus::Expired) => "the account's session has expired",
+        Obstacle::AccountStatus(AccountStatus::Unhealthy) => "the account is unhealthy",
         Obstacle::AccountStatus(_) => "the account is not active",
         Obstacle::SiteDisabled => "the site is disabled",
         Obstacle::SourceModel => "serves another model",

@@ -151,6 +151,8 @@ pub struct AccountRow {
     pub id_token: Option<Secret>,
     pub provider_data: Option<Secret>,
     pub token_expires_at: Option<Millis>,
+    /// When the token was stored that ends then.
+    pub token_issued_at: Option<Millis>,
     pub sub2api_refresh_token: Option<Secret>,
     pub sub2api_token_expires_at: Option<Millis>,
     pub health: Option<Health>,
@@ -198,6 +200,9 @@ pub struct NewAccount {
     /// Name and password to log in again with.
     pub login: Option<(String, Secret)>,
     pub refresh_token: Option<Secret>,
+    pub id_token: Option<Secret>,
+    /// JSON text of an object.
+    pub provider_data: Option<Secret>,
     pub token_expires_at: Option<Millis>,
     pub sub2api_refresh_token: Option<Secret>,
     pub sub2api_token_expires_at: Option<Millis>,
@@ -226,6 +231,8 @@ impl NewAccount {
             use_system_proxy: false,
             login: None,
             refresh_token: None,
+            id_token: None,
+            provider_data: None,
             token_expires_at: None,
             sub2api_refresh_token: None,
             sub2api_token_expires_at: None,
@@ -270,13 +277,13 @@ pub struct AccountPatch {
     pub extra: Option<Option<String>>,
 }
 
-const TABLE: &str = "accounts";
+pub(super) const TABLE: &str = "accounts";
 
-const COLUMNS: &str = "id, site_id, username, access_token, api_token, balance, balance_used, quota, unit_cost, \
+pub(super) const COLUMNS: &str = "id, site_id, username, access_token, api_token, balance, balance_used, quota, unit_cost, \
      value_score, status, is_pinned, sort_order, checkin_enabled, last_checkin_at, last_balance_refresh, \
      oauth_provider, oauth_account_key, oauth_project_id, credential_mode, platform_user_id, proxy_url, \
      use_system_proxy, login_username, login_password, login_updated_at, refresh_token, id_token, \
-     provider_data, token_expires_at, sub2api_refresh_token, sub2api_token_expires_at, health_state, \
+     provider_data, token_expires_at, token_issued_at, sub2api_refresh_token, sub2api_token_expires_at, health_state, \
      health_reason, health_source, health_checked_at, credential_version, extra, created_at, updated_at";
 
 /// All accounts by id.
@@ -337,10 +344,10 @@ pub fn insert_statement(store: &Store, account: NewAccount) -> Result<Statement>
         "INSERT INTO accounts (site_id, username, access_token, api_token, unit_cost, status, is_pinned, \
          sort_order, checkin_enabled, oauth_provider, oauth_account_key, oauth_project_id, credential_mode, \
          platform_user_id, proxy_url, use_system_proxy, login_username, login_password, login_updated_at, \
-         refresh_token, token_expires_at, sub2api_refresh_token, sub2api_token_expires_at, extra, created_at, \
-         updated_at) \
+         refresh_token, id_token, provider_data, token_expires_at, token_issued_at, sub2api_refresh_token, \
+         sub2api_token_expires_at, extra, created_at, updated_at) \
          SELECT ?, ?, ?, ?, ?, ?, ?, COALESCE(?, COALESCE(MAX(sort_order), -1) + 1), ?, ?, ?, ?, ?, ?, ?, ?, \
-         ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM accounts",
+         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM accounts",
         vec![
             account.site_id.into(),
             account.username.into(),
@@ -362,7 +369,10 @@ pub fn insert_statement(store: &Store, account: NewAccount) -> Result<Statement>
             seal("login_password", &login_password)?.into(),
             login_updated_at.into(),
             seal("refresh_token", &account.refresh_token)?.into(),
+            seal("id_token", &account.id_token)?.into(),
+            seal("provider_data", &account.provider_data)?.into(),
             account.token_expires_at.into(),
+            account.token_expires_at.map(|_| now).into(),
             seal("sub2api_refresh_token", &account.sub2api_refresh_token)?.into(),
             account.sub2api_token_expires_at.into(),
             account.extra.into(),
@@ -398,7 +408,8 @@ pub fn update_statement(store: &Store, id: i64, patch: AccountPatch) -> Result<S
     let mut changes = Changes::default();
     changes.set("updated_at", now_ms());
     changes.set_some("username", patch.username);
-    if patch.access_token.is_some() || patch.sub2api_refresh_token.is_some() {
+    let refresh_tokens = [&patch.refresh_token, &patch.sub2api_refresh_token];
+    if patch.access_token.is_some() || refresh_tokens.iter().any(|token| token.is_some()) {
         // A renewal under way was for another credential.
         changes.count("credential_version");
     }
@@ -439,7 +450,10 @@ pub fn update_statement(store: &Store, id: i64, patch: AccountPatch) -> Result<S
     changes.set_some("use_system_proxy", patch.use_system_proxy);
     changes.set_some("login_username", patch.login_username);
     changes.set_some("login_updated_at", patch.login_updated_at);
-    changes.set_some("token_expires_at", patch.token_expires_at);
+    if let Some(expires_at) = patch.token_expires_at {
+        changes.set("token_expires_at", expires_at);
+        changes.set("token_issued_at", expires_at.map(|_| now_ms()));
+    }
     changes.set_some("sub2api_token_expires_at", patch.sub2api_token_expires_at);
     changes.set_some("extra", patch.extra);
     Ok(changes.update(TABLE, id).touching(Part::Account, [id.into()]))
@@ -527,7 +541,7 @@ pub async fn delete(store: &Store, id: i64) -> Result<()> {
     store.batch(vec![delete.touching(Part::Account, [id.into()])]).await.map(drop)
 }
 
-fn read(store: &Store, row: &Row) -> Result<AccountRow> {
+pub(super) fn read(store: &Store, row: &Row) -> Result<AccountRow> {
     let sealer = store.sealer();
     let open = |column, text| sealer.open_column(TABLE, column, text);
     let mut row = row.fields();
@@ -565,6 +579,7 @@ fn read(store: &Store, row: &Row) -> Result<AccountRow> {
         id_token: open("id_token", row.opt_str()?),
         provider_data: open("provider_data", row.opt_str()?),
         token_expires_at: row.opt_int()?,
+        token_issued_at: row.opt_int()?,
         sub2api_refresh_token: open("sub2api_refresh_token", row.opt_str()?),
         sub2api_token_expires_at: row.opt_int()?,
         health: {

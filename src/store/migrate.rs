@@ -67,6 +67,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(63, "0063_proxy_video_tasks"),
     step!(64, "0064_proxy_response_ids"),
     step!(72, "0072_half_open"),
+    step!(80, "0080_token_issued"),
 ];
 
 impl Migration {

@@ -22,6 +22,7 @@ pub mod announcements;
 pub mod availability;
 pub mod balances;
 pub mod checkins;
+pub mod connections;
 mod database;
 pub mod debug_traces;
 mod envelope;

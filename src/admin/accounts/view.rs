@@ -297,6 +297,7 @@ pub fn sample() -> AccountRow {
         id_token: None,
         provider_data: None,
         token_expires_at: None,
+        token_issued_at: None,
         sub2api_refresh_token: Some(Secret::from("sub2api-secret")),
         sub2api_token_expires_at: None,
         health: None,

@@ -1,0 +1,238 @@
+//! Accounts that are connected by a login in a browser: found by whose they are, their tokens renewed, in pages.
+//!
+//! What such an account has beside its columns stands in the member `oauth` of its `extra`: [`Notes`].
+
+use serde_json::{Map, Value, json};
+
+use super::accounts::{AccountRow, COLUMNS, TABLE, read};
+use super::journal::Part;
+use super::sql::Statement;
+use super::{Result, Secret, Store};
+use crate::time::{Millis, now_ms};
+
+/// Tokens that a provider gave for others.
+#[derive(Debug, Clone)]
+pub struct RenewedTokens {
+    pub access_token: Secret,
+    /// `None` leaves the one there is, as the next two do.
+    pub refresh_token: Option<Secret>,
+    pub id_token: Option<Secret>,
+    /// JSON text of an object: all of it.
+    pub provider_data: Option<Secret>,
+    pub expires_at: Option<Millis>,
+}
+
+/// Whose account is looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Owner<'a> {
+    /// The provider's identifier.
+    pub provider: &'a str,
+    pub account_key: Option<&'a str>,
+    pub project_id: Option<&'a str>,
+    /// Looked for only where no key is known.
+    pub email: Option<&'a str>,
+}
+
+/// An account whose token may have to be renewed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpiringToken {
+    pub account_id: i64,
+    pub site_id: i64,
+    pub provider: String,
+    pub issued_at: Option<Millis>,
+    pub expires_at: Millis,
+}
+
+/// What is known of a connection beside its columns.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Notes {
+    pub email: Option<String>,
+    pub plan_type: Option<String>,
+    /// `healthy`, or `abnormal` after a discovery that failed.
+    pub model_discovery_status: Option<String>,
+    /// ISO 8601.
+    pub last_model_sync_at: Option<String>,
+    pub last_model_sync_error: Option<String>,
+    pub last_discovered_models: Vec<String>,
+    /// What was last seen of its usage limits.
+    pub quota: Option<Value>,
+}
+
+// === impl Notes ===
+
+impl Notes {
+    /// Reads them from an account's `extra`; a member of another type is left out.
+    pub fn of(extra: Option<&str>) -> Self {
+        let mut members: Map<String, Value> =
+            extra.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let Some(Value::Object(mut notes)) = members.remove("oauth") else { return Self::default() };
+        let mut text = |name: &str| match notes.remove(name) {
+            Some(Value::String(text)) if !text.trim().is_empty() => Some(text),
+            _ => None,
+        };
+        Self {
+            email: text("email"),
+            plan_type: text("planType"),
+            model_discovery_status: text("modelDiscoveryStatus"),
+            last_model_sync_at: text("lastModelSyncAt"),
+            last_model_sync_error: text("lastModelSyncError"),
+            last_discovered_models: match notes.remove("lastDiscoveredModels") {
+                Some(Value::Array(models)) => {
+                    models.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+                }
+                _ => Vec::new(),
+            },
+            quota: notes.remove("quota").filter(Value::is_object),
+        }
+    }
+
+    /// The account's `extra` with these, and with everything else that stood there.
+    pub fn written_into(&self, extra: Option<&str>) -> String {
+        let mut members: Map<String, Value> =
+            extra.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let before = members.remove("oauth");
+        let mut notes = match before {
+            Some(Value::Object(notes)) => notes,
+            _ => Map::new(),
+        };
+        let models = (!self.last_discovered_models.is_empty()).then(|| json!(self.last_discovered_models));
+        for (name, value) in [
+            ("email", self.email.clone().map(Value::from)),
+            ("planType", self.plan_type.clone().map(Value::from)),
+            ("modelDiscoveryStatus", self.model_discovery_status.clone().map(Value::from)),
+            ("lastModelSyncAt", self.last_model_sync_at.clone().map(Value::from)),
+            ("lastModelSyncError", self.last_model_sync_error.clone().map(Value::from)),
+            ("lastDiscoveredModels", models),
+            ("quota", self.quota.clone()),
+        ] {
+            match value {
+                Some(value) => drop(notes.insert(name.to_owned(), value)),
+                None => drop(notes.remove(name)),
+            }
+        }
+        members.insert("oauth".to_owned(), Value::Object(notes));
+        Value::Object(members).to_string()
+    }
+}
+
+/// Stores renewed tokens of an account that still has the credential of this row; one that is not active for want of
+/// a good token is active again. [`super::Error::NotFound`] when somebody changed the credential meanwhile: theirs
+/// holds. `notes` go with it unless somebody has written others meanwhile.
+pub async fn renew(
+    store: &Store,
+    account: &AccountRow,
+    tokens: &RenewedTokens,
+    notes: Option<&Notes>,
+) -> Result<()> {
+    let now = now_ms();
+    let seal = |column, secret: &Secret| store.sealer().seal(TABLE, column, secret.expose());
+    let mut set =
+        String::from("access_token = ?, updated_at = ?, credential_version = credential_version + 1");
+    let mut args = vec![seal("access_token", &tokens.access_token)?.into(), now.into()];
+    for (column, secret) in [
+        ("refresh_token", &tokens.refresh_token),
+        ("id_token", &tokens.id_token),
+        ("provider_data", &tokens.provider_data),
+    ] {
+        if let Some(secret) = secret {
+            set.push_str(&format!(", {column} = ?"));
+            args.push(seal(column, secret)?.into());
+        }
+    }
+    // A token of which nobody says when it ends is not to be taken for one that ends when the last one did.
+    set.push_str(", token_expires_at = ?, token_issued_at = ?");
+    args.extend([tokens.expires_at.into(), tokens.expires_at.map(|_| now).into()]);
+    args.extend([account.id.into(), account.credential_version.into()]);
+    let sql = format!(
+        "UPDATE accounts SET {set}, \
+         status = CASE WHEN status IN ('expired', 'unhealthy') THEN 'active' ELSE status END \
+         WHERE id = ? AND credential_version = ?"
+    );
+    let mut batch =
+        vec![Statement::new(sql, args).must_change().touching(Part::Account, [account.id.into()])];
+    batch.extend(notes.map(|notes| note_statement(account, notes)));
+    store.batch(batch).await.map(drop)
+}
+
+/// Writes what is known of a connection, unless somebody has written its `extra` since it was read. It is undone with
+/// nothing else: what was known is only older then.
+pub fn note_statement(account: &AccountRow, notes: &Notes) -> Statement {
+    let was = account.extra.clone().unwrap_or_default();
+    let written = notes.written_into(account.extra.as_deref());
+    let sql = "UPDATE accounts SET extra = ? WHERE id = ? AND COALESCE(extra, '') = ?";
+    Statement::new(sql, vec![written.into(), account.id.into(), was.into()]).touching_nothing()
+}
+
+/// The account of this owner: by the provider's own key and the project, where there is none is the same as an empty
+/// one; by the e-mail address only where no key is known. The oldest of several.
+pub async fn find(store: &Store, owner: Owner<'_>) -> Result<Option<AccountRow>> {
+    let (rule, args) = match (owner.account_key, owner.email) {
+        (Some(key), _) => (
+            "oauth_account_key = ? AND COALESCE(oauth_project_id, '') = ?",
+            vec![key.into(), owner.project_id.unwrap_or_default().into()],
+        ),
+        (None, Some(email)) => ("username = ?", vec![email.into()]),
+        (None, None) => return Ok(None),
+    };
+    let sql =
+        format!("SELECT {COLUMNS} FROM accounts WHERE oauth_provider = ? AND {rule} ORDER BY id LIMIT 1");
+    let args = [vec![owner.provider.into()], args].concat();
+    store.query(sql, args).await?.first().map(|row| read(store, row)).transpose()
+}
+
+/// At most `limit` connections, the newest first, after leaving out `offset`.
+pub async fn page(store: &Store, limit: i64, offset: i64) -> Result<Vec<AccountRow>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM accounts WHERE oauth_provider IS NOT NULL ORDER BY id DESC LIMIT ? OFFSET ?"
+    );
+    let rows = store.query(sql, vec![limit.into(), offset.into()]).await?;
+    rows.iter().map(|row| read(store, row)).collect()
+}
+
+/// How many connections there are.
+pub async fn count(store: &Store) -> Result<i64> {
+    let sql = "SELECT COUNT(*) FROM accounts WHERE oauth_provider IS NOT NULL";
+    let rows = store.query(sql, Vec::new()).await?;
+    rows.first().map_or(Ok(0), |row| row.fields().int())
+}
+
+/// The active accounts on active sites that have a refresh token and an access token that ends before this, the one
+/// that ends first at the front.
+pub async fn expiring(store: &Store, before: Millis) -> Result<Vec<ExpiringToken>> {
+    let sql = "SELECT a.id, a.site_id, a.oauth_provider, a.token_issued_at, a.token_expires_at \
+               FROM accounts a JOIN sites s ON s.id = a.site_id \
+               WHERE a.status = 'active' AND s.status = 'active' AND a.oauth_provider IS NOT NULL \
+               AND COALESCE(a.refresh_token, '') <> '' AND a.token_expires_at <= ? \
+               ORDER BY a.token_expires_at, a.id";
+    let rows = store.query(sql, vec![before.into()]).await?;
+    let read = rows.iter().map(|row| {
+        let mut row = row.fields();
+        Ok(ExpiringToken {
+            account_id: row.int()?,
+            site_id: row.int()?,
+            provider: row.text()?,
+            issued_at: row.opt_int()?,
+            expires_at: row.int()?,
+        })
+    });
+    read.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_of_another_type_are_left_out_and_what_else_stands_there_stays() {
+        let extra = r#"{"note":"x","oauth":{"email":7,"planType":"plus","quota":[],"other":1}}"#;
+        let notes = Notes::of(Some(extra));
+        assert_eq!(notes, Notes { plan_type: Some("plus".into()), ..Notes::default() });
+        let written = Notes { email: Some("a@example.com".into()), ..notes }.written_into(Some(extra));
+        let written: Value = serde_json::from_str(&written).expect("an object");
+        let expected =
+            json!({"note": "x", "oauth": {"email": "a@example.com", "planType": "plus", "other": 1}});
+        assert_eq!(written, expected);
+        assert_eq!(Notes::of(Some("[]")), Notes::default());
+        assert_eq!(Notes::of(None), Notes::default());
+    }
+}

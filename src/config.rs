@@ -8,6 +8,7 @@
 //! table of `docs/configuration.md`.
 
 mod env_file;
+pub mod oauth;
 pub mod rule;
 pub mod runtime;
 mod variables;
@@ -24,6 +25,7 @@ use log::LevelFilter;
 use crate::dialect::service_tier::TierRules;
 use crate::limits::{LeaseRules, RateLimits};
 
+use oauth::OAuthConfig;
 use variables::Vars;
 
 /// The value of AUTH_TOKEN when nobody chose one. Works from loopback peers only.
@@ -82,6 +84,8 @@ pub struct Config {
     pub proxy_log_retention_days: u32,
     pub proxy_log_prune_interval: Duration,
     pub jobs: JobsConfig,
+    /// The providers whose accounts are connected by a login in a browser.
+    pub oauth: OAuthConfig,
     /// What the environment says of the settings an operator may save.
     pub runtime: runtime::Values,
 }
@@ -263,6 +267,7 @@ fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -
             60 * vars.integer("PROXY_LOG_RETENTION_PRUNE_INTERVAL_MINUTES", 30, 1, 100_000),
         ),
         jobs: JobsConfig::read(&mut vars),
+        oauth: OAuthConfig::read(&mut vars),
         runtime: runtime::from_variables(values, &mut vars.warnings),
     };
     vars.check_database(&config.database);

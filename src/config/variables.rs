@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -156,6 +157,24 @@ impl<'a> Vars<'a> {
                 4000
             }
         }
+    }
+
+    /// A port of our own, where 0 takes any that is free.
+    pub(super) fn port_or_any(&mut self, name: &str, default: u16) -> u16 {
+        let Some(value) = self.optional(name) else { return default };
+        value.parse().unwrap_or_else(|_| {
+            self.errors.push(format!("{name}: `{value}` is not a port; use a number from 0 to 65535"));
+            default
+        })
+    }
+
+    /// An IP address to listen on.
+    pub(super) fn address(&mut self, name: &str, default: IpAddr) -> IpAddr {
+        let Some(value) = self.optional(name) else { return default };
+        value.parse().unwrap_or_else(|_| {
+            self.errors.push(format!("{name}: `{value}` is not an IP address"));
+            default
+        })
     }
 
     pub(super) fn one_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {

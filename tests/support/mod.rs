@@ -12,6 +12,7 @@
 //! | `proxy.rs` | [`Proxy`]: an outbound proxy that remembers who asked it for what |
 //! | `relay.rs` | [`Relay`]: a stub site of the new-api family, as its users see it |
 //! | `wire.rs` | faithful bodies and streams of each dialect, and the content encodings |
+//! | `logins.rs` | [`Provider`]: a provider with a login in a browser, and its upstream |
 //! | `mail.rs` | [`MailServer`]: a stub mail server that keeps what it was handed |
 //! | `certificates.rs` | an authority of the tests' own and a certificate for `localhost` |
 //! | `operator.rs` | what an operator does by hand: sites, accounts, waiting for routes, reading the log |
@@ -24,6 +25,7 @@
 pub mod certificates;
 mod gateway;
 mod http;
+mod logins;
 mod mail;
 mod operator;
 mod proxy;
@@ -38,6 +40,7 @@ use std::time::{Duration, Instant};
 
 pub use gateway::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Setup, run};
 pub use http::{Answer, Caller, Connection, Request, Stream, split_events};
+pub use logins::{Book, Provider};
 pub use mail::{Mail, MailRules, MailServer};
 pub use operator::{Pair, seconds_ahead};
 pub use proxy::{Crossing, Proxy};

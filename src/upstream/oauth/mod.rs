@@ -3,15 +3,33 @@
 //! ```text
 //! authorization ─▶ the address at which a person agrees
 //! code          ─▶ exchange ─┐
-//! refresh token ─▶ refresh  ─┴▶ Grant: tokens, when they end, whose they are
+//! refresh token ─▶ refresh  ─┴▶ Grant: tokens, when they end, whose they are ─▶ project ─▶ models
 //! ```
 //!
 //! | file | |
 //! |---|---|
 //! | `grant` | what a provider grants, and why it does not |
+//! | `authorization` | the address for the browser; states, verifiers and challenges |
+//! | `provider_client` | one call to a provider, bounded, and what it says when it refuses |
+//! | `token` | codes and refresh tokens for grants |
+//! | `claims` | what a token tells of its account |
+//! | `google` | whose account it is, and the Google Cloud project that it works for |
+//! | `models` | the models that a grant reaches |
 //!
 //! Nothing is stored here, and no session is known: `jobs` does that.
 
+mod authorization;
+mod claims;
+mod google;
 mod grant;
+mod models;
+mod provider_client;
+mod token;
 
+pub use authorization::{Verifier, authorization_url, random_state};
+pub use claims::{Claims, clean};
+pub use google::settle_project;
 pub use grant::{Grant, Identity, TokenError};
+pub use models::{Reach, list_models};
+pub use provider_client::ProviderClient;
+pub use token::{Code, exchange, refresh};

@@ -1,0 +1,245 @@
+//! The models that an account with a login reaches.
+//!
+//! | provider | asked |
+//! |---|---|
+//! | codex | `/models` of its site |
+//! | claude | `/v1/models`, page by page |
+//! | gemini-cli | whether its service is enabled in the project; the names are known |
+//! | antigravity | `:fetchAvailableModels`, at its addresses in turn |
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use hyper::http::header::{HeaderName, HeaderValue};
+use percent_encoding::utf8_percent_encode;
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use super::google::{ServiceState, check_service};
+use super::provider_client::{Credentials, Payload, ProviderAnswer, ProviderClient, UNRESERVED};
+use crate::platform::OAuthProvider;
+use crate::routing::Secret;
+use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
+
+/// For all calls of one discovery.
+const TIMEOUT: Duration = Duration::from_secs(12);
+/// Pages of one list: each has up to a thousand names.
+const MAX_PAGES: usize = 10;
+/// No model has a longer name.
+const MAX_NAME: usize = 256;
+/// The version of the list's form that Codex asks for.
+const CODEX_LIST: &str = "/models?client_version=1.0.0";
+/// Gemini CLI has no list: these are the models of its program.
+const GEMINI_CLI: [&str; 7] = [
+    "gemini-2.5-pro",
+    "gemini-2.5-flash",
+    "gemini-2.5-flash-lite",
+    "gemini-3-pro-preview",
+    "gemini-3.1-pro-preview",
+    "gemini-3-flash-preview",
+    "gemini-3.1-flash-lite-preview",
+];
+/// Where else Antigravity's vendor answers, beside its site's own address.
+const ANTIGRAVITY_ADDRESSES: [&str; 3] = [
+    "https://cloudcode-pa.googleapis.com",
+    "https://daily-cloudcode-pa.googleapis.com",
+    "https://daily-cloudcode-pa.sandbox.googleapis.com",
+];
+
+/// With what, and where, models are asked for.
+pub struct Reach<'a> {
+    pub access_token: &'a Secret,
+    pub account_key: Option<&'a str>,
+    pub project_id: Option<&'a str>,
+    /// The addresses of the account's site, in the order in which they are asked.
+    pub addresses: Vec<String>,
+    /// Those of the site, which the provider's own replace.
+    pub custom_headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// The names of the models, each once whatever its case.
+///
+/// # Errors
+/// When there is none, with what was in the way.
+pub async fn list_models(
+    provider: &ProviderClient<'_>,
+    reach: &Reach<'_>,
+) -> Result<Vec<String>, DiscoveryError> {
+    let asking = async {
+        let mut failure = None;
+        for address in addresses(provider.provider, reach) {
+            match at(provider, reach, address.trim_end_matches('/')).await {
+                Ok(names) if names.is_empty() => {}
+                Ok(names) => return Ok(names),
+                // The credential is refused everywhere, or nowhere.
+                Err(error) if error.kind == DiscoveryKind::Unauthorized => return Err(error),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        let nothing = || DiscoveryError::new(DiscoveryKind::EmptyModels, "the provider lists no models");
+        Err(failure.unwrap_or_else(nothing))
+    };
+    timeout(TIMEOUT, asking).await.unwrap_or_else(|_elapsed| {
+        let message = format!("no model list within {} s", TIMEOUT.as_secs());
+        Err(DiscoveryError::new(DiscoveryKind::Timeout, message))
+    })
+}
+
+/// The addresses to ask. Where an operator names another one than the vendor's, nobody else is asked.
+fn addresses<'a>(provider: OAuthProvider, reach: &'a Reach<'_>) -> Vec<&'a str> {
+    let own: Vec<&str> = reach.addresses.iter().map(String::as_str).collect();
+    let is_vendor = |address: &&str| ANTIGRAVITY_ADDRESSES.contains(&address.trim_end_matches('/'));
+    if provider != OAuthProvider::Antigravity || own.len() != 1 || !own.iter().all(is_vendor) {
+        return own;
+    }
+    let others = ANTIGRAVITY_ADDRESSES.into_iter().filter(|address| address.trim_end_matches('/') != own[0]);
+    own.iter().copied().chain(others).collect()
+}
+
+async fn at(
+    provider: &ProviderClient<'_>,
+    reach: &Reach<'_>,
+    address: &str,
+) -> Result<Vec<String>, DiscoveryError> {
+    match provider.provider {
+        OAuthProvider::Codex => {
+            let account = reach.account_key.and_then(|key| HeaderValue::try_from(key).ok());
+            let account = account.map(|key| (HeaderName::from_static("chatgpt-account-id"), key));
+            let url = format!("{address}{CODEX_LIST}");
+            let answer = ask(provider, reach, &url, Payload::None, account.into_iter().collect()).await?;
+            Ok(names(&answer.body, &["models", "data", "items"], &["id", "slug", "model"]))
+        }
+        OAuthProvider::Claude => pages(provider, reach, address).await,
+        OAuthProvider::GeminiCli => {
+            let project = reach.project_id.ok_or_else(|| {
+                DiscoveryError::new(DiscoveryKind::Unknown, "gemini-cli oauth project id missing")
+            })?;
+            let unanswered =
+                |error: super::TokenError| DiscoveryError::new(DiscoveryKind::Unknown, error.message);
+            match check_service(provider, reach.access_token, project).await.map_err(unanswered)? {
+                ServiceState::Enabled => Ok(GEMINI_CLI.map(str::to_owned).into()),
+                ServiceState::Other(answer) if answer.status.is_success() => {
+                    let message = format!("the service of Gemini is not enabled in the project {project}");
+                    Err(DiscoveryError::new(DiscoveryKind::Unknown, message))
+                }
+                ServiceState::Other(answer) => Err(refused(&answer)),
+            }
+        }
+        OAuthProvider::Antigravity => {
+            let mut body = Map::new();
+            if let Some(project) = reach.project_id {
+                body.insert("project".to_owned(), json!(project));
+            }
+            let url = format!("{address}/v1internal:fetchAvailableModels");
+            let answer = ask(provider, reach, &url, Payload::Json(&body.into()), Vec::new()).await?;
+            Ok(names(&answer.body, &["models"], &["id", "name"]))
+        }
+    }
+}
+
+async fn pages(
+    provider: &ProviderClient<'_>,
+    reach: &Reach<'_>,
+    address: &str,
+) -> Result<Vec<String>, DiscoveryError> {
+    let headers = [("anthropic-version", "2023-06-01"), ("anthropic-beta", "oauth-2025-04-20")]
+        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+    let mut found = Vec::new();
+    let mut after = String::new();
+    for _ in 0..MAX_PAGES {
+        let url = format!("{address}/v1/models?limit=1000{after}");
+        let answer = ask(provider, reach, &url, Payload::None, headers.to_vec()).await?;
+        found.extend(names(&answer.body, &["data"], &["id", "name"]));
+        match answer.body["last_id"].as_str().filter(|_| answer.body["has_more"] == true) {
+            Some(last) => after = format!("&after_id={}", utf8_percent_encode(last, UNRESERVED)),
+            None => break,
+        }
+    }
+    Ok(distinct(found))
+}
+
+async fn ask(
+    provider: &ProviderClient<'_>,
+    reach: &Reach<'_>,
+    url: &str,
+    payload: Payload<'_>,
+    own_headers: Vec<(HeaderName, HeaderValue)>,
+) -> Result<ProviderAnswer, DiscoveryError> {
+    let is_replaced = |name: &HeaderName| own_headers.iter().any(|(own, _)| own == name);
+    let site = reach.custom_headers.iter().filter(|(name, _)| !is_replaced(name)).cloned();
+    let headers = site.chain(own_headers.iter().cloned()).collect();
+    let credentials = Credentials { bearer: Some(reach.access_token), headers, ..Credentials::default() };
+    let answer = provider.call(url, payload, credentials).await;
+    let answer = answer.map_err(|error| DiscoveryError::new(DiscoveryKind::Unknown, error.message))?;
+    if answer.status.is_success() { Ok(answer) } else { Err(refused(&answer)) }
+}
+
+fn refused(answer: &ProviderAnswer) -> DiscoveryError {
+    let status = answer.status.as_u16();
+    let words = answer.words().map(|words| format!(": {words}")).unwrap_or_default();
+    let kind = if status == 401 { DiscoveryKind::Unauthorized } else { DiscoveryKind::Unknown };
+    DiscoveryError { status: Some(status), ..DiscoveryError::new(kind, format!("HTTP {status}{words}")) }
+}
+
+/// The names in a list: under one of `members` or the answer itself, an array of texts or of objects that have one of
+/// `fields`, or an object whose keys are the names.
+fn names(answer: &Value, members: &[&str], fields: &[&str]) -> Vec<String> {
+    let list = members.iter().find_map(|member| answer.get(member)).unwrap_or(answer);
+    let is_answer = std::ptr::eq(list, answer);
+    let found: Vec<&str> = match list {
+        Value::Array(items) => items
+            .iter()
+            .filter_map(|item| item.as_str().or_else(|| fields.iter().find_map(|field| item[field].as_str())))
+            .collect(),
+        Value::Object(models) if !is_answer => models.keys().map(String::as_str).collect(),
+        _ => Vec::new(),
+    };
+    distinct(found.into_iter().map(str::to_owned).collect())
+}
+
+fn distinct(names: Vec<String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let names = names.iter().map(|name| name.trim());
+    let names =
+        names.filter(|name| !name.is_empty() && name.len() <= MAX_NAME && !name.contains(char::is_control));
+    names.filter(|name| seen.insert(name.to_lowercase())).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_in_each_form() {
+        let codex = |answer: Value| names(&answer, &["models", "data", "items"], &["id", "slug", "model"]);
+        for answer in [
+            json!(["m-a", "M-A", " m-b "]),
+            json!({"models": [{"slug": "m-a"}, {"model": "m-b"}, {"other": 1}]}),
+            json!({"data": [{"id": "m-a"}, "m-b"]}),
+            json!({"items": ["m-a", "m-b", "", "m\u{7}c"]}),
+        ] {
+            assert_eq!(codex(answer.clone()), ["m-a", "m-b"], "{answer}");
+        }
+        assert!(codex(json!({"error": "no"})).is_empty());
+        assert_eq!(names(&json!({"models": {"m-a": {}, "m-b": {}}}), &["models"], &["id"]), ["m-a", "m-b"]);
+    }
+
+    #[test]
+    fn the_vendors_other_addresses_are_asked_only_beside_its_own() {
+        let token = Secret::from("t");
+        let asked = |provider, own: &[&str]| {
+            let reach = Reach {
+                access_token: &token,
+                account_key: None,
+                project_id: None,
+                addresses: own.iter().map(|&address| address.to_owned()).collect(),
+                custom_headers: Vec::new(),
+            };
+            addresses(provider, &reach).len()
+        };
+        assert_eq!(asked(OAuthProvider::Antigravity, &["https://cloudcode-pa.googleapis.com"]), 3);
+        assert_eq!(asked(OAuthProvider::Antigravity, &["http://127.0.0.1:1"]), 1);
+        assert_eq!(asked(OAuthProvider::Antigravity, &["http://127.0.0.1:1", "http://127.0.0.1:2"]), 2);
+        assert_eq!(asked(OAuthProvider::Codex, &["https://cloudcode-pa.googleapis.com"]), 1);
+    }
+}

@@ -1,0 +1,201 @@
+//! One call to a provider: bounded in time and bytes, and what the provider says when it refuses.
+//!
+//! A redirect is an answer like any other: codes, secrets and tokens go to the address that was configured alone. What
+//! a provider says back is shown without the secrets it was sent and those it sent itself, in one bounded line.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::http::uri::PathAndQuery;
+use hyper::http::{Method, Request, StatusCode, Uri};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+
+use super::grant::TokenError;
+use crate::config::oauth::ProviderSettings;
+use crate::mask::Mask;
+use crate::platform::OAuthProvider;
+use crate::routing::{BaseUrl, OutboundProxy, Secret};
+use crate::upstream::{Client, FetchLimits};
+
+/// For one call, its answer read to the end.
+const LIMITS: FetchLimits = FetchLimits { timeout: Duration::from_secs(30), max_bytes: 1024 * 1024 };
+/// The longest text of a provider's own words that is kept, in characters.
+const MAX_MESSAGE: usize = 500;
+
+/// Characters that stand in a query or a form as they are (RFC 3986 §2.3).
+pub(super) const UNRESERVED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A provider, and the way to it.
+#[derive(Clone)]
+pub struct ProviderClient<'a> {
+    pub client: &'a Client,
+    pub provider: OAuthProvider,
+    pub settings: &'a ProviderSettings,
+    /// The outbound proxy that calls take; `None` goes directly.
+    pub proxy: Option<Arc<OutboundProxy>>,
+}
+
+/// What is sent with a call.
+pub(super) enum Payload<'a> {
+    /// Nothing: a GET.
+    None,
+    Form(&'a [(&'a str, &'a str)]),
+    Json(&'a Value),
+}
+
+/// Whose call it is, beside the body.
+#[derive(Default)]
+pub(super) struct Credentials<'a> {
+    pub bearer: Option<&'a Secret>,
+    /// Further secrets in what is sent.
+    pub hidden: Vec<&'a str>,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// An answer that is JSON, or is taken for `null`.
+pub(super) struct ProviderAnswer {
+    pub status: StatusCode,
+    pub body: Value,
+    mask: Mask,
+}
+
+// === impl ProviderClient ===
+
+impl ProviderClient<'_> {
+    /// Asks at an address as it is written.
+    ///
+    /// # Errors
+    /// When there is no whole answer. Any status is an answer.
+    pub(super) async fn call(
+        &self,
+        address: &str,
+        payload: Payload<'_>,
+        credentials: Credentials<'_>,
+    ) -> Result<ProviderAnswer, TokenError> {
+        let unusable = |why: &str| self.failure(format!("cannot be asked: {why}"));
+        let base = BaseUrl::parse(address, self.proxy.clone()).map_err(|why| unusable(&why))?;
+        let (path, query) = (base.path.as_str(), base.query.as_deref());
+        let target = match (path, query) {
+            ("", None) => "/".to_owned(),
+            (path, None) => path.to_owned(),
+            (path, Some(query)) => format!("{path}?{query}"),
+        };
+        let target = PathAndQuery::try_from(target).map_err(|_| unusable("the address has no path"))?;
+        let mut mask = Mask::default();
+        credentials.hidden.iter().for_each(|secret| mask.add(secret));
+        credentials.headers.iter().for_each(|(name, value)| mask.add_header(name, value));
+        base.add_secrets(&mut mask);
+        let mut request = Request::new(Bytes::new());
+        *request.uri_mut() = Uri::from(target);
+        request.headers_mut().extend(credentials.headers);
+        if let Some(token) = credentials.bearer {
+            mask.add(token.expose());
+            let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose()))
+                .map_err(|_| unusable("the token has characters that a header cannot carry"))?;
+            value.set_sensitive(true);
+            request.headers_mut().insert(AUTHORIZATION, value);
+        }
+        let content = match payload {
+            Payload::None => None,
+            Payload::Form(pairs) => Some(("application/x-www-form-urlencoded", form(pairs))),
+            Payload::Json(value) => Some(("application/json", value.to_string())),
+        };
+        if let Some((content_type, body)) = content {
+            *request.method_mut() = Method::POST;
+            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+            *request.body_mut() = body.into();
+        }
+        let answer = self.client.fetch_here(&base, request, LIMITS).await;
+        let answer = answer.map_err(|error| self.failure(format!("did not answer: {error}")))?;
+        let body = serde_json::from_slice(answer.body()).unwrap_or(Value::Null);
+        for name in ["access_token", "refresh_token", "id_token"] {
+            if let Some(token) = Value::as_str(&body[name]) {
+                mask.add(token);
+            }
+        }
+        Ok(ProviderAnswer { status: answer.status(), body, mask })
+    }
+
+    /// Why a call failed, in words that name the provider.
+    pub(super) fn failure(&self, what: impl std::fmt::Display) -> TokenError {
+        TokenError { message: format!("{} {what}", self.provider.id()), is_revoked: false }
+    }
+
+    /// Why an answer is none that helps: `codex token exchange failed with status 400: invalid_grant: …`.
+    pub(super) fn refusal(&self, what: &str, answer: &ProviderAnswer) -> TokenError {
+        let status = answer.status.as_u16();
+        let words = answer.words().map(|words| format!(": {words}")).unwrap_or_default();
+        self.failure(format!("{what} failed with status {status}{words}"))
+    }
+}
+
+// === impl ProviderAnswer ===
+
+impl ProviderAnswer {
+    /// The provider's name for its refusal, in OAuth's form or in the form of its interfaces.
+    pub(super) fn error_code(&self) -> Option<&str> {
+        let error = &self.body["error"];
+        error.as_str().or_else(|| error["code"].as_str()).or_else(|| error["type"].as_str())
+    }
+
+    /// What the provider says of its refusal, fit to be shown.
+    pub(super) fn words(&self) -> Option<String> {
+        let error = &self.body["error"];
+        let text =
+            |value: &Value| value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+        let description = text(&self.body["error_description"]).or_else(|| text(&error["message"]));
+        let words = match (text(error), description) {
+            (Some(code), Some(description)) if code != description => Some(format!("{code}: {description}")),
+            (code, description) => description.or(code).or_else(|| text(&self.body["message"])),
+        };
+        words.map(|words| fit(&self.mask.hide_in(&words))).filter(|words| !words.is_empty())
+    }
+}
+
+/// A provider's text in one line of at most [`MAX_MESSAGE`] characters, without control characters.
+pub(super) fn fit(text: &str) -> String {
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    words.join(" ").chars().take(MAX_MESSAGE).collect()
+}
+
+fn form(pairs: &[(&str, &str)]) -> String {
+    let pairs =
+        pairs.iter().map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, UNRESERVED)));
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn words(body: Value) -> Option<String> {
+        ProviderAnswer { status: StatusCode::BAD_REQUEST, body, mask: Mask::of("refresh-0123") }.words()
+    }
+
+    #[test]
+    fn refusals_are_read_in_each_form() {
+        for (body, expected) in [
+            (
+                json!({"error": "invalid_grant", "error_description": "Bad code"}),
+                Some("invalid_grant: Bad code"),
+            ),
+            (json!({"error": {"code": 400, "message": "Bad project", "status": "X"}}), Some("Bad project")),
+            (json!({"error": "invalid_grant"}), Some("invalid_grant")),
+            (json!({"message": "no"}), Some("no")),
+            (json!({"error": "refresh-0123 is\r\n\u{1b}[31m over"}), Some("[redacted] is [31m over")),
+            (json!({"error": " "}), None),
+            (json!(null), None),
+            (json!("refresh-0123"), None),
+        ] {
+            assert_eq!(words(body.clone()).as_deref(), expected, "{body}");
+        }
+        assert_eq!(words(json!({"error": "x".repeat(9_000)})).map(|words| words.len()), Some(MAX_MESSAGE));
+    }
+}

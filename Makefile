@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run demo test check fuzz bench static static-arm64 static-armv7 test-clients test-clis fmt
+.PHONY: help run demo test check fuzz bench static static-arm64 static-armv7 test-clients test-clis test-console fmt
 
 help: ## List these targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -25,6 +25,7 @@ check: ## Formatting, lints as errors, names in comments, the bench, dependency 
 	.ci/references
 	.ci/dependencies
 	.ci/edges
+	.ci/vendored
 
 fuzz: ## Feed every reader with mutated input, FUZZ_SECONDS (20) for each
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-20} $(CARGO) test --quiet --test fuzz -- --test-threads 2
@@ -46,6 +47,9 @@ test-clients: ## The official SDKs through the gateway, with an upstream nobody 
 
 test-clis: ## Codex and Claude Code through the gateway; downloads them
 	tests/clients/run --clis
+
+test-console: ## The console in a headless Chromium against the real binary; installs what it needs
+	tests/console/run
 
 fmt: ## Format the code
 	$(CARGO) fmt

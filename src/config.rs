@@ -63,6 +63,8 @@ pub struct Config {
     /// What the test of an outbound proxy asks for through it.
     pub connectivity_url: String,
     pub tls: Option<TlsFiles>,
+    /// Whether the console is served beside the admin API.
+    pub console_enabled: bool,
     /// PEM file with roots trusted beside the built-in ones, for private upstreams.
     pub extra_roots_file: Option<PathBuf>,
 
@@ -246,6 +248,7 @@ fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -
         cors_allowed_origins: vars.list("CORS_ALLOWED_ORIGINS"),
         system_proxy_url: vars.outbound_proxy("SYSTEM_PROXY_URL"),
         connectivity_url: vars.web_address("CONNECTIVITY_TEST_URL", "https://www.gstatic.com/generate_204"),
+        console_enabled: vars.flag("CONSOLE_ENABLED", true),
         tls: vars.tls_files(),
         extra_roots_file: vars.optional("SSL_CERT_FILE").map(PathBuf::from),
         max_connections: vars.integer("MAX_CONNECTIONS", 16_384, 1, 1_000_000) as usize,

@@ -11,6 +11,7 @@
 //! service      one request through the layers, in order
 //! ── faces: core < jobs < proxy < admin < service, each with what only it keeps ──
 //! admin        /api/*, a folder or file per resource
+//! console      the operator's page, served from the binary
 //! proxy        /v1/*, every surface over one pipeline
 //! jobs         the scheduler and one file per job
 //! http         the edge; knows no business: accept loop, limits, routes, bodies, CORS, TLS
@@ -44,6 +45,7 @@ pub mod background;
 pub mod cli;
 pub mod codings;
 pub mod config;
+pub mod console;
 pub mod core;
 pub mod cron;
 pub mod demo;

@@ -19,6 +19,7 @@ use serde_json::json;
 
 use crate::admin::{self, Admin, Caller};
 use crate::background;
+use crate::console;
 use crate::core::Core;
 use crate::http::body::RequestBody;
 use crate::http::cors::{Asker, Cors};
@@ -227,6 +228,11 @@ impl Service {
             Found::Nothing => self.admin.router.find(&head.method, known_as).map(FaceRoute::Admin),
             found => found.map(FaceRoute::Proxy),
         };
+        if let Found::Nothing = found
+            && let Some(page) = self.console(head)
+        {
+            return Err(Box::new(page));
+        }
         let response = match found {
             Found::Route(route, params) => return Ok((route, params)),
             Found::OtherMethods(allow) => {
@@ -244,6 +250,12 @@ impl Service {
             },
         };
         Err(Box::new(response))
+    }
+
+    /// A page or file of the console.
+    fn console(&self, head: &hyper::http::request::Parts) -> Option<Response> {
+        let is_served = self.core.config.console_enabled;
+        is_served.then(|| console::answer(&head.method, head.uri.path(), &head.headers))?
     }
 
     /// The refusal of a request to the admin interface: whoever sent it is not the admin, or asks too often.

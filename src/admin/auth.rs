@@ -4,12 +4,14 @@
 //! under `/api` does not exist. The order is fixed:
 //!
 //! ```text
-//! address not in the allow-list       403 IP not allowed
-//! no Authorization header             401 Missing Authorization header
-//! another token                       403 Invalid token
-//! placeholder token from elsewhere    403 names the variable to set
-//! … for a page or by a name from there  403 names the variable to set
+//! address not in the allow-list         403 IP not allowed                    address_not_allowed
+//! no Authorization header               401 Missing Authorization header      missing_token
+//! another token                         403 Invalid token                     invalid_token
+//! placeholder token from elsewhere      403 names the variable to set         builtin_token
+//! … for a page or by a name from there  403 names the variable to set         builtin_token
 //! ```
+//!
+//! The last column is the answer's `code`, so that nobody has to read the words.
 //!
 //! The comparison takes the same time wherever the first difference is; only the length shows.
 
@@ -55,17 +57,18 @@ pub struct Caller<'a> {
 
 /// Lets an admin through, or says why not.
 pub fn check(gate: &Gate<'_>, caller: &Caller<'_>) -> Result<()> {
+    let refusal = |status, code, message| Err(AdminError::new(status, message).flag("code", code));
     if !gate.allow_list.admits(caller.client) {
-        return Err(AdminError::new(StatusCode::FORBIDDEN, "IP not allowed"));
+        return refusal(StatusCode::FORBIDDEN, "address_not_allowed", "IP not allowed");
     }
     let Some(header) = caller.headers.get(AUTHORIZATION) else {
-        return Err(AdminError::new(StatusCode::UNAUTHORIZED, "Missing Authorization header"));
+        return refusal(StatusCode::UNAUTHORIZED, "missing_token", "Missing Authorization header");
     };
     if !is_same(bearer::token(header.as_bytes()), gate.token) {
-        return Err(AdminError::new(StatusCode::FORBIDDEN, "Invalid token"));
+        return refusal(StatusCode::FORBIDDEN, "invalid_token", "Invalid token");
     }
     if gate.token == PLACEHOLDER_AUTH_TOKEN {
-        let refuse = |message| Err(AdminError::new(StatusCode::FORBIDDEN, message));
+        let refuse = |message| refusal(StatusCode::FORBIDDEN, "builtin_token", message);
         if !address::is_local(caller.peer, caller.client) {
             return refuse(
                 "The built-in admin token works from this machine only. Set AUTH_TOKEN and start again.",

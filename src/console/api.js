@@ -1,0 +1,125 @@
+// Requests to the admin API: with the token, with a bound on time, and with failures that can be told in words.
+//
+// A failure is a `Failure` whose `kind` says what happened, so that nothing has to look at its words:
+//   signin   the token is missing or wrong            forbidden  this address may not ask
+//   offline  no answer came                           limited    asked too often, `retryAfter` seconds
+//   refused  the request was wrong (4xx)              failed     the server failed (5xx)
+
+const KEY = "switchyard.token";
+const TIMEOUT_MS = 60_000;
+
+export class Failure extends Error {
+  constructor(kind, message, more = {}) {
+    super(message);
+    this.kind = kind;
+    Object.assign(this, more);
+  }
+}
+
+// === the token: for this tab, or for this browser when the operator asked for that ===
+
+export const token = {
+  get: () => sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY) ?? "",
+  isKept: () => localStorage.getItem(KEY) !== null,
+  set(value, isKept) {
+    token.forget();
+    (isKept ? localStorage : sessionStorage).setItem(KEY, value);
+  },
+  forget() {
+    sessionStorage.removeItem(KEY);
+    localStorage.removeItem(KEY);
+  },
+};
+
+// Who wants to know that the token stopped working, or that the server cannot be reached, or can be again.
+const listeners = new Set();
+export function listen(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+const tell = (what) => listeners.forEach((listener) => listener(what));
+
+function kindOf(status, code) {
+  if (code === "missing_token" || code === "invalid_token") return "signin";
+  if (status === 401 || status === 403) return "forbidden";
+  if (status === 429) return "limited";
+  return status >= 500 ? "failed" : "refused";
+}
+
+function words(value, status) {
+  const error = value?.error;
+  return value?.message ?? (typeof error === "string" ? error : error?.message) ?? `HTTP ${status}`;
+}
+
+// Sends a request and gives the answer as `fetch` does; a status that is no success is a `Failure`.
+export async function send(method, path, { body, signal, as = token.get(), timeoutMs = TIMEOUT_MS } = {}) {
+  const headers = { authorization: `Bearer ${as}` };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  const limit = timeoutMs ? AbortSignal.timeout(timeoutMs) : undefined;
+  const signals = [signal, limit].filter(Boolean);
+  let answer;
+  try {
+    answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body),
+      cache: "no-store", credentials: "omit", signal: signals.length ? AbortSignal.any(signals) : undefined });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    tell("offline");
+    throw new Failure("offline", limit?.aborted ? "timeout" : "unreachable");
+  }
+  tell("online");
+  if (answer.ok) return answer;
+  const text = await answer.text().catch(() => "");
+  let value = null;
+  try { value = JSON.parse(text); } catch { /* a proxy's page */ }
+  const failure = new Failure(kindOf(answer.status, value?.code), words(value, answer.status), {
+    status: answer.status, value, retryAfter: Number(answer.headers.get("retry-after")) || null,
+  });
+  if (failure.kind === "signin" && as === token.get()) tell("signin");
+  throw failure;
+}
+
+// Sends a request and gives what the answer says, as JSON.
+export async function ask(method, path, body, more = {}) {
+  const answer = await send(method, path, { ...more, body });
+  const text = await answer.text();
+  return text === "" ? null : JSON.parse(text);
+}
+
+export const get = (path, more) => ask("GET", path, undefined, more);
+export const post = (path, body = {}, more) => ask("POST", path, body, more);
+export const put = (path, body, more) => ask("PUT", path, body, more);
+export const patch = (path, body, more) => ask("PATCH", path, body, more);
+export const remove = (path, body, more) => ask("DELETE", path, body, more);
+
+// The events of a stream (WHATWG server-sent events), each as `{event, data}`; `data` is text.
+export async function* events(answer) {
+  const decoder = new TextDecoderStream();
+  const reader = answer.body.pipeThrough(decoder).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    rest += value ?? "";
+    const blocks = rest.split(/\r?\n\r?\n/);
+    rest = done ? "" : blocks.pop();
+    for (const block of blocks) {
+      const event = { event: "message", data: [] };
+      for (const line of block.split(/\r?\n/)) {
+        const [, name, text] = /^([a-z]+): ?(.*)$/.exec(line) ?? [];
+        if (name === "data") event.data.push(text);
+        if (name === "event") event.event = text;
+      }
+      if (event.data.length) yield { ...event, data: event.data.join("\n") };
+    }
+    if (done) return;
+  }
+}
+
+// Waits for a background task, telling each state of it; gives the ended task.
+export async function task(id, onChange = () => {}, signal) {
+  for (;;) {
+    const { task: state } = await get(`/api/tasks/${encodeURIComponent(id)}`, { signal });
+    onChange(state);
+    if (state.status === "succeeded" || state.status === "failed") return state;
+    await new Promise((resolve) => setTimeout(resolve, 400));
+  }
+}

@@ -1,0 +1,40 @@
+// Small pictures of numbers: a curve, bars, a strip of cells. Drawn as SVG; each says in words what it shows.
+
+import { html } from "./vendor/htm-preact.js";
+
+const WIDTH = 300;
+
+// A curve of numbers; null is a gap.
+export function Curve({ values, label, height = 40 }) {
+  const most = Math.max(1e-9, ...values.map((value) => value ?? 0));
+  const step = WIDTH / Math.max(1, values.length - 1);
+  const points = values.map((value, index) => value === null ? null
+    : `${(index * step).toFixed(1)},${(height - 2 - (value / most) * (height - 4)).toFixed(1)}`);
+  const runs = points.reduce((parts, point) => {
+    if (point === null) parts.push([]); else parts.at(-1).push(point);
+    return parts;
+  }, [[]]);
+  return html`<svg class="curve" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none" role="img" aria-label=${label}>
+    ${runs.filter((run) => run.length).map((run) => html`<polyline points=${run.join(" ")} />`)}</svg>`;
+}
+
+// Bars side by side, each of stacked parts: `bars` are `{label, parts: [{value, kind}]}`.
+export function Bars({ bars, label, height = 120 }) {
+  const most = Math.max(1e-9, ...bars.map((bar) => bar.parts.reduce((sum, part) => sum + part.value, 0)));
+  const step = WIDTH / Math.max(1, bars.length);
+  return html`<svg class="bars" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none" role="img" aria-label=${label}>
+    ${bars.map((bar, index) => {
+      let base = height;
+      return html`<g key=${index}><title>${bar.label}</title>
+        <rect class="behind" x=${index * step} y="0" width=${step} height=${height} />
+        ${bar.parts.map((part) => {
+          const tall = (part.value / most) * height;
+          base -= tall;
+          return html`<rect class=${part.kind} x=${index * step + step * 0.1} y=${base} width=${step * 0.8} height=${tall} />`;
+        })}</g>`;
+    })}</svg>`;
+}
+
+// A strip of cells, such as the last 24 hours: `cells` are `{kind, label}` with kind good, warn, bad or none.
+export const Strip = ({ cells, label }) => html`
+  <span class="strip" role="img" aria-label=${label}>${cells.map((cell, index) => html`<i class=${cell.kind} title=${cell.label} key=${index}></i>`)}</span>`;

@@ -1,0 +1,25 @@
+// The words of the frame, the sign-in and the parts, in Chinese.
+
+export const FRAME = {
+  "Unread events": "未读事件",
+  "Overview": "总览", "Sites": "站点", "Models": "模型", "Log": "日志", "Keys": "密钥", "Playground": "试验台", "Settings": "设置",
+  "Sign in": "登录", "Sign out": "退出", "Admin token": "管理令牌", "Language": "语言", "Colours": "配色", "Light": "浅色", "Dark": "深色",
+  "As the system": "跟随系统", "To the page": "跳到正文", "Pages": "页面", "Try again": "重试", "Loading …": "正在读取…", "Close": "关闭",
+  "Cancel": "取消", "Copy": "复制", "Copied": "已复制", "Newer": "较新", "Older": "较旧", "never": "从未",
+  "Page {page} of {last}": "第 {page} 页，共 {last} 页",
+  "Type {phrase} to go on": "输入 {phrase} 以继续",
+  "What is shown was read {when}.": "当前内容读取于{when}。",
+  "Keep it in this browser": "保存在此浏览器中",
+  "Otherwise it is forgotten when this tab is closed.": "否则关闭此标签页后即被忘记。",
+  "The value of AUTH_TOKEN. It goes to this server only.": "即 AUTH_TOKEN 的值，只会发送给本服务器。",
+  "This is not the admin token. It is the value of AUTH_TOKEN, or what it was changed to.": "这不是管理令牌。管理令牌是 AUTH_TOKEN 的值，或修改后的值。",
+  "The token is not accepted any more. It may have been changed: sign in again.": "令牌已不被接受，可能已被修改：请重新登录。",
+  "The token is not accepted. It may have been changed: sign in again.": "令牌不被接受，可能已被修改：请重新登录。",
+  "This address may not use the admin API: {why}": "此地址不得使用管理接口：{why}",
+  "The server did not answer in time.": "服务器未及时回应。",
+  "The server cannot be reached.": "无法连接服务器。",
+  "The server cannot be reached. What is shown may be old; it is tried again by itself.": "无法连接服务器，显示的内容可能已过时；系统会自动重试。",
+  "Asked too often. Try again in {seconds} s.": "请求过于频繁，请在 {seconds} 秒后重试。",
+  "Asked too often. Try again soon.": "请求过于频繁，请稍后重试。",
+  "This page broke: {why}": "此页面出错：{why}",
+};

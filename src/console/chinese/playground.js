@@ -1,0 +1,4 @@
+// The words of the page, in Chinese.
+
+export const PLAYGROUND = {
+};

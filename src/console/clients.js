@@ -1,0 +1,1 @@
+// Lines to paste that connect a client to this server.

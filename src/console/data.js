@@ -1,0 +1,86 @@
+// What a page reads: a value with its age and what went wrong with the last attempt. A failed read never blanks what was
+// read before: it makes it stale. Nothing is asked for while the tab is hidden.
+
+import { useCallback, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { get } from "./api.js";
+
+const UNREAD = { value: undefined, at: null, failure: null, isLoading: true };
+
+// Reads `path` now, when `path` changes, and every `every` seconds while the tab is seen. `path` may be null: nothing is read.
+// Gives `{value, at, failure, isLoading, reload, set}`: `set` puts in what a change has answered.
+export function useRead(path, { every = 0 } = {}) {
+  const [state, setState] = useState(UNREAD);
+  const turn = useRef(0);
+  const reload = useCallback(async () => {
+    if (path === null) return;
+    const mine = ++turn.current;
+    setState((before) => ({ ...before, isLoading: true }));
+    try {
+      const value = await get(path);
+      if (mine === turn.current) setState({ value, at: Date.now(), failure: null, isLoading: false });
+    } catch (failure) {
+      if (mine === turn.current) setState((before) => ({ ...before, failure, isLoading: false }));
+    }
+  }, [path]);
+  useEffect(() => {
+    setState(path === null ? { ...UNREAD, isLoading: false } : UNREAD);
+    reload();
+    return () => { turn.current += 1; };
+  }, [reload]);
+  useTicks(path === null ? 0 : every, reload);
+  const set = useCallback((value) => {
+    turn.current += 1;
+    setState({ value, at: Date.now(), failure: null, isLoading: false });
+  }, []);
+  return { ...state, reload, set };
+}
+
+// Calls `work` every `seconds` while the tab is seen, and at once when it is seen again.
+export function useTicks(seconds, work) {
+  const latest = useRef(work);
+  latest.current = work;
+  useEffect(() => {
+    if (!seconds) return undefined;
+    let timer = null;
+    const stop = () => { clearInterval(timer); timer = null; };
+    const start = () => { if (!timer) timer = setInterval(() => latest.current(), seconds * 1000); };
+    const follow = () => {
+      if (document.hidden) return stop();
+      if (!timer) latest.current();
+      return start();
+    };
+    if (!document.hidden) start();
+    document.addEventListener("visibilitychange", follow);
+    return () => { stop(); document.removeEventListener("visibilitychange", follow); };
+  }, [seconds]);
+}
+
+// The time now, in milliseconds, renewed every second: for countdowns.
+export function useNow() {
+  const [now, setNow] = useState(Date.now());
+  useTicks(1, () => setNow(Date.now()));
+  return now;
+}
+
+// An action with its state: `{run, isRunning, failure, done, clear}`. A second run while one is under way does nothing.
+export function useAction(work) {
+  const [state, setState] = useState({ isRunning: false, failure: null, done: undefined });
+  const running = useRef(false);
+  const run = async (...given) => {
+    if (running.current) return undefined;
+    running.current = true;
+    setState({ isRunning: true, failure: null, done: undefined });
+    try {
+      const done = await work(...given);
+      setState({ isRunning: false, failure: null, done: done ?? true });
+      return done ?? true;
+    } catch (failure) {
+      setState({ isRunning: false, failure, done: undefined });
+      return undefined;
+    } finally {
+      running.current = false;
+    }
+  };
+  const clear = () => setState({ isRunning: false, failure: null, done: undefined });
+  return { ...state, run, clear };
+}

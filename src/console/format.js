@@ -1,0 +1,59 @@
+// Numbers, amounts, times and durations as people read them, in the operator's language.
+
+import { currentLanguage, t } from "./words.js";
+
+const locale = () => (currentLanguage() === "zh" ? "zh-CN" : "en");
+
+export function number(value, digits = 0) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  return new Intl.NumberFormat(locale(), { maximumFractionDigits: digits }).format(value);
+}
+
+// 1,234 as 1.2K.
+export function short(value) {
+  if (value === null || value === undefined) return "–";
+  return new Intl.NumberFormat(locale(), { notation: "compact", maximumFractionDigits: 1 }).format(value);
+}
+
+// US dollars; small amounts with as many digits as they need.
+export function money(value) {
+  if (value === null || value === undefined) return "–";
+  const small = Math.abs(value) > 0 && Math.abs(value) < 0.01;
+  return new Intl.NumberFormat(locale(), { style: "currency", currency: "USD", minimumFractionDigits: 2,
+    maximumFractionDigits: small ? 6 : 2 }).format(value);
+}
+
+// A number between 0 and 100.
+export const percent = (value, digits = 0) => (value === null || value === undefined ? "–" : `${number(value, digits)} %`);
+
+// A moment, in the browser's time zone.
+export function moment(text) {
+  if (!text) return "–";
+  return new Date(text).toLocaleString(locale(), { dateStyle: "medium", timeStyle: "medium" });
+}
+
+export const clock = (text) => (text ? new Date(text).toLocaleTimeString(locale()) : "–");
+
+// How long ago, or how long until.
+export function ago(text, now = Date.now()) {
+  if (!text) return t("never");
+  const seconds = Math.round((new Date(text).getTime() - now) / 1000);
+  const form = new Intl.RelativeTimeFormat(locale(), { numeric: "auto" });
+  for (const [unit, size] of [["day", 86_400], ["hour", 3600], ["minute", 60]]) {
+    if (Math.abs(seconds) >= size) return form.format(Math.round(seconds / size), unit);
+  }
+  return form.format(seconds, "second");
+}
+
+// 90_500 ms as 1:30, 3_605_000 as 1:00:05.
+export function countdown(milliseconds) {
+  const all = Math.max(0, Math.ceil(milliseconds / 1000));
+  const [hours, minutes, seconds] = [Math.floor(all / 3600), Math.floor(all / 60) % 60, all % 60];
+  const two = (part) => String(part).padStart(2, "0");
+  return hours ? `${hours}:${two(minutes)}:${two(seconds)}` : `${minutes}:${two(seconds)}`;
+}
+
+export function duration(milliseconds) {
+  if (milliseconds === null || milliseconds === undefined) return "–";
+  return milliseconds < 1000 ? `${number(milliseconds)} ms` : `${number(milliseconds / 1000, 1)} s`;
+}

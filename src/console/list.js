@@ -1,0 +1,75 @@
+// Long lists: only the rows that are seen are in the page, so ten thousand scroll like ten. Rows may open.
+
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { t } from "./words.js";
+
+const ROW = 44;
+const BEYOND = 12;
+
+// A table of `rows`. `columns` are `{name, label, cell(row), class?}`; the first column is the row's heading. Each row is as
+// high as any other until it is opened: `opened` is the key of the open row, `detail(row)` what it shows.
+export function List({ rows, columns, keyOf, opened, onOpen, detail, label }) {
+  const box = useRef(null);
+  const [seen, setSeen] = useState({ first: 0, count: 40 });
+  const [detailHeight, setDetailHeight] = useState(0);
+  const openIndex = opened === undefined || opened === null ? -1 : rows.findIndex((row) => keyOf(row) === opened);
+  const open = useRef(null);
+
+  useEffect(() => {
+    const measure = () => {
+      const top = box.current?.getBoundingClientRect().top ?? 0;
+      let above = Math.max(0, -top);
+      if (openIndex >= 0 && above > (openIndex + 1) * ROW) above = Math.max((openIndex + 1) * ROW, above - detailHeight);
+      const first = Math.max(0, Math.floor(above / ROW) - BEYOND);
+      const count = Math.ceil(innerHeight / ROW) + 2 * BEYOND;
+      setSeen((before) => (before.first === first && before.count === count ? before : { first, count }));
+    };
+    measure();
+    addEventListener("scroll", measure, { passive: true });
+    addEventListener("resize", measure);
+    return () => { removeEventListener("scroll", measure); removeEventListener("resize", measure); };
+  }, [rows.length, openIndex, detailHeight]);
+
+  useLayoutEffect(() => {
+    if (!open.current) return undefined;
+    const watch = new ResizeObserver(() => setDetailHeight(open.current?.offsetHeight ?? 0));
+    watch.observe(open.current);
+    return () => watch.disconnect();
+  }, [openIndex, opened]);
+
+  const shown = rows.slice(seen.first, seen.first + seen.count);
+  const before = seen.first * ROW + (openIndex >= 0 && openIndex < seen.first ? detailHeight : 0);
+  const behindRows = Math.max(0, rows.length - seen.first - seen.count);
+  const behind = behindRows * ROW + (openIndex >= seen.first + seen.count ? detailHeight : 0);
+  const toggle = (row) => onOpen?.(keyOf(row) === opened ? null : keyOf(row));
+
+  return html`
+    <div class="list" role="table" aria-label=${label} aria-rowcount=${rows.length + 1} ref=${box}>
+      <div class="row head" role="row">${columns.map((column) => html`<div role="columnheader" class=${column.class} key=${column.name}>${column.label}</div>`)}</div>
+      <div style=${{ height: `${before}px` }} aria-hidden="true"></div>
+      ${shown.map((row, index) => {
+        const key = keyOf(row);
+        const isOpen = key === opened;
+        return html`
+          <div class="row ${isOpen ? "open" : ""} ${onOpen ? "opens" : ""}" role="row" key=${key} aria-rowindex=${seen.first + index + 2}
+            onClick=${(event) => { if (onOpen && !event.target.closest("button, a, input, select, label")) toggle(row); }}>
+            ${columns.map((column, at) => html`<div role=${at ? "cell" : "rowheader"} class=${column.class} data-label=${column.label} key=${column.name}>
+              ${at === 0 && onOpen ? html`<button class="link opener" aria-expanded=${isOpen ? "true" : "false"} onClick=${() => toggle(row)}>
+                <span aria-hidden="true">${isOpen ? "▾" : "▸"}</span>${column.cell(row)}</button>` : column.cell(row)}</div>`)}
+          </div>
+          ${isOpen && html`<div class="detail" role="row" ref=${open} key=${`${key}-detail`}><div role="cell">${detail(row)}</div></div>`}`;
+      })}
+      <div style=${{ height: `${behind}px` }} aria-hidden="true"></div>
+    </div>`;
+}
+
+// Pages of a list that the server cuts: `page` counts from 1.
+export function Pages({ page, pageSize, total, onChange }) {
+  const last = Math.max(1, Math.ceil(total / pageSize));
+  if (last === 1) return null;
+  return html`<nav class="pages" aria-label=${t("Pages")}>
+    <button disabled=${page <= 1} onClick=${() => onChange(page - 1)}>${t("Newer")}</button>
+    <span>${t("Page {page} of {last}", { page, last })}</span>
+    <button disabled=${page >= last} onClick=${() => onChange(page + 1)}>${t("Older")}</button>
+  </nav>`;
+}

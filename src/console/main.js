@@ -1,0 +1,99 @@
+// Begins: sign-in, the frame, the page that the address names.
+
+import { html, render, useEffect, useErrorBoundary, useState } from "./vendor/htm-preact.js";
+import { followLinks, useAddress } from "./address.js";
+import { get, listen, token } from "./api.js";
+import { useRead, useTicks } from "./data.js";
+import { currentLanguage, languages, setLanguage, t } from "./words.js";
+import { Note } from "./parts.js";
+import { SignIn } from "./pages/signin.js";
+import { Overview } from "./pages/overview.js";
+import { Sites } from "./pages/sites.js";
+import { Routes } from "./pages/routes.js";
+import { Log } from "./pages/log.js";
+import { Keys } from "./pages/keys.js";
+import { Playground } from "./pages/playground.js";
+import { Settings } from "./pages/settings.js";
+
+const PAGES = [
+  ["/", "Overview", Overview], ["/sites", "Sites", Sites], ["/routes", "Models", Routes], ["/log", "Log", Log],
+  ["/keys", "Keys", Keys], ["/playground", "Playground", Playground], ["/settings", "Settings", Settings],
+];
+const THEME = "switchyard.theme";
+
+function setTheme(theme) {
+  localStorage.setItem(THEME, theme);
+  if (theme === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+}
+
+// A page that breaks takes nothing else with it.
+function Guarded({ page: Page, query }) {
+  const [error, forget] = useErrorBoundary((seen) => console.error(seen));
+  if (error) {
+    return html`<${Note} kind="bad">${t("This page broke: {why}", { why: error.message })}
+      <button class="link" onClick=${forget}>${t("Try again")}</button><//>`;
+  }
+  return html`<${Page} query=${query} />`;
+}
+
+// Says that the server is away, and asks whether it is back while the tab is seen.
+function useConnection() {
+  const [isAway, setIsAway] = useState(false);
+  useEffect(() => listen((what) => {
+    if (what === "offline") setIsAway(true);
+    if (what === "online") setIsAway(false);
+  }), []);
+  useTicks(isAway ? 2 : 0, () => get("/api/events/count").catch(() => {}));
+  return isAway;
+}
+
+function Frame({ onSignOut, onLanguage }) {
+  const { path, query } = useAddress();
+  const isAway = useConnection();
+  const [, name, Page] = PAGES.find(([at]) => at === path) ?? PAGES[0];
+  const [returned, setReturned] = useState(0);
+  const unread = useRead("/api/events/count", { every: 15 });
+  useEffect(() => { unread.reload(); }, [path]);
+  const [theme, chooseTheme] = useState(localStorage.getItem(THEME) ?? "system");
+  useEffect(() => { document.title = `${t(name)} · Switchyard`; });
+  // What failed while the server was away is read anew.
+  useEffect(() => { if (!isAway) setReturned((count) => count + 1); }, [isAway]);
+  return html`
+    <a class="skip" href="#page">${t("To the page")}</a>
+    <header class="top">
+      <a class="brand" href="/">Switchyard</a>
+      <nav aria-label=${t("Pages")}>${PAGES.map(([at, label]) => html`<a href=${at} key=${at} aria-current=${at === path ? "page" : undefined}>${t(label)}
+        ${at === "/" && unread.value?.count > 0 && html` <span class="badge warn" title=${t("Unread events")}>${unread.value.count}</span>`}</a>`)}</nav>
+      <div class="choices">
+        <label><span class="unseen">${t("Language")}</span><select value=${currentLanguage()} onChange=${(event) => onLanguage(event.target.value)}>
+          ${languages.map(([key, label]) => html`<option value=${key}>${label}</option>`)}</select></label>
+        <label><span class="unseen">${t("Colours")}</span><select value=${theme} onChange=${(event) => { setTheme(event.target.value); chooseTheme(event.target.value); }}>
+          <option value="system">${t("As the system")}</option><option value="light">${t("Light")}</option><option value="dark">${t("Dark")}</option></select></label>
+        <button class="quiet" onClick=${onSignOut}>${t("Sign out")}</button>
+      </div>
+    </header>
+    ${isAway && html`<${Note} kind="warn">${t("The server cannot be reached. What is shown may be old; it is tried again by itself.")}<//>`}
+    <main id="page" tabindex="-1"><h1>${t(name)}</h1><${Guarded} key=${`${path} ${returned}`} page=${Page} query=${query} /></main>`;
+}
+
+function Console() {
+  const [isSignedIn, setSignedIn] = useState(token.get() !== "");
+  const [why, setWhy] = useState(null);
+  const [, setLanguages] = useState(0);
+  useEffect(() => listen((what) => {
+    if (what !== "signin") return;
+    token.forget();
+    setWhy(t("The token is not accepted any more. It may have been changed: sign in again."));
+    setSignedIn(false);
+  }), []);
+  const choose = (language) => { setLanguage(language); setLanguages((count) => count + 1); };
+  if (!isSignedIn) {
+    return html`<${SignIn} why=${why} onLanguage=${choose} onDone=${() => { setWhy(null); setSignedIn(true); }} />`;
+  }
+  return html`<${Frame} onLanguage=${choose} onSignOut=${() => { token.forget(); setWhy(null); setSignedIn(false); }} />`;
+}
+
+setTheme(localStorage.getItem(THEME) ?? "system");
+followLinks();
+render(html`<${Console} />`, document.getElementById("console"));

@@ -1,0 +1,103 @@
+//! The console: one page for operators, served from the binary. It asks `/api/*` with the token that the operator types in;
+//! what is served here is the same for everybody and holds no secret.
+//!
+//! ```text
+//! GET /, /sites, /log, …            index.html, asked for again each time (ETag)
+//! GET /console/<digest>/<file>      what the page is made of, kept by the browser for ever
+//! ```
+//!
+//! The digest is of all files together: a module finds its neighbours by relative names, and a new build has new names.
+//! Files are as written: HTML, CSS and ES modules, no build step. Each is compressed when it is first asked for, so a server
+//! whose console nobody opens holds nothing for it.
+//!
+//! | file | |
+//! |---|---|
+//! | `assets` | the files, by name |
+//! | `index.html`, `style.css` | the page; how everything looks |
+//! | `main.js` | begins: sign-in, frame, the page that the address names |
+//! | `api.js`, `data.js` | requests and what can go wrong; what a page reads, with its age |
+//! | `address.js`, `words.js`, `chinese.js`, `format.js` | the address of a page; languages; numbers and times |
+//! | `parts.js`, `list.js`, `chart.js` | what pages are made of; long lists; curves and bars |
+//! | `pages/`, `chinese/` | a module per page; what it says in Chinese |
+//! | `clients.js` | the lines that connect a client |
+//! | `vendor/` | what others wrote, with its release and licence |
+
+mod assets;
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, StatusCode};
+
+use crate::http::{Response, ResponseBody};
+use assets::{Asset, FILES, INDEX};
+
+/// The pages that the address may name. All are `index.html`, which looks at the address itself.
+const PAGES: [&str; 7] = ["/", "/sites", "/routes", "/log", "/keys", "/playground", "/settings"];
+
+/// Nothing but our own files and our own API; nobody may frame the page. The page has no inline script or style.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The page or file at this path; `None` where there is neither.
+pub fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Option<Response> {
+    let (asset, may_be_kept) = match path.strip_prefix("/console/").and_then(|rest| rest.split_once('/')) {
+        // A page of another build gets today's files, to be looked at once.
+        Some((digest, name)) => (FILES.iter().find(|file| file.name == name)?, digest == assets::digest()),
+        None => (PAGES.contains(&path).then_some(&INDEX)?, false),
+    };
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        let mut response = Response::new(ResponseBody::empty());
+        *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"));
+        return Some(response);
+    }
+    Some(send(asset, headers, may_be_kept))
+}
+
+fn send(asset: &'static Asset, headers: &HeaderMap, may_be_kept: bool) -> Response {
+    let tag = entity_tag();
+    let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known == tag);
+    let takes_gzip = headers.get(header::ACCEPT_ENCODING).is_some_and(takes_gzip);
+    let body = match (is_known, takes_gzip) {
+        (true, _) => Bytes::new(),
+        (false, true) => asset.compressed(),
+        (false, false) => asset.text(),
+    };
+    let mut response = Response::new(ResponseBody::full(body));
+    if is_known {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    let fields = response.headers_mut();
+    let mut set =
+        |name: HeaderName, value: &'static str| fields.insert(name, HeaderValue::from_static(value));
+    set(header::CONTENT_TYPE, asset.kind());
+    set(header::CONTENT_SECURITY_POLICY, POLICY);
+    set(header::X_FRAME_OPTIONS, "DENY");
+    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(header::REFERRER_POLICY, "no-referrer");
+    set(header::VARY, "Accept-Encoding");
+    set(header::CACHE_CONTROL, if may_be_kept { "public, max-age=31536000, immutable" } else { "no-cache" });
+    if takes_gzip && !is_known {
+        set(header::CONTENT_ENCODING, "gzip");
+    }
+    fields.insert(header::ETAG, tag.clone());
+    response
+}
+
+fn entity_tag() -> &'static HeaderValue {
+    static TAG: OnceLock<HeaderValue> = OnceLock::new();
+    TAG.get_or_init(|| {
+        HeaderValue::from_str(&format!("\"{}\"", assets::digest())).expect("hex digits in quotes")
+    })
+}
+
+fn takes_gzip(accepted: &HeaderValue) -> bool {
+    let accepted = accepted.to_str().unwrap_or_default();
+    accepted.split(',').any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+        is_gzip && !parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
+    })
+}

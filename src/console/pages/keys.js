@@ -1,0 +1,5 @@
+// The page Keys.
+
+import { html } from "../parts.js";
+
+export const Keys = () => html`<p></p>`;

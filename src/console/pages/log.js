@@ -1,0 +1,5 @@
+// The page Log.
+
+import { html } from "../parts.js";
+
+export const Log = () => html`<p></p>`;

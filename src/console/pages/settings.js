@@ -1,0 +1,5 @@
+// The page Settings.
+
+import { html } from "../parts.js";
+
+export const Settings = () => html`<p></p>`;

@@ -1,0 +1,191 @@
+// What pages are made of. Markup comes from templates alone, so a hostile name is text wherever it stands.
+
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { useAction, useNow } from "./data.js";
+import { ago, countdown, moment } from "./format.js";
+import { explain, t } from "./words.js";
+
+export { html };
+
+let lastId = 0;
+// An id for a label and its field.
+export function useId() {
+  const id = useRef(null);
+  id.current ??= `part-${++lastId}`;
+  return id.current;
+}
+
+// === telling ===
+
+// A message that stays until its cause is gone. `kind`: info, good, warn or bad.
+export const Note = ({ kind = "info", children }) =>
+  html`<div class="note ${kind}" role=${kind === "bad" ? "alert" : "status"}>${children}</div>`;
+
+// A failure in words, with a way to try again.
+export const Failed = ({ failure, retry }) => failure && html`
+  <${Note} kind="bad">${explain(failure)} ${retry && html`<button class="link" onClick=${retry}>${t("Try again")}</button>`}<//>`;
+
+// A section that shows what was read: `read` is what `useRead` gives, `children` a function of the value. Before the first
+// value it says that it loads; after a failed attempt the old value stays, marked as stale.
+export function Section({ title, read, actions, isEmpty, empty, children, class: kind = "" }) {
+  const { value, failure, isLoading, at, reload } = read ?? {};
+  const has = !read || value !== undefined;
+  return html`
+    <section class="section ${kind}" aria-busy=${isLoading && !has ? "true" : "false"}>
+      ${(title || actions) && html`<header><h2>${title}</h2><div class="actions">${actions}</div></header>`}
+      ${failure && html`<${Note} kind="bad">
+        ${explain(failure)} ${has && html`<span>${t("What is shown was read {when}.", { when: ago(new Date(at).toISOString()) })}</span>`}
+        <button class="link" onClick=${reload}>${t("Try again")}</button><//>`}
+      ${!has && !failure && html`<p class="quiet" role="status">${t("Loading …")}</p>`}
+      ${has && isEmpty?.(value) ? html`<div class="empty">${empty}</div>` : has && children && (read ? children(value) : children)}
+    </section>`;
+}
+
+export const Badge = ({ kind = "", title, children }) => html`<span class="badge ${kind}" title=${title}>${children}</span>`;
+
+export const Time = ({ at, plain }) => html`<time datetime=${at} title=${moment(at)}>${plain ? moment(at) : ago(at)}</time>`;
+
+// Counts down to a moment; nothing once it has passed.
+export function Countdown({ until }) {
+  const left = new Date(until).getTime() - useNow();
+  return left > 0 ? html`<span class="number" title=${moment(until)}>${countdown(left)}</span>` : null;
+}
+
+// A part of a whole, as a bar with its number. `value` is 0 to 100.
+export const Bar = ({ value, label, kind = "" }) => html`
+  <span class="bar ${kind}" role="img" aria-label=${label}><span style=${{ width: `${Math.max(0, Math.min(100, value))}%` }}></span></span>`;
+
+// === doing ===
+
+// A button that runs something, shows that it runs, and tells how it went: `act` is an async function.
+export function Action({ act, children, class: kind = "", done, title, disabled }) {
+  const action = useAction(act);
+  return html`<span class="action">
+    <button class=${kind} title=${title} disabled=${disabled || action.isRunning} aria-busy=${action.isRunning ? "true" : "false"}
+      onClick=${action.run}>${children}</button>
+    ${action.failure && html`<span class="said bad" role="alert">${explain(action.failure)}</span>`}
+    ${action.done && done && html`<span class="said good" role="status">${typeof done === "function" ? done(action.done) : done}</span>`}
+  </span>`;
+}
+
+// A dialog over the page. Escape and the cross close it; focus goes in, and back to where it was.
+export function Dialog({ title, onClose, children, wide }) {
+  const dialog = useRef(null);
+  const id = useId();
+  useEffect(() => {
+    const before = document.activeElement;
+    dialog.current.showModal();
+    return () => before?.focus?.();
+  }, []);
+  return html`
+    <dialog ref=${dialog} class=${wide ? "wide" : ""} aria-labelledby=${id} onCancel=${(event) => { event.preventDefault(); onClose(); }}>
+      <header><h2 id=${id}>${title}</h2><button class="icon" aria-label=${t("Close")} onClick=${onClose}>×</button></header>
+      ${children}
+    </dialog>`;
+}
+
+// Asks before something is gone for good. `name` says what goes; with `phrase` it has to be typed in.
+export function Confirm({ title, name, consequence, verb, phrase, act, onClose }) {
+  const [typed, setTyped] = useState("");
+  const action = useAction(async () => { await act(); onClose(true); });
+  const id = useId();
+  return html`
+    <${Dialog} title=${title} onClose=${() => onClose(false)}>
+      <p class="name">${name}</p>
+      ${consequence && html`<p>${consequence}</p>`}
+      ${phrase && html`<label for=${id}>${t("Type {phrase} to go on", { phrase })}</label>
+        <input id=${id} value=${typed} autocomplete="off" spellcheck=${false} onInput=${(event) => setTyped(event.target.value)} />`}
+      <${Failed} failure=${action.failure} />
+      <footer>
+        <button onClick=${() => onClose(false)}>${t("Cancel")}</button>
+        <button class="danger" disabled=${action.isRunning || (phrase && typed.trim() !== phrase)} onClick=${action.run}>${verb}</button>
+      </footer>
+    <//>`;
+}
+
+// A button that asks first. The dialog names what goes.
+export function Removal({ label, title, name, consequence, phrase, act, after, class: kind = "danger quiet" }) {
+  const [asks, setAsks] = useState(false);
+  return html`
+    <button class=${kind} onClick=${() => setAsks(true)}>${label}</button>
+    ${asks && html`<${Confirm} title=${title} name=${name} consequence=${consequence} verb=${label} phrase=${phrase} act=${act}
+      onClose=${(isDone) => { setAsks(false); if (isDone) after?.(); }} />`}`;
+}
+
+// === asking ===
+
+// A labelled field. `kind`: text, number, password, select, area or switch; `choices` are `[value, label]`.
+export function Field({ label, hint, kind = "text", value, onChange, choices, failure, ...more }) {
+  const id = useId();
+  const set = (event) => onChange(kind === "switch" ? event.target.checked : event.target.value);
+  const about = hint || failure ? `${id}-hint` : undefined;
+  const shared = { id, "aria-describedby": about, "aria-invalid": failure ? "true" : undefined, ...more };
+  if (kind === "switch") {
+    return html`<div class="field switch"><input type="checkbox" role="switch" checked=${!!value} onChange=${set} ...${shared} />
+      <label for=${id}>${label}</label>${about && html`<p class="hint" id=${about}>${failure ?? hint}</p>`}</div>`;
+  }
+  const input = kind === "select"
+    ? html`<select value=${value} onChange=${set} ...${shared}>${choices.map(([key, text]) => html`<option value=${key}>${text}</option>`)}</select>`
+    : kind === "area" ? html`<textarea value=${value} onInput=${set} spellcheck=${false} ...${shared}></textarea>`
+      : html`<input type=${kind} value=${value} onInput=${set} autocomplete=${kind === "password" ? "new-password" : "off"}
+          spellcheck=${false} ...${shared} />`;
+  return html`<div class="field"><label for=${id}>${label}</label>${input}
+    ${about && html`<p class=${failure ? "hint bad" : "hint"} id=${about}>${failure ?? hint}</p>`}</div>`;
+}
+
+// A form whose Enter sends it. `act` is an async function.
+export function Form({ act, verb, onCancel, children, disabled }) {
+  const action = useAction(act);
+  const send = (event) => { event.preventDefault(); action.run(); };
+  return html`<form onSubmit=${send}>
+    ${children}
+    <${Failed} failure=${action.failure} />
+    <footer>
+      ${onCancel && html`<button type="button" onClick=${onCancel}>${t("Cancel")}</button>`}
+      <button class="first" disabled=${disabled || action.isRunning} aria-busy=${action.isRunning ? "true" : "false"}>${verb}</button>
+    </footer>
+  </form>`;
+}
+
+// Tabs inside a page; `items` are `[key, label]`. Arrow keys go from one to the next.
+export function Tabs({ items, value, onChange, label }) {
+  const bar = useRef(null);
+  const step = (event) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!by) return;
+    const next = (items.findIndex(([key]) => key === value) + by + items.length) % items.length;
+    onChange(items[next][0]);
+    bar.current.children[next].focus();
+  };
+  return html`<div class="tabs" role="tablist" aria-label=${label} ref=${bar} onKeyDown=${step}>
+    ${items.map(([key, text]) => html`<button role="tab" key=${key} aria-selected=${key === value ? "true" : "false"}
+      tabindex=${key === value ? 0 : -1} onClick=${() => onChange(key)}>${text}</button>`)}
+  </div>`;
+}
+
+// Text to take away, with a button that copies it.
+export function Copyable({ text, label }) {
+  const [copied, setCopied] = useState(false);
+  const area = useRef(null);
+  const copy = async () => {
+    try { await navigator.clipboard.writeText(text); } catch {
+      // Without TLS a page may not write to the clipboard: what is to be copied is selected instead.
+      getSelection().selectAllChildren(area.current);
+      if (!document.execCommand("copy")) return;
+    }
+    setCopied(true);
+    setTimeout(() => setCopied(false), 2000);
+  };
+  return html`<div class="copyable"><pre ref=${area} tabindex="0" aria-label=${label}>${text}</pre>
+    <button class="quiet" onClick=${copy}>${copied ? t("Copied") : t("Copy")}</button></div>`;
+}
+
+// Opens and closes what belongs to a row or a heading.
+export function Fold({ label, open, onToggle, children }) {
+  const id = useId();
+  return html`<div class="fold">
+    <button class="link" aria-expanded=${open ? "true" : "false"} aria-controls=${id} onClick=${onToggle}>
+      <span aria-hidden="true">${open ? "▾" : "▸"}</span> ${label}</button>
+    <div id=${id} hidden=${!open}>${open && children}</div>
+  </div>`;
+}

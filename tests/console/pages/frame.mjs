@@ -1,0 +1,61 @@
+// Sign-in, languages, colours, a server that is away.
+
+import assert from "node:assert/strict";
+import { ADMIN } from "../gateway.mjs";
+
+export default {
+  async "who has no token is asked for one, and a wrong one is told in words"(world) {
+    await world.start();
+    const one = await world.open({ signedIn: false });
+    one.expected.push("403");
+    await one.goto("/");
+    await one.isAccessible("sign-in");
+    await one.page.getByLabel("Admin token").fill("not-the-token");
+    await one.page.getByRole("button", { name: "Sign in" }).click();
+    await one.page.getByText("This is not the admin token.").waitFor();
+    await one.page.getByLabel("Admin token").fill(ADMIN);
+    await one.page.getByLabel("Admin token").press("Enter");
+    await one.page.getByRole("heading", { name: "Overview" }).waitFor();
+    assert.equal(await one.page.evaluate(() => localStorage.getItem("switchyard.token")), null);
+    await one.page.getByRole("button", { name: "Sign out" }).click();
+    await one.page.getByLabel("Admin token").waitFor();
+    assert.equal(await one.page.evaluate(() => sessionStorage.getItem("switchyard.token")), null);
+  },
+
+  async "every page opens in both languages, on a phone and on a desk, and axe finds nothing serious"(world) {
+    await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await world.gateway.addSite("Main line", stub.url, "sk-one");
+    for (const [locale, width, dark] of [["en", 1280, false], ["zh-CN", 375, true], ["en", 375, false], ["zh-CN", 1280, true]]) {
+      const one = await world.open({ locale, width, dark });
+      for (const path of ["/", "/sites", "/routes", "/log", "/keys", "/playground", "/settings"]) {
+        await one.goto(path);
+        await one.isAccessible(`${path} ${locale} ${width}`);
+      }
+      const title = await one.page.title();
+      assert.equal(title.startsWith(locale === "en" ? "Settings" : "设置"), true, title);
+    }
+  },
+
+  async "a server that is away is told, and comes back by itself"(world) {
+    const gateway = await world.start();
+    const one = await world.open();
+    one.expected.push("Failed to load resource", "ERR_CONNECTION");
+    await one.goto("/log");
+    await gateway.stop();
+    await one.page.getByRole("link", { name: "Keys" }).click();
+    await one.page.getByText("The server cannot be reached. What is shown may be old").waitFor();
+    await gateway.run();
+    await one.page.getByText("The server cannot be reached. What is shown may be old").waitFor({ state: "hidden" });
+  },
+
+  async "a token that was changed elsewhere leads back to the sign-in"(world) {
+    const gateway = await world.start();
+    const one = await world.open();
+    one.expected.push("403");
+    await one.goto("/keys");
+    await gateway.api("POST", "/api/settings/auth/change", { oldToken: ADMIN, newToken: "another-admin-token-1234" });
+    await one.page.getByRole("link", { name: "Log" }).click();
+    await one.page.getByText("The token is not accepted any more.").waitFor();
+  },
+};

@@ -27,7 +27,7 @@ use crate::http::request::{Params, Parts};
 use crate::http::route::Answer;
 use crate::http::router::Found;
 use crate::http::server::Connection;
-use crate::http::unread::WireBody;
+use crate::http::wire_body::WireBody;
 use crate::http::{
     self, Access, Endpoint, Query, Request, Response, ResponseBody, Route, address, strict,
     too_many_of_identity, too_many_of_peer,

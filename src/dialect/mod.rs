@@ -13,7 +13,7 @@
 //! | [`citation`] | | where what was said comes from |
 //! | [`logprobs`] | | how probable each token was |
 //! | [`search`] | | what an upstream looked for on its own |
-//! | `cache_marks` | | where the client wants its prompt cached |
+//! | `cache_marks`, `marked_turns` | | where the client wants its prompt cached; those marks among the parts of turns |
 //! | [`effort`] | how much a model is to think | the same in each dialect's words |
 //! | [`parts`] | a request body | whether it has more parts and calls than are converted |
 //! | [`payload_rules`] | an operator's rules for request bodies | what is wrong with them, or a body as they want it |
@@ -51,6 +51,7 @@ pub mod json;
 pub mod judge;
 pub mod literal;
 pub mod logprobs;
+mod marked_turns;
 mod members;
 pub mod messages;
 pub mod names;

@@ -1,6 +1,5 @@
 //! Bodies in both directions: request bodies read into one bounded buffer, answers as one enum.
 
-use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -10,11 +9,10 @@ use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 
+use super::body_error::BodyError;
 use super::coded::CodedBody;
-use super::pace::SlowBody;
-use super::unread::WireBody;
-use crate::codings::{self, CodingError};
-use crate::limits::{FREE_BODY, HeldMemory, NoRoom};
+use super::wire_body::WireBody;
+use crate::limits::{FREE_BODY, HeldMemory};
 
 /// The most that is set aside on the word of a Content-Length; beyond it the buffer grows as bytes come.
 const FIRST_ALLOCATION: usize = 256 * 1024;
@@ -22,92 +20,6 @@ const FIRST_ALLOCATION: usize = 256 * 1024;
 const STEP: usize = 4;
 /// To decode a body takes a window beside it, which may be as long.
 const DECODED: usize = 2;
-
-/// Why a request body could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BodyError {
-    /// Over the limit, in bytes.
-    TooLarge { limit: usize },
-    /// The rest of it was not waited for.
-    Slow(SlowBody),
-    /// Other bodies take all the memory there is for them.
-    NoRoom,
-    /// The framing was broken or the client went away.
-    Broken(String),
-    /// It cannot be decoded.
-    Coding(CodingError),
-    /// Not JSON; says where.
-    NotJson(String),
-    /// JSON, but not an object.
-    NotAnObject,
-    /// A media type that is not JSON.
-    MediaType(String),
-}
-
-impl std::fmt::Display for BodyError {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::TooLarge { limit } => write!(out, "The request body is larger than {limit} bytes"),
-            Self::Slow(why) => why.fmt(out),
-            Self::NoRoom => out.write_str(
-                "Too many large requests at once: the memory for their bodies (REQUEST_BODY_MEMORY_BYTES) is taken, try again later",
-            ),
-            Self::Broken(cause) => write!(out, "The request body could not be read: {cause}"),
-            Self::Coding(CodingError::Unknown(codings)) => {
-                let known = codings::KNOWN;
-                write!(out, "Unsupported Content-Encoding {codings:.40?}: send one of {known}, or none")
-            }
-            Self::Coding(cause) => write!(out, "The request body cannot be decoded: {cause}"),
-            Self::NotJson(cause) => write!(out, "The request body is not valid JSON: {cause}"),
-            Self::NotAnObject => out.write_str("The request body must be a JSON object"),
-            Self::MediaType(found) => {
-                write!(out, "Unsupported media type `{found}`: send application/json")
-            }
-        }
-    }
-}
-
-impl BodyError {
-    pub(super) fn broken(error: hyper::Error) -> Self {
-        let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<io::Error>());
-        let slow = cause.and_then(|cause| cause.get_ref()?.downcast_ref::<SlowBody>());
-        slow.map_or_else(|| Self::Broken(error.to_string()), |slow| Self::Slow(*slow))
-    }
-
-    /// The status that says it (RFC 9110 §15.5).
-    pub fn status(&self) -> hyper::StatusCode {
-        match self {
-            Self::TooLarge { .. } => hyper::StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Slow(SlowBody::Stopping) | Self::NoRoom => hyper::StatusCode::SERVICE_UNAVAILABLE,
-            Self::Slow(_) => hyper::StatusCode::REQUEST_TIMEOUT,
-            Self::MediaType(_) | Self::Coding(CodingError::Unknown(_)) => {
-                hyper::StatusCode::UNSUPPORTED_MEDIA_TYPE
-            }
-            Self::Broken(_) | Self::Coding(_) | Self::NotJson(_) | Self::NotAnObject => {
-                hyper::StatusCode::BAD_REQUEST
-            }
-        }
-    }
-}
-
-impl BodyError {
-    /// After how many seconds it is worth another try, where that is known.
-    pub fn retry_after_secs(&self) -> Option<u32> {
-        (*self == Self::NoRoom).then_some(NoRoom::RETRY_AFTER_SECS)
-    }
-}
-
-impl From<NoRoom> for BodyError {
-    fn from(NoRoom: NoRoom) -> Self {
-        Self::NoRoom
-    }
-}
-
-impl From<CodingError> for BodyError {
-    fn from(error: CodingError) -> Self {
-        Self::Coding(error)
-    }
-}
 
 /// The body of a request.
 pub enum RequestBody {

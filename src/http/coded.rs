@@ -15,8 +15,8 @@ use hyper::HeaderMap;
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderValue};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::body::BodyError;
-use super::unread::WireBody;
+use super::body_error::BodyError;
+use super::wire_body::WireBody;
 use crate::codings::{Decoder, Pulled, Sender};
 
 /// Those that may be decoded at one time, as far as they take more than one turn: half of the cores are left to others.

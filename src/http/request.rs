@@ -12,9 +12,10 @@ use serde_json::{Map, Value};
 use tokio::task::block_in_place;
 
 use super::bearer::LastToken;
-use super::body::{self, BodyError, RequestBody};
+use super::body::{self, RequestBody};
+use super::body_error::BodyError;
 use super::timer::ReusableTimer;
-use super::websocket::Upgrade;
+use super::upgrade::Upgrade;
 use crate::limits::HeldMemory;
 use crate::request_id::RequestId;
 

@@ -11,7 +11,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -30,11 +30,12 @@ use super::Response;
 use super::bearer::LastToken;
 use super::framing::HeadFault;
 use super::heads::UnfinishedHeads;
-use super::stream::{ClientStream, Wire};
+use super::stream::ClientStream;
 use super::timer::{HeadTimer, ReusableTimer};
 use super::tls::Tls;
-use super::unread::WireBody;
-use super::websocket::Upgrade;
+use super::upgrade::{Upgrade, UpgradeSlot, stopped};
+use super::wire::Wire;
+use super::wire_body::WireBody;
 use crate::logging::Complaint;
 use crate::open_files;
 use crate::wake_flag::{InnerFlag, WakeFlag};
@@ -67,44 +68,15 @@ pub struct Connection {
     upgrade_slot: UpgradeSlot,
 }
 
-/// What a connection does once its last answer has been sent: the task of another protocol, when a handler
-/// has set one, and the signal that ends it.
-#[derive(Clone)]
-pub(super) struct UpgradeSlot(Arc<UpgradeState>);
-
-struct UpgradeState {
-    task: Mutex<Option<UpgradedTask>>,
-    stop: watch::Receiver<bool>,
-    wire: Arc<Wire>,
-}
-
-type UpgradedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 impl Connection {
     /// What a request asks for with `Upgrade`.
     pub fn upgrade(self, extensions: &mut Extensions) -> Option<Upgrade> {
-        extensions.remove::<OnUpgrade>().map(|socket| Upgrade::new(socket, self.upgrade_slot))
+        extensions.remove::<OnUpgrade>().map(|socket| Upgrade { socket, upgrade_slot: self.upgrade_slot })
     }
 
     /// Why a request must not be served whose head hyper has taken. To be asked once for each request.
     pub fn head_fault(&self) -> Option<HeadFault> {
         self.wire.head_fault()
-    }
-}
-
-impl UpgradeSlot {
-    pub(super) fn stop(&self) -> watch::Receiver<bool> {
-        self.0.stop.clone()
-    }
-
-    /// Goes on with `life` when the answer has been sent.
-    pub(super) fn set(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.0.wire.upgrade();
-        *self.0.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(task));
-    }
-
-    fn take(&self) -> Option<UpgradedTask> {
-        self.0.task.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -178,12 +150,6 @@ where
     left
 }
 
-/// Waits until the server is stopping.
-pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that the sender is gone, which counts as a stop.
-    drop(stop.wait_for(|stopping| *stopping).await);
-}
-
 async fn connection<H, F>(
     socket: TcpStream,
     peer: SocketAddr,
@@ -227,8 +193,7 @@ where
     F: Future<Output = Response> + Send + 'static,
 {
     let wire = Arc::new(Wire::default());
-    let upgrade = UpgradeState { task: Mutex::default(), stop: stop.clone(), wire: wire.clone() };
-    let upgrade_slot = UpgradeSlot(Arc::new(upgrade));
+    let upgrade_slot = UpgradeSlot::new(stop.clone(), wire.clone());
     let connection = Connection {
         peer,
         timer: ReusableTimer::default(),

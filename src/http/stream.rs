@@ -12,8 +12,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,8 +23,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::framing::{Framing, HeadFault};
 use super::heads::{HeldHead, UnfinishedHeads};
 use super::pace::{Pace, SlowBody};
-use super::unread::Unread;
-use crate::sync::lock;
+use super::wire::Wire;
 use crate::time::{http_date, now_ms};
 
 /// How long a body may be silent while the service stops.
@@ -34,20 +33,6 @@ const SILENCE_AT_STOP: Duration = Duration::from_secs(1);
 const DRAINED: usize = 128 * 1024 * 1024;
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 const DRAIN_SILENCE: Duration = Duration::from_secs(1);
-
-/// What the stream, the connection and the requests on it tell each other.
-#[derive(Default)]
-pub(super) struct Wire {
-    /// The first head that must not be served, counted from 1.
-    fault: OnceLock<(u64, HeadFault)>,
-    /// How many heads have been served.
-    served: AtomicU64,
-    is_stopping: AtomicBool,
-    /// Another protocol is spoken from now on.
-    is_upgraded: AtomicBool,
-    /// The rest of the last request's body, which its handler did not read.
-    unread: Mutex<Option<Unread>>,
-}
 
 pub(super) struct ClientStream<S> {
     io: S,
@@ -74,32 +59,6 @@ enum HeadEnded {
     /// Too much is held of other clients' heads, and this one is the oldest.
     Displaced,
     Stopping,
-}
-
-// === impl Wire ===
-
-impl Wire {
-    /// Why the request whose head was read last must not be served. To be asked once for each.
-    pub fn head_fault(&self) -> Option<HeadFault> {
-        let number = self.served.fetch_add(1, Ordering::Relaxed) + 1;
-        self.fault.get().filter(|(first, _)| number >= *first).map(|(_, fault)| *fault)
-    }
-
-    pub fn stop(&self) {
-        self.is_stopping.store(true, Ordering::Relaxed);
-    }
-
-    pub fn upgrade(&self) {
-        self.is_upgraded.store(true, Ordering::Relaxed);
-    }
-
-    pub fn keep_unread(&self, unread: Unread) {
-        *lock(&self.unread) = Some(unread);
-    }
-
-    pub fn take_unread(&self) -> Option<Unread> {
-        lock(&self.unread).take()
-    }
 }
 
 // === impl ClientStream ===

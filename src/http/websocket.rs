@@ -19,7 +19,6 @@ use futures_util::{SinkExt, StreamExt};
 use http_body::Body;
 use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use ring::digest;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -32,7 +31,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::server::{UpgradeSlot, stopped};
+use super::upgrade::{Upgrade, stopped};
 use super::{Request, Response, ResponseBody};
 
 /// What RFC 6455 §1.3 has every server append to the client's key.
@@ -43,12 +42,6 @@ const VERSION: &str = "13";
 const BUFFER: usize = 16 * 1024;
 /// How long a client may take to see a socket closed.
 const CLOSING: Duration = Duration::from_secs(2);
-
-/// A connection that may go on in another protocol after its next answer.
-pub struct Upgrade {
-    socket: OnUpgrade,
-    upgrade_slot: UpgradeSlot,
-}
 
 /// A request for a WebSocket that can be granted.
 pub struct Handshake {
@@ -116,14 +109,6 @@ pub enum CloseReason {
 /// The client is gone.
 #[derive(Debug)]
 pub struct ClientGone;
-
-// === impl Upgrade ===
-
-impl Upgrade {
-    pub(super) fn new(socket: OnUpgrade, upgrade_slot: UpgradeSlot) -> Self {
-        Self { socket, upgrade_slot }
-    }
-}
 
 // === impl Handshake ===
 

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::journal::Part;
 use super::routes::MAX_MARKS;
 use super::sql::{Changes, Row, Statement, marks};
+use super::touches::Part;
 use super::{Error, Result, Secret, Store};
 use crate::time::{Millis, now_ms};
 

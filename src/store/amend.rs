@@ -5,20 +5,9 @@ use jiff::tz::TimeZone;
 
 use super::proxy_logs::UsageSource;
 use super::sql::Statement;
-use super::telemetry::Recorder;
+pub use super::telemetry::log_row::RowName;
+use super::telemetry::recorder::Recorder;
 use super::{Result, Store};
-use crate::request_id::RequestId;
-use crate::time::Millis;
-
-/// Names the row of one attempt.
-#[derive(Clone, Debug)]
-pub struct RowName {
-    pub created_at: Millis,
-    pub request_id: RequestId,
-    pub retry_count: u32,
-    pub site_id: i64,
-    pub model: String,
-}
 
 /// What the row is to say, and by how much that is more than it said.
 #[derive(Clone, Debug)]

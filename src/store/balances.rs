@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::journal::Part;
 use super::sql::Statement;
+use super::touches::Part;
 use super::{Error, Result, Store};
 use crate::time::Millis;
 

@@ -5,8 +5,8 @@
 use serde_json::{Map, Value, json};
 
 use super::accounts::{AccountRow, COLUMNS, TABLE, read};
-use super::journal::Part;
 use super::sql::Statement;
+use super::touches::Part;
 use super::{Result, Secret, Store};
 use crate::time::{Millis, now_ms};
 

@@ -14,15 +14,19 @@ use tokio::time::timeout;
 
 use super::error::{Error, OpenError, Result};
 use super::journal::Journal;
-use super::keyring::Derivation;
-use super::queue::{Command, Queue};
+use super::migrate;
+use super::options::StoreOptions;
 use super::seal::Sealer;
+use super::seal::keyring::Derivation;
 use super::sql::{Dialect, Outcome, Row, Statement, Value};
-use super::sqlite::{self, Location, Readers};
-use super::telemetry::{Recorder, Telemetry};
-use super::wal_sync::WalSync;
-use super::writer::{Durability, Writer};
-use super::{StoreOptions, migrate, traces};
+use super::sqlite::location::{self, Location};
+use super::sqlite::queue::{Command, Queue};
+use super::sqlite::readers::Readers;
+use super::sqlite::wal_sync::WalSync;
+use super::sqlite::writer::{Durability, Writer};
+use super::sqlite::{connection, traces};
+use super::telemetry::Telemetry;
+use super::telemetry::recorder::Recorder;
 use crate::config::{DatabaseKind, Synchronous};
 use crate::sync::lock;
 
@@ -48,7 +52,7 @@ impl Database {
             return Err(OpenError::Unsupported(message.to_owned()));
         }
         let location = Location::parse(&options.db_url, &options.data_dir);
-        let lock = sqlite::lock(&location)?;
+        let lock = location::lock(&location)?;
         let trace = traces::find(&location, lock.as_ref())?;
         let unusable = |error: rusqlite::Error| {
             OpenError::Unusable(format!("cannot open the database {location}: {error}"))
@@ -56,7 +60,7 @@ impl Database {
         // A new database has nothing sealed: it waits for the disk only, while the derivation goes on beside it.
         let is_new = location.is_empty();
         let early = is_new.then(|| Derivation::for_new(&options.secret)).transpose()?;
-        let mut connection = sqlite::open_writer(&location, options.synchronous).map_err(unusable)?;
+        let mut connection = connection::open_writer(&location, options.synchronous).map_err(unusable)?;
         trace.check(&connection)?;
         let derivation = match early {
             Some(derivation) => derivation,
@@ -77,7 +81,7 @@ impl Database {
         let durability = match options.synchronous {
             Synchronous::Full if location != Location::Memory => {
                 let wal = location.clone();
-                let sync = WalSync::start(move || sqlite::sync_wal(&wal));
+                let sync = WalSync::start(move || location::sync_wal(&wal));
                 let sync =
                     sync.map_err(|error| OpenError::Unusable(format!("cannot start a thread: {error}")))?;
                 Durability::Full { sync, waits: true }

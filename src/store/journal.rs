@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use super::sql::{Outcome, Statement, Value};
+use super::touches::{Part, Touches};
 use crate::sync::lock;
 
 /// The tables that the snapshot is made of.
@@ -26,33 +27,6 @@ const ROUTED: &[&str] = &[
 ];
 /// How many rows are noted one by one: beyond them it is everything.
 const MAX_NOTED: usize = 65_536;
-
-/// What a row that a statement touches belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// A site, its addresses, and by its removal all that is under it.
-    Site,
-    /// An account, its tokens, and by its removal its channels.
-    Account,
-    /// A route and the sources of a group, and by its removal its channels.
-    Route,
-    /// Each channel that a route owns.
-    ChannelsOfRoute,
-    Channel,
-}
-
-/// What a statement touches of the rows that requests are routed by.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub enum Touches {
-    /// Decided by its table: everything or nothing.
-    #[default]
-    Unsaid,
-    Nothing,
-    /// These parts.
-    Of(Part, Vec<Value>),
-    /// The row that it inserts.
-    Inserted(Part),
-}
 
 /// The ids of the rows that were touched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,46 +4,13 @@
 //! several rows of one id.
 
 use super::owner::Owner;
-use super::sql::{Statement, Value};
+pub use super::telemetry::stored_response::StoredResponse;
 use super::{Result, Store, prune};
 use crate::time::Millis;
 
 const TABLE: &str = "proxy_response_ids";
 /// The longest id that is kept, in bytes: what an index takes everywhere.
 pub const MAX_ID: usize = 191;
-
-/// An answer that its upstream has stored.
-#[derive(Clone, Debug)]
-pub struct StoredResponse {
-    pub response_id: String,
-    /// The managed key that asked for it; `None` for the proxy token.
-    pub key_id: Option<i64>,
-    pub site_id: i64,
-    pub account_id: i64,
-    /// `None` where the account's own key was used.
-    pub token_id: Option<i64>,
-    pub channel_id: i64,
-    pub created_at: Millis,
-}
-
-impl StoredResponse {
-    pub(super) fn insert(self) -> Statement {
-        let [owner_kind, owner_id] = Owner::of_key(self.key_id).args();
-        let args: Vec<Value> = vec![
-            self.response_id.into(),
-            owner_kind,
-            owner_id,
-            self.site_id.into(),
-            self.account_id.into(),
-            self.token_id.into(),
-            self.channel_id.into(),
-            self.created_at.into(),
-        ];
-        let sql = "INSERT INTO proxy_response_ids (response_id, owner_type, owner_id, site_id, account_id, token_id, \
-                   channel_id, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
-        Statement::new(sql, args)
-    }
-}
 
 /// The owners of the answers of this id, each once.
 pub async fn owners(store: &Store, response_id: &str) -> Result<Vec<Owner>> {

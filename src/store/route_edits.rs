@@ -1,9 +1,9 @@
 //! What an operator changes of routes and channels by hand. Each change is
 //! one transaction; what a rebuild changes is [`routes::apply`](super::routes::apply).
 
-use super::journal::Part;
 use super::routes::{MAX_MARKS, NewChannel, insert_channel};
 use super::sql::{Changes, Statement, Value, marks};
+use super::touches::Part;
 use super::{Result, Store};
 use crate::routing::Strategy;
 use crate::time::now_ms;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::journal::Part;
 use super::sql::{Row, Statement, Value, marks};
-use super::telemetry::NANO_PER_USD;
+use super::telemetry::recorder::NANO_PER_USD;
+use super::touches::Part;
 use super::{Result, Store};
 use crate::routing::rebuild::{self, Credential, NewRoute, Plan};
 use crate::routing::{ChannelTotals, Strategy};

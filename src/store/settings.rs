@@ -1,26 +1,13 @@
 //! Saved settings: one JSON text per name. The names in [`SEALED`] are secrets: stored sealed,
-//! given back open.
+//! masked in answers, given back open.
 
 use std::collections::HashMap;
 
+pub use super::seal::columns::SETTINGS as SEALED;
 use super::sql::{OnConflict, Statement, Value, upsert};
 use super::{Result, Secret, Store};
 use crate::routing::health;
 use crate::time::{Millis, now_ms};
-
-/// The settings that are secrets: sealed in the database, masked in answers.
-pub const SEALED: &[&str] = &[
-    "auth_token",
-    "proxy_token",
-    "system_proxy_url",
-    "webhook_url",
-    "bark_url",
-    "serverchan_key",
-    "telegram_bot_token",
-    "smtp_pass",
-    "db_url",
-    "backup_webdav_config_v1",
-];
 
 /// The settings the store keeps for itself.
 const INTERNAL: &[&str] = &[KDF, health::saved::SETTING];

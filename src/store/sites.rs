@@ -1,7 +1,7 @@
 //! Sites and the pool of addresses behind each.
 
-use super::journal::Part;
 use super::sql::{Changes, Fields, OnConflict, Row, Statement, Value, marks, upsert};
+use super::touches::Part;
 use super::{Error, Result, Secret, Store};
 use crate::time::{Millis, now_ms};
 

@@ -4,10 +4,10 @@
 //! brings the table, and the account's `api_token` that mirrors the default one, from the one to the
 //! other in one transaction.
 
-use super::journal::Part;
 use super::routes::MAX_MARKS;
 use super::seal::Hashing;
 use super::sql::{Row, Statement, Value, marks};
+use super::touches::Part;
 use super::{Result, Secret, Store};
 use crate::time::{Millis, now_ms};
 

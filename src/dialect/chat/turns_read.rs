@@ -4,6 +4,7 @@ use super::{calls, content, thinking};
 use crate::dialect::cache_marks;
 use crate::dialect::canonical::{CallKind, ConversionError, Part, Role, ToolResult, Turn};
 use crate::dialect::literal::{Json, Text};
+use crate::dialect::marked_turns;
 use crate::dialect::tree::Node;
 use crate::dialect::waiting_calls::WaitingCalls;
 
@@ -40,7 +41,7 @@ impl<'a> Messages<'a> {
         let mark = cache_marks::of(message);
         match &*message.str_at("role") {
             role @ ("system" | "developer") => {
-                let mark = mark.or(cache_marks::taken(&mut parts));
+                let mark = mark.or(marked_turns::taken(&mut parts));
                 let Some(text) = joined(parts) else { return Ok(()) };
                 // Later ones stay where they are: a prompt that begins otherwise with every turn is never cached.
                 if self.turns.is_empty() {
@@ -130,7 +131,7 @@ impl<'a> Messages<'a> {
     }
 
     fn push_result(&mut self, call_id: Text<'a>, mut parts: Vec<Part<'a>>, listed: bool) {
-        let mark = cache_marks::taken(&mut parts);
+        let mark = marked_turns::taken(&mut parts);
         let kind =
             self.calls.last(&call_id).and_then(|place| self.kinds.get(place)).copied().unwrap_or_default();
         // An empty result has no parts.

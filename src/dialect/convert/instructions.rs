@@ -10,9 +10,9 @@
 //! | messages, gemini | texts of the user's, in a tag that tells them from the user's own words |
 
 use crate::dialect::Dialect;
-use crate::dialect::cache_marks;
 use crate::dialect::canonical::{Part, Request, Role, Turn, Vendor};
 use crate::dialect::literal::Text;
+use crate::dialect::marked_turns;
 
 /// In what the clients of Anthropic wrap such texts, and what its models are trained to read.
 const TAG: Text<'static> = Text::plain("<system-reminder>");
@@ -99,7 +99,7 @@ fn ends_with_result(parts: &[Part<'_>]) -> bool {
 
 /// One text of the user's side, which says whose words these are.
 fn remind(turn: &mut Turn<'_>) {
-    let mark = cache_marks::taken(&mut turn.parts);
+    let mark = marked_turns::taken(&mut turn.parts);
     let texts: Vec<Text<'_>> = std::mem::take(&mut turn.parts)
         .into_iter()
         .filter_map(|part| match part {

@@ -22,11 +22,11 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use super::cache_marks;
 use super::canonical::{
     Candidate, ConversionError, Event, MAX_CHOICES, Part, Reply, ReplyContext, Request, Target,
 };
 use super::literal::Text;
+use super::marked_turns;
 use super::signature::Signature;
 use super::sse::Scanner;
 use super::tree::Node;
@@ -77,7 +77,7 @@ pub fn request_with(
     let node = Node::parse(body).map_err(|_| ConversionError::invalid("body", "is not valid JSON"))?;
     let mut request = read_request(from, &node)?;
     if to != Dialect::Messages {
-        cache_marks::remove(&mut request);
+        marked_turns::remove(&mut request);
     }
     if request.system.is_empty() && request.turns.iter().all(|turn| turn.parts.is_empty()) {
         return Err(named::in_words_of(

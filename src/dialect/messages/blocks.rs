@@ -5,6 +5,7 @@ use crate::dialect::canonical::{
     Call, CallKind, ConversionError, File, Image, Part, Source, Thinking, ToolResult,
 };
 use crate::dialect::literal::Text;
+use crate::dialect::marked_turns;
 use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
 
@@ -53,7 +54,7 @@ fn read_block<'a>(
             if let Some(content) = block.get("content") {
                 read_content(content, &format!("{}.content", field()), &mut inner)?;
             }
-            let mark = cache_marks::of(block).or(cache_marks::taken(&mut inner));
+            let mark = cache_marks::of(block).or(marked_turns::taken(&mut inner));
             parts.push(Part::Result(ToolResult {
                 call_id: block.text_at("tool_use_id").unwrap_or_default(),
                 kind: CallKind::Function,
@@ -179,7 +180,7 @@ fn read_document<'a>(
     let mut inner = Vec::new();
     let content = source.get("content").ok_or_else(missing)?;
     read_content(content, &format!("{}.source.content", field()), &mut inner)?;
-    cache_marks::taken(&mut inner);
+    marked_turns::taken(&mut inner);
     let texts: Vec<_> = inner
         .iter()
         .filter_map(|part| match part {

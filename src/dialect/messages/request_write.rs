@@ -4,12 +4,12 @@ use bytes::Bytes;
 
 use super::blocks_write::Block;
 use super::turns;
-use crate::dialect::cache_marks;
 use crate::dialect::canonical::{
     ConversionError, Format, Part, Request, Role, Target, Tool, ToolChoice, WebSearch,
 };
 use crate::dialect::effort::{Claude, ClaudeThinking, claude_thinking};
 use crate::dialect::literal::{Json, Text};
+use crate::dialect::marked_turns;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
@@ -64,7 +64,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
             o.object_at("metadata", |o| o.field("user_id", user));
         }
         o.field_if("service_tier", service_tier(request));
-        let marks = Marks { request, own: cache_marks::are_set(request) };
+        let marks = Marks { request, own: marked_turns::are_set(request) };
         o.field_if("cache_control", request.cache_marks.request.as_ref());
         put_system(o, &marks, model);
         if !tools.is_empty() {

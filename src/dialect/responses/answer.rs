@@ -3,7 +3,7 @@
 //! The types of the clients' SDKs want every member, asked for or not: what the request said is
 //! repeated, the rest has the dialect's default.
 
-use crate::dialect::canonical::{CallKind, ReplyContext, Stop};
+use crate::dialect::canonical::{CallKind, ReplyContext};
 use crate::dialect::citation::Citation;
 use crate::dialect::errors;
 use crate::dialect::literal::{Json, Text};
@@ -14,6 +14,7 @@ use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
 use crate::dialect::writer::Writer;
 
+use super::status::Status;
 use super::{reasoning, searches};
 
 /// What every answer has, as it is when the request does not say.
@@ -146,35 +147,6 @@ fn put_usage(o: &mut Writer, usage: &Usage) {
         o.field("reasoning_tokens", usage.reasoning.unwrap_or(0));
     });
     o.field("total_tokens", usage.total.unwrap_or(0).max(input.saturating_add(output)));
-}
-
-/// How far an answer is.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Status<'e> {
-    InProgress,
-    Completed,
-    /// With the reason.
-    Incomplete(&'static str),
-    Failed(&'e UpstreamError),
-}
-
-impl Status<'_> {
-    pub(super) fn of(stop: &Stop<'_>) -> Self {
-        match stop {
-            Stop::OutputLimit | Stop::ContextFull => Self::Incomplete("max_output_tokens"),
-            Stop::Filtered => Self::Incomplete("content_filter"),
-            Stop::End | Stop::Sequence(_) | Stop::ToolCall | Stop::Paused => Self::Completed,
-        }
-    }
-
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::InProgress => "in_progress",
-            Self::Completed => "completed",
-            Self::Incomplete(_) => "incomplete",
-            Self::Failed(_) => "failed",
-        }
-    }
 }
 
 /// An item of the output.

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use super::content::{self, TextPlace};
-use super::{reasoning, reply_read};
+use super::{calls, reasoning};
 use crate::dialect::canonical::{Call, CallKind, ConversionError, Part, Role, ToolResult, Turn};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -106,15 +106,15 @@ impl<'a> Items<'a> {
     /// A call without a name calls nothing, and is left out.
     fn call(&mut self, index: usize, item: &Node<'a>, kind: CallKind, input: &str) {
         let Some(name) = item.text_at("name").filter(|name| !name.is_blank()) else { return };
-        let id = call_id(item).unwrap_or_else(|| Text::of(&format!("call_{index}")));
+        let id = calls::call_id(item).unwrap_or_else(|| Text::of(&format!("call_{index}")));
         self.called.insert(id.clone());
-        let input = reply_read::input(item, input);
+        let input = calls::input(item, input);
         self.turn(Role::Assistant).parts.push(Part::Call(Call { id, name, kind, input, signature: None }));
     }
 
     /// The output of a call that nobody made is left out: no other dialect takes it.
     fn output(&mut self, index: usize, item: &Node<'a>, kind: CallKind) -> Result<(), ConversionError> {
-        let Some(call_id) = call_id(item).filter(|id| self.called.contains(id)) else { return Ok(()) };
+        let Some(call_id) = calls::call_id(item).filter(|id| self.called.contains(id)) else { return Ok(()) };
         let place = TextPlace { item: index, member: "output" };
         let parts = match item.get("output") {
             None => Vec::new(),
@@ -158,10 +158,4 @@ impl<'a> Items<'a> {
         let last = self.turns.len() - 1;
         &mut self.turns[last]
     }
-}
-
-/// Old clients know the id of the item alone.
-pub(super) fn call_id<'a>(item: &Node<'a>) -> Option<Text<'a>> {
-    let given = |key: &str| item.text_at(key).filter(|id| !id.is_blank());
-    given("call_id").or_else(|| given("id"))
 }

@@ -18,6 +18,7 @@
 
 mod accumulator;
 mod answer;
+mod calls;
 mod compaction;
 mod content;
 mod echo;
@@ -32,6 +33,7 @@ mod reply_write;
 mod request_read;
 mod request_write;
 mod searches;
+mod status;
 mod stream_items;
 mod stream_read;
 mod stream_write;

@@ -1,6 +1,7 @@
 //! Reads a complete answer.
 
-use super::{content, items, reasoning, searches};
+use super::calls::{self, input};
+use super::{content, reasoning, searches};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Call, CallKind, Candidate, Part, Reply, Stop};
 use crate::dialect::citation::Citation;
@@ -87,17 +88,9 @@ fn text_or_refusal<'a>(block: &Node<'a>) -> Option<Part<'a>> {
 
 fn call<'a>(index: usize, item: &Node<'a>, kind: CallKind) -> Option<Part<'a>> {
     let name = item.text_at("name").filter(|name| !name.is_blank())?;
-    let id = items::call_id(item).unwrap_or_else(|| Text::of(&format!("call_{index}")));
+    let id = calls::call_id(item).unwrap_or_else(|| Text::of(&format!("call_{index}")));
     let input = input(item, if kind == CallKind::Custom { "input" } else { "arguments" });
     Some(Part::Call(Call { id, name, kind, input, signature: None }))
-}
-
-/// The input of a call: its text, or the text of an object that should have been one.
-pub(super) fn input<'a>(item: &Node<'a>, key: &str) -> Text<'a> {
-    match item.get(key) {
-        Some(input) => input.text().unwrap_or_else(|| Text::of(&input.json().compact())),
-        None => Text::EMPTY,
-    }
 }
 
 /// Why it stopped. Limits and filters count before calls.

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 
-use super::answer::{Head, Item, OutputPart, Status, complete_input};
+use super::answer::{Head, Item, OutputPart, complete_input};
 use super::reasoning;
+use super::status::Status;
 use crate::dialect::canonical::{Candidate, Part, Reply, ReplyContext, Thinking};
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;

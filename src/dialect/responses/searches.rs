@@ -1,6 +1,6 @@
 //! `web_search_call`: a search of the web that the upstream ran.
 
-use super::answer::Status;
+use super::status::Status;
 use crate::dialect::literal::Text;
 use crate::dialect::search::{Found, Page, Search};
 use crate::dialect::tree::Node;

@@ -10,9 +10,10 @@
 //! The dialect repeats everything up to four times. The first time counts; the later ones supply what upstreams that
 //! leave out events have not sent yet. So each item remembers of which parts deltas have been read.
 
-use super::reply_read::{self, input};
+use super::calls::{self, input};
+use super::reply_read;
 use super::stream_items::{self, ItemKind, Items};
-use super::{items, reasoning, searches};
+use super::{reasoning, searches};
 use crate::dialect::canonical::{CallKind, Event, MAX_OPEN_PARTS, PartKind, too_many_parts};
 use crate::dialect::citation::Citation;
 use crate::dialect::json;
@@ -324,7 +325,7 @@ impl StreamReader {
         if self.items[at].key.is_some() || self.items[at].done {
             return;
         }
-        let id = items::call_id(item).unwrap_or_else(|| Text::of(&format!("call_{at}")));
+        let id = calls::call_id(item).unwrap_or_else(|| Text::of(&format!("call_{at}")));
         self.called = true;
         let key = self.open_part(at, PartKind::Call { id, name, kind }, each);
         let held = std::mem::take(&mut self.items[at].held);

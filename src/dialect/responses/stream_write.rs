@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::answer::{Head, Item, OutputPart, Status, complete_input, put_citation};
+use super::answer::{Head, Item, OutputPart, complete_input, put_citation};
 use super::reasoning;
+use super::status::Status;
 use crate::dialect::canonical::{CallKind, Event, PartKind, ReplyContext, Stop};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::logprobs::{self, Token};

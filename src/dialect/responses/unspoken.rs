@@ -6,8 +6,9 @@ use crate::dialect::tree::Node;
 use crate::dialect::usage::Usage;
 use crate::dialect::writer::Writer;
 
-use super::answer::{Head, Status};
+use super::answer::Head;
 use super::echo;
+use super::status::Status;
 
 /// What answers a request that is only to be kept for the next (`generate: false`): the beginning and the
 /// end of an answer without output. `now` is in seconds since 1970.

@@ -10,6 +10,7 @@ mod telemetry;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::accounts::{AccountPatch, AccountStatus, NewAccount};
@@ -419,7 +420,7 @@ async fn events_are_listed_newest_first_and_marked_read() {
 
 #[test]
 fn a_database_address_is_a_path_whatever_the_case_of_its_scheme() {
-    use super::sqlite::Location;
+    use super::sqlite::location::Location;
     let dir = std::path::Path::new("/d");
     let file = |path: &str| Location::File(path.into());
     for (url, expected) in [

@@ -11,14 +11,14 @@
 //!
 //! Nothing is lost to a write that was under way when its key retired. A sealed text claims its key until
 //! the writer is done with it ([`super::sealed`]); while one does, the key is not deleted. Look-up hashes are
-//! stored in turns ([`super::seal::Hashing`]), and the index key changes between two of them.
+//! stored in turns ([`super::sealer::Hashing`]), and the index key changes between two of them.
 
 use std::time::Duration;
 
-use super::seal::Purpose;
-use super::sql::{Statement, Value};
-use super::sweep::{COLUMNS, Column};
-use super::{Result, Store, settings};
+use super::columns::{COLUMNS, Column};
+use super::sealer::Purpose;
+use crate::store::sql::{Statement, Value};
+use crate::store::{Result, Store, settings};
 use crate::time::now_ms;
 
 /// Rows per transaction.
@@ -46,7 +46,7 @@ pub struct Finished {
 pub type Tell<'a> = &'a (dyn Fn(u64) + Send + Sync);
 
 /// Makes a new key and uses it from now on; gives its id. [`finish`] does the rest.
-/// [`super::Error::NotFound`] when somebody else has just replaced the same key.
+/// [`Error::NotFound`](crate::store::Error::NotFound) when somebody else has just replaced the same key.
 pub async fn replace(store: &Store, purpose: Purpose) -> Result<i64> {
     let sealer = store.sealer();
     // Two rows with one value would be two if one were hashed before, the other after.

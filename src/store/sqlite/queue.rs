@@ -11,24 +11,24 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::debug_traces::DebugTrace;
-use super::error::{Error, Result};
-use super::proxy_logs::ProxyLogRow;
-use super::responses::StoredResponse;
-use super::sql::{Outcome, Row, Statement, Value};
 use crate::keys::KeyLive;
 use crate::routing::{ChannelLive, EndpointLive};
+use crate::store::error::{Error, Result};
+use crate::store::sql::{Outcome, Row, Statement, Value};
+use crate::store::telemetry::debug_trace::DebugTrace;
+use crate::store::telemetry::log_row::ProxyLogRow;
+use crate::store::telemetry::stored_response::StoredResponse;
 
 /// Rows that may wait for the writer.
-pub(super) const MAX_WAITING_ROWS: usize = 16_384;
+pub(in crate::store) const MAX_WAITING_ROWS: usize = 16_384;
 /// What debug traces that wait for the writer may take in memory.
-pub(super) const MAX_WAITING_TRACE_BYTES: usize = 16 << 20;
-pub(super) const MAX_WAITING_COMMANDS: usize = 1024;
+pub(in crate::store) const MAX_WAITING_TRACE_BYTES: usize = 16 << 20;
+pub(in crate::store) const MAX_WAITING_COMMANDS: usize = 1024;
 /// Rows that close a group.
-pub(super) const FULL_GROUP: usize = 500;
+pub(in crate::store) const FULL_GROUP: usize = 500;
 
 /// What the writer thread is asked to do at once, with somebody waiting for the answer.
-pub(super) enum Command {
+pub(in crate::store) enum Command {
     Batch {
         statements: Vec<Statement>,
         reply: oneshot::Sender<Result<Vec<Outcome>>>,
@@ -46,7 +46,7 @@ pub(super) enum Command {
 }
 
 /// The hand-over between the process and its writer.
-pub(super) struct Queue {
+pub(in crate::store) struct Queue {
     state: Mutex<QueueState>,
     wake: Condvar,
     /// The last change found no room on the disk.
@@ -54,33 +54,33 @@ pub(super) struct Queue {
 }
 
 #[derive(Default)]
-pub(super) struct QueueState {
-    pub(super) commands: VecDeque<Command>,
-    pub(super) rows: Vec<ProxyLogRow>,
+pub(in crate::store) struct QueueState {
+    pub(in crate::store) commands: VecDeque<Command>,
+    pub(in crate::store) rows: Vec<ProxyLogRow>,
     /// Rows that the writer has taken and not committed.
-    pub(super) with_writer: usize,
-    pub(super) traces: Vec<DebugTrace>,
-    pub(super) trace_bytes: usize,
-    pub(super) responses: Vec<StoredResponse>,
-    pub(super) channels: Vec<Arc<ChannelLive>>,
-    pub(super) endpoints: Vec<Arc<EndpointLive>>,
-    pub(super) keys: Vec<Arc<KeyLive>>,
+    pub(in crate::store) with_writer: usize,
+    pub(in crate::store) traces: Vec<DebugTrace>,
+    pub(in crate::store) trace_bytes: usize,
+    pub(in crate::store) responses: Vec<StoredResponse>,
+    pub(in crate::store) channels: Vec<Arc<ChannelLive>>,
+    pub(in crate::store) endpoints: Vec<Arc<EndpointLive>>,
+    pub(in crate::store) keys: Vec<Arc<KeyLive>>,
     /// Who waits for a commit.
-    pub(super) flushes: Vec<oneshot::Sender<()>>,
-    pub(super) dropped: u64,
-    pub(super) dropped_traces: u64,
+    pub(in crate::store) flushes: Vec<oneshot::Sender<()>>,
+    pub(in crate::store) dropped: u64,
+    pub(in crate::store) dropped_traces: u64,
     /// An attempt failed: its cooldown should be on disk soon.
-    pub(super) urgent: bool,
+    pub(in crate::store) urgent: bool,
     /// Nothing new is taken; what is there gets done.
-    pub(super) stop: bool,
+    pub(in crate::store) stop: bool,
     /// The thread is gone.
-    pub(super) closed: bool,
-    pub(super) asleep: Asleep,
+    pub(in crate::store) closed: bool,
+    pub(in crate::store) asleep: Asleep,
 }
 
 /// What wakes the writer thread before its time.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asleep {
+pub(in crate::store) enum Asleep {
     #[default]
     No,
     UntilAnything,
@@ -89,11 +89,11 @@ pub(super) enum Asleep {
 }
 
 impl QueueState {
-    pub(super) fn waiting_rows(&self) -> usize {
+    pub(in crate::store) fn waiting_rows(&self) -> usize {
         self.rows.len() + self.with_writer
     }
 
-    pub(super) fn has_telemetry(&self) -> bool {
+    pub(in crate::store) fn has_telemetry(&self) -> bool {
         !self.rows.is_empty()
             || !self.traces.is_empty()
             || !self.responses.is_empty()
@@ -104,11 +104,11 @@ impl QueueState {
 }
 
 impl Queue {
-    pub(super) fn new() -> Arc<Self> {
+    pub(in crate::store) fn new() -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), wake: Condvar::new(), is_full: AtomicBool::new(false) })
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, QueueState> {
+    pub(in crate::store) fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -121,7 +121,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn command(&self, command: Command) -> Result<()> {
+    pub(in crate::store) fn command(&self, command: Command) -> Result<()> {
         let mut state = self.state();
         if state.stop {
             return Err(Error::Closed);
@@ -134,7 +134,7 @@ impl Queue {
         Ok(())
     }
 
-    pub(super) fn log(&self, row: ProxyLogRow) {
+    pub(in crate::store) fn log(&self, row: ProxyLogRow) {
         let mut state = self.state();
         if state.waiting_rows() >= MAX_WAITING_ROWS || state.stop {
             state.dropped += 1;
@@ -149,7 +149,7 @@ impl Queue {
     }
 
     /// A writer that lags has room for log rows only.
-    pub(super) fn trace(&self, trace: DebugTrace) {
+    pub(in crate::store) fn trace(&self, trace: DebugTrace) {
         let size = trace.size();
         let mut state = self.state();
         let is_lagging = state.waiting_rows() >= MAX_WAITING_ROWS / 2;
@@ -164,7 +164,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn stored_response(&self, response: StoredResponse) {
+    pub(in crate::store) fn stored_response(&self, response: StoredResponse) {
         let mut state = self.state();
         if state.responses.len() >= MAX_WAITING_ROWS || state.stop {
             state.dropped += 1;
@@ -176,7 +176,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn dirty_channel(&self, channel: Arc<ChannelLive>) {
+    pub(in crate::store) fn dirty_channel(&self, channel: Arc<ChannelLive>) {
         let mut state = self.state();
         state.channels.push(channel);
         if state.asleep == Asleep::UntilAnything {
@@ -184,7 +184,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn dirty_endpoint(&self, endpoint: Arc<EndpointLive>) {
+    pub(in crate::store) fn dirty_endpoint(&self, endpoint: Arc<EndpointLive>) {
         let mut state = self.state();
         state.endpoints.push(endpoint);
         if state.asleep == Asleep::UntilAnything {
@@ -192,7 +192,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn dirty_key(&self, key: Arc<KeyLive>, urgent: bool) {
+    pub(in crate::store) fn dirty_key(&self, key: Arc<KeyLive>, urgent: bool) {
         let mut state = self.state();
         state.keys.push(key);
         state.urgent |= urgent;
@@ -203,7 +203,7 @@ impl Queue {
 
     /// Resolves when everything handed over before this call is committed; with an error when the
     /// writer is gone or the database fails.
-    pub(super) fn flush(&self) -> oneshot::Receiver<()> {
+    pub(in crate::store) fn flush(&self) -> oneshot::Receiver<()> {
         let (done, waiting) = oneshot::channel();
         let mut state = self.state();
         if state.closed {
@@ -214,25 +214,25 @@ impl Queue {
         waiting
     }
 
-    pub(super) fn dropped(&self) -> u64 {
+    pub(in crate::store) fn dropped(&self) -> u64 {
         self.state().dropped
     }
 
-    pub(super) fn dropped_traces(&self) -> u64 {
+    pub(in crate::store) fn dropped_traces(&self) -> u64 {
         self.state().dropped_traces
     }
 
-    pub(super) fn waiting_rows(&self) -> usize {
+    pub(in crate::store) fn waiting_rows(&self) -> usize {
         self.state().waiting_rows()
     }
 
     /// Whether the disk took no more when something was last written.
-    pub(super) fn is_full(&self) -> bool {
+    pub(in crate::store) fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
     /// Notes what became of a change, and tells the log where the disk is full and when it is no more.
-    pub(super) fn note<T>(&self, written: &Result<T>) {
+    pub(in crate::store) fn note<T>(&self, written: &Result<T>) {
         let is_full = match written {
             Ok(_) => false,
             Err(Error::Full(_)) => true,
@@ -248,7 +248,7 @@ impl Queue {
     }
 
     /// Sleeps until woken or until `most` has passed; the flag says which of the two.
-    pub(super) fn sleep<'a>(
+    pub(in crate::store) fn sleep<'a>(
         &self,
         mut state: MutexGuard<'a, QueueState>,
         asleep: Asleep,
@@ -267,7 +267,7 @@ impl Queue {
         (state, timed_out)
     }
 
-    pub(super) fn stop(&self) {
+    pub(in crate::store) fn stop(&self) {
         let mut state = self.state();
         state.stop = true;
         self.wake(state);

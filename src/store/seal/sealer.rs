@@ -25,10 +25,10 @@ use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::time::timeout;
 
 use super::envelope::{KEY_LEN, aes, decrypt, encrypt, is_v1_form, open_v1};
-use super::error::{Error, Result};
 use super::sealed::{Claim, Claims, Sealed};
 use crate::hex;
 use crate::routing::Secret;
+use crate::store::error::{Error, Result};
 
 const PREFIX: &str = "enc:2:";
 
@@ -57,19 +57,19 @@ pub struct Sealer {
 }
 
 /// The keys of one database, opened.
-pub(super) struct Keys {
+pub(in crate::store) struct Keys {
     /// The active seal key.
-    pub(super) active: i64,
+    pub(in crate::store) active: i64,
     /// The retired ones too.
-    pub(super) seal: HashMap<i64, LessSafeKey>,
-    pub(super) index: IndexKey,
-    pub(super) retired_index: Vec<IndexKey>,
+    pub(in crate::store) seal: HashMap<i64, LessSafeKey>,
+    pub(in crate::store) index: IndexKey,
+    pub(in crate::store) retired_index: Vec<IndexKey>,
 }
 
 #[derive(Clone)]
-pub(super) struct IndexKey {
-    pub(super) id: i64,
-    pub(super) key: hmac::Key,
+pub(in crate::store) struct IndexKey {
+    pub(in crate::store) id: i64,
+    pub(in crate::store) key: hmac::Key,
 }
 
 /// The keys that are in use.
@@ -95,15 +95,15 @@ struct RetiredSeal {
 }
 
 /// A key that is not in use yet.
-pub(super) struct NewKey {
-    pub(super) id: i64,
-    pub(super) purpose: Purpose,
-    pub(super) wrapped: String,
+pub(in crate::store) struct NewKey {
+    pub(in crate::store) id: i64,
+    pub(in crate::store) purpose: Purpose,
+    pub(in crate::store) wrapped: String,
     raw: [u8; KEY_LEN],
 }
 
 /// A turn in which the index key stays what it is: hold it until the hashes made with it are committed.
-pub(super) struct Hashing<'a> {
+pub(in crate::store) struct Hashing<'a> {
     ring: Arc<Ring>,
     _turn: RwLockReadGuard<'a, ()>,
 }
@@ -130,7 +130,7 @@ impl fmt::Display for Purpose {
 impl Sealer {
     /// `secrets`: the current one and those before it, which may have sealed in the `v1:` form. `None` without
     /// randomness.
-    pub(super) fn new<'a>(
+    pub(in crate::store) fn new<'a>(
         kek: Arc<OnceLock<LessSafeKey>>,
         keys: Keys,
         secrets: impl Iterator<Item = &'a str>,
@@ -181,7 +181,12 @@ impl Sealer {
 
     /// Opens a nullable column for reading: NULL and empty are `None`, and so is a value that does
     /// not open, after a line in the log, because one damaged value must not hide all the others.
-    pub(super) fn open_column(&self, table: &str, column: &str, stored: Option<&str>) -> Option<Secret> {
+    pub(in crate::store) fn open_column(
+        &self,
+        table: &str,
+        column: &str,
+        stored: Option<&str>,
+    ) -> Option<Secret> {
         match self.open(table, column, stored.filter(|text| !text.is_empty())?) {
             Ok(secret) => Some(secret),
             Err(error) => {
@@ -198,7 +203,7 @@ impl Sealer {
     }
 
     /// A turn to make hashes and store them.
-    pub(super) async fn hashing(&self) -> Hashing<'_> {
+    pub(in crate::store) async fn hashing(&self) -> Hashing<'_> {
         let turn = self.hashing.read().await;
         Hashing { ring: self.ring.load_full(), _turn: turn }
     }
@@ -222,7 +227,7 @@ impl Sealer {
 
 impl Sealer {
     /// The id of the key in use.
-    pub(super) fn active(&self, purpose: Purpose) -> i64 {
+    pub(in crate::store) fn active(&self, purpose: Purpose) -> i64 {
         let ring = self.ring.load();
         match purpose {
             Purpose::Seal => ring.active,
@@ -231,7 +236,7 @@ impl Sealer {
     }
 
     /// The retired keys whose work is not replaced yet.
-    pub(super) fn retired(&self, purpose: Purpose) -> Vec<i64> {
+    pub(in crate::store) fn retired(&self, purpose: Purpose) -> Vec<i64> {
         let ring = self.ring.load();
         match purpose {
             Purpose::Seal => ring.retired_seal.iter().map(|key| key.id).collect(),
@@ -240,12 +245,12 @@ impl Sealer {
     }
 
     /// What those wait for who would store a hash: while it is held, none is on its way.
-    pub(super) async fn pause_hashing(&self) -> RwLockWriteGuard<'_, ()> {
+    pub(in crate::store) async fn pause_hashing(&self) -> RwLockWriteGuard<'_, ()> {
         self.hashing.write().await
     }
 
     /// A new key, wrapped to be stored.
-    pub(super) fn make(&self, purpose: Purpose, id: i64) -> Result<NewKey> {
+    pub(in crate::store) fn make(&self, purpose: Purpose, id: i64) -> Result<NewKey> {
         let no_randomness = || Error::Sealed(format!("crypto_keys.wrapped of a new {purpose} key"));
         let mut raw = [0; KEY_LEN];
         self.random.fill(&mut raw).map_err(|_| no_randomness())?;
@@ -254,12 +259,12 @@ impl Sealer {
     }
 
     /// Uses a new key from now on, and retires the one it follows. It has to be committed.
-    pub(super) fn adopt(&self, new: &NewKey) {
+    pub(in crate::store) fn adopt(&self, new: &NewKey) {
         self.ring.rcu(|ring| Ring::clone(ring).with(new));
     }
 
     /// Waits until nothing that a retired seal key sealed is on its way to the database any more.
-    pub(super) async fn settle(&self, limit: Duration) {
+    pub(in crate::store) async fn settle(&self, limit: Duration) {
         let retired = self.ring.load().retired_seal.clone();
         let settled = async {
             for claims in retired.iter().filter_map(|key| key.claims.as_ref()) {
@@ -271,14 +276,14 @@ impl Sealer {
     }
 
     /// Whether all that a retired seal key has ever sealed is stored, or never will be.
-    pub(super) fn is_settled(&self, id: i64) -> bool {
+    pub(in crate::store) fn is_settled(&self, id: i64) -> bool {
         let ring = self.ring.load();
         let key = ring.retired_seal.iter().find(|key| key.id == id);
         key.and_then(|key| key.claims.as_ref()).is_none_or(Claims::are_released)
     }
 
     /// Retired keys that are deleted: nothing is left to do for them.
-    pub(super) fn forget(&self, deleted: &[i64]) {
+    pub(in crate::store) fn forget(&self, deleted: &[i64]) {
         self.ring.rcu(|ring| {
             let mut ring = Ring::clone(ring);
             ring.retired_seal.retain(|key| !deleted.contains(&key.id));
@@ -335,7 +340,7 @@ impl Ring {
 // === impl IndexKey ===
 
 impl IndexKey {
-    pub(super) fn new(id: i64, raw: &[u8]) -> Self {
+    pub(in crate::store) fn new(id: i64, raw: &[u8]) -> Self {
         Self { id, key: hmac::Key::new(hmac::HMAC_SHA256, raw) }
     }
 
@@ -348,12 +353,12 @@ impl IndexKey {
 
 impl Hashing<'_> {
     /// The hash to store.
-    pub(super) fn index(&self, value: &str) -> String {
+    pub(in crate::store) fn index(&self, value: &str) -> String {
         self.ring.index.hash(value)
     }
 
     /// What else a row with this value may be found by while an index key is being replaced.
-    pub(super) fn former(&self, value: &str) -> impl Iterator<Item = String> {
+    pub(in crate::store) fn former(&self, value: &str) -> impl Iterator<Item = String> {
         self.ring.retired_index.iter().map(move |key| key.hash(value))
     }
 }
@@ -369,6 +374,6 @@ fn aad(table: &str, column: &str) -> String {
 }
 
 /// What binds a wrapped key to its row.
-pub(super) fn wrap_aad(id: i64, purpose: &str) -> String {
+pub(in crate::store) fn wrap_aad(id: i64, purpose: &str) -> String {
     format!("switchyard|key|{id}|{purpose}")
 }

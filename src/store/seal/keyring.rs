@@ -18,9 +18,10 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 
 use super::envelope::{KEY_LEN, aes, decrypt, encrypt};
-use super::error::{Error, OpenError, Result};
-use super::seal::{IndexKey, Keys, Sealer, wrap_aad};
-use super::{StoreOptions, sweep};
+use super::sealer::{IndexKey, Keys, Sealer, wrap_aad};
+use super::sweep;
+use crate::store::error::{Error, OpenError, Result};
+use crate::store::options::StoreOptions;
 use crate::time::now_ms;
 
 const KDF_SETTING: &str = "crypto_kdf_v1";
@@ -61,7 +62,7 @@ impl Kdf {
 }
 
 /// The derivation of the current secret's key, running while the schema is brought up to date.
-pub(super) struct Derivation {
+pub(in crate::store) struct Derivation {
     kdf: Kdf,
     is_new: bool,
     kek: JoinHandle<Option<LessSafeKey>>,
@@ -69,12 +70,12 @@ pub(super) struct Derivation {
 
 impl Derivation {
     /// For a database that has not been made yet: with a new salt.
-    pub(super) fn for_new(secret: &str) -> Result<Self, OpenError> {
+    pub(in crate::store) fn for_new(secret: &str) -> Result<Self, OpenError> {
         Self::start(Kdf::new(&SystemRandom::new()).ok_or_else(no_randomness)?, true, secret)
     }
 
     /// With the salt that the database has, or a new one when it has none yet.
-    pub(super) fn for_stored(connection: &Connection, secret: &str) -> Result<Self, OpenError> {
+    pub(in crate::store) fn for_stored(connection: &Connection, secret: &str) -> Result<Self, OpenError> {
         let damaged = || OpenError::Unusable(format!("settings.{KDF_SETTING} is damaged"));
         // A database without its schema has no settings: that is no error.
         let stored: Option<String> = connection
@@ -98,7 +99,7 @@ impl Derivation {
 
     /// Opens the keys, makes them where there are none, re-wraps them after a change of secret, and
     /// seals what is still plain.
-    pub(super) fn finish(
+    pub(in crate::store) fn finish(
         self,
         connection: &mut Connection,
         options: &StoreOptions,
@@ -125,7 +126,7 @@ impl Derivation {
     }
 
     /// The keys of a database that has just been made, without waiting for the derivation.
-    pub(super) fn begin(self, options: &StoreOptions) -> Result<(Sealer, FirstKeys), OpenError> {
+    pub(in crate::store) fn begin(self, options: &StoreOptions) -> Result<(Sealer, FirstKeys), OpenError> {
         let raw = new_pair(&SystemRandom::new())?;
         let kek = Arc::new(OnceLock::new());
         let sealer = sealer(Arc::clone(&kek), opened(FIRST_ID, &raw), options)?;
@@ -145,7 +146,7 @@ fn sealer(kek: Arc<OnceLock<LessSafeKey>>, keys: Keys, options: &StoreOptions) -
 
 /// Keys that are in use and not stored yet. What they seal is worth nothing without them: nothing may be
 /// committed before [`Self::store`].
-pub(super) struct FirstKeys {
+pub(in crate::store) struct FirstKeys {
     derivation: Derivation,
     raw: [[u8; KEY_LEN]; 2],
     kek: Arc<OnceLock<LessSafeKey>>,
@@ -153,7 +154,7 @@ pub(super) struct FirstKeys {
 
 impl FirstKeys {
     /// Waits for the derivation, and commits the keys and its parameters.
-    pub(super) fn store(self, connection: &mut Connection) -> Result<(), OpenError> {
+    pub(in crate::store) fn store(self, connection: &mut Connection) -> Result<(), OpenError> {
         let kek = joined(self.derivation.kek)?;
         let transaction =
             connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(Error::from)?;

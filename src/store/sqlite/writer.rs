@@ -21,16 +21,16 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::error::{Error, Result};
-use super::events::{EventLevel, NewEvent};
-use super::journal::Journal;
-use super::proxy_logs::ProxyLogRow;
+use super::connection;
 use super::queue::{Asleep, Command, FULL_GROUP, Queue, QueueState};
-use super::sql::{Outcome, Statement};
-use super::sqlite;
-use super::telemetry::{Group, Recorder};
 use super::wal_sync::WalSync;
 use crate::config::Synchronous;
+use crate::store::error::{Error, Result};
+use crate::store::journal::Journal;
+use crate::store::new_event::{EventLevel, NewEvent};
+use crate::store::sql::{Outcome, Statement};
+use crate::store::telemetry::log_row::ProxyLogRow;
+use crate::store::telemetry::recorder::{Group, Recorder};
 use crate::time::now_ms;
 
 /// Room for rows that is kept for the next group; what an overload needed more is given back.
@@ -73,7 +73,7 @@ struct Unwritten {
 }
 
 /// How much outlives a power cut.
-pub(super) enum Durability {
+pub(in crate::store) enum Durability {
     /// As the connection was opened.
     AsOpened,
     /// What somebody waits for, once he has been told; log rows a quarter of a second after they were written.
@@ -85,7 +85,7 @@ pub(super) enum Durability {
 }
 
 /// The state of the writer thread.
-pub(super) struct Writer {
+pub(in crate::store) struct Writer {
     queue: Arc<Queue>,
     connection: Connection,
     durability: Durability,
@@ -103,7 +103,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(
+    pub(in crate::store) fn new(
         queue: Arc<Queue>,
         connection: Connection,
         durability: Durability,
@@ -125,7 +125,7 @@ impl Writer {
     }
 
     /// The life of the thread: until the queue is told to stop and everything in it is done.
-    pub(super) fn run(mut self) {
+    pub(in crate::store) fn run(mut self) {
         let _gone = Gone(Arc::clone(&self.queue));
         loop {
             let work = self.wait();
@@ -221,7 +221,7 @@ impl Writer {
                 let _ = reply.send(applied);
             }
             Command::Query { sql, args, reply } => {
-                let _ = reply.send(sqlite::select(&self.connection, &sql, &args));
+                let _ = reply.send(connection::select(&self.connection, &sql, &args));
             }
             Command::Reclaim { pages, reply } => {
                 let vacuum = format!("PRAGMA incremental_vacuum({pages});");
@@ -233,7 +233,7 @@ impl Writer {
     /// Makes a change, and waits for the disk.
     fn apply(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
         self.wait_for_disk(true)?;
-        let outcomes = sqlite::apply(&mut self.connection, statements)?;
+        let outcomes = connection::apply(&mut self.connection, statements)?;
         self.journal.note(statements, &outcomes);
         Ok(outcomes)
     }
@@ -282,7 +282,7 @@ impl Writer {
     /// Writes a group; waits for the disk if somebody waits for the group.
     fn write(&mut self, group: &Unwritten) -> Result<()> {
         self.wait_for_disk(!group.flushes.is_empty())?;
-        sqlite::write(&mut self.connection, &group.rows, &group.statements)?;
+        connection::write(&mut self.connection, &group.rows, &group.statements)?;
         if let Durability::Full { sync, waits: false } = &self.durability {
             sync.committed();
         }
@@ -295,7 +295,7 @@ impl Writer {
             && *waits != wait
         {
             let synchronous = if wait { Synchronous::Full } else { Synchronous::Normal };
-            sqlite::set_synchronous(&self.connection, synchronous)?;
+            connection::set_synchronous(&self.connection, synchronous)?;
             *waits = wait;
         }
         Ok(())

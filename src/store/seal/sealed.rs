@@ -17,16 +17,16 @@ pub struct Sealed {
 
 /// One of the texts that keep a key from being deleted.
 #[derive(Clone)]
-pub(super) struct Claim(#[expect(dead_code, reason = "held, never read")] watch::Receiver<()>);
+pub(in crate::store) struct Claim(#[expect(dead_code, reason = "held, never read")] watch::Receiver<()>);
 
 /// All claims on one key.
 #[derive(Clone)]
-pub(super) struct Claims(watch::Sender<()>);
+pub(in crate::store) struct Claims(watch::Sender<()>);
 
 // === impl Sealed ===
 
 impl Sealed {
-    pub(super) fn new(text: String, claim: Claim) -> Self {
+    pub(in crate::store) fn new(text: String, claim: Claim) -> Self {
         Self { text, _claim: claim }
     }
 
@@ -51,17 +51,17 @@ impl PartialEq for Sealed {
 
 impl Claims {
     /// The claims on a new key, and the first of them, of which the others are clones.
-    pub(super) fn new() -> (Self, Claim) {
+    pub(in crate::store) fn new() -> (Self, Claim) {
         let (claims, claim) = watch::channel(());
         (Self(claims), Claim(claim))
     }
 
     /// Gives once every claim has been let go of.
-    pub(super) async fn released(&self) {
+    pub(in crate::store) async fn released(&self) {
         self.0.closed().await;
     }
 
-    pub(super) fn are_released(&self) -> bool {
+    pub(in crate::store) fn are_released(&self) -> bool {
         self.0.is_closed()
     }
 }

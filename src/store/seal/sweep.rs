@@ -3,42 +3,14 @@
 
 use rusqlite::{Connection, Transaction};
 
-use super::error::Result;
-use super::seal::Sealer;
-use super::settings;
+use super::columns::{COLUMNS, Column, SETTINGS};
+use super::sealer::Sealer;
+use crate::store::error::Result;
 use crate::time::{Millis, now_ms};
-
-/// A column that holds sealed text, and the column of its look-up hash.
-pub(super) struct Column {
-    pub(super) table: &'static str,
-    pub(super) name: &'static str,
-    pub(super) hash: Option<&'static str>,
-}
-
-const fn column(table: &'static str, name: &'static str) -> Column {
-    Column { table, name, hash: None }
-}
-
-/// Every sealed column; beside them there are the settings of [`settings::SEALED`].
-pub(super) const COLUMNS: &[Column] = &[
-    column("sites", "custom_headers"),
-    column("sites", "proxy_url"),
-    column("accounts", "access_token"),
-    column("accounts", "api_token"),
-    column("accounts", "proxy_url"),
-    column("accounts", "login_password"),
-    column("accounts", "refresh_token"),
-    column("accounts", "id_token"),
-    column("accounts", "provider_data"),
-    column("accounts", "sub2api_refresh_token"),
-    Column { table: "account_tokens", name: "token_enc", hash: Some("token_hash") },
-    Column { table: "downstream_api_keys", name: "key_enc", hash: Some("key_hash") },
-    column("proxy_video_tasks", "token_value"),
-];
 
 /// Seals every value of a sealed column that is not yet in our form; returns how many. A value in
 /// the `v1:` form that no secret opens is left as it is.
-pub(super) fn seal_plain(transaction: &Transaction<'_>, sealer: &Sealer) -> Result<usize> {
+pub(in crate::store) fn seal_plain(transaction: &Transaction<'_>, sealer: &Sealer) -> Result<usize> {
     let mut count = 0;
     for Column { table, name, hash } in COLUMNS {
         for (id, stored) in texts(transaction, table, "id", name, "NOT LIKE 'enc:2:%'")? {
@@ -57,7 +29,7 @@ pub(super) fn seal_plain(transaction: &Transaction<'_>, sealer: &Sealer) -> Resu
         }
     }
     for (name, stored) in texts(transaction, "settings", "name", "value", "NOT LIKE 'enc:2:%'")? {
-        if settings::SEALED.contains(&name.as_str()) {
+        if SETTINGS.contains(&name.as_str()) {
             let sealed = sealer.seal("settings", &name, &stored)?;
             transaction.execute("UPDATE settings SET value = ? WHERE name = ?", (sealed.as_str(), name))?;
             count += 1;
@@ -67,14 +39,14 @@ pub(super) fn seal_plain(transaction: &Transaction<'_>, sealer: &Sealer) -> Resu
 }
 
 /// Overwrites what the pages and the write-ahead log still hold of the plain values.
-pub(super) fn wipe_traces(connection: &Connection) -> Result<()> {
+pub(in crate::store) fn wipe_traces(connection: &Connection) -> Result<()> {
     // VACUUM rebuilds the file without its free pages; the checkpoint empties the log.
     connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); VACUUM; PRAGMA wal_checkpoint(TRUNCATE);")?;
     Ok(())
 }
 
 /// Empties what the new keys cannot open, marks the accounts it belonged to, and leaves one event.
-pub(super) fn forget_unreadable(transaction: &Transaction<'_>, sealer: &Sealer) -> Result<()> {
+pub(in crate::store) fn forget_unreadable(transaction: &Transaction<'_>, sealer: &Sealer) -> Result<()> {
     let now = now_ms();
     let mut count = 0;
     for Column { table, name, .. } in COLUMNS {

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::proxy_logs::ProxyLogRow;
-use super::sql::Value;
+use super::log_row::ProxyLogRow;
+use crate::store::sql::Value;
 use crate::time::Millis;
 
 const QUARTER: Millis = 15 * 60 * 1000;
@@ -30,7 +30,7 @@ struct Tally {
 }
 
 /// Tallies that are not written yet, and the calendar to sort them by.
-pub(super) struct Usage {
+pub(in crate::store) struct Usage {
     zone: TimeZone,
     zone_name: String,
     /// The quarter of an hour the last row fell into: zones change their offset only between
@@ -43,12 +43,12 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    pub(super) fn new(zone: TimeZone) -> Self {
+    pub(in crate::store) fn new(zone: TimeZone) -> Self {
         let zone_name = zone.iana_name().unwrap_or("UTC").to_owned();
         Self { zone, zone_name, quarter: Millis::MIN, hour: 0, day: String::new(), tallies: BTreeMap::new() }
     }
 
-    pub(super) fn count(&mut self, row: &ProxyLogRow) {
+    pub(in crate::store) fn count(&mut self, row: &ProxyLogRow) {
         let Some(site) = row.site_id else { return };
         let model = row.model_actual.as_deref().or(row.model_requested.as_deref()).unwrap_or("unknown");
         let tally = self.tally(row.created_at, site, model);
@@ -63,7 +63,7 @@ impl Usage {
     }
 
     /// Adds to a bucket what only became known later of a row counted before.
-    pub(super) fn correct(&mut self, at: Millis, site: i64, model: &str, tokens: i64, cost: f64) {
+    pub(in crate::store) fn correct(&mut self, at: Millis, site: i64, model: &str, tokens: i64, cost: f64) {
         let tally = self.tally(at, site, model);
         tally.tokens = tally.tokens.saturating_add(tokens);
         tally.cost += cost;
@@ -97,7 +97,7 @@ impl Usage {
     }
 
     /// The arguments of one upsert per hour bucket and per day bucket, in the order of their keys.
-    pub(super) fn take(&mut self) -> (Vec<Vec<Value>>, Vec<Vec<Value>>) {
+    pub(in crate::store) fn take(&mut self) -> (Vec<Vec<Value>>, Vec<Vec<Value>>) {
         let mut hours = Vec::new();
         let mut days: BTreeMap<(String, i64, String), Tally> = BTreeMap::new();
         for ((hour, site), (day, models)) in std::mem::take(&mut self.tallies) {
@@ -142,7 +142,7 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use super::super::proxy_logs::LogStatus;
+    use super::super::log_row::LogStatus;
     use super::*;
 
     fn row(at: &str, status: LogStatus) -> ProxyLogRow {

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-use super::error::OpenError;
-use super::sqlite::Location;
+use super::location::Location;
+use crate::store::error::OpenError;
 
 /// The word in the lock file.
 const IN_USE: &[u8] = b"in use\n";
@@ -21,7 +21,7 @@ const IN_USE: &[u8] = b"in use\n";
 const WAL_MAGIC: [[u8; 4]; 2] = [[0x37, 0x7f, 0x06, 0x82], [0x37, 0x7f, 0x06, 0x83]];
 
 /// What the files tell of a database before it is opened.
-pub(super) struct Trace {
+pub(in crate::store) struct Trace {
     path: PathBuf,
     /// Why there must be something in it.
     why: Option<String>,
@@ -30,7 +30,7 @@ pub(super) struct Trace {
 }
 
 /// Looks at the files of a database.
-pub(super) fn find(location: &Location, lock: Option<&File>) -> Result<Trace, OpenError> {
+pub(in crate::store) fn find(location: &Location, lock: Option<&File>) -> Result<Trace, OpenError> {
     let (Location::File(path), Some(lock)) = (location, lock) else {
         return Ok(Trace { path: PathBuf::new(), why: None, damaged: None });
     };
@@ -59,7 +59,7 @@ pub(super) fn find(location: &Location, lock: Option<&File>) -> Result<Trace, Op
 }
 
 /// Leaves the word that the database is in use.
-pub(super) fn leave(lock: Option<&File>) -> std::io::Result<()> {
+pub(in crate::store) fn leave(lock: Option<&File>) -> std::io::Result<()> {
     let Some(mut lock) = lock else { return Ok(()) };
     if lock.metadata()?.len() == 0 {
         lock.write_all(IN_USE)?;

@@ -1,104 +1,38 @@
-//! What requests leave behind: log rows, channel and endpoint counters, usage per hour and day.
-//! Handed over without waiting; one group becomes one transaction (`writer.rs`).
+//! What a group of telemetry becomes in the database: counters and usage beside its log rows.
 
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use super::amend::RowName;
-use super::debug_traces::DebugTrace;
-use super::proxy_logs::ProxyLogRow;
-use super::queue::Queue;
-use super::responses::StoredResponse;
-use super::sql::{Dialect, OnConflict, Statement, Value, upsert};
+use super::debug_trace::DebugTrace;
+use super::log_row::{ProxyLogRow, RowName};
+use super::stored_response::StoredResponse;
 use super::usage::Usage;
 use crate::keys::{KeyDelta, KeyLive};
 use crate::routing::{ChannelDelta, ChannelLive, EndpointLive, EndpointState};
+use crate::store::sql::{Dialect, OnConflict, Statement, Value, upsert};
 
 /// The unit of channel costs in memory, against US dollars in the database.
-pub(super) const NANO_PER_USD: f64 = 1e9;
-
-/// The way in, cheap to clone.
-#[derive(Clone)]
-pub struct Telemetry {
-    queue: Arc<Queue>,
-}
-
-impl Telemetry {
-    pub(super) fn new(queue: Arc<Queue>) -> Self {
-        Self { queue }
-    }
-
-    /// Hands over one log row. Never blocks: when 16384 rows wait, the row is dropped and counted.
-    pub fn log(&self, row: ProxyLogRow) {
-        self.queue.log(row);
-    }
-
-    /// Hands over one debug trace. Never blocks; the first to be dropped when the writer lags.
-    pub fn trace(&self, trace: DebugTrace) {
-        self.queue.trace(trace);
-    }
-
-    /// Hands over an answer that its upstream has stored. Never blocks; dropped when the writer lags, as rows are.
-    pub fn stored_response(&self, response: StoredResponse) {
-        self.queue.stored_response(response);
-    }
-
-    /// Hands over a channel whose counters moved; call it when `record_*` said it became dirty.
-    pub fn dirty_channel(&self, channel: Arc<ChannelLive>) {
-        self.queue.dirty_channel(channel);
-    }
-
-    /// Hands over an endpoint whose pool state moved.
-    pub fn dirty_endpoint(&self, endpoint: Arc<EndpointLive>) {
-        self.queue.dirty_endpoint(endpoint);
-    }
-
-    /// Hands over a downstream key whose usage moved; `urgent` when little is left of its limit.
-    pub fn dirty_key(&self, key: Arc<KeyLive>, urgent: bool) {
-        self.queue.dirty_key(key, urgent);
-    }
-
-    /// Log rows dropped since the start.
-    pub fn dropped(&self) -> u64 {
-        self.queue.dropped()
-    }
-
-    /// Debug traces dropped since the start.
-    pub fn dropped_traces(&self) -> u64 {
-        self.queue.dropped_traces()
-    }
-
-    /// Log rows that wait for the writer.
-    pub fn waiting(&self) -> usize {
-        self.queue.waiting_rows()
-    }
-
-    /// Returns when everything handed over before is committed, or cannot be for now.
-    pub async fn flush(&self) {
-        // An error means that the writer is gone or that the database fails: waiting would not help.
-        let _ = self.queue.flush().await;
-    }
-}
+pub(in crate::store) const NANO_PER_USD: f64 = 1e9;
 
 /// What one transaction will hold beside its log rows.
-pub(super) struct Group {
-    pub(super) traces: Vec<DebugTrace>,
-    pub(super) responses: Vec<StoredResponse>,
-    pub(super) channels: Vec<Arc<ChannelLive>>,
-    pub(super) endpoints: Vec<Arc<EndpointLive>>,
-    pub(super) keys: Vec<Arc<KeyLive>>,
+pub(in crate::store) struct Group {
+    pub(in crate::store) traces: Vec<DebugTrace>,
+    pub(in crate::store) responses: Vec<StoredResponse>,
+    pub(in crate::store) channels: Vec<Arc<ChannelLive>>,
+    pub(in crate::store) endpoints: Vec<Arc<EndpointLive>>,
+    pub(in crate::store) keys: Vec<Arc<KeyLive>>,
 }
 
 /// Turns groups into statements.
-pub(super) struct Recorder {
+pub(in crate::store) struct Recorder {
     usage: Usage,
     usage_hour: String,
     usage_day: String,
 }
 
 impl Recorder {
-    pub(super) fn new(dialect: Dialect, zone: TimeZone) -> Self {
+    pub(in crate::store) fn new(dialect: Dialect, zone: TimeZone) -> Self {
         let sums = ["calls", "ok", "failed", "tokens", "cost", "latency_ms", "latency_n"];
         let sums = sums.map(|name| (name, OnConflict::Add));
         let mut of_day = vec![("tz", OnConflict::Keep)];
@@ -111,7 +45,7 @@ impl Recorder {
     }
 
     /// Settles log rows, and gives the statements that go with them.
-    pub(super) fn statements(&mut self, rows: &mut [ProxyLogRow], group: Group) -> Vec<Statement> {
+    pub(in crate::store) fn statements(&mut self, rows: &mut [ProxyLogRow], group: Group) -> Vec<Statement> {
         let mut statements = Vec::with_capacity(group.channels.len() + 8);
         for row in rows {
             row.settle_cost();
@@ -137,7 +71,7 @@ impl Recorder {
     }
 
     /// Adds tokens and cost to the buckets of a row that was counted before.
-    pub(super) fn correction(&mut self, row: &RowName, tokens: i64, cost: f64) -> Vec<Statement> {
+    pub(in crate::store) fn correction(&mut self, row: &RowName, tokens: i64, cost: f64) -> Vec<Statement> {
         self.usage.correct(row.created_at, row.site_id, &row.model, tokens, cost);
         self.used()
     }

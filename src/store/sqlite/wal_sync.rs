@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The thread. Dropping it ends it; closing the database syncs what is left.
-pub(super) struct WalSync {
+pub(in crate::store) struct WalSync {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -36,7 +36,7 @@ struct SyncState {
 
 impl WalSync {
     /// Starts the thread, which calls `sync` when there is something to sync.
-    pub(super) fn start(sync: impl FnMut() -> io::Result<()> + Send + 'static) -> io::Result<Self> {
+    pub(in crate::store) fn start(sync: impl FnMut() -> io::Result<()> + Send + 'static) -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let own = Arc::clone(&shared);
         let thread = Builder::new().name("store-sync".into()).stack_size(128 * 1024);
@@ -45,7 +45,7 @@ impl WalSync {
     }
 
     /// The log has become longer.
-    pub(super) fn committed(&self) {
+    pub(in crate::store) fn committed(&self) {
         let mut state = self.shared.state();
         if !state.is_behind {
             state.is_behind = true;

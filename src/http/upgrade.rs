@@ -1,0 +1,55 @@
+//! A connection that may go on in another protocol, and the service's stop, which ends it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hyper::upgrade::OnUpgrade;
+use tokio::sync::watch;
+
+use super::wire::Wire;
+
+/// A connection that may go on in another protocol after its next answer.
+pub struct Upgrade {
+    pub(super) socket: OnUpgrade,
+    pub(super) upgrade_slot: UpgradeSlot,
+}
+
+/// What a connection does once its last answer has been sent: the task of another protocol, when a handler
+/// has set one, and the signal that ends it.
+#[derive(Clone)]
+pub(super) struct UpgradeSlot(Arc<UpgradeState>);
+
+struct UpgradeState {
+    task: Mutex<Option<UpgradedTask>>,
+    stop: watch::Receiver<bool>,
+    wire: Arc<Wire>,
+}
+
+type UpgradedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl UpgradeSlot {
+    pub(super) fn new(stop: watch::Receiver<bool>, wire: Arc<Wire>) -> Self {
+        Self(Arc::new(UpgradeState { task: Mutex::default(), stop, wire }))
+    }
+
+    pub(super) fn stop(&self) -> watch::Receiver<bool> {
+        self.0.stop.clone()
+    }
+
+    /// Goes on with `task` when the answer has been sent.
+    pub(super) fn set(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.0.wire.upgrade();
+        *self.0.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(task));
+    }
+
+    pub(super) fn take(&self) -> Option<UpgradedTask> {
+        self.0.task.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Waits until the server is stopping.
+pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error means that the sender is gone, which counts as a stop.
+    drop(stop.wait_for(|stopping| *stopping).await);
+}

@@ -1,0 +1,48 @@
+//! What a client's stream, its connection and the requests on it tell each other.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use super::framing::HeadFault;
+use super::unread::Unread;
+use crate::sync::lock;
+
+/// Shared by the stream, the connection and the requests on it.
+#[derive(Default)]
+pub(super) struct Wire {
+    /// The first head that must not be served, counted from 1.
+    pub(super) fault: OnceLock<(u64, HeadFault)>,
+    /// How many heads have been served.
+    served: AtomicU64,
+    pub(super) is_stopping: AtomicBool,
+    /// Another protocol is spoken from now on.
+    pub(super) is_upgraded: AtomicBool,
+    /// The rest of the last request's body, which its handler did not read.
+    unread: Mutex<Option<Unread>>,
+}
+
+// === impl Wire ===
+
+impl Wire {
+    /// Why the request whose head was read last must not be served. To be asked once for each.
+    pub fn head_fault(&self) -> Option<HeadFault> {
+        let number = self.served.fetch_add(1, Ordering::Relaxed) + 1;
+        self.fault.get().filter(|(first, _)| number >= *first).map(|(_, fault)| *fault)
+    }
+
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    pub fn upgrade(&self) {
+        self.is_upgraded.store(true, Ordering::Relaxed);
+    }
+
+    pub fn keep_unread(&self, unread: Unread) {
+        *lock(&self.unread) = Some(unread);
+    }
+
+    pub fn take_unread(&self) -> Option<Unread> {
+        lock(&self.unread).take()
+    }
+}

@@ -1,0 +1,74 @@
+//! The open store, as everything above this room has it.
+
+use std::sync::Arc;
+
+use super::database::Database;
+use super::error::{OpenError, Result};
+use super::journal::Journal;
+use super::options::StoreOptions;
+use super::seal::Sealer;
+use super::sql::{Outcome, Row, Statement, Value};
+use super::telemetry::Telemetry;
+
+/// The open store; clones share it. Dropping the last clone writes what is waiting and closes it.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    telemetry: Telemetry,
+    database: Database,
+    sealer: Sealer,
+}
+
+impl Store {
+    /// Opens the database, brings its schema up to date, and opens its keys. Blocks: call it before
+    /// there is anything else to do.
+    pub fn open(options: StoreOptions) -> Result<Self, OpenError> {
+        let (database, sealer) = Database::open(&options)?;
+        Ok(Self { inner: Arc::new(Inner { telemetry: database.telemetry(), database, sealer }) })
+    }
+
+    /// Where questions and changes go.
+    pub fn database(&self) -> &Database {
+        &self.inner.database
+    }
+
+    /// Seals and opens credentials.
+    pub fn sealer(&self) -> &Sealer {
+        &self.inner.sealer
+    }
+
+    /// Where requests leave what they did.
+    pub fn telemetry(&self) -> &Telemetry {
+        &self.inner.telemetry
+    }
+
+    /// What has changed of the rows that requests are routed by.
+    pub(crate) fn journal(&self) -> &Journal {
+        self.database().journal()
+    }
+
+    /// Returns when everything handed over before is committed, or cannot be for now.
+    pub async fn flush(&self) {
+        self.telemetry().flush().await;
+    }
+
+    /// Writes what is waiting and closes the database; later changes get [`Error::Closed`].
+    pub async fn close(&self) {
+        self.inner.database.close().await;
+    }
+
+    pub(crate) async fn query(
+        &self,
+        sql: impl Into<std::borrow::Cow<'static, str>>,
+        args: Vec<Value>,
+    ) -> Result<Vec<Row>> {
+        self.database().query(sql, args).await
+    }
+
+    pub(crate) async fn batch(&self, statements: Vec<Statement>) -> Result<Vec<Outcome>> {
+        self.database().batch(statements).await
+    }
+}

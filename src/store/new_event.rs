@@ -1,0 +1,85 @@
+//! An event on its way into the table.
+
+use super::sql::{Statement, Value};
+use crate::time::Millis;
+
+/// How serious an event is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventLevel {
+    Info,
+    Warning,
+    Error,
+}
+
+impl EventLevel {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+
+    pub(super) fn parse(text: &str) -> Self {
+        match text {
+            "error" => Self::Error,
+            "warning" => Self::Warning,
+            _ => Self::Info,
+        }
+    }
+}
+
+/// An event to be stored.
+#[derive(Debug, Clone)]
+pub struct NewEvent {
+    /// checkin, balance, token, proxy, status or site_notice.
+    pub kind: &'static str,
+    pub title: String,
+    pub message: Option<String>,
+    pub level: EventLevel,
+    pub related_id: Option<i64>,
+    /// account, site, route, settings, task, update_center or site_announcement.
+    pub related_type: Option<&'static str>,
+}
+
+impl NewEvent {
+    /// A background task began, ended or failed.
+    pub fn task(title: String, message: String, failed: bool) -> Self {
+        Self {
+            kind: "status",
+            title,
+            message: Some(message),
+            level: if failed { EventLevel::Error } else { EventLevel::Info },
+            related_id: None,
+            related_type: Some("task"),
+        }
+    }
+
+    /// The insertion, for a batch that changes what the event is about.
+    pub fn insert(self, now: Millis) -> Statement {
+        let related = self.related_id.into();
+        self.insertion(related, now)
+    }
+
+    /// The insertion, for a batch whose statement of this index inserts what the event is about.
+    pub fn insert_related_to(self, index: usize, now: Millis) -> Statement {
+        self.insertion(Value::IdOf(index), now)
+    }
+
+    fn insertion(self, related: Value, now: Millis) -> Statement {
+        Statement::new(
+            "INSERT INTO events (type, title, message, level, is_read, related_id, related_type, created_at) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            vec![
+                self.kind.into(),
+                self.title.into(),
+                self.message.into(),
+                self.level.as_str().into(),
+                false.into(),
+                related,
+                self.related_type.into(),
+                now.into(),
+            ],
+        )
+    }
+}

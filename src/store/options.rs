@@ -1,0 +1,52 @@
+//! What the store is opened with.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::config::{DatabaseKind, Synchronous};
+
+/// What [`Store::open`](super::Store::open) needs to know.
+pub struct StoreOptions {
+    /// Created (0700) when missing.
+    pub data_dir: PathBuf,
+    /// DB_TYPE; only SQLite is built in, the others are refused.
+    pub kind: DatabaseKind,
+    /// Empty for the file in `data_dir`.
+    pub db_url: String,
+    /// ACCOUNT_CREDENTIAL_SECRET: what the keys that seal credentials are wrapped under.
+    pub secret: String,
+    /// ACCOUNT_CREDENTIAL_SECRET_PREVIOUS: tried when `secret` does not open the keys.
+    pub previous_secrets: Vec<String>,
+    /// SQLITE_SYNCHRONOUS: what a commit waits for.
+    pub synchronous: Synchronous,
+    /// CREDENTIAL_SECRET_LOST=1: start with new keys and empty what cannot be opened.
+    pub secret_lost: bool,
+    /// The service's time zone: days and hours of the usage tables.
+    pub time_zone: jiff::tz::TimeZone,
+}
+
+impl StoreOptions {
+    /// An SQLite file in this directory, sealed under this secret, days in UTC.
+    pub fn in_dir(data_dir: impl Into<PathBuf>, secret: impl Into<String>) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            kind: DatabaseKind::Sqlite,
+            db_url: String::new(),
+            secret: secret.into(),
+            previous_secrets: Vec::new(),
+            synchronous: Synchronous::default(),
+            secret_lost: false,
+            time_zone: jiff::tz::TimeZone::UTC,
+        }
+    }
+}
+
+impl fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreOptions")
+            .field("data_dir", &self.data_dir)
+            .field("kind", &self.kind)
+            .field("secret_lost", &self.secret_lost)
+            .finish_non_exhaustive()
+    }
+}

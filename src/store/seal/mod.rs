@@ -1,0 +1,20 @@
+//! Credentials at rest.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `sealer` | sealing and opening, with the keys as of now |
+//! | `sealed`, `envelope` | a sealed text on its way into the database; its form |
+//! | `columns` | which columns and settings are sealed |
+//! | `keyring`, `rekey`, `sweep` | the keys: opened at start, replaced in use; the pass at start that seals what is still plain |
+
+pub(super) mod columns;
+mod envelope;
+pub(super) mod keyring;
+pub mod rekey;
+mod sealed;
+mod sealer;
+mod sweep;
+
+pub(super) use sealed::Sealed;
+pub(super) use sealer::Hashing;
+pub use sealer::{Purpose, Sealer};

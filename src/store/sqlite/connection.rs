@@ -1,0 +1,219 @@
+//! How a connection is opened and spoken to. All changes go through the connection of the writer thread (`writer`),
+//! questions through those of `readers`.
+
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{CachedStatement, Connection, ErrorCode, TransactionBehavior};
+
+use super::location::Location;
+use crate::config::Synchronous;
+use crate::store::error::{Error, Result};
+use crate::store::sql::{Arg, Outcome, Row, Statement, Value};
+use crate::store::telemetry::log_row::{self, ProxyLogRow};
+
+// What a page cache holds counts as memory of the process for good: the writer appends and touches few pages
+// besides, the readers scan, and the kernel's own cache is behind both.
+const WRITER_CACHE_KIB: i64 = 1024;
+const READER_CACHE_KIB: i64 = 256;
+/// How long the write-ahead log gets before its pages move into the database, in pages of 4 KiB. Every group of log rows
+/// changes the same few pages again, which then move once for many groups.
+const CHECKPOINT_PAGES: u32 = 4000;
+
+/// The connection that makes every change, ready for use.
+pub(in crate::store) fn open_writer(
+    location: &Location,
+    synchronous: Synchronous,
+) -> rusqlite::Result<Connection> {
+    let connection = location.connect()?;
+    connection.set_prepared_statement_cache_capacity(64);
+    // auto_vacuum counts only before the first table, and must come before WAL writes the header.
+    connection.execute_batch(&format!(
+        "PRAGMA busy_timeout = 5000;
+         PRAGMA auto_vacuum = INCREMENTAL;
+         PRAGMA journal_mode = WAL;
+         PRAGMA foreign_keys = ON;
+         PRAGMA cache_size = -{WRITER_CACHE_KIB};
+         PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};
+         PRAGMA journal_size_limit = 67108864;"
+    ))?;
+    set_synchronous(&connection, synchronous)?;
+    Ok(connection)
+}
+
+/// What the commits from now on wait for.
+pub(in crate::store) fn set_synchronous(
+    connection: &Connection,
+    synchronous: Synchronous,
+) -> rusqlite::Result<()> {
+    connection.execute_batch(match synchronous {
+        Synchronous::Full => "PRAGMA synchronous = FULL",
+        Synchronous::Normal => "PRAGMA synchronous = NORMAL",
+    })
+}
+
+pub(super) fn open_reader(location: &Location) -> rusqlite::Result<Connection> {
+    let connection = location.connect()?;
+    connection.execute_batch(&format!(
+        "PRAGMA busy_timeout = 5000;
+         PRAGMA query_only = ON;
+         PRAGMA cache_size = -{READER_CACHE_KIB};"
+    ))?;
+    Ok(connection)
+}
+
+/// Runs the statements in one transaction: all of them, or none.
+pub(in crate::store) fn apply(connection: &mut Connection, statements: &[Statement]) -> Result<Vec<Outcome>> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let outcomes = run(&transaction, statements)?;
+    transaction.commit()?;
+    Ok(outcomes)
+}
+
+/// Writes log rows, and the statements that go with them, in one transaction.
+pub(in crate::store) fn write(
+    connection: &mut Connection,
+    rows: &[ProxyLogRow],
+    statements: &[Statement],
+) -> Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let (together, alone) = rows.split_at(rows.len() - rows.len() % log_row::TOGETHER);
+    insert(&transaction, together, log_row::TOGETHER)?;
+    insert(&transaction, alone, 1)?;
+    run(&transaction, statements)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// Inserts log rows, so many with each statement.
+fn insert(connection: &Connection, rows: &[ProxyLogRow], at_once: usize) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    // OR FAIL: so that it could be undone alone, a statement of many rows would copy every page before it changes it,
+    // and a group that fails is undone as a whole.
+    let mut insert = connection.prepare_cached(&format!("INSERT OR FAIL {}", log_row::into(at_once)))?;
+    // What an attempt leaves behind differs from others in a few places only: the rest stays bound.
+    let mut bound: Vec<Option<(&ProxyLogRow, [Arg<'_>; log_row::ARGS])>> = vec![None; at_once];
+    for rows in rows.chunks(at_once) {
+        for ((row, bound), place) in rows.iter().zip(&mut bound).zip((0..).step_by(log_row::ARGS + 1)) {
+            let args = row.args();
+            for (index, arg) in args.into_iter().enumerate() {
+                if bound.as_ref().is_none_or(|(_, before)| before[index] != arg) {
+                    insert.raw_bind_parameter(place + index + 1, arg)?;
+                }
+            }
+            if bound.as_ref().is_none_or(|(before, _)| before.decision != row.decision) {
+                let words = row.decision.map(|why| why.to_string());
+                insert.raw_bind_parameter(place + log_row::ARGS + 1, words)?;
+            }
+            *bound = Some((row, args));
+        }
+        insert.raw_execute()?;
+    }
+    Ok(())
+}
+
+fn run(connection: &Connection, statements: &[Statement]) -> Result<Vec<Outcome>> {
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(statements.len());
+    let mut prepared: Option<(&str, CachedStatement<'_>)> = None;
+    for statement in statements {
+        // Rows of one kind come as runs of one text: those are looked up once.
+        if prepared.as_ref().is_none_or(|(sql, _)| *sql != statement.sql) {
+            prepared = Some((&statement.sql, connection.prepare_cached(&statement.sql)?));
+        }
+        let Some((_, query)) = prepared.as_mut() else { continue };
+        bind(query, &statement.args, &outcomes)?;
+        let rows = query.raw_execute()? as u64;
+        if rows == 0 && statement.must_change {
+            return Err(Error::NotFound);
+        }
+        outcomes.push(Outcome { rows, last_id: connection.last_insert_rowid() });
+    }
+    Ok(outcomes)
+}
+
+/// Answers one question.
+pub(super) fn select(connection: &Connection, sql: &str, args: &[Value]) -> Result<Vec<Row>> {
+    let mut query = connection.prepare_cached(sql)?;
+    bind(&mut query, args, &[])?;
+    let width = query.column_count();
+    let mut rows = query.raw_query();
+    let mut answer = Vec::new();
+    while let Some(row) = rows.next()? {
+        let values = (0..width).map(|column| row.get_ref(column).map(owned));
+        answer.push(Row(values.collect::<rusqlite::Result<_>>()?));
+    }
+    Ok(answer)
+}
+
+fn bind(query: &mut CachedStatement<'_>, args: &[Value], outcomes: &[Outcome]) -> Result<()> {
+    if query.parameter_count() != args.len() {
+        return Err(Error::Database(format!(
+            "{} arguments for {} placeholders",
+            args.len(),
+            query.parameter_count()
+        )));
+    }
+    for (index, value) in args.iter().enumerate() {
+        let arg = match value {
+            Value::Null => Arg::Null,
+            Value::Bool(value) => Arg::Bool(*value),
+            Value::Int(value) => Arg::Int(*value),
+            Value::Real(value) => Arg::Real(*value),
+            Value::Text(value) => Arg::Text(value),
+            Value::Sealed(value) => Arg::Text(value.as_str()),
+            Value::Blob(value) => Arg::Blob(value),
+            Value::IdOf(statement) => {
+                let outcome = outcomes.get(*statement).ok_or_else(|| {
+                    Error::Database(format!("statement {statement} has not run before its id is used"))
+                })?;
+                Arg::Int(outcome.last_id)
+            }
+        };
+        query.raw_bind_parameter(index + 1, arg)?;
+    }
+    Ok(())
+}
+
+impl ToSql for Arg<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match *self {
+            Self::Null => ValueRef::Null,
+            Self::Bool(value) => ValueRef::Integer(i64::from(value)),
+            Self::Int(value) => ValueRef::Integer(value),
+            Self::Real(value) => ValueRef::Real(value),
+            Self::Text(value) => ValueRef::Text(value.as_bytes()),
+            Self::Blob(value) => ValueRef::Blob(value),
+        }))
+    }
+}
+
+fn owned(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(value) => Value::Int(value),
+        ValueRef::Real(value) => Value::Real(value),
+        ValueRef::Text(value) => Value::Text(String::from_utf8_lossy(value).into_owned()),
+        ValueRef::Blob(value) => Value::Blob(value.to_vec()),
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        let Some(failure) = error.sqlite_error() else { return Self::Database(error.to_string()) };
+        match failure.extended_code {
+            rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE | rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY => {
+                let text = error.to_string();
+                let columns = text.rsplit("failed: ").next().unwrap_or(&text).to_owned();
+                Self::Conflict(columns)
+            }
+            rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY => Self::Dangling(error.to_string()),
+            _ if failure.code == ErrorCode::DatabaseBusy => Self::Busy,
+            // The second is what a limit or a quota comes as.
+            _ if failure.code == ErrorCode::DiskFull => Self::Full(error.to_string()),
+            rusqlite::ffi::SQLITE_IOERR_WRITE | rusqlite::ffi::SQLITE_IOERR_SHMSIZE => {
+                Self::Full(error.to_string())
+            }
+            _ => Self::Database(error.to_string()),
+        }
+    }
+}

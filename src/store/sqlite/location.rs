@@ -1,0 +1,104 @@
+//! Where the database lives, and the lock file beside it.
+//!
+//! The lock keeps a second process away: two writers with their own snapshots in memory would serve stale routes
+//! without noticing.
+
+use std::fmt;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::store::error::{OpenError, Result};
+
+/// Where the database lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::store) enum Location {
+    File(PathBuf),
+    /// Gone when the process ends; reads go to the writer, which holds the only connection.
+    Memory,
+}
+
+impl Location {
+    /// Reads DB_URL: empty for the file in the data directory, `:memory:`, a path, or a path behind
+    /// `sqlite://` or `file://`.
+    pub(in crate::store) fn parse(url: &str, data_dir: &Path) -> Self {
+        let url = url.trim();
+        let is_scheme = |scheme: &str| ["sqlite", "file"].iter().any(|own| own.eq_ignore_ascii_case(scheme));
+        let path =
+            url.split_once("://").filter(|(scheme, _)| is_scheme(scheme)).map_or(url, |(_, path)| path);
+        match path {
+            "" => Self::File(data_dir.join("switchyard.db")),
+            ":memory:" => Self::Memory,
+            path => Self::File(PathBuf::from(path)),
+        }
+    }
+
+    /// True while there is nothing in the database, not even its header.
+    pub(in crate::store) fn is_empty(&self) -> bool {
+        match self {
+            Self::Memory => true,
+            Self::File(path) => path.metadata().is_ok_and(|file| file.len() == 0),
+        }
+    }
+
+    pub(super) fn connect(&self) -> rusqlite::Result<Connection> {
+        match self {
+            Self::Memory => Connection::open_in_memory(),
+            Self::File(path) => Connection::open_with_flags(
+                path,
+                OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Memory => f.write_str("in memory"),
+        }
+    }
+}
+
+/// Creates the directory (0700) and waits for nobody: a database that another process holds is an error.
+pub(in crate::store) fn lock(location: &Location) -> Result<Option<File>, OpenError> {
+    let Location::File(path) = location else { return Ok(None) };
+    let unusable = |what: &Path, error: std::io::Error| {
+        OpenError::Unusable(format!("cannot use {}: {error}", what.display()))
+    };
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| unusable(dir, error))?;
+    }
+    let mut lock_path = path.clone().into_os_string();
+    lock_path.push(".lock");
+    let lock_path = PathBuf::from(lock_path);
+    let private = |path: &Path| {
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    };
+    let lock = private(&lock_path).map_err(|error| unusable(&lock_path, error))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            return Err(OpenError::Locked(format!(
+                "another Switchyard process has {} open; an SQLite database serves one process. \
+                 Stop that process, or give this one a DATA_DIR of its own",
+                path.display()
+            )));
+        }
+        Err(TryLockError::Error(error)) => return Err(unusable(&lock_path, error)),
+    }
+    private(path).map_err(|error| unusable(path, error))?;
+    Ok(Some(lock))
+}
+
+/// Puts on the disk what has been committed without waiting for it.
+pub(in crate::store) fn sync_wal(location: &Location) -> std::io::Result<()> {
+    let Location::File(path) = location else { return Ok(()) };
+    let mut wal = path.clone().into_os_string();
+    wal.push("-wal");
+    // Opened each time: it costs little, and nobody has to know when SQLite begins another file.
+    File::open(wal)?.sync_data()
+}

@@ -1,0 +1,138 @@
+//! The threads that answer questions: up to four read-only connections, opened when questions wait and closed again when
+//! idle, so that a quiet gateway holds one connection.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::connection::{open_reader, select};
+use super::location::Location;
+use crate::store::error::{Error, Result};
+use crate::store::sql::{Row, Value};
+
+const READERS: usize = 4;
+const READER_IDLE: Duration = Duration::from_secs(30);
+const MAX_WAITING_READS: usize = 1024;
+
+/// The threads that answer questions.
+pub(in crate::store) struct Readers {
+    location: Location,
+    state: Mutex<ReadState>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct ReadState {
+    waiting: VecDeque<ReadRequest>,
+    threads: usize,
+    idle: usize,
+    closed: bool,
+}
+
+struct ReadRequest {
+    sql: std::borrow::Cow<'static, str>,
+    args: Vec<Value>,
+    reply: oneshot::Sender<Result<Vec<Row>>>,
+}
+
+impl Readers {
+    pub(in crate::store) fn new(location: Location) -> Arc<Self> {
+        Arc::new(Self { location, state: Mutex::default(), wake: Condvar::new() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, ReadState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands the query to a reader thread, and starts one when there is none.
+    pub(in crate::store) fn submit(
+        self: &Arc<Self>,
+        sql: std::borrow::Cow<'static, str>,
+        args: Vec<Value>,
+    ) -> Result<oneshot::Receiver<Result<Vec<Row>>>> {
+        let (reply, answer) = oneshot::channel();
+        let mut state = self.state();
+        if state.closed {
+            return Err(Error::Closed);
+        }
+        if state.waiting.len() >= MAX_WAITING_READS {
+            return Err(Error::Busy);
+        }
+        state.waiting.push_back(ReadRequest { sql, args, reply });
+        if state.threads == 0 {
+            self.spawn_reader(state)?;
+        } else {
+            drop(state);
+            self.wake.notify_one();
+        }
+        Ok(answer)
+    }
+
+    /// Starts a further thread when queries wait, all threads are busy and fewer than four exist.
+    pub(in crate::store) fn spawn_reader_if_busy(self: &Arc<Self>) -> Result<()> {
+        let state = self.state();
+        if state.waiting.len() > state.idle && state.threads < READERS && !state.closed {
+            self.spawn_reader(state)?;
+        }
+        Ok(())
+    }
+
+    fn spawn_reader(self: &Arc<Self>, mut state: MutexGuard<'_, ReadState>) -> Result<()> {
+        state.threads += 1;
+        drop(state);
+        let readers = Arc::clone(self);
+        let thread = thread::Builder::new().name("store-reader".into()).stack_size(512 * 1024);
+        let spawned = thread.spawn(move || readers.serve());
+        if let Err(error) = spawned {
+            self.state().threads -= 1;
+            return Err(Error::Database(format!("cannot start a reader thread: {error}")));
+        }
+        Ok(())
+    }
+
+    /// Ends the threads once the queue is empty.
+    pub(in crate::store) fn close(&self) {
+        self.state().closed = true;
+        self.wake.notify_all();
+    }
+
+    fn serve(&self) {
+        let mut connection = None;
+        while let Some(request) = self.next() {
+            let answer = match &connection {
+                Some(connection) => select(connection, &request.sql, &request.args),
+                None => open_reader(&self.location)
+                    .map_err(Error::from)
+                    .and_then(|opened| select(connection.insert(opened), &request.sql, &request.args)),
+            };
+            // Nobody waits any more when the asking request was dropped.
+            let _ = request.reply.send(answer);
+        }
+    }
+
+    /// The next query, or `None` when this thread should end.
+    fn next(&self) -> Option<ReadRequest> {
+        let mut state = self.state();
+        loop {
+            if let Some(request) = state.waiting.pop_front() {
+                return Some(request);
+            }
+            if state.closed {
+                state.threads -= 1;
+                return None;
+            }
+            state.idle += 1;
+            let (woken, timeout) =
+                self.wake.wait_timeout(state, READER_IDLE).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            state.idle -= 1;
+            if timeout.timed_out() && state.waiting.is_empty() {
+                state.threads -= 1;
+                return None;
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The way in: what requests leave behind is handed over here.
+
+use std::sync::Arc;
+
+use super::debug_trace::DebugTrace;
+use super::log_row::ProxyLogRow;
+use super::stored_response::StoredResponse;
+use crate::keys::KeyLive;
+use crate::routing::{ChannelLive, EndpointLive};
+use crate::store::sqlite::queue::Queue;
+
+/// The way in, cheap to clone.
+#[derive(Clone)]
+pub struct Telemetry {
+    queue: Arc<Queue>,
+}
+
+impl Telemetry {
+    pub(in crate::store) fn new(queue: Arc<Queue>) -> Self {
+        Self { queue }
+    }
+
+    /// Hands over one log row. Never blocks: when 16384 rows wait, the row is dropped and counted.
+    pub fn log(&self, row: ProxyLogRow) {
+        self.queue.log(row);
+    }
+
+    /// Hands over one debug trace. Never blocks; the first to be dropped when the writer lags.
+    pub fn trace(&self, trace: DebugTrace) {
+        self.queue.trace(trace);
+    }
+
+    /// Hands over an answer that its upstream has stored. Never blocks; dropped when the writer lags, as rows are.
+    pub fn stored_response(&self, response: StoredResponse) {
+        self.queue.stored_response(response);
+    }
+
+    /// Hands over a channel whose counters moved; call it when `record_*` said it became dirty.
+    pub fn dirty_channel(&self, channel: Arc<ChannelLive>) {
+        self.queue.dirty_channel(channel);
+    }
+
+    /// Hands over an endpoint whose pool state moved.
+    pub fn dirty_endpoint(&self, endpoint: Arc<EndpointLive>) {
+        self.queue.dirty_endpoint(endpoint);
+    }
+
+    /// Hands over a downstream key whose usage moved; `urgent` when little is left of its limit.
+    pub fn dirty_key(&self, key: Arc<KeyLive>, urgent: bool) {
+        self.queue.dirty_key(key, urgent);
+    }
+
+    /// Log rows dropped since the start.
+    pub fn dropped(&self) -> u64 {
+        self.queue.dropped()
+    }
+
+    /// Debug traces dropped since the start.
+    pub fn dropped_traces(&self) -> u64 {
+        self.queue.dropped_traces()
+    }
+
+    /// Log rows that wait for the writer.
+    pub fn waiting(&self) -> usize {
+        self.queue.waiting_rows()
+    }
+
+    /// Returns when everything handed over before is committed, or cannot be for now.
+    pub async fn flush(&self) {
+        // An error means that the writer is gone or that the database fails: waiting would not help.
+        let _ = self.queue.flush().await;
+    }
+}

@@ -1,0 +1,217 @@
+//! A row of the proxy log, as an attempt leaves it: one row per attempt, and one for each dialect that was refused on
+//! the way.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::platform::Platform;
+use crate::request_id::RequestId;
+use crate::routing::{SelectionReason, pricing};
+use crate::store::sql::Arg;
+use crate::time::Millis;
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogStatus {
+    Success,
+    Failed,
+    Retried,
+}
+
+impl LogStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failed => "failed",
+            Self::Retried => "retried",
+        }
+    }
+
+    pub fn is_success(self) -> bool {
+        self == Self::Success
+    }
+}
+
+/// Where the token counts of a row come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsageSource {
+    Upstream,
+    SelfLog,
+    Unknown,
+}
+
+impl UsageSource {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Upstream => "upstream",
+            Self::SelfLog => "self-log",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+const INTO: &str = "INTO proxy_logs (request_id, route_id, channel_id, account_id, site_id, \
+     downstream_api_key_id, model_requested, model_actual, status, http_status, is_stream, \
+     first_byte_latency_ms, latency_ms, prompt_tokens, completion_tokens, total_tokens, usage_source, \
+     estimated_cost, billing_details, client_family, client_app_id, client_app_name, \
+     client_confidence, session_id, downstream_path, upstream_path, error_message, retry_count, \
+     created_at, decision_reason)";
+
+const VALUES: &str =
+    "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+/// Rows that one statement inserts where so many wait: running it costs about as much as a row.
+pub(in crate::store) const TOGETHER: usize = 10;
+
+/// The statement that inserts this many rows, behind the word of the dialect.
+pub(in crate::store) fn into(rows: usize) -> String {
+    format!("{INTO} VALUES {}", vec![VALUES; rows].join(", "))
+}
+
+/// How many arguments [`into`] takes of a row before its decision.
+pub(in crate::store) const ARGS: usize = 29;
+
+/// One attempt, as the proxy hands it over. Token counts are `None` when unknown, not 0.
+#[derive(Debug, Clone)]
+pub struct ProxyLogRow {
+    pub created_at: Millis,
+    pub request_id: Option<RequestId>,
+    pub route_id: Option<i64>,
+    pub channel_id: Option<i64>,
+    pub account_id: Option<i64>,
+    pub site_id: Option<i64>,
+    /// What the site is; not stored, but it decides what unpriced tokens cost.
+    pub platform: Option<Platform>,
+    pub downstream_api_key_id: Option<i64>,
+    pub model_requested: Option<Arc<str>>,
+    pub model_actual: Option<Arc<str>>,
+    pub status: LogStatus,
+    /// 0 when the network failed before an answer.
+    pub http_status: Option<u16>,
+    pub is_stream: Option<bool>,
+    pub first_byte_latency_ms: Option<i64>,
+    pub latency_ms: Option<i64>,
+    pub prompt_tokens: Option<i64>,
+    pub completion_tokens: Option<i64>,
+    pub total_tokens: Option<i64>,
+    pub usage_source: Option<UsageSource>,
+    /// USD.
+    pub estimated_cost: f64,
+    /// The cost is what the site's own prices say, also when that is nothing; not stored.
+    pub is_priced: bool,
+    /// JSON text.
+    pub billing_details: Option<String>,
+    pub client_family: Option<&'static str>,
+    pub client_app_id: Option<Cow<'static, str>>,
+    pub client_app_name: Option<Cow<'static, str>>,
+    pub client_confidence: Option<&'static str>,
+    pub session_id: Option<Arc<str>>,
+    pub downstream_path: Option<&'static str>,
+    pub upstream_path: Option<&'static str>,
+    pub error_message: Option<String>,
+    /// 0 for the first attempt of a request.
+    pub retry_count: u32,
+    /// What the channel was picked by.
+    pub decision: Option<SelectionReason>,
+}
+
+impl ProxyLogRow {
+    /// A row with nothing known but when and how it ended.
+    pub fn new(created_at: Millis, status: LogStatus) -> Self {
+        Self {
+            created_at,
+            request_id: None,
+            route_id: None,
+            channel_id: None,
+            account_id: None,
+            site_id: None,
+            platform: None,
+            downstream_api_key_id: None,
+            model_requested: None,
+            model_actual: None,
+            status,
+            http_status: None,
+            is_stream: None,
+            first_byte_latency_ms: None,
+            latency_ms: None,
+            prompt_tokens: None,
+            completion_tokens: None,
+            total_tokens: None,
+            usage_source: None,
+            estimated_cost: 0.0,
+            is_priced: false,
+            billing_details: None,
+            client_family: None,
+            client_app_id: None,
+            client_app_name: None,
+            client_confidence: None,
+            session_id: None,
+            downstream_path: None,
+            upstream_path: None,
+            error_message: None,
+            retry_count: 0,
+            decision: None,
+        }
+    }
+
+    /// A success with tokens but without a price costs what such tokens cost on the average site. Here, once, so
+    /// that the log and the usage tables agree.
+    pub fn settle_cost(&mut self) {
+        let tokens = self.tokens();
+        if self.status.is_success() && !self.is_priced && self.estimated_cost <= 0.0 && tokens > 0 {
+            self.estimated_cost = pricing::flat_estimate(self.platform, tokens.unsigned_abs());
+        }
+    }
+
+    /// All tokens of the attempt; 0 when unknown.
+    pub(in crate::store) fn tokens(&self) -> i64 {
+        let parts = self.prompt_tokens.unwrap_or(0).saturating_add(self.completion_tokens.unwrap_or(0));
+        self.total_tokens.unwrap_or(0).max(parts)
+    }
+
+    /// The arguments of the statement that stores a row, but for the last, the decision, which has yet to be
+    /// put into words.
+    pub(in crate::store) fn args(&self) -> [Arg<'_>; ARGS] {
+        [
+            self.request_id.as_ref().map(RequestId::as_str).into(),
+            self.route_id.into(),
+            self.channel_id.into(),
+            self.account_id.into(),
+            self.site_id.into(),
+            self.downstream_api_key_id.into(),
+            self.model_requested.as_deref().into(),
+            self.model_actual.as_deref().into(),
+            self.status.as_str().into(),
+            self.http_status.map(i64::from).into(),
+            self.is_stream.into(),
+            self.first_byte_latency_ms.into(),
+            self.latency_ms.into(),
+            self.prompt_tokens.into(),
+            self.completion_tokens.into(),
+            self.total_tokens.into(),
+            self.usage_source.map(UsageSource::as_str).into(),
+            Arg::Real(self.estimated_cost),
+            self.billing_details.as_deref().into(),
+            self.client_family.into(),
+            self.client_app_id.as_deref().into(),
+            self.client_app_name.as_deref().into(),
+            self.client_confidence.into(),
+            self.session_id.as_deref().into(),
+            self.downstream_path.into(),
+            self.upstream_path.into(),
+            self.error_message.as_deref().into(),
+            i64::from(self.retry_count).into(),
+            self.created_at.into(),
+        ]
+    }
+}
+
+/// Names the row of one attempt.
+#[derive(Clone, Debug)]
+pub struct RowName {
+    pub created_at: Millis,
+    pub request_id: RequestId,
+    pub retry_count: u32,
+    pub site_id: i64,
+    pub model: String,
+}

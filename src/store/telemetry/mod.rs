@@ -1,0 +1,17 @@
+//! What requests leave behind: log rows, channel and endpoint counters, usage per hour and day.
+//! Handed over without waiting; one group becomes one transaction (`sqlite/writer.rs`).
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `log_row`, `debug_trace`, `stored_response` | what is handed over: a row of the log, a request recorded in full, an answer that its upstream keeps |
+//! | `intake` | the way in, which never blocks |
+//! | `recorder`, `usage` | the statements of a group; its sums per hour and day |
+
+pub(super) mod debug_trace;
+mod intake;
+pub(super) mod log_row;
+pub(super) mod recorder;
+pub(super) mod stored_response;
+mod usage;
+
+pub use intake::Telemetry;

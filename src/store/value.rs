@@ -1,0 +1,182 @@
+//! The values that go into a database and come out of it, and rows of them.
+
+use super::error::{Error, Result};
+use super::seal::Sealed;
+
+/// One argument or one field.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Real(f64),
+    Text(String),
+    /// A text that keeps its key until it is written. In a box, because it is rare and larger than the others.
+    Sealed(Box<Sealed>),
+    Blob(Vec<u8>),
+    /// The id that statement `n` (from 0) of the same batch inserted.
+    IdOf(usize),
+}
+
+/// One argument that is borrowed from what is written: rows that come by the thousand are bound from
+/// an array of these, without a copy of their own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Arg<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Real(f64),
+    Text(&'a str),
+    Blob(&'a [u8]),
+}
+
+impl From<i64> for Arg<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<bool> for Arg<'_> {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl<'a> From<&'a str> for Arg<'a> {
+    fn from(value: &'a str) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl<'a, T: Into<Arg<'a>>> From<Option<T>> for Arg<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Real(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl From<Sealed> for Value {
+    fn from(value: Sealed) -> Self {
+        Self::Sealed(Box::new(value))
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// One row of an answer, in the order of the selected columns.
+#[derive(Debug, Clone)]
+pub struct Row(pub(super) Vec<Value>);
+
+impl Row {
+    /// Reads the fields from left to right.
+    pub fn fields(&self) -> Fields<'_> {
+        Fields { values: &self.0, next: 0 }
+    }
+}
+
+/// A cursor over the fields of a row. Each call takes the next column and says which one it was
+/// when the type is another.
+pub struct Fields<'a> {
+    values: &'a [Value],
+    next: usize,
+}
+
+impl<'a> Fields<'a> {
+    fn next(&mut self) -> Result<&'a Value> {
+        let value = self.values.get(self.next);
+        self.next += 1;
+        value.ok_or_else(|| self.wrong("present"))
+    }
+
+    fn wrong(&self, expected: &str) -> Error {
+        Error::Database(format!("column {} is not {expected}", self.next))
+    }
+
+    pub fn int(&mut self) -> Result<i64> {
+        self.opt_int()?.ok_or_else(|| self.wrong("an integer"))
+    }
+
+    pub fn opt_int(&mut self) -> Result<Option<i64>> {
+        match self.next()? {
+            Value::Null => Ok(None),
+            Value::Int(value) => Ok(Some(*value)),
+            Value::Bool(value) => Ok(Some(i64::from(*value))),
+            _ => Err(self.wrong("an integer")),
+        }
+    }
+
+    pub fn bool(&mut self) -> Result<bool> {
+        Ok(self.int()? != 0)
+    }
+
+    pub fn opt_bool(&mut self) -> Result<Option<bool>> {
+        Ok(self.opt_int()?.map(|value| value != 0))
+    }
+
+    pub fn real(&mut self) -> Result<f64> {
+        self.opt_real()?.ok_or_else(|| self.wrong("a number"))
+    }
+
+    pub fn opt_real(&mut self) -> Result<Option<f64>> {
+        match self.next()? {
+            Value::Null => Ok(None),
+            Value::Real(value) => Ok(Some(*value)),
+            Value::Int(value) => Ok(Some(*value as f64)),
+            _ => Err(self.wrong("a number")),
+        }
+    }
+
+    pub fn text(&mut self) -> Result<String> {
+        self.opt_text()?.ok_or_else(|| self.wrong("text"))
+    }
+
+    pub fn opt_text(&mut self) -> Result<Option<String>> {
+        Ok(self.opt_str()?.map(str::to_owned))
+    }
+
+    /// Borrowed text, for callers that parse it at once.
+    pub fn str(&mut self) -> Result<&'a str> {
+        self.opt_str()?.ok_or_else(|| self.wrong("text"))
+    }
+
+    pub fn opt_str(&mut self) -> Result<Option<&'a str>> {
+        match self.next()? {
+            Value::Null => Ok(None),
+            Value::Text(value) => Ok(Some(value)),
+            _ => Err(self.wrong("text")),
+        }
+    }
+}

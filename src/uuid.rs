@@ -22,6 +22,14 @@ pub fn random_hex() -> String {
     hex::encode(&random())
 }
 
+/// 64 random bits.
+///
+/// # Panics
+/// When the operating system gives no random bytes, as [`v4`].
+pub fn random_number() -> u64 {
+    u128::from_be_bytes(random()) as u64
+}
+
 fn random() -> [u8; 16] {
     ring::rand::generate(&ring::rand::SystemRandom::new())
         .expect("the operating system gives random bytes")

@@ -8,6 +8,7 @@
 //! | [`errors`] | an upstream's error body | what it says, fit for a client; and our own error bodies and events |
 //! | [`convert`] | a request, an answer or a stream of one dialect | the same in another |
 //! | [`chat`], [`responses`], [`messages`], [`gemini`] | their dialect | the [`canonical`] form, and back |
+//! | [`code_assist`] | the envelope that some put around gemini's | what is in it, and back |
 //! | [`completions`] | a legacy request | the same in that form, and its answer back |
 //! | [`signature`], [`names`] | | what must survive a client of another dialect |
 //! | [`citation`] | | where what was said comes from |
@@ -37,6 +38,7 @@ mod cache_marks;
 pub mod canonical;
 pub mod chat;
 pub mod citation;
+pub mod code_assist;
 pub mod completions;
 pub mod convert;
 pub mod data_urls;

@@ -39,6 +39,8 @@ const MODEL_ELSEWHERE: &[&str] = &[
     "no access to the model",
     "no access to model",
 ];
+/// Google, where a model has no free machine in one of its regions.
+const NO_CAPACITY: &[&str] = &["no capacity available"];
 /// A start and, somewhere behind it, an end.
 const MODEL_AROUND_NAME: &[(&str, &str)] =
     &[("model", "does not exist"), ("不支持", "模型"), ("模型", "不支持")];
@@ -281,6 +283,11 @@ impl ErrorText {
     /// The upstream is overloaded or cannot be reached: another dialect would fare no better.
     pub fn is_exhausted(&self) -> bool {
         self.says(UNWELL) || self.says(TOO_MUCH) || self.says(BUSY)
+    }
+
+    /// Nothing serves the model at this address for the moment.
+    pub fn names_no_capacity(&self) -> bool {
+        self.says(NO_CAPACITY)
     }
 
     /// It refuses a value of the request.

@@ -29,6 +29,7 @@ pub(super) static PROFILE: Profile = Profile {
     compaction_path: "/v1/responses/compact",
     streams_responses_only: false,
     keeps_threads: false,
+    code_assist: None,
     body_edit: None,
     own_headers: &[],
     relays_codex: false,

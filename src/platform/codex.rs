@@ -24,6 +24,7 @@ pub(super) static PROFILE: Profile = Profile {
     compaction_path: "/responses/compact",
     streams_responses_only: true,
     keeps_threads: false,
+    code_assist: None,
     body_edit: Some(BodyEdit {
         dialect: Dialect::Responses,
         set: &[("store", "false"), ("stream", "true")],

@@ -24,6 +24,7 @@ pub(super) static PROFILE: Profile = Profile {
     compaction_path: "/v1/responses/compact",
     streams_responses_only: false,
     keeps_threads: false,
+    code_assist: None,
     body_edit: Some(BodyEdit {
         dialect: Chat,
         set: &[],

@@ -1,6 +1,6 @@
-//! The upstream of Gemini CLI. It takes envelopes of its own only, after an OAuth sign-in that this build does not have.
+//! The upstream of Gemini's command line, which a Google sign-in opens.
 
-use super::profile::{ModelList, Profile};
+use super::profile::{CodeAssist, ModelList, Profile};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Vendor;
 
@@ -14,16 +14,23 @@ pub(super) static PROFILE: Profile = Profile {
     own_pages: None,
     data_paths: &["/v1"],
     vendor: Vendor::Gemini,
-    dialects: |_, _| &[],
+    dialects: |_, _| &[Dialect::Gemini],
     unconverted: &[],
     document_dialects: |_, _| None,
     fetches_files: false,
     lists_claude_dialects: false,
-    has_extras: true,
-    path: Dialect::path,
+    has_extras: false,
+    path: |_| "/v1internal:generateContent",
     compaction_path: "/v1/responses/compact",
     streams_responses_only: false,
     keeps_threads: false,
+    code_assist: Some(CodeAssist {
+        wants_project: true,
+        agent: None,
+        streams_only: |_| false,
+        passes_on: false,
+        addresses: &[],
+    }),
     body_edit: None,
     own_headers: &[],
     relays_codex: false,

@@ -52,6 +52,8 @@ pub struct Profile {
     pub streams_responses_only: bool,
     /// It keeps threads of the messages dialect.
     pub keeps_threads: bool,
+    /// How requests of gemini's dialect are put to it, where it is Google's Code Assist API.
+    pub code_assist: Option<CodeAssist>,
     /// What it wants changed in bodies.
     pub body_edit: Option<BodyEdit>,
     /// Headers that its own clients send in the responses dialect, and that no other upstream knows.
@@ -124,6 +126,20 @@ pub struct BodyEdit {
     pub instructions: Option<&'static str>,
     /// The operator's rules cannot undo it.
     pub outranks_rules: bool,
+}
+
+/// How Google's Code Assist API is asked: with a token of a login, and with each request in an envelope.
+pub struct CodeAssist {
+    /// No request without a project.
+    pub wants_project: bool,
+    /// The agent that each request names, and whose rules it has to keep.
+    pub agent: Option<&'static str>,
+    /// Whether a model, by its name, answers with a stream or not at all.
+    pub streams_only: fn(&str) -> bool,
+    /// An address that has no room passes a request on to the next.
+    pub passes_on: bool,
+    /// Where requests go from a site at the vendor's address, in order; none: to that address.
+    pub addresses: &'static [&'static str],
 }
 
 /// How a platform is asked which models a key may use.
@@ -234,6 +250,10 @@ impl Profile {
 
     /// The dialect for a plain question: chat where it takes that. `None` where it takes no plain questions.
     pub fn plain_dialect(&self) -> Option<Dialect> {
+        // What asks plainly has no envelope.
+        if self.code_assist.is_some() {
+            return None;
+        }
         let dialects = (self.dialects)(Dialect::Chat, "");
         if dialects.contains(&Dialect::Chat) { Some(Dialect::Chat) } else { dialects.first().copied() }
     }

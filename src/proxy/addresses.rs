@@ -9,6 +9,7 @@
 //! No channel gets twice what it may be at work on already: [`Failure::may_repeat`].
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::dialect::{Dialect, messages};
 use crate::proxy::Proxy;
@@ -19,6 +20,7 @@ use crate::upstream::Work;
 use super::ask::Dialects;
 use super::attempt::{Attempt, Choice, Slots};
 use super::call::{Call, Operation};
+use super::code_assist;
 use super::commit::{self, Answered, Uncommittable};
 use super::compose::Delivery;
 use super::failure::Failure;
@@ -75,9 +77,31 @@ struct Search<'a> {
     /// Why the last address was left.
     last: Option<Box<Failure>>,
     now: Millis,
+    /// How often all addresses have been gone through, this time included.
+    round: u32,
 }
 
-impl Search<'_> {
+/// How often the addresses are gone through that have no capacity for the moment, and how much longer each time is
+/// waited before.
+const MAX_ROUNDS: u32 = 3;
+const ROUND_PAUSE: Duration = Duration::from_millis(250);
+
+impl<'a> Search<'a> {
+    /// The address that is asked next: of those that all had no capacity, after a moment, the first one again.
+    async fn next_address(&mut self, all: &'a [Arc<Endpoint>]) -> Option<&'a Arc<Endpoint>> {
+        let next = self.addresses.next();
+        let may_try_again =
+            self.round < MAX_ROUNDS && self.last.as_ref().is_some_and(|last| last.lacks_capacity());
+        if next.is_some() || !may_try_again {
+            return next;
+        }
+        tokio::time::sleep(ROUND_PAUSE * self.round).await;
+        self.round += 1;
+        self.now = now_ms();
+        self.addresses = pool::order(all, self.now);
+        self.addresses.next()
+    }
+
     /// Lets the address rest that is to blame, so that the next one is asked. While the channel has another one, it is
     /// not blamed itself.
     ///
@@ -111,7 +135,7 @@ impl<'a> Delivery<'a> {
         let now = attempt.began_at().unwrap_or_else(now_ms);
         let addresses = pool::order(&self.channel.account.site.endpoints, now);
         let dialects = Dialects { left: self.formats(now), refused: Vec::new() };
-        Search { addresses, dialects, last: None, now }
+        Search { addresses, dialects, last: None, now, round: 1 }
     }
 
     /// Asks one address after the other until one gives a good status.
@@ -130,7 +154,11 @@ impl<'a> Delivery<'a> {
                 "the channel has no credential that can stand in a header".to_owned(),
             ));
         };
-        while let Some(endpoint) = search.addresses.next() {
+        if let Some(obstacle) = code_assist::obstacle(self) {
+            return Err(obstacle);
+        }
+        let passes_on = site.platform.profile().code_assist.as_ref().is_some_and(|api| api.passes_on);
+        while let Some(endpoint) = search.next_address(&site.endpoints).await {
             let live = &endpoint.live;
             let note = |dirty: bool| {
                 if dirty {
@@ -142,6 +170,10 @@ impl<'a> Delivery<'a> {
                 Ok(accepted) => {
                     note(live.record_success());
                     return Ok((accepted, endpoint));
+                }
+                Err(failure) if passes_on && failure.finds_no_room() => {
+                    note(live.record_other_failure(now_ms(), &failure.text));
+                    search.last = Some(Box::new(failure));
                 }
                 Err(failure) if !failure.blames_address() => {
                     note(live.record_other_failure(now_ms(), &failure.text));

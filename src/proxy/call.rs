@@ -22,6 +22,7 @@ use crate::upstream::Work;
 use super::auth::Caller;
 use super::call_signatures::CallSignatures;
 use super::client::Client;
+use super::code_assist;
 use super::forms;
 use super::gemini;
 use super::reply::Face;
@@ -91,6 +92,7 @@ impl Operation {
         match self {
             Self::Answer => (profile.path)(dialect),
             Self::Compact => profile.compaction_path,
+            Self::CountTokens if profile.code_assist.is_some() => code_assist::COUNT,
             Self::CountTokens | Self::EditImage | Self::CreateVideo | Self::Search | Self::OfGemini(_) => {
                 self.path(dialect)
             }

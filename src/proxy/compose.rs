@@ -10,6 +10,7 @@ use hyper::http::uri::PathAndQuery;
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{ConversionError, ReplyContext};
 use crate::limits::Overloaded;
+use crate::platform::CodeAssist;
 use crate::proxy::Proxy;
 use crate::routing::{Channel, CredentialHeaders, Endpoint, path_segments};
 use crate::time::now_ms;
@@ -17,6 +18,7 @@ use crate::upstream::{self, RequestBody};
 
 use super::cache_key;
 use super::call::{Call, Operation};
+use super::code_assist;
 use super::failure::Failure;
 use super::headers;
 use super::outgoing::{self, Destination, Outgoing};
@@ -103,6 +105,10 @@ impl Delivery<'_> {
         Ok(self.request((target, format), credential, outgoing))
     }
 
+    fn code_assist(&self) -> Option<&'static CodeAssist> {
+        self.channel.account.site.platform.profile().code_assist.as_ref()
+    }
+
     /// Path and query at one address. The client's query belongs to the dialect that the client speaks.
     fn target(
         &self,
@@ -112,6 +118,9 @@ impl Delivery<'_> {
     ) -> Result<PathAndQuery, ConversionError> {
         let query = if format == self.call.face.dialect { self.call.query.as_str() } else { "" };
         Ok(match query {
+            _ if self.code_assist().is_some() => {
+                endpoint.base.join(code_assist::path(self.call.operation, stream))
+            }
             _ if format == Dialect::Gemini => endpoint.base.join(&self.named_path(endpoint, stream, query)?),
             "" => endpoint.base.join_known(path),
             query => endpoint.base.join(&format!("{path}{query}")),
@@ -126,6 +135,10 @@ impl Delivery<'_> {
     ) -> (Box<upstream::Request>, Option<Box<ReplyContext>>) {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
         let Outgoing { pieces, stream, betas, content_type, bare, reply_context } = outgoing;
+        let pieces = match self.code_assist() {
+            Some(api) => code_assist::enveloped(api, self, pieces),
+            None => pieces,
+        };
         let own = &self.call.headers;
         let less = bare.then(|| recovery::bare(own, site.platform, format));
         let mut request = Box::new(upstream::Request::new(Method::POST, target, RequestBody::from(pieces)));

@@ -453,6 +453,16 @@ impl Failure {
         }
     }
 
+    /// Whether the address has no room for the request, which another one may have: as far as Google tells.
+    pub(super) fn finds_no_room(&self) -> bool {
+        self.kind == Kind::Status && self.status == 429 || self.lacks_capacity()
+    }
+
+    /// Whether the address says that nothing serves the model there for the moment.
+    pub(super) fn lacks_capacity(&self) -> bool {
+        self.kind == Kind::Status && self.status == 503 && self.words.names_no_capacity()
+    }
+
     /// True for a 429 that speaks of a used-up quota, which all channels of one credential share.
     pub(super) fn is_usage_limit(&self) -> bool {
         self.kind == Kind::Status && failure::is_usage_limit(self.status, &self.words)

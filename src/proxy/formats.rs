@@ -192,7 +192,10 @@ fn dialects_of(label: &str) -> &'static [Dialect] {
 pub(super) fn is_served(platform: Platform, client: Dialect, operation: Operation) -> bool {
     if operation != Operation::Answer {
         let is_extra = matches!(operation, Operation::EditImage | Operation::CreateVideo | Operation::Search);
-        let is_offered = !is_extra || platform.profile().has_extras;
+        let profile = platform.profile();
+        // There are answers and counts behind that interface, and nothing else.
+        let is_beside = matches!(operation, Operation::OfGemini(_)) && profile.code_assist.is_some();
+        let is_offered = !is_beside && (!is_extra || profile.has_extras);
         return is_offered && order(platform, client, "").contains(&client);
     }
     !order(platform, client, "").is_empty()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, code_assist};
 use crate::http::{Request, Response};
 use crate::proxy::Proxy;
 
@@ -67,7 +67,7 @@ pub(super) async fn call_of_cli(
         Ok(body) => body,
         Err(error) => return face.body_error(&error),
     };
-    let open = || cli_envelope::open(&body);
+    let open = || code_assist::open(&body);
     let opened = match proxy.conversions.read_through(body.len(), open).await {
         Ok(opened) => opened,
         Err((field, message)) => return face.refuse(400, message, None, field),

@@ -58,7 +58,7 @@ pub fn upstream(
                 out.set(header::AUTHORIZATION, credential.bearer.clone());
             }
         }
-        Dialect::Gemini => out.set(X_GOOG_API_KEY, credential.key.clone()),
+        Dialect::Gemini if profile.code_assist.is_none() => out.set(X_GOOG_API_KEY, credential.key.clone()),
         _ => out.set(header::AUTHORIZATION, credential.bearer.clone()),
     }
     out

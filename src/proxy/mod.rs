@@ -33,6 +33,7 @@
 //! | `responses_ws` | responses over a WebSocket |
 //! | `models`, `search`, `forms`, `videos`, `files` | model lists, web searches, requests sent as forms, videos, uploads |
 //! | `rewritten`, `renamed` | bodies rewritten while they pass; answers under the name asked for |
+//! | `code_assist` | requests in the envelope of Google's Code Assist API |
 //! | `response_store`, `response_owners`, `call_signatures` | answers and signatures that a conversation's next request needs, and whose they are |
 //! | `quota`, `cost` | a call counted against its key; what an answer cost |
 //! | `silence` | how long an upstream may say nothing |
@@ -51,6 +52,7 @@ mod call;
 mod call_signatures;
 mod cli_envelope;
 mod client;
+mod code_assist;
 mod commit;
 mod compose;
 mod cost;

@@ -168,12 +168,12 @@ fn native(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionError>
         Some(body) if to.format == Dialect::Gemini => whole(body),
         Some(body) => whole(edit(&body, &[("model", &quoted(to.model))], &[]).into_owned()),
     };
-    Ok(Outgoing::of(pieces, call.envelope.stream || always_streams))
+    Ok(Outgoing::of(pieces, call.envelope.stream || always_streams || streams_only(to)))
 }
 
 /// A body in another dialect than the client's.
 fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionError> {
-    let stream = call.envelope.stream || always_streams(to.platform, to.format);
+    let stream = call.envelope.stream || always_streams(to.platform, to.format) || streams_only(to);
     let target = Target { model: to.model, stream, vendor: to.platform.profile().vendor };
     // Only gemini wants signatures of calls back, and only clients of chat and its own bring them.
     let signature_of = |id: &str| match target.vendor {
@@ -369,6 +369,12 @@ fn gathered_instructions(body: Cow<'_, str>) -> Cow<'_, str> {
 /// nothing.
 pub(super) fn always_streams(platform: Platform, format: Dialect) -> bool {
     format == Dialect::Responses && platform.profile().streams_responses_only
+}
+
+/// Whether the model answers with a stream there or not at all.
+fn streams_only(to: Destination<'_>) -> bool {
+    let code_assist = to.platform.profile().code_assist.as_ref();
+    code_assist.is_some_and(|code_assist| (code_assist.streams_only)(to.model))
 }
 
 fn quoted(text: &str) -> String {

@@ -136,6 +136,8 @@ impl Delivery<'_> {
         let timeouts = Timeouts::of(proxy, &call.settings, call.timer.clone());
         match answered(pin!(sending), path, &timeouts, &call.trace).await {
             Ok((head, body)) => {
+                let is_enveloped = channel.account.site.platform.profile().code_assist.is_some();
+                let body = if is_enveloped { body.opened() } else { body };
                 let keeps_nothing = outgoing::keeps_nothing(channel.account.site.platform, format);
                 let endpoint = endpoint.id;
                 Ok(Box::new(Accepted {

@@ -32,6 +32,8 @@ pub fn account(id: i64, site: Site) -> Account {
         unit_cost: None,
         prices: Arc::default(),
         oauth: false,
+        oauth_key: None,
+        oauth_project: None,
         session_scoped: false,
     }
 }

@@ -66,6 +66,10 @@ pub struct Account {
     /// The prices of the site for this account, as far as they are known.
     pub prices: Arc<PriceList>,
     pub oauth: bool,
+    /// Its identifier at the provider of its login, where that has one.
+    pub oauth_key: Option<Box<str>>,
+    /// The Google Cloud project that its requests are made for.
+    pub oauth_project: Option<Box<str>>,
     /// Its credential is one person's login, which is not meant for a crowd: OAuth, or a session.
     pub session_scoped: bool,
 }

@@ -17,7 +17,7 @@ use super::routes::{ChannelRow, RouteRow};
 use super::sites::{EndpointRow, SiteRow, SiteStatus};
 use super::tokens::TokenRow;
 use super::{Result, Secret, Store};
-use crate::platform::Platform;
+use crate::platform::{OAuthProvider, Platform};
 use crate::routing::{
     self, Account, BaseUrl, Channel, Endpoint, EndpointLive, EndpointState, LiveTable, ModelPattern,
     OutboundProxy, Route, RouteMode, Site, Snapshot, Weights,
@@ -160,8 +160,15 @@ impl<'a> Builder<'a> {
             Ok(Arc::new(Endpoint { id, base, sort_order, live }))
         };
         if site.endpoints.is_empty() {
-            let live = Arc::new(EndpointLive::new(None, EndpointState::default()));
-            return Ok(vec![endpoint(None, &site.url, 0, live)?]);
+            let addresses = addresses_instead(site);
+            let own = |(at, url): (i64, &str)| {
+                let live = Arc::new(EndpointLive::new(None, EndpointState::default()));
+                endpoint(None, url, at, live)
+            };
+            return match addresses {
+                [] => Ok(vec![own((0, &site.url))?]),
+                _ => (0..).zip(addresses.iter().copied()).map(own).collect(),
+            };
         }
         let enabled: Vec<&EndpointRow> = site.endpoints.iter().filter(|row| row.enabled).collect();
         if enabled.is_empty() {
@@ -202,6 +209,8 @@ impl<'a> Builder<'a> {
             unit_cost: row.unit_cost,
             prices: self.live.prices(row.id),
             oauth: row.oauth_provider.is_some(),
+            oauth_key: known(row.oauth_account_key.as_deref()),
+            oauth_project: known(row.oauth_project_id.as_deref()),
             session_scoped: row.oauth_provider.is_some() || row.credential_mode == CredentialMode::Session,
         }
     }
@@ -227,6 +236,22 @@ impl<'a> Builder<'a> {
             live: self.live.channel(row.id, || row.stats.totals()),
         }
     }
+}
+
+/// Where the vendor wants requests sent from a site that is at its address.
+fn addresses_instead(site: &SiteRow) -> &'static [&'static str] {
+    let mut providers = OAuthProvider::ALL.into_iter().map(OAuthProvider::profile);
+    let platform = Platform::parse(&site.platform);
+    let is_vendors = providers.any(|provider| {
+        Some(provider.platform) == platform && site.url.trim_end_matches('/') == provider.site_url
+    });
+    let code_assist = platform.and_then(|platform| platform.profile().code_assist.as_ref());
+    code_assist.filter(|_| is_vendors).map_or(&[], |code_assist| code_assist.addresses)
+}
+
+/// A blank text says nothing.
+fn known(text: Option<&str>) -> Option<Box<str>> {
+    text.map(str::trim).filter(|text| !text.is_empty()).map(Into::into)
 }
 
 /// What a channel with this token presents upstream: the token, else an OAuth account's

@@ -16,6 +16,7 @@ use super::error::BodyError;
 use super::pool::Pool;
 use super::wire::{Piece, Wire};
 use crate::codings::{Decoder, Pulled};
+use crate::dialect::code_assist::Opener;
 use crate::routing::Origin;
 
 /// Chunks are joined until a frame has this many bytes.
@@ -30,6 +31,8 @@ pub struct UpstreamBody {
     raw: RawBody,
     decoder: Option<Box<Decoder>>,
     tap: Option<Tap>,
+    /// Takes what was read out of an envelope.
+    opener: Option<Box<Opener>>,
 }
 
 /// Is called with every piece of a body that is read.
@@ -37,7 +40,7 @@ type Tap = Box<dyn FnMut(&Bytes) + Send>;
 
 impl UpstreamBody {
     pub(crate) fn new(raw: RawBody, decoder: Option<Box<Decoder>>) -> Self {
-        Self { raw, decoder, tap: None }
+        Self { raw, decoder, tap: None, opener: None }
     }
 
     /// Calls `tap` with every piece that is read.
@@ -46,8 +49,41 @@ impl UpstreamBody {
         self
     }
 
+    /// Takes the answer out of the envelope that it comes in.
+    pub fn opened(mut self) -> Self {
+        self.opener = Some(Box::default());
+        self
+    }
+
     /// The next bytes, as they come from the socket in one go; `None` at the end.
     pub fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
+        let Some(mut opener) = self.opener.take() else { return self.poll_read(cx) };
+        loop {
+            let Poll::Ready(read) = self.poll_read(cx) else {
+                self.opener = Some(opener);
+                return Poll::Pending;
+            };
+            let mut out = Vec::new();
+            let opened = match &read {
+                Some(Ok(bytes)) => opener.feed(bytes, &mut out),
+                Some(Err(_)) => return Poll::Ready(read),
+                None => opener.finish(&mut out),
+            };
+            if let Err(error) = opened {
+                return Poll::Ready(Some(Err(self.raw.fail(BodyError::protocol(error.to_string())))));
+            }
+            let is_over = read.is_none();
+            if is_over {
+                return Poll::Ready((!out.is_empty()).then(|| Ok(out.into())));
+            }
+            if !out.is_empty() {
+                self.opener = Some(opener);
+                return Poll::Ready(Some(Ok(out.into())));
+            }
+        }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
         let data = self.poll_decoded(cx);
         if let (Some(tap), Poll::Ready(Some(Ok(bytes)))) = (&mut self.tap, &data) {
             tap(bytes);
@@ -107,13 +143,13 @@ impl Body for UpstreamBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.decoder.is_none() && self.raw.is_ended() && self.raw.error.is_none()
+        self.decoder.is_none() && self.opener.is_none() && self.raw.is_ended() && self.raw.error.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.decoder {
-            None => self.raw.size_hint(),
-            Some(_) => SizeHint::default(),
+        match (&self.decoder, &self.opener) {
+            (None, None) => self.raw.size_hint(),
+            _ => SizeHint::default(),
         }
     }
 }

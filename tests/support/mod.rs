@@ -12,6 +12,7 @@
 //! | `proxy.rs` | [`Proxy`]: an outbound proxy that remembers who asked it for what |
 //! | `relay.rs` | [`Relay`]: a stub site of the new-api family, as its users see it |
 //! | `wire.rs` | faithful bodies and streams of each dialect, and the content encodings |
+//! | `connected.rs` | [`Login`]: accounts that are in the database as a login leaves them |
 //! | `logins.rs` | [`Provider`]: a provider with a login in a browser, and its upstream |
 //! | `mail.rs` | [`MailServer`]: a stub mail server that keeps what it was handed |
 //! | `certificates.rs` | an authority of the tests' own and a certificate for `localhost` |
@@ -23,6 +24,7 @@
 #![allow(dead_code, unused_imports)]
 
 pub mod certificates;
+mod connected;
 mod gateway;
 mod http;
 mod logins;
@@ -38,6 +40,7 @@ pub mod wire;
 
 use std::time::{Duration, Instant};
 
+pub use connected::{ACCESS_TOKEN, Login};
 pub use gateway::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Setup, run};
 pub use http::{Answer, Caller, Connection, Request, Stream, split_events};
 pub use logins::{Book, Provider};

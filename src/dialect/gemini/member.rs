@@ -3,17 +3,23 @@
 use crate::dialect::tree::Node;
 
 /// The member of that name, given in camel case, in either spelling; null is none.
-pub(super) fn get<'n, 'a>(node: &'n Node<'a>, camel: &str) -> Option<&'n Node<'a>> {
+pub(in crate::dialect) fn get<'n, 'a>(node: &'n Node<'a>, camel: &str) -> Option<&'n Node<'a>> {
     node.get(camel).or_else(|| node.get(&snake(camel)))
 }
 
+/// How the member of that name, given in camel case, is spelled in an object that has it.
+pub(in crate::dialect) fn key<'n>(node: &'n Node<'_>, camel: &str) -> Option<&'n str> {
+    let names = [camel, &snake(camel)];
+    node.members().iter().map(|(name, _)| name.as_ref()).find(|name| names.contains(name))
+}
+
 /// Down through objects, in either spelling.
-pub(super) fn path<'n, 'a>(node: &'n Node<'a>, camels: &[&str]) -> Option<&'n Node<'a>> {
+pub(in crate::dialect) fn path<'n, 'a>(node: &'n Node<'a>, camels: &[&str]) -> Option<&'n Node<'a>> {
     camels.iter().try_fold(node, |node, camel| get(node, camel))
 }
 
 /// The elements of the list of that name.
-pub(super) fn items<'n, 'a>(node: &'n Node<'a>, camel: &str) -> &'n [Node<'a>] {
+pub(in crate::dialect) fn items<'n, 'a>(node: &'n Node<'a>, camel: &str) -> &'n [Node<'a>] {
     get(node, camel).map_or(&[], Node::items)
 }
 

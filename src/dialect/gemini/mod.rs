@@ -17,7 +17,7 @@
 
 mod contents_write;
 mod grounding;
-mod member;
+pub(super) mod member;
 mod native;
 mod parts_read;
 mod probabilities;

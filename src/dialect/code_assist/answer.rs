@@ -1,0 +1,197 @@
+//! An answer in its envelope. Streams are events; what is no answer, an error or a count, has no envelope.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::dialect::convert::MAX_EVENT;
+use crate::dialect::json;
+use crate::dialect::sse::{Event, Scanner};
+use crate::dialect::tree::Node;
+
+const RESPONSE: &str = "response";
+const OPEN: &[u8] = b"{\"response\":";
+const CLOSE: &[u8] = b"}";
+/// The longest whole answer that is taken out of its envelope.
+const MAX_WHOLE: usize = 64 << 20;
+
+/// A part of an answer cannot be kept until it is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+/// Takes an answer out of its envelope while it arrives.
+#[derive(Debug, Default)]
+pub struct Opener {
+    form: Form,
+}
+
+#[derive(Debug, Default)]
+enum Form {
+    /// Nothing but blanks has come.
+    #[default]
+    Unknown,
+    Events(Scanner),
+    /// One object, a list of them, or a page. Nothing is told before its end.
+    Whole(Vec<u8>),
+}
+
+// === impl Opener ===
+
+impl Opener {
+    /// Takes the next bytes and appends what they tell to `out`.
+    pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), TooLong> {
+        if matches!(self.form, Form::Unknown) {
+            self.form = match bytes.trim_ascii_start().first() {
+                None => return Ok(()),
+                Some(b'{' | b'[' | b'<') => Form::Whole(Vec::new()),
+                Some(_) => Form::Events(Scanner::new(MAX_EVENT)),
+            };
+        }
+        match &mut self.form {
+            Form::Unknown => Ok(()),
+            Form::Events(scanner) => {
+                // A comment between events says that the upstream is still there.
+                if bytes.starts_with(b":") && scanner.between_events() {
+                    out.extend_from_slice(b": keepalive\n\n");
+                }
+                let mut is_whole = true;
+                scanner.feed(bytes, |event| is_whole &= put_opened(&event, out));
+                if is_whole { Ok(()) } else { Err(TooLong) }
+            }
+            Form::Whole(held) if held.len() + bytes.len() > MAX_WHOLE => Err(TooLong),
+            Form::Whole(held) => {
+                held.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// The answer is over: appends what is still to be told.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TooLong> {
+        match std::mem::take(&mut self.form) {
+            Form::Unknown => Ok(()),
+            Form::Events(mut scanner) => {
+                let mut is_whole = true;
+                scanner.finish(|event| is_whole &= put_opened(&event, out));
+                if is_whole { Ok(()) } else { Err(TooLong) }
+            }
+            Form::Whole(held) => {
+                match std::str::from_utf8(&held) {
+                    Ok(text) => out.extend_from_slice(opened_whole(text).as_bytes()),
+                    Err(_) => *out = held,
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What is in the envelope; a text without one is all there is.
+fn opened(text: &str) -> &str {
+    json::member(text, RESPONSE).filter(|response| response.starts_with('{')).unwrap_or(text)
+}
+
+/// A whole answer. A stream whose upstream does not send events is a list of envelopes.
+fn opened_whole(text: &str) -> std::borrow::Cow<'_, str> {
+    let list = Node::parse(text).ok().filter(Node::is_array);
+    let Some(list) = list else { return opened(text).into() };
+    let items: Vec<&str> = list.items().iter().map(|item| opened(item.raw())).collect();
+    format!("[{}]", items.join(",")).into()
+}
+
+/// An event out of its envelope. False where it was too long to be kept whole.
+fn put_opened(event: &Event<'_>, out: &mut Vec<u8>) -> bool {
+    if event.cut || event.data.is_empty() {
+        return !event.cut;
+    }
+    let inner = std::str::from_utf8(event.data).map_or(event.data, |text| opened(text).as_bytes());
+    put_data(&[inner], out);
+    true
+}
+
+// === the other way ===
+
+/// A whole answer in an envelope.
+pub fn seal_whole(answer: &[u8]) -> Bytes {
+    Bytes::from([OPEN, answer, CLOSE].concat())
+}
+
+/// The bytes that go before and behind an answer that is not there as a whole.
+pub const AROUND: [&[u8]; 2] = [OPEN, CLOSE];
+
+/// An event in an envelope; one that tells a failure is no answer. False where it was too long to be kept whole.
+pub fn seal_event(event: &Event<'_>, out: &mut Vec<u8>) -> bool {
+    let data = event.data;
+    if event.cut || data.is_empty() {
+        return !event.cut;
+    }
+    let text = std::str::from_utf8(data).unwrap_or_default();
+    let is_failure = json::member(text, "error").is_some();
+    if is_failure {
+        put_data(&[data], out)
+    } else {
+        put_data(&[OPEN, data, CLOSE], out)
+    }
+    true
+}
+
+/// One event of these bytes. Lines of one event are one object.
+fn put_data(pieces: &[&[u8]], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"data: ");
+    for piece in pieces {
+        piece.split(|byte| *byte == b'\n').for_each(|line| out.extend_from_slice(line));
+    }
+    out.extend_from_slice(b"\n\n");
+}
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an event of the answer is too long")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of an answer that arrives in these pieces.
+    fn told(pieces: &[&str]) -> String {
+        let (mut opener, mut out) = (Opener::default(), Vec::new());
+        pieces.iter().for_each(|piece| opener.feed(piece.as_bytes(), &mut out).expect("short"));
+        opener.finish(&mut out).expect("short");
+        String::from_utf8(out).expect("UTF-8")
+    }
+
+    #[test]
+    fn an_answer_comes_out_of_its_envelope_however_it_is_cut() {
+        for (pieces, wanted) in [
+            (&["{\"response\":{\"a\":1.50},\"traceId\":\"t\"}"][..], "{\"a\":1.50}"),
+            (&[" \n", "{\"resp", "onse\":{\"a\":1}}"], "{\"a\":1}"),
+            (&["{\"totalTokens\":7}"], "{\"totalTokens\":7}"),
+            (&["{\"error\":{\"code\":400}}"], "{\"error\":{\"code\":400}}"),
+            (&["[{\"response\":{\"a\":1}},", "{\"response\":{\"a\":2}}]"], "[{\"a\":1},{\"a\":2}]"),
+            (&["data: {\"response\":{\"a\":1}}\n\n"], "data: {\"a\":1}\n\n"),
+            (&["data: {\"response\":\ndata: {\"a\":", "1}}\r\n\r", "\n"], "data: {\"a\":1}\n\n"),
+            (&["data: {\"response\":{\"a\":1}}"], "data: {\"a\":1}\n\n"),
+            (&["data: {\"error\":{}}\n\n"], "data: {\"error\":{}}\n\n"),
+            (&[": there\n\n", "data: {}\n\n"], ": keepalive\n\ndata: {}\n\n"),
+            (&["no JSON"], ""),
+            (&["{no JSON"], "{no JSON"),
+            (&["<html>"], "<html>"),
+            (&[], ""),
+        ] {
+            assert_eq!(told(pieces), wanted, "{pieces:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_sealed_comes_out_as_it_was() {
+        assert_eq!(told(&[std::str::from_utf8(&seal_whole(b"{\"a\":1}")).unwrap()]), "{\"a\":1}");
+        let mut scanner = Scanner::new(1024);
+        let mut sealed = Vec::new();
+        let events = "data: {\"a\":1}\n\ndata: {\"error\":{}}\n\n";
+        scanner.feed(events.as_bytes(), |event| assert!(seal_event(&event, &mut sealed)));
+        assert_eq!(sealed, b"data: {\"response\":{\"a\":1}}\n\ndata: {\"error\":{}}\n\n");
+        assert_eq!(told(&[std::str::from_utf8(&sealed).unwrap()]), events);
+    }
+}

@@ -1,0 +1,124 @@
+//! A request in its envelope.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::agent::Agent;
+use crate::dialect::edit::edit;
+use crate::dialect::json;
+use crate::dialect::writer::Writer;
+
+/// Names the command line's session, inside the request. Google's API refuses names that it does not know.
+const SESSION: &str = "session_id";
+
+/// What stands around a request.
+pub struct Envelope<'a> {
+    pub model: &'a str,
+    pub project: Option<&'a str>,
+    pub agent: Option<Agent<'a>>,
+}
+
+/// A request out of its envelope.
+pub struct Opened {
+    pub model: String,
+    pub body: Bytes,
+}
+
+// === impl Envelope ===
+
+impl Envelope<'_> {
+    /// The request, which comes in pieces, in its envelope.
+    pub fn seal(&self, request: [Bytes; 3]) -> [Bytes; 3] {
+        let mut head = Writer::with_capacity(192);
+        head.object(|o| {
+            o.field("model", self.model);
+            o.field_if("project", self.project);
+            if let Some(agent) = &self.agent {
+                agent.put(o);
+            }
+        });
+        // The request is the last member: it is not copied.
+        let mut head = head.into_string();
+        head.truncate(head.len() - 1);
+        head.push_str(",\"request\":");
+        let [first, second, third] = request;
+        let whole = match (second.is_empty(), third.is_empty()) {
+            (true, true) => first,
+            _ => Bytes::from([first, second, third].concat()),
+        };
+        [Bytes::from(head), whole, Bytes::from_static(b"}")]
+    }
+}
+
+/// Opens the envelope; says what is wrong with one that cannot be opened, and with which field.
+pub fn open(body: &Bytes) -> Result<Opened, (Option<&'static str>, &'static str)> {
+    let text = std::str::from_utf8(body).map_err(|_| (None, "The request body is not valid UTF-8"))?;
+    let (mut model, mut request) = (None, None);
+    let read = json::members(text, |member| match member.key.as_ref() {
+        "model" => model = json::string(member.value),
+        "request" => request = Some((member.at, member.value)),
+        _ => {}
+    });
+    read.map_err(|_| (None, "The request body is not a JSON object"))?;
+    let request = request.filter(|(_, request)| request.starts_with('{'));
+    let (at, request) = request.ok_or((Some("request"), "request is required and must be an object"))?;
+    // Who counts tokens names the model inside.
+    let model = model.or_else(|| json::member(request, "model").and_then(json::string)).unwrap_or_default();
+    let name = model.trim().strip_prefix("models/").unwrap_or(model.trim());
+    if name.is_empty() {
+        return Err((Some("model"), "model is required"));
+    }
+    let body = match edit(request, &[], &[SESSION]) {
+        Cow::Borrowed(_) => body.slice(at..at + request.len()),
+        Cow::Owned(edited) => Bytes::from(edited),
+    };
+    Ok(Opened { model: name.to_owned(), body })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_envelope_is_opened_or_says_what_it_lacks() {
+        for (body, wanted) in [
+            (r#"{"model":"m","project":"p","request":{"contents":[1]}}"#, Ok(("m", r#"{"contents":[1]}"#))),
+            (r#"{"request":{"model":"models/m","a":1}}"#, Ok(("m", r#"{"model":"models/m","a":1}"#))),
+            (r#"{"model":" models/m ","request":{}}"#, Ok(("m", "{}"))),
+            (r#"{"model":"m","request":{"a":1,"session_id":"s","b":2}}"#, Ok(("m", r#"{"a":1,"b":2}"#))),
+            (r#"{"model":"m"}"#, Err(Some("request"))),
+            (r#"{"model":"m","request":[]}"#, Err(Some("request"))),
+            (r#"{"model":" ","request":{}}"#, Err(Some("model"))),
+            (r#"{"model":5,"request":{}}"#, Err(Some("model"))),
+            ("[]", Err(None)),
+            ("{", Err(None)),
+        ] {
+            let opened = open(&Bytes::from(body));
+            let opened =
+                opened.as_ref().map(|it| (it.model.as_str(), std::str::from_utf8(&it.body).unwrap()));
+            assert_eq!(opened.map_err(|(field, _)| *field), wanted, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_is_sealed_opens_as_it_was() {
+        let agent = Agent { name: "a", kind: "agent", request_id: "agent-1" };
+        for (project, agent, head) in [
+            (None, None, r#"{"model":"m\"","request":{"a":1}}"#),
+            (Some("p"), None, r#"{"model":"m\"","project":"p","request":{"a":1}}"#),
+            (
+                None,
+                Some(agent),
+                r#"{"model":"m\"","userAgent":"a","requestType":"agent","requestId":"agent-1","request":{"a":1}}"#,
+            ),
+        ] {
+            let envelope = Envelope { model: "m\"", project, agent };
+            let pieces = ["{\"a\"", ":1", "}"].map(Bytes::from);
+            let sealed = Bytes::from(envelope.seal(pieces).concat());
+            assert_eq!(sealed, head);
+            let opened = open(&sealed).ok().expect("it opens");
+            assert_eq!((opened.model.as_str(), &opened.body[..]), ("m\"", &b"{\"a\":1}"[..]));
+        }
+    }
+}

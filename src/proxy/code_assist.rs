@@ -1,0 +1,55 @@
+//! Requests to Google's Code Assist API: the path, and the envelope around the body.
+
+use bytes::Bytes;
+
+use crate::dialect::code_assist::{self, Agent, Envelope};
+use crate::platform::{CodeAssist, names_claude};
+use crate::time::now_ms;
+use crate::uuid;
+
+use super::call::Operation;
+use super::compose::Delivery;
+use super::failure::Failure;
+
+const ANSWER: &str = "/v1internal:generateContent";
+const STREAM: &str = "/v1internal:streamGenerateContent?alt=sse";
+pub(super) const COUNT: &str = "/v1internal:countTokens";
+
+/// Path and query of a request.
+pub(super) fn path(operation: Operation, stream: bool) -> &'static str {
+    match operation {
+        Operation::CountTokens => COUNT,
+        _ if stream => STREAM,
+        _ => ANSWER,
+    }
+}
+
+/// Why a channel cannot be asked, if so.
+pub(super) fn obstacle(delivery: &Delivery<'_>) -> Option<Failure> {
+    let account = &delivery.channel.account;
+    let api = account.site.platform.profile().code_assist.as_ref()?;
+    let lacks_project = api.wants_project && account.oauth_project.is_none();
+    lacks_project.then(|| Failure::local(format!("{} oauth project id missing", account.site.platform)))
+}
+
+/// The request of a delivery in its envelope.
+pub(super) fn enveloped(api: &CodeAssist, delivery: &Delivery<'_>, request: [Bytes; 3]) -> [Bytes; 3] {
+    let model = delivery.model;
+    let project = delivery.channel.account.oauth_project.as_deref();
+    let plain = |agent| Envelope { model, project, agent };
+    let Some(name) = api.agent else { return plain(None).seal(request) };
+    let request = request.concat();
+    let text = String::from_utf8_lossy(&request);
+    let whole = |text: String| [Bytes::from(text), Bytes::new(), Bytes::new()];
+    if delivery.call.operation == Operation::CountTokens {
+        let counted = code_assist::with_plain_schemas(&text).unwrap_or_else(|| text.into_owned());
+        return plain(None).seal(whole(counted));
+    }
+    let makes_picture = model.to_ascii_lowercase().contains("image");
+    let (kind, request_id) = match makes_picture {
+        true => ("image_gen", format!("image_gen/{}/{}/12", now_ms(), uuid::v4())),
+        false => ("agent", format!("agent-{}", uuid::v4())),
+    };
+    let fit = code_assist::fit(&text, names_claude(model), !makes_picture, uuid::random_number());
+    plain(Some(Agent { name, kind, request_id: &request_id })).seal(whole(fit))
+}

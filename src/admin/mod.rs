@@ -9,6 +9,7 @@
 //! | `sites` | sites: their addresses, models, probes, and the platform behind an address |
 //! | `accounts` | accounts by what is done with them; reading, verifying and showing a credential |
 //! | `tokens` | the keys of session accounts |
+//! | `oauth` | accounts that are connected by a login in a browser |
 //! | `routes`, `channels`, `decisions` | routes, their channels, and why a request would go where it goes |
 //! | `keys` | downstream keys and what they did |
 //! | `models` | which models can be had, from whom, for how much; discovery and probes started by hand |
@@ -39,6 +40,7 @@ mod logs;
 mod metrics;
 mod models;
 mod numbers;
+mod oauth;
 mod openapi;
 mod paging;
 mod playground;

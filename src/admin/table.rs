@@ -9,7 +9,7 @@ use hyper::Method;
 use super::errors::{AdminError, Result};
 use super::{
     accounts, announcements, auth, channels, checkins, decisions, events, health, keys, logs, metrics,
-    models, openapi, playground, routes, search, settings, sites, stats, tasks, tokens,
+    models, oauth, openapi, playground, routes, search, settings, sites, stats, tasks, tokens,
 };
 use crate::admin::Admin;
 use crate::http::{Access, Request, Response, Route};
@@ -137,6 +137,11 @@ pub fn routes() -> Vec<Route<Admin>> {
         admin(Method::POST, "/api/test/chat/jobs", playground::handlers::start_chat_job),
         admin(Method::GET, "/api/test/chat/jobs/{id}", playground::handlers::job),
         removal("/api/test/chat/jobs/{id}", playground::handlers::cancel_job),
+        admin(Method::GET, "/api/oauth/connections", oauth::connections::list),
+        removal("/api/oauth/connections/{id}", oauth::connections::delete),
+        admin(Method::PATCH, "/api/oauth/connections/{id}/proxy", oauth::connections::set_proxy),
+        action("/api/oauth/connections/{id}/quota/refresh", oauth::quota::refresh),
+        admin(Method::POST, "/api/oauth/connections/quota/refresh-batch", oauth::quota::refresh_batch),
         admin(Method::GET, "/api/openapi.json", openapi::get),
         admin(Method::GET, "/metrics", metrics::get),
     ]

@@ -5,6 +5,7 @@
 //! | `answers` | models, dialects, limits and troubles, in place of an answer | vendors, hubs, gateways on the way |
 //! | `requests` | members and forms of a request | vendors, and hubs that speak their dialects |
 //! | `sites` | sessions, users' numbers, bot shields | management APIs: the new-api family, sub2api |
+//! | `tokens` | tokens that have run out | vendors whose accounts are connected by a login in a browser |
 //! | `check_ins` | daily check-ins | management APIs of the new-api family |
 //!
 //! A list has a name and one reader, which says what the words mean; what follows from that is decided elsewhere.
@@ -20,6 +21,7 @@ pub mod check_ins;
 pub mod echo;
 pub mod requests;
 pub mod sites;
+pub mod tokens;
 
 pub use answers::{ErrorText, denies_model};
 

@@ -266,7 +266,7 @@ fn millis(duration: Duration) -> Millis {
 }
 
 /// A number from 0 to `most`; 0 where the system gives no random bytes.
-fn random_up_to(most: Millis) -> Millis {
+pub(super) fn random_up_to(most: Millis) -> Millis {
     let random = ring::rand::generate::<[u8; 8]>(&ring::rand::SystemRandom::new());
     let number = random.map_or(0, |bytes| u64::from_le_bytes(bytes.expose()));
     let range = most.max(0).unsigned_abs() + 1;

@@ -8,6 +8,7 @@ use super::announcement_turn::Announcements;
 use super::checkin::runs::Checkins;
 use super::health_saver::Saver;
 use super::models::runs::ModelRefresh;
+use super::oauth::renewals::FailedRenewals;
 use super::price_lists::Prices;
 use super::probe::busy::Probes;
 use super::sessions::renewals::Renewals;
@@ -24,8 +25,10 @@ pub struct Jobs {
     pub tasks: Tasks,
     pub model_refresh: ModelRefresh,
     pub prices: Prices,
-    /// Sessions that are being renewed.
+    /// Sessions and tokens that are being renewed.
     pub renewals: Renewals,
+    /// Providers that failed to renew a token.
+    pub failed_renewals: FailedRenewals,
     pub checkins: Checkins,
     pub probes: Probes,
     pub announcements: Announcements,
@@ -44,6 +47,7 @@ impl Jobs {
             model_refresh: ModelRefresh::default(),
             prices: Prices::default(),
             renewals: Renewals::default(),
+            failed_renewals: FailedRenewals::default(),
             checkins: Checkins::default(),
             probes: Probes::default(),
             announcements: Announcements::default(),

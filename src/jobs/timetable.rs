@@ -9,7 +9,9 @@ use super::models::refresh;
 use super::schedule::{Clock, Job, Pass, Plan, Scheduler, When};
 use super::sessions::renewal;
 use super::state::Jobs;
-use super::{announcements, checkin, health, prices, probe, quotas, rebuild, rekey, retention, summary};
+use super::{
+    announcements, checkin, health, oauth, prices, probe, quotas, rebuild, rekey, retention, summary,
+};
 use crate::cron::Cron;
 use crate::settings::LogCleanup;
 use crate::store::job_runs;
@@ -42,6 +44,12 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
         job(jobs, "route rebuild", When::AtStart, rebuild_routes),
         job(jobs, "change of keys", When::AtStart, finish_rekeying),
         job(jobs, "renewal of sessions", When::Every(renewal::INTERVAL), renewal::refresh_due),
+        job(
+            jobs,
+            "renewal of tokens",
+            When::AtStartAndEvery(oauth::renewal::INTERVAL),
+            oauth::renewal::renew_due,
+        ),
         planned(jobs, "check-in", plan_of_checkins, check_in),
         planned(jobs, "balance refresh", plan_of_balances, refresh_balances),
         job(jobs, "announcements", When::AtStartAndEvery(announcements::INTERVAL), sync_announcements),

@@ -34,6 +34,14 @@ pub mod bucket {
     pub const ROUTES_SUMMARY_READ: Bucket = bucket("routes-summary-read", 60);
     pub const ACCOUNTS_LOGIN: Bucket = bucket("accounts-login", 5);
     pub const ACCOUNTS_VERIFY_TOKEN: Bucket = bucket("accounts-verify-token", 20);
+    pub const OAUTH_CONNECTIONS_READ: Bucket = bucket("oauth-connection-read", 60);
+    pub const OAUTH_CONNECTIONS_CHANGE: Bucket = bucket("oauth-connection-mutate", 20);
+    pub const OAUTH_IMPORT: Bucket = bucket("oauth-import", 20);
+    pub const OAUTH_PROXY: Bucket = bucket("oauth-connection-proxy", 20);
+    pub const OAUTH_QUOTA_BATCH: Bucket = bucket("oauth-quota-batch", 20);
+    pub const OAUTH_UNIT_CREATE: Bucket = bucket("oauth-route-unit-create", 20);
+    pub const OAUTH_UNIT_UPDATE: Bucket = bucket("oauth-route-unit-update", 20);
+    pub const OAUTH_UNIT_DELETE: Bucket = bucket("oauth-route-unit-delete", 20);
     pub const MODELS_TOKEN_CANDIDATES: Bucket = bucket("models-token-candidates", 30);
 }
 

@@ -26,6 +26,7 @@ use super::compose::Delivery;
 use super::failure::Failure;
 use super::formats::{self, Formats, MemoryKey};
 use super::send::Accepted;
+use super::token_renewal;
 
 /// Tries one channel. The attempt is settled when this gives a failure; with an answer it travels
 /// in the answer's body.
@@ -37,36 +38,26 @@ pub(super) async fn attempt(
     slots: Slots,
 ) -> Result<Answered, Failure> {
     call.trace.channel_selected(&choice.channel, &choice.model, choice.reason);
-    let mut attempt = Attempt::begin(proxy, call, choice, number, slots);
+    let begun = Attempt::begin(proxy, call, choice, number, slots);
     let delivery = Delivery { proxy, call, channel: &choice.channel, model: &choice.model };
-    let mut search = proxy.conversions.read_through(call.body.len(), || delivery.search(&attempt)).await;
-    call.trace.dialects_ordered(&search.dialects.left);
-    let failure = loop {
-        let (accepted, endpoint) = match delivery.answer(&mut search, &mut attempt).await {
-            Ok(answered) => answered,
-            Err(failure) => break failure.without(&attempt.secrets()),
-        };
-        let format = accepted.format;
-        let failure = match commit::commit(proxy, call, accepted, attempt).await {
-            Ok(answered) => {
-                delivery.remember(&search.dialects, format);
-                return Ok(answered);
-            }
-            Err(Uncommittable { attempt: unsettled, failure }) => {
-                attempt = unsettled;
-                failure
-            }
-        };
-        if !failure.blames_address() {
-            break delivery.to_the_call(failure).await;
-        }
-        if let Err(failure) = search.leave(proxy, endpoint, failure, call.work()) {
-            break *failure;
-        }
-        search.last.iter().for_each(|failure| call.trace.request_failed(failure, false));
+    let (mut attempt, failure) = match delivery.deliver(begun).await {
+        Ok(answered) => return Ok(answered),
+        Err(unanswered) => unanswered,
     };
-    attempt.fail(&failure);
-    Err(failure)
+    // Boxed, because it is rare and large.
+    let fresh = Box::pin(token_renewal::renewed(proxy, call, &choice.channel, &failure)).await;
+    let Some(fresh) = fresh else {
+        attempt.fail(&failure);
+        return Err(failure);
+    };
+    attempt.go_on_with(&fresh, &failure);
+    call.trace.channel_failed(&failure);
+    call.trace.channel_selected(&fresh, &choice.model, choice.reason);
+    let delivery = Delivery { channel: &fresh, ..delivery };
+    Box::pin(delivery.deliver(attempt)).await.map_err(|(mut attempt, failure)| {
+        attempt.fail(&failure);
+        failure
+    })
 }
 
 /// How far one attempt has come.
@@ -130,6 +121,40 @@ impl<'a> Search<'a> {
 }
 
 impl<'a> Delivery<'a> {
+    /// Tries the channel's addresses; gives the attempt back unsettled where none answers.
+    async fn deliver(&self, mut attempt: Box<Attempt>) -> Result<Answered, (Box<Attempt>, Failure)> {
+        let Self { proxy, call, .. } = *self;
+        let mut search = proxy.conversions.read_through(call.body.len(), || self.search(&attempt)).await;
+        call.trace.dialects_ordered(&search.dialects.left);
+        loop {
+            let (accepted, endpoint) = match self.answer(&mut search, &mut attempt).await {
+                Ok(answered) => answered,
+                Err(failure) => {
+                    let failure = failure.without(&attempt.secrets());
+                    return Err((attempt, failure));
+                }
+            };
+            let format = accepted.format;
+            let failure = match commit::commit(proxy, call, accepted, attempt).await {
+                Ok(answered) => {
+                    self.remember(&search.dialects, format);
+                    return Ok(answered);
+                }
+                Err(Uncommittable { attempt: unsettled, failure }) => {
+                    attempt = unsettled;
+                    failure
+                }
+            };
+            if !failure.blames_address() {
+                return Err((attempt, self.to_the_call(failure).await));
+            }
+            if let Err(failure) = search.leave(proxy, endpoint, failure, call.work()) {
+                return Err((attempt, *failure));
+            }
+            search.last.iter().for_each(|failure| call.trace.request_failed(failure, false));
+        }
+    }
+
     fn search(&self, attempt: &Attempt) -> Search<'a> {
         // The first address is asked as the attempt begins; a look at the clock less.
         let now = attempt.began_at().unwrap_or_else(now_ms);

@@ -201,6 +201,14 @@ impl Attempt {
         }))
     }
 
+    /// The channel has refused its token and got this one: the refusal is logged, and is no failure of the channel.
+    pub(super) fn go_on_with(&mut self, fresh: &Arc<Channel>, refusal: &Failure) {
+        if let Some(row) = self.downgrade(refusal) {
+            self.proxy.core.store.telemetry().log(*row);
+        }
+        self.channel = fresh.clone();
+    }
+
     /// The client has its answer, or will have had it.
     pub(super) fn succeed(&mut self, usage: Option<Usage>) {
         let Some(mut row) = self.row.take() else { return };

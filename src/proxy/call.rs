@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use hyper::HeaderMap;
@@ -172,6 +173,8 @@ pub(super) struct Call {
     pub(super) trace: Trace,
     /// Bounds the wait for an answer. The attempts share it, since one follows the other.
     pub(super) timer: ReusableTimer,
+    /// The token of an account was renewed for it, or was to be: that is done once.
+    pub(super) has_renewed: AtomicBool,
 }
 
 impl Call {
@@ -232,6 +235,7 @@ impl Call {
             call_signatures: proxy.call_signatures.clone(),
             trace: Trace::default(),
             timer: head.timer,
+            has_renewed: AtomicBool::new(false),
         }))
     }
 

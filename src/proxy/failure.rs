@@ -23,13 +23,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::header::{HeaderMap, HeaderName, RETRY_AFTER};
+use hyper::header::{HeaderMap, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
 use memchr::memchr;
 
 use crate::dialect::canonical::ConversionError;
 use crate::dialect::errors::{self, UpstreamError};
 use crate::dialect::{Dialect, json, messages, optional};
-use crate::error_words::ErrorText;
+use crate::error_words::{ErrorText, tokens};
 use crate::http::Response;
 use crate::limits::Overloaded;
 use crate::mask::Mask;
@@ -87,6 +87,16 @@ pub(super) struct Failure {
     words: Box<ErrorText>,
     /// The channel lacks a model whose name nobody but the client has thought of.
     is_of_made_up_name: bool,
+    /// The upstream does not take the token that it was shown.
+    token_refusal: Option<TokenRefusal>,
+}
+
+/// How certain it is that a token was refused for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TokenRefusal {
+    Certain,
+    /// What was refused may also be the plan, the region or the request.
+    Perhaps,
 }
 
 impl Failure {
@@ -222,9 +232,10 @@ impl Failure {
         let recovers_at = failure::provider_hint(status, hint, &body, now);
         let is_refused = status == 503 && hint.is_some() || failure::is_refused(error.names());
         let progress = Progress::whole(Came::of_status(status, is_refused));
+        let token_refusal = TokenRefusal::of(status, upstream, &body);
         let body = complete.then_some(body);
-        Self { progress, text, recovers_at, body, ..Self::stating(Kind::Status, status, error) }
-            .answered_with(upstream)
+        let stated = Self::stating(Kind::Status, status, error);
+        Self { progress, text, recovers_at, body, token_refusal, ..stated }.answered_with(upstream)
     }
 
     /// The upstream's answer had these headers; those that cross are for the client.
@@ -327,6 +338,7 @@ impl Failure {
             body: None,
             words: Box::new(words),
             is_of_made_up_name: false,
+            token_refusal: None,
         }
     }
 
@@ -478,6 +490,11 @@ impl Failure {
         }
     }
 
+    /// Whether the upstream does not take the token that it was shown.
+    pub(super) fn token_refusal(&self) -> Option<TokenRefusal> {
+        self.token_refusal
+    }
+
     /// The status, when it is what failed.
     pub(super) fn upstream_status(&self) -> Option<u16> {
         (self.kind == Kind::Status).then_some(self.status)
@@ -514,6 +531,24 @@ impl Failure {
             response.headers_mut().entry(RETRY_AFTER).or_insert(seconds.into());
         }
         response
+    }
+}
+
+// === impl TokenRefusal ===
+
+impl TokenRefusal {
+    fn of(status: u16, headers: &AnswerHeaders, body: &[u8]) -> Option<Self> {
+        match status {
+            401 => Some(Self::Certain),
+            403 => {
+                let challenge = headers.get(&WWW_AUTHENTICATE).unwrap_or_default();
+                let names_it = |text: &[u8]| {
+                    tokens::may_be_about_token(&String::from_utf8_lossy(text).to_ascii_lowercase())
+                };
+                (names_it(challenge) || names_it(body)).then_some(Self::Perhaps)
+            }
+            _ => None,
+        }
     }
 }
 

@@ -36,6 +36,7 @@
 //! | `code_assist` | requests in the envelope of Google's Code Assist API |
 //! | `response_store`, `response_owners`, `call_signatures` | answers and signatures that a conversation's next request needs, and whose they are |
 //! | `quota`, `cost` | a call counted against its key; what an answer cost |
+//! | `token_renewal` | a refused token is renewed, and the request sent once more |
 //! | `silence` | how long an upstream may say nothing |
 //! | `trace`, `redact`, `alerts` | what an operator has recorded of a call, redacted; alerts to the operator |
 //! | `internal` | requests of the service itself |
@@ -85,6 +86,7 @@ mod send;
 mod session;
 mod silence;
 mod state;
+mod token_renewal;
 mod trace;
 mod videos;
 

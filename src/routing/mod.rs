@@ -21,6 +21,7 @@
 //! pool         in which order the addresses of a site are tried
 //! failure      what an upstream's failure means: whose fault? try another channel? cool this one, until when?
 //! rebuild      which routes and channels should exist, given what accounts offer
+//! unit_strategy how the next of several accounts that are one channel is picked
 //! brands       whose a model is, by its name
 //! ```
 //!
@@ -55,6 +56,7 @@ pub mod site;
 pub mod snapshot;
 pub mod stable;
 mod turn;
+mod unit_strategy;
 
 pub use affinity::{Affinity, Conversation};
 pub use eligibility::SelectionQuery;
@@ -73,3 +75,4 @@ pub use select::{ReservePick, Selection, select, select_bound};
 pub use selection_reason::SelectionReason;
 pub use site::{Account, AccountStatus, Credential, CredentialHeaders, Endpoint, Secret, Site, add_secrets};
 pub use snapshot::{Changed, Match, Snapshot};
+pub use unit_strategy::UnitStrategy;

@@ -250,6 +250,13 @@ impl Snapshot {
         })
     }
 
+    /// The channel as it is now; `None` when it is gone.
+    pub fn current(&self, channel: &Channel) -> Option<&Arc<Channel>> {
+        let channels = &self.route(channel.route_id)?.channels;
+        let place = channels.binary_search_by_key(&channel.id, |channel| channel.id).ok()?;
+        Some(&channels[place])
+    }
+
     /// All routes, by ascending id, disabled ones too.
     pub fn routes(&self) -> &IdMap<Arc<Route>> {
         &self.routes

@@ -151,7 +151,7 @@ pub struct AccountRow {
     pub id_token: Option<Secret>,
     pub provider_data: Option<Secret>,
     pub token_expires_at: Option<Millis>,
-    /// When the token was stored that ends then.
+    /// When the token that ends then was got by a renewal; otherwise it may be of any age.
     pub token_issued_at: Option<Millis>,
     pub sub2api_refresh_token: Option<Secret>,
     pub sub2api_token_expires_at: Option<Millis>,
@@ -344,10 +344,10 @@ pub fn insert_statement(store: &Store, account: NewAccount) -> Result<Statement>
         "INSERT INTO accounts (site_id, username, access_token, api_token, unit_cost, status, is_pinned, \
          sort_order, checkin_enabled, oauth_provider, oauth_account_key, oauth_project_id, credential_mode, \
          platform_user_id, proxy_url, use_system_proxy, login_username, login_password, login_updated_at, \
-         refresh_token, id_token, provider_data, token_expires_at, token_issued_at, sub2api_refresh_token, \
+         refresh_token, id_token, provider_data, token_expires_at, sub2api_refresh_token, \
          sub2api_token_expires_at, extra, created_at, updated_at) \
          SELECT ?, ?, ?, ?, ?, ?, ?, COALESCE(?, COALESCE(MAX(sort_order), -1) + 1), ?, ?, ?, ?, ?, ?, ?, ?, \
-         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM accounts",
+         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM accounts",
         vec![
             account.site_id.into(),
             account.username.into(),
@@ -372,7 +372,6 @@ pub fn insert_statement(store: &Store, account: NewAccount) -> Result<Statement>
             seal("id_token", &account.id_token)?.into(),
             seal("provider_data", &account.provider_data)?.into(),
             account.token_expires_at.into(),
-            account.token_expires_at.map(|_| now).into(),
             seal("sub2api_refresh_token", &account.sub2api_refresh_token)?.into(),
             account.sub2api_token_expires_at.into(),
             account.extra.into(),
@@ -452,7 +451,8 @@ pub fn update_statement(store: &Store, id: i64, patch: AccountPatch) -> Result<S
     changes.set_some("login_updated_at", patch.login_updated_at);
     if let Some(expires_at) = patch.token_expires_at {
         changes.set("token_expires_at", expires_at);
-        changes.set("token_issued_at", expires_at.map(|_| now_ms()));
+        // A token from elsewhere may be of any age.
+        changes.set("token_issued_at", None::<Millis>);
     }
     changes.set_some("sub2api_token_expires_at", patch.sub2api_token_expires_at);
     changes.set_some("extra", patch.extra);

@@ -2,10 +2,13 @@
 //!
 //! What such an account has beside its columns stands in the member `oauth` of its `extra`: [`Notes`].
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value, json};
 
 use super::accounts::{AccountRow, COLUMNS, TABLE, read};
-use super::sql::Statement;
+use super::routes::MAX_MARKS;
+use super::sql::{Statement, marks};
 use super::touches::Part;
 use super::{Result, Secret, Store};
 use crate::time::{Millis, now_ms};
@@ -216,6 +219,66 @@ pub async fn expiring(store: &Store, before: Millis) -> Result<Vec<ExpiringToken
         })
     });
     read.collect()
+}
+
+/// The available models of these accounts, by name.
+pub async fn models_of(store: &Store, ids: &[i64]) -> Result<HashMap<i64, Vec<String>>> {
+    let mut models: HashMap<i64, Vec<String>> = HashMap::new();
+    for ids in ids.chunks(MAX_MARKS - 1) {
+        let sql = format!(
+            "SELECT account_id, model_name FROM model_availability \
+             WHERE available = ? AND account_id IN ({}) ORDER BY account_id, model_name",
+            marks(ids.len())
+        );
+        let args = std::iter::once(true.into()).chain(ids.iter().map(|id| (*id).into()));
+        for row in store.query(sql, args.collect()).await? {
+            let mut row = row.fields();
+            models.entry(row.int()?).or_default().push(row.text()?);
+        }
+    }
+    Ok(models)
+}
+
+/// How many channels these accounts have of their own, and these units.
+pub async fn channel_counts(
+    store: &Store,
+    accounts: &[i64],
+    units: &[i64],
+) -> Result<(HashMap<i64, i64>, HashMap<i64, i64>)> {
+    let of_accounts = count_by(store, "account_id", "AND oauth_route_unit_id IS NULL ", accounts).await?;
+    Ok((of_accounts, count_by(store, "oauth_route_unit_id", "", units).await?))
+}
+
+async fn count_by(
+    store: &Store,
+    column: &'static str,
+    rule: &'static str,
+    ids: &[i64],
+) -> Result<HashMap<i64, i64>> {
+    let mut counts = HashMap::new();
+    for ids in ids.chunks(MAX_MARKS) {
+        let sql = format!(
+            "SELECT {column}, COUNT(*) FROM route_channels WHERE {column} IN ({}) {rule}GROUP BY {column}",
+            marks(ids.len())
+        );
+        for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
+            let mut row = row.fields();
+            counts.insert(row.int()?, row.int()?);
+        }
+    }
+    Ok(counts)
+}
+
+/// Whether another account than this one is of the same owner at the provider: what that took back from one, it would
+/// take back from both.
+pub async fn has_twin(store: &Store, account: &AccountRow) -> Result<bool> {
+    let sql = "SELECT 1 FROM accounts WHERE oauth_provider = ? AND oauth_account_key = ? AND id <> ? LIMIT 1";
+    let args = vec![
+        account.oauth_provider.clone().into(),
+        account.oauth_account_key.clone().into(),
+        account.id.into(),
+    ];
+    Ok(!store.query(sql, args).await?.is_empty())
 }
 
 #[cfg(test)]

@@ -68,6 +68,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(64, "0064_proxy_response_ids"),
     step!(72, "0072_half_open"),
     step!(80, "0080_token_issued"),
+    step!(81, "0081_member_limits"),
 ];
 
 impl Migration {

@@ -45,6 +45,7 @@ pub mod quota;
 pub mod reset;
 pub mod responses;
 pub mod route_edits;
+pub mod route_units;
 pub mod routes;
 pub mod seal;
 pub mod settings;

@@ -41,6 +41,11 @@ pub async fn note_failure(
         )
         .await;
     }
+    expire(core, site, account, &message).await
+}
+
+/// Makes an active account expired that still has this credential, and tells the operator once.
+pub async fn expire(core: &Core, site: &SiteRow, account: &AccountRow, message: &str) -> store::Result<()> {
     let name = account.username.as_deref().unwrap_or("(no name)");
     let told = format!("Account {} ({name}) on site \"{}\": {message}", account.id, site.name);
     log::warn!("token expired: {told}");
@@ -55,7 +60,7 @@ pub async fn note_failure(
     let notice = Notice::from(&event).about(format!("token-expired:{}", account.id));
     let batch = vec![
         accounts::expire_statement(account),
-        accounts::health_statement(account.id, &Health::now(HealthState::Unhealthy, &message, "auth")),
+        accounts::health_statement(account.id, &Health::now(HealthState::Unhealthy, message, "auth")),
         event.insert(now_ms()),
     ];
     match core.store.batch(batch).await {

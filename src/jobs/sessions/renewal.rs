@@ -21,7 +21,6 @@ use tokio::task::JoinSet;
 use super::renewals::RenewalRefusal;
 use super::site_client::site_client_of;
 use crate::core::Core;
-use crate::flight::Interrupted;
 use crate::jobs::Jobs;
 use crate::jobs::schedule::Pass;
 use crate::platform::Platform;
@@ -125,19 +124,11 @@ enum RenewalReason {
 }
 
 async fn run_renewal(jobs: &Arc<Jobs>, id: i64, reason: RenewalReason) -> Result<(), RenewalRefusal> {
-    let work = || {
+    let attempt = || {
         let jobs = jobs.clone();
-        async move {
-            // Held until the new session is committed: stopping waits for it.
-            let Ok(_permit) = jobs.renewals.in_flight.clone().acquire_owned().await else {
-                return Err(RenewalRefusal::of_ours("the service is stopping"));
-            };
-            attempt(&jobs, id, reason).await
-        }
+        async move { attempt(&jobs, id, reason).await }
     };
-    let outcome =
-        jobs.renewals.flights.run(id, &jobs.core.background, "the renewal of a session", work).await;
-    outcome.unwrap_or_else(|Interrupted| Err(RenewalRefusal::of_ours("the renewal was interrupted")))
+    jobs.renewals.fly(id, &jobs.core.background, "the renewal of a session", attempt).await
 }
 
 async fn attempt(jobs: &Arc<Jobs>, id: i64, reason: RenewalReason) -> Result<(), RenewalRefusal> {

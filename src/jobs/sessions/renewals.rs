@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use crate::flight::KeyedFlight;
+use crate::background::Background;
+use crate::flight::{Interrupted, KeyedFlight};
 use crate::store::accounts::AccountRow;
 use crate::sync::lock;
 use crate::time::Millis;
@@ -17,8 +19,8 @@ use crate::upstream::platforms::{SiteError, SiteErrorKind};
 /// Flights at once; more wait.
 pub(super) const MAX_IN_FLIGHT: u32 = 32;
 
-/// How long the stop of the service waits for flights to end.
-pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(16);
+/// How long the stop of the service waits for flights to end: a little longer than one call may take.
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(31);
 
 /// The pause after a refused password; it doubles up to [`LONGEST_PAUSE`].
 pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(300);
@@ -29,15 +31,15 @@ pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
 #[derive(Clone, Debug)]
 pub struct RenewalRefusal {
     /// For people, without a credential.
-    pub(super) message: String,
+    pub(in crate::jobs) message: String,
     /// Nobody refused the means to a new session: they are as good as before.
     pub is_transient: bool,
 }
 
 /// What is under way and what was refused; [`Jobs`](crate::jobs::Jobs) holds one.
 pub struct Renewals {
-    pub(super) flights: KeyedFlight<Result<(), RenewalRefusal>>,
-    pub(super) in_flight: Arc<Semaphore>,
+    flights: KeyedFlight<Result<(), RenewalRefusal>>,
+    in_flight: Arc<Semaphore>,
     pub(super) refused: Mutex<HashMap<i64, RefusedPassword>>,
 }
 
@@ -62,7 +64,7 @@ impl From<SiteError> for RenewalRefusal {
 
 impl RenewalRefusal {
     /// Something of our own was in the way.
-    pub(super) fn of_ours(message: impl Into<String>) -> Self {
+    pub(in crate::jobs) fn of_ours(message: impl Into<String>) -> Self {
         Self { message: message.into(), is_transient: true }
     }
 }
@@ -90,6 +92,31 @@ impl Default for Renewals {
 }
 
 impl Renewals {
+    /// Runs `attempt` as the one flight of this account; who comes while it is under way shares it.
+    pub(in crate::jobs) async fn fly<F>(
+        &self,
+        id: i64,
+        background: &Background,
+        name: &'static str,
+        attempt: impl FnOnce() -> F,
+    ) -> Result<(), RenewalRefusal>
+    where
+        F: Future<Output = Result<(), RenewalRefusal>> + Send + 'static,
+    {
+        let work = || {
+            let (in_flight, attempt) = (self.in_flight.clone(), attempt());
+            async move {
+                // Held until the new credential is committed: stopping waits for it.
+                let Ok(_permit) = in_flight.acquire_owned().await else {
+                    return Err(RenewalRefusal::of_ours("the service is stopping"));
+                };
+                attempt.await
+            }
+        };
+        let outcome = self.flights.run(id, background, name, work).await;
+        outcome.unwrap_or_else(|Interrupted| Err(RenewalRefusal::of_ours("the renewal was interrupted")))
+    }
+
     /// Begins no further flight and returns when those under way have ended, or after a while.
     pub async fn drain(&self) {
         if timeout(DRAIN_TIMEOUT, self.in_flight.acquire_many(MAX_IN_FLIGHT)).await.is_err() {

@@ -14,6 +14,8 @@
 //! | `token` | codes and refresh tokens for grants |
 //! | `claims` | what a token tells of its account |
 //! | `google` | whose account it is, and the Google Cloud project that it works for |
+//! | `quota` | how much of its limits a codex account has used |
+//! | `revocation` | a refresh token is taken back |
 //! | `models` | the models that a grant reaches |
 //!
 //! Nothing is stored here, and no session is known: `jobs` does that.
@@ -24,6 +26,8 @@ mod google;
 mod grant;
 mod models;
 mod provider_client;
+mod quota;
+mod revocation;
 mod token;
 
 pub use authorization::{Verifier, authorization_url, random_state};
@@ -32,4 +36,6 @@ pub use google::settle_project;
 pub use grant::{Grant, Identity, TokenError};
 pub use models::{Reach, list_models};
 pub use provider_client::ProviderClient;
+pub use quota::{QuotaAsker, QuotaError, QuotaWindow, QuotaWindows};
+pub use revocation::revoke;
 pub use token::{Code, exchange, refresh};

@@ -1,0 +1,120 @@
+//! `/api/oauth/connections`: the accounts that are connected by a login in a browser.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::proxy_choice::ProxyChoice;
+use super::view;
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::Fields;
+use crate::admin::routes::rebuild::rebuild_best_effort;
+use crate::admin::{Admin, guard, secrets};
+use crate::http::{self, Query, Request, Response};
+use crate::jobs::models::outcome::RefreshStatus;
+use crate::jobs::models::refresh::refresh_account;
+use crate::jobs::oauth::provider_client::client_of;
+use crate::jobs::rebuild::rebuild_in;
+use crate::jobs::rebuild_scope::Scope;
+use crate::limits::bucket;
+use crate::platform::OAuthProvider;
+use crate::store::accounts::{self, AccountPatch, AccountRow};
+use crate::store::{Secret, Store, connections, sites};
+use crate::upstream::oauth::revoke;
+
+const DEFAULT_LIMIT: i64 = 50;
+const MAX_LIMIT: i64 = 200;
+
+/// `GET /api/oauth/connections`: the newest first.
+pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_READ)?;
+    let limit = number(&request.query, "limit", DEFAULT_LIMIT, 1)?.min(MAX_LIMIT);
+    let offset = number(&request.query, "offset", 0, 0)?;
+    let store = &admin.core.store;
+    let rows = connections::page(store, limit, offset).await?;
+    let items = view::shown(store, &rows).await?;
+    let total = connections::count(store).await?;
+    let body = json!({"items": items, "total": total, "limit": limit, "offset": offset});
+    Ok(http::json(StatusCode::OK, &body))
+}
+
+/// `DELETE /api/oauth/connections/{id}`: the account with everything under it.
+pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
+    let (account, provider) = find(&admin.core.store, account_id(&request)?).await?;
+    let store = &admin.core.store;
+    let is_shared = connections::has_twin(store, &account).await?;
+    let scope = Scope::of_accounts_to_delete(store, &[account.id]).await?;
+    let site = sites::get(store, account.site_id).await?;
+    accounts::delete(store, account.id).await?;
+    admin.core.publish().await?;
+    rebuild_best_effort(&admin.jobs, scope).await;
+    if let (Some(site), Some(token), false) = (site, account.refresh_token.clone(), is_shared) {
+        let core = admin.core.clone();
+        // Nobody waits for it, and nothing follows from its failure: the token is gone here.
+        admin.core.background.spawn("the revocation of a token", async move {
+            let revoked = match client_of(&core, &site, &account, provider) {
+                Ok(client) => revoke(&client, &token).await.map_err(|error| error.message),
+                Err(problem) => Err(problem),
+            };
+            if let Err(problem) = revoked {
+                log::info!("the token of the deleted account {} was not revoked: {problem}", account.id);
+            }
+        });
+    }
+    Ok(http::json(StatusCode::OK, &json!({ "success": true })))
+}
+
+/// `PATCH /api/oauth/connections/{id}/proxy`: another way to the provider, tried by asking for the models.
+pub async fn set_proxy(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    guard(&admin, &request, &bucket::OAUTH_PROXY)?;
+    let id = account_id(&request)?;
+    let choice = ProxyChoice::of(&Fields::from(request.json_object().await?))?;
+    find(&admin.core.store, id).await?;
+    let patch = AccountPatch {
+        proxy_url: choice.proxy_url,
+        use_system_proxy: choice.use_system_proxy,
+        ..AccountPatch::default()
+    };
+    accounts::update(&admin.core.store, id, patch).await?;
+    admin.core.publish().await?;
+    let outcome = refresh_account(&admin.jobs, id).await;
+    rebuild_in(&admin.jobs, Scope::of_accounts([id])).await?;
+    let (account, _) = find(&admin.core.store, id).await?;
+    let is_refreshed = outcome.status == RefreshStatus::Success;
+    let body = json!({
+        "success": true,
+        "accountId": id,
+        "proxyUrl": account.proxy_url.as_ref().map(Secret::expose).map(secrets::mask_proxy_url),
+        "useSystemProxy": account.use_system_proxy,
+        "refreshedRoutes": true,
+        "modelRefresh": {
+            "success": is_refreshed,
+            "status": outcome.status,
+            "errorMessage": (!is_refreshed).then_some(outcome.error_message),
+        },
+    });
+    Ok(http::json(StatusCode::OK, &body))
+}
+
+/// The path's account, a strict positive integer.
+pub fn account_id(request: &Request) -> Result<i64> {
+    request.params.id("id").map_err(|_| AdminError::bad_request("invalid account id"))
+}
+
+/// The connected account with its provider, or 404.
+pub async fn find(store: &Store, id: i64) -> Result<(AccountRow, OAuthProvider)> {
+    let missing = |message: &str| AdminError::new(StatusCode::NOT_FOUND, message);
+    let account = accounts::get(store, id).await?.ok_or_else(|| missing("oauth account not found"))?;
+    let provider = account.oauth_provider.as_deref().and_then(OAuthProvider::parse);
+    let provider = provider.ok_or_else(|| missing("account is not managed by oauth"))?;
+    Ok((account, provider))
+}
+
+/// The number under `name`, at least `least`; `default` when there is none.
+fn number(query: &Query, name: &str, default: i64, least: i64) -> Result<i64> {
+    let Some(text) = query.get(name) else { return Ok(default) };
+    let number = text.trim().parse().ok().filter(|number| *number >= least);
+    number.ok_or_else(|| AdminError::bad_request(format!("invalid {name}")))
+}

@@ -1,0 +1,77 @@
+//! What providers say of usage limits, asked for by hand.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+use super::connections::{account_id, find};
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::{Fields, Invalid};
+use crate::admin::{Admin, guard};
+use crate::http::{self, Request, Response};
+use crate::jobs::oauth::quota;
+use crate::jobs::spread::{Concurrency, spread};
+use crate::limits::bucket;
+
+const MAX_IDS: usize = 100;
+const CONCURRENCY: Concurrency = Concurrency { total: 4, per_site: 4 };
+
+/// `POST /api/oauth/connections/{id}/quota/refresh`: a provider that says nothing is told in the snapshot.
+pub async fn refresh(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
+    let quota = read(&admin, account_id(&request)?).await?;
+    Ok(http::json(StatusCode::OK, &json!({"success": true, "quota": quota})))
+}
+
+/// `POST /api/oauth/connections/quota/refresh-batch`
+pub async fn refresh_batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    guard(&admin, &request, &bucket::OAUTH_QUOTA_BATCH)?;
+    let ids = ids(&Fields::from(request.json_object().await?))?;
+    let items = ids.iter().map(|id| (0, *id)).collect();
+    let read = spread(items, CONCURRENCY, |id| {
+        let admin = admin.clone();
+        async move { (id, read(&admin, id).await) }
+    });
+    let mut read: HashMap<i64, Result<Value>> = read.await.into_iter().collect();
+    let items: Vec<Value> = ids
+        .iter()
+        .map(|id| match read.remove(id) {
+            Some(Ok(quota)) if quota["status"] == "error" => {
+                json!({"accountId": id, "success": false, "quota": quota, "error": quota["lastError"]})
+            }
+            Some(Ok(quota)) => json!({"accountId": id, "success": true, "quota": quota}),
+            Some(Err(error)) => json!({"accountId": id, "success": false, "error": error.message()}),
+            None => json!({"accountId": id, "success": false, "error": "Internal error"}),
+        })
+        .collect();
+    let failed = items.iter().filter(|item| item["success"] == false).count();
+    let refreshed = items.len() - failed;
+    let body = json!({"success": failed == 0, "refreshed": refreshed, "failed": failed, "items": items});
+    Ok(http::json(StatusCode::OK, &body))
+}
+
+async fn read(admin: &Admin, id: i64) -> Result<Value> {
+    find(&admin.core.store, id).await?;
+    let missing = || AdminError::new(StatusCode::NOT_FOUND, "oauth account not found");
+    quota::refresh(&admin.jobs, id).await?.ok_or_else(missing)
+}
+
+/// The accounts of a request, each once.
+fn ids(fields: &Fields) -> Result<Vec<i64>> {
+    let refused = |message: &str| AdminError::from(Invalid(message.to_owned()));
+    let numbers = match fields.get("accountIds") {
+        None | Some(Value::Null) => return Err(refused("accountIds is required")),
+        Some(Value::Array(numbers)) if numbers.is_empty() => return Err(refused("accountIds is required")),
+        Some(Value::Array(numbers)) => numbers,
+        Some(_) => return Err(refused("Invalid accountIds. Expected positive number array.")),
+    };
+    if numbers.len() > MAX_IDS {
+        return Err(refused("accountIds must contain at most 100 items"));
+    }
+    let ids: Option<Vec<i64>> = numbers.iter().map(|number| number.as_i64().filter(|id| *id > 0)).collect();
+    let ids = ids.ok_or_else(|| refused("Invalid accountIds. Expected positive number array."))?;
+    let mut known = HashSet::new();
+    Ok(ids.into_iter().filter(|id| known.insert(*id)).collect())
+}

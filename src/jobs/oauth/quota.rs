@@ -1,0 +1,155 @@
+//! What a provider says of how much of its limits an account has used.
+//!
+//! Codex tells it in the headers of its answers, which no document describes; the other providers do not. A snapshot
+//! stands with the account, and one that could not be read anew keeps what was read before.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::renewal;
+use crate::jobs::Jobs;
+use crate::platform::OAuthProvider;
+use crate::routing::pool;
+use crate::store::accounts::{self, AccountRow};
+use crate::store::connections::{self, Notes};
+use crate::store::sites;
+use crate::store::snapshot::site_of_account;
+use crate::store::{self, Secret};
+use crate::time::{iso, now_ms};
+use crate::upstream::oauth::{Claims, QuotaAsker, QuotaError, QuotaWindow, QuotaWindows};
+
+/// The model that a word is asked of, where the account has it or its models are not known.
+const PROBE_MODEL: &str = "gpt-5.4";
+/// The two windows, by the names that answers have for them.
+const WINDOWS: [&str; 2] = ["fiveHour", "sevenDay"];
+
+/// What is known of an account's limits.
+pub fn known(account: &AccountRow, notes: &Notes) -> Value {
+    let provider = account.oauth_provider.as_deref().and_then(OAuthProvider::parse);
+    let mut snapshot = blank(provider);
+    if let Some(Value::Object(stored)) = &notes.quota {
+        for (name, value) in stored {
+            snapshot[name.as_str()] = value.clone();
+        }
+    }
+    if let Some(subscription) = subscription(account, notes) {
+        snapshot["subscription"] = subscription;
+    }
+    snapshot
+}
+
+/// Asks the provider, stores what it says and gives it; `None` when there is no such account.
+///
+/// # Errors
+/// When the store fails. A provider that says nothing gives a snapshot whose status is `error`.
+pub async fn refresh(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Value>> {
+    let store = &jobs.core.store;
+    let Some(mut account) = accounts::get(store, id).await? else { return Ok(None) };
+    let provider = account.oauth_provider.as_deref().and_then(OAuthProvider::parse);
+    let mut read = Map::new();
+    read.insert("lastSyncAt".to_owned(), iso(now_ms()).into());
+    if provider == Some(OAuthProvider::Codex) {
+        let mut asked = ask(jobs, &account).await?;
+        // A token may have run out since it was used last.
+        if asked.as_ref().is_err_and(|error| error.is_unauthorized)
+            && renewal::renew(jobs, id, account.access_token.as_ref()).await.is_ok()
+        {
+            let Some(renewed) = accounts::get(store, id).await? else { return Ok(None) };
+            account = renewed;
+            asked = ask(jobs, &account).await?;
+        }
+        match asked {
+            Ok(windows) => {
+                let [five_hour, seven_day] = [windows.five_hour, windows.seven_day].map(shown);
+                read.insert("status".to_owned(), "supported".into());
+                read.insert("providerMessage".to_owned(), "windows read from rate limit headers".into());
+                read.insert("windows".to_owned(), json!({"fiveHour": five_hour, "sevenDay": seven_day}));
+                read.insert("lastError".to_owned(), Value::Null);
+            }
+            Err(error) => {
+                read.insert("status".to_owned(), "error".into());
+                read.insert("lastError".to_owned(), error.message.into());
+            }
+        }
+    }
+    // What a request has noted meanwhile stays.
+    let Some(account) = accounts::get(store, id).await? else { return Ok(None) };
+    let mut notes = Notes::of(account.extra.as_deref());
+    let mut quota = match notes.quota.take() {
+        Some(Value::Object(before)) => before,
+        _ => Map::new(),
+    };
+    quota.extend(read);
+    quota.retain(|_, value| !value.is_null());
+    notes.quota = Some(Value::Object(quota));
+    store.batch(vec![connections::note_statement(&account, &notes)]).await?;
+    Ok(Some(known(&account, &notes)))
+}
+
+async fn ask(jobs: &Jobs, account: &AccountRow) -> store::Result<Result<QuotaWindows, QuotaError>> {
+    let (core, store) = (&jobs.core, &jobs.core.store);
+    let failed = |message: &str| QuotaError { message: message.to_owned(), is_unauthorized: false };
+    let Some(site) = sites::get(store, account.site_id).await? else {
+        return Ok(Err(failed("the site is gone")));
+    };
+    let settings = core.settings.load_full();
+    let site = site_of_account(&site, account, &core.live, settings.system_proxy_url.as_deref());
+    if let Some(problem) = &site.misconfigured {
+        return Ok(Err(failed(problem)));
+    }
+    let Some(access_token) = account.access_token.as_ref() else {
+        return Ok(Err(failed("the account has no access token")));
+    };
+    let models = connections::models_of(store, &[account.id]).await?.remove(&account.id).unwrap_or_default();
+    let has_probe_model = models.is_empty() || models.iter().any(|model| model == PROBE_MODEL);
+    let model = models.first().filter(|_| !has_probe_model).map_or(PROBE_MODEL, String::as_str);
+    let Some(endpoint) = pool::order(&site.endpoints, now_ms()).next() else {
+        return Ok(Err(failed("the site has no address")));
+    };
+    let account_key = account.oauth_account_key.as_deref();
+    let asker = QuotaAsker { client: &core.client, base: &endpoint.base, access_token, account_key, model };
+    Ok(asker.ask(now_ms()).await)
+}
+
+/// What is shown of an account of this provider before anything was read.
+fn blank(provider: Option<OAuthProvider>) -> Value {
+    let (status, source, message) = match provider {
+        Some(OAuthProvider::Codex) => ("supported", "reverse_engineered", "not read yet"),
+        _ => ("unsupported", "official", "the provider does not tell"),
+    };
+    let windows = WINDOWS.map(|name| (name.to_owned(), json!({"supported": false, "message": message})));
+    json!({"status": status, "source": source, "windows": Map::from_iter(windows)})
+}
+
+/// A window in per cent, with two decimals.
+fn shown(window: Option<QuotaWindow>) -> Value {
+    let Some(window) = window else {
+        return json!({"supported": false, "message": "not told by the provider"});
+    };
+    let rounded = |percent: f64| (percent * 100.0).round() / 100.0;
+    let used = rounded(window.used_percent);
+    let mut shown =
+        json!({"supported": true, "limit": 100, "used": used, "remaining": rounded(100.0 - used)});
+    if let Some(at) = window.resets_at {
+        shown["resetAt"] = iso(at).into();
+    }
+    if let Some(minutes) = window.minutes {
+        shown["message"] = format!("{minutes} minute window").into();
+    }
+    shown
+}
+
+/// What the account's identity token says of its subscription.
+fn subscription(account: &AccountRow, notes: &Notes) -> Option<Value> {
+    let claims = account.id_token.as_ref().map(Secret::expose).map(Claims::of);
+    let claim = |name: &str| claims.as_ref()?.of_openai(name).filter(|value| value.is_string()).cloned();
+    let members = [
+        ("planType", claim("chatgpt_plan_type").or_else(|| notes.plan_type.clone().map(Value::from))),
+        ("activeStart", claim("chatgpt_subscription_active_start")),
+        ("activeUntil", claim("chatgpt_subscription_active_until")),
+    ];
+    let members: Map<String, Value> =
+        members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    (!members.is_empty()).then_some(Value::Object(members))
+}

@@ -1,0 +1,270 @@
+//! Tokens of connected accounts are renewed before they run out, and when an upstream refuses one.
+//!
+//! ```text
+//! a request that was refused ─┐
+//! a request that was refused ─┼─▶ one flight per account ─▶ read the account again ─▶ renewed already? ─▶ done
+//! the pass of each minute ────┘            └▶ ask the provider ─▶ commit ─▶ publish ─▶ answer every caller
+//! ```
+//!
+//! The flights are those of sessions ([`Renewals`](crate::jobs::sessions::renewals::Renewals)): a refresh token may work
+//! once only, so what comes in its place is committed before anybody uses it, and the service does not stop before.
+//!
+//! A provider that takes back what it granted expires the account, which is told once; any other failure is left alone
+//! for a minute, and longer each time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::provider_client::client_of;
+use crate::jobs::Jobs;
+use crate::jobs::accounts::health;
+use crate::jobs::schedule::{Pass, random_up_to};
+use crate::jobs::sessions::renewals::RenewalRefusal;
+use crate::jobs::spread::{Concurrency, spread};
+use crate::platform::OAuthProvider;
+use crate::store::accounts::{self, AccountRow};
+use crate::store::connections::{self, ExpiringToken, Notes, RenewedTokens};
+use crate::store::sites::{self, SiteRow};
+use crate::store::{self, Secret};
+use crate::time::{Millis, now_ms};
+use crate::upstream::oauth::{Grant, TokenError, refresh};
+
+/// How often accounts whose token ends soon are looked for.
+pub const INTERVAL: Duration = Duration::from_secs(60);
+/// A pass does not renew a token that is newer than this, whatever its provider says of its life.
+const LEAST_AGE: Millis = 5 * 60 * 1000;
+/// A token that is newer than this is not renewed for an answer that may have another reason.
+const BEYOND_DOUBT: Millis = 60_000;
+/// Renewals of a pass at once.
+const CONCURRENCY: Concurrency = Concurrency { total: 8, per_site: 4 };
+/// The renewals of a pass begin within so long for each account that is due, and all within [`LONGEST_SPREAD`].
+const SPREAD: Millis = 90;
+const LONGEST_SPREAD: Millis = 45_000;
+/// How often a token that could not be stored is stored again: its provider does not give it twice.
+const STORE_TRIES: usize = 5;
+const STORE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Gets the account a new token in place of `stale`, whatever it has when that is `None`; callers that come while that
+/// is under way share it.
+///
+/// # Errors
+/// In words, when there is no new token.
+pub async fn renew(jobs: &Arc<Jobs>, id: i64, stale: Option<&Secret>) -> Result<(), RenewalRefusal> {
+    fly(jobs, id, Reason::Refused(stale.cloned())).await
+}
+
+/// As [`renew`], after an answer that may have another reason than the token: a new token is kept.
+///
+/// # Errors
+/// As [`renew`], and when the token is new.
+pub async fn renew_doubted(jobs: &Arc<Jobs>, id: i64, stale: &Secret) -> Result<(), RenewalRefusal> {
+    fly(jobs, id, Reason::Doubted(stale.clone())).await
+}
+
+/// Renews every token that ends soon: of active accounts at active sites.
+pub async fn renew_due(jobs: Arc<Jobs>) -> Pass {
+    let now = now_ms();
+    let longest = OAuthProvider::ALL.into_iter().map(lead).max().unwrap_or_default();
+    let expiring = connections::expiring(&jobs.core.store, now.saturating_add(longest)).await;
+    let due: Vec<ExpiringToken> =
+        expiring.map_err(|error| error.to_string())?.into_iter().filter(|token| is_due(token, now)).collect();
+    let count = Millis::try_from(due.len()).unwrap_or(Millis::MAX);
+    let window = count.saturating_mul(SPREAD).min(LONGEST_SPREAD);
+    // At random moments of their window, so that neither a provider nor the store gets all of them in one.
+    let mut begins: Vec<(u64, ExpiringToken)> =
+        due.into_iter().map(|token| (random_up_to(window).unsigned_abs(), token)).collect();
+    begins.sort_by_key(|(begin, _)| *begin);
+    let started = Instant::now();
+    let items = begins
+        .into_iter()
+        .map(|(begin, token)| (token.site_id, (started + Duration::from_millis(begin), token.account_id)));
+    let outcomes = spread(items.collect(), CONCURRENCY, |(begin, id)| {
+        let jobs = jobs.clone();
+        async move {
+            sleep_until(begin).await;
+            let outcome = fly(&jobs, id, Reason::Due).await;
+            if let Err(refusal) = &outcome {
+                log::warn!("the token of account {id} was not renewed: {refusal}");
+            }
+            outcome.is_ok()
+        }
+    });
+    let outcomes = outcomes.await;
+    let renewed = outcomes.iter().filter(|is_renewed| **is_renewed).count();
+    let report = || format!("{renewed} token(s) renewed, {} failed", outcomes.len() - renewed);
+    Ok((!outcomes.is_empty()).then(report))
+}
+
+/// What a renewal is for.
+enum Reason {
+    /// An upstream refused this token.
+    Refused(Option<Secret>),
+    /// An upstream refused a request with this token, perhaps for another reason.
+    Doubted(Secret),
+    /// It ends soon.
+    Due,
+}
+
+/// How long before its end a token of this provider is renewed.
+fn lead(provider: OAuthProvider) -> Millis {
+    Millis::try_from(provider.profile().refresh_lead_seconds).unwrap_or(Millis::MAX).saturating_mul(1000)
+}
+
+/// Whether a pass renews the token now: by the lead of its provider, and not in the first half of its life.
+fn is_due(token: &ExpiringToken, now: Millis) -> bool {
+    let Some(provider) = OAuthProvider::parse(&token.provider) else { return false };
+    let ExpiringToken { issued_at, expires_at, .. } = *token;
+    let life = issued_at.map_or(Millis::MAX, |issued_at| expires_at.saturating_sub(issued_at).max(0));
+    let is_old = issued_at.is_none_or(|issued_at| now.saturating_sub(issued_at) >= LEAST_AGE);
+    is_old && expires_at.saturating_sub(now) <= lead(provider).min(life / 2)
+}
+
+async fn fly(jobs: &Arc<Jobs>, id: i64, reason: Reason) -> Result<(), RenewalRefusal> {
+    let attempt = || {
+        let jobs = jobs.clone();
+        async move { attempt(&jobs, id, reason).await }
+    };
+    jobs.renewals.fly(id, &jobs.core.background, "the renewal of a token", attempt).await
+}
+
+async fn attempt(jobs: &Arc<Jobs>, id: i64, reason: Reason) -> Result<(), RenewalRefusal> {
+    let core = &jobs.core;
+    // Read inside the flight: the one before may have renewed it already.
+    let account = accounts::get(&core.store, id).await.map_err(unreadable)?.ok_or("the account is gone")?;
+    let site = sites::get(&core.store, account.site_id).await.map_err(unreadable)?;
+    let site = site.ok_or("the site is gone")?;
+    let provider = account.oauth_provider.as_deref().and_then(OAuthProvider::parse);
+    let provider = provider.ok_or("the account is not managed by oauth")?;
+    let is_needed = match reason {
+        Reason::Refused(stale) => stale.is_none() || stale == account.access_token,
+        Reason::Doubted(stale) if Some(&stale) == account.access_token.as_ref() => {
+            let age = account.token_issued_at.map_or(Millis::MAX, |issued_at| now_ms() - issued_at);
+            if age < BEYOND_DOUBT {
+                return Err("the token is new".into());
+            }
+            true
+        }
+        Reason::Doubted(_) => false,
+        Reason::Due => account.token_expires_at.is_some_and(|expires_at| {
+            let (account_id, site_id, provider) = (id, site.id, provider.id().to_owned());
+            let issued_at = account.token_issued_at;
+            is_due(&ExpiringToken { account_id, site_id, provider, issued_at, expires_at }, now_ms())
+        }),
+    };
+    if !is_needed {
+        return Ok(());
+    }
+    let token = account.refresh_token.as_ref().ok_or("oauth refresh token missing")?;
+    if let Some(refusal) = jobs.failed_renewals.refusal(&account) {
+        return Err(refusal);
+    }
+    let client = client_of(core, &site, &account, provider).map_err(RenewalRefusal::of_ours)?;
+    match refresh(&client, token).await {
+        Ok(grant) => {
+            jobs.failed_renewals.forget(id);
+            keep(jobs, &account, grant).await?;
+            log::info!("account {id} on site \"{}\" has a new token", site.name);
+            core.publish().await.map_err(unreadable)
+        }
+        Err(error) => {
+            jobs.failed_renewals.note(&account, &error);
+            if error.is_revoked {
+                expire(jobs, &site, &account, &error).await;
+            }
+            Err(RenewalRefusal { message: error.message, is_transient: !error.is_revoked })
+        }
+    }
+}
+
+/// Commits what the provider gave; what it did not say anew keeps holding.
+async fn keep(jobs: &Jobs, account: &AccountRow, grant: Grant) -> Result<(), RenewalRefusal> {
+    let store = &jobs.core.store;
+    let tokens = RenewedTokens {
+        provider_data: merged(account.provider_data.as_ref(), &grant),
+        access_token: grant.access_token,
+        refresh_token: grant.refresh_token,
+        id_token: grant.id_token,
+        expires_at: grant.expires_at,
+    };
+    let before = Notes::of(account.extra.as_deref());
+    let notes = Notes {
+        email: grant.identity.email.or_else(|| before.email.clone()),
+        plan_type: grant.identity.plan_type.or_else(|| before.plan_type.clone()),
+        ..before.clone()
+    };
+    let changed = (notes != before).then_some(&notes);
+    let mut tries = 1;
+    loop {
+        match connections::renew(store, account, &tokens, changed).await {
+            Ok(()) => return Ok(()),
+            Err(store::Error::NotFound) => {
+                return Err(RenewalRefusal::of_ours("the credential was changed meanwhile"));
+            }
+            Err(error) if tries == STORE_TRIES || matches!(error, store::Error::Closed) => {
+                return Err(unreadable(error));
+            }
+            Err(error) => log::error!("the new token of account {} is not stored yet: {error}", account.id),
+        }
+        tries += 1;
+        sleep(STORE_PAUSE).await;
+    }
+}
+
+/// The account's `providerData` with what a grant says of it; `None` when that says nothing.
+fn merged(before: Option<&Secret>, grant: &Grant) -> Option<Secret> {
+    if grant.provider_data.is_empty() {
+        return None;
+    }
+    let read = before.and_then(|text| serde_json::from_str(text.expose()).ok());
+    let mut data: serde_json::Map<String, serde_json::Value> = read.unwrap_or_default();
+    data.extend(grant.provider_data.clone());
+    Some(Secret::new(serde_json::Value::Object(data).to_string()))
+}
+
+async fn expire(jobs: &Jobs, site: &SiteRow, account: &AccountRow, error: &TokenError) {
+    let message = format!("{}; log in again", error.message);
+    if let Err(error) = health::expire(&jobs.core, site, account, &message).await {
+        log::error!("account {} could not be marked as expired: {error}", account.id);
+    }
+}
+
+fn unreadable(error: store::Error) -> RenewalRefusal {
+    RenewalRefusal::of_ours(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Millis = 3_600_000;
+
+    fn token(provider: &str, issued_at: Option<Millis>, expires_at: Millis) -> ExpiringToken {
+        ExpiringToken { account_id: 1, site_id: 1, provider: provider.to_owned(), issued_at, expires_at }
+    }
+
+    #[test]
+    fn a_token_is_due_by_the_lead_of_its_provider_but_not_in_the_first_half_of_its_life() {
+        let now = 1_000 * HOUR;
+        for (provider, issued_at, expires_at, expected) in [
+            ("codex", None, now + 120 * HOUR, true),
+            ("codex", None, now + 121 * HOUR, false),
+            (" Claude ", None, now + 4 * HOUR, true),
+            ("claude", None, now + 5 * HOUR, false),
+            ("gemini-cli", None, now + 300_000, true),
+            ("gemini-cli", None, now + 300_001, false),
+            ("antigravity", None, now - HOUR, true),
+            ("nobody", None, now - HOUR, false),
+            // A life of one hour is shorter than twice the lead.
+            ("claude", Some(now - HOUR / 4), now + HOUR * 3 / 4, false),
+            ("claude", Some(now - HOUR / 2), now + HOUR / 2, true),
+            // A life of a minute is not worth a renewal in every pass.
+            ("claude", Some(now - 60_000), now, false),
+            ("claude", Some(now - LEAST_AGE), now - 240_000, true),
+        ] {
+            let token = token(provider, issued_at, expires_at);
+            assert_eq!(is_due(&token, now), expected, "{token:?}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Renewals that failed, and for how long their providers are left alone.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::jobs::sessions::renewals::RenewalRefusal;
+use crate::store::accounts::AccountRow;
+use crate::sync::lock;
+use crate::upstream::oauth::TokenError;
+
+/// The pause after a failure; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
+
+/// The last failure of each account; [`Jobs`](crate::jobs::Jobs) holds one.
+#[derive(Default)]
+pub struct FailedRenewals {
+    by_account: Mutex<HashMap<i64, FailedRenewal>>,
+}
+
+struct FailedRenewal {
+    /// Of the credential that failed; another one is tried at once.
+    version: i64,
+    message: String,
+    pause: Duration,
+    /// `None` where the provider has taken back what it granted: only another login helps.
+    until: Option<Instant>,
+}
+
+// === impl FailedRenewals ===
+
+impl FailedRenewals {
+    /// Why the account's provider is not asked now.
+    pub(super) fn refusal(&self, account: &AccountRow) -> Option<RenewalRefusal> {
+        let failed = lock(&self.by_account);
+        let failed = failed.get(&account.id).filter(|failed| failed.version == account.credential_version)?;
+        let Some(until) = failed.until else {
+            return Some(RenewalRefusal { message: failed.message.clone(), is_transient: false });
+        };
+        let left = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+        let message = format!("{}; it is tried again in {} s", failed.message, left.as_secs() + 1);
+        Some(RenewalRefusal::of_ours(message))
+    }
+
+    pub(super) fn note(&self, account: &AccountRow, error: &TokenError) {
+        let mut failed = lock(&self.by_account);
+        let version = account.credential_version;
+        let before = failed.get(&account.id).filter(|before| before.version == version);
+        let pause = before.map_or(FIRST_PAUSE, |before| (before.pause * 2).min(LONGEST_PAUSE));
+        let until = (!error.is_revoked).then(|| Instant::now() + pause);
+        failed.insert(account.id, FailedRenewal { version, message: error.message.clone(), pause, until });
+    }
+
+    pub(super) fn forget(&self, id: i64) {
+        lock(&self.by_account).remove(&id);
+    }
+}

@@ -1,0 +1,173 @@
+//! Route units: several connected accounts of one site that serve as one channel per route.
+
+use std::collections::HashMap;
+
+use super::routes::{ChannelStats, MAX_MARKS};
+use super::sql::{Changes, Row, Statement, Value, marks};
+use super::{Result, Store};
+use crate::routing::UnitStrategy;
+use crate::time::{Millis, now_ms};
+
+/// A stored unit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnitRow {
+    pub id: i64,
+    pub site_id: i64,
+    pub provider: String,
+    pub name: String,
+    pub strategy: UnitStrategy,
+    pub enabled: bool,
+    /// In their order.
+    pub members: Vec<MemberRow>,
+}
+
+/// An account in a unit. Its counters are those of a channel, over all routes of the unit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemberRow {
+    pub id: i64,
+    pub account_id: i64,
+    pub sort_order: i64,
+    pub stats: ChannelStats,
+}
+
+/// A unit to be stored.
+#[derive(Debug, Clone)]
+pub struct NewUnit {
+    pub site_id: i64,
+    pub provider: String,
+    pub name: String,
+    pub strategy: UnitStrategy,
+    /// In their order.
+    pub account_ids: Vec<i64>,
+}
+
+const MEMBER_COLUMNS: &str = "id, unit_id, account_id, sort_order, success_count, fail_count, \
+     total_latency_ms, total_cost, last_used_at, last_selected_at, last_fail_at, consecutive_fail_count, \
+     cooldown_level, cooldown_until, provider_cooldown_until";
+
+/// All units by id, with their members.
+pub async fn list(store: &Store) -> Result<Vec<UnitRow>> {
+    let members = format!("SELECT {MEMBER_COLUMNS} FROM oauth_route_unit_members ORDER BY sort_order, id");
+    let units = "SELECT id, site_id, provider, name, strategy, enabled FROM oauth_route_units ORDER BY id";
+    let members = store.query(members, Vec::new()).await?;
+    read(&store.query(units, Vec::new()).await?, &members)
+}
+
+/// The unit with its members.
+pub async fn get(store: &Store, id: i64) -> Result<Option<UnitRow>> {
+    let members = format!(
+        "SELECT {MEMBER_COLUMNS} FROM oauth_route_unit_members WHERE unit_id = ? ORDER BY sort_order, id"
+    );
+    let unit = "SELECT id, site_id, provider, name, strategy, enabled FROM oauth_route_units WHERE id = ?";
+    let members = store.query(members, vec![id.into()]).await?;
+    Ok(read(&store.query(unit, vec![id.into()]).await?, &members)?.pop())
+}
+
+/// The units that these accounts are in, by account.
+pub async fn of_accounts(store: &Store, ids: &[i64]) -> Result<HashMap<i64, i64>> {
+    let mut units = HashMap::new();
+    for ids in ids.chunks(MAX_MARKS) {
+        let sql = format!(
+            "SELECT account_id, unit_id FROM oauth_route_unit_members WHERE account_id IN ({})",
+            marks(ids.len())
+        );
+        for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
+            let mut row = row.fields();
+            units.insert(row.int()?, row.int()?);
+        }
+    }
+    Ok(units)
+}
+
+/// Stores a unit with its members and gives its id. [`super::Error::Conflict`] when one of the accounts is in a unit
+/// already, [`super::Error::Dangling`] when one is gone.
+pub async fn insert(store: &Store, unit: &NewUnit) -> Result<i64> {
+    let now = now_ms();
+    let insert = Statement::new(
+        "INSERT INTO oauth_route_units (site_id, provider, name, strategy, enabled, created_at, updated_at) \
+         VALUES (?, ?, ?, ?, ?, ?, ?)",
+        vec![
+            unit.site_id.into(),
+            unit.provider.as_str().into(),
+            unit.name.as_str().into(),
+            unit.strategy.as_str().into(),
+            true.into(),
+            now.into(),
+            now.into(),
+        ],
+    );
+    let mut batch = vec![insert];
+    for (place, account) in unit.account_ids.iter().enumerate() {
+        let place = i64::try_from(place).unwrap_or(i64::MAX);
+        batch.push(insert_member(Value::IdOf(0), *account, place, now));
+    }
+    Ok(store.batch(batch).await?[0].last_id)
+}
+
+/// Changes a unit; [`super::Error::NotFound`] when it is gone.
+pub async fn update(
+    store: &Store,
+    id: i64,
+    name: Option<&str>,
+    strategy: Option<UnitStrategy>,
+) -> Result<()> {
+    let mut changes = Changes::default();
+    changes.set("updated_at", now_ms());
+    changes.set_some("name", name);
+    changes.set_some("strategy", strategy.map(UnitStrategy::as_str));
+    store.batch(vec![changes.update("oauth_route_units", id)]).await.map(drop)
+}
+
+/// Deletes a unit with its members; its channels stay, without it. An unknown id is no error.
+pub async fn delete(store: &Store, id: i64) -> Result<()> {
+    let delete = Statement::new("DELETE FROM oauth_route_units WHERE id = ?", vec![id.into()]);
+    store.batch(vec![delete]).await.map(drop)
+}
+
+fn insert_member(unit: Value, account: i64, place: i64, now: Millis) -> Statement {
+    Statement::new(
+        "INSERT INTO oauth_route_unit_members (unit_id, account_id, sort_order, created_at, updated_at) \
+         VALUES (?, ?, ?, ?, ?)",
+        vec![unit, account.into(), place.into(), now.into(), now.into()],
+    )
+}
+
+fn read(units: &[Row], members: &[Row]) -> Result<Vec<UnitRow>> {
+    let mut of_units: HashMap<i64, Vec<MemberRow>> = HashMap::new();
+    for row in members {
+        let mut row = row.fields();
+        let (id, unit) = (row.int()?, row.int()?);
+        of_units.entry(unit).or_default().push(MemberRow {
+            id,
+            account_id: row.int()?,
+            sort_order: row.int()?,
+            stats: ChannelStats {
+                success_count: row.int()?,
+                fail_count: row.int()?,
+                total_latency_ms: row.int()?,
+                total_cost: row.real()?,
+                last_used_at: row.opt_int()?,
+                last_selected_at: row.opt_int()?,
+                last_fail_at: row.opt_int()?,
+                consecutive_fail_count: row.int()?,
+                cooldown_level: row.int()?,
+                cooldown_until: row.opt_int()?,
+                provider_cooldown_until: row.opt_int()?,
+            },
+        });
+    }
+    let read = units.iter().map(|row| {
+        let mut row = row.fields();
+        let id = row.int()?;
+        Ok(UnitRow {
+            id,
+            site_id: row.int()?,
+            provider: row.text()?,
+            name: row.text()?,
+            strategy: UnitStrategy::parse(row.str()?).unwrap_or_default(),
+            enabled: row.bool()?,
+            members: of_units.remove(&id).unwrap_or_default(),
+        })
+    });
+    read.collect()
+}

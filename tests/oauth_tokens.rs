@@ -1,0 +1,206 @@
+//! The tokens of connected accounts: renewed once for all who need it, and never lost.
+
+mod support;
+
+use std::thread;
+
+use serde_json::{Value, json};
+use support::{Answer, Gate, Gateway, Provider, Reply, Request, Setup, eventually};
+
+const MODEL: &str = "model-connected";
+/// The tokens that the account begins with.
+const ACCESS: &str = "access-token-of-the-login";
+const REFRESH: &str = "refresh-token-of-the-login";
+const HOUR: i64 = 3600;
+
+/// A gateway with a connected codex account whose access token ends in so many seconds.
+fn connected(provider: &Provider, ends_in: i64) -> Gateway {
+    connected_in(Setup::default(), provider, ends_in)
+}
+
+fn connected_in(setup: Setup, provider: &Provider, ends_in: i64) -> Gateway {
+    provider.book().access.push(ACCESS.to_owned());
+    provider.book().refresh.push(REFRESH.to_owned());
+    let mut gateway = provider.setup(setup).start();
+    gateway.add_codex(provider, MODEL);
+    gateway.kill();
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_millis() as i64;
+    let sql = "UPDATE accounts SET oauth_provider = 'codex', oauth_account_key = 'account-of-ada', \
+               credential_mode = 'session', api_token = NULL, access_token = ?, refresh_token = ?, \
+               token_expires_at = ?";
+    let database = gateway.home().database();
+    database.execute(sql, (ACCESS, REFRESH, now + ends_in * 1000)).expect("the account is connected");
+    drop(database);
+    gateway.restart()
+}
+
+fn ask(gateway: &Gateway) -> Answer {
+    gateway.client().send(question())
+}
+
+fn question() -> Request {
+    Request::post("/v1/responses").json(&json!({"model": MODEL, "stream": true, "input": "Which way?"}))
+}
+
+fn account(gateway: &Gateway) -> Value {
+    gateway.admin().get("/api/accounts?refresh=1").expect(200)["accounts"][0].clone()
+}
+
+fn expiries(gateway: &Gateway) -> usize {
+    let events = gateway.admin().get("/api/events?limit=100").expect(200);
+    let events = events.as_array().expect("events").clone();
+    events.iter().filter(|event| event["title"] == "Session expired").count()
+}
+
+#[test]
+fn ten_parallel_requests_on_an_expired_token_make_one_renewal() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = connected(&provider, 200 * HOUR);
+    assert_eq!(ask(&gateway).status, 200);
+    assert_eq!(provider.book().refreshes, 0, "the token is good");
+    provider.end_access();
+    thread::scope(|scope| {
+        let asks: Vec<_> = (0..10).map(|_| scope.spawn(|| ask(&gateway).status)).collect();
+        for ask in asks {
+            assert_eq!(ask.join().expect("no panic"), 200);
+        }
+    });
+    assert_eq!(provider.book().refreshes, 1);
+    assert_eq!(ask(&gateway).status, 200, "the channel does not cool");
+    let account = account(&gateway);
+    assert_eq!((&account["status"], &account["oauthProvider"]), (&json!("active"), &json!("codex")));
+}
+
+#[test]
+fn a_token_that_ends_soon_is_renewed_before_it_is_refused() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = connected(&provider, 60);
+    eventually("the token is renewed", || (provider.book().refreshes == 1).then_some(()));
+    let first = &provider.asked_for("/token")[0];
+    assert!(String::from_utf8_lossy(&first.body).contains(REFRESH));
+    // The request may come between the answer and its commit: the old token is still good then.
+    assert_eq!(ask(&gateway).status, 200);
+    let gateway = gateway.restart();
+    assert_eq!(ask(&gateway).status, 200);
+    assert_eq!(provider.book().refreshes, 1, "the new token is not due");
+}
+
+/// So often as the environment says, for a longer run by hand.
+#[test]
+fn a_kill_between_the_answer_of_the_provider_and_the_first_use_loses_no_token() {
+    let rounds = std::env::var("KILL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+    let provider = Provider::start("codex", &[MODEL]);
+    let mut gateway = connected(&provider, 200 * HOUR);
+    for round in 1..=rounds {
+        provider.end_access();
+        // The token endpoint answers at once; the request that would use the new token never is answered.
+        let gate = Gate::new();
+        let refused = Reply::json(401, &json!({"error": {"code": "token_expired", "message": "expired"}}));
+        provider.answer("/responses", Reply::json(200, &json!({})).head_waits_for(&gate));
+        provider.answer_once("/responses", refused);
+        let asked_before = provider.asked_for("/responses").len();
+        let client = gateway.client();
+        let asking = thread::spawn(move || client.try_send(question()).is_ok());
+        eventually("the new token is used", || {
+            (provider.asked_for("/responses").len() == asked_before + 2).then_some(())
+        });
+        gateway = gateway.restart();
+        assert!(!asking.join().expect("no panic"), "killed before it could answer");
+        gate.open();
+        provider.answer_faithfully();
+        assert_eq!(ask(&gateway).status, 200);
+        assert_eq!(provider.book().refreshes, round, "the token of before the kill is known");
+        // And so is the refresh token that came with it, in the next round.
+    }
+}
+
+#[test]
+fn the_stop_waits_for_a_renewal_under_way() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let setup = Setup::default().with("SHUTDOWN_GRACE_SEC", "1");
+    let mut gateway = connected_in(setup, &provider, 200 * HOUR);
+    provider.end_access();
+    let gate = Gate::new();
+    let answer = json!({"access_token": "access-of-the-stop", "refresh_token": "refresh-of-the-stop",
+        "expires_in": 864_000, "token_type": "Bearer"});
+    provider.answer_once("/token", Reply::json(200, &answer).head_waits_for(&gate));
+    provider.book().access.push("access-of-the-stop".to_owned());
+    let client = gateway.client();
+    let asking = thread::spawn(move || client.try_send(question()).is_ok());
+    eventually("the renewal is under way", || (!provider.asked_for("/token").is_empty()).then_some(()));
+    gateway.signal("TERM");
+    gateway.wait_for_output("were cut off at the end of the grace period");
+    assert!(!asking.join().expect("no panic"), "its caller is gone");
+    assert!(gateway.is_running(), "the token that comes is not lost");
+    gate.open();
+    assert!(gateway.wait_for_exit().success());
+    let gateway = gateway.restart();
+    assert_eq!(ask(&gateway).status, 200);
+    assert_eq!(provider.asked_for("/token").len(), 1, "the new token was stored");
+}
+
+#[test]
+fn a_revoked_grant_expires_the_account_with_one_alert_and_is_not_tried_again() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = connected(&provider, 200 * HOUR);
+    provider.revoke();
+    thread::scope(|scope| {
+        let asks: Vec<_> = (0..5).map(|_| scope.spawn(|| ask(&gateway))).collect();
+        for ask in asks {
+            // The upstream's refusal, or none to ask any more.
+            let status = ask.join().expect("no panic").status;
+            assert!(matches!(status, 502 | 503), "{status}");
+        }
+    });
+    let account = account(&gateway);
+    assert_eq!(account["status"], "expired");
+    assert_eq!(expiries(&gateway), 1);
+    assert_eq!(provider.asked_for("/token").len(), 1);
+    let path = format!("/api/oauth/connections/{}/quota/refresh", account["id"]);
+    let read = gateway.admin().post(&path, &json!({})).expect(200);
+    assert_eq!(read["quota"]["status"], "error", "{read}");
+    assert_eq!(provider.asked_for("/token").len(), 1, "only another login helps");
+    let told = gateway.output();
+    assert!(!told.contains(REFRESH) && !told.contains(ACCESS), "{told}");
+}
+
+#[test]
+fn a_failed_renewal_keeps_the_upstreams_answer_and_waits_before_the_next() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = connected(&provider, 200 * HOUR);
+    provider.end_access();
+    provider.answer("/token", Reply::json(500, &json!({"error": "server_error"})));
+    let answer = ask(&gateway);
+    assert_eq!(answer.status, 502);
+    assert!(answer.text().contains("Invalid authentication credentials"), "{}", answer.text());
+    let account = account(&gateway);
+    assert_eq!(account["status"], "active");
+    assert_eq!(expiries(&gateway), 0);
+    let path = format!("/api/oauth/connections/{}/quota/refresh", account["id"]);
+    gateway.admin().post(&path, &json!({})).expect(200);
+    assert_eq!(provider.asked_for("/token").len(), 1);
+}
+
+#[test]
+fn a_refusal_that_is_about_the_plan_renews_no_token() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = connected(&provider, 200 * HOUR);
+    let of_plan = json!({"error": {"message": "The model is not included in your plan"}});
+    provider.answer_once("/responses", Reply::json(403, &of_plan));
+    assert_eq!(ask(&gateway).status, 502);
+    assert_eq!(provider.book().refreshes, 0);
+}
+
+#[test]
+fn a_refusal_that_names_the_token_renews_it_once() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = connected(&provider, 200 * HOUR);
+    let of_token = json!({"error": {"message": "Your authentication token has been invalidated"}});
+    provider.answer_once("/responses", Reply::json(403, &of_token));
+    assert_eq!(ask(&gateway).status, 200);
+    assert_eq!(provider.book().refreshes, 1);
+    // The new token is as good as any: what is refused now has another reason.
+    provider.answer_once("/responses", Reply::json(403, &of_token));
+    assert_eq!(ask(&gateway).status, 502);
+    assert_eq!(provider.book().refreshes, 1);
+}

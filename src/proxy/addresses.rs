@@ -17,14 +17,16 @@ use crate::routing::{Credential, Endpoint, pool};
 use crate::time::{Millis, now_ms};
 use crate::upstream::Work;
 
+use super::answered::Answered;
 use super::ask::Dialects;
 use super::attempt::{Attempt, Choice, Slots};
-use super::call::{Call, Operation};
+use super::call::Call;
 use super::code_assist;
-use super::commit::{self, Answered, Uncommittable};
+use super::commit::{self, Uncommittable};
 use super::compose::Delivery;
 use super::failure::Failure;
 use super::formats::{self, Formats, MemoryKey};
+use super::operation::Operation;
 use super::send::Accepted;
 use super::token_renewal;
 
@@ -51,7 +53,7 @@ pub(super) async fn attempt(
         return Err(failure);
     };
     attempt.go_on_with(&fresh, &failure);
-    call.trace.channel_failed(&failure);
+    call.trace.channel_failed(&failure.text);
     call.trace.channel_selected(&fresh, &choice.model, choice.reason);
     let delivery = Delivery { channel: &fresh, ..delivery };
     Box::pin(delivery.deliver(attempt)).await.map_err(|(mut attempt, failure)| {
@@ -151,7 +153,7 @@ impl<'a> Delivery<'a> {
             if let Err(failure) = search.leave(proxy, endpoint, failure, call.work()) {
                 return Err((attempt, *failure));
             }
-            search.last.iter().for_each(|failure| call.trace.request_failed(failure, false));
+            search.last.iter().for_each(|failure| call.trace.request_failed(&failure.text, false));
         }
     }
 
@@ -179,7 +181,7 @@ impl<'a> Delivery<'a> {
                 "the channel has no credential that can stand in a header".to_owned(),
             ));
         };
-        if let Some(obstacle) = code_assist::obstacle(self) {
+        if let Some(obstacle) = code_assist::obstacle(&self.channel.account) {
             return Err(obstacle);
         }
         let passes_on = site.platform.profile().code_assist.as_ref().is_some_and(|api| api.passes_on);

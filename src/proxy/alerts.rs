@@ -11,8 +11,9 @@ use crate::error_words::sites::{self, Meaning};
 use crate::routing::Channel;
 use crate::store::events::{EventLevel, NewEvent};
 
-use super::call::{Call, Operation};
+use super::call::Call;
 use super::failure::Failure;
+use super::operation::Operation;
 
 /// The longest model name that an alert repeats, in characters.
 const MAX_MODEL: usize = 120;

@@ -19,10 +19,11 @@ use crate::upstream::Repeat;
 
 use super::attempt::Attempt;
 use super::cache_key;
-use super::call::Operation;
 use super::compose::Delivery;
+use super::downgrade::{Downgrade, downgrade};
 use super::failure::Failure;
-use super::formats::{self, Downgrade, Formats};
+use super::formats::{self, Formats};
+use super::operation::Operation;
 use super::outgoing::Outgoing;
 use super::recovery::Recovery;
 use super::send::Accepted;
@@ -177,7 +178,7 @@ impl Delivery<'_> {
             };
             // Boxed, because it is rare and large.
             let next = Box::pin(self.after(&failure, &mut round, format, dialects.left.len() > 1)).await;
-            self.call.trace.request_failed(&failure, next.goes_on());
+            self.call.trace.request_failed(&failure.text, next.goes_on());
             ask = match next {
                 Next::OtherWords(outgoing) => Some(Ask { format, written: Some(outgoing) }),
                 Next::Answer => {
@@ -218,7 +219,7 @@ impl Delivery<'_> {
                 && failure.lacks_compaction()
                 && call.settings.compact_fallback,
             may_repeat: failure.may_repeat(call.work()) == Repeat::Here,
-            downgrade: other_words.is_none().then(|| formats::downgrade(failure, format)).flatten(),
+            downgrade: other_words.is_none().then(|| downgrade(failure, format)).flatten(),
             has_others,
             other_words: other_words.map(Box::new),
         })

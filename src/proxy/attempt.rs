@@ -25,9 +25,10 @@ use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::{Millis, measured_ms, now_ms};
 
 use super::alerts;
-use super::call::{Call, Operation};
+use super::call::Call;
 use super::cost;
 use super::failure::Failure;
+use super::operation::Operation;
 use super::redact;
 use super::session::{self, Session};
 

@@ -14,7 +14,6 @@ use crate::dialect::envelope::{self, Envelope, EnvelopeError};
 use crate::error_words::echo::Echo;
 use crate::http::timer::ReusableTimer;
 use crate::limits::HeldMemory;
-use crate::platform::Platform;
 use crate::proxy::Proxy;
 use crate::request_id::RequestId;
 use crate::settings::Settings;
@@ -23,98 +22,14 @@ use crate::upstream::Work;
 use super::auth::Caller;
 use super::call_signatures::CallSignatures;
 use super::client::Client;
-use super::code_assist;
-use super::forms;
-use super::gemini;
+use super::form_body;
+use super::operation::{CallKind, Operation};
 use super::reply::Face;
 use super::session::Session;
 use super::trace::Trace;
 
 /// A body of this length is searched away from the connections that the thread serves.
 const LONG: usize = 1024 * 1024;
-
-/// What a surface is asked to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
-    /// To answer, in whatever dialect an upstream may take.
-    Answer,
-    /// To say how many tokens a request of messages or gemini has.
-    CountTokens,
-    /// To shorten a conversation of the responses dialect.
-    Compact,
-    /// To change a picture, which comes as a form.
-    EditImage,
-    /// To begin a video, which comes as a form or JSON.
-    CreateVideo,
-    /// To search the web.
-    Search,
-    /// What only gemini's own upstreams do, by the name of the action.
-    OfGemini(&'static str),
-}
-
-impl Operation {
-    /// Where clients ask.
-    pub(super) fn path(self, dialect: Dialect) -> &'static str {
-        match self {
-            Self::Answer => dialect.path(),
-            Self::CountTokens if dialect == Dialect::Messages => "/v1/messages/count_tokens",
-            Self::CountTokens | Self::OfGemini(_) => dialect.path(),
-            Self::Compact => "/v1/responses/compact",
-            Self::EditImage => "/v1/images/edits",
-            Self::CreateVideo => "/v1/videos",
-            Self::Search => "/v1/search",
-        }
-    }
-
-    /// What an upstream does for it.
-    pub(super) fn work(self, dialect: Dialect) -> Work {
-        match self {
-            Self::CountTokens => Work::Lookup,
-            Self::EditImage | Self::CreateVideo => Work::Creation,
-            Self::Answer if dialect == Dialect::Images => Work::Creation,
-            Self::OfGemini(action) if gemini::is_creation(action) => Work::Creation,
-            Self::Answer | Self::Compact | Self::Search | Self::OfGemini(_) => Work::Text,
-        }
-    }
-
-    /// What clients call it: gemini's by the action, the others by where they ask.
-    pub(super) fn name(self, dialect: Dialect) -> &'static str {
-        match (self, dialect) {
-            (Self::OfGemini(action), _) => action,
-            (Self::Answer, Dialect::Gemini) => "generateContent",
-            (Self::CountTokens, Dialect::Gemini) => "countTokens",
-            _ => self.path(dialect),
-        }
-    }
-
-    /// Where a platform is asked in a dialect.
-    pub(super) fn upstream_path(self, platform: Platform, dialect: Dialect) -> &'static str {
-        let profile = platform.profile();
-        match self {
-            Self::Answer => (profile.path)(dialect),
-            Self::Compact => profile.compaction_path,
-            Self::CountTokens if profile.code_assist.is_some() => code_assist::COUNT,
-            Self::CountTokens | Self::EditImage | Self::CreateVideo | Self::Search | Self::OfGemini(_) => {
-                self.path(dialect)
-            }
-        }
-    }
-}
-
-/// What kind of call it is: how it is spoken, what it asks for, and what of it stands in the path.
-pub(super) struct CallKind {
-    pub(super) dialect: Dialect,
-    pub(super) operation: Operation,
-    /// Where the path names the model, and not the body.
-    pub(super) of_path: Option<PathModel>,
-}
-
-impl CallKind {
-    /// A call whose body says everything.
-    pub(super) fn of_body(dialect: Dialect, operation: Operation) -> Self {
-        Self { dialect, operation, of_path: None }
-    }
-}
 
 /// Everything of a call but its body.
 pub(super) struct Head<'a> {
@@ -130,14 +45,6 @@ pub(super) struct Head<'a> {
     pub(super) session: Option<&'a str>,
     /// What its body has of the memory for bodies.
     pub(super) memory: Option<HeldMemory>,
-}
-
-/// What gemini's paths say and its bodies do not.
-pub(super) struct PathModel {
-    pub(super) model: String,
-    pub(super) stream: bool,
-    /// The version of the interface, where it is another than the usual one.
-    pub(super) version: Option<Box<str>>,
 }
 
 /// One client request as all its attempts see it.
@@ -190,7 +97,7 @@ impl Call {
     ) -> Result<Box<Self>, (Face, EnvelopeError)> {
         let CallKind { dialect, operation, of_path } = head.kind;
         let read = match operation {
-            Operation::EditImage | Operation::CreateVideo => forms::read(dialect, &head.headers, body),
+            Operation::EditImage | Operation::CreateVideo => form_body::read(dialect, &head.headers, body),
             _ => envelope::skim(dialect, &body).map(|envelope| (envelope, body)),
         };
         let (mut envelope, body) =

@@ -4,44 +4,46 @@ use bytes::Bytes;
 
 use crate::dialect::code_assist::{self, Agent, Envelope};
 use crate::platform::{CodeAssist, names_claude};
+use crate::routing::Account;
 use crate::time::now_ms;
 use crate::uuid;
 
-use super::call::Operation;
-use super::compose::Delivery;
 use super::failure::Failure;
+use super::operation::{CODE_ASSIST_COUNT, Operation};
 
 const ANSWER: &str = "/v1internal:generateContent";
 const STREAM: &str = "/v1internal:streamGenerateContent?alt=sse";
-pub(super) const COUNT: &str = "/v1internal:countTokens";
 
 /// Path and query of a request.
 pub(super) fn path(operation: Operation, stream: bool) -> &'static str {
     match operation {
-        Operation::CountTokens => COUNT,
+        Operation::CountTokens => CODE_ASSIST_COUNT,
         _ if stream => STREAM,
         _ => ANSWER,
     }
 }
 
-/// Why a channel cannot be asked, if so.
-pub(super) fn obstacle(delivery: &Delivery<'_>) -> Option<Failure> {
-    let account = &delivery.channel.account;
+/// Why an account cannot be asked, if so.
+pub(super) fn obstacle(account: &Account) -> Option<Failure> {
     let api = account.site.platform.profile().code_assist.as_ref()?;
     let lacks_project = api.wants_project && account.oauth_project.is_none();
     lacks_project.then(|| Failure::local(format!("{} oauth project id missing", account.site.platform)))
 }
 
-/// The request of a delivery in its envelope.
-pub(super) fn enveloped(api: &CodeAssist, delivery: &Delivery<'_>, request: [Bytes; 3]) -> [Bytes; 3] {
-    let model = delivery.model;
-    let project = delivery.channel.account.oauth_project.as_deref();
+/// A request to a model of an account, in its envelope.
+pub(super) fn enveloped(
+    (api, operation): (&CodeAssist, Operation),
+    account: &Account,
+    model: &str,
+    request: [Bytes; 3],
+) -> [Bytes; 3] {
+    let project = account.oauth_project.as_deref();
     let plain = |agent| Envelope { model, project, agent };
     let Some(name) = api.agent else { return plain(None).seal(request) };
     let request = request.concat();
     let text = String::from_utf8_lossy(&request);
     let whole = |text: String| [Bytes::from(text), Bytes::new(), Bytes::new()];
-    if delivery.call.operation == Operation::CountTokens {
+    if operation == Operation::CountTokens {
         let counted = code_assist::with_plain_schemas(&text).unwrap_or_else(|| text.into_owned());
         return plain(None).seal(whole(counted));
     }

@@ -30,14 +30,15 @@ use crate::time::now_ms;
 use crate::upstream::AnswerHeaders;
 use crate::uuid;
 
+use super::answered::{Answered, NotStored};
 use super::attempt::Attempt;
-use super::call::{Call, Operation};
+use super::call::Call;
 use super::failure::Failure;
 use super::headers::{self, SecretCheck};
 use super::long_reply::LongReply;
+use super::operation::Operation;
 use super::relay::{self, HeldStream, LAST_WORDS};
 use super::response_owners;
-use super::search;
 use super::send::Accepted;
 use super::videos::{self, CreatedVideo};
 
@@ -51,28 +52,10 @@ const MAX_JUDGED: usize = 2 << 20;
 /// A complete answer that must be converted, or gathered from a stream, can be this long.
 const MAX_CONVERTED: usize = 64 << 20;
 
+/// What stands for the answer to a search that nobody can read.
+const NOTHING_FOUND: &[u8] = b"{\"data\":[]}";
 /// Means nothing in UTF-8. Readers of events pass over it, those of JSON do not take it.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-
-/// An answer for the client.
-pub(super) struct Answered {
-    pub(super) response: Response,
-    /// Set when the upstream does not store it, and the client may want to go on from it.
-    pub(super) not_stored: Option<NotStored>,
-}
-
-/// An answer that its upstream does not store.
-pub(super) struct NotStored {
-    /// What names it, where it is written with a name of ours; else it has the upstream's.
-    pub(super) answer_id: Option<String>,
-}
-
-/// A refusal, or an answer that nobody goes on from.
-impl From<Response> for Answered {
-    fn from(response: Response) -> Self {
-        Self { response, not_stored: None }
-    }
-}
 
 /// An answer that cannot be committed. Its attempt is not settled yet: another address may do better.
 pub(super) struct Uncommittable {
@@ -225,7 +208,7 @@ impl StartedResponse<'_> {
             Operation::Answer => judge::reply(format, &held, &settings.judge),
             // Who finds nothing may say so in no words at all.
             Operation::Search if judge::object(format, &held) == Err(Fault::NotJson) => {
-                held = Bytes::from_static(search::NOTHING_FOUND);
+                held = Bytes::from_static(NOTHING_FOUND);
                 Ok(None)
             }
             _ => judge::object(format, &held),

@@ -17,10 +17,11 @@ use crate::time::now_ms;
 use crate::upstream::{self, RequestBody};
 
 use super::cache_key;
-use super::call::{Call, Operation};
+use super::call::Call;
 use super::code_assist;
 use super::failure::Failure;
 use super::headers;
+use super::operation::Operation;
 use super::outgoing::{self, Destination, Outgoing};
 use super::recovery;
 use super::response_owners;
@@ -52,7 +53,8 @@ impl Delivery<'_> {
 
     /// The failure as an answer to this call, in which its words are looked for.
     pub(super) async fn to_the_call(&self, failure: Failure) -> Failure {
-        let to = || failure.to(self.call, self.channel, self.model);
+        let call = self.call;
+        let to = || failure.to(|| call.said(), &call.envelope.model, self.channel, self.model);
         self.proxy.conversions.read_through(self.call.body.len(), to).await
     }
 
@@ -136,7 +138,10 @@ impl Delivery<'_> {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
         let Outgoing { pieces, stream, betas, content_type, bare, reply_context } = outgoing;
         let pieces = match self.code_assist() {
-            Some(api) => code_assist::enveloped(api, self, pieces),
+            Some(api) => {
+                let account = &self.channel.account;
+                code_assist::enveloped((api, self.call.operation), account, self.model, pieces)
+            }
             None => pieces,
         };
         let own = &self.call.headers;

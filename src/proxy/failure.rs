@@ -38,7 +38,6 @@ use crate::routing::{Channel, ModelPattern, failure};
 use crate::time::Millis;
 use crate::upstream::{AnswerHeaders, BodyError, Came, ErrorKind, Progress, Repeat, SendError, Work};
 
-use super::call::Call;
 use super::headers;
 use super::reply::Face;
 
@@ -288,15 +287,21 @@ impl Failure {
         Self { spares_channel: true, ..self }
     }
 
-    /// This is the answer to the request of `call`: what the client wrote says nothing of the channel. `model` is
-    /// the name that was asked for.
-    pub(super) fn to(mut self, call: &Call, channel: &Channel, model: &str) -> Self {
+    /// This is the answer to a request with the words `said`: what the client wrote says nothing of the channel. The
+    /// client asked for the model `requested`, the channel for `model`.
+    pub(super) fn to(
+        mut self,
+        said: impl FnOnce() -> Vec<Bytes>,
+        requested: &str,
+        channel: &Channel,
+        model: &str,
+    ) -> Self {
         if self.kind == Kind::Told || self.kind == Kind::Status && (400..500).contains(&self.status) {
-            self.words.answers(call.said());
+            self.words.answers(said());
         }
         // An operator who names a model, for the channel or in a route's mapping, claims that it is there.
         let is_claimed = channel.source_model.as_ref().is_some_and(ModelPattern::is_exact);
-        self.is_of_made_up_name = !is_claimed && *model == *call.envelope.model;
+        self.is_of_made_up_name = !is_claimed && model == requested;
         self
     }
 

@@ -1,6 +1,3 @@
-use crate::upstream::AnswerHeaders;
-use bytes::Bytes;
-
 use super::*;
 use crate::dialect::Dialect::{Chat, Completions, Embeddings, Gemini, Messages, Responses};
 use crate::dialect::json;
@@ -47,17 +44,6 @@ fn of(client: Dialect, model: &str) -> MemoryKey<'_> {
     MemoryKey { site: 1, client, model }
 }
 
-fn status(status: u16, body: &str) -> Failure {
-    Failure::status(
-        status,
-        "/v1/x",
-        &AnswerHeaders::default(),
-        Bytes::copy_from_slice(body.as_bytes()),
-        true,
-        0,
-    )
-}
-
 #[test]
 fn what_is_more_than_an_answer_needs_the_own_dialect() {
     for (platform, client, operation, served) in [
@@ -68,74 +54,6 @@ fn what_is_more_than_an_answer_needs_the_own_dialect() {
         (Platform::Claude, Responses, Operation::Compact, false),
     ] {
         assert_eq!(is_served(platform, client, operation), served, "{platform:?} {operation:?}");
-    }
-}
-
-#[test]
-fn only_what_is_about_the_dialect_moves_to_another() {
-    let error = |message: &str| format!("{{\"error\":{{\"message\":\"{message}\"}}}}");
-    let cases = [
-        (404, "Not found".to_owned(), Some((None, true))),
-        (404, error("The model x does not exist"), None),
-        (405, String::new(), Some((None, true))),
-        (501, String::new(), Some((None, true))),
-        (500, error("boom"), None),
-        (500, error("convert_request_failed"), Some((None, true))),
-        (503, error("service temporarily unavailable"), None),
-        (502, error("Bad gateway"), None),
-        (429, error("slow down"), None),
-        (400, error("context too long"), None),
-        (400, error("input is required"), Some((Some(Responses), true))),
-        (400, error("messages is required"), Some((Some(Messages), true))),
-        (400, error("Unsupported legacy protocol: please use /v1/responses"), Some((Some(Responses), true))),
-        (400, error("Unsupported value: temperature"), Some((None, false))),
-        (400, error("Item not found"), Some((None, false))),
-        (400, error("The model x was not found"), None),
-        (400, error("This endpoint is only for Claude Code CLI"), Some((None, false))),
-        (400, error("Only clients with a clip may do so"), None),
-        (403, error("group does not allow /v1/messages dispatch"), Some((Some(Messages), true))),
-        (401, error("bad key"), None),
-        (
-            400,
-            error("The completion operation does not work with the model x (OperationNotSupported)"),
-            Some((None, true)),
-        ),
-    ];
-    let asked = Gemini;
-    for (code, body, wanted) in cases {
-        let found = downgrade(&status(code, &body), asked).map(|downgrade| (downgrade.to, downgrade.blocks));
-        assert_eq!(found, wanted, "{code} {body}");
-    }
-    let second = std::time::Duration::from_secs(1);
-    for silent in [Failure::silence(second), Failure::first_byte_timeout(second)] {
-        assert_eq!(downgrade(&silent, Chat), None);
-    }
-}
-
-#[test]
-fn a_model_of_another_surface_is_asked_there() {
-    let elsewhere = |to| Some(Downgrade { to: Some(to), blocks: true });
-    for (asked, message, wanted) in [
-        (
-            Completions,
-            "This is a chat model and not supported in the v1/completions endpoint. Did you mean to use v1/chat/completions?",
-            elsewhere(Chat),
-        ),
-        (
-            Chat,
-            "This model is only supported in v1/responses and not in v1/chat/completions.",
-            elsewhere(Responses),
-        ),
-        // Nobody is asked for completions instead.
-        (
-            Chat,
-            "This is not a chat model and thus not supported in the v1/chat/completions endpoint. Did you mean to use v1/completions?",
-            None,
-        ),
-        (Completions, "The model x does not exist or you do not have access to it.", None),
-    ] {
-        let body = format!("{{\"error\":{{\"message\":\"{message}\"}}}}");
-        assert_eq!(downgrade(&status(404, &body), asked), wanted, "{message}");
     }
 }
 

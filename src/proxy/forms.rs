@@ -1,30 +1,17 @@
 //! The surfaces whose requests come as forms, or as JSON: edits of images and videos.
-//!
-//! A form is kept whole, because another channel may have to be asked; its parts go on byte for byte but
-//! for the model's name.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use hyper::HeaderMap;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-
-use crate::dialect::Dialect;
-use crate::dialect::envelope::{self, Envelope, EnvelopeError, FormModel};
-use crate::http::form::{Field, Form};
-use crate::http::multipart::PartHead;
 use crate::http::{Request, Response};
 use crate::proxy::Proxy;
 
 use super::auth::Caller;
-use super::call::CallKind;
+use super::form_body::form_type;
+use super::operation::CallKind;
 use super::pipeline;
 
 /// Pictures are larger than conversations: this much is taken where the limit for JSON is lower.
 const MAX_FORM: usize = 64 << 20;
-/// The name of a file that has none.
-const UNNAMED: &str = "upload.bin";
-
 /// Serves one call of such a surface.
 pub(super) async fn serve(
     proxy: Arc<Proxy>,
@@ -36,103 +23,4 @@ pub(super) async fn serve(
         request.body_limit = request.body_limit.max(MAX_FORM);
     }
     pipeline::serve(proxy, kind, request, caller).await
-}
-
-/// The `Content-Type` of a form, boundary and all; `None` for anything else.
-pub(super) fn form_type(headers: &HeaderMap) -> Option<&HeaderValue> {
-    let is_form = |value: &&HeaderValue| {
-        let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
-        essence.trim_ascii().eq_ignore_ascii_case(b"multipart/form-data")
-    };
-    headers.get(CONTENT_TYPE).filter(is_form)
-}
-
-/// The body of a form in which every picture has a name, without which upstreams take a part for a text;
-/// `None` where none lacks one.
-fn with_names(form: &Form, body: &Bytes) -> Option<Bytes> {
-    const DISPOSITION: &str = "content-disposition:";
-    let mut out = Vec::new();
-    let mut copied = 0;
-    for field in form.fields.iter().filter(|field| lacks_a_name(field)) {
-        let lines = std::str::from_utf8(body.get(field.lines.clone())?).ok()?;
-        let begins = |line: &&str| {
-            line.get(..DISPOSITION.len()).is_some_and(|it| it.eq_ignore_ascii_case(DISPOSITION))
-        };
-        let Some(line) = lines.split("\r\n").find(begins) else { continue };
-        let start = line.as_ptr() as usize - body.as_ptr() as usize;
-        // A name that is there is empty, and goes.
-        let parameters =
-            line.split(';').filter(|it| !it.trim_start().to_ascii_lowercase().starts_with("filename"));
-        out.extend_from_slice(&body[copied..start]);
-        out.extend_from_slice(parameters.collect::<Vec<_>>().join(";").as_bytes());
-        out.extend_from_slice(format!("; filename=\"{UNNAMED}\"").as_bytes());
-        copied = start + line.len();
-    }
-    out.extend_from_slice(&body[copied..]);
-    (copied > 0).then(|| Bytes::from(out))
-}
-
-/// A file is what has a name, even an empty one, or comes as a picture.
-fn lacks_a_name(field: &Field) -> bool {
-    match &field.head.filename {
-        Some(name) => name.trim().is_empty(),
-        None => field.head.content_type.as_deref().is_some_and(|kind| {
-            let kind = kind.to_ascii_lowercase();
-            kind.starts_with("image/") || kind.starts_with("application/octet-stream")
-        }),
-    }
-}
-
-/// Whether some upstream may take a field of this name for the model: frameworks differ about case and brackets.
-fn may_be_the_model(name: &str) -> bool {
-    name.split('[').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("model"))
-}
-
-/// A model that is a file to some, or a text in another charset, is another model to them, or none.
-fn is_plain_model(field: &Field) -> bool {
-    let PartHead { name, filename, content_type } = &field.head;
-    let is_text = content_type.as_deref().is_none_or(|kind| {
-        let kind = kind.to_ascii_lowercase().replace([' ', '"'], "");
-        matches!(kind.as_str(), "text/plain" | "text/plain;charset=utf-8" | "text/plain;charset=us-ascii")
-    });
-    name == "model" && filename.is_none() && is_text
-}
-
-/// What routing must know of such a request, and its body as upstreams read it.
-pub(super) fn read(
-    dialect: Dialect,
-    headers: &HeaderMap,
-    mut body: Bytes,
-) -> Result<(Envelope, Bytes), EnvelopeError> {
-    let Some(content_type) = form_type(headers) else {
-        return Ok((envelope::skim(dialect, &body)?, body));
-    };
-    let content_type = content_type.to_str().unwrap_or_default();
-    let no_form = |why: &str| EnvelopeError { field: None, message: format!("The body is no form: {why}") };
-    let mut form = Form::read(content_type, &body).map_err(|why| no_form(why.0))?;
-    if let Some(named) = with_names(&form, &body) {
-        form = Form::read(content_type, &named).map_err(|why| no_form(why.0))?;
-        body = named;
-    }
-    if form.fields.is_empty() {
-        return Err(no_form("it has no fields"));
-    }
-    if form.fields.iter().any(|field| may_be_the_model(&field.head.name) && !is_plain_model(field)) {
-        let message =
-            "is given in a way that not every upstream would read: send it as a plain text named model";
-        return Err(EnvelopeError::field("model", message));
-    }
-    let mut models = form.fields.iter().filter(|field| field.head.name == "model");
-    let model = match (models.next(), models.next()) {
-        // Which of them an upstream goes by is not for us to guess: only one has been allowed.
-        (_, Some(_)) => FormModel::Twice,
-        (Some(field), None) => FormModel::At(field.content.clone()),
-        (None, None) => {
-            let boundary = &form.boundary;
-            let head = format!("\r\n--{boundary}\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n");
-            FormModel::Absent { at: form.end, head }
-        }
-    };
-    let is_true = |field: &Field| body[field.content.clone()].trim_ascii().eq_ignore_ascii_case(b"true");
-    Ok((envelope::of_form(dialect, &body, model, form.field("stream").is_some_and(is_true))?, body))
 }

@@ -8,8 +8,8 @@ use crate::proxy::Proxy;
 
 use super::array_stream;
 use super::auth::Caller;
-use super::call::{CallKind, Operation, PathModel};
 use super::cli_envelope;
+use super::operation::{CallKind, Operation, PathModel};
 use super::pipeline;
 use super::reply::Face;
 
@@ -22,11 +22,6 @@ const OTHER_ACTIONS: [&str; 6] = [
     "predict",
     "predictLongRunning",
 ];
-
-/// Whether an action makes something that costs much or stays: a picture, a video, a job.
-pub(super) fn is_creation(action: &str) -> bool {
-    matches!(action, "predict" | "predictLongRunning" | "batchGenerateContent" | "asyncBatchEmbedContent")
-}
 
 /// `POST …/models/{model}:{action}`; a model's name may have slashes and colons of its own.
 ///

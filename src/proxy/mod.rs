@@ -26,29 +26,38 @@
 //!
 //! | module | what else there is |
 //! |---|---|
-//! | `client`, `session`, `cache_key` | the client's application; a conversation and its channel; its name for the upstream's cache of prompts |
-//! | `formats`, `recovery` | the dialects to ask in; a refused request in other words |
+//! | `state` | what the proxy keeps from one call to the next |
+//! | `operation` | what a client asks for, as far as its path tells |
+//! | `client`, `session` | the client's application; a conversation and its channel |
+//! | `cache_key`, `cache_key_memory` | the conversation's name for the upstream's cache of prompts; which sites have refused one |
+//! | `formats`, `downgrade`, `recovery` | the dialects to ask in; what a refusal says of them; a refused request in other words |
 //! | `reply`, `foreign` | errors in the shape of the surface, and of interfaces not spoken here |
 //! | `gemini`, `array_stream`, `cli_envelope` | the surface whose paths name the model; its streams without events; the envelope of its command line |
 //! | `responses_ws` | responses over a WebSocket |
-//! | `models`, `search`, `forms`, `videos`, `files` | model lists, web searches, requests sent as forms, videos, uploads |
+//! | `models`, `search`, `forms`, `videos`, `files` | model lists, web searches, requests sent as forms (read by `form_body`), videos, uploads |
+//! | `pipeline`, `answered` | the steps in their order; what comes of them |
 //! | `rewritten`, `renamed` | bodies rewritten while they pass; answers under the name asked for |
 //! | `code_assist` | requests in the envelope of Google's Code Assist API |
-//! | `response_store`, `response_owners`, `call_signatures` | answers and signatures that a conversation's next request needs, and whose they are |
+//! | `response_store`, `stored_turns` | answers that a conversation's next request needs and no upstream keeps; their memory |
+//! | `response_owners`, `response_holders` | whose the answers are that upstreams keep; their memory |
+//! | `call_signatures` | signatures of calls that clients cannot carry |
 //! | `quota`, `cost` | a call counted against its key; what an answer cost |
 //! | `token_renewal` | a refused token is renewed, and the request sent once more |
 //! | `silence` | how long an upstream may say nothing |
-//! | `trace`, `redact`, `alerts` | what an operator has recorded of a call, redacted; alerts to the operator |
+//! | `trace`, `traced`, `redact` | what an operator has recorded of a call; which calls; without secrets |
+//! | `alerts` | alerts to the operator |
 //! | `internal` | requests of the service itself |
 
 mod addresses;
 mod admit;
 mod alerts;
+mod answered;
 mod array_stream;
 mod ask;
 mod attempt;
 pub mod auth;
 mod cache_key;
+mod cache_key_memory;
 mod call;
 mod call_signatures;
 mod cli_envelope;
@@ -57,9 +66,11 @@ mod code_assist;
 mod commit;
 mod compose;
 mod cost;
+mod downgrade;
 mod failure;
 mod files;
 pub mod foreign;
+mod form_body;
 mod formats;
 mod forms;
 mod gemini;
@@ -67,6 +78,7 @@ mod headers;
 pub mod internal;
 mod long_reply;
 mod models;
+mod operation;
 mod outgoing;
 mod pick;
 mod pipeline;
@@ -76,6 +88,7 @@ mod redact;
 mod relay;
 mod renamed;
 pub mod reply;
+mod response_holders;
 mod response_owners;
 mod response_store;
 mod responses_ws;
@@ -86,8 +99,10 @@ mod send;
 mod session;
 mod silence;
 mod state;
+mod stored_turns;
 mod token_renewal;
 mod trace;
+mod traced;
 mod videos;
 
 pub use routes::routes;

@@ -19,9 +19,10 @@ use crate::platform::{BodyEdit, Platform};
 use crate::time::now_ms;
 
 use super::cache_key;
-use super::call::{Call, Operation};
+use super::call::Call;
 use super::client::Family;
-use super::forms;
+use super::form_body;
+use super::operation::Operation;
 
 /// Fields of the responses dialect that bridges leave in messages bodies.
 const CONTINUATION: [&str; 2] = ["previous_response_id", "prompt_cache_key"];
@@ -147,7 +148,7 @@ fn compaction(call: &Call, to: Destination<'_>) -> Outgoing {
 /// A form, which is handed on as one.
 fn form(call: &Call, to: Destination<'_>) -> Outgoing {
     let pieces = splice_model(&call.body, &call.envelope, to.model);
-    let content_type = forms::form_type(&call.headers).cloned();
+    let content_type = form_body::form_type(&call.headers).cloned();
     Outgoing { content_type, ..Outgoing::of(pieces, call.envelope.stream) }
 }
 

@@ -27,19 +27,20 @@ use crate::upstream::Repeat;
 use super::addresses;
 use super::admit::admit;
 use super::alerts;
+use super::answered::Answered;
 use super::attempt::{Attempt, Slots};
 use super::auth::Caller;
-use super::call::{Call, CallKind, Head, Operation};
+use super::call::{Call, Head};
 use super::client::Family;
-use super::commit::Answered;
 use super::failure::Failure;
 use super::formats::is_served;
 use super::headers;
+use super::operation::{CallKind, Operation};
 use super::pick::{Picked, pick};
 use super::renamed;
 use super::reply::Face;
 use super::response_store;
-use super::trace::Trace;
+use super::traced::trace_of;
 
 /// Reads the body of a call and serves it.
 pub(super) async fn serve(
@@ -112,7 +113,7 @@ pub(super) async fn answer(proxy: &Arc<Proxy>, mut call: Box<Call>) -> Response 
     if let Err(refusal) = admit(proxy, &mut call).await {
         return refusal;
     }
-    call.trace = Trace::of(&proxy.core, &call);
+    call.trace = trace_of(&proxy.core, &call);
     let mut response = response_store::remember(&proxy.stored_responses, &call, route(proxy, &call).await);
     if call.settings.echo_model {
         response = renamed::of(&call, response);
@@ -187,7 +188,7 @@ async fn route(proxy: &Arc<Proxy>, call: &Call) -> Answered {
         };
         tried.push(choice.channel.id);
         let answered = addresses::attempt(proxy, call, &choice, number, slots).await;
-        match answered.inspect_err(|failure| call.trace.channel_failed(failure)) {
+        match answered.inspect_err(|failure| call.trace.channel_failed(&failure.text)) {
             Ok(answered) => return answered,
             Err(failure) if failure.may_retry(call.work()) || lacks_surface(call, &failure) => {
                 last = Some(Box::new(failure));

@@ -28,8 +28,9 @@ use crate::dialect::{Dialect, chat, convert, gemini, json, messages, optional, r
 use crate::error_words::requests;
 use crate::platform::Platform;
 
-use super::call::{Call, Operation};
+use super::call::Call;
 use super::failure::Failure;
+use super::operation::Operation;
 use super::outgoing::Outgoing;
 
 /// So often one dialect of one address is asked again.

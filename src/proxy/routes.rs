@@ -14,7 +14,7 @@ use crate::proxy::Proxy;
 use crate::time::monotonic_ms;
 
 use super::auth::{self, Caller, PresentedToken};
-use super::call::{CallKind, Operation};
+use super::operation::{CallKind, Operation};
 use super::reply::Face;
 use super::{files, forms, gemini, models, pipeline, responses_ws, search, videos};
 

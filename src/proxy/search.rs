@@ -13,7 +13,7 @@ use crate::http::{Request, Response};
 use crate::proxy::Proxy;
 
 use super::auth::Caller;
-use super::call::{CallKind, Operation};
+use super::operation::{CallKind, Operation};
 use super::pipeline;
 use super::reply::Face;
 
@@ -22,8 +22,6 @@ const SURFACE: Dialect = Dialect::Embeddings;
 const DEFAULT_MODEL: &str = "\"__search\"";
 const DEFAULT_RESULTS: &str = "10";
 const MOST_RESULTS: f64 = 20.0;
-/// What stands for an answer that nobody can read.
-pub(super) const NOTHING_FOUND: &[u8] = b"{\"data\":[]}";
 
 /// `POST /v1/search`
 pub(super) async fn search(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Response {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::cache_key::CacheKeyMemory;
+use super::cache_key_memory::CacheKeyMemory;
 use super::call_signatures::CallSignatures;
 use super::formats::Memory as FormatMemory;
-use super::response_owners::ResponseOwners;
-use super::response_store::ResponseStore;
+use super::response_holders::ResponseOwners;
+use super::stored_turns::ResponseStore;
 use crate::core::Core;
 use crate::http::Route;
 use crate::http::router::Router;

@@ -1,8 +1,8 @@
 //! What an operator has recorded of a call, to see why it went as it did.
 //!
 //! ```text
-//! Trace::of ─▶ channel_selected ─▶ request_sent ─▶ response_started | request_failed ─▶ channel_failed ┄▶ response_sent
-//!                                  └──────── once per upstream request ───────────┘
+//! begin ─▶ channel_selected ─▶ request_sent ─▶ response_started | request_failed ─▶ channel_failed ┄▶ response_sent
+//!                              └──────── once per upstream request ───────────┘
 //! ```
 //!
 //! The last holder of a trace drops it, and it goes to the writer. While tracing is off a [`Trace`] is empty, and every
@@ -18,7 +18,6 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::HeaderMap;
 use serde_json::json;
 
-use crate::core::Core;
 use crate::dialect::Dialect;
 use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody, is_event_stream};
@@ -30,8 +29,6 @@ use crate::sync::lock;
 use crate::time::now_ms;
 use crate::upstream::{self, AnswerHead, UpstreamBody};
 
-use super::call::Call;
-use super::failure::Failure;
 use super::redact::Secrets;
 
 /// The recording of one call; empty when it is not recorded.
@@ -73,44 +70,16 @@ struct CapturedBody {
 }
 
 impl Trace {
-    /// Begins to record a call, when the operator asked for such a call.
-    pub(super) fn of(core: &Arc<Core>, call: &Call) -> Self {
-        let settings = &call.settings;
-        let Some(rules) = &settings.trace else { return Self::default() };
-        let client_kind = Some(call.client.family.id().to_owned());
-        let session_id = call.client.session.as_deref().map(str::to_owned);
-        if !rules.wants(&call.model, client_kind.as_deref(), session_id.as_deref()) {
-            return Self::default();
-        }
-        let mut secrets = Secrets::default();
-        for name in ["authorization", "x-api-key", "x-goog-api-key"] {
-            let value = call.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-            secrets.add(value.rsplit(' ').next().unwrap_or_default());
-        }
-        if let Some(token) = call.presented.as_ref().and_then(|value| value.to_str().ok()) {
-            secrets.add(token.rsplit(' ').next().unwrap_or_default());
-        }
-        secrets.add(&settings.proxy_token);
-        secrets.add(&settings.auth_token);
-        let now = now_ms();
-        let trace = DebugTrace {
-            downstream_path: call.face.dialect.path().to_owned(),
-            client_kind,
-            session_id,
-            trace_hint: Some(call.face.id.as_str().to_owned()),
-            requested_model: Some(call.model.to_string()),
-            downstream_api_key_id: call.key_id,
-            sticky_hit_channel_id: call.session.and_then(|session| session.channel(core)),
-            request_headers_json: rules.headers.then(|| secrets.headers(&call.headers)),
-            final_status: Some("failed"),
-            created_at: now,
-            updated_at: now,
-            ..DebugTrace::default()
-        };
-        let request = if rules.bodies { call.body.clone() } else { Bytes::new() };
+    /// Begins to record a call, of which this much is known. `request` is its body, where the rules want bodies.
+    pub(super) fn begin(
+        rules: Arc<TraceRules>,
+        telemetry: Telemetry,
+        trace: DebugTrace,
+        secrets: Secrets,
+        request: Bytes,
+    ) -> Self {
         let draft = Draft { trace, secrets, request, ..Draft::default() };
-        let telemetry = core.store.telemetry().clone();
-        Self(Some(Arc::new(Recording { rules: rules.clone(), telemetry, draft: Mutex::new(draft) })))
+        Self(Some(Arc::new(Recording { rules, telemetry, draft: Mutex::new(draft) })))
     }
 
     /// A channel was chosen, with the model's name there, for this reason.
@@ -195,10 +164,10 @@ impl Trace {
     }
 
     /// The request that was sent last has failed; `gives_way` when another dialect follows it.
-    pub(super) fn request_failed(&self, failure: &Failure, gives_way: bool) {
+    pub(super) fn request_failed(&self, cause: &str, gives_way: bool) {
         let Some(recording) = &self.0 else { return };
         let mut draft = recording.draft();
-        let text = draft.secrets.text(&failure.text);
+        let text = draft.secrets.text(cause);
         let Some(Exchange { attempt, .. }) = draft.attempts.last_mut() else { return };
         attempt.downgrade_decision = gives_way;
         attempt.downgrade_reason = gives_way.then(|| text.clone());
@@ -206,10 +175,10 @@ impl Trace {
     }
 
     /// The channel that was tried last gave no answer.
-    pub(super) fn channel_failed(&self, failure: &Failure) {
+    pub(super) fn channel_failed(&self, cause: &str) {
         let Some(recording) = &self.0 else { return };
         let mut draft = recording.draft();
-        let text = draft.secrets.text(&failure.text);
+        let text = draft.secrets.text(cause);
         if let Some(tried) = draft.tried.last_mut() {
             tried["error"] = text.as_str().into();
         }

@@ -15,7 +15,7 @@ use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
 use crate::store::{self, Store, files};
 
-use super::{face, find};
+use super::lookup::{face, find};
 
 const NOSNIFF: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));

@@ -19,7 +19,8 @@ use crate::store::Store;
 use crate::store::files::{self, FileRow};
 use crate::store::owner::Owner;
 
-use super::{FileRefusal, mime};
+use super::mime;
+use super::refusal::FileRefusal;
 
 /// The most bytes of files that one request may carry, each as often as it is named. Upstreams take no
 /// more, and it bounds what a few hundred bytes can make us hold.

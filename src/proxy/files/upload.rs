@@ -22,7 +22,9 @@ use crate::store::owner::Owner;
 use crate::store::uploads::Upload;
 use crate::time::now_ms;
 
-use super::{FileRefusal, face, mime, owner, view};
+use super::lookup::{face, owner, view};
+use super::mime;
+use super::refusal::FileRefusal;
 
 /// What an upload without `purpose` is for.
 const DEFAULT_PURPOSE: &str = "assistants";

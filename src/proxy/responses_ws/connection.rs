@@ -37,7 +37,8 @@ use crate::time::{monotonic_ms, now_ms};
 use crate::uuid;
 
 use super::super::admit;
-use super::super::call::{Call, CallKind, Head, Operation};
+use super::super::call::{Call, Head};
+use super::super::operation::{CallKind, Operation};
 use super::super::pipeline;
 use super::super::reply::Face;
 use super::super::response_store;

@@ -23,8 +23,8 @@ use crate::proxy::headers;
 use crate::proxy::silence::SilenceTimer;
 use crate::upstream::UpstreamBody;
 
+use super::lookup::{either, face, find, refused, slot};
 use super::upstream::{Resource, UpstreamRequest, VideoUpstream};
-use super::{either, face, find, refused, slot};
 
 /// The headers that describe the bytes.
 const FORWARDED: [HeaderName; 5] = [CONTENT_TYPE, CONTENT_RANGE, ACCEPT_RANGES, ETAG, LAST_MODIFIED];

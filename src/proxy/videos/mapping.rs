@@ -14,7 +14,7 @@ use crate::store::owner::Owner;
 use crate::store::videos::{self, NewVideo, VideoSource, VideoStatus};
 use crate::time::{Millis, now_ms};
 
-use super::PREFIX;
+use super::lookup::PREFIX;
 
 /// Random digits of an id.
 const RANDOM_DIGITS: usize = 8;

@@ -1,204 +1,21 @@
 //! `/v1/videos`: creating videos, and what follows until they are downloaded or deleted.
 //!
 //! ```text
-//! POST    the pipeline, as any call ─ the upstream's id ─ stored under a public id ─ answered    mapping
-//! GET     public id ─ its account and address ─ the upstream ─ answered under the public id      upstream
+//! POST    the pipeline, as any call ─ the upstream's id ─ stored under a public id ─ answered    object, mapping
+//! GET     public id ─ its account and address ─ the upstream ─ answered under the public id      object, upstream
 //! GET     …/content, streamed                                                                    content
-//! DELETE  upstream first, then the mapping
+//! DELETE  upstream first, then the mapping                                                       object
 //! ```
 //!
 //! Every look-up is by owner: a video of one key does not exist for another. Requests for an existing video
-//! are not routed, counted or logged, but they take a slot at a site with `maxConcurrency`.
+//! are not routed, counted or logged, but they take a slot at a site with `maxConcurrency`. `lookup` finds it.
 
 mod content;
+mod lookup;
 mod mapping;
+mod object;
 mod upstream;
-
-use std::sync::Arc;
-
-use bytes::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{Method, StatusCode};
-
-use crate::core::Core;
-use crate::dialect::{Dialect, judge, video};
-use crate::http::{Request, Response, ResponseBody};
-use crate::limits::Lease;
-use crate::proxy::Proxy;
-use crate::store;
-use crate::store::Store;
-use crate::store::owner::Owner;
-use crate::store::videos::{self, VideoRow, VideoStatus};
-use crate::time::{Millis, now_ms};
-use crate::upstream::AnswerHead;
-
-use super::auth::Caller;
-use super::call::{CallKind, Operation};
-use super::commit::judged;
-use super::failure::Failure;
-use super::forms;
-use super::headers;
-use super::renamed;
-use super::reply::Face;
 
 pub(super) use content::content;
 pub(super) use mapping::{CreatedVideo, store_mapping};
-use upstream::{Resource, Unreachable, UpstreamRequest, VideoUpstream};
-
-/// The surface whose headers and errors videos share: JSON in, JSON out, nothing converted.
-pub(super) const SURFACE: Dialect = Dialect::Embeddings;
-/// Every public id begins with it.
-const PREFIX: &str = "vid_";
-/// How often a poll is recorded that tells nothing new.
-const RECORD_INTERVAL: Millis = 60_000;
-
-/// `POST /v1/videos`
-pub(super) async fn create(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    forms::serve(proxy, CallKind::of_body(SURFACE, Operation::CreateVideo), request, caller).await
-}
-
-/// `GET /v1/videos/{id}`
-pub(super) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(retrieve(&proxy, &request, &caller).await)
-}
-
-/// `DELETE /v1/videos/{id}`
-pub(super) async fn delete(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(remove(&proxy, &request, &caller).await)
-}
-
-async fn retrieve(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Response, Response> {
-    let face = face(request);
-    let video = find(&proxy.core.store, request, caller, face).await?;
-    let upstream =
-        VideoUpstream::of(&proxy.core, &video).await.map_err(|unreachable| refused(face, &unreachable))?;
-    let _slot = slot(&proxy.core, &upstream, face).await?;
-    let (head, body) = match fetch(proxy, &upstream, &video, request).await {
-        Ok(fetched) => fetched,
-        Err(failure) => {
-            let upstream_status = failure.upstream_status();
-            record(&proxy.core.store, &video, VideoStatus { upstream_status, snapshot: None }).await;
-            return Err(failure.into_response(face));
-        }
-    };
-    let upstream_status = Some(head.status.as_u16());
-    record(&proxy.core.store, &video, VideoStatus { upstream_status, snapshot: video::snapshot(&body) })
-        .await;
-    let mut response = Response::new(ResponseBody::empty());
-    *response.status_mut() = head.status;
-    let secrets = upstream.secrets();
-    headers::downstream(&head.headers, |value| secrets.is_in(value), response.headers_mut());
-    headers::request_id(face.dialect, face.id, response.headers_mut());
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let body = video::with_id(&body, &video.public_id);
-    proxy.core.metrics.sent_bytes.add(body.len() as u64);
-    *response.body_mut() = ResponseBody::full(body);
-    Ok(match proxy.core.settings.load().echo_model {
-        true => renamed::named(SURFACE, &video.requested_model, response),
-        false => response,
-    })
-}
-
-/// A video that its upstream does not know or cannot delete, or that cannot be reached any more, only loses
-/// its mapping.
-async fn remove(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Response, Response> {
-    let face = face(request);
-    let video = find(&proxy.core.store, request, caller, face).await?;
-    match VideoUpstream::of(&proxy.core, &video).await {
-        Err(Unreachable::Gone(_)) => {}
-        Err(unreachable) => return Err(refused(face, &unreachable)),
-        Ok(upstream) => {
-            let _slot = slot(&proxy.core, &upstream, face).await?;
-            let call = UpstreamRequest { method: Method::DELETE, resource: Resource::Video, request };
-            match upstream.send(proxy, &video, &call).await {
-                // Read to its end, so that the connection can be reused.
-                Ok(answer) => drop(answer.read().await),
-                Err(failure) if matches!(failure.upstream_status(), Some(404 | 405 | 410 | 501)) => {}
-                Err(failure) => return Err(failure.into_response(face)),
-            }
-        }
-    }
-    match videos::delete(&proxy.core.store, video.id).await {
-        Ok(()) => {}
-        // A concurrent request was faster.
-        Err(store::Error::NotFound) => return Err(unknown(face, &video.public_id)),
-        Err(error) => return Err(unreadable(face, &error)),
-    }
-    let mut response = Response::new(ResponseBody::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    headers::request_id(face.dialect, face.id, response.headers_mut());
-    Ok(response)
-}
-
-/// The video that the path names, if it is the caller's.
-async fn find(store: &Store, request: &Request, caller: &Caller, face: Face) -> Result<VideoRow, Response> {
-    let id = request.params.get("id");
-    if !id.starts_with(PREFIX) {
-        return Err(unknown(face, id));
-    }
-    let owner = Owner::of_key(caller.key_id());
-    let found = videos::find(store, &owner, id).await;
-    found.map_err(|error| unreadable(face, &error))?.ok_or_else(|| unknown(face, id))
-}
-
-/// A slot at the site of the upstream.
-async fn slot(core: &Core, upstream: &VideoUpstream, face: Face) -> Result<Lease, Response> {
-    let lease = core.leases.lease(upstream.site_id).await;
-    lease.map_err(|_| face.site_saturated(core.leases.rules().retry_after_secs()))
-}
-
-/// The video object as the upstream has it now. A 2xx answer that is an error, a page or no object fails.
-async fn fetch(
-    proxy: &Proxy,
-    upstream: &VideoUpstream,
-    video: &VideoRow,
-    request: &Request,
-) -> Result<(AnswerHead, Bytes), Failure> {
-    let call = UpstreamRequest { method: Method::GET, resource: Resource::Video, request };
-    let (head, body) = upstream.send(proxy, video, &call).await?.read().await?;
-    // The object of a failed video has an error, too: with an id it is one.
-    match judge::object(SURFACE, &body) {
-        Err(fault) if video::id(&body).is_none() => Err(judged(fault)),
-        _ => Ok((head, body)),
-    }
-}
-
-/// Records how a poll went, if that is new or the last record is old. A failure to do so is only logged.
-async fn record(store: &Store, video: &VideoRow, current: VideoStatus) {
-    let now = now_ms();
-    let known = &video.status;
-    let is_new = known.upstream_status != current.upstream_status
-        || current.snapshot.is_some() && known.snapshot != current.snapshot;
-    let is_due = video.last_polled_at.is_none_or(|last| now - last >= RECORD_INTERVAL);
-    if (is_new || is_due)
-        && let Err(error) = videos::record_status(store, video.id, &current, now).await
-    {
-        log::warn!("the status of video {} could not be stored: {error}", video.public_id);
-    }
-}
-
-fn face(request: &Request) -> Face {
-    Face::of(&request.headers, None, request.id)
-}
-
-fn unknown(face: Face, id: &str) -> Response {
-    let shown: String = id.chars().take(100).collect();
-    face.refuse(404, &format!("No such video: {shown}"), None, Some("video_id"))
-}
-
-fn unreadable(face: Face, error: &store::Error) -> Response {
-    log::error!("a request for a video failed in the store: {error}");
-    face.refuse(503, "Videos cannot be looked up at the moment", None, None)
-}
-
-fn refused(face: Face, unreachable: &Unreachable) -> Response {
-    match unreachable {
-        Unreachable::Gone(why) => face.refuse(410, why, Some("video_unreachable"), Some("video_id")),
-        Unreachable::Misconfigured(why) => Failure::local(why.clone()).into_response(face),
-        Unreachable::Store(error) => unreadable(face, error),
-    }
-}
-
-fn either(answer: Result<Response, Response>) -> Response {
-    answer.unwrap_or_else(|refusal| refusal)
-}
+pub(super) use object::{SURFACE, create, delete, get};

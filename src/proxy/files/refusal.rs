@@ -1,0 +1,58 @@
+//! Why a call about a file is not answered as asked.
+
+use hyper::header::{HeaderValue, RETRY_AFTER};
+
+use crate::http::{BodyError, Response};
+use crate::proxy::reply::Face;
+use crate::store;
+
+/// Why a call is not answered as asked.
+#[derive(Debug)]
+pub(super) struct FileRefusal {
+    pub(super) status: u16,
+    pub(super) message: String,
+    pub(super) code: Option<&'static str>,
+    pub(super) param: Option<&'static str>,
+    /// After how many seconds it is worth another try, where that is known.
+    pub(super) retry_after_secs: Option<u32>,
+}
+
+impl FileRefusal {
+    pub(super) fn new(status: u16, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), code: None, param: None, retry_after_secs: None }
+    }
+
+    pub(super) fn bad(param: &'static str, message: impl Into<String>) -> Self {
+        Self { param: Some(param), ..Self::new(400, message) }
+    }
+
+    pub(super) fn unknown_file(id: &str) -> Self {
+        let shown: String = id.chars().take(100).collect();
+        Self { param: Some("file_id"), ..Self::new(404, format!("No such file: {shown}")) }
+    }
+
+    pub(super) fn answer(self, face: Face) -> Response {
+        let mut response = face.refuse(self.status, &self.message, self.code, self.param);
+        if let Some(seconds) = self.retry_after_secs {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+impl From<BodyError> for FileRefusal {
+    fn from(error: BodyError) -> Self {
+        let refusal = Self::new(error.status().as_u16(), error.to_string());
+        Self { retry_after_secs: error.retry_after_secs(), ..refusal }
+    }
+}
+
+impl From<store::Error> for FileRefusal {
+    fn from(error: store::Error) -> Self {
+        log::error!("a request for a file failed in the store: {error}");
+        if let store::Error::Full(_) = error {
+            return Self { code: Some("insufficient_storage"), ..Self::new(507, store::FULL) };
+        }
+        Self::new(503, "Files cannot be stored or read at the moment")
+    }
+}

@@ -1,0 +1,82 @@
+//! To which keys the latest ids of answers and conversations were given, in memory.
+
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+use std::sync::Mutex;
+
+use foldhash::quality::RandomState;
+
+use crate::fast_map::FastMap;
+use crate::sync::lock;
+
+/// Ids that are kept in memory.
+const MAX_KEPT: usize = 32_768;
+
+/// Whose an id is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// A managed key; `None` is the proxy token.
+    Key(Option<i64>),
+    Several,
+}
+
+/// The holders of the latest ids, by keyed hashes of these.
+#[derive(Default)]
+pub struct ResponseOwners {
+    keys: RandomState,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    holders: FastMap<u64, Holder>,
+    /// Oldest first.
+    order: VecDeque<u64>,
+}
+
+impl ResponseOwners {
+    pub(super) fn holder(&self, id: &str) -> Option<Holder> {
+        lock(&self.kept).holders.get(&self.keys.hash_one(id)).copied()
+    }
+
+    /// A key was given this id, or has used it first.
+    pub(super) fn give(&self, id: &str, holder: Holder) {
+        let hash = self.keys.hash_one(id);
+        let mut kept = lock(&self.kept);
+        if let Some(known) = kept.holders.get_mut(&hash) {
+            *known = if *known == holder { holder } else { Holder::Several };
+            return;
+        }
+        if kept.order.len() >= MAX_KEPT
+            && let Some(oldest) = kept.order.pop_front()
+        {
+            kept.holders.remove(&oldest);
+        }
+        kept.holders.insert(hash, holder);
+        kept.order.push_back(hash);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_several_were_given_is_nobodys_and_only_so_many_are_kept() {
+        let owners = ResponseOwners::default();
+        assert_eq!(owners.holder("r"), None);
+        owners.give("r", Holder::Key(Some(1)));
+        owners.give("r", Holder::Key(Some(1)));
+        assert_eq!(owners.holder("r"), Some(Holder::Key(Some(1))));
+        owners.give("r", Holder::Key(None));
+        owners.give("r", Holder::Key(Some(1)));
+        assert_eq!(owners.holder("r"), Some(Holder::Several));
+        for number in 0..MAX_KEPT {
+            owners.give(&number.to_string(), Holder::Key(None));
+        }
+        let kept = lock(&owners.kept);
+        assert_eq!((kept.holders.len(), kept.order.len()), (MAX_KEPT, MAX_KEPT));
+        drop(kept);
+        assert_eq!((owners.holder("r"), owners.holder("0")), (None, Some(Holder::Key(None))));
+    }
+}

@@ -1,0 +1,64 @@
+//! The video that a request names, if it is the caller's, and what is said where it cannot be had.
+
+use crate::core::Core;
+use crate::http::{Request, Response};
+use crate::limits::Lease;
+use crate::proxy::auth::Caller;
+use crate::proxy::failure::Failure;
+use crate::proxy::reply::Face;
+use crate::store::owner::Owner;
+use crate::store::videos::{self, VideoRow};
+use crate::store::{self, Store};
+
+use super::upstream::{Unreachable, VideoUpstream};
+
+/// Every public id begins with it.
+pub(super) const PREFIX: &str = "vid_";
+
+/// The video that the path names, if it is the caller's.
+pub(super) async fn find(
+    store: &Store,
+    request: &Request,
+    caller: &Caller,
+    face: Face,
+) -> Result<VideoRow, Response> {
+    let id = request.params.get("id");
+    if !id.starts_with(PREFIX) {
+        return Err(unknown(face, id));
+    }
+    let owner = Owner::of_key(caller.key_id());
+    let found = videos::find(store, &owner, id).await;
+    found.map_err(|error| unreadable(face, &error))?.ok_or_else(|| unknown(face, id))
+}
+
+/// A slot at the site of the upstream.
+pub(super) async fn slot(core: &Core, upstream: &VideoUpstream, face: Face) -> Result<Lease, Response> {
+    let lease = core.leases.lease(upstream.site_id).await;
+    lease.map_err(|_| face.site_saturated(core.leases.rules().retry_after_secs()))
+}
+
+pub(super) fn face(request: &Request) -> Face {
+    Face::of(&request.headers, None, request.id)
+}
+
+pub(super) fn unknown(face: Face, id: &str) -> Response {
+    let shown: String = id.chars().take(100).collect();
+    face.refuse(404, &format!("No such video: {shown}"), None, Some("video_id"))
+}
+
+pub(super) fn unreadable(face: Face, error: &store::Error) -> Response {
+    log::error!("a request for a video failed in the store: {error}");
+    face.refuse(503, "Videos cannot be looked up at the moment", None, None)
+}
+
+pub(super) fn refused(face: Face, unreachable: &Unreachable) -> Response {
+    match unreachable {
+        Unreachable::Gone(why) => face.refuse(410, why, Some("video_unreachable"), Some("video_id")),
+        Unreachable::Misconfigured(why) => Failure::local(why.clone()).into_response(face),
+        Unreachable::Store(error) => unreadable(face, error),
+    }
+}
+
+pub(super) fn either(answer: Result<Response, Response>) -> Response {
+    answer.unwrap_or_else(|refusal| refusal)
+}

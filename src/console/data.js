@@ -7,16 +7,19 @@ import { get } from "./api.js";
 const UNREAD = { value: undefined, at: null, failure: null, isLoading: true };
 
 // Reads `path` now, when `path` changes, and every `every` seconds while the tab is seen. `path` may be null: nothing is read.
+// What is not read by GET is read by the function `read`; then `path` is only a name for it.
 // Gives `{value, at, failure, isLoading, reload, set}`: `set` puts in what a change has answered.
-export function useRead(path, { every = 0 } = {}) {
+export function useRead(path, { every = 0, read = get } = {}) {
   const [state, setState] = useState(UNREAD);
   const turn = useRef(0);
+  const reader = useRef(read);
+  reader.current = read;
   const reload = useCallback(async () => {
     if (path === null) return;
     const mine = ++turn.current;
     setState((before) => ({ ...before, isLoading: true }));
     try {
-      const value = await get(path);
+      const value = await reader.current(path);
       if (mine === turn.current) setState({ value, at: Date.now(), failure: null, isLoading: false });
     } catch (failure) {
       if (mine === turn.current) setState((before) => ({ ...before, failure, isLoading: false }));
@@ -53,6 +56,16 @@ export function useTicks(seconds, work) {
     document.addEventListener("visibilitychange", follow);
     return () => { stop(); document.removeEventListener("visibilitychange", follow); };
   }, [seconds]);
+}
+
+// A value once it has stayed the same for a while: for what is typed and then asked for.
+export function useSettled(value, milliseconds = 350) {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), milliseconds);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return settled;
 }
 
 // The time now, in milliseconds, renewed every second: for countdowns.

@@ -11,6 +11,7 @@ const KINDS = { js: "text/javascript", css: "text/css", html: "text/html", svg: 
 
 // The gateway behind another address at which the files come from the disk.
 export async function fromDisk(gateway, port = 0) {
+  const behind = gateway.url;
   const server = http.createServer((request, response) => {
     const path = new URL(request.url, "http://x").pathname;
     const name = path.startsWith("/console/") ? path.split("/").slice(3).join("/") : /^\/(sites|routes|log|keys|playground|settings)?$/.test(path) ? "index.html" : null;
@@ -19,7 +20,7 @@ export async function fromDisk(gateway, port = 0) {
       response.writeHead(200, { "content-type": `${KINDS[name.split(".").pop()]}; charset=utf-8`, "cache-control": "no-store", "content-security-policy": policy });
       return response.end(readFileSync(new URL(name, ROOT), "utf8").replaceAll("{digest}", "disk"));
     }
-    const onward = http.request(gateway.url + request.url, { method: request.method, headers: { ...request.headers, host: `127.0.0.1:${gateway.port}` } },
+    const onward = http.request(behind + request.url, { method: request.method, headers: { ...request.headers, host: `127.0.0.1:${gateway.port}` } },
       (answer) => { response.writeHead(answer.statusCode, answer.headers); answer.pipe(response); });
     onward.on("error", () => response.destroy());
     request.pipe(onward);

@@ -1,5 +1,104 @@
-// The page Log.
+// The page Log: what clients asked, live and past, and what it cost.
 
-import { html } from "../parts.js";
+import { useEffect, useMemo, useRef, useState } from "../vendor/htm-preact.js";
+import { go, href, useAddress, useFilter } from "../address.js";
+import { remove } from "../api.js";
+import { useRead } from "../data.js";
+import { clock, duration, moment, money, number, percent, short } from "../format.js";
+import { List, Pages } from "../list.js";
+import { Badge, Field, Removal, Section, Tabs, html } from "../parts.js";
+import { t } from "../words.js";
+import { LogDetail, statusOf } from "./log/detail.js";
+import { Sums } from "./log/sums.js";
 
-export const Log = () => html`<p></p>`;
+const PAGE = 50;
+const LIVE_SECONDS = 5;
+// A field of the form `datetime-local` is in the browser's time zone; the server takes a moment.
+const instant = (local) => { const at = new Date(local); return local && !Number.isNaN(at.getTime()) ? at.toISOString() : ""; };
+
+const columns = (newest) => [
+  { name: "time", label: t("Time"), cell: (row) => html`<span title=${moment(row.createdAt)} class="number">${new Date(row.createdAt).toDateString() === new Date().toDateString()
+    ? clock(row.createdAt) : moment(row.createdAt)}</span>${row.id > newest && html` <${Badge} kind="good">${t("new")}<//>`}` },
+  { name: "model", label: t("Model"), cell: (row) => html`<bdi>${row.modelRequested ?? "–"}</bdi>` },
+  { name: "status", label: t("Status"), cell: (row) => { const [kind, word] = statusOf(row); return html`<${Badge} kind=${kind}>${word}${row.status !== "success" && row.httpStatus ? ` ${row.httpStatus}` : ""}<//>`; } },
+  { name: "site", label: t("Site"), class: "less", cell: (row) => html`<bdi>${row.siteName ?? "–"}</bdi>${row.username && html` <bdi class="quiet">${row.username}</bdi>`}` },
+  { name: "key", label: t("Key"), class: "less", cell: (row) => html`<bdi>${row.downstreamKeyName ?? (row.downstreamApiKeyId ? `#${row.downstreamApiKeyId}` : "–")}</bdi>` },
+  { name: "tokens", label: t("Tokens in / out"), class: "less end", cell: (row) => `${short(row.promptTokens)} / ${short(row.completionTokens)}` },
+  { name: "took", label: t("Took"), class: "less end", cell: (row) => duration(row.latencyMs) },
+  { name: "cost", label: t("Cost"), class: "less end", cell: (row) => money(row.estimatedCost) },
+];
+
+// What is shown while a page or a filter is on its way: the rows before it, so that the list does not jump.
+function useKept(read) {
+  const kept = useRef(undefined);
+  if (read.value !== undefined) kept.current = read.value;
+  return read.failure || read.value !== undefined ? read : { ...read, value: kept.current };
+}
+
+// The number of the newest row that was there when one began to look.
+function useNewest(items, isLive) {
+  const newest = useRef(null);
+  useEffect(() => { if (!isLive) newest.current = null; }, [isLive]);
+  if (isLive && newest.current === null && items) newest.current = Math.max(0, ...items.map((row) => row.id));
+  return isLive && newest.current !== null ? newest.current : Infinity;
+}
+
+function Rows() {
+  const { path, query } = useAddress();
+  const [live, setLive] = useFilter("live");
+  const [open, setOpen] = useFilter("open");
+  const page = Math.max(1, Number(query.page) || 1);
+  const isLive = live === "1" && page === 1;
+  // Another filter begins at the first page.
+  const set = (name) => (value) => go(path, { ...query, [name]: value, page: "", open: "" }, { replace: true });
+  // What is typed is asked for once typing pauses.
+  const [typed, setTyped] = useState(query.search ?? "");
+  const send = useRef(set);
+  send.current = set;
+  useEffect(() => {
+    if (typed === (query.search ?? "")) return undefined;
+    const timer = setTimeout(() => send.current("search")(typed), 300);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  useEffect(() => setTyped(query.search ?? ""), [query.search]);
+  const asked = { status: query.status, search: query.search, client: query.client, siteId: query.site, from: instant(query.from), to: instant(query.to) };
+  const read = useKept(useRead(href("/api/stats/proxy-logs", { ...asked, view: "query", limit: PAGE, offset: (page - 1) * PAGE }), { every: isLive && !open ? LIVE_SECONDS : 0 }));
+  const meta = useKept(useRead(href("/api/stats/proxy-logs", { ...asked, view: "meta" }), { every: isLive ? 15 : 60 }));
+  const newest = useNewest(read.value?.items, isLive);
+  const shape = useMemo(() => columns(newest), [newest, t("Time")]);
+  const sums = meta.value?.summary;
+  const isFiltered = Object.values(asked).some(Boolean);
+  const reload = () => { read.reload(); meta.reload(); };
+  return html`
+    <${Section} title=${t("Requests")} read=${read} actions=${html`
+      <${Field} kind="switch" label=${t("Live")} value=${live === "1"} onChange=${(is) => go(path, { ...query, live: is ? "1" : "", page: "" }, { replace: true })} />
+      <button onClick=${reload}>${t("Read again")}</button>
+      <${Removal} label=${t("Clear the log")} title=${t("Clear the log")} name=${t("All requests in the log")} phrase=${t("clear")} after=${reload}
+        consequence=${t("The sums of sites and models stay; what each request was does not.")} act=${() => remove("/api/stats/proxy-logs")} />`}>
+      ${(value) => html`
+        <div class="filters many" role="search">
+          <${Field} kind="search" label=${t("Search")} placeholder=${t("Model or key")} value=${typed} onChange=${setTyped} />
+          <${Field} kind="select" label=${t("Status")} value=${query.status ?? ""} onChange=${set("status")} choices=${[["", t("All")], ["success", t("Good")], ["failed", t("Failed")]]} />
+          <${Field} kind="select" label=${t("Site")} value=${query.site ?? ""} onChange=${set("site")} choices=${[["", t("All")], ...(meta.value?.sites ?? []).map((site) => [String(site.id), site.name])]} />
+          <${Field} kind="select" label=${t("Client")} value=${query.client ?? ""} onChange=${set("client")} choices=${[["", t("All")], ...(meta.value?.clientOptions ?? []).map((one) => [one.value, one.label])]} />
+          <${Field} kind="datetime-local" label=${t("From")} value=${query.from ?? ""} onChange=${set("from")} />
+          <${Field} kind="datetime-local" label=${t("Until")} value=${query.to ?? ""} onChange=${set("to")} />
+          ${isFiltered && html`<button class="quiet" onClick=${() => { setTyped(""); go(path, { live }, { replace: true }); }}>${t("No filter")}</button>`}
+        </div>
+        ${sums && html`<p class="quiet" role="status">${t("{total} requests, {good} good ({share}), {failed} failed; {tokens} tokens, {cost}", { total: number(sums.totalCount), good: number(sums.successCount),
+          failed: number(sums.failedCount), tokens: short(sums.totalTokensAll), cost: money(sums.totalCost),
+          share: percent(sums.totalCount ? (sums.successCount / sums.totalCount) * 100 : null, 1) })}
+          ${live === "1" && open && html` <${Badge} kind="warn">${t("paused while a row is open")}<//>`}</p>`}
+        ${value.items.length ? html`<${List} label=${t("Requests")} rows=${value.items} columns=${shape} keyOf=${(row) => String(row.id)} opened=${open}
+          onOpen=${(key) => setOpen(key ?? "")} detail=${(row) => html`<${LogDetail} key=${row.id} row=${row} />`} />`
+          : html`<div class="empty">${isFiltered ? t("Nothing matches the filter.") : t("No requests yet.")}</div>`}
+        <${Pages} page=${page} pageSize=${PAGE} total=${value.total} onChange=${(next) => go(path, { ...query, page: next === 1 ? "" : next, open: "" })} />`}
+    <//>`;
+}
+
+export function Log() {
+  const [tab, setTab] = useFilter("tab");
+  return html`
+    <${Tabs} label=${t("Log")} value=${tab} onChange=${setTab} items=${[["", t("Requests")], ["sums", t("Costs and counts")]]} />
+    ${tab === "sums" ? html`<${Sums} />` : html`<${Rows} />`}`;
+}

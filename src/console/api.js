@@ -85,6 +85,12 @@ export async function ask(method, path, body, more = {}) {
   return text === "" ? null : JSON.parse(text);
 }
 
+// Many answers say with status 200 that a site refused: that is a failure, too.
+export function good(answer) {
+  if (answer?.success !== false) return answer;
+  throw new Failure("refused", words(answer, 200), { status: 200, value: answer });
+}
+
 export const get = (path, more) => ask("GET", path, undefined, more);
 export const post = (path, body = {}, more) => ask("POST", path, body, more);
 export const put = (path, body, more) => ask("PUT", path, body, more);

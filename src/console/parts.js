@@ -1,6 +1,7 @@
 // What pages are made of. Markup comes from templates alone, so a hostile name is text wherever it stands.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { Failure, task } from "./api.js";
 import { useAction, useNow } from "./data.js";
 import { ago, countdown, moment } from "./format.js";
 import { explain, t } from "./words.js";
@@ -66,6 +67,21 @@ export function Action({ act, children, class: kind = "", done, title, disabled 
     ${action.failure && html`<span class="said bad" role="alert">${explain(action.failure)}</span>`}
     ${action.done && done && html`<span class="said good" role="status">${typeof done === "function" ? done(action.done) : done}</span>`}
   </span>`;
+}
+
+// A button for what the server does in the background: `start` gives the answer that names the task, which is told until it ends.
+export function TaskAction({ start, after, ...more }) {
+  const [state, setState] = useState(null);
+  const act = async () => {
+    const { jobId, taskId } = await start();
+    const ended = await task(jobId ?? taskId, setState);
+    setState(null);
+    if (ended.status === "failed") throw new Failure("failed", ended.error ?? ended.message);
+    after?.();
+    return ended.message;
+  };
+  return html`<${Action} act=${act} done=${(said) => html`<bdi>${said}</bdi>`} ...${more} />
+    ${state && html`<span class="said" role="status"><bdi>${state.message}</bdi></span>`}`;
 }
 
 // A dialog over the page. Escape and the cross close it; focus goes in, and back to where it was.

@@ -67,9 +67,18 @@ files! {
     "pages/log/detail.js",
     "pages/log/sums.js",
     "pages/keys.js",
+    "pages/keys/connect.js",
+    "pages/keys/detail.js",
+    "pages/keys/form.js",
+    "pages/keys/state.js",
     "pages/playground.js",
     "pages/playground/dialects.js",
     "pages/settings.js",
+    "pages/settings/access.js",
+    "pages/settings/cron.js",
+    "pages/settings/form.js",
+    "pages/settings/table.js",
+    "pages/settings/upkeep.js",
     "vendor/htm-preact.js",
 }
 

@@ -205,3 +205,24 @@ export function Fold({ label, open, onToggle, children }) {
     <div id=${id} hidden=${!open}>${open && children}</div>
   </div>`;
 }
+
+// Chooses among many by typing. What is chosen stands first, each with a button that takes it out. `options` are `{key, text}`;
+// `beside(key)` puts a field beside a chosen one.
+export function Pick({ label, hint, options, chosen, onChange, beside }) {
+  const [typed, setTyped] = useState("");
+  const wanted = typed.trim().toLowerCase();
+  const taken = new Set(chosen);
+  const textOf = (key) => options.find((option) => option.key === key)?.text ?? `#${key}`;
+  const found = wanted || options.length <= 12
+    ? options.filter((option) => !taken.has(option.key) && option.text.toLowerCase().includes(wanted)).slice(0, 20) : [];
+  return html`<fieldset class="pick"><legend>${label}</legend>
+    ${hint && html`<p class="hint">${hint}</p>`}
+    <ul>${chosen.map((key) => html`<li key=${key}><bdi>${textOf(key)}</bdi> ${beside?.(key, textOf(key))}
+      <button type="button" class="quiet" aria-label=${t("Take out {name}", { name: textOf(key) })}
+        onClick=${() => onChange(chosen.filter((other) => other !== key))}>×</button></li>`)}</ul>
+    ${options.length > 12 && html`<input value=${typed} placeholder=${t("Type to find …")} aria-label=${t("Find: {what}", { what: label })} autocomplete="off"
+      onInput=${(event) => setTyped(event.target.value)} />`}
+    <div class="actions">${found.map(({ key, text }) => html`<button type="button" class="quiet" key=${key}
+      onClick=${() => { onChange([...chosen, key]); setTyped(""); }}>+ <bdi>${text}</bdi></button>`)}</div>
+  </fieldset>`;
+}

@@ -21,5 +21,6 @@ export const FRAME = {
   "The server cannot be reached. What is shown may be old; it is tried again by itself.": "无法连接服务器，显示的内容可能已过时；系统会自动重试。",
   "Asked too often. Try again in {seconds} s.": "请求过于频繁，请在 {seconds} 秒后重试。",
   "Asked too often. Try again soon.": "请求过于频繁，请稍后重试。",
+  "Take out {name}": "移除 {name}", "Type to find …": "输入以查找…", "Find: {what}": "查找：{what}",
   "This page broke: {why}": "此页面出错：{why}",
 };

@@ -1,0 +1,159 @@
+// What may be said of a key: to make one, or to change one. Only what was changed is sent.
+
+import { useState } from "../../vendor/htm-preact.js";
+import { Failure, post, put } from "../../api.js";
+import { useRead } from "../../data.js";
+import { Copyable, Dialog, Failed, Field, Fold, Form, Note, Pick, html } from "../../parts.js";
+import { t } from "../../words.js";
+
+const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+// `sk-` and 48 characters, each as likely as any other.
+export function newKey() {
+  let text = "";
+  while (text.length < 48) {
+    const bytes = crypto.getRandomValues(new Uint8Array(64));
+    for (const byte of bytes) if (byte < 248 && text.length < 48) text += ALPHABET[byte % 62];
+  }
+  return `sk-${text}`;
+}
+
+// === a key as fields, and fields as what is sent ===
+
+const local = (iso) => {
+  if (!iso) return "";
+  const at = new Date(iso);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+};
+const text = (value) => (value === null ? "" : String(value));
+const refKey = ({ kind, siteId, accountId, tokenId }) => [kind, siteId, accountId, tokenId].filter((part) => part !== undefined).join(":");
+
+const FIELDS = {
+  name: [(key) => key.name, (typed) => typed.trim()],
+  description: [(key) => text(key.description), (typed) => typed.trim() || null],
+  groupName: [(key) => text(key.groupName), (typed) => typed.trim() || null],
+  tags: [(key) => key.tags.join(", "), (typed) => typed.split(/[,，\n]/).map((tag) => tag.trim()).filter(Boolean)],
+  enabled: [(key) => key.enabled, (is) => is],
+  expiresAt: [(key) => local(key.expiresAt), (typed) => (typed ? new Date(typed).toISOString() : null)],
+  maxCost: [(key) => text(key.maxCost), (typed) => typed.trim() || null],
+  maxRequests: [(key) => text(key.maxRequests), (typed) => typed.trim() || null],
+  supportedModels: [(key) => key.supportedModels.join("\n"), (typed) => typed.split("\n").map((model) => model.trim()).filter(Boolean)],
+  allowedRouteIds: [(key) => key.allowedRouteIds, (ids) => ids],
+  excludedSiteIds: [(key) => key.excludedSiteIds, (ids) => ids],
+  excludedCredentialRefs: [(key) => key.excludedCredentialRefs.map(refKey), (refs) => refs.map((ref) => {
+    const [kind, siteId, accountId, tokenId] = ref.split(":");
+    return { kind, siteId: Number(siteId), accountId: Number(accountId), ...(tokenId && { tokenId: Number(tokenId) }) };
+  })],
+  siteWeightMultipliers: [(key) => Object.fromEntries(Object.entries(key.siteWeightMultipliers).map(([site, weight]) => [site, String(weight)])),
+    (weights) => Object.fromEntries(Object.entries(weights).map(([site, weight]) => [site, weightOf(weight)]))],
+};
+
+function weightOf(typed) {
+  const weight = Number(typed);
+  if (!(weight > 0 && Number.isFinite(weight))) throw new Failure("refused", t("A weight is a number above 0."));
+  return weight;
+}
+
+const BLANK = { name: "", description: null, groupName: null, tags: [], enabled: true, expiresAt: null, maxCost: null, maxRequests: null,
+  supportedModels: ["*"], allowedRouteIds: [], excludedSiteIds: [], excludedCredentialRefs: [], siteWeightMultipliers: {} };
+const draftOf = (key) => Object.fromEntries(Object.entries(FIELDS).map(([name, [read]]) => [name, read(key)]));
+
+function changes(before, after) {
+  const changed = Object.entries(FIELDS).filter(([name]) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
+  return Object.fromEntries(changed.map(([name, [, write]]) => [name, write(after[name])]));
+}
+
+// === the fields ===
+
+// What can be picked is read when the operator looks at it.
+function Policies({ draft, set }) {
+  const routes = useRead("/api/routes/lite");
+  const sites = useRead("/api/sites");
+  const accounts = useRead("/api/accounts");
+  const tokens = useRead("/api/account-tokens");
+  const ofSites = (sites.value ?? []).map((site) => ({ key: site.id, text: site.name }));
+  const credentials = [
+    ...(tokens.value ?? []).map((token) => ({ key: refKey({ kind: "account_token", siteId: token.site.id, accountId: token.accountId, tokenId: token.id }),
+      text: [token.site.name, token.account?.username, token.name].filter(Boolean).join(" / ") })),
+    ...(accounts.value?.accounts ?? []).filter((account) => account.apiToken).map((account) => ({
+      key: refKey({ kind: "default_api_key", siteId: account.siteId, accountId: account.id }),
+      text: [account.site?.name, account.username ?? `#${account.id}`, t("API key of the account")].filter(Boolean).join(" / ") })),
+  ];
+  const weights = draft.siteWeightMultipliers;
+  const weigh = (ids) => set({ siteWeightMultipliers: Object.fromEntries(ids.map((id) => [id, weights[id] ?? "1"])) });
+  return html`
+    <${Failed} failure=${routes.failure ?? sites.failure ?? accounts.failure ?? tokens.failure} />
+    <${Field} kind="area" label=${t("Models")} value=${draft.supportedModels} onChange=${(supportedModels) => set({ supportedModels })}
+      hint=${t("One a line: a name, a pattern with * or ?, or re: and a regular expression. * alone is every model.")} />
+    <${Pick} label=${t("Routes")} hint=${t("Allowed besides those models, by the name of the route. With no model and no route the key allows nothing.")}
+      options=${(routes.value ?? []).map((route) => ({ key: route.id, text: route.displayName || route.modelPattern }))}
+      chosen=${draft.allowedRouteIds} onChange=${(allowedRouteIds) => set({ allowedRouteIds })} />
+    <${Pick} label=${t("Sites left out")} options=${ofSites} chosen=${draft.excludedSiteIds} onChange=${(excludedSiteIds) => set({ excludedSiteIds })} />
+    <${Pick} label=${t("Credentials left out")} options=${credentials} chosen=${draft.excludedCredentialRefs}
+      onChange=${(excludedCredentialRefs) => set({ excludedCredentialRefs })} />
+    <${Pick} label=${t("Weights of sites")} hint=${t("2 makes a site twice as likely for this key, 0.5 half as likely.")}
+      options=${ofSites} chosen=${Object.keys(weights).map(Number)} onChange=${weigh}
+      beside=${(id, name) => html`<input class="short" inputmode="decimal" aria-label=${t("Weight of {name}", { name })} value=${weights[id]}
+        onInput=${(event) => set({ siteWeightMultipliers: { ...weights, [id]: event.target.value } })} />`} />`;
+}
+
+function KeyFields({ draft, set }) {
+  const [isOpen, setOpen] = useState(false);
+  const field = (name) => ({ value: draft[name], onChange: (value) => set({ [name]: value }) });
+  return html`
+    <${Field} label=${t("Name")} required ...${field("name")} />
+    <div class="columns">
+      <${Field} label=${t("Most cost, USD")} hint=${t("Empty is no limit, 0 blocks at once.")} inputmode="decimal" ...${field("maxCost")} />
+      <${Field} label=${t("Most requests")} hint=${t("Empty is no limit, 0 blocks at once.")} inputmode="numeric" ...${field("maxRequests")} />
+      <${Field} kind="datetime-local" label=${t("Expires")} hint=${t("In the time zone of this browser. Empty is never.")} ...${field("expiresAt")} />
+      <${Field} label=${t("Group")} maxlength="64" ...${field("groupName")} />
+      <${Field} label=${t("Tags")} hint=${t("With commas between them.")} ...${field("tags")} />
+      <${Field} label=${t("Description")} ...${field("description")} />
+    </div>
+    <${Field} kind="switch" label=${t("Turned on")} ...${field("enabled")} />
+    <${Fold} label=${t("Models, routes, sites")} open=${isOpen} onToggle=${() => setOpen(!isOpen)}><${Policies} draft=${draft} set=${set} /><//>`;
+}
+
+export function EditKey({ item, onClose, onDone }) {
+  // What was shown when the dialog opened: a renewed list changes nothing under the operator's hands.
+  const [before] = useState(() => draftOf(item));
+  const [draft, setDraft] = useState(before);
+  const save = async () => {
+    const body = changes(before, draft);
+    if (Object.keys(body).length) await put(`/api/downstream-keys/${item.id}`, body);
+    onDone();
+  };
+  return html`<${Dialog} wide title=${t("Change a key")} onClose=${onClose}>
+    <p class="name"><bdi>${item.name}</bdi></p>
+    <${Form} act=${save} verb=${t("Save")} onCancel=${onClose}><${KeyFields} draft=${draft} set=${(more) => setDraft((held) => ({ ...held, ...more }))} /><//>
+  <//>`;
+}
+
+export function NewKey({ onClose, onDone }) {
+  const [before] = useState(() => draftOf(BLANK));
+  const [draft, setDraft] = useState(before);
+  const [way, setWay] = useState("generated");
+  const [own, setOwn] = useState("");
+  const [made, setMade] = useState(null);
+  const create = async () => {
+    const { item } = await post("/api/downstream-keys", { ...changes(before, draft), name: draft.name, key: way === "own" ? own.trim() : newKey() });
+    setMade(item);
+    onDone();
+  };
+  if (made) {
+    return html`<${Dialog} title=${t("The key is made")} onClose=${onClose}>
+      <p class="name"><bdi>${made.name}</bdi></p>
+      <${Note} kind="good">${t("Copy it now: from here on it is masked, and has to be revealed to be seen.")}<//>
+      <${Copyable} label=${t("The new key")} text=${made.key} />
+      <footer><a href=${`/keys?connect=1&key=${made.id}`}>${t("Connect a client")}</a> <button class="first" onClick=${onClose}>${t("Done")}</button></footer>
+    <//>`;
+  }
+  return html`<${Dialog} wide title=${t("New key")} onClose=${onClose}>
+    <${Form} act=${create} verb=${t("Make the key")} onCancel=${onClose}>
+      <${KeyFields} draft=${draft} set=${(more) => setDraft((held) => ({ ...held, ...more }))} />
+      <${Field} kind="select" label=${t("Value")} value=${way} onChange=${setWay}
+        choices=${[["generated", t("Made up by this browser")], ["own", t("One of my own")]]} />
+      ${way === "own" && html`<${Field} label=${t("Own value")} required value=${own} onChange=${setOwn} class="mono"
+        hint=${t("6 to 512 visible ASCII characters that begin with sk-.")} />`}
+    <//><//>`;
+}

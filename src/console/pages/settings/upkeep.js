@@ -1,0 +1,96 @@
+// What the server did by itself and on request: tasks and events; maintenance; and what it is made of.
+
+import { useState } from "../../vendor/htm-preact.js";
+import { useFilter } from "../../address.js";
+import { get, post, remove } from "../../api.js";
+import { useRead } from "../../data.js";
+import { clock } from "../../format.js";
+import { List } from "../../list.js";
+import { Action, Badge, Field, Removal, Section, Time, html } from "../../parts.js";
+import { t } from "../../words.js";
+
+const TASK = { pending: ["", "waiting"], running: ["warn", "running"], succeeded: ["good", "done"], failed: ["bad", "failed"] };
+
+export function Tasks() {
+  const read = useRead("/api/tasks?limit=200", { every: 5 });
+  const [opened, setOpened] = useFilter("open");
+  const columns = [
+    { name: "title", label: t("Task"), cell: (task) => html`<bdi>${task.title}</bdi>` },
+    { name: "state", label: t("State"), cell: (task) => html`<${Badge} kind=${TASK[task.status]?.[0]}>${t(TASK[task.status]?.[1] ?? task.status)}<//>` },
+    { name: "message", label: t("Progress"), cell: (task) => html`<bdi>${task.error ?? task.message}</bdi>` },
+    { name: "at", label: t("Begun"), class: "less", cell: (task) => html`<${Time} at=${task.startedAt ?? task.createdAt} />` },
+  ];
+  const detail = (task) => html`<p class=${task.error ? "bad-text" : ""}><bdi>${task.error ?? task.message}</bdi></p>
+    <table><tbody>${task.logs.map((line) => html`<tr key=${line.seq}><td class="number">${clock(line.createdAt)}</td><td><bdi>${line.message}</bdi></td></tr>`)}</tbody></table>`;
+  return html`<${Section} title=${t("Tasks")} read=${read} isEmpty=${(value) => !value.tasks.length} empty=${t("No task since the server was started.")}>
+    ${(value) => html`<${List} label=${t("Tasks")} rows=${value.tasks} columns=${columns} keyOf=${(task) => task.id} opened=${opened || null} onOpen=${(id) => setOpened(id ?? "")} detail=${detail} />`}<//>`;
+}
+
+const LEVEL = { info: "", warning: "warn", error: "bad" };
+const SIZE = 100;
+
+export function Events() {
+  const [kind, setKind] = useFilter("type");
+  const [unread, setUnread] = useFilter("unread");
+  const [page, setPage] = useFilter("page", "1");
+  const [opened, setOpened] = useFilter("open");
+  const offset = Math.max(0, Number(page) - 1 || 0) * SIZE;
+  const read = useRead(`/api/events?limit=${SIZE}&offset=${offset}${kind && `&type=${encodeURIComponent(kind)}`}${unread && "&read=false"}`, { every: 15 });
+  const open = async (id) => {
+    setOpened(id ?? "");
+    const event = read.value.find((one) => String(one.id) === id);
+    if (event && !event.read) { await post(`/api/events/${id}/read`).catch(() => {}); read.reload(); }
+  };
+  const columns = [
+    { name: "title", label: t("Event"), cell: (event) => html`<bdi style=${{ fontWeight: event.read ? 400 : 700 }}>${event.title}</bdi>` },
+    { name: "level", label: t("Level"), cell: (event) => html`<${Badge} kind=${LEVEL[event.level]}>${t(event.level)}<//> ${!event.read && html`<span class="quiet">${t("new")}</span>`}` },
+    { name: "message", label: t("Message"), class: "less", cell: (event) => html`<bdi>${event.message}</bdi>` },
+    { name: "at", label: t("When"), cell: (event) => html`<${Time} at=${event.createdAt} />` },
+  ];
+  const detail = (event) => html`<p><bdi>${event.title}</bdi></p><p><bdi>${event.message}</bdi></p><p class="quiet">${event.type} · <${Time} at=${event.createdAt} plain /></p>`;
+  return html`<${Section} title=${t("Events")} read=${read} actions=${html`
+      <${Action} act=${async () => { await post("/api/events/read-all"); await read.reload(); }}>${t("Mark all as read")}<//>
+      <${Removal} label=${t("Delete all")} title=${t("Delete all events?")} name=${t("Every event, read and unread")} act=${() => remove("/api/events")} after=${read.reload} />`}>
+    ${(events) => html`<div class="filters">
+        <${Field} kind="select" label=${t("Kind")} value=${kind} onChange=${setKind} choices=${[["", t("All")], ...["status", "token", "checkin", "balance", "proxy", "site_notice"].map((name) => [name, name])]} />
+        <${Field} kind="switch" label=${t("Unread only")} value=${unread === "1"} onChange=${(is) => setUnread(is ? "1" : "")} /></div>
+      ${events.length ? html`<${List} label=${t("Events")} rows=${events} columns=${columns} keyOf=${(event) => String(event.id)} opened=${opened || null} onOpen=${open} detail=${detail} />`
+        : html`<p class="empty">${t("No events.")}</p>`}
+      <nav class="pages" aria-label=${t("Pages")}><button disabled=${!offset} onClick=${() => setPage(String(Number(page) - 1))}>${t("Newer")}</button>
+        <button disabled=${events.length < SIZE} onClick=${() => setPage(String(Number(page || 1) + 1))}>${t("Older")}</button></nav>`}<//>`;
+}
+
+const WORK = [
+  ["clear-usage", "Clear usage", "Every row of the log, all sums, counters and cooldowns are forgotten."],
+  ["clear-cache", "Forget found models", "Found models and automatic channels and routes go, then models are asked for anew. What was made by hand stays."],
+  ["rotate-seal-key", "New seal key", "A new key seals every stored credential; a task seals the old ones anew, then deletes the former key."],
+  ["replace-index-key", "New index key", "A new key makes the look-up hashes; a task makes the old ones anew, then deletes the former key."],
+];
+
+export function Maintenance() {
+  const [answer, setAnswer] = useState(null);
+  const run = (name) => async () => setAnswer({ name, ...await post(`/api/settings/maintenance/${name}`) });
+  return html`${WORK.map(([name, title, words]) => html`<${Section} title=${t(title)} key=${name}><p>${t(words)}</p>
+      <${Removal} label=${t(title)} title=${t("Go on?")} name=${t(title)} consequence=${t(words)} act=${run(name)} />
+      ${answer?.name === name && html`<p class="said good" role="status">${answer.jobId ? html`<a href=${`/settings?tab=tasks&open=${answer.jobId}`}>${t("A task does it: see how it goes")}</a>` : t("Done: {count} rows of the log are gone.", { count: answer.deletedProxyLogs })}</p>`}<//>`)}
+    <${Section} title=${t("Factory reset")}><p>${t("Everything goes: sites, accounts, keys, routes, the log, the settings. The admin token is the built-in one again, which works from the server's machine only.")}</p>
+      <${Removal} label=${t("Reset everything")} title=${t("Reset everything?")} name=${location.host} phrase="RESET"
+        consequence=${t("This cannot be undone. You are signed out.")} act=${() => post("/api/settings/maintenance/factory-reset", { confirm: "RESET" })}
+        after=${() => get("/api/settings/auth/info").catch(() => {})} /><//>`;
+}
+
+export function About() {
+  const read = useRead("/api/openapi.json");
+  const save = () => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([JSON.stringify(read.value, null, 2)], { type: "application/json" }));
+    link.download = "switchyard-openapi.json";
+    link.click();
+    URL.revokeObjectURL(link.href);
+  };
+  return html`<${Section} title=${t("About")} read=${read}>${(value) => html`<dl class="pairs">
+      <dt>Switchyard</dt><dd>${value.info?.version}</dd><dt>${t("Paths of the API")}</dt><dd>${Object.keys(value.paths ?? {}).length}</dd></dl>
+      <button onClick=${save}>${t("Save the description of the API (OpenAPI)")}</button>`}<//>
+    <${Section} title=${t("What others wrote")}><table><thead><tr><th scope="col">${t("Part")}</th><th scope="col">${t("Release")}</th><th scope="col">${t("Licence")}</th></tr></thead>
+      <tbody><tr><td>htm</td><td>3.1.1</td><td>Apache-2.0</td></tr><tr><td>Preact (${t("with htm")})</td><td>htm 3.1.1</td><td>MIT</td></tr></tbody></table><//>`;
+}

@@ -11,6 +11,7 @@ mod env_file;
 pub mod oauth;
 pub mod rule;
 pub mod runtime;
+mod values;
 mod variables;
 
 use std::collections::{HashMap, HashSet};
@@ -24,6 +25,8 @@ use log::LevelFilter;
 
 use crate::dialect::service_tier::TierRules;
 use crate::limits::{LeaseRules, RateLimits};
+
+pub use values::{DatabaseConfig, DatabaseKind, Synchronous, TlsFiles, parse_network};
 
 use oauth::OAuthConfig;
 use variables::Vars;
@@ -101,40 +104,6 @@ pub struct FileRules {
     /// 0 keeps them for ever.
     pub retention_days: u32,
     pub prune_interval: Duration,
-}
-
-/// Which database keeps the state.
-pub struct DatabaseConfig {
-    /// The others are known, and refused at the start ([`store`](crate::store)): this build has SQLite alone.
-    pub kind: DatabaseKind,
-    /// Blank for SQLite means `switchyard.db` in the data directory.
-    pub url: String,
-    pub synchronous: Synchronous,
-}
-
-/// What an SQLite commit waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Synchronous {
-    /// The disk: an answered change outlives a power cut.
-    #[default]
-    Full,
-    /// The operating system: an answered change outlives the process, not a power cut.
-    Normal,
-}
-
-/// The databases that `DB_TYPE` may name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DatabaseKind {
-    Sqlite,
-    MySql,
-    Postgres,
-}
-
-/// Certificate and key for TLS towards clients, PEM.
-#[derive(Clone, Debug)]
-pub struct TlsFiles {
-    pub certificate: PathBuf,
-    pub key: PathBuf,
 }
 
 /// How the proxy works, as far as no operator may save it otherwise; the rest is in `runtime`.
@@ -342,14 +311,6 @@ impl JobsConfig {
             probe_concurrency: vars.integer("MODEL_AVAILABILITY_PROBE_CONCURRENCY", 1, 1, 16) as usize,
         }
     }
-}
-
-/// An address or a network; a mapped IPv4 address counts as IPv4.
-pub fn parse_network(text: &str) -> Option<IpNet> {
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return Some(IpNet::from(address.to_canonical()));
-    }
-    text.parse::<IpNet>().ok()
 }
 
 /// Whether one of the networks holds the address.

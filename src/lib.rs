@@ -1,7 +1,7 @@
 //! Switchyard: many upstream AI sites, each with accounts, behind one address.
 //!
-//! The map of the house. Arrows run downwards only: a room uses the rooms below it, never one above.
-//! `.ci/edges` reads this map and refuses anything else; there are no exceptions.
+//! The map of the house. Arrows run downwards only: a room uses the rooms below it, never one above; nor are the files of
+//! a room in a circle. `.ci/edges` reads this map and refuses anything else; there are no exceptions.
 //!
 //! ```text
 //! main.rs      the life of the process

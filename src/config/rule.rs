@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::parse_network;
+use super::values::parse_network;
 use crate::cron::Cron;
 use crate::dialect::payload_rules;
 use crate::routing::OutboundProxy;

@@ -10,7 +10,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use jiff::tz::TimeZone;
 
-use super::{DatabaseConfig, DatabaseKind, TlsFiles, parse_network, rule};
+use super::rule;
+use super::values::{DatabaseConfig, DatabaseKind, TlsFiles, parse_network};
 use crate::dialect::service_tier::TierRules;
 use crate::limits::LeaseRules;
 use crate::routing::{BaseUrl, OutboundProxy};

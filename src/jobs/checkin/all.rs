@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{Item, Trigger, check_in};
+use super::account::{Trigger, check_in};
+use super::runs::Item;
 use crate::flight::Interrupted;
 use crate::jobs::Jobs;
 use crate::jobs::spread::{Concurrency, spread};

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use super::ask::probe;
-use super::credential;
 use super::result::{Detail, PostProbe};
+use super::target::credential;
 use super::verdict::{Verdict, is_conversational};
 use crate::core::Core;
 use crate::store;

@@ -1,0 +1,284 @@
+//! A pass over the models of one account, or of all: as a task, in turns, with what came of it.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::ask::{Probed, probe};
+use super::busy::Probes;
+use super::target::{ProbeTarget, targets};
+use super::verdict::{Verdict, is_conversational};
+use crate::core::Core;
+use crate::jobs::Jobs;
+use crate::jobs::rebuild::rebuild;
+use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
+use crate::routing::Site;
+use crate::store;
+use crate::store::Store;
+use crate::store::accounts::{self, AccountRow, AccountStatus};
+use crate::store::availability::{self, Checked};
+use crate::store::sites::{self, SiteRow, SiteStatus};
+use crate::store::snapshot::site_of_account;
+use crate::sync::lock;
+use crate::time::now_ms;
+
+/// How the pass over one account went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccountProbed {
+    pub account_id: i64,
+    pub site_id: i64,
+    pub status: &'static str,
+    pub scanned: usize,
+    pub supported: usize,
+    pub unsupported: usize,
+    pub inconclusive: usize,
+    /// Names that are no conversation.
+    pub skipped: usize,
+    pub updated_rows: usize,
+    pub message: String,
+    #[serde(skip)]
+    has_changed: bool,
+}
+
+/// All accounts of a pass together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    pub total_accounts: usize,
+    pub success: usize,
+    pub failed: usize,
+    pub skipped: usize,
+    pub scanned: usize,
+    pub supported: usize,
+    pub unsupported: usize,
+    pub inconclusive: usize,
+    pub skipped_models: usize,
+    pub updated_rows: usize,
+    pub rebuilt_routes: bool,
+}
+
+/// Probes one account, or all, as a task; or gives the one that does it.
+pub fn start(jobs: &Arc<Jobs>, account: Option<i64>) -> Started {
+    let scope = account.map_or_else(|| "all".to_owned(), |id| id.to_string());
+    let spec = Spec {
+        kind: "model-probe",
+        title: "Probe which models are served".to_owned(),
+        dedupe_key: Some(format!("model-availability-probe-{scope}")),
+    };
+    let work = jobs.clone();
+    jobs.tasks.start(spec, move |progress| async move { task(&work, account, &progress).await })
+}
+
+async fn task(jobs: &Arc<Jobs>, account: Option<i64>, progress: &Progress) -> Outcome {
+    let (results, summary) = pass(jobs, account, Some(progress)).await.map_err(|error| error.to_string())?;
+    let message = format!(
+        "{} model(s) probed: {} supported, {} unsupported, {} inconclusive",
+        summary.scanned, summary.supported, summary.unsupported, summary.inconclusive
+    );
+    Ok(Done { message, result: json!({ "results": results, "summary": summary }) })
+}
+
+/// Whether there is such an account to probe: active, at an active site.
+pub async fn is_probed(store: &Store, id: i64) -> store::Result<bool> {
+    Ok(chosen(store, Some(id)).await?.len() == 1)
+}
+
+async fn chosen(store: &Store, only: Option<i64>) -> store::Result<Vec<(SiteRow, AccountRow)>> {
+    let sites = sites::list(store).await?;
+    let active = |id: i64| sites.iter().find(|site| site.id == id && site.status == SiteStatus::Active);
+    let rows = accounts::list(store).await?.into_iter();
+    let rows = rows.filter(|row| row.status == AccountStatus::Active && only.is_none_or(|id| id == row.id));
+    Ok(rows.filter_map(|row| Some((active(row.site_id)?.clone(), row))).collect())
+}
+
+async fn pass(
+    jobs: &Arc<Jobs>,
+    only: Option<i64>,
+    progress: Option<&Progress>,
+) -> store::Result<(Vec<AccountProbed>, Summary)> {
+    let mut results = Vec::new();
+    for (site, account) in chosen(&jobs.core.store, only).await? {
+        let result = probe_account(jobs, &site, &account).await;
+        if let Some(progress) = progress {
+            let name = account.username.as_deref().unwrap_or("(no name)");
+            progress.log(format!("{name} @ {}: {}", site.name, result.message));
+        }
+        results.push(result);
+    }
+    let mut summary = Summary::of(&results);
+    if results.iter().any(|result| result.has_changed) {
+        rebuild(jobs).await?;
+        summary.rebuilt_routes = true;
+    }
+    Ok((results, summary))
+}
+
+async fn probe_account(jobs: &Arc<Jobs>, site: &SiteRow, account: &AccountRow) -> AccountProbed {
+    let mut result = AccountProbed::new(account, "success");
+    let Some(_lease) = Lease::take(&jobs.probes, account.id) else {
+        return AccountProbed {
+            message: "a probe of this account is under way".to_owned(),
+            ..AccountProbed::new(account, "skipped")
+        };
+    };
+    match probe_models(&jobs.core, site, account, &mut result).await {
+        Ok(()) => result,
+        Err(error) => {
+            log::error!("the models of account {} could not be probed: {error}", account.id);
+            AccountProbed { status: "failed", message: "the store failed".to_owned(), ..result }
+        }
+    }
+}
+
+async fn probe_models(
+    core: &Arc<Core>,
+    site: &SiteRow,
+    account: &AccountRow,
+    result: &mut AccountProbed,
+) -> store::Result<()> {
+    let settings = core.settings.load_full();
+    let reached = Arc::new(site_of_account(site, account, &core.live, settings.system_proxy_url.as_deref()));
+    if let Some(problem) = &reached.misconfigured {
+        result.status = "failed";
+        result.message = problem.clone();
+        return Ok(());
+    }
+    let mut waiting = targets(&core.store, account).await?.into_iter();
+    let mut running = JoinSet::new();
+    let mut is_overloaded = false;
+    loop {
+        while !is_overloaded && running.len() < core.config.jobs.probe_concurrency {
+            let Some(target) = waiting.next() else { break };
+            result.scanned += 1;
+            if is_conversational(&target.model) {
+                running.spawn(ask_for(core.clone(), reached.clone(), target));
+            } else {
+                result.skipped += 1;
+            }
+        }
+        let Some(ended) = running.join_next().await else { break };
+        let Ok((target, probed)) = ended else { continue };
+        is_overloaded |= probed.is_overloaded;
+        result.take(&core.store, account.id, &target, probed).await?;
+    }
+    result.message = format!(
+        "{} supported, {} unsupported, {} inconclusive, {} skipped{}",
+        result.supported,
+        result.unsupported,
+        result.inconclusive,
+        result.skipped,
+        if is_overloaded { "; the site is overloaded, the rest was left" } else { "" }
+    );
+    Ok(())
+}
+
+async fn ask_for(core: Arc<Core>, site: Arc<Site>, target: ProbeTarget) -> (ProbeTarget, Probed) {
+    let nothing = Probed { verdict: Verdict::Inconclusive, latency_ms: None, is_overloaded: false };
+    let probed = match &target.credential {
+        Some(credential) => {
+            probe(&core, &site, credential, &target.model, core.config.jobs.probe_timeout).await
+        }
+        None => nothing,
+    };
+    (target, probed)
+}
+
+/// One pass at a time at an account.
+struct Lease<'a> {
+    probes: &'a Probes,
+    account: i64,
+}
+
+impl<'a> Lease<'a> {
+    fn take(probes: &'a Probes, account: i64) -> Option<Self> {
+        // Not made, and so not dropped, where another has it.
+        lock(&probes.busy).insert(account).then(|| Self { probes, account })
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        lock(&self.probes.busy).remove(&self.account);
+    }
+}
+
+// === impl AccountProbed ===
+
+impl AccountProbed {
+    fn new(account: &AccountRow, status: &'static str) -> Self {
+        Self {
+            account_id: account.id,
+            site_id: account.site_id,
+            status,
+            scanned: 0,
+            supported: 0,
+            unsupported: 0,
+            inconclusive: 0,
+            skipped: 0,
+            updated_rows: 0,
+            message: String::new(),
+            has_changed: false,
+        }
+    }
+
+    async fn take(
+        &mut self,
+        store: &Store,
+        account: i64,
+        target: &ProbeTarget,
+        probed: Probed,
+    ) -> store::Result<()> {
+        let available = match probed.verdict {
+            Verdict::Inconclusive => {
+                self.inconclusive += 1;
+                return Ok(());
+            }
+            Verdict::Supported => {
+                self.supported += 1;
+                true
+            }
+            Verdict::Unsupported => {
+                self.unsupported += 1;
+                false
+            }
+        };
+        let checked = Checked { available, latency_ms: probed.latency_ms, at: now_ms() };
+        let updated = match target.token {
+            Some(token) => availability::check_token(store, token, &target.model, checked).await?,
+            None => availability::check(store, account, &target.model, checked).await?,
+        };
+        self.updated_rows += usize::from(updated);
+        self.has_changed |= updated && available != target.available;
+        Ok(())
+    }
+}
+
+// === impl Summary ===
+
+impl Summary {
+    fn of(results: &[AccountProbed]) -> Self {
+        let sum = |count: fn(&AccountProbed) -> usize| results.iter().map(count).sum();
+        let ended = |status| results.iter().filter(|result| result.status == status).count();
+        Self {
+            total_accounts: results.len(),
+            success: ended("success"),
+            failed: ended("failed"),
+            skipped: ended("skipped"),
+            scanned: sum(|result| result.scanned),
+            supported: sum(|result| result.supported),
+            unsupported: sum(|result| result.unsupported),
+            inconclusive: sum(|result| result.inconclusive),
+            skipped_models: sum(|result| result.skipped),
+            updated_rows: sum(|result| result.updated_rows),
+            rebuilt_routes: false,
+        }
+    }
+}
+
+/// What the result of a task of [`start`] holds, for answers that waited for it.
+pub fn parts(result: &Value) -> Option<(&Value, &Value)> {
+    result.get("results").zip(result.get("summary"))
+}

@@ -425,6 +425,18 @@ fn every_proxy_answer_has_a_request_id_of_its_own() {
 // === bodies ===
 
 #[test]
+fn a_body_for_an_operator_is_bounded_by_what_it_takes_to_read_it() {
+    let gateway = Gateway::start();
+    let of = |bytes: usize| format!("{{\"name\":\"{}\"}}", "a".repeat(bytes));
+    let admin = gateway.admin();
+    assert_eq!(admin.send(Request::post("/api/sites").json_text(of(3 << 20))).status, 413);
+    assert_eq!(admin.send(Request::post("/api/sites").json_text(of(1 << 20))).status, 400);
+    // What is tried at the proxy may be as long as what clients send.
+    let tried = admin.send(Request::post("/api/test/proxy").json_text(of(3 << 20)));
+    assert_eq!(tried.status, 400, "{}", tried.text());
+}
+
+#[test]
 fn a_body_over_the_limit_is_too_large_however_it_is_framed() {
     let gateway = Gateway::with(&[("REQUEST_BODY_LIMIT_BYTES", "1048576")]);
     let big = format!("{{\"name\":\"{}\"}}", "a".repeat(1 << 20));

@@ -21,6 +21,8 @@ use crate::request_id::RequestId;
 
 /// A body of this length is read away from the connections that the thread serves.
 const LONG: usize = 1024 * 1024;
+/// The longest body that is read into a tree, which takes up to sixteen times its length, without a budget for it.
+const MAX_TREE: usize = 2 * 1024 * 1024;
 
 /// One request after routing: a single pointer, because it moves through every layer to its handler.
 pub struct Request(Box<Parts>);
@@ -72,14 +74,25 @@ impl Request {
         body::next_data(&mut self.body).await
     }
 
-    /// The body as a JSON object; an absent body is `{}`.
+    /// The body as a JSON object of at most 2 MiB; an absent body is `{}`.
     ///
     /// # Errors
-    /// As [`BodyError`] says: a media type other than JSON, broken JSON, anything but an object.
+    /// As [`BodyError`] says: too long, a media type other than JSON, broken JSON, anything but an object.
     pub async fn json_object(&mut self) -> Result<Map<String, Value>, BodyError> {
+        self.body_limit = self.body_limit.min(MAX_TREE);
+        let bytes = self.json_bytes().await?;
+        // Others need this thread meanwhile.
+        if bytes.len() > LONG { block_in_place(|| object(&bytes)) } else { object(&bytes) }
+    }
+
+    /// The whole body, which is JSON as far as its headers say; empty when there is none.
+    ///
+    /// # Errors
+    /// As [`BodyError`] says: too long, a media type other than JSON.
+    pub async fn json_bytes(&mut self) -> Result<Bytes, BodyError> {
         let bytes = self.bytes().await?;
         if bytes.is_empty() {
-            return Ok(Map::new());
+            return Ok(bytes);
         }
         if let Some(found) = self.headers.get(CONTENT_TYPE) {
             let found = found.to_str().unwrap_or_default();
@@ -90,13 +103,19 @@ impl Request {
         } else {
             return Err(BodyError::MediaType("none".to_owned()));
         }
-        let read = || serde_json::from_slice(&bytes);
-        // Others need this thread meanwhile.
-        match if bytes.len() > LONG { block_in_place(read) } else { read() } {
-            Ok(Value::Object(object)) => Ok(object),
-            Ok(_) => Err(BodyError::NotAnObject),
-            Err(error) => Err(BodyError::NotJson(error.to_string())),
-        }
+        Ok(bytes)
+    }
+}
+
+/// A body as a JSON object; an absent one is `{}`. The tree takes up to sixteen times its length.
+pub fn object(body: &[u8]) -> Result<Map<String, Value>, BodyError> {
+    if body.is_empty() {
+        return Ok(Map::new());
+    }
+    match serde_json::from_slice(body) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(BodyError::NotAnObject),
+        Err(error) => Err(BodyError::NotJson(error.to_string())),
     }
 }
 

@@ -10,7 +10,9 @@ use super::refused::Refused;
 use super::{answer, chat, jobs};
 use crate::admin::Admin;
 use crate::admin::errors::Result;
-use crate::http::{self, Request, Response};
+use crate::http::request::object;
+use crate::http::{self, BodyError, Request, Response};
+use crate::limits::Overloaded;
 use crate::proxy::internal::{self, InternalRequest};
 use crate::time;
 
@@ -74,17 +76,25 @@ enum Form {
 impl Form {
     async fn read(
         self,
+        admin: &Admin,
         request: &mut Request,
         streamed: Streamed,
     ) -> std::result::Result<InternalRequest, Response> {
-        let body = request.json_object().await;
-        let internal_request = body
-            .map_err(|error| Refused { status: error.status(), ..Refused::invalid(error.to_string()) })
-            .and_then(|fields| match self {
-                Self::Envelope => envelope::read(&fields, streamed),
-                Self::Chat => chat::read(&fields, streamed),
-            });
-        internal_request.map_err(|refused| match self {
+        let invalid = |error: BodyError| Refused { status: error.status(), ..Refused::invalid(error.to_string()) };
+        let read = async {
+            let body = request.json_bytes().await.map_err(invalid)?;
+            // A request to the proxy may be as long as one that it gets, and its tree is many times that.
+            let room = admin.proxy.conversions.request(body.len()).await;
+            let room = room.map_err(|Overloaded| invalid(BodyError::NoRoom))?;
+            room.convert(|| {
+                let fields = object(&body).map_err(invalid)?;
+                match self {
+                    Self::Envelope => envelope::read(&fields, streamed),
+                    Self::Chat => chat::read(&fields, streamed),
+                }
+            })
+        };
+        read.await.map_err(|refused| match self {
             Self::Envelope => refused.into_response(),
             // Here a refusal is a plain text.
             Self::Chat => http::json(refused.status, &json!({ "error": refused.message })),
@@ -93,7 +103,7 @@ impl Form {
 }
 
 async fn tried(admin: Arc<Admin>, mut request: Request, form: Form, streamed: Streamed) -> Response {
-    let internal_request = match form.read(&mut request, streamed).await {
+    let internal_request = match form.read(&admin, &mut request, streamed).await {
         Ok(internal_request) => internal_request,
         Err(refusal) => return refusal,
     };
@@ -106,7 +116,7 @@ async fn tried(admin: Arc<Admin>, mut request: Request, form: Form, streamed: St
 }
 
 async fn begun(admin: Arc<Admin>, mut request: Request, form: Form) -> Response {
-    let internal_request = match form.read(&mut request, Streamed::AsAsked).await {
+    let internal_request = match form.read(&admin, &mut request, Streamed::AsAsked).await {
         Ok(internal_request) => internal_request,
         Err(refusal) => return refusal,
     };

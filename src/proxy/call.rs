@@ -74,6 +74,8 @@ pub(super) struct Call {
     pub(super) session: Option<Session>,
     /// What it goes on from, by the name of the member, where nobody knows whose that is.
     pub(super) unknown_history: Option<&'static str>,
+    /// The conversation that it goes on in, kept by the upstream.
+    pub(super) conversation: Option<String>,
     /// Signatures of tool calls from earlier answers, which some upstreams want back.
     pub(super) call_signatures: Arc<CallSignatures>,
     /// Records nothing unless the operator asked for calls like this one.
@@ -139,6 +141,7 @@ impl Call {
             caller: head.caller,
             settings,
             unknown_history: None,
+            conversation: None,
             call_signatures: proxy.call_signatures.clone(),
             trace: Trace::default(),
             timer: head.timer,

@@ -115,7 +115,7 @@ struct StartedResponse<'a> {
     answer_id: String,
 }
 
-impl StartedResponse<'_> {
+impl<'a> StartedResponse<'a> {
     /// A stream: held while it has shown nothing that a client would miss.
     async fn stream(mut self, attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
         let mut observer = StreamObserver::new(self.accepted.format);
@@ -161,10 +161,13 @@ impl StartedResponse<'_> {
         self.put_headers(attempt.channel(), &mut response);
         headers::event_stream(response.headers_mut());
         headers::request_id(dialect, self.call.face.id, response.headers_mut());
-        let converter = (!self.own).then(|| {
-            let reply_context = Arc::new(self.reply_context(attempt.model()));
-            StreamConverter::new(self.accepted.format, dialect, reply_context)
-        });
+        let converter = match self.own {
+            true => None,
+            false => {
+                let reply_context = Arc::new(self.reply_context(attempt.model()).await);
+                Some(StreamConverter::new(self.accepted.format, dialect, reply_context))
+            }
+        };
         let not_stored = self.not_stored();
         if !matches!(observer.phase(), Phase::Failed(_)) {
             self.note_stored(&held, &attempt);
@@ -283,9 +286,10 @@ impl StartedResponse<'_> {
             let failure = Failure::judged("the answer is too long to be converted".to_owned());
             return Err(self.uncommittable(attempt, failure));
         }
+        let context = self.reply_context(attempt.model()).await;
         let room = self.proxy.conversions.answer(held.len()).await;
         let Answer { body: answer, usage, signatures } =
-            match room.convert(|| self.convert(streams, &held, attempt.model())) {
+            match room.convert(|| self.convert(streams, &held, &context)) {
                 Ok(converted) => converted,
                 Err(fault) => return Err(self.uncommittable(attempt, self.judged(fault))),
             };
@@ -307,24 +311,22 @@ impl StartedResponse<'_> {
         Ok(Answered { response: reply, not_stored: self.not_stored() })
     }
 
-    fn convert(&self, streams: bool, held: &Bytes, model: &str) -> Result<Answer, Fault> {
+    fn convert(&self, streams: bool, held: &Bytes, context: &ReplyContext) -> Result<Answer, Fault> {
         let (from, to) = (self.accepted.format, self.call.face.dialect);
         let rules = &self.call.settings.judge;
         if streams {
             if !from.is_answerable() {
                 return Err(Fault::NotJson);
             }
-            let answer =
-                convert::accumulated(from, to, held, &self.reply_context(model)).map_err(Fault::Error)?;
+            let answer = convert::accumulated(from, to, held, context).map_err(Fault::Error)?;
             judge::reply(to, &answer.body, rules)?;
             return Ok(answer);
         }
         // A stream without events, from an upstream that does not heed how it was asked.
         let events = (from == Dialect::Gemini).then(|| gemini::events_of(held)).flatten();
-        let gathered = events.as_ref().map(|events| {
-            convert::accumulated(from, from, events.as_bytes(), &self.reply_context(model))
-                .map_err(Fault::Error)
-        });
+        let gathered = events
+            .as_ref()
+            .map(|events| convert::accumulated(from, from, events.as_bytes(), context).map_err(Fault::Error));
         let gathered = gathered.transpose()?;
         let held = gathered.as_ref().map_or(held, |answer| &answer.body);
         if let Some(events) = events.filter(|_| self.own) {
@@ -334,12 +336,12 @@ impl StartedResponse<'_> {
         }
         if let Some(text) = self.plain_text(held) {
             judge::text(text, rules)?;
-            return Ok(convert::replayed_text(to, text, &self.reply_context(model)));
+            return Ok(convert::replayed_text(to, text, context));
         }
         let usage = judge::reply(from, held, rules)?;
         let text = String::from_utf8_lossy(held);
         let convert = if self.call.envelope.stream { convert::replayed } else { convert::reply };
-        let answer = convert(from, to, &text, &self.reply_context(model)).map_err(Fault::Error)?;
+        let answer = convert(from, to, &text, context).map_err(Fault::Error)?;
         Ok(Answer { usage, ..answer })
     }
 
@@ -400,17 +402,28 @@ impl StartedResponse<'_> {
         }
     }
 
-    /// What the answer's writer must know of the request, of which the upstream was asked for this model.
-    fn reply_context(&self, model: &str) -> ReplyContext {
-        let call = self.call;
-        let mut reply_context = self.accepted.reply_context.as_deref().cloned().unwrap_or_else(|| {
-            convert::context_of(call.face.dialect, std::str::from_utf8(&call.body).unwrap_or_default())
-        });
-        reply_context.now = u64::try_from(now_ms() / 1000).unwrap_or_default();
-        reply_context.answer_id = Some(self.answer_id.clone()).filter(|id| !id.is_empty());
-        reply_context.fallback_id = call.face.id.as_str().to_owned();
-        reply_context.model = model.to_owned();
-        reply_context
+    /// What the answer's writer must know of the request, of which the upstream was asked for this model. A request that
+    /// went as it came is read for it now.
+    fn reply_context(&self, model: &str) -> impl Future<Output = ReplyContext> + use<'a> {
+        let (proxy, call) = (self.proxy, self.call);
+        let (known, model) = (self.accepted.reply_context.as_deref().cloned(), model.to_owned());
+        let answer_id = Some(self.answer_id.clone()).filter(|id| !id.is_empty());
+        async move {
+            let read = || {
+                convert::context_of(call.face.dialect, std::str::from_utf8(&call.body).unwrap_or_default())
+            };
+            let reply_context = match known {
+                Some(known) => known,
+                None => proxy.conversions.read_through(call.body.len(), read).await,
+            };
+            ReplyContext {
+                now: u64::try_from(now_ms() / 1000).unwrap_or_default(),
+                answer_id,
+                fallback_id: call.face.id.as_str().to_owned(),
+                model,
+                ..reply_context
+            }
+        }
     }
 
     /// What a fault of the answer amounts to. A model says what its client asks it to, so a keyword of the request

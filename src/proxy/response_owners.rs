@@ -40,12 +40,10 @@ pub(super) fn bind(proxy: &Proxy, call: &Call, channel: &Channel, id: &str) {
 
 /// Binds the conversation that a call goes on in, and that its upstream has taken, to the call's key.
 pub(super) fn bind_conversation(proxy: &Proxy, call: &Call, channel: &Channel) {
-    let text = std::str::from_utf8(&call.body).unwrap_or_default();
-    let ids = history(text).into_iter().filter(|(member, _)| *member == CONVERSATION);
-    for (_, id) in ids {
-        if proxy.response_owners.holder(&id).is_none() {
-            bind(proxy, call, channel, &id);
-        }
+    if let Some(id) = &call.conversation
+        && proxy.response_owners.holder(id).is_none()
+    {
+        bind(proxy, call, channel, id);
     }
 }
 
@@ -84,6 +82,9 @@ pub(super) async fn check(proxy: &Proxy, call: &mut Call) -> Result<(), Response
         }
     }
     for (member, id) in ids {
+        if member == CONVERSATION {
+            call.conversation = Some(id.clone());
+        }
         check_id(proxy, call, member, id).await?;
     }
     Ok(())

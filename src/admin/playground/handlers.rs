@@ -80,7 +80,8 @@ impl Form {
         request: &mut Request,
         streamed: Streamed,
     ) -> std::result::Result<InternalRequest, Response> {
-        let invalid = |error: BodyError| Refused { status: error.status(), ..Refused::invalid(error.to_string()) };
+        let invalid =
+            |error: BodyError| Refused { status: error.status(), ..Refused::invalid(error.to_string()) };
         let read = async {
             let body = request.json_bytes().await.map_err(invalid)?;
             // A request to the proxy may be as long as one that it gets, and its tree is many times that.

@@ -62,7 +62,7 @@ export const Bar = ({ value, label, kind = "" }) => html`
 export function Action({ act, children, class: kind = "", done, title, disabled }) {
   const action = useAction(act);
   return html`<span class="action">
-    <button class=${kind} title=${title} disabled=${disabled || action.isRunning} aria-busy=${action.isRunning ? "true" : "false"}
+    <button type="button" class=${kind} title=${title} disabled=${disabled || action.isRunning} aria-busy=${action.isRunning ? "true" : "false"}
       onClick=${action.run}>${children}</button>
     ${action.failure && html`<span class="said bad" role="alert">${explain(action.failure)}</span>`}
     ${action.done && done && html`<span class="said good" role="status">${typeof done === "function" ? done(action.done) : done}</span>`}
@@ -123,7 +123,7 @@ export function Confirm({ title, name, consequence, verb, phrase, act, onClose }
 export function Removal({ label, title, name, consequence, phrase, act, after, class: kind = "danger quiet" }) {
   const [asks, setAsks] = useState(false);
   return html`
-    <button class=${kind} onClick=${() => setAsks(true)}>${label}</button>
+    <button type="button" class=${kind} onClick=${() => setAsks(true)}>${label}</button>
     ${asks && html`<${Confirm} title=${title} name=${name} consequence=${consequence} verb=${label} phrase=${phrase} act=${act}
       onClose=${(isDone) => { setAsks(false); if (isDone) after?.(); }} />`}`;
 }

@@ -125,6 +125,6 @@ function Probe({ site }) {
   return html`
     <${Note} kind="warn">${t("Models are asked with tiny requests, which may cost something. What is not served is switched off at this site.")}<//>
     <div class="actions"><${Action} act=${run("single")}>${t("Probe one model")}<//><${Action} act=${run("all")}>${t("Probe all models")}<//></div>
-    <ul class="plain" role="status">${told.map((one) => html`<li key=${one.modelName}><bdi>${one.modelName}</bdi>
-      <span class=${{ supported: "good-text", unsupported: "bad-text" }[one.status]}>${words[one.status]}</span> ${one.latencyMs > 0 && `${one.latencyMs} ms`} <bdi>${one.reason}</bdi></li>`)}</ul>`;
+    <div role="status"><ul class="plain">${told.map((one) => html`<li key=${one.modelName}><bdi>${one.modelName}</bdi>
+      <span class=${{ supported: "good-text", unsupported: "bad-text" }[one.status]}>${words[one.status]}</span> ${one.latencyMs > 0 && `${one.latencyMs} ms`} <bdi>${one.reason}</bdi></li>`)}</ul></div>`;
 }

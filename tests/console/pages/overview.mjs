@@ -1,0 +1,92 @@
+// The page Overview: the first steps, the figures, what needs attention.
+
+import assert from "node:assert/strict";
+
+const HOSTILE = `<img src=x onerror=alert(1)>\u202Eevil ${"long ".repeat(90)}`;
+
+export default {
+  async "the first steps tick themselves off and give way to figures when somebody was answered"(world) {
+    const gateway = await world.start();
+    const one = await world.open();
+    await one.goto("/");
+    await one.page.getByText("Four steps to the first answer").waitFor();
+    await one.isAccessible("the first steps");
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const before = await one.page.locator(".steps .done").count();
+    await gateway.addSite("Main line", stub.url, "sk-one");
+    await gateway.api("POST", "/api/downstream-keys", { name: "Family", key: "sk-family-1234567890" });
+    await one.goto("/");
+    await one.page.waitForFunction(() => document.querySelectorAll(".steps .done").length === 3);
+    assert.ok(before < 3);
+    assert.equal((await gateway.chat("gpt-4o")).status, 200);
+    await gateway.eventually("the answer is in the log", async () => (await gateway.api("GET", "/api/stats/proxy-logs?status=success")).items.length);
+    await one.goto("/");
+    await one.page.getByText("Spent today").waitFor();
+    assert.equal(await one.page.getByText("Four steps").count(), 0);
+    await one.page.getByRole("rowheader", { name: "Main line" }).waitFor();
+  },
+
+  async "what is wrong stands in the red list with its remedy beside it"(world) {
+    const gateway = await world.start();
+    const broken = await world.site({ models: ["gpt-4o"], fails: true });
+    const good = await world.site({ models: ["gpt-4o", "gpt-4o-mini"] });
+    const { account: cooling } = await gateway.addSite("Branch line", broken.url, "sk-two");
+    const { account: expired } = await gateway.addSite(HOSTILE, good.url, "sk-one");
+    await gateway.eventually("the broken one cools", async () => {
+      await (await gateway.chat("gpt-4o")).text();
+      return (await gateway.api("GET", "/api/routes")).some((route) => route.channels.some((channel) => channel.accountId === cooling.id && channel.cooldownUntil));
+    });
+    await gateway.api("PUT", `/api/accounts/${expired.id}`, { status: "expired" });
+    const one = await world.open();
+    await one.goto("/");
+    const row = one.page.locator("li.trouble").filter({ hasText: "Branch line" }).filter({ hasText: "cooling" });
+    await row.waitFor();
+    const other = one.page.locator("li.trouble").filter({ hasText: "onerror" }).first();
+    await other.getByText("expired", { exact: true }).waitFor();
+    assert.equal(await one.page.locator("img").count(), 0);
+    await one.isAccessible("the red list");
+    await row.getByRole("button", { name: "End cooling" }).click();
+    await row.waitFor({ state: "detached" });
+    const channels = (await gateway.api("GET", "/api/routes")).flatMap((route) => route.channels);
+    assert.ok(channels.every((channel) => channel.accountId !== cooling.id || channel.cooldownUntil === null));
+    await other.getByRole("link", { name: "Open" }).click();
+    await one.page.getByText("About the account").or(one.page.getByRole("tab", { name: "Settings" })).first().waitFor();
+    const phone = await world.open({ width: 375, locale: "zh-CN", dark: true });
+    await phone.goto("/");
+    await phone.page.getByText("需要处理").waitFor();
+    await phone.isAccessible("the red list on a phone");
+  },
+
+  async "events are marked as read one by one and all together"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await gateway.addSite("Main line", stub.url, "sk-one");
+    const { count } = await gateway.api("GET", "/api/events/count");
+    assert.ok(count > 1);
+    const one = await world.open();
+    await one.goto("/?events=all");
+    const section = one.page.locator("section").filter({ hasText: "Unread events" });
+    await section.getByRole("button", { name: "Mark as read" }).first().click();
+    await gateway.eventually("one event less is unread", async () => (await gateway.api("GET", "/api/events/count")).count === count - 1);
+    await section.getByRole("button", { name: "Mark all as read" }).click();
+    await section.getByText("Nothing is unread.").waitFor();
+    assert.equal((await gateway.api("GET", "/api/events/count")).count, 0);
+  },
+
+  async "a section that cannot be read says so and leaves the others"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await gateway.addSite("Main line", stub.url, "sk-one");
+    await (await gateway.chat("gpt-4o")).text();
+    await gateway.eventually("the answer is in the log", async () => (await gateway.api("GET", "/api/stats/proxy-logs?status=success")).items.length);
+    const one = await world.open();
+    one.expected.push("500");
+    await one.page.route("**/api/stats/dashboard**", (route) => route.fulfill({ status: 500, json: { success: false, message: "The disk is away" } }));
+    await one.goto("/");
+    await one.page.getByText("The disk is away").first().waitFor();
+    await one.page.getByText("All is well.").waitFor();
+    await one.page.unroute("**/api/stats/dashboard**");
+    await one.page.getByRole("button", { name: "Try again" }).first().click();
+    await one.page.getByText("Spent today").waitFor();
+  },
+};

@@ -1,0 +1,228 @@
+// The page Sites: adding, what is done with sites, accounts and tokens, and logins in a browser.
+
+import assert from "node:assert/strict";
+
+const HOSTILE = `<img src=x onerror=alert(1)>\u202Eevil ${"long ".repeat(90)}`;
+const CONNECTION = { accountId: 1, siteId: 1, provider: "codex", email: "ann@example.com", planType: "plus", modelCount: 2, modelsPreview: [], routeChannelCount: 2,
+  status: "healthy", quota: { windows: { fiveHour: { supported: true, used: 37.5, limit: 100, resetAt: new Date(Date.now() + 3_600_000).toISOString() }, sevenDay: { supported: false } } } };
+
+const dialogOf = (one) => one.page.getByRole("dialog");
+
+export default {
+  async "a site is added by its address, and each of several keys becomes an account or says why not"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o", "o4-mini"] });
+    const one = await world.open();
+    await one.goto("/sites");
+    await one.page.getByRole("button", { name: "Add a site" }).click();
+    const dialog = dialogOf(one);
+    await one.isAccessible("the dialog of a new site");
+    await dialog.getByLabel("Address").fill(stub.url);
+    await dialog.getByRole("button", { name: "Detect" }).click();
+    await dialog.getByText("What runs there did not tell").waitFor();
+    await dialog.getByLabel("Platform").selectOption("openai");
+    await dialog.getByLabel("Name", { exact: true }).fill(HOSTILE);
+    await dialog.getByRole("button", { name: "Create the site" }).click();
+    await dialog.getByLabel("API keys").fill("sk-one-of-the-keys\nsk-two-of-the-keys\nnot-a-key-at-all");
+    await one.isAccessible("the dialog of new accounts");
+    await dialog.getByRole("button", { name: "Verify without saving" }).click();
+    await dialog.getByText("Works: 2 models, such as gpt-4o, o4-mini").first().waitFor();
+    await dialog.locator("li .bad-text").waitFor();
+    const [site] = (await gateway.api("GET", "/api/sites")).filter((row) => row.url === stub.url);
+    assert.equal(site.name, HOSTILE.trim());
+    const accounts = async () => (await gateway.api("GET", "/api/accounts")).accounts.filter((row) => row.siteId === site.id);
+    assert.equal((await accounts()).length, 0, "verifying stores nothing");
+    await dialog.getByRole("button", { name: "Add 3 accounts" }).click();
+    await dialog.getByText(/2 models, \d+ new routes/).first().waitFor();
+    assert.equal(await dialog.locator("li .bad-text").count(), 1);
+    assert.equal((await accounts()).length, 2);
+    assert.ok((await gateway.api("GET", "/api/routes/lite")).some((route) => route.modelPattern === "o4-mini"));
+    await dialog.getByRole("button", { name: "Close" }).click();
+    await one.page.getByText("onerror").first().waitFor();
+    assert.equal(await one.page.locator("img").count(), 0);
+    await one.isAccessible("the tree with a hostile name");
+  },
+
+  async "a hub is detected and logged in to, and its tokens, check-ins and announcements are at hand"(world) {
+    const gateway = await world.start();
+    const hub = await world.site({ models: ["claude-sonnet-5"], hub: true });
+    const one = await world.open();
+    await one.goto("/sites?add=site");
+    const dialog = dialogOf(one);
+    await dialog.getByLabel("Address").fill(hub.url);
+    await dialog.getByRole("button", { name: "Detect" }).click();
+    await dialog.getByText("Detected: new-api").waitFor();
+    await dialog.getByRole("button", { name: "Create the site" }).click();
+    await dialog.getByRole("tab", { name: "Log in" }).click();
+    await dialog.getByLabel("Name or e-mail at the site").fill("ann");
+    await dialog.getByLabel("Password").fill("wrong");
+    await dialog.getByRole("button", { name: "Log in" }).click();
+    await dialog.getByRole("alert").waitFor();
+    await dialog.getByLabel("Password").fill("a-password");
+    await dialog.getByRole("button", { name: "Log in" }).click();
+    await dialog.getByText("Stored.").waitFor();
+    await dialog.getByRole("button", { name: "Close" }).click();
+    const account = (await gateway.api("GET", "/api/accounts")).accounts.find((row) => row.username === "ann");
+    assert.equal(account.balance, 10);
+
+    await one.page.getByRole("button", { name: "ann", exact: true }).click();
+    await one.page.getByText("$10.00 left, $1.00 used").waitFor();
+    await one.page.getByRole("button", { name: "Check in", exact: true }).click();
+    await one.page.getByText("checked in", { exact: true }).waitFor();
+    assert.equal(hub.state.checkedIn, 1);
+    await one.page.getByRole("tab", { name: "Check-ins" }).click();
+    await one.page.locator("ul.plain li").filter({ hasText: "0.002" }).waitFor();
+    await one.page.getByRole("tab", { name: "Tokens" }).click();
+    await one.page.getByLabel("Name", { exact: true }).fill("second");
+    await one.page.getByLabel("Token", { exact: true }).fill("sk-another-token-1234");
+    await one.page.getByRole("button", { name: "Add a token" }).click();
+    const row = one.page.locator("ul.plain > li").filter({ hasText: "second" });
+    await row.getByRole("button", { name: "Make it the default" }).click();
+    await row.getByText("default", { exact: true }).waitFor();
+    const tokens = await gateway.api("GET", `/api/account-tokens?accountId=${account.id}`);
+    assert.equal(tokens.find((token) => token.isDefault).name, "second");
+    await one.isAccessible("tokens");
+    await one.page.getByRole("tab", { name: "Models" }).click();
+    await one.page.getByLabel("Models the site does not list").fill("house-model");
+    await one.page.getByRole("button", { name: "Add by hand" }).click();
+    await one.page.locator("ul.models li").filter({ hasText: "house-model" }).getByRole("button", { name: "Switch off at this site" }).click();
+    await one.page.locator("ul.models li").filter({ hasText: "house-model" }).getByRole("button", { name: "Switch on" }).waitFor();
+    assert.deepEqual((await gateway.api("GET", `/api/sites/${account.siteId}/disabled-models`)).models, ["house-model"]);
+
+    await one.page.goto(`${gateway.url}/sites?open=s${account.siteId}`);
+    await one.page.getByRole("tab", { name: "Announcements" }).click();
+    await one.page.getByRole("button", { name: "Ask now" }).click();
+    await one.page.getByText("Maintenance on Sunday").waitFor();
+    await one.page.getByRole("button", { name: "Mark as read" }).click();
+    await gateway.eventually("the announcement is read", async () => (await gateway.api("GET", "/api/site-announcements"))[0].readAt);
+    await one.page.getByRole("tab", { name: "Probe" }).click();
+    await one.page.getByRole("button", { name: "Probe one model" }).click();
+    await one.page.getByText("answers", { exact: true }).waitFor();
+    await one.isAccessible("a probe");
+  },
+
+  async "only what was changed is sent, and what others changed is shown"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const { site, account } = await gateway.addSite("Main line", stub.url, "sk-one");
+    await gateway.api("PUT", `/api/sites/${site.id}`, { proxyUrl: "http://user:secret@127.0.0.1:9" });
+    const one = await world.open();
+    await one.goto(`/sites?open=s${site.id}`);
+    const sent = [];
+    one.page.on("request", (request) => { if (request.method() === "PUT") sent.push(request.postDataJSON()); });
+    const form = one.page.locator(".detail form");
+    assert.equal(await form.getByLabel("Proxy", { exact: true }).inputValue(), "");
+    await form.getByLabel("Weight").fill("2.5");
+    await form.getByLabel("Header", { exact: true }).fill("X-Line");
+    await form.getByLabel("Its value").fill("main");
+    await form.getByRole("button", { name: "Save" }).click();
+    await form.getByText("x-line: main").waitFor();
+    assert.deepEqual(sent, [{ globalWeight: 2.5, customHeaders: "{\"X-Line\":\"main\"}" }]);
+    const stored = async () => (await gateway.api("GET", "/api/sites")).find((row) => row.id === site.id);
+    assert.equal((await stored()).globalWeight, 2.5);
+    assert.match((await stored()).proxyUrl, /127\.0\.0\.1:9/);
+    await form.getByRole("button", { name: "Remove", exact: true }).click();
+    await form.getByRole("button", { name: "Save" }).click();
+    await gateway.eventually("the proxy is gone", async () => (await stored()).proxyUrl === null);
+    await one.isAccessible("the settings of a site");
+
+    await gateway.api("PUT", `/api/accounts/${account.id}`, { username: "renamed elsewhere" });
+    await one.goto("/sites");
+    await one.page.getByRole("button", { name: "renamed elsewhere", exact: true }).click();
+    await one.page.getByRole("tab", { name: "Settings" }).click();
+    await one.page.getByLabel("Name", { exact: true }).fill("renamed here");
+    await one.page.locator(".detail").getByRole("button", { name: "Save" }).click();
+    await gateway.eventually("the account is renamed", async () => (await gateway.api("GET", "/api/accounts")).accounts[0].username === "renamed here");
+  },
+
+  async "what is ticked is switched off together, and a deletion names what goes"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const { site } = await gateway.addSite("Main line", stub.url, "sk-one");
+    const other = await world.site({ models: ["o4-mini"] });
+    await gateway.addSite("Branch line", other.url, "sk-two");
+    const one = await world.open();
+    await one.goto("/sites?q=main");
+    await one.page.getByRole("row").filter({ hasText: "Main line" }).waitFor();
+    assert.equal(await one.page.getByRole("row").filter({ hasText: "Branch line" }).count(), 0);
+    await one.page.getByLabel("Tick Account 1").check();
+    await one.page.getByRole("group", { name: "1 account" }).getByRole("button", { name: "Switch off" }).click();
+    await gateway.eventually("the account is off", async () => (await gateway.api("GET", "/api/accounts")).accounts[0].status === "disabled");
+    await one.page.getByRole("button", { name: "Main line openai" }).click();
+    await one.page.locator(".detail").getByRole("button", { name: "Delete" }).click();
+    await dialogOf(one).getByText("Main line").waitFor();
+    await one.isAccessible("the question before a deletion");
+    await dialogOf(one).getByRole("button", { name: "Cancel" }).click();
+    assert.ok((await gateway.api("GET", "/api/sites")).some((row) => row.id === site.id));
+    await one.page.locator(".detail").getByRole("button", { name: "Delete" }).click();
+    await dialogOf(one).getByRole("button", { name: "Delete" }).click();
+    await one.page.getByText("Nothing fits the filter.").waitFor();
+    assert.ok(!(await gateway.api("GET", "/api/sites")).some((row) => row.id === site.id));
+  },
+
+  async "the page opens in Chinese on a phone, with an account and a dialog open, and tells of a failed read"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const { account, site } = await gateway.addSite(HOSTILE, stub.url, "sk-one");
+    const one = await world.open({ width: 375, locale: "zh-CN", dark: true });
+    one.expected.push("500");
+    for (const path of [`/sites?open=a${account.id}`, `/sites?open=s${site.id}`, "/sites?add=site", `/sites?add=${site.id}`]) {
+      await one.goto(path);
+      await one.isAccessible(path);
+    }
+    await one.page.route("**/api/accounts", (route) => route.fulfill({ status: 500, json: { success: false, message: "The disk is away" } }));
+    await one.goto("/sites");
+    await one.page.getByText("The disk is away").waitFor();
+    await one.page.unroute("**/api/accounts");
+    await one.page.getByRole("button", { name: "重试" }).click();
+    await one.page.getByText("onerror").first().waitFor();
+  },
+
+  async "a login in the browser is begun, waited for, or finished by pasting the address"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const { account } = await gateway.addSite("Main line", stub.url, "sk-one");
+    const one = await world.open();
+    let pasted = null;
+    const providers = [
+      { provider: "codex", label: "Codex", enabled: true, notice: "The vendor may not like this." },
+      { provider: "gemini-cli", label: "Gemini CLI", enabled: false, requiresProjectId: true, missing: ["PROVIDER_C_CLIENT_ID"] },
+    ];
+    await one.page.route("**/api/oauth/**", (route) => {
+      const path = new URL(route.request().url()).pathname;
+      if (path.endsWith("/providers")) return route.fulfill({ json: { providers } });
+      if (path.endsWith("/connections")) return route.fulfill({ json: { items: [{ ...CONNECTION, accountId: account.id }], total: 1, limit: 200, offset: 0 } });
+      if (path.endsWith("/start")) {
+        return route.fulfill({ json: { provider: "codex", state: "a-state", authorizationUrl: "https://example.com/authorize",
+          instructions: { redirectUri: "http://localhost:1455/auth/callback", sshTunnelCommand: "ssh -L 1455:127.0.0.1:1455 root@gw -p 22" } } });
+      }
+      if (path.endsWith("/manual-callback")) { pasted = route.request().postDataJSON(); return route.fulfill({ json: { success: true } }); }
+      return route.fulfill({ json: { provider: "codex", state: "a-state", status: pasted ? "success" : "pending", accountId: account.id } });
+    });
+    await one.page.route("**/api/accounts", async (route) => {
+      const answer = await route.fetch();
+      const value = await answer.json();
+      value.accounts[0].oauthProvider = "codex";
+      return route.fulfill({ response: answer, json: value });
+    });
+    await one.goto("/sites");
+    await one.page.getByText("ann@example.com").waitFor();
+    await one.page.getByRole("img", { name: /37.5|38/ }).waitFor();
+    await one.page.getByRole("button", { name: "Connect by login" }).click();
+    const dialog = dialogOf(one);
+    await dialog.getByText("The vendor may not like this.").waitFor();
+    await dialog.getByLabel("Provider").selectOption("gemini-cli");
+    await dialog.getByText("PROVIDER_C_CLIENT_ID must be set").waitFor();
+    await dialog.getByLabel("Provider").selectOption("codex");
+    await one.isAccessible("the choice of a provider");
+    await dialog.getByRole("button", { name: "Go on" }).click();
+    const link = dialog.getByRole("link", { name: /new tab/ });
+    assert.equal(await link.getAttribute("target"), "_blank");
+    await dialog.getByText("ssh -L 1455").waitFor();
+    await one.isAccessible("the wait for a login");
+    await dialog.getByLabel("Or paste the address").fill("http://localhost:1455/auth/callback?code=c&state=a-state");
+    await dialog.getByRole("button", { name: "Hand it in" }).click();
+    await dialog.getByText("Connected.").waitFor();
+    assert.equal(pasted.callbackUrl, "http://localhost:1455/auth/callback?code=c&state=a-state");
+  },
+};

@@ -24,7 +24,7 @@ export const Note = ({ kind = "info", children }) =>
 
 // A failure in words, with a way to try again.
 export const Failed = ({ failure, retry }) => failure && html`
-  <${Note} kind="bad">${explain(failure)} ${retry && html`<button class="link" onClick=${retry}>${t("Try again")}</button>`}<//>`;
+  <${Note} kind="bad">${explain(failure)} ${retry && html`<button type="button" class="link" onClick=${retry}>${t("Try again")}</button>`}<//>`;
 
 // A section that shows what was read: `read` is what `useRead` gives, `children` a function of the value. Before the first
 // value it says that it loads; after a failed attempt the old value stays, marked as stale.
@@ -36,7 +36,7 @@ export function Section({ title, read, actions, isEmpty, empty, children, class:
       ${(title || actions) && html`<header><h2>${title}</h2><div class="actions">${actions}</div></header>`}
       ${failure && html`<${Note} kind="bad">
         ${explain(failure)} ${has && html`<span>${t("What is shown was read {when}.", { when: ago(new Date(at).toISOString()) })}</span>`}
-        <button class="link" onClick=${reload}>${t("Try again")}</button><//>`}
+        <button type="button" class="link" onClick=${reload}>${t("Try again")}</button><//>`}
       ${!has && !failure && html`<p class="quiet" role="status">${t("Loading …")}</p>`}
       ${has && isEmpty?.(value) ? html`<div class="empty">${empty}</div>` : has && children && (read ? children(value) : children)}
     </section>`;
@@ -174,7 +174,7 @@ export function Tabs({ items, value, onChange, label }) {
     bar.current.children[next].focus();
   };
   return html`<div class="tabs" role="tablist" aria-label=${label} ref=${bar} onKeyDown=${step}>
-    ${items.map(([key, text]) => html`<button role="tab" key=${key} aria-selected=${key === value ? "true" : "false"}
+    ${items.map(([key, text]) => html`<button type="button" role="tab" key=${key} aria-selected=${key === value ? "true" : "false"}
       tabindex=${key === value ? 0 : -1} onClick=${() => onChange(key)}>${text}</button>`)}
   </div>`;
 }
@@ -193,14 +193,14 @@ export function Copyable({ text, label }) {
     setTimeout(() => setCopied(false), 2000);
   };
   return html`<div class="copyable"><pre ref=${area} tabindex="0" aria-label=${label}>${text}</pre>
-    <button class="quiet" onClick=${copy}>${copied ? t("Copied") : t("Copy")}</button></div>`;
+    <button type="button" class="quiet" onClick=${copy}>${copied ? t("Copied") : t("Copy")}</button></div>`;
 }
 
 // Opens and closes what belongs to a row or a heading.
 export function Fold({ label, open, onToggle, children }) {
   const id = useId();
   return html`<div class="fold">
-    <button class="link" aria-expanded=${open ? "true" : "false"} aria-controls=${id} onClick=${onToggle}>
+    <button type="button" class="link" aria-expanded=${open ? "true" : "false"} aria-controls=${id} onClick=${onToggle}>
       <span aria-hidden="true">${open ? "▾" : "▸"}</span> ${label}</button>
     <div id=${id} hidden=${!open}>${open && children}</div>
   </div>`;

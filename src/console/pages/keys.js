@@ -9,7 +9,7 @@ import { List } from "../list.js";
 import { Action, Badge, Confirm, Dialog, Field, Form, Note, Section, Tabs, Time, html } from "../parts.js";
 import { count, t } from "../words.js";
 import { Connect } from "./keys/connect.js";
-import { Bound, Detail } from "./keys/detail.js";
+import { Bound, Detail, RANGES } from "./keys/detail.js";
 import { NewKey } from "./keys/form.js";
 import { stateOf } from "./keys/state.js";
 
@@ -54,19 +54,16 @@ function Batch({ chosen, all, onChoose, onDone }) {
     ${chosen.length > 0 && html`<div class="filters" role="group" aria-label=${t("With the chosen keys")}>
       <strong>${count(chosen.length, "{count} key chosen", "{count} keys chosen")}</strong>
       ${chosen.length < all.length && html`<button class="quiet" onClick=${() => onChoose(all)}>${t("Choose all {count}", { count: all.length })}</button>`}
-      <button class="quiet" onClick=${() => onChoose([])}>${t("Choose none")}</button>
       <${Action} act=${() => act({ action: "enable" })}>${t("Turn on")}<//>
       <${Action} act=${() => act({ action: "disable" })}>${t("Turn off")}<//>
       <button onClick=${() => setAsks("labels")}>${t("Group and tags …")}</button>
       <button onClick=${() => setAsks("resetUsage")}>${t("Reset usage")}</button>
       <button class="danger quiet" onClick=${() => setAsks("delete")}>${t("Delete")}</button></div>`}
     ${asks === "labels" && html`<${Labels} keys=${chosen} act=${act} onClose=${close} />`}
-    ${asks === "resetUsage" && html`<${Confirm} title=${t("Reset the usage of these keys?")} name=${names} verb=${t("Reset usage")} act=${() => act({ action: "resetUsage" })} onClose=${close} />`}
+    ${asks === "resetUsage" && html`<${Confirm} title=${t("Reset usage")} name=${names} verb=${t("Reset usage")} act=${() => act({ action: "resetUsage" })} onClose=${close} />`}
     ${asks === "delete" && html`<${Confirm} title=${t("Delete these keys?")} name=${names} verb=${t("Delete")}
-      consequence=${t("Clients that use them are refused at once. Their requests stay in the log.")} act=${() => act({ action: "delete" })} onClose=${close} />`}`;
+      consequence=${t("Clients that use it are refused at once. The log stays.")} act=${() => act({ action: "delete" })} onClose=${close} />`}`;
 }
-
-const RANGES = [["24h", "24 hours"], ["7d", "7 days"], ["all", "All"]];
 
 export function Keys() {
   const [connects, setConnects] = useFilter("connect");
@@ -87,7 +84,7 @@ export function Keys() {
     && (!group || key.groupName === group) && (!tag || key.tags.includes(tag))).map(({ key }) => key);
   const picked = keys.filter((key) => chosen.has(key.id));
   const any = [["", t("All")]];
-  const choices = (names) => [...any, ...[...new Set(names)].sort().map((name) => [name, name])];
+  const choices = (names) => [...any, ...[...new Set(names)].sort().map((name) => [name, `\u2068${name}\u2069`])];
   const toggle = (id) => setChosen((before) => {
     const after = new Set(before);
     if (!after.delete(id)) after.add(id);
@@ -107,10 +104,9 @@ export function Keys() {
     { name: "expires", label: t("Expires"), class: "less", cell: (key) => (key.expiresAt ? html`<${Time} at=${key.expiresAt} />` : html`<span class="quiet">${t("never")}</span>`) },
     { name: "used", label: t("Last used"), class: "less", cell: (key) => html`<span class=${key.lastUsedAt ? "" : "quiet"}>${ago(key.lastUsedAt)}</span>` },
   ];
-  const refresh = () => read.reload();
   return html`
     <${Tabs} label=${t("Keys")} value=${connects} onChange=${setConnects} items=${[["", t("Keys")], ["1", t("Connect a client")]]} />
-    ${connects ? read.value || read.failure ? html`${read.failure && html`<${Section} read=${read} />`}<${Connect} keys=${keys} reload=${refresh} />` : html`<${Section} read=${read} />`
+    ${connects ? read.value || read.failure ? html`${read.failure && html`<${Section} read=${read} />`}<${Connect} keys=${keys} reload=${read.reload} />` : html`<${Section} read=${read} />`
       : html`<${Section} title=${t("Keys of clients")} read=${read} actions=${html`<button class="first" onClick=${() => setMaking(true)}>${t("New key")}</button>`}
           isEmpty=${(value) => !value.items.length}
           empty=${html`<p>${t("There is no key yet. Until there is one, clients use the global token, PROXY_TOKEN.")}</p><button onClick=${() => setMaking(true)}>${t("Make the first key")}</button>`}>
@@ -122,10 +118,10 @@ export function Keys() {
             <${Field} kind="select" label=${t("Tag")} value=${tag} onChange=${setTag} choices=${choices(keys.flatMap((key) => key.tags))} />
             <${Field} kind="select" label=${t("Usage of")} value=${range} onChange=${setRange} choices=${RANGES.map(([name, label]) => [name, t(label)])} />
           </div>
-          <${Batch} chosen=${picked} all=${shown} onChoose=${(some) => setChosen(new Set(some.map((key) => key.id)))} onDone=${refresh} />
+          <${Batch} chosen=${picked} all=${shown} onChoose=${(some) => setChosen(new Set(some.map((key) => key.id)))} onDone=${read.reload} />
           ${shown.length ? html`<${List} label=${t("Keys of clients")} rows=${shown} columns=${columns} keyOf=${(key) => String(key.id)} opened=${opened || null}
-              onOpen=${(id) => setOpened(id ?? "")} detail=${(key) => html`<${Detail} item=${key} onDone=${refresh} key=${key.id} />`} />`
+              onOpen=${(id) => setOpened(id ?? "")} detail=${(key) => html`<${Detail} item=${key} onDone=${read.reload} key=${key.id} />`} />`
             : html`<p class="empty">${t("No key is like this.")}</p>`}`}
       <//>`}
-    ${isMaking && html`<${NewKey} onClose=${() => setMaking(false)} onDone=${refresh} />`}`;
+    ${isMaking && html`<${NewKey} onClose=${() => setMaking(false)} onDone=${read.reload} />`}`;
 }

@@ -66,52 +66,47 @@ function changes(before, after) {
 // === the fields ===
 
 // What can be picked is read when the operator looks at it.
-function Policies({ draft, set }) {
-  const routes = useRead("/api/routes/lite");
-  const sites = useRead("/api/sites");
-  const accounts = useRead("/api/accounts");
-  const tokens = useRead("/api/account-tokens");
+function Policies({ draft, set, field }) {
+  const [routes, sites, accounts, tokens] = ["routes/lite", "sites", "accounts", "account-tokens"].map((name) => useRead(`/api/${name}`));
   const ofSites = (sites.value ?? []).map((site) => ({ key: site.id, text: site.name }));
+  const named = (...parts) => parts.filter(Boolean).join(" / ");
   const credentials = [
-    ...(tokens.value ?? []).map((token) => ({ key: refKey({ kind: "account_token", siteId: token.site.id, accountId: token.accountId, tokenId: token.id }),
-      text: [token.site.name, token.account?.username, token.name].filter(Boolean).join(" / ") })),
-    ...(accounts.value?.accounts ?? []).filter((account) => account.apiToken).map((account) => ({
-      key: refKey({ kind: "default_api_key", siteId: account.siteId, accountId: account.id }),
-      text: [account.site?.name, account.username ?? `#${account.id}`, t("API key of the account")].filter(Boolean).join(" / ") })),
+    ...(tokens.value ?? []).map(({ id, accountId, account, site, name }) => ({
+      key: refKey({ kind: "account_token", siteId: site.id, accountId, tokenId: id }), text: named(site.name, account?.username, name) })),
+    ...(accounts.value?.accounts ?? []).filter((account) => account.apiToken).map(({ id, siteId, site, username }) => ({
+      key: refKey({ kind: "default_api_key", siteId, accountId: id }), text: named(site?.name, username ?? `#${id}`, t("API key of the account")) })),
   ];
   const weights = draft.siteWeightMultipliers;
-  const weigh = (ids) => set({ siteWeightMultipliers: Object.fromEntries(ids.map((id) => [id, weights[id] ?? "1"])) });
+  const pick = (name) => ({ chosen: draft[name], onChange: (value) => set({ [name]: value }) });
   return html`
     <${Failed} failure=${routes.failure ?? sites.failure ?? accounts.failure ?? tokens.failure} />
-    <${Field} kind="area" label=${t("Models")} value=${draft.supportedModels} onChange=${(supportedModels) => set({ supportedModels })}
-      hint=${t("One a line: a name, a pattern with * or ?, or re: and a regular expression. * alone is every model.")} />
-    <${Pick} label=${t("Routes")} hint=${t("Allowed besides those models, by the name of the route. With no model and no route the key allows nothing.")}
-      options=${(routes.value ?? []).map((route) => ({ key: route.id, text: route.displayName || route.modelPattern }))}
-      chosen=${draft.allowedRouteIds} onChange=${(allowedRouteIds) => set({ allowedRouteIds })} />
-    <${Pick} label=${t("Sites left out")} options=${ofSites} chosen=${draft.excludedSiteIds} onChange=${(excludedSiteIds) => set({ excludedSiteIds })} />
-    <${Pick} label=${t("Credentials left out")} options=${credentials} chosen=${draft.excludedCredentialRefs}
-      onChange=${(excludedCredentialRefs) => set({ excludedCredentialRefs })} />
-    <${Pick} label=${t("Weights of sites")} hint=${t("2 makes a site twice as likely for this key, 0.5 half as likely.")}
-      options=${ofSites} chosen=${Object.keys(weights).map(Number)} onChange=${weigh}
+    <${Field} kind="area" label=${t("Models")} ...${field("supportedModels")} hint=${t("One a line: a name, a pattern with * or ?, or re: and a regular expression. * alone is every model.")} />
+    <${Pick} label=${t("Routes")} hint=${t("Allowed besides those models, by name. With no model and no route the key allows nothing.")} ...${pick("allowedRouteIds")}
+      options=${(routes.value ?? []).map((route) => ({ key: route.id, text: route.displayName || route.modelPattern }))} />
+    <${Pick} label=${t("Sites left out")} options=${ofSites} ...${pick("excludedSiteIds")} />
+    <${Pick} label=${t("Credentials left out")} options=${credentials} ...${pick("excludedCredentialRefs")} />
+    <${Pick} label=${t("Weights of sites")} hint=${t("2 makes a site twice as likely for this key.")} options=${ofSites} chosen=${Object.keys(weights).map(Number)}
+      onChange=${(ids) => set({ siteWeightMultipliers: Object.fromEntries(ids.map((id) => [id, weights[id] ?? "1"])) })}
       beside=${(id, name) => html`<input class="short" inputmode="decimal" aria-label=${t("Weight of {name}", { name })} value=${weights[id]}
         onInput=${(event) => set({ siteWeightMultipliers: { ...weights, [id]: event.target.value } })} />`} />`;
 }
 
-function KeyFields({ draft, set }) {
+function KeyFields({ draft, setDraft }) {
   const [isOpen, setOpen] = useState(false);
+  const set = (more) => setDraft((held) => ({ ...held, ...more }));
   const field = (name) => ({ value: draft[name], onChange: (value) => set({ [name]: value }) });
   return html`
     <${Field} label=${t("Name")} required ...${field("name")} />
     <div class="columns">
       <${Field} label=${t("Most cost, USD")} hint=${t("Empty is no limit, 0 blocks at once.")} inputmode="decimal" ...${field("maxCost")} />
-      <${Field} label=${t("Most requests")} hint=${t("Empty is no limit, 0 blocks at once.")} inputmode="numeric" ...${field("maxRequests")} />
-      <${Field} kind="datetime-local" label=${t("Expires")} hint=${t("In the time zone of this browser. Empty is never.")} ...${field("expiresAt")} />
+      <${Field} label=${t("Most requests")} inputmode="numeric" ...${field("maxRequests")} />
+      <${Field} kind="datetime-local" label=${t("Expires")} hint=${t("In this browser's time zone. Empty is never.")} ...${field("expiresAt")} />
       <${Field} label=${t("Group")} maxlength="64" ...${field("groupName")} />
       <${Field} label=${t("Tags")} hint=${t("With commas between them.")} ...${field("tags")} />
       <${Field} label=${t("Description")} ...${field("description")} />
     </div>
     <${Field} kind="switch" label=${t("Turned on")} ...${field("enabled")} />
-    <${Fold} label=${t("Models, routes, sites")} open=${isOpen} onToggle=${() => setOpen(!isOpen)}><${Policies} draft=${draft} set=${set} /><//>`;
+    <${Fold} label=${t("Models, routes, sites")} open=${isOpen} onToggle=${() => setOpen(!isOpen)}><${Policies} draft=${draft} set=${set} field=${field} /><//>`;
 }
 
 export function EditKey({ item, onClose, onDone }) {
@@ -125,7 +120,7 @@ export function EditKey({ item, onClose, onDone }) {
   };
   return html`<${Dialog} wide title=${t("Change a key")} onClose=${onClose}>
     <p class="name"><bdi>${item.name}</bdi></p>
-    <${Form} act=${save} verb=${t("Save")} onCancel=${onClose}><${KeyFields} draft=${draft} set=${(more) => setDraft((held) => ({ ...held, ...more }))} /><//>
+    <${Form} act=${save} verb=${t("Save")} onCancel=${onClose}><${KeyFields} draft=${draft} setDraft=${setDraft} /><//>
   <//>`;
 }
 
@@ -143,14 +138,14 @@ export function NewKey({ onClose, onDone }) {
   if (made) {
     return html`<${Dialog} title=${t("The key is made")} onClose=${onClose}>
       <p class="name"><bdi>${made.name}</bdi></p>
-      <${Note} kind="good">${t("Copy it now: from here on it is masked, and has to be revealed to be seen.")}<//>
+      <${Note} kind="good">${t("Copy it now: from here on it is masked.")}<//>
       <${Copyable} label=${t("The new key")} text=${made.key} />
       <footer><a href=${`/keys?connect=1&key=${made.id}`}>${t("Connect a client")}</a> <button class="first" onClick=${onClose}>${t("Done")}</button></footer>
     <//>`;
   }
   return html`<${Dialog} wide title=${t("New key")} onClose=${onClose}>
     <${Form} act=${create} verb=${t("Make the key")} onCancel=${onClose}>
-      <${KeyFields} draft=${draft} set=${(more) => setDraft((held) => ({ ...held, ...more }))} />
+      <${KeyFields} draft=${draft} setDraft=${setDraft} />
       <${Field} kind="select" label=${t("Value")} value=${way} onChange=${setWay}
         choices=${[["generated", t("Made up by this browser")], ["own", t("One of my own")]]} />
       ${way === "own" && html`<${Field} label=${t("Own value")} required value=${own} onChange=${setOwn} class="mono"

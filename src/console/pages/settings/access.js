@@ -7,33 +7,7 @@ import { Action, Copyable, Field, Form, Note, Section, html } from "../../parts.
 import { t } from "../../words.js";
 import { newKey } from "../keys/form.js";
 
-// An address or network as `[bits of the address, length of the prefix]`, IPv4 as IPv6; null when it cannot be read.
-function network(text) {
-  const [, address, length] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(text.trim()) ?? [];
-  if (!address) return null;
-  const four = address.replace(/^::ffff:(?=\d+\.)/i, "");
-  const bits = (parts, size, base) => parts.map((part) => {
-    const value = parseInt(part, base);
-    return value < 2 ** size ? value.toString(2).padStart(size, "0") : "";
-  }).join("");
-  if (/^\d+(\.\d+){3}$/.test(four)) return [`${"0".repeat(80)}${"1".repeat(16)}${bits(four.split("."), 8, 10)}`, Math.min(128, 96 + Number(length ?? 32))];
-  const [head, tail] = address.split("::").map((half) => half.split(":").filter(Boolean));
-  if (!/^[\da-f:]+$/i.test(address)) return null;
-  const parts = tail ? [...head, ...Array(Math.max(0, 8 - head.length - tail.length)).fill("0"), ...tail] : head;
-  return parts.length === 8 ? [bits(parts, 16, 16), Number(length ?? 128)] : null;
-}
-const isLoopback = ([bits]) => bits.startsWith(`${"0".repeat(80)}${"1".repeat(16)}01111111`) || /^0{127}1$/.test(bits);
-
-// Whether a list admits an address. Both spellings of this machine are one.
-export function admits(list, address) {
-  const own = network(address);
-  return !list.length || !own || list.some((entry) => {
-    const net = network(entry);
-    return net && (own[0].startsWith(net[0].slice(0, net[1])) || (isLoopback(own) && isLoopback(net)));
-  });
-}
-
-function AdminToken({ value }) {
+export function AdminToken({ value }) {
   const [old, setOld] = useState("");
   const [fresh, setFresh] = useState("");
   const [again, setAgain] = useState("");
@@ -68,12 +42,10 @@ export const besideAccess = (value) => ({
   adminIpAllowlist: (typed, held, edit) => {
     const list = linesOf(typed, held);
     return html`<p class="hint">${t("Your address: {address}", { address: value.currentAdminIp })}</p>
-      ${!admits(list, value.currentAdminIp) && html`<${Note} kind="warn">${t("This list shuts you out.")} <button type="button" class="link"
-        onClick=${() => edit([...list, value.currentAdminIp].join("\n"))}>${t("Add {address}", { address: value.currentAdminIp })}</button><//>`}`;
+      ${typed !== undefined && list.length > 0 && !list.includes(value.currentAdminIp) && html`<${Note} kind="warn">${t("Unless one of these networks holds it, this list would shut you out, and is refused.")}
+        ${" "}<button type="button" class="link" onClick=${() => edit([...list, value.currentAdminIp].join("\n"))}>${t("Add {address}", { address: value.currentAdminIp })}</button><//>`}`;
   },
   proxyToken: (typed, held, edit) => html`${value.usingDefaultProxyToken && html`<${Note} kind="warn">${t("The built-in token of clients holds. It works from this machine only.")}<//>`}
     ${typed ? html`<${Copyable} text=${typed} label=${t("New token")} />` : html`<button type="button" onClick=${() => edit(newKey())}>${t("Make one up")}</button>`}`,
   systemProxyUrl: (typed, held) => (typed || held) && html`<${ProxyTest} typed=${typed} />`,
 });
-
-export { AdminToken };

@@ -62,7 +62,7 @@ export const FORMS = {
       ["smtpHost", "text", NONE, "Mail server", "邮件服务器"], ["smtpPort", "number", 587, "Port", "端口"],
       ["smtpSecure", "switch", false, "TLS from the first byte (port 465); else STARTTLS where it is offered", "从首字节起使用 TLS（465 端口）；否则在支持时用 STARTTLS"],
       ["smtpUser", "text", NONE, "User", "用户名"], ["smtpPass", "secret", NONE, "Password", "密码"],
-      ["smtpFrom", "text", NONE, "From", "发件人"], ["smtpTo", "text", NONE, "To, with commas between them", "收件人，以逗号分隔"]]]],
+      ["smtpFrom", "text", NONE, "Sender", "发件人"], ["smtpTo", "text", NONE, "Recipients, with commas between them", "收件人，以逗号分隔"]]]],
   models: [
     ["Which models get routes", "哪些模型建立路由", [
       ["globalAllowedModels", "list", NONE, "Only these models, one a line; empty is all", "仅允许这些模型，每行一个；留空为全部"],

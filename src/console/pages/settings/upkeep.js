@@ -27,15 +27,11 @@ export function Tasks() {
 }
 
 const LEVEL = { info: "", warning: "warn", error: "bad" };
-const SIZE = 100;
 
 export function Events() {
-  const [kind, setKind] = useFilter("type");
   const [unread, setUnread] = useFilter("unread");
-  const [page, setPage] = useFilter("page", "1");
   const [opened, setOpened] = useFilter("open");
-  const offset = Math.max(0, Number(page) - 1 || 0) * SIZE;
-  const read = useRead(`/api/events?limit=${SIZE}&offset=${offset}${kind && `&type=${encodeURIComponent(kind)}`}${unread && "&read=false"}`, { every: 15 });
+  const read = useRead(`/api/events?limit=500${unread && "&read=false"}`, { every: 15 });
   const open = async (id) => {
     setOpened(id ?? "");
     const event = read.value.find((one) => String(one.id) === id);
@@ -51,17 +47,13 @@ export function Events() {
   return html`<${Section} title=${t("Events")} read=${read} actions=${html`
       <${Action} act=${async () => { await post("/api/events/read-all"); await read.reload(); }}>${t("Mark all as read")}<//>
       <${Removal} label=${t("Delete all")} title=${t("Delete all events?")} name=${t("Every event, read and unread")} act=${() => remove("/api/events")} after=${read.reload} />`}>
-    ${(events) => html`<div class="filters">
-        <${Field} kind="select" label=${t("Kind")} value=${kind} onChange=${setKind} choices=${[["", t("All")], ...["status", "token", "checkin", "balance", "proxy", "site_notice"].map((name) => [name, name])]} />
-        <${Field} kind="switch" label=${t("Unread only")} value=${unread === "1"} onChange=${(is) => setUnread(is ? "1" : "")} /></div>
+    ${(events) => html`<div class="filters"><${Field} kind="switch" label=${t("Unread only")} value=${unread === "1"} onChange=${(is) => setUnread(is ? "1" : "")} /></div>
       ${events.length ? html`<${List} label=${t("Events")} rows=${events} columns=${columns} keyOf=${(event) => String(event.id)} opened=${opened || null} onOpen=${open} detail=${detail} />`
-        : html`<p class="empty">${t("No events.")}</p>`}
-      <nav class="pages" aria-label=${t("Pages")}><button disabled=${!offset} onClick=${() => setPage(String(Number(page) - 1))}>${t("Newer")}</button>
-        <button disabled=${events.length < SIZE} onClick=${() => setPage(String(Number(page || 1) + 1))}>${t("Older")}</button></nav>`}<//>`;
+        : html`<p class="empty">${t("No events.")}</p>`}`}<//>`;
 }
 
 const WORK = [
-  ["clear-usage", "Clear usage", "Every row of the log, all sums, counters and cooldowns are forgotten."],
+  ["clear-usage", "Clear usage", "The log, all sums, counters and cooldowns are forgotten."],
   ["clear-cache", "Forget found models", "Found models and automatic channels and routes go, then models are asked for anew. What was made by hand stays."],
   ["rotate-seal-key", "New seal key", "A new key seals every stored credential; a task seals the old ones anew, then deletes the former key."],
   ["replace-index-key", "New index key", "A new key makes the look-up hashes; a task makes the old ones anew, then deletes the former key."],
@@ -89,8 +81,8 @@ export function About() {
     URL.revokeObjectURL(link.href);
   };
   return html`<${Section} title=${t("About")} read=${read}>${(value) => html`<dl class="pairs">
-      <dt>Switchyard</dt><dd>${value.info?.version}</dd><dt>${t("Paths of the API")}</dt><dd>${Object.keys(value.paths ?? {}).length}</dd></dl>
+      <dt>Switchyard</dt><dd>${value.info?.version}</dd></dl>
       <button onClick=${save}>${t("Save the description of the API (OpenAPI)")}</button>`}<//>
-    <${Section} title=${t("What others wrote")}><table><thead><tr><th scope="col">${t("Part")}</th><th scope="col">${t("Release")}</th><th scope="col">${t("Licence")}</th></tr></thead>
+    <${Section} title=${t("What others wrote")}><table><thead><tr><th scope="col">${t("Component")}</th><th scope="col">${t("Release")}</th><th scope="col">${t("Licence")}</th></tr></thead>
       <tbody><tr><td>htm</td><td>3.1.1</td><td>Apache-2.0</td></tr><tr><td>Preact (${t("with htm")})</td><td>htm 3.1.1</td><td>MIT</td></tr></tbody></table><//>`;
 }

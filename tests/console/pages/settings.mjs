@@ -1,0 +1,344 @@
+// Settings: every one of the API is there, only what was changed is sent, secrets never stand in fields; upkeep of the server.
+
+import assert from "node:assert/strict";
+import http from "node:http";
+import { ADMIN } from "../gateway.mjs";
+import { FORMS } from "../../../src/console/pages/settings/table.js";
+
+const TABS = ["routing", "limits", "jobs", "notices", "models", "traces", "rewriting", "access", "tasks", "events", "maintenance", "about"];
+const runtime = (world) => world.gateway.api("GET", "/api/settings/runtime");
+const form = (one, title) => one.page.locator("section").filter({ has: one.page.getByRole("heading", { name: title, exact: true }) });
+const save = async (one, title) => {
+  await form(one, title).getByRole("button", { name: "Save" }).click();
+  await form(one, title).getByText("Saved", { exact: true }).waitFor();
+};
+
+// Notes the bodies of the changes that the page sends.
+function changes(one) {
+  const seen = [];
+  one.page.on("request", (request) => { if (request.method() === "PUT") seen.push(request.postDataJSON()); });
+  return seen;
+}
+
+async function sink() {
+  const seen = [];
+  const server = http.createServer((request, response) => { request.resume(); seen.push(request.url); response.end("{}"); });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { seen, url: `http://127.0.0.1:${server.address().port}`, close: () => { server.closeAllConnections(); server.close(); } };
+}
+
+export default {
+  async "every runtime setting of the API stands in the table, with its built-in default"(world) {
+    await world.start();
+    const values = await runtime(world);
+    const rows = Object.values(FORMS).flat().flatMap(([, , listed]) => listed);
+    const told = ["currentAdminIp", "serverTimeZone", "credentialSecretWeak", "usingDefaultAdminToken", "usingDefaultProxyToken"];
+    const fields = new Set(rows.map(([field]) => field.split(".")[0]));
+    const missing = Object.keys(values).filter((name) => !told.includes(name) && !fields.has(name.replace(/Masked$/, "")));
+    assert.deepEqual(missing, []);
+    for (const [field, , usual] of rows) {
+      if (usual !== null) assert.deepEqual(field.split(".").reduce((held, name) => held[name], values), usual, field);
+    }
+    assert.deepEqual(Object.keys(values.routingWeights).filter((name) => !rows.some(([field]) => field === `routingWeights.${name}`)), []);
+  },
+
+  async "every tab opens in both languages, on a phone and on a desk"(world) {
+    await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await world.gateway.addSite("<b>Main</b> \u202eenil", stub.url, "sk-one");
+    for (const [locale, width, dark] of [["en", 1280, false], ["zh-CN", 375, true]]) {
+      const one = await world.open({ locale, width, dark });
+      for (const tab of TABS) {
+        await one.goto(`/settings?tab=${tab}`);
+        await one.isAccessible(`${tab} ${locale} ${width}`);
+      }
+    }
+  },
+
+  async "only what was changed is sent, and the answer is what is shown"(world) {
+    await world.start();
+    const one = await world.open();
+    const sent = changes(one);
+    await one.goto("/settings");
+    const failures = form(one, "Failures and cooldowns");
+    assert.equal(await failures.getByRole("button", { name: "Save" }).isDisabled(), true);
+    await failures.getByLabel("Longest cooldown").fill("600");
+    await failures.getByLabel("An answer without content").check();
+    await failures.getByLabel("An answer that contains").fill("quota exceeded\n\n no credit ");
+    await save(one, "Failures and cooldowns");
+    await form(one, "Choice of a channel").getByLabel("Weight of a low cost").fill("0.9");
+    await save(one, "Choice of a channel");
+    assert.deepEqual(sent, [{ tokenRouterFailureCooldownMaxSec: 600, proxyEmptyContentFailEnabled: true, proxyErrorKeywords: ["quota exceeded", "no credit"] },
+      { routingWeights: { costWeight: 0.9 } }]);
+    const values = await runtime(world);
+    assert.deepEqual([values.tokenRouterFailureCooldownMaxSec, values.routingWeights.costWeight, values.routingWeights.usageWeight], [600, 0.9, 0.3]);
+    // What is changed elsewhere is what the page shows when it opens.
+    await world.gateway.api("PUT", "/api/settings/runtime", { tokenRouterFailureCooldownMaxSec: 700 });
+    await one.goto("/settings");
+    assert.equal(await failures.getByLabel("Longest cooldown").inputValue(), "700");
+  },
+
+  async "what was typed survives a look at another tab, and what is no number is not sent"(world) {
+    await world.start();
+    const one = await world.open();
+    const sent = changes(one);
+    await one.goto("/settings?tab=limits");
+    await one.page.getByLabel("Longest wait for the first byte").fill("soon");
+    await one.page.getByRole("tab", { name: "Traces" }).click();
+    await one.page.getByRole("tab", { name: "Limits" }).click();
+    assert.equal(await one.page.getByLabel("Longest wait for the first byte").inputValue(), "soon");
+    await one.page.getByRole("button", { name: "Save" }).click();
+    await one.page.getByRole("alert").filter({ hasText: "This has to be a number." }).waitFor();
+    assert.deepEqual(sent, []);
+    await one.page.getByRole("button", { name: "Cancel" }).click();
+    assert.equal(await one.page.getByLabel("Longest wait for the first byte").inputValue(), "0");
+  },
+
+  async "what was not read is not shown and cannot be saved"(world) {
+    await world.start();
+    const one = await world.open();
+    one.expected.push("500");
+    await one.page.route("**/api/settings/runtime", (route) => route.fulfill({ status: 500, json: { message: "The disk is full" } }));
+    await one.goto("/settings");
+    await one.page.getByText("The disk is full").waitFor();
+    assert.equal(await one.page.getByRole("button", { name: "Save" }).count(), 0);
+    await one.page.unroute("**/api/settings/runtime");
+    await one.page.getByRole("button", { name: "Try again" }).click();
+    await one.page.getByLabel("Longest cooldown").waitFor();
+  },
+
+  async "schedules are read out, and one that cannot be read is refused in words"(world) {
+    await world.start();
+    const one = await world.open();
+    one.expected.push("400");
+    await one.goto("/settings?tab=jobs");
+    const schedule = one.page.getByLabel("Schedule of check-ins");
+    for (const [text, words] of [["30 7,19 * * *", "every day at 07:30, 19:30 (UTC)"], ["*/10 * * * *", "every 10 minutes (UTC)"], ["5 */6 * * *", "every 6 hours at minute 5"],
+      ["0 9 * * 1,5", "on Monday, Friday at 09:00"], ["0 9 1,15 * *", "on day 1,15 of the month at 09:00"]]) {
+      await schedule.fill(text);
+      await one.page.getByText(words).waitFor();
+    }
+    await schedule.fill("whenever");
+    await form(one, "Check-ins").getByRole("button", { name: "Save" }).click();
+    await form(one, "Check-ins").getByRole("alert").waitFor();
+    assert.equal(await schedule.inputValue(), "whenever");
+    assert.equal((await runtime(world)).checkinCron, "0 8 * * *");
+    await schedule.fill("0 9 * * 1,5");
+    await save(one, "Check-ins");
+    assert.equal((await runtime(world)).checkinCron, "0 9 * * 1,5");
+    await form(one, "Balances and the daily summary").getByLabel("How the day was").fill("");
+    await save(one, "Balances and the daily summary");
+    assert.equal((await runtime(world)).dailySummaryCron, "");
+  },
+
+  async "a secret is never in a field; it is sent when typed, and removed when asked"(world) {
+    await world.start();
+    const target = await sink();
+    try {
+      await world.gateway.api("PUT", "/api/settings/runtime", { webhookUrl: `${target.url}/a-secret-path`, smtpPass: "a-password-of-mail" });
+      const one = await world.open();
+      const sent = changes(one);
+      await one.goto("/settings?tab=notices");
+      const hook = form(one, "Webhook").getByLabel("Address; WeCom");
+      assert.deepEqual([await hook.inputValue(), await hook.getAttribute("placeholder")], ["", "unchanged"]);
+      await form(one, "Webhook").getByText(`${target.url}/****`).waitFor();
+      await form(one, "Mail").getByLabel("Mail server").fill("mail.example");
+      await save(one, "Mail");
+      assert.deepEqual(sent.pop(), { smtpHost: "mail.example" });
+      await one.page.getByRole("button", { name: "Send a test notice" }).click();
+      await one.page.getByRole("listitem").filter({ hasText: "webhook" }).getByText("sent").waitFor();
+      assert.deepEqual(target.seen, ["/a-secret-path"]);
+      await hook.fill(`${target.url}/another`);
+      await save(one, "Webhook");
+      assert.deepEqual(sent.pop(), { webhookUrl: `${target.url}/another` });
+      assert.equal(await hook.inputValue(), "");
+      await form(one, "Mail").getByRole("button", { name: "Remove" }).click();
+      await form(one, "Mail").getByText("what is saved is removed.").waitFor();
+      await save(one, "Mail");
+      assert.deepEqual(sent.pop(), { smtpPass: "" });
+      assert.equal((await runtime(world)).smtpPassMasked, "");
+    } finally { target.close(); }
+  },
+
+  async "each channel that fails is named, with its reason"(world) {
+    await world.start();
+    const target = await sink();
+    await world.gateway.api("PUT", "/api/settings/runtime", { webhookUrl: `${target.url}/gone` });
+    target.close();
+    const one = await world.open();
+    one.expected.push("400");
+    await one.goto("/settings?tab=notices");
+    await one.page.getByRole("button", { name: "Send a test notice" }).click();
+    await one.page.getByRole("listitem").filter({ hasText: "webhook" }).getByText("failed").waitFor();
+    await one.isAccessible("notices after a test");
+  },
+
+  async "models are listed, brands are picked"(world) {
+    await world.start();
+    const one = await world.open();
+    const sent = changes(one);
+    await one.goto("/settings?tab=models");
+    await one.page.getByLabel("Only these models").fill("gpt-4o\nclaude-sonnet-5");
+    await one.page.getByLabel("Find: Blocked brands").fill("mist");
+    await one.page.getByRole("button", { name: "Mistral" }).click();
+    await save(one, "Which models get routes");
+    assert.deepEqual(sent, [{ globalAllowedModels: ["gpt-4o", "claude-sonnet-5"], globalBlockedBrands: ["Mistral"] }]);
+    await one.page.getByRole("button", { name: "Take out Mistral" }).click();
+    await save(one, "Which models get routes");
+    assert.deepEqual((await runtime(world)).globalBlockedBrands, []);
+  },
+
+  async "payload rules are checked before they are sent, and refusals name the rule"(world) {
+    await world.start();
+    const one = await world.open();
+    one.expected.push("400");
+    const sent = changes(one);
+    await one.goto("/settings?tab=rewriting");
+    const rules = one.page.getByLabel("Fields to set");
+    await rules.fill("{");
+    await one.page.getByText("This is not JSON:").waitFor();
+    await one.page.getByRole("button", { name: "Save" }).click();
+    await one.page.getByRole("alert").waitFor();
+    assert.deepEqual(sent, []);
+    await rules.fill(JSON.stringify({ override: [{ models: [], params: { temperature: 0 } }] }));
+    await one.page.getByRole("button", { name: "Save" }).click();
+    await one.page.getByRole("alert").filter({ hasText: "override, rule 1" }).waitFor();
+    await rules.fill(JSON.stringify({ override: [{ models: [{ name: "gpt-*" }], params: { temperature: 0 } }] }));
+    await save(one, "Payload rules");
+    assert.deepEqual((await runtime(world)).payloadRules.override[0].params, { temperature: 0 });
+  },
+
+  async "the admin token is changed, and this tab stays signed in"(world) {
+    await world.start();
+    const one = await world.open();
+    one.expected.push("400");
+    await one.goto("/settings?tab=access");
+    const token = form(one, "Admin token");
+    await token.getByLabel("Present token").fill("not-this-one");
+    await token.getByLabel("New token", { exact: true }).fill("another-admin-token-1");
+    await token.getByLabel("New token again").fill("another-admin-token-2");
+    await token.getByRole("button", { name: "Change the token" }).click();
+    await token.getByText("The two new tokens differ.").waitFor();
+    await token.getByLabel("New token again").fill("another-admin-token-1");
+    await token.getByRole("button", { name: "Change the token" }).click();
+    await token.getByRole("alert").filter({ hasText: "oldToken" }).waitFor();
+    await token.getByLabel("Present token").fill(ADMIN);
+    await token.getByRole("button", { name: "Change the token" }).click();
+    await token.getByText("The new token is in force.").waitFor();
+    await one.page.getByRole("tab", { name: "Tasks" }).click();
+    await one.page.getByText("No task since the server was started.").waitFor();
+    assert.equal(await one.page.evaluate(() => sessionStorage.getItem("switchyard.token")), "another-admin-token-1");
+  },
+
+  async "a list that would shut this address out is warned of and refused"(world) {
+    await world.start();
+    const one = await world.open();
+    one.expected.push("400");
+    await one.goto("/settings?tab=access");
+    const list = form(one, "Who may use the admin API");
+    await list.getByLabel("Addresses and CIDR networks").fill("10.0.0.0/8");
+    await list.getByText("would shut you out").waitFor();
+    await list.getByRole("button", { name: "Save" }).click();
+    await list.getByRole("alert").filter({ hasText: "127.0.0.1" }).waitFor();
+    await list.getByRole("button", { name: "Add 127.0.0.1" }).click();
+    await save(one, "Who may use the admin API");
+    assert.deepEqual((await runtime(world)).adminIpAllowlist, ["10.0.0.0/8", "127.0.0.1"]);
+  },
+
+  async "a token for clients is made up, and the system proxy is tested"(world) {
+    await world.start({ CONNECTIVITY_TEST_URL: "http://127.0.0.1:1/" });
+    const proxy = await sink();
+    try {
+      const one = await world.open();
+      const sent = changes(one);
+      await one.goto("/settings?tab=access");
+      const clients = form(one, "Token of clients");
+      await clients.getByRole("button", { name: "Make one up" }).click();
+      const value = await clients.locator("pre").innerText();
+      await save(one, "Token of clients");
+      assert.deepEqual(sent, [{ proxyToken: value }]);
+      assert.equal((await fetch(`${world.gateway.url}/v1/models`, { headers: { authorization: `Bearer ${value}` } })).status, 200);
+      const way = form(one, "System proxy");
+      await way.getByLabel("Address of the proxy").fill(proxy.url);
+      await way.getByRole("button", { name: "Test the proxy" }).click();
+      await way.getByText("It gives a way out: 200").waitFor();
+      assert.equal(sent.length, 1);
+      await save(one, "System proxy");
+      assert.equal((await runtime(world)).systemProxyUrl, proxy.url);
+    } finally { proxy.close(); }
+  },
+
+  async "tasks show their log, events are read and deleted"(world) {
+    await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await world.gateway.addSite("Main line", stub.url, "sk-one");
+    const one = await world.open();
+    await one.goto("/settings?tab=tasks");
+    await one.page.getByRole("button", { name: "Initialise account 1" }).click();
+    await one.page.getByRole("cell", { name: "Initialise account 1 queued" }).first().waitFor();
+    await one.isAccessible("a task");
+    await one.page.getByRole("tab", { name: "Events" }).click();
+    await one.page.getByLabel("Unread only").check();
+    await one.page.getByRole("button", { name: "Initialise account 1" }).first().waitFor();
+    await one.isAccessible("events");
+    await one.page.getByRole("button", { name: "Mark all as read" }).click();
+    await one.page.getByText("No events.").waitFor();
+    assert.equal((await world.gateway.api("GET", "/api/events/count")).count, 0);
+    await one.page.getByLabel("Unread only").uncheck();
+    await one.page.getByRole("button", { name: "Initialise account 1" }).first().waitFor();
+    await one.page.getByRole("button", { name: "Delete all" }).click();
+    await one.page.getByRole("dialog").getByRole("button", { name: "Delete all" }).click();
+    await one.page.getByText("No events.").waitFor();
+    assert.deepEqual(await world.gateway.api("GET", "/api/events"), []);
+  },
+
+  async "usage is cleared and keys are rotated, after a question"(world) {
+    await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await world.gateway.addSite("Main line", stub.url, "sk-one");
+    await (await world.gateway.chat("gpt-4o")).text();
+    const one = await world.open();
+    await one.goto("/settings?tab=maintenance");
+    await one.page.getByRole("button", { name: "Clear usage" }).click();
+    await one.isAccessible("a question");
+    await one.page.getByRole("dialog").getByRole("button", { name: "Clear usage" }).click();
+    await one.page.getByText("Done: 1 rows of the log are gone.").waitFor();
+    assert.equal((await world.gateway.api("GET", "/api/stats/proxy-logs")).total, 0);
+    for (const title of ["New seal key", "New index key", "Forget found models"]) {
+      await one.page.getByRole("button", { name: title }).click();
+      await one.page.getByRole("dialog").getByRole("button", { name: title }).click();
+      const link = form(one, title).getByRole("link", { name: "A task does it: see how it goes" });
+      const id = new URL(await link.getAttribute("href"), world.gateway.url).searchParams.get("open");
+      await world.gateway.eventually("the task ends", async () => (await world.gateway.api("GET", `/api/tasks/${id}`)).task.status === "succeeded");
+    }
+  },
+
+  async "a factory reset asks for a phrase, and ends at the sign-in"(world) {
+    await world.start();
+    await world.gateway.api("POST", "/api/downstream-keys", { name: "Gone", key: "sk-gone-000001" });
+    const one = await world.open();
+    one.expected.push("403");
+    await one.goto("/settings?tab=maintenance");
+    await one.page.getByRole("button", { name: "Reset everything" }).click();
+    const dialog = one.page.getByRole("dialog");
+    const verb = dialog.getByRole("button", { name: "Reset everything" });
+    assert.equal(await verb.isDisabled(), true);
+    await dialog.getByLabel("Type RESET to go on").fill("reset");
+    assert.equal(await verb.isDisabled(), true);
+    await dialog.getByLabel("Type RESET to go on").fill("RESET");
+    await verb.click();
+    await one.page.getByLabel("Admin token").waitFor();
+  },
+
+  async "the version and the licences are told, and the description of the API is saved"(world) {
+    await world.start();
+    const one = await world.open();
+    await one.goto("/settings?tab=about");
+    const { info } = await world.gateway.api("GET", "/api/openapi.json");
+    await one.page.getByText(info.version, { exact: true }).waitFor();
+    await one.page.getByRole("cell", { name: "Apache-2.0" }).waitFor();
+    const saved = one.page.waitForEvent("download");
+    await one.page.getByRole("button", { name: "Save the description of the API (OpenAPI)" }).click();
+    assert.equal((await saved).suggestedFilename(), "switchyard-openapi.json");
+  },
+};

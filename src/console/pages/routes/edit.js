@@ -4,12 +4,12 @@ import { useMemo, useState } from "../../vendor/htm-preact.js";
 import { post, put } from "../../api.js";
 import { Field, Form, Note, Tabs, html } from "../../parts.js";
 import { count, t } from "../../words.js";
-import { isExact, matcher } from "./pattern.js";
+import { matcher } from "./pattern.js";
 
 const MOST = 30;
 
 export const strategies = () => [
-  ["weighted", t("Weighted")], ["round_robin", t("In turn")], ["stable_first", t("Stable first")],
+  ["weighted", t("Weighted")], ["round_robin", t("In turn, without priorities")], ["stable_first", t("Stable first")],
 ];
 
 // The rules of a mapping as lines, `asked for => sent`; null if it is no such thing.
@@ -34,12 +34,11 @@ function Preview({ pattern, rows }) {
   }, [pattern, names]);
   if (found === "blank") return html`<p class="hint">${t("An exact name; or * for any text and ? for one character; or re: and a regular expression.")}</p>`;
   if (typeof found === "string") {
-    return html`<${Note} kind="warn">${found === "long" ? t("A regular expression has at most 256 characters.")
-      : found === "refused" ? t("Looking around and back-references are not accepted.")
-        : t("This expression cannot be shown here; the server checks it when it is saved.")}<//>`;
+    return html`<${Note} kind="warn">${found === "refused" ? t("Looking around, back-references and more than 256 characters are not accepted.")
+      : t("This expression cannot be shown here; the server checks it when it is saved.")}<//>`;
   }
   return html`<div role="status" class="hint">
-    <p>${count(found.length, "Matches {count} known model", "Matches {count} known models")}${isExact(pattern.trim()) || !found.length ? "" : t(" (each answers through its own route first)")}</p>
+    <p>${count(found.length, "Matches {count} known model", "Matches {count} known models")}</p>
     <p>${found.slice(0, MOST).map((name) => html`<span class="badge name"><bdi>${name}</bdi></span> `)}${found.length > MOST && "…"}</p></div>`;
 }
 
@@ -89,13 +88,11 @@ export function RouteForm({ route, rows, onDone }) {
       ${route && !isGroup && is.modelPattern.trim() !== was.modelPattern
         && html`<${Note} kind="warn">${t("Channels are found anew for the new pattern; only those made by hand stay.")}<//>`}
       <${Field} label=${isGroup ? t("Name of the group") : t("Another name for clients")} value=${is.displayName} onChange=${set("displayName")}
-        hint=${isGroup ? t("Clients ask for this name; it goes before a model of the same name.") : t("Optional. Clients may ask for this name, too.")} />
+        hint=${isGroup ? t("It goes before a model of the same name.") : t("Optional")} />
       ${isGroup && html`<${Sources} chosen=${is.sourceRouteIds} onChange=${set("sourceRouteIds")} rows=${rows} />`}
-      <${Field} kind="select" label=${t("Strategy")} value=${is.routingStrategy} onChange=${set("routingStrategy")} choices=${strategies()}
-        hint=${{ weighted: t("By weight, cost, balance, use and health, within the first priority that can serve."), round_robin: t("The channel that has waited longest; priorities do not count."),
-          stable_first: t("The steadiest channel, with a few requests to watch the others.") }[is.routingStrategy]} />
+      <${Field} kind="select" label=${t("Strategy")} value=${is.routingStrategy} onChange=${set("routingStrategy")} choices=${strategies()} />
       <${Field} kind="area" label=${t("Model mapping")} value=${is.mapping} onChange=${set("mapping")} class="mono" placeholder="gpt-4 => gpt-4o"
-        hint=${was.mapping === null ? t("What is stored cannot be read as rules; it stays unless you write new ones.") : t("One rule a line: name or pattern => name sent upstream. The first that matches counts.")}
-        failure=${isMappingNew && mapping === undefined ? t("A line is not of the form: name => name") : undefined} />
+        hint=${t("A rule a line: name or pattern => name sent upstream. The first that matches counts.")}
+        failure=${isMappingNew && mapping === undefined ? t("A line is not of the form: name => name") : was.mapping === null && !isMappingNew ? t("What is stored cannot be read as rules; it stays unless you write new ones.") : undefined} />
     <//>`;
 }

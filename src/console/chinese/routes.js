@@ -26,7 +26,7 @@ export const ROUTES = {
   "In turn, without priorities": "轮流，不看优先级", "Stable first": "稳定优先",
   "An exact name; or * for any text and ? for one character; or re: and a regular expression.": "填写准确名称；或用 * 代表任意文本、? 代表一个字符；或以 re: 开头填写正则表达式。",
   "Looking around, back-references and more than 256 characters are not accepted.": "不接受环视、反向引用和超过 256 个字符的表达式。",
-  "This expression cannot be shown here; the server checks it when it is saved.": "此表达式无法在此预览，保存时由服务器检查。", "Find models": "查找模型",
+  "This expression cannot be shown here; the server checks it when it is saved.": "此表达式无法在此预览，保存时由服务器检查。",
   "Model or pattern": "模型或通配", "Create": "创建",
   "Channels are found anew for the new pattern; only those made by hand stay.": "将按新的通配重新查找通道，只保留手动添加的通道。",
   "Name of the group": "分组名称", "Another name for clients": "供客户端使用的别名", "It goes before a model of the same name.": "它优先于同名的模型。",

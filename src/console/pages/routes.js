@@ -2,11 +2,11 @@
 
 import { useMemo, useState } from "../vendor/htm-preact.js";
 import { useFilter } from "../address.js";
-import { Failure, post, task } from "../api.js";
+import { post } from "../api.js";
 import { useRead } from "../data.js";
 import { number } from "../format.js";
 import { List } from "../list.js";
-import { Action, Badge, Dialog, Field, Section, html } from "../parts.js";
+import { Action, Badge, Dialog, Field, Section, TaskAction, html } from "../parts.js";
 import { t } from "../words.js";
 import { RouteDetail } from "./routes/channels.js";
 import { RouteForm, strategies } from "./routes/edit.js";
@@ -40,15 +40,6 @@ const columns = () => [
 
 const said = (made) => t("{models} models; routes +{createdRoutes} −{removedRoutes}, channels +{createdChannels} −{removedChannels}.", made);
 
-// Makes the routes of the models that are known; or of those that every account names when asked.
-const quick = async () => (await post("/api/routes/rebuild", { refreshModels: false })).rebuild;
-async function thorough() {
-  const { jobId } = await post("/api/routes/rebuild");
-  const ended = await task(jobId);
-  if (ended.status === "failed") throw new Failure("failed", ended.message);
-  return ended.result.rebuild;
-}
-
 export function Routes() {
   const read = useRead("/api/routes/summary", { every: 30 });
   const [text, setText] = useFilter("q");
@@ -60,13 +51,13 @@ export function Routes() {
   const wanted = text.trim().toLowerCase();
   const shown = useMemo(() => rows.filter((row) => (!wanted || row.text.includes(wanted))
     && (!kind || row.kind === kind) && (!state || row.state === state)), [rows, wanted, kind, state]);
-  const rebuild = (how) => async () => { const made = await how(); read.reload(); return made; };
+  const rebuild = async () => { const { rebuild: made } = await post("/api/routes/rebuild", { refreshModels: false }); read.reload(); return made; };
   return html`
     <${Section} title=${t("Models and routes")} read=${read} isEmpty=${(value) => !value.length}
       empty=${html`<a href="/sites">${t("No models yet. They appear when a site with an account is added.")}</a>`}
       actions=${html`
-        <${Action} act=${rebuild(quick)} done=${said}>${t("Rebuild")}<//>
-        <${Action} act=${rebuild(thorough)} done=${said}>${t("Read models anew")}<//>
+        <${Action} act=${rebuild} done=${said}>${t("Rebuild")}<//>
+        <${TaskAction} start=${() => post("/api/routes/rebuild")} after=${read.reload}>${t("Read models anew")}<//>
         <button class="first" onClick=${() => setNew(true)}>${t("New route")}</button>`}>
       ${() => html`
         <div class="filters" role="search">

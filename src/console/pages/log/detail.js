@@ -5,7 +5,7 @@ import { get } from "../../api.js";
 import { href } from "../../address.js";
 import { useRead } from "../../data.js";
 import { clock, duration, moment, money, number } from "../../format.js";
-import { Badge, Copyable, Fold, Section, html } from "../../parts.js";
+import { Badge, Copyable, Fold, Section, Table, html } from "../../parts.js";
 import { t } from "../../words.js";
 
 export const statusOf = (row) => ({ success: ["good", t("Good")], retried: ["warn", t("Tried again")] })[row.status] ?? ["bad", t("Failed")];
@@ -32,9 +32,6 @@ async function traceOf(row) {
 }
 
 const Pairs = ({ of }) => html`<dl class="pairs">${of.map(([name, value]) => html`<dt>${name}</dt><dd><bdi>${value ?? "–"}</bdi></dd>`)}</dl>`;
-const Table = ({ label, head, rows }) => html`<div class="scrolls" tabindex="0" role="region" aria-label=${label}><table>
-  <thead><tr>${head.map((name) => html`<th>${name}</th>`)}</tr></thead>
-  <tbody>${rows.map((cells) => html`<tr>${cells.map((cell) => html`<td><bdi>${cell}</bdi></td>`)}</tr>`)}</tbody></table></div>`;
 function pretty(text) {
   try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text; }
 }

@@ -4,7 +4,7 @@ import { href, useFilter } from "../../address.js";
 import { Bars } from "../../chart.js";
 import { useRead } from "../../data.js";
 import { money, number } from "../../format.js";
-import { Bar, Field, Section, html } from "../../parts.js";
+import { Bar, Field, Section, Table, html } from "../../parts.js";
 import { t } from "../../words.js";
 
 const DAY = 86_400_000;
@@ -15,10 +15,8 @@ function Shares({ title, read, rowsOf, what, shown }) {
   return html`<${Section} title=${title} read=${read} isEmpty=${(value) => !rowsOf(value).length} empty=${t("No requests yet.")}>${(value) => {
     const rows = rowsOf(value).sort((one, other) => other[what] - one[what]).slice(0, 50);
     const most = Math.max(1e-9, rows[0]?.[what]);
-    return html`<div class="scrolls" tabindex="0" role="region" aria-label=${title}><table>
-      <thead><tr><th>${t("Name")}</th><th>${t("Requests")}</th><th>${t("Cost")}</th><th>${t("Share")}</th></tr></thead>
-      <tbody>${rows.map((row) => html`<tr><td><a href=${row.link}><bdi>${row.name}</bdi></a></td><td class="number">${number(row.calls)}</td><td class="number">${money(row.spend)}</td>
-        <td><${Bar} value=${(row[what] / most) * 100} label=${`${row.name}: ${shown(row[what])}`} /></td></tr>`)}</tbody></table></div>`;
+    return html`<${Table} label=${title} head=${[t("Name"), t("Requests"), t("Cost"), t("Share")]} rows=${rows.map((row) => [html`<a href=${row.link}>${row.name}</a>`, number(row.calls), money(row.spend),
+      html`<${Bar} value=${(row[what] / most) * 100} label=${`${row.name}: ${shown(row[what])}`} />`])} />`;
   }}<//>`;
 }
 

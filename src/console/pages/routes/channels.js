@@ -5,11 +5,11 @@ import { get, post, put, remove } from "../../api.js";
 import { href } from "../../address.js";
 import { useRead } from "../../data.js";
 import { duration, money, number, percent } from "../../format.js";
-import { Action, Badge, Bar, Countdown, Dialog, Failed, Field, Fold, Form, Removal, Section, html } from "../../parts.js";
-import { count, explain, t } from "../../words.js";
+import { Action, Badge, Bar, Countdown, Dialog, Failed, Field, Fold, Form, Pick, Removal, Section, Table, html } from "../../parts.js";
+import { count, t } from "../../words.js";
 import { RouteForm } from "./edit.js";
 
-// Of each priority so many channels are drawn before one asks for more.
+// So many channels of a priority are drawn before one asks for more.
 const MOST = 50;
 
 const reasons = () => ({
@@ -38,9 +38,9 @@ function reachedBy(row, channel, rows) {
   return !row.enabled || !name || isTaken ? null : name;
 }
 
-async function tryOut(model, channelId) {
+async function tryOut(model, forcedChannelId) {
   const began = performance.now();
-  await post("/api/test/chat", { model, forcedChannelId: channelId, max_tokens: 16, messages: [{ role: "user", content: "Say OK." }] });
+  await post("/api/test/chat", { model, forcedChannelId, max_tokens: 16, messages: [{ role: "user", content: "Say OK." }] });
   return performance.now() - began;
 }
 
@@ -62,8 +62,7 @@ function Channel({ channel, chance, row, rows, draft, onDraft, after }) {
       ${code && html`<div class=${chance?.eligible === false || !channel.enabled ? "bad-text" : ""}>${reasons()[code] ?? code} ${until && html`<${Countdown} until=${until} />`}</div>
         ${chance && html`<div class="quiet raw"><bdi>${chance.reason}</bdi></div>`}`}</div>
     <div class="number">${t("{good} good, {bad} failed", { good: number(channel.successCount), bad: number(channel.failCount) })}
-      <div class="quiet">${channel.successCount > 0 && duration(Math.round(channel.totalLatencyMs / channel.successCount))} ${money(channel.totalCost)}</div>
-</div>
+      <div class="quiet">${channel.successCount > 0 && duration(Math.round(channel.totalLatencyMs / channel.successCount))} ${money(channel.totalCost)}</div></div>
     <div class="edits">${edit("priority", t("Priority"))}${edit("weight", t("Weight"))}</div>
     <div class="actions">
       <${Action} class="quiet" act=${() => tryOut(asks, id)} disabled=${!asks || !channel.enabled} done=${(took) => t("Answered in {time}", { time: duration(took) })}>${t("Try")}<//>
@@ -92,25 +91,23 @@ function Changes({ drafts, channels, onDone }) {
 // Adds a channel by hand.
 function NewChannel({ row, onDone }) {
   const accounts = useRead("/api/accounts");
-  const [text, setText] = useState("");
-  const [is, setIs] = useState({ accountId: "", tokenId: "", sourceModel: "" });
-  const set = (name) => (value) => setIs((before) => ({ ...before, ...(name === "accountId" && { tokenId: "" }), [name]: value }));
-  const tokens = useRead(is.accountId && `/api/account-tokens?accountId=${is.accountId}`);
-  const named = useMemo(() => (accounts.value?.accounts ?? []).map((one) => [String(one.id), `${one.site.name} / ${one.username ?? `#${one.id}`}`]), [accounts.value]);
-  const wanted = text.trim().toLowerCase();
-  const offered = named.filter(([id, name]) => id === is.accountId || name.toLowerCase().includes(wanted)).slice(0, 100);
+  const [account, setAccount] = useState([]);
+  const [tokenId, setToken] = useState("");
+  const [name, setName] = useState("");
+  const [accountId] = account;
+  const tokens = useRead(accountId ? `/api/account-tokens?accountId=${accountId}` : null);
   const add = async () => {
-    await post(`/api/routes/${row.id}/channels`, { accountId: Number(is.accountId), ...(is.tokenId && { tokenId: Number(is.tokenId) }),
-      ...(is.sourceModel.trim() && { sourceModel: is.sourceModel.trim() }) });
+    await post(`/api/routes/${row.id}/channels`, { accountId, ...(tokenId && { tokenId: Number(tokenId) }), ...(name.trim() && { sourceModel: name.trim() }) });
     onDone();
   };
-  return html`<${Section} read=${accounts} class="plain">${() => html`
-    <${Form} act=${add} verb=${t("Add")} disabled=${!is.accountId}>
-      ${named.length > 20 && html`<${Field} kind="search" label=${t("Filter")} value=${text} onChange=${setText} />`}
-      <${Field} kind="select" label=${t("Account")} value=${is.accountId} onChange=${set("accountId")} choices=${[["", "–"], ...offered]} failure=${tokens.failure && explain(tokens.failure)} />
-      ${tokens.value?.length > 0 && html`<${Field} kind="select" label=${t("Key")} value=${is.tokenId} onChange=${set("tokenId")}
+  return html`<${Section} read=${accounts} class="plain">${(value) => html`
+    <${Form} act=${add} verb=${t("Add")} disabled=${!accountId}>
+      <${Pick} label=${t("Account")} chosen=${account} onChange=${(chosen) => { setAccount(chosen.slice(-1)); setToken(""); }}
+        options=${value.accounts.map((one) => ({ key: one.id, text: `${one.site.name} / ${one.username ?? `#${one.id}`}` }))} />
+      <${Failed} failure=${tokens.failure} retry=${tokens.reload} />
+      ${tokens.value?.length > 0 && html`<${Field} kind="select" label=${t("Key")} value=${tokenId} onChange=${setToken}
         choices=${[["", t("The default one")], ...tokens.value.map((one) => [String(one.id), one.name])]} />`}
-      <${Field} label=${t("Name at the site")} hint=${t("Optional")} value=${is.sourceModel} onChange=${set("sourceModel")} class="mono" />
+      <${Field} label=${t("Name at the site")} hint=${t("Optional")} value=${name} onChange=${setName} class="mono" />
     <//>`}<//>`;
 }
 
@@ -121,11 +118,9 @@ function Prices({ model }) {
     return models.find((one) => one.name === model) ?? { pricingSources: [] };
   } });
   return html`<${Section} read=${read} isEmpty=${(value) => !value.pricingSources.length} empty=${t("No site tells a price for it.")}>
-    ${(value) => html`<div class="scrolls" tabindex="0" role="region" aria-label=${t("Prices")}><table>
-      <thead><tr>${[t("Site"), t("Group"), t("In, per million"), t("Out, per million"), t("Per call")].map((name) => html`<th>${name}</th>`)}</tr></thead>
-      <tbody>${value.pricingSources.flatMap((source) => Object.entries(source.groupPricing).map(([group, price]) => html`<tr>
-        <td><bdi>${source.siteName} / ${source.username}</bdi></td><td><bdi>${group}</bdi></td>
-        ${[price.inputPerMillion, price.outputPerMillion, price.perCallTotal].map((usd) => html`<td class="number">${money(usd)}</td>`)}</tr>`))}</tbody></table></div>`}<//>`;
+    ${(value) => html`<${Table} label=${t("Prices")} head=${[t("Site"), t("Group"), t("In, per million"), t("Out, per million"), t("Per call")]}
+      rows=${value.pricingSources.flatMap((source) => Object.entries(source.groupPricing).map(([group, price]) => [`${source.siteName} / ${source.username}`, group,
+        money(price.inputPerMillion), money(price.outputPerMillion), money(price.perCallTotal)]))} />`}<//>`;
 }
 
 export function RouteDetail({ row, rows, after }) {
@@ -134,19 +129,19 @@ export function RouteDetail({ row, rows, after }) {
   const [drafts, setDrafts] = useState({});
   const [dialog, setDialog] = useState("");
   const [prices, setPrices] = useState(false);
-  const [most, setMost] = useState({});
+  const [most, setMost] = useState(MOST);
   const reload = () => { channels.reload(); decision.reload(); after(); };
   const close = () => setDialog("");
   const draw = (id, field, value) => setDrafts((before) => ({ ...before, [id]: { ...before[id], [field]: value } }));
   const chances = useMemo(() => new Map((decision.value?.candidates ?? []).map((one) => [one.channelId, one])), [decision.value]);
   const isResting = channels.value?.some((one) => one.cooldownUntil || one.limitedUntil || one.failCount > 0);
   const buckets = useMemo(() => {
-    const made = new Map();
-    for (const one of channels.value ?? []) made.set(one.priority, [...(made.get(one.priority) ?? []), one]);
-    return [...made].sort(([one], [other]) => one - other);
+    const made = {};
+    for (const one of channels.value ?? []) (made[one.priority] ??= []).push(one);
+    return Object.entries(made).sort(([one], [other]) => one - other);
   }, [channels.value]);
   const clear = async () => { await post(`/api/routes/${row.id}/cooldown/clear`); reload(); };
-  const sources = row.sourceRouteIds.map((id) => rows.find((other) => other.id === id)).filter(Boolean);
+  const sources = rows.filter((other) => row.sourceRouteIds.includes(other.id));
   return html`
     <div class="actions">
       <button onClick=${() => setDialog("edit")}>${t("Edit")}</button>
@@ -165,9 +160,9 @@ export function RouteDetail({ row, rows, after }) {
     <${Section} read=${channels} class="plain" isEmpty=${(value) => !value.length} empty=${t("No channel")}>
       ${(value) => html`${buckets.map(([priority, list]) => html`
         <h3>${t("Priority {priority}", { priority })} <span class="quiet">(${list.length})</span></h3>
-        <ul class="channels" aria-label=${t("Priority {priority}", { priority })}>${list.slice(0, most[priority] ?? MOST).map((channel) => html`<${Channel} key=${channel.id} channel=${channel} chance=${chances.get(channel.id)}
+        <ul class="channels" aria-label=${t("Priority {priority}", { priority })}>${list.slice(0, most).map((channel) => html`<${Channel} key=${channel.id} channel=${channel} chance=${chances.get(channel.id)}
           row=${row} rows=${rows} draft=${drafts[channel.id]} onDraft=${draw} after=${reload} />`)}</ul>
-        ${list.length > (most[priority] ?? MOST) && html`<button onClick=${() => setMost({ ...most, [priority]: (most[priority] ?? MOST) + 200 })}>${t("Show more")}</button>`}`)}
+        ${list.length > most && html`<button onClick=${() => setMost(most + 200)}>${t("Show more")}</button>`}`)}
         <${Changes} drafts=${drafts} channels=${value} onDone=${() => { setDrafts({}); reload(); }} />`}
     <//>
     ${row.kind === "model" && html`<${Fold} label=${t("Prices")} open=${prices} onToggle=${() => setPrices(!prices)}><${Prices} model=${row.modelPattern} /><//>`}

@@ -3,8 +3,8 @@
 export const KEYS = {
   "Keys of clients": "客户端密钥", "New key": "新建密钥", "Make the first key": "新建第一个密钥", "Make the key": "创建密钥", "Connect a client": "连接客户端",
   "There is no key yet. Until there is one, clients use the global token, PROXY_TOKEN.": "还没有密钥。在此之前，客户端使用全局令牌 PROXY_TOKEN。",
-  "No key is like this.": "没有符合条件的密钥。", "Search": "搜索", "State": "状态", "Group": "分组", "Tag": "标签", "Tags": "标签", "Usage of": "用量范围", "All": "全部",
-  "On": "启用", "Off": "停用", "Cannot be used": "不可用", "Expired": "已过期", "Budget spent": "预算用尽", "Requests used up": "次数用尽", "Allows no model": "未允许任何模型",
+  "No key is like this.": "没有符合条件的密钥。", "Search": "搜索", "State": "状态", "Group": "分组", "Tags": "标签", "Usage of": "用量范围", "All": "全部", "On": "启用",
+  "Off": "停用", "Cannot be used": "不可用", "Expired": "已过期", "Budget spent": "预算用尽", "Requests used up": "次数用尽", "Allows no model": "未允许任何模型",
   "Name": "名称", "Cost": "费用", "Requests": "请求", "Group, tags": "分组、标签", "Expires": "到期", "Last used": "上次使用", "24 hours": "24 小时", "7 days": "7 天",
   "{count} request": "{count} 次请求", "{count} requests": "{count} 次请求", "Choose {name}": "选择 {name}", "{used} of {most}": "{used} / {most}",
   "{count} key chosen": "已选 {count} 个密钥", "{count} keys chosen": "已选 {count} 个密钥", "With the chosen keys": "对所选密钥",

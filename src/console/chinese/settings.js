@@ -2,7 +2,7 @@
 
 import { FORMS } from "../pages/settings/table.js";
 
-const pairs = Object.values(FORMS).flat().flatMap(([english, chinese, rows]) => [[english, chinese], ...rows.map((row) => [row[3], row[4]])]);
+const pairs = Object.values(FORMS).flat().flatMap(([english, chinese, rows]) => [[english, chinese], ...rows.map((row) => [row[2], row[3]])]);
 
 export const SETTINGS = {
   ...Object.fromEntries(pairs),
@@ -27,8 +27,8 @@ export const SETTINGS = {
   "Found models and automatic channels and routes go, then models are asked for anew. What was made by hand stays.": "删除已发现的模型以及自动建立的通道和路由，然后重新查询；手工建立的保留。",
   "A new key seals every stored credential; a task seals the old ones anew, then deletes the former key.": "用新密钥加密所有凭据；由任务重新加密旧数据，然后删除旧密钥。",
   "A new key makes the look-up hashes; a task makes the old ones anew, then deletes the former key.": "用新密钥生成查找用的散列；由任务重新生成旧数据，然后删除旧密钥。",
-  "A task does it: see how it goes": "已由任务执行：查看进度", "Done: {count} rows of the log are gone.": "完成：已删除 {count} 行日志。",
-  "Factory reset": "恢复出厂", "Reset everything": "全部重置", "Reset everything?": "全部重置？", "This cannot be undone. You are signed out.": "无法撤销，您会被退出登录。",
-  "Everything goes: sites, accounts, keys, routes, the log, the settings. The admin token is the built-in one again, which works from the server's machine only.": "站点、账号、密钥、路由、日志和设置全部删除；管理令牌恢复为内置值，仅限服务器本机使用。",
-  "Save the description of the API (OpenAPI)": "保存接口描述（OpenAPI）", "What others wrote": "第三方组件", "Component": "组件", "Release": "版本", "Licence": "许可证", "with htm": "随 htm",
+  "A task does it: see how it goes": "已由任务执行：查看进度",
+  "Factory reset": "恢复出厂", 
+  "Everything goes: sites, accounts, keys, routes, the log, the settings. The admin token is the built-in one again, which works on the server's machine only.": "站点、账号、密钥、路由、日志和设置全部删除；管理令牌恢复为内置值，仅限服务器本机使用。",
+  "Save the description of the API (OpenAPI)": "保存接口描述（OpenAPI）", "What others wrote": "第三方组件", "with": "含",
 };

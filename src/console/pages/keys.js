@@ -9,7 +9,7 @@ import { List } from "../list.js";
 import { Action, Badge, Confirm, Dialog, Field, Form, Note, Section, Tabs, Time, html } from "../parts.js";
 import { count, t } from "../words.js";
 import { Connect } from "./keys/connect.js";
-import { Bound, Detail, RANGES } from "./keys/detail.js";
+import { Bound, Detail } from "./keys/detail.js";
 import { NewKey } from "./keys/form.js";
 import { stateOf } from "./keys/state.js";
 
@@ -70,21 +70,19 @@ export function Keys() {
   const [search, setSearch] = useFilter("q");
   const [state, setState] = useFilter("state");
   const [group, setGroup] = useFilter("group");
-  const [tag, setTag] = useFilter("tag");
-  const [range, setRange] = useFilter("range", "24h");
   const [opened, setOpened] = useFilter("open");
   const [chosen, setChosen] = useState(new Set());
   const [isMaking, setMaking] = useState(false);
-  const read = useRead(`/api/downstream-keys/summary?range=${encodeURIComponent(range)}`, { every: 10 });
+  const read = useRead("/api/downstream-keys/summary?range=24h", { every: 10 });
   const prepared = useMemo(() => (read.value?.items ?? []).map((key) => ({ key,
     text: [key.name, key.description, key.keyMasked, key.groupName, ...key.tags, ...key.supportedModels].join("\n").toLowerCase() })), [read.value]);
   const keys = prepared.map(({ key }) => key);
   const wanted = search.trim().toLowerCase();
   const shown = prepared.filter(({ key, text }) => (!wanted || text.includes(wanted)) && (!state || stateOf(key)[2] === state)
-    && (!group || key.groupName === group) && (!tag || key.tags.includes(tag))).map(({ key }) => key);
+    && (!group || key.groupName === group)).map(({ key }) => key);
   const picked = keys.filter((key) => chosen.has(key.id));
   const any = [["", t("All")]];
-  const choices = (names) => [...any, ...[...new Set(names)].sort().map((name) => [name, `\u2068${name}\u2069`])];
+  const groups = [...new Set(keys.map((key) => key.groupName).filter(Boolean))].sort();
   const toggle = (id) => setChosen((before) => {
     const after = new Set(before);
     if (!after.delete(id)) after.add(id);
@@ -98,15 +96,15 @@ export function Keys() {
     } },
     { name: "cost", label: t("Cost"), cell: (key) => html`<${Bound} used=${key.usedCost} most=${key.maxCost} show=${money} label=${t("Cost")} />` },
     { name: "requests", label: t("Requests"), cell: (key) => html`<${Bound} used=${key.usedRequests} most=${key.maxRequests} show=${number} label=${t("Requests")} />` },
-    { name: "range", label: t(RANGES.find(([name]) => name === range)?.[1] ?? range), class: "less", cell: (key) => html`<span class="number">${money(key.rangeUsage.totalCost)}
+    { name: "range", label: t("24 hours"), class: "less", cell: (key) => html`<span class="number">${money(key.rangeUsage.totalCost)}
       <span class="quiet"> ${count(key.rangeUsage.totalRequests, "{count} request", "{count} requests")}</span></span>` },
-    { name: "labels", label: t("Group, tags"), class: "less", cell: (key) => html`${key.groupName && html`<bdi>${key.groupName}</bdi> `}${key.tags.map((name) => html`<${Badge} key=${name}><bdi>${name}</bdi><//> `)}` },
+    { name: "labels", label: t("Group, tags"), class: "less", cell: (key) => html`${[key.groupName, ...key.tags].filter(Boolean).map((name) => html`<${Badge} key=${name}><bdi>${name}</bdi><//> `)}` },
     { name: "expires", label: t("Expires"), class: "less", cell: (key) => (key.expiresAt ? html`<${Time} at=${key.expiresAt} />` : html`<span class="quiet">${t("never")}</span>`) },
     { name: "used", label: t("Last used"), class: "less", cell: (key) => html`<span class=${key.lastUsedAt ? "" : "quiet"}>${ago(key.lastUsedAt)}</span>` },
   ];
   return html`
     <${Tabs} label=${t("Keys")} value=${connects} onChange=${setConnects} items=${[["", t("Keys")], ["1", t("Connect a client")]]} />
-    ${connects ? read.value || read.failure ? html`${read.failure && html`<${Section} read=${read} />`}<${Connect} keys=${keys} reload=${read.reload} />` : html`<${Section} read=${read} />`
+    ${connects ? html`${(read.failure || !read.value) && html`<${Section} read=${read} />`}<${Connect} keys=${keys} reload=${read.reload} />`
       : html`<${Section} title=${t("Keys of clients")} read=${read} actions=${html`<button class="first" onClick=${() => setMaking(true)}>${t("New key")}</button>`}
           isEmpty=${(value) => !value.items.length}
           empty=${html`<p>${t("There is no key yet. Until there is one, clients use the global token, PROXY_TOKEN.")}</p><button onClick=${() => setMaking(true)}>${t("Make the first key")}</button>`}>
@@ -114,9 +112,7 @@ export function Keys() {
           <div class="filters">
             <${Field} kind="search" label=${t("Search")} value=${search} onChange=${setSearch} />
             <${Field} kind="select" label=${t("State")} value=${state} onChange=${setState} choices=${[...any, ["on", t("On")], ["blocked", t("Cannot be used")], ["off", t("Off")]]} />
-            <${Field} kind="select" label=${t("Group")} value=${group} onChange=${setGroup} choices=${choices(keys.map((key) => key.groupName).filter(Boolean))} />
-            <${Field} kind="select" label=${t("Tag")} value=${tag} onChange=${setTag} choices=${choices(keys.flatMap((key) => key.tags))} />
-            <${Field} kind="select" label=${t("Usage of")} value=${range} onChange=${setRange} choices=${RANGES.map(([name, label]) => [name, t(label)])} />
+            <${Field} kind="select" label=${t("Group")} value=${group} onChange=${setGroup} choices=${[...any, ...groups.map((name) => [name, `\u2068${name}\u2069`])]} />
           </div>
           <${Batch} chosen=${picked} all=${shown} onChoose=${(some) => setChosen(new Set(some.map((key) => key.id)))} onDone=${read.reload} />
           ${shown.length ? html`<${List} label=${t("Keys of clients")} rows=${shown} columns=${columns} keyOf=${(key) => String(key.id)} opened=${opened || null}

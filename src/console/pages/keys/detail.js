@@ -40,7 +40,7 @@ function bars({ range, bucketSeconds, buckets }) {
   });
 }
 
-export const RANGES = [["24h", "24 hours", "last24h"], ["7d", "7 days", "last7d"], ["all", "All", "all"]];
+const RANGES = [["24h", "24 hours", "last24h"], ["7d", "7 days", "last7d"], ["all", "All", "all"]];
 
 function Usage({ id }) {
   const [range, setRange] = useFilter("trend", "7d");

@@ -7,6 +7,7 @@ import { Failed, Field, Form, Pick, Section, html } from "../../parts.js";
 import { t } from "../../words.js";
 import { cronWords } from "./cron.js";
 
+const kindOf = ([, usual, , , kind]) => kind ?? { boolean: "switch", number: "number" }[typeof usual] ?? "text";
 const valueAt = (values, field) => field.split(".").reduce((held, name) => held?.[name], values);
 
 // A value as the field shows it.
@@ -48,7 +49,9 @@ function Brands({ label, value, onChange }) {
     <${Pick} label=${label} options=${(list.value?.brands ?? []).map((name) => ({ key: name, text: name }))} chosen=${value} onChange=${onChange} />`;
 }
 
-function Setting({ row: [field, kind, usual, english, , choices], held, edit, onEdit, zone }) {
+function Setting({ row, held, edit, onEdit, zone }) {
+  const [field, usual, english, , , choices] = row;
+  const kind = kindOf(row);
   const label = t(english);
   const value = edit === undefined ? shown(kind, held) : edit;
   const failure = edit === undefined || edit === null ? null : fault(kind, value);
@@ -72,14 +75,16 @@ function Setting({ row: [field, kind, usual, english, , choices], held, edit, on
 // under a field: `{field: (typed, held) => part}`.
 export function SettingsForm({ form: [title, , rows], read, edits, setEdits, beside = {} }) {
   const [isSaved, setSaved] = useState(false);
-  const heldOf = ([field, kind]) => (kind === "secret" ? read.value[`${field}Masked`] ?? read.value[field] : valueAt(read.value, field));
+  const heldOf = ([field]) => read.value[`${field}Masked`] ?? valueAt(read.value, field);
   const known = rows.filter((row) => heldOf(row) !== undefined);
-  const isChanged = (row) => edits[row[0]] !== undefined && JSON.stringify(edits[row[0]]) !== JSON.stringify(shown(row[1], heldOf(row)));
+  const isChanged = (row) => edits[row[0]] !== undefined && JSON.stringify(edits[row[0]]) !== JSON.stringify(shown(kindOf(row), heldOf(row)));
   const changed = known.filter(isChanged);
   const edit = (field) => (value) => { setSaved(false); setEdits((before) => ({ ...before, [field]: value })); };
   const save = async () => {
     const body = {};
-    for (const [field, kind, , english] of changed) {
+    for (const row of changed) {
+      const [field, , english] = row;
+      const kind = kindOf(row);
       const wrong = edits[field] === null ? null : fault(kind, edits[field]);
       if (wrong) throw new Failure("refused", `${t(english)}: ${wrong}`);
       const [name, member] = field.split(".");

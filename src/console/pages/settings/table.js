@@ -1,88 +1,87 @@
-// The runtime settings by theme: `[field, kind, built-in default, English, Chinese, choices?]`. A form is `[English, Chinese, rows]`.
-// The words stand here in both languages, so that none is missing; `chinese/settings.js` takes them from here.
+// The runtime settings by theme: `[field, built-in default, English, Chinese, kind?, choices?]`. A form is `[English, Chinese, rows]`.
+// Without a kind the default's type is it. The words stand here in both languages; `chinese/settings.js` takes them from here.
 
-const NONE = null;
 export const FORMS = {
   routing: [
-    ["Failures and cooldowns", "失败与冷却", [
-      ["tokenRouterFailureCooldownMaxSec", "number", 2592000, "Longest cooldown of a channel, s (at most 30 days)", "通道最长冷却时间，秒（最多 30 天）"],
-      ["cooldownLastResortSec", "number", 30, "When every channel cools, one is tried so long after it was asked last, s; 0 is never", "所有通道都在冷却时，距上次请求多久后再试一个，秒；0 为从不"],
-      ["channelRecoveryProbeEnabled", "switch", false, "Ask cooling channels every 30 s, and end the cooldown of those that answer", "每 30 秒探测冷却中的通道，有应答即结束冷却"],
-      ["modelAvailabilityProbeEnabled", "switch", false, "Ask for every model now and then, and route by the answers", "定期探测每个模型，并据此路由"],
-      ["proxyEmptyContentFailEnabled", "switch", false, "An answer without content is a failure", "没有内容的回答算失败"],
-      ["proxyErrorKeywords", "list", NONE, "An answer that contains one of these is a failure; one a line", "回答包含其中之一即算失败，每行一个"]]],
-    ["Choice of a channel", "通道选择", [
-      ["routingWeights.baseWeightFactor", "number", 0.5, "Factor of the base weight", "基础权重系数"],
-      ["routingWeights.valueScoreFactor", "number", 0.5, "Factor of the value, which the next three make up", "价值分系数，价值分由以下三项组成"],
-      ["routingWeights.costWeight", "number", 0.4, "Weight of a low cost", "低成本的权重"],
-      ["routingWeights.balanceWeight", "number", 0.3, "Weight of a high balance", "高余额的权重"],
-      ["routingWeights.usageWeight", "number", 0.3, "Weight of little usage", "低用量的权重"],
-      ["routingFallbackUnitCost", "number", 1, "Cost assumed of a channel whose price is unknown", "价格未知的通道按此成本估算"]]],
-    ["Dialects", "协议", [
-      ["disableCrossProtocolFallback", "switch", false, "Ask a site in one dialect only, the first in its order", "只用站点首选的一种协议请求"],
-      ["responsesCompactFallbackToResponsesEnabled", "switch", false, "Ask an upstream that cannot compact a conversation to answer instead", "上游不能压缩对话时，改为请它直接回答"],
-      ["echoRequestedModel", "switch", false, "Answers name the model as asked, not as the upstream calls it", "回答中使用请求的模型名，而非上游的名称"],
-      ["codexUpstreamWebsocketEnabled", "switch", false, "WebSocket to Codex upstreams: kept for clients that set it, changes nothing", "Codex 上游 WebSocket：仅为兼容保留，不起作用"]]]],
+  ["Failures and cooldowns", "失败与冷却", [
+   ["tokenRouterFailureCooldownMaxSec", 2592000, "Longest cooldown of a channel, s (at most 30 days)", "通道最长冷却时间，秒（最多 30 天）"],
+   ["cooldownLastResortSec", 30, "When every channel cools, one is tried so long after it was asked last, s; 0 is never", "所有通道都在冷却时，距上次请求多久后再试一个，秒；0 为从不"],
+   ["channelRecoveryProbeEnabled", false, "Ask cooling channels every 30 s, and end the cooldown of those that answer", "每 30 秒探测冷却中的通道，有应答即结束冷却"],
+   ["modelAvailabilityProbeEnabled", false, "Ask for every model now and then, and route by the answers", "定期探测每个模型，并据此路由"],
+   ["proxyEmptyContentFailEnabled", false, "An answer without content is a failure", "没有内容的回答算失败"],
+   ["proxyErrorKeywords", null, "An answer that contains one of these is a failure; one a line", "回答包含其中之一即算失败，每行一个", "list"]]],
+  ["Choice of a channel", "通道选择", [
+   ["routingWeights.baseWeightFactor", 0.5, "Factor of the base weight", "基础权重系数"],
+   ["routingWeights.valueScoreFactor", 0.5, "Factor of the value, which the next three make up", "价值分系数，价值分由以下三项组成"],
+   ["routingWeights.costWeight", 0.4, "Weight of a low cost", "低成本的权重"],
+   ["routingWeights.balanceWeight", 0.3, "Weight of a high balance", "高余额的权重"],
+   ["routingWeights.usageWeight", 0.3, "Weight of little usage", "低用量的权重"],
+   ["routingFallbackUnitCost", 1, "Cost assumed of a channel whose price is unknown", "价格未知的通道按此成本估算"]]],
+  ["Dialects", "协议", [
+   ["disableCrossProtocolFallback", false, "Ask a site in one dialect only, the first in its order", "只用站点首选的一种协议请求"],
+   ["responsesCompactFallbackToResponsesEnabled", false, "Ask an upstream that cannot compact a conversation to answer instead", "上游不能压缩对话时，改为请它直接回答"],
+   ["echoRequestedModel", false, "Answers name the model as asked, not as the upstream calls it", "回答中使用请求的模型名，而非上游的名称"],
+   ["codexUpstreamWebsocketEnabled", false, "WebSocket to Codex upstreams: kept for clients that set it, changes nothing", "Codex 上游 WebSocket：仅为兼容保留，不起作用"]]]],
   limits: [
-    ["Limits and time-outs", "限制与超时", [
-      ["proxyFirstByteTimeoutSec", "number", 0, "Longest wait for the first byte of an answer, s; 0 is no limit", "等待回答首字节的最长时间，秒；0 为不限"],
-      ["proxySessionChannelConcurrencyLimit", "number", 2, "Sessions at work on one channel of a login; 0 is any number", "登录类通道上同时工作的会话数；0 为不限"],
-      ["proxySessionChannelQueueWaitMs", "number", 1500, "How long a further session waits before the next channel is tried, ms", "更多会话等待多久后改试下一个通道，毫秒"]]]],
+  ["Limits and time-outs", "限制与超时", [
+   ["proxyFirstByteTimeoutSec", 0, "Longest wait for the first byte of an answer, s; 0 is no limit", "等待回答首字节的最长时间，秒；0 为不限"],
+   ["proxySessionChannelConcurrencyLimit", 2, "Sessions at work on one channel of a login; 0 is any number", "登录类通道上同时工作的会话数；0 为不限"],
+   ["proxySessionChannelQueueWaitMs", 1500, "How long a further session waits before the next channel is tried, ms", "更多会话等待多久后改试下一个通道，毫秒"]]]],
   jobs: [
-    ["Check-ins", "签到", [
-      ["checkinScheduleMode", "choice", "cron", "Accounts check in", "账号签到方式", [["cron", "by the schedule"], ["interval", "each so many hours after its last time"]]],
-      ["checkinCron", "cron", "0 8 * * *", "Schedule of check-ins", "签到时间"],
-      ["checkinIntervalHours", "number", 6, "Hours between two check-ins, 1 to 24", "两次签到间隔，1 至 24 小时"]]],
-    ["Balances and the daily summary", "余额与每日汇总", [
-      ["balanceRefreshCron", "cron", "0 * * * *", "All active accounts are asked for balances and models", "向所有启用的账号查询余额和模型"],
-      ["dailySummaryCron", "cron", "58 23 * * *", "How the day was is told; empty is never", "发送每日汇总；留空为从不"]]],
-    ["Deletion of old records", "旧记录清理", [
-      ["logCleanupUsageLogsEnabled", "switch", NONE, "Delete old rows of the log", "清理旧的请求日志"],
-      ["logCleanupProgramLogsEnabled", "switch", false, "Delete old events", "清理旧事件"],
-      ["logCleanupRetentionDays", "number", NONE, "Days that are kept; once one of these four is saved, they replace PROXY_LOG_RETENTION_DAYS", "保留天数；这四项之一保存后即取代 PROXY_LOG_RETENTION_DAYS"],
-      ["logCleanupCron", "cron", "0 6 * * *", "Schedule of the deletion", "清理时间"]]]],
+  ["Check-ins", "签到", [
+   ["checkinScheduleMode", "cron", "Accounts check in", "账号签到方式", "choice", [["cron", "by the schedule"], ["interval", "each so many hours after its last time"]]],
+   ["checkinCron", "0 8 * * *", "Schedule of check-ins", "签到时间", "cron"],
+   ["checkinIntervalHours", 6, "Hours between two check-ins, 1 to 24", "两次签到间隔，1 至 24 小时"]]],
+  ["Balances and the daily summary", "余额与每日汇总", [
+   ["balanceRefreshCron", "0 * * * *", "All active accounts are asked for balances and models", "向所有启用的账号查询余额和模型", "cron"],
+   ["dailySummaryCron", "58 23 * * *", "How the day was is told; empty is never", "发送每日汇总；留空为从不", "cron"]]],
+  ["Deletion of old records", "旧记录清理", [
+   ["logCleanupUsageLogsEnabled", null, "Delete old rows of the log", "清理旧的请求日志", "switch"],
+   ["logCleanupProgramLogsEnabled", false, "Delete old events", "清理旧事件"],
+   ["logCleanupRetentionDays", null, "Days that are kept; once one of these four is saved, they replace PROXY_LOG_RETENTION_DAYS", "保留天数；这四项之一保存后即取代 PROXY_LOG_RETENTION_DAYS", "number"],
+   ["logCleanupCron", "0 6 * * *", "Schedule of the deletion", "清理时间", "cron"]]]],
   notices: [
-    ["When notices are sent", "何时通知", [
-      ["lowBalanceThreshold", "number", 0, "Tell once of an account whose balance falls below, USD; 0 tells of none", "账号余额低于此值时通知一次，美元；0 为不通知"],
-      ["notifyCooldownSec", "number", 300, "The same notice again only after, s; 0 sends every one", "相同通知的最短间隔，秒；0 为每次都发"]]],
-    ["Webhook", "Webhook", [
-      ["webhookEnabled", "switch", true, "Used when it has an address", "填有地址即启用"],
-      ["webhookUrl", "secret", NONE, "Address; WeCom and Feishu robots get their own form", "地址；企业微信和飞书机器人使用各自的格式"]]],
-    ["Bark", "Bark", [["barkEnabled", "switch", true, "Used when it has an address", "填有地址即启用"], ["barkUrl", "secret", NONE, "Address with the device key", "带设备密钥的地址"]]],
-    ["ServerChan", "Server 酱", [["serverChanEnabled", "switch", true, "Used when it has a key", "填有密钥即启用"], ["serverChanKey", "secret", NONE, "Key of the service", "服务密钥"]]],
-    ["Telegram", "Telegram", [
-      ["telegramEnabled", "switch", false, "Used", "启用"],
-      ["telegramBotToken", "secret", NONE, "Token of the bot", "机器人令牌"],
-      ["telegramChatId", "text", NONE, "Id of the chat", "聊天 ID"],
-      ["telegramMessageThreadId", "text", NONE, "Id of the topic, or empty", "话题 ID，可留空"],
-      ["telegramApiBaseUrl", "text", "https://api.telegram.org", "Address of the bot API", "机器人接口地址"],
-      ["telegramUseSystemProxy", "switch", false, "By way of the system proxy", "经由系统代理"]]],
-    ["Mail", "邮件", [
-      ["smtpEnabled", "switch", false, "Used", "启用"],
-      ["smtpHost", "text", NONE, "Mail server", "邮件服务器"], ["smtpPort", "number", 587, "Port", "端口"],
-      ["smtpSecure", "switch", false, "TLS from the first byte (port 465); else STARTTLS where it is offered", "从首字节起使用 TLS（465 端口）；否则在支持时用 STARTTLS"],
-      ["smtpUser", "text", NONE, "User", "用户名"], ["smtpPass", "secret", NONE, "Password", "密码"],
-      ["smtpFrom", "text", NONE, "Sender", "发件人"], ["smtpTo", "text", NONE, "Recipients, with commas between them", "收件人，以逗号分隔"]]]],
+  ["When notices are sent", "何时通知", [
+   ["lowBalanceThreshold", 0, "Tell once of an account whose balance falls below, USD; 0 tells of none", "账号余额低于此值时通知一次，美元；0 为不通知"],
+   ["notifyCooldownSec", 300, "The same notice again only after, s; 0 sends every one", "相同通知的最短间隔，秒；0 为每次都发"]]],
+  ["Webhook", "Webhook", [
+   ["webhookEnabled", true, "Used when it has an address", "填有地址即启用"],
+   ["webhookUrl", null, "Address; WeCom and Feishu robots get their own form", "地址；企业微信和飞书机器人使用各自的格式", "secret"]]],
+  ["Bark", "Bark", [["barkEnabled", true, "Used when it has an address", "填有地址即启用"], ["barkUrl", null, "Address with the device key", "带设备密钥的地址", "secret"]]],
+  ["ServerChan", "Server 酱", [["serverChanEnabled", true, "Used when it has a key", "填有密钥即启用"], ["serverChanKey", null, "Key of the service", "服务密钥", "secret"]]],
+  ["Telegram", "Telegram", [
+   ["telegramEnabled", false, "Used", "启用"],
+   ["telegramBotToken", null, "Token of the bot", "机器人令牌", "secret"],
+   ["telegramChatId", null, "Id of the chat", "聊天 ID"],
+   ["telegramMessageThreadId", null, "Id of the topic, or empty", "话题 ID，可留空"],
+   ["telegramApiBaseUrl", "https://api.telegram.org", "Address of the bot API", "机器人接口地址"],
+   ["telegramUseSystemProxy", false, "By way of the system proxy", "经由系统代理"]]],
+  ["Mail", "邮件", [
+   ["smtpEnabled", false, "Used", "启用"],
+   ["smtpHost", null, "Mail server", "邮件服务器"], ["smtpPort", 587, "Port", "端口"],
+   ["smtpSecure", false, "TLS from the first byte (port 465); else STARTTLS where it is offered", "从首字节起使用 TLS（465 端口）；否则在支持时用 STARTTLS"],
+   ["smtpUser", null, "User", "用户名"], ["smtpPass", null, "Password", "密码", "secret"],
+   ["smtpFrom", null, "Sender", "发件人"], ["smtpTo", null, "Recipients, with commas between them", "收件人，以逗号分隔"]]]],
   models: [
-    ["Which models get routes", "哪些模型建立路由", [
-      ["globalAllowedModels", "list", NONE, "Only these models, one a line; empty is all", "仅允许这些模型，每行一个；留空为全部"],
-      ["globalBlockedBrands", "brands", NONE, "Blocked brands", "屏蔽的品牌"]]]],
+  ["Which models get routes", "哪些模型建立路由", [
+   ["globalAllowedModels", null, "Only these models, one a line; empty is all", "仅允许这些模型，每行一个；留空为全部", "list"],
+   ["globalBlockedBrands", null, "Blocked brands", "屏蔽的品牌", "brands"]]]],
   traces: [
-    ["Debug traces", "调试跟踪", [
-      ["proxyDebugTraceEnabled", "switch", false, "Record requests in full, credentials taken out", "完整记录请求，去除凭据"],
-      ["proxyDebugCaptureHeaders", "switch", true, "with their headers", "包括请求头"],
-      ["proxyDebugCaptureBodies", "switch", false, "with their bodies, which hold your users' data", "包括正文，其中有用户数据"],
-      ["proxyDebugCaptureStreamChunks", "switch", false, "with streamed answers", "包括流式回答"],
-      ["proxyDebugTargetModel", "text", NONE, "Only of this model", "仅此模型"],
-      ["proxyDebugTargetClientKind", "text", NONE, "Only of this kind of client", "仅此类客户端"],
-      ["proxyDebugTargetSessionId", "text", NONE, "Only of this session", "仅此会话"],
-      ["proxyDebugRetentionHours", "number", 24, "Hours that traces are kept", "保留小时数"],
-      ["proxyDebugMaxBodyBytes", "number", 262144, "Bytes kept of each body, from 1024", "每个正文保留的字节数，至少 1024"]]]],
+  ["Debug traces", "调试跟踪", [
+   ["proxyDebugTraceEnabled", false, "Record requests in full, credentials taken out", "完整记录请求，去除凭据"],
+   ["proxyDebugCaptureHeaders", true, "with their headers", "包括请求头"],
+   ["proxyDebugCaptureBodies", false, "with their bodies, which hold your users' data", "包括正文，其中有用户数据"],
+   ["proxyDebugCaptureStreamChunks", false, "with streamed answers", "包括流式回答"],
+   ["proxyDebugTargetModel", null, "Only of this model", "仅此模型"],
+   ["proxyDebugTargetClientKind", null, "Only of this kind of client", "仅此类客户端"],
+   ["proxyDebugTargetSessionId", null, "Only of this session", "仅此会话"],
+   ["proxyDebugRetentionHours", 24, "Hours that traces are kept", "保留小时数"],
+   ["proxyDebugMaxBodyBytes", 262144, "Bytes kept of each body, from 1024", "每个正文保留的字节数，至少 1024"]]]],
   rewriting: [
-    ["Payload rules", "载荷规则", [
-      ["payloadRules", "json", NONE, "Fields to set (default, override) or delete (filter) in bodies for upstreams, by model", "按模型设置（default、override）或删除（filter）发往上游正文的字段"]]]],
+  ["Payload rules", "载荷规则", [
+   ["payloadRules", null, "Fields to set (default, override) or delete (filter) in bodies for upstreams, by model", "按模型设置（default、override）或删除（filter）发往上游正文的字段", "json"]]]],
   access: [
-    ["Token of clients", "客户端令牌", [["proxyToken", "secret", NONE, "New global token (PROXY_TOKEN), begins with sk-", "新的全局令牌（PROXY_TOKEN），以 sk- 开头"]]],
-    ["Who may use the admin API", "谁可使用管理接口", [["adminIpAllowlist", "list", NONE, "Addresses and CIDR networks, one a line; empty is everyone", "地址和 CIDR 网段，每行一个；留空为所有人"]]],
-    ["System proxy", "系统代理", [["systemProxyUrl", "secret", NONE, "Address of the proxy for sites that use it", "供使用它的站点出站的代理地址"]]]],
+  ["Token of clients", "客户端令牌", [["proxyToken", null, "New global token (PROXY_TOKEN), begins with sk-", "新的全局令牌（PROXY_TOKEN），以 sk- 开头", "secret"]]],
+  ["Who may use the admin API", "谁可使用管理接口", [["adminIpAllowlist", null, "Addresses and CIDR networks, one a line; empty is everyone", "地址和 CIDR 网段，每行一个；留空为所有人", "list"]]],
+  ["System proxy", "系统代理", [["systemProxyUrl", null, "Address of the proxy for sites that use it", "供使用它的站点出站的代理地址", "secret"]]]],
 };

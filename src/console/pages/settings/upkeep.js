@@ -57,18 +57,19 @@ const WORK = [
   ["clear-cache", "Forget found models", "Found models and automatic channels and routes go, then models are asked for anew. What was made by hand stays."],
   ["rotate-seal-key", "New seal key", "A new key seals every stored credential; a task seals the old ones anew, then deletes the former key."],
   ["replace-index-key", "New index key", "A new key makes the look-up hashes; a task makes the old ones anew, then deletes the former key."],
+  ["factory-reset", "Factory reset", "Everything goes: sites, accounts, keys, routes, the log, the settings. The admin token is the built-in one again, which works on the server's machine only.", "RESET"],
 ];
 
 export function Maintenance() {
   const [answer, setAnswer] = useState(null);
-  const run = (name) => async () => setAnswer({ name, ...await post(`/api/settings/maintenance/${name}`) });
-  return html`${WORK.map(([name, title, words]) => html`<${Section} title=${t(title)} key=${name}><p>${t(words)}</p>
-      <${Removal} label=${t(title)} title=${t("Go on?")} name=${t(title)} consequence=${t(words)} act=${run(name)} />
-      ${answer?.name === name && html`<p class="said good" role="status">${answer.jobId ? html`<a href=${`/settings?tab=tasks&open=${answer.jobId}`}>${t("A task does it: see how it goes")}</a>` : t("Done: {count} rows of the log are gone.", { count: answer.deletedProxyLogs })}</p>`}<//>`)}
-    <${Section} title=${t("Factory reset")}><p>${t("Everything goes: sites, accounts, keys, routes, the log, the settings. The admin token is the built-in one again, which works from the server's machine only.")}</p>
-      <${Removal} label=${t("Reset everything")} title=${t("Reset everything?")} name=${location.host} phrase="RESET"
-        consequence=${t("This cannot be undone. You are signed out.")} act=${() => post("/api/settings/maintenance/factory-reset", { confirm: "RESET" })}
-        after=${() => get("/api/settings/auth/info").catch(() => {})} /><//>`;
+  const run = async (name, phrase) => {
+    setAnswer({ name, ...await post(`/api/settings/maintenance/${name}`, phrase && { confirm: phrase }) });
+    // The token does not hold any more: the next answer leads to the sign-in.
+    if (phrase) get("/api/events/count").catch(() => {});
+  };
+  return html`<div class="columns">${WORK.map(([name, title, words, phrase]) => html`<${Section} title=${t(title)} key=${name}><p>${t(words)}</p>
+    <${Removal} label=${t(title)} title=${t("Go on?")} name=${`${t(title)} · ${location.host}`} consequence=${t(words)} phrase=${phrase} act=${() => run(name, phrase)} />
+    ${answer?.name === name && html`<p class="said good" role="status">${answer.jobId ? html`<a href=${`/settings?tab=tasks&open=${answer.jobId}`}>${t("A task does it: see how it goes")}</a>` : t("Done")}</p>`}<//>`)}</div>`;
 }
 
 export function About() {
@@ -80,9 +81,7 @@ export function About() {
     link.click();
     URL.revokeObjectURL(link.href);
   };
-  return html`<${Section} title=${t("About")} read=${read}>${(value) => html`<dl class="pairs">
-      <dt>Switchyard</dt><dd>${value.info?.version}</dd></dl>
+  return html`<${Section} title=${t("About")} read=${read}>${(value) => html`<p>Switchyard <bdi>${value.info?.version}</bdi></p>
       <button onClick=${save}>${t("Save the description of the API (OpenAPI)")}</button>`}<//>
-    <${Section} title=${t("What others wrote")}><table><thead><tr><th scope="col">${t("Component")}</th><th scope="col">${t("Release")}</th><th scope="col">${t("Licence")}</th></tr></thead>
-      <tbody><tr><td>htm</td><td>3.1.1</td><td>Apache-2.0</td></tr><tr><td>Preact (${t("with htm")})</td><td>htm 3.1.1</td><td>MIT</td></tr></tbody></table><//>`;
+    <${Section} title=${t("What others wrote")}><p>htm 3.1.1 (Apache-2.0), ${t("with")} Preact (MIT)</p><//>`;
 }

@@ -9,12 +9,12 @@
 //! | `sites` | sites: their addresses, models, probes, and the platform behind an address |
 //! | `accounts` | accounts by what is done with them; reading, verifying and showing a credential |
 //! | `tokens` | the keys of session accounts |
-//! | `oauth` | accounts that are connected by a login in a browser |
 //! | `routes`, `channels`, `decisions` | routes, their channels, and why a request would go where it goes |
 //! | `keys` | downstream keys and what they did |
 //! | `models` | which models can be had, from whom, for how much; discovery and probes started by hand |
 //! | `logs`, `events`, `tasks`, `metrics`, `health` | what happened, what runs |
 //! | `stats` | usage and availability statistics, and their cache |
+//! | `oauth` | accounts that are connected by a login in a browser |
 //! | `checkins`, `announcements` | daily check-ins and their log; what sites announce |
 //! | `search` | one text over everything |
 //! | `playground` | an operator tries the proxy |

@@ -199,6 +199,20 @@ mod tests {
     }
 
     #[test]
+    fn the_lines_to_paste_have_the_ports_of_the_providers() {
+        let (page, oauth) = (include_str!("../../docs/accounts.md"), config(&[]).oauth);
+        for provider in OAuthProvider::ALL {
+            let (port, path) = (oauth.of(provider).callback_port, provider.profile().callback_path);
+            assert!(page.contains(&format!("`localhost:{port}{path}`")), "{}", provider.id());
+            let line = format!("`ssh -L {port}:127.0.0.1:{port} root@gw.example.com -p 22`");
+            assert!(page.contains(&line), "{line}");
+            for name in &oauth.of(provider).missing {
+                assert!(page.contains(&format!("`{name}`")), "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn every_variable_is_documented() {
         let page = include_str!("../../docs/configuration.md");
         assert!(page.contains("`OAUTH_CALLBACK_HOST`"));

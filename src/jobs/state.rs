@@ -8,6 +8,7 @@ use super::announcement_turn::Announcements;
 use super::checkin::runs::Checkins;
 use super::health_saver::Saver;
 use super::models::runs::ModelRefresh;
+use super::oauth::logins::Logins;
 use super::oauth::renewals::FailedRenewals;
 use super::price_lists::Prices;
 use super::probe::busy::Probes;
@@ -29,6 +30,8 @@ pub struct Jobs {
     pub renewals: Renewals,
     /// Providers that failed to renew a token.
     pub failed_renewals: FailedRenewals,
+    /// Logins in a browser.
+    pub logins: Logins,
     pub checkins: Checkins,
     pub probes: Probes,
     pub announcements: Announcements,
@@ -48,6 +51,7 @@ impl Jobs {
             prices: Prices::default(),
             renewals: Renewals::default(),
             failed_renewals: FailedRenewals::default(),
+            logins: Logins::default(),
             checkins: Checkins::default(),
             probes: Probes::default(),
             announcements: Announcements::default(),

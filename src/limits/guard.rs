@@ -42,6 +42,11 @@ pub mod bucket {
     pub const OAUTH_UNIT_CREATE: Bucket = bucket("oauth-route-unit-create", 20);
     pub const OAUTH_UNIT_UPDATE: Bucket = bucket("oauth-route-unit-update", 20);
     pub const OAUTH_UNIT_DELETE: Bucket = bucket("oauth-route-unit-delete", 20);
+    pub const OAUTH_PROVIDERS_READ: Bucket = bucket("oauth-provider-read", 60);
+    pub const OAUTH_START: Bucket = bucket("oauth-start", 20);
+    pub const OAUTH_SESSION_READ: Bucket = bucket("oauth-session-read", 120);
+    pub const OAUTH_SESSION_CHANGE: Bucket = bucket("oauth-session-mutate", 30);
+    pub const OAUTH_CALLBACK: Bucket = bucket("oauth-callback", 30);
     pub const MODELS_TOKEN_CANDIDATES: Bucket = bucket("models-token-candidates", 30);
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::routes::MAX_MARKS;
-use super::sql::{Changes, Row, Statement, marks};
+use super::sql::{Changes, Row, Statement, Value, marks};
 use super::touches::Part;
 use super::{Error, Result, Secret, Store};
 use crate::time::{Millis, now_ms};
@@ -519,7 +519,7 @@ pub async fn set_health(store: &Store, id: i64, health: &Health) -> Result<()> {
 }
 
 /// The record of its health, for a batch that changes more with it.
-pub fn health_statement(id: i64, health: &Health) -> Statement {
+pub fn health_statement(id: impl Into<Value>, health: &Health) -> Statement {
     let reason: String = health.reason.chars().take(500).collect();
     Statement::new(
         "UPDATE accounts SET health_state = ?, health_reason = ?, health_source = ?, health_checked_at = ? \

@@ -160,10 +160,11 @@ async fn token_rows(store: &Store, sql: &'static str, args: Vec<Value>) -> Resul
 /// [`super::Error::Dangling`] when it adds a model and the account is gone meanwhile.
 pub fn replace_discovered_statements(
     dialect: Dialect,
-    account_id: i64,
+    account_id: impl Into<Value>,
     known: &[ModelRow],
     models: &[Discovered],
 ) -> Vec<Statement> {
+    let account_id = account_id.into();
     let (manual, discovered): (Vec<_>, Vec<_>) = known.iter().partition(|row| row.is_manual);
     let manual: HashSet<String> = manual.iter().map(|row| row.model_name.to_lowercase()).collect();
     // Most lists have no row of an operator, and then no name needs another case.
@@ -179,7 +180,7 @@ pub fn replace_discovered_statements(
                 "DELETE FROM model_availability WHERE account_id = ? AND is_manual = ? AND model_name IN ({})",
                 marks(names.len())
             );
-            let mut args = vec![account_id.into(), false.into()];
+            let mut args = vec![account_id.clone(), false.into()];
             args.extend(names.iter().map(|name| Value::from(*name)));
             Statement::new(sql, args)
         })
@@ -196,7 +197,7 @@ pub fn replace_discovered_statements(
         let sql = upsert_rows(dialect, "model_availability", &keys, &columns, models.len());
         let row = |model: &&Discovered| {
             [
-                account_id.into(),
+                account_id.clone(),
                 model.model_name.as_str().into(),
                 true.into(),
                 false.into(),
@@ -207,6 +208,25 @@ pub fn replace_discovered_statements(
         Statement::new(sql, models.iter().flat_map(row).collect())
     }));
     batch
+}
+
+/// What makes these the models of an account again, whatever came in their place.
+pub fn restore_statements(account_id: i64, models: &[ModelRow]) -> Vec<Statement> {
+    let gone = Statement::new("DELETE FROM model_availability WHERE account_id = ?", vec![account_id.into()]);
+    let rows = models.iter().map(|row| {
+        let sql = "INSERT INTO model_availability \
+                   (account_id, model_name, available, is_manual, latency_ms, checked_at) VALUES (?, ?, ?, ?, ?, ?)";
+        let args = vec![
+            account_id.into(),
+            row.model_name.as_str().into(),
+            row.available.into(),
+            row.is_manual.into(),
+            row.latency_ms.into(),
+            row.checked_at.into(),
+        ];
+        Statement::new(sql, args)
+    });
+    std::iter::once(gone).chain(rows).collect()
 }
 
 /// What replaces the models of one token, of which `known` are the rows. The batch fails with

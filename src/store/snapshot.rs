@@ -71,6 +71,32 @@ pub fn management_of_site(
     builder.management(site, builder.proxy_of_site(site))
 }
 
+/// As [`site_of_account`], for an account that is not stored so.
+pub fn site_by_way(
+    site: &SiteRow,
+    way: &WayOut<'_>,
+    live: &LiveTable,
+    system_proxy_url: Option<&str>,
+) -> Site {
+    let builder = Builder::new(live, system_proxy_url);
+    let proxy = builder.proxy_by_way(way).unwrap_or_else(|| builder.proxy_of_site(site));
+    builder.site(site, proxy)
+}
+
+/// What an account says of the way its connections take.
+#[derive(Clone, Copy, Default)]
+pub struct WayOut<'a> {
+    pub proxy_url: Option<&'a Secret>,
+    pub use_system_proxy: bool,
+}
+
+impl<'a> WayOut<'a> {
+    /// What a stored account says.
+    pub fn of(account: &'a AccountRow) -> Self {
+        Self { proxy_url: account.proxy_url.as_ref(), use_system_proxy: account.use_system_proxy }
+    }
+}
+
 /// Where connections go out: directly, through a proxy, or, for the reason given, not at all.
 type Outbound = Result<Option<Arc<OutboundProxy>>, String>;
 
@@ -96,9 +122,13 @@ impl<'a> Builder<'a> {
 
     /// The account's choice, which goes before its site's; `None` when it makes none.
     fn proxy_of_account(&self, account: &AccountRow) -> Option<Outbound> {
-        match &account.proxy_url {
+        self.proxy_by_way(&WayOut::of(account))
+    }
+
+    fn proxy_by_way(&self, way: &WayOut<'_>) -> Option<Outbound> {
+        match way.proxy_url {
             Some(url) => Some(parse_proxy("the account's proxy", url.expose())),
-            None if account.use_system_proxy => {
+            None if way.use_system_proxy => {
                 // Without a system proxy the flag chooses nothing.
                 Some(self.system_proxy.clone()).filter(|proxy| !matches!(proxy, Ok(None)))
             }

@@ -2,12 +2,18 @@
 //!
 //! | file | |
 //! |---|---|
+//! | `providers` | who lets accounts in, and what that needs |
+//! | `login` | the start of a login, how far it is, and what a person pastes |
+//! | `callback` | the browser comes back through a reverse proxy |
 //! | `connections` | the connections; their outbound proxy; their end |
 //! | `view` | a connection as answers show it |
 //! | `proxy_choice` | the outbound proxy that a request names |
 //! | `quota` | what providers say of usage limits, asked for by hand |
 
+pub mod callback;
 pub mod connections;
+pub mod login;
+pub mod providers;
 mod proxy_choice;
 pub mod quota;
 mod view;

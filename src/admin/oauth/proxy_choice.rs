@@ -1,16 +1,11 @@
 //! The outbound proxy that a request names for a connection.
 
 use crate::admin::errors::{AdminError, Result};
-use crate::admin::input::{Fields, Patch};
+use crate::admin::input::Fields;
 use crate::routing::OutboundProxy;
 use crate::store::Secret;
 
-/// What a request says of the way to a provider; what it does not say stays as it is.
-#[derive(Clone, Debug, Default)]
-pub struct ProxyChoice {
-    pub proxy_url: Patch<Secret>,
-    pub use_system_proxy: Option<bool>,
-}
+pub use crate::jobs::oauth::activation::ProxyChoice;
 
 // === impl ProxyChoice ===
 

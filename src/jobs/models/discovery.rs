@@ -124,6 +124,13 @@ async fn list(
 // === impl Found ===
 
 impl Found {
+    /// What a list has that the account's own credential was given.
+    pub fn of_names(names: &[String], latency_ms: i64) -> Self {
+        let mut found = Self::default();
+        found.add(None, &ModelSet::of(names, latency_ms));
+        found
+    }
+
     /// Adds what the account's own credential, or one of its tokens, reaches.
     fn add(&mut self, token: Option<i64>, listed: &ModelSet) {
         self.models.is_cut |= listed.is_cut;

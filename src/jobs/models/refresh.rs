@@ -19,6 +19,8 @@ use super::discovery::{Found, MAX_MODELS, discover};
 use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus};
 use crate::flight::Interrupted;
 use crate::jobs::Jobs;
+use crate::jobs::oauth::discovery as connected;
+use crate::jobs::oauth::renewal;
 use crate::jobs::pace::{Pace, off_the_workers};
 use crate::jobs::prices;
 use crate::jobs::probe::after_refresh;
@@ -29,15 +31,18 @@ use crate::jobs::sessions::site_client::site_client_of;
 use crate::jobs::spread::{Concurrency, spread};
 use crate::jobs::tokens::sync;
 use crate::jobs::tokens::sync::Synced;
+use crate::platform::OAuthProvider;
 use crate::routing::rebuild::ServesBy;
 use crate::store;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountRow, Health, HealthState};
 use crate::store::availability;
+use crate::store::connections::note_statement;
 use crate::store::sites::{self, SiteStatus};
 use crate::store::snapshot::site_of_account;
 use crate::store::tokens::{self, TokenRow};
 use crate::sync::lock;
+use crate::upstream::platforms::DiscoveryKind;
 
 /// Accounts asked at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
@@ -137,8 +142,8 @@ async fn refresh_each(jobs: Arc<Jobs>) -> Vec<RefreshOutcome> {
 }
 
 async fn try_refresh(pace: &Pace, jobs: &Arc<Jobs>, id: i64) -> store::Result<RefreshOutcome> {
-    for _ in 0..ATTEMPTS {
-        if let Some(outcome) = refresh_once(pace, jobs, id).await? {
+    for attempt in 0..ATTEMPTS {
+        if let Some(outcome) = refresh_once(pace, jobs, id, attempt == 0).await? {
             return Ok(outcome);
         }
     }
@@ -147,7 +152,13 @@ async fn try_refresh(pace: &Pace, jobs: &Arc<Jobs>, id: i64) -> store::Result<Re
 
 /// `None` when the account has another credential than the one that its site was asked with: what that one was
 /// given, or refused, says nothing of the new one.
-async fn refresh_once(pace: &Pace, jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<RefreshOutcome>> {
+/// A token of a connected account that its provider refuses is renewed where `may_renew` says so.
+async fn refresh_once(
+    pace: &Pace,
+    jobs: &Arc<Jobs>,
+    id: i64,
+    may_renew: bool,
+) -> store::Result<Option<RefreshOutcome>> {
     let Some(account) = accounts::get(&jobs.core.store, id).await? else {
         return Ok(Some(RefreshOutcome::not_found(id)));
     };
@@ -162,7 +173,11 @@ async fn refresh_once(pace: &Pace, jobs: &Arc<Jobs>, id: i64) -> store::Result<O
         return Ok(Some(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active")));
     }
     let (tokens, discovered_api_token) = tokens_of(jobs, &account).await?;
-    let found = discover(&jobs.core, &site, &account, &tokens, site_client.as_ref()).await;
+    let provider = account.oauth_provider.as_deref().and_then(OAuthProvider::parse);
+    let found = match provider {
+        Some(provider) => connected::discover(&jobs.core, &site, &account, provider).await,
+        None => discover(&jobs.core, &site, &account, &tokens, site_client.as_ref()).await,
+    };
     let by_tokens = serves_by(&account) == ServesBy::Tokens;
     let is_same = |now: AccountRow| {
         now.access_token == account.access_token && (by_tokens || now.api_token == account.api_token)
@@ -192,9 +207,22 @@ async fn refresh_once(pace: &Pace, jobs: &Arc<Jobs>, id: i64) -> store::Result<O
                 Ok(Some(RefreshOutcome { detail, post_probe_result, ..RefreshOutcome::success(id, &names) }))
             }
         },
+        Err(error)
+            if provider.is_some()
+                && may_renew
+                && error.kind == DiscoveryKind::Unauthorized
+                && renewal::renew(jobs, id, account.access_token.as_ref()).await.is_ok() =>
+        {
+            Ok(None)
+        }
         Err(error) => {
             log::warn!("model discovery failed for account {id} on site \"{}\": {error}", site.name);
-            jobs.core.store.batch(vec![health(id, HealthState::Unhealthy, &error.message)]).await?;
+            let mut batch = vec![health(id, HealthState::Unhealthy, &error.message)];
+            if provider.is_some() {
+                let notes = connected::noted(account.extra.as_deref(), Err(&error.message));
+                batch.push(note_statement(&account, &notes));
+            }
+            jobs.core.store.batch(batch).await?;
             Ok(Some(RefreshOutcome::failed(id, error.kind.code(), error.message)))
         }
     }
@@ -223,6 +251,10 @@ async fn store_found(store: &Store, account: &AccountRow, found: &Found) -> stor
         health(id, HealthState::Healthy, "models discovered")
     };
     batch.push(health.must_change());
+    if account.oauth_provider.is_some() {
+        let notes = connected::noted(account.extra.as_deref(), Ok(found));
+        batch.push(note_statement(account, &notes));
+    }
     store.batch(batch).await.map(drop)
 }
 

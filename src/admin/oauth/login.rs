@@ -1,0 +1,212 @@
+//! The start of a login in a browser, how far it is, and what a person pastes.
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::header::{self, HeaderMap, HeaderName};
+use serde_json::{Map, Value, json};
+
+use super::connections::{account_id, find};
+use super::providers::not_set;
+use super::proxy_choice::ProxyChoice;
+use crate::admin::Admin;
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::guard;
+use crate::admin::input::{Fields, Invalid, MAX_KEY_CHARS};
+use crate::http::{self, Request, Response};
+use crate::jobs::oauth::callback::Callback;
+use crate::jobs::oauth::completion::{CallbackError, complete};
+use crate::jobs::oauth::login::{LoginRequest, StartError, StartedLogin, start};
+use crate::jobs::oauth::login_sessions::{LoginSession, NotTaken, Stage};
+use crate::limits::bucket;
+use crate::platform::OAuthProvider;
+use crate::time::iso;
+
+/// How long a page waits for the browser before it offers to paste the address.
+const MANUAL_CALLBACK_DELAY_MS: u32 = 15_000;
+/// The longest text that is pasted.
+const MAX_PASTED: usize = 32 * 1024;
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+/// `POST /api/oauth/providers/{provider}/start`
+pub async fn begin(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    guard(&admin, &request, &bucket::OAUTH_START)?;
+    let provider = OAuthProvider::parse(request.params.get("provider"));
+    let provider = provider.ok_or_else(|| AdminError::not_found("oauth provider"))?;
+    let fields = Fields::from(request.json_object().await?);
+    let rebind =
+        fields.integer("accountId", 1).map_err(|_| Invalid::field("accountId", "positive number"))?;
+    let project_id = fields.text("projectId")?.map(str::trim).filter(|project| !project.is_empty());
+    if project_id.is_some_and(|project| project.chars().count() > MAX_KEY_CHARS) {
+        return Err(Invalid::field("projectId", "string of at most 191 characters").into());
+    }
+    let login = LoginRequest {
+        provider,
+        rebind,
+        project_id: project_id.map(str::to_owned),
+        proxy: ProxyChoice::of(&fields)?,
+    };
+    let started = start(&admin.jobs, login).await.map_err(refusal)?;
+    Ok(http::json(StatusCode::OK, &shown(provider, &started, &request.headers)))
+}
+
+/// `POST /api/oauth/connections/{id}/rebind`: a login for an account that is connected already. What the request does
+/// not say of the outbound proxy is as the account has it.
+pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
+    let (account, provider) = find(&admin.core.store, account_id(&request)?).await?;
+    let proxy = ProxyChoice::of(&Fields::from(request.json_object().await?))?;
+    let login = LoginRequest { provider, rebind: Some(account.id), project_id: None, proxy };
+    let started = start(&admin.jobs, login).await.map_err(refusal)?;
+    Ok(http::json(StatusCode::OK, &shown(provider, &started, &request.headers)))
+}
+
+/// `GET /api/oauth/sessions/{state}`
+pub async fn session(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    guard(&admin, &request, &bucket::OAUTH_SESSION_READ)?;
+    let state = request.params.get("state");
+    let session = admin.jobs.logins.sessions.get(state).ok_or_else(no_session)?;
+    Ok(http::json(StatusCode::OK, &shown_session(state, &session)))
+}
+
+/// `POST /api/oauth/sessions/{state}/manual-callback`
+pub async fn paste(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    guard(&admin, &request, &bucket::OAUTH_SESSION_CHANGE)?;
+    let fields = Fields::from(request.json_object().await?);
+    let text = fields.text("callbackUrl")?.ok_or_else(|| Invalid::field("callbackUrl", "string"))?;
+    let unreadable = || AdminError::bad_request("invalid oauth callback url");
+    if text.trim().is_empty() {
+        return Err(unreadable());
+    }
+    let state = request.params.get("state");
+    let session = admin.jobs.logins.sessions.get(state).ok_or_else(no_session)?;
+    let callback = Some(text).filter(|text| text.len() <= MAX_PASTED);
+    let callback = callback.and_then(|text| Callback::of_pasted(text, state)).ok_or_else(unreadable)?;
+    if callback.state != state {
+        return Err(AdminError::bad_request("oauth callback state mismatch"));
+    }
+    match complete(&admin.jobs, session.provider, callback).await {
+        Ok(_) => Ok(http::json(StatusCode::OK, &json!({"success": true}))),
+        Err(CallbackError::NotTaken(NotTaken::Unknown)) => Err(no_session()),
+        Err(CallbackError::NotTaken(NotTaken::Used)) => {
+            Err(AdminError::conflict("oauth callback already used"))
+        }
+        Err(CallbackError::Failed(message)) => {
+            Err(AdminError::new(StatusCode::INTERNAL_SERVER_ERROR, message))
+        }
+    }
+}
+
+/// Why a login cannot begin, as its operator is told.
+fn refusal(error: StartError) -> AdminError {
+    match error {
+        StartError::MissingSettings(missing) => AdminError::bad_request(not_set(&missing)),
+        StartError::NoSuchAccount => AdminError::not_found("oauth account"),
+        StartError::NoRandomness => AdminError::internal("a login was started", "no randomness"),
+        StartError::Store(error) => error.into(),
+    }
+}
+
+/// A login that has begun, with what its operator has to know.
+fn shown(provider: OAuthProvider, started: &StartedLogin, headers: &HeaderMap) -> Value {
+    let mut instructions = json!({
+        "redirectUri": started.redirect_uri,
+        "callbackPort": started.callback_port,
+        "callbackPath": provider.profile().callback_path,
+        "manualCallbackDelayMs": MANUAL_CALLBACK_DELAY_MS,
+    });
+    if let Some(host) = remote_host(headers) {
+        let port = started.callback_port;
+        let tunnel = format!("-L {port}:127.0.0.1:{port} root@{host} -p 22");
+        instructions["sshTunnelCommand"] = format!("ssh {tunnel}").into();
+        instructions["sshTunnelKeyCommand"] = format!("ssh -i <path_to_your_key> {tunnel}").into();
+    }
+    json!({
+        "provider": provider.id(),
+        "state": started.state,
+        "authorizationUrl": started.authorization_url,
+        "instructions": instructions,
+    })
+}
+
+fn shown_session(state: &str, session: &LoginSession) -> Value {
+    let mut shown = Map::new();
+    let mut say = |name: &str, value: Value| drop(shown.insert(name.to_owned(), value));
+    say("provider", session.provider.id().into());
+    say("state", state.into());
+    let status = match &session.stage {
+        Stage::Waiting | Stage::Exchanging => "pending",
+        Stage::Connected(_) => "success",
+        Stage::Denied(_) | Stage::Failed(_) => "error",
+    };
+    say("status", status.into());
+    match &session.stage {
+        Stage::Connected(activated) => {
+            say("accountId", activated.account_id.into());
+            say("siteId", activated.site_id.into());
+        }
+        Stage::Denied(message) | Stage::Failed(message) => say("error", message.as_str().into()),
+        Stage::Waiting | Stage::Exchanging => {}
+    }
+    say("createdAt", iso(session.created_at).into());
+    say("updatedAt", iso(session.updated_at).into());
+    Value::Object(shown)
+}
+
+fn no_session() -> AdminError {
+    AdminError::not_found("oauth session")
+}
+
+/// The host that the operator has asked, fit to stand in a line for a shell; `None` for this machine, and for a text
+/// that is no host.
+fn remote_host(headers: &HeaderMap) -> Option<String> {
+    let text = |name: HeaderName| headers.get(name)?.to_str().ok();
+    let host =
+        text(X_FORWARDED_HOST).and_then(|hosts| hosts.split(',').next()).or_else(|| text(header::HOST))?;
+    let host = host.trim();
+    let host = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?.0.parse::<Ipv6Addr>().ok()?.to_string(),
+        None => host.split(':').next()?.to_ascii_lowercase(),
+    };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b':');
+    let is_host =
+        !host.is_empty() && host.len() <= 253 && !host.starts_with('-') && host.bytes().all(is_plain);
+    let is_own = matches!(host.as_str(), "localhost" | "127.0.0.1" | "::1");
+    (is_host && !is_own).then_some(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_host_stands_in_a_shell_line_only_when_it_is_one() {
+        for (forwarded, host, expected) in [
+            (None, "gw.example.com:4000", Some("gw.example.com")),
+            (None, "GW.example.com", Some("gw.example.com")),
+            (Some("edge.example.com, inner"), "127.0.0.1:4000", Some("edge.example.com")),
+            (None, "[2001:DB8::1]:4000", Some("2001:db8::1")),
+            (None, "localhost:4000", None),
+            (None, "127.0.0.1", None),
+            (None, "[::1]:4000", None),
+            (None, "", None),
+            (None, "-oProxyCommand=x", None),
+            (None, "a;reboot", None),
+            (None, "$(reboot)", None),
+            (None, "a b", None),
+            (None, "`x`", None),
+            (Some("x\"y"), "gw.example.com", None),
+            (None, "[::1;x]", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_str(host).expect("a header"));
+            if let Some(forwarded) = forwarded {
+                headers.insert(X_FORWARDED_HOST, HeaderValue::from_str(forwarded).expect("a header"));
+            }
+            assert_eq!(remote_host(&headers).as_deref(), expected, "{forwarded:?} {host}");
+        }
+    }
+}

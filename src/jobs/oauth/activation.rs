@@ -1,0 +1,219 @@
+//! A grant becomes an account that serves, or nothing changes.
+//!
+//! ```text
+//! candidate ─▶ its models, asked for in memory ─▶ account, models and health in one transaction ─▶ routes
+//!                      └ none: nothing was stored              └ no routes: what was before is stored again
+//! ```
+//!
+//! An account that is connected anew serves with its former token until the switch. Of several that come in for one
+//! account at a time each is stored whole, one after the other.
+
+use std::sync::Arc;
+
+use super::candidate::is_of;
+pub use super::candidate::{Activated, ActivationError, Candidate, ProxyChoice};
+use super::discovery::{Credential, discover_with, noted};
+use super::site::{ensure_site, site_of};
+use crate::core::Core;
+use crate::jobs::Jobs;
+use crate::jobs::models::discovery::Found;
+use crate::jobs::prices;
+use crate::jobs::rebuild::rebuild_in;
+use crate::jobs::rebuild_scope::Scope;
+use crate::platform::OAuthProvider;
+use crate::store::accounts::{self, AccountPatch, AccountRow, Health, HealthState};
+use crate::store::availability::{self, ModelRow};
+use crate::store::connections::{self, Notes, Owner};
+use crate::store::sites::SiteRow;
+use crate::store::snapshot::site_by_way;
+use crate::store::{self, Store, Value};
+
+/// How often an account is looked at again that somebody changes meanwhile.
+const ATTEMPTS: usize = 3;
+
+/// An account that was stored, and what was there before: without routes, so far.
+pub struct Stored {
+    pub activated: Activated,
+    former: Option<Box<(AccountRow, Vec<ModelRow>)>>,
+}
+
+/// Stores the account with its models, and makes the routes follow.
+///
+/// # Errors
+/// As [`ActivationError`] says; everything is as it was then.
+pub async fn activate(jobs: &Arc<Jobs>, candidate: Candidate) -> Result<Activated, ActivationError> {
+    let stored = store_candidate(jobs, candidate).await?;
+    let activated = stored.activated;
+    match rebuild_in(jobs, Scope::of_accounts([activated.account_id])).await {
+        Ok(_) => {
+            prices::refresh_soon(jobs, activated.account_id);
+            Ok(activated)
+        }
+        Err(error) => {
+            log::error!("the routes of account {} could not be made: {error}", activated.account_id);
+            undo(jobs, stored).await;
+            Err(ActivationError::Failed("the routes could not be rebuilt".to_owned()))
+        }
+    }
+}
+
+/// Stores the account with its models. Who stores several rebuilds the routes once for all of them.
+///
+/// # Errors
+/// As [`ActivationError`] says; nothing is stored then.
+pub async fn store_candidate(jobs: &Arc<Jobs>, candidate: Candidate) -> Result<Stored, ActivationError> {
+    let core = &jobs.core;
+    let former = former(&core.store, &candidate).await?;
+    let site = site_of(core, candidate.provider, former.as_ref()).await?;
+    let found = match candidate.is_disabled {
+        true => None,
+        false => Some(models_of(jobs, &candidate, &site, former.as_ref()).await?),
+    };
+    let _turn = jobs.logins.activations.lock().await;
+    let mut attempt = 1;
+    loop {
+        match store_once(core, &candidate, found.as_ref()).await {
+            Err(ActivationError::Store(store::Error::NotFound)) if attempt < ATTEMPTS => attempt += 1,
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Stores what was there before a candidate, as far as the store lets it, and makes the routes follow.
+pub async fn undo(jobs: &Arc<Jobs>, stored: Stored) {
+    let id = stored.activated.account_id;
+    if let Err(error) = try_undo(jobs, stored).await {
+        log::error!("account {id} could not be given back what it was: {error}");
+    }
+}
+
+async fn try_undo(jobs: &Arc<Jobs>, stored: Stored) -> store::Result<()> {
+    let (store, id) = (&jobs.core.store, stored.activated.account_id);
+    let scope = match stored.former {
+        None => {
+            let scope = Scope::of_accounts_to_delete(store, &[id]).await?;
+            accounts::delete(store, id).await?;
+            scope
+        }
+        Some(former) => {
+            let (account, models) = *former;
+            let mut batch = vec![accounts::update_statement(store, id, patch_to(&account))?];
+            batch.extend(account.health.as_ref().map(|health| accounts::health_statement(id, health)));
+            batch.extend(availability::restore_statements(id, &models));
+            store.batch(batch).await?;
+            Scope::of_accounts([id])
+        }
+    };
+    jobs.core.publish().await?;
+    rebuild_in(jobs, scope).await.map(drop)
+}
+
+/// The account that a candidate is for, where there is one.
+async fn former(store: &Store, candidate: &Candidate) -> Result<Option<AccountRow>, ActivationError> {
+    let provider = candidate.provider;
+    if let Some(id) = candidate.rebind {
+        let account = accounts::get(store, id).await?.filter(|account| is_of(account, provider));
+        return account.map(Some).ok_or(ActivationError::NoSuchAccount);
+    }
+    let identity = &candidate.grant.identity;
+    let owner = Owner {
+        provider: provider.id(),
+        account_key: identity.account_key.as_deref(),
+        project_id: identity.project_id.as_deref(),
+        // Workspaces of Codex share the address of their user.
+        email: identity.email.as_deref().filter(|_| provider != OAuthProvider::Codex),
+    };
+    Ok(connections::find(store, owner).await?)
+}
+
+async fn models_of(
+    jobs: &Jobs,
+    candidate: &Candidate,
+    site: &SiteRow,
+    former: Option<&AccountRow>,
+) -> Result<Found, ActivationError> {
+    let core = &jobs.core;
+    let settings = core.settings.load_full();
+    let way = candidate.proxy.way(former);
+    let site = site_by_way(site, &way, &core.live, settings.system_proxy_url.as_deref());
+    let identity = &candidate.grant.identity;
+    let credential = Credential {
+        access_token: &candidate.grant.access_token,
+        account_key: identity.account_key.as_deref(),
+        project_id: identity.project_id.as_deref(),
+    };
+    discover_with(core, &site, &credential, candidate.provider).await.map_err(|error| {
+        let label = candidate.provider.profile().label;
+        ActivationError::Failed(format!("{label} model discovery failed ({error})"))
+    })
+}
+
+/// [`store::Error::NotFound`] when somebody has changed the account meanwhile.
+async fn store_once(
+    core: &Core,
+    candidate: &Candidate,
+    found: Option<&Found>,
+) -> Result<Stored, ActivationError> {
+    let store = &core.store;
+    let former = former(store, candidate).await?;
+    let site_id = match &former {
+        Some(account) => account.site_id,
+        None => ensure_site(core, candidate.provider).await?,
+    };
+    let extra = former.as_ref().and_then(|account| account.extra.as_deref());
+    let mut notes = match found {
+        Some(found) => noted(extra, Ok(found)),
+        None => Notes::of(extra),
+    };
+    let identity = &candidate.grant.identity;
+    notes.email = identity.email.clone().or(notes.email);
+    notes.plan_type = identity.plan_type.clone().or(notes.plan_type);
+    let known = match &former {
+        Some(account) => availability::of_account(store, account.id).await?,
+        None => Vec::new(),
+    };
+    let (id, mut batch) = match &former {
+        Some(account) => {
+            let changed = accounts::update_statement(store, account.id, candidate.patch())?;
+            (Value::from(account.id), vec![changed, connections::note_statement(account, &notes)])
+        }
+        None => {
+            let account = candidate.account(site_id, notes.written_into(None));
+            (Value::IdOf(0), vec![accounts::insert_statement(store, account)?])
+        }
+    };
+    if let Some(found) = found {
+        let dialect = store.database().dialect();
+        let models = found.models.models();
+        batch.extend(availability::replace_discovered_statements(dialect, id.clone(), &known, models));
+        let health = Health::now(HealthState::Healthy, "models discovered", "model-discovery");
+        batch.push(accounts::health_statement(id, &health));
+    }
+    let outcomes = store.batch(batch).await?;
+    let account_id = former.as_ref().map_or(outcomes[0].last_id, |account| account.id);
+    let former = former.map(|account| Box::new((account, known)));
+    Ok(Stored { activated: Activated { account_id, site_id }, former })
+}
+
+/// What a row has of all that an activation changes.
+fn patch_to(account: &AccountRow) -> AccountPatch {
+    AccountPatch {
+        username: Some(account.username.clone()),
+        access_token: Some(account.access_token.clone()),
+        api_token: Some(account.api_token.clone()),
+        status: Some(account.status),
+        checkin_enabled: Some(account.checkin_enabled),
+        oauth_provider: Some(account.oauth_provider.clone()),
+        oauth_account_key: Some(account.oauth_account_key.clone()),
+        oauth_project_id: Some(account.oauth_project_id.clone()),
+        credential_mode: Some(account.credential_mode),
+        proxy_url: Some(account.proxy_url.clone()),
+        use_system_proxy: Some(account.use_system_proxy),
+        refresh_token: Some(account.refresh_token.clone()),
+        id_token: Some(account.id_token.clone()),
+        provider_data: Some(account.provider_data.clone()),
+        token_expires_at: Some(account.token_expires_at),
+        extra: Some(account.extra.clone()),
+        ..AccountPatch::default()
+    }
+}

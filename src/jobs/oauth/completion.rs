@@ -1,0 +1,121 @@
+//! The end of a login in a browser: a code becomes a grant, and the grant an account.
+
+use std::sync::Arc;
+
+use super::activation::activate;
+use super::callback::{Callback, Outcome};
+use super::candidate::{Activated, ActivationError, Candidate};
+use super::login_sessions::{LoginSession, NotTaken};
+use super::site::site_of;
+use crate::core::Core;
+use crate::jobs::Jobs;
+use crate::platform::OAuthProvider;
+use crate::routing::Secret;
+use crate::store::snapshot::site_by_way;
+use crate::store::{self, accounts};
+use crate::upstream::oauth::{Code, ProviderClient, exchange, settle_project};
+
+/// Why a callback has not connected an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallbackError {
+    NotTaken(NotTaken),
+    /// In words for people.
+    Failed(String),
+}
+
+/// Ends a login with what its browser brought back. The work goes on when the caller goes away.
+///
+/// # Errors
+/// As [`CallbackError`] says; the session tells the same.
+pub async fn complete(
+    jobs: &Arc<Jobs>,
+    provider: OAuthProvider,
+    callback: Callback,
+) -> Result<Activated, CallbackError> {
+    let sessions = &jobs.logins.sessions;
+    let code = match callback.outcome {
+        Outcome::Code(code) => code,
+        Outcome::Denied(words) => {
+            sessions.deny(&callback.state, provider, &words).map_err(CallbackError::NotTaken)?;
+            log::warn!("a login of {} was refused by its provider: {words}", provider.id());
+            return Err(CallbackError::Failed(words));
+        }
+    };
+    let exchange = sessions.take(&callback.state, provider).map_err(CallbackError::NotTaken)?;
+    let work = {
+        let jobs = jobs.clone();
+        async move {
+            let outcome = log_in(&jobs, &exchange.session, &exchange.state, code).await;
+            match &outcome {
+                Ok(activated) => {
+                    log::info!("a login of {} has connected account {}", provider.id(), activated.account_id);
+                }
+                Err(message) => log::warn!("a login of {} failed: {message}", provider.id()),
+            }
+            exchange.end(&outcome);
+            outcome
+        }
+    };
+    let outcome = jobs.core.background.carry_through("a login", work).await;
+    outcome.unwrap_or_else(|_| Err("the login was interrupted".to_owned())).map_err(CallbackError::Failed)
+}
+
+async fn log_in(
+    jobs: &Arc<Jobs>,
+    session: &LoginSession,
+    state: &str,
+    code: Secret,
+) -> Result<Activated, String> {
+    let core = &jobs.core;
+    let client = client_of(core, session).await?;
+    let code = Code {
+        code,
+        state: state.to_owned(),
+        verifier: session.verifier.clone(),
+        redirect_uri: session.redirect_uri.clone(),
+    };
+    let mut grant = exchange(&client, &code).await.map_err(|error| error.message)?;
+    let wanted = session.project_id.as_deref();
+    settle_project(&client, &mut grant, wanted).await.map_err(|error| error.message)?;
+    if core.resets() != session.resets {
+        return Err("everything was reset during the login".to_owned());
+    }
+    let candidate = Candidate {
+        provider: session.provider,
+        grant,
+        rebind: session.rebind,
+        proxy: session.proxy.clone(),
+        is_disabled: false,
+    };
+    activate(jobs, candidate).await.map_err(|error| {
+        if let ActivationError::Store(cause) = &error {
+            log::error!("the account of a login could not be stored: {cause}");
+        }
+        error.to_string()
+    })
+}
+
+/// The provider by the way that was chosen for the login, else by that of its site.
+async fn client_of<'a>(core: &'a Core, session: &LoginSession) -> Result<ProviderClient<'a>, String> {
+    let unreadable = |error: store::Error| {
+        log::error!("the site of a login could not be read: {error}");
+        "the site could not be read".to_owned()
+    };
+    let account = match session.rebind {
+        Some(id) => accounts::get(&core.store, id).await.map_err(unreadable)?,
+        None => None,
+    };
+    let site = site_of(core, session.provider, account.as_ref()).await.map_err(unreadable)?;
+    let settings = core.settings.load_full();
+    let way = session.proxy.way(None);
+    let site = site_by_way(&site, &way, &core.live, settings.system_proxy_url.as_deref());
+    if let Some(reason) = site.misconfigured {
+        return Err(reason);
+    }
+    Ok(ProviderClient {
+        client: &core.client,
+        provider: session.provider,
+        settings: core.config.oauth.of(session.provider),
+        proxy: site.endpoints.first().and_then(|endpoint| endpoint.base.origin.proxy.clone()),
+    })
+}

@@ -1,0 +1,120 @@
+//! Where browsers come back to: a listener for each provider, which lives while a login of it waits.
+//!
+//! The port is the one that the vendor knows of its own program. One that is taken is no failure: what the browser was
+//! to bring is in its address bar, and can be pasted. A listener ends with the last login that waits for it; the next
+//! one opens it again.
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::header::{ALLOW, HeaderValue};
+use hyper::{Method, StatusCode};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::callback::Callback;
+use super::callback_ports::CallbackPort;
+use super::completion;
+use super::pages::page;
+use crate::http::server::{self, Connection, ServerOptions};
+use crate::http::{self, Query, Response};
+use crate::jobs::Jobs;
+use crate::platform::OAuthProvider;
+
+/// Browsers are few; whoever else connects waits outside.
+const OPTIONS: ServerOptions = ServerOptions {
+    max_connections: 32,
+    header_timeout: Duration::from_secs(10),
+    idle_timeout: Duration::from_secs(10),
+    // An answer of one page has left by then.
+    shutdown_grace: Duration::from_secs(2),
+    tls: None,
+};
+
+/// Opens the provider's listener unless it is open.
+pub async fn open(jobs: &Arc<Jobs>, provider: OAuthProvider) -> CallbackPort<'_> {
+    let mut slot = jobs.logins.ports.slot(provider).lock().await;
+    if let Some(port) = *slot {
+        return CallbackPort { port, _slot: slot };
+    }
+    let config = &jobs.core.config.oauth;
+    let wanted = config.of(provider).callback_port;
+    let address = SocketAddr::new(config.callback_host, wanted);
+    let bound = TcpListener::bind(address).await;
+    match bound.and_then(|listener| Ok((listener.local_addr()?.port(), listener))) {
+        Ok((port, listener)) => {
+            *slot = Some(port);
+            let work = listen_while_awaited(jobs.clone(), provider, listener);
+            jobs.core.background.spawn("the listener of a login", work);
+            CallbackPort { port, _slot: slot }
+        }
+        Err(error) => {
+            let id = provider.id();
+            log::warn!(
+                "no browser can come back to a login of {id} at {address}: {error}; its address can be pasted"
+            );
+            let port = if wanted == 0 { provider.profile().callback_port } else { wanted };
+            CallbackPort { port, _slot: slot }
+        }
+    }
+}
+
+async fn listen_while_awaited(jobs: Arc<Jobs>, provider: OAuthProvider, listener: TcpListener) {
+    let (stop, stopped) = watch::channel(false);
+    let handler_for = |_| {
+        let jobs = jobs.clone();
+        move |request: hyper::Request<_>, connection: Connection| {
+            let fault = connection.head_fault().is_some();
+            let head = (request.method().clone(), request.uri().clone());
+            answer(jobs.clone(), provider, head, fault)
+        }
+    };
+    let mut serving = pin!(server::serve(listener, OPTIONS, handler_for, stopped, || ()));
+    let unneeded = async {
+        loop {
+            jobs.logins.sessions.until_unawaited(provider).await;
+            let slot = jobs.logins.ports.slot(provider).lock().await;
+            // One may have begun meanwhile.
+            if !jobs.logins.sessions.awaits(provider) {
+                break slot;
+            }
+        }
+    };
+    let mut slot = tokio::select! {
+        _ = &mut serving => jobs.logins.ports.slot(provider).lock().await,
+        slot = unneeded => {
+            stop.send_replace(true);
+            serving.await;
+            slot
+        }
+    };
+    *slot = None;
+}
+
+async fn answer(
+    jobs: Arc<Jobs>,
+    provider: OAuthProvider,
+    (method, uri): (Method, hyper::Uri),
+    has_fault: bool,
+) -> Response {
+    if has_fault {
+        return http::text(StatusCode::BAD_REQUEST, "Bad request\n");
+    }
+    if uri.path() != provider.profile().callback_path {
+        return http::text(StatusCode::NOT_FOUND, "Not found\n");
+    }
+    if method != Method::GET {
+        let mut refusal = http::text(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed\n");
+        refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+        return refusal;
+    }
+    let callback = Callback::of_query(&Query::new(uri.query().unwrap_or_default()));
+    let is_connected = match callback {
+        Some(callback) => completion::complete(&jobs, provider, callback).await.is_ok(),
+        None => false,
+    };
+    let status = if is_connected { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+    page(status, is_connected)
+}

@@ -1,0 +1,284 @@
+//! Logins between their start and their end: in memory, for ten minutes, a bounded number of them.
+//!
+//! ```text
+//!                      ┌──── a code ────┐
+//! waiting ── denial ─▶ denied           ▼
+//!    └────── a code ──────────────▶ exchanging ─▶ connected | failed
+//! ```
+//!
+//! The first callback with a code takes the session; later ones change nothing. A restart forgets them all, and the
+//! person logs in again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use super::candidate::{Activated, ProxyChoice};
+use crate::platform::OAuthProvider;
+use crate::sync::lock;
+use crate::time::{Millis, now_ms};
+use crate::upstream::oauth::Verifier;
+
+/// How long a person has.
+const LIFETIME: Duration = Duration::from_secs(600);
+/// Sessions at once; the oldest goes for a further one.
+const MOST: usize = 500;
+
+/// One login.
+#[derive(Clone)]
+pub struct LoginSession {
+    pub provider: OAuthProvider,
+    pub stage: Stage,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+    /// The account that gets the login, where one is named.
+    pub rebind: Option<i64>,
+    pub project_id: Option<String>,
+    pub proxy: ProxyChoice,
+    pub redirect_uri: String,
+    /// Never leaves the service but to the provider.
+    pub verifier: Verifier,
+    /// How many factory resets there had been at its start.
+    pub resets: u64,
+    ends: Instant,
+}
+
+/// How far a login is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Waiting,
+    /// With what the provider said. A person may think again.
+    Denied(String),
+    Exchanging,
+    Connected(Activated),
+    Failed(String),
+}
+
+/// Why a callback does not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotTaken {
+    /// There is no such login, or none any more.
+    Unknown,
+    /// A callback with a code came before.
+    Used,
+}
+
+/// The logins under way and just ended; [`Jobs`](crate::jobs::Jobs) holds one.
+#[derive(Default)]
+pub struct LoginSessions {
+    by_state: Mutex<HashMap<String, LoginSession>>,
+    changed: Notify,
+}
+
+/// A session whose code is being exchanged; one that is dropped before its end has failed.
+pub struct Exchange {
+    pub session: LoginSession,
+    pub state: String,
+    sessions: Arc<LoginSessions>,
+    has_ended: bool,
+}
+
+// === impl LoginSession ===
+
+impl LoginSession {
+    /// One that begins now.
+    pub fn new(provider: OAuthProvider, redirect_uri: String, verifier: Verifier, resets: u64) -> Self {
+        let now = now_ms();
+        Self {
+            provider,
+            stage: Stage::Waiting,
+            created_at: now,
+            updated_at: now,
+            rebind: None,
+            project_id: None,
+            proxy: ProxyChoice::default(),
+            redirect_uri,
+            verifier,
+            resets,
+            ends: Instant::now() + LIFETIME,
+        }
+    }
+
+    fn move_to(&mut self, stage: Stage) {
+        self.stage = stage;
+        self.updated_at = now_ms();
+    }
+
+    fn is_awaited(&self) -> bool {
+        matches!(self.stage, Stage::Waiting | Stage::Exchanging)
+    }
+}
+
+// === impl LoginSessions ===
+
+impl LoginSessions {
+    /// Keeps a new session under its state.
+    pub fn add(&self, state: String, session: LoginSession) {
+        let mut sessions = self.living();
+        if sessions.len() >= MOST {
+            let oldest =
+                sessions.iter().min_by_key(|(_, session)| session.ends).map(|(state, _)| state.clone());
+            oldest.and_then(|state| sessions.remove(&state));
+        }
+        sessions.insert(state, session);
+        drop(sessions);
+        self.changed.notify_waiters();
+    }
+
+    /// The session with this state.
+    pub fn get(&self, state: &str) -> Option<LoginSession> {
+        self.living().get(state).cloned()
+    }
+
+    /// Takes a session for the exchange of its code.
+    pub fn take(self: &Arc<Self>, state: &str, provider: OAuthProvider) -> Result<Exchange, NotTaken> {
+        let mut sessions = self.living();
+        let session = sessions.get_mut(state).filter(|session| session.provider == provider);
+        let session = session.ok_or(NotTaken::Unknown)?;
+        if !matches!(session.stage, Stage::Waiting | Stage::Denied(_)) {
+            return Err(NotTaken::Used);
+        }
+        session.move_to(Stage::Exchanging);
+        let session = session.clone();
+        Ok(Exchange { session, state: state.to_owned(), sessions: self.clone(), has_ended: false })
+    }
+
+    /// Notes what a provider says that will not have the login.
+    pub fn deny(&self, state: &str, provider: OAuthProvider, words: &str) -> Result<(), NotTaken> {
+        let mut sessions = self.living();
+        let session = sessions.get_mut(state).filter(|session| session.provider == provider);
+        let session = session.ok_or(NotTaken::Unknown)?;
+        if !matches!(session.stage, Stage::Waiting | Stage::Denied(_)) {
+            return Err(NotTaken::Used);
+        }
+        session.move_to(Stage::Denied(words.to_owned()));
+        drop(sessions);
+        self.changed.notify_waiters();
+        Ok(())
+    }
+
+    /// Whether a browser may still come back for a login of this provider.
+    pub fn awaits(&self, provider: OAuthProvider) -> bool {
+        self.living().values().any(|session| session.provider == provider && session.is_awaited())
+    }
+
+    /// Returns when no browser can come back any more.
+    pub async fn until_unawaited(&self, provider: OAuthProvider) {
+        loop {
+            let changed = self.changed.notified();
+            let last = {
+                let sessions = self.living();
+                let awaited = sessions.values().filter(|session| session.provider == provider);
+                awaited.filter(|session| session.is_awaited()).map(|session| session.ends).max()
+            };
+            let Some(last) = last else { return };
+            tokio::select! {
+                () = changed => {}
+                () = sleep_until(last) => {}
+            }
+        }
+    }
+
+    fn living(&self) -> std::sync::MutexGuard<'_, HashMap<String, LoginSession>> {
+        let mut sessions = lock(&self.by_state);
+        let now = Instant::now();
+        sessions.retain(|_, session| session.ends > now);
+        sessions
+    }
+
+    fn end(&self, state: &str, stage: Stage) {
+        if let Some(session) = self.living().get_mut(state) {
+            session.move_to(stage);
+        }
+        self.changed.notify_waiters();
+    }
+}
+
+// === impl Exchange ===
+
+impl Exchange {
+    /// Notes how the login ended.
+    pub fn end(mut self, outcome: &Result<Activated, String>) {
+        self.has_ended = true;
+        let stage = match outcome {
+            Ok(activated) => Stage::Connected(*activated),
+            Err(message) => Stage::Failed(message.clone()),
+        };
+        self.sessions.end(&self.state, stage);
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.sessions.end(&self.state, Stage::Failed("the login was interrupted".to_owned()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CODEX: OAuthProvider = OAuthProvider::Codex;
+
+    fn session() -> LoginSession {
+        LoginSession::new(CODEX, String::new(), Verifier::random().expect("randomness"), 0)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_is_forgotten_after_ten_minutes_and_the_oldest_when_there_are_too_many() {
+        let sessions = Arc::new(LoginSessions::default());
+        sessions.add("first".to_owned(), session());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        for number in 0..MOST {
+            sessions.add(number.to_string(), session());
+        }
+        assert!(sessions.get("first").is_none() && sessions.get("0").is_some());
+        assert_eq!(lock(&sessions.by_state).len(), MOST);
+        tokio::time::advance(LIFETIME - Duration::from_millis(1)).await;
+        assert!(sessions.get("0").is_some() && sessions.awaits(CODEX));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(sessions.get("0").is_none() && !sessions.awaits(CODEX));
+        assert_eq!(sessions.take("0", CODEX).err(), Some(NotTaken::Unknown));
+        assert_eq!(lock(&sessions.by_state).len(), 0);
+    }
+
+    #[tokio::test]
+    async fn one_of_two_callbacks_takes_the_session_and_one_of_another_provider_does_not() {
+        let sessions = Arc::new(LoginSessions::default());
+        sessions.add("s".to_owned(), session());
+        assert_eq!(sessions.take("s", OAuthProvider::Claude).err(), Some(NotTaken::Unknown));
+        let exchange = sessions.take("s", CODEX).ok().expect("nobody was before");
+        assert_eq!(sessions.take("s", CODEX).err(), Some(NotTaken::Used));
+        assert_eq!(sessions.deny("s", CODEX, "no"), Err(NotTaken::Used));
+        exchange.end(&Ok(Activated { account_id: 7, site_id: 3 }));
+        let stage = sessions.get("s").expect("it is kept").stage;
+        assert_eq!(stage, Stage::Connected(Activated { account_id: 7, site_id: 3 }));
+        assert_eq!(sessions.take("s", CODEX).err(), Some(NotTaken::Used));
+    }
+
+    #[tokio::test]
+    async fn a_person_may_think_again_after_a_denial_and_an_interrupted_login_has_failed() {
+        let sessions = Arc::new(LoginSessions::default());
+        sessions.add("s".to_owned(), session());
+        assert_eq!(sessions.deny("s", CODEX, "access_denied"), Ok(()));
+        assert!(!sessions.awaits(CODEX));
+        drop(sessions.take("s", CODEX));
+        let stage = sessions.get("s").expect("it is kept").stage;
+        assert_eq!(stage, Stage::Failed("the login was interrupted".to_owned()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_browsers_hears_when_none_can_come() {
+        let sessions = Arc::new(LoginSessions::default());
+        sessions.until_unawaited(CODEX).await;
+        sessions.add("s".to_owned(), session());
+        let begun = Instant::now();
+        sessions.until_unawaited(CODEX).await;
+        assert!(begun.elapsed() >= LIFETIME);
+    }
+}

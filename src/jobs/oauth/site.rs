@@ -1,0 +1,96 @@
+//! The site that a provider's accounts belong to. It is made with the first account, and is its operator's from then on:
+//! one that was disabled stays so.
+
+use crate::core::Core;
+use crate::platform::OAuthProvider;
+use crate::store::accounts::AccountRow;
+use crate::store::sites::{self, NewSite, SiteRow, SiteStatus};
+use crate::store::{self, Store};
+use crate::time::now_ms;
+
+/// The site of the account that is connected anew, else the provider's; that one as it will be where it is not there.
+pub(super) async fn site_of(
+    core: &Core,
+    provider: OAuthProvider,
+    account: Option<&AccountRow>,
+) -> store::Result<SiteRow> {
+    let site = match account {
+        Some(account) => sites::get(&core.store, account.site_id).await?,
+        None => find(&core.store, provider.profile().platform.id(), &url(core, provider)).await?,
+    };
+    Ok(site.unwrap_or_else(|| unstored(core, provider)))
+}
+
+/// The number of the provider's site, which is made unless it is there.
+pub(super) async fn ensure_site(core: &Core, provider: OAuthProvider) -> store::Result<i64> {
+    let site = unstored(core, provider);
+    if let Some(id) = sites::find(&core.store, &site.platform, &site.url).await? {
+        return Ok(id);
+    }
+    let new = NewSite {
+        name: site.name.clone(),
+        url: site.url.clone(),
+        platform: site.platform.clone(),
+        status: site.status,
+        proxy_url: None,
+        use_system_proxy: false,
+        custom_headers: None,
+        external_checkin_url: None,
+        is_pinned: false,
+        sort_order: None,
+        global_weight: site.global_weight,
+        max_concurrency: None,
+        initialization_preset_id: None,
+        endpoints: Vec::new(),
+    };
+    match sites::insert(&core.store, new).await {
+        Ok(id) => {
+            log::info!("the site \"{}\" was made for logins of {}", site.name, provider.id());
+            Ok(id)
+        }
+        // Another login was faster.
+        Err(store::Error::Conflict(_)) => {
+            sites::find(&core.store, &site.platform, &site.url).await?.ok_or(store::Error::NotFound)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn url(core: &Core, provider: OAuthProvider) -> String {
+    core.config.oauth.of(provider).site_url.trim_end_matches('/').to_owned()
+}
+
+/// The site as it is before it is stored.
+fn unstored(core: &Core, provider: OAuthProvider) -> SiteRow {
+    let (profile, now) = (provider.profile(), now_ms());
+    SiteRow {
+        id: 0,
+        name: profile.site_name.to_owned(),
+        url: url(core, provider),
+        platform: profile.platform.id().to_owned(),
+        status: SiteStatus::Active,
+        proxy_url: None,
+        use_system_proxy: false,
+        custom_headers: None,
+        external_checkin_url: None,
+        is_pinned: false,
+        sort_order: 0,
+        global_weight: 1.0,
+        max_concurrency: None,
+        initialization_preset_id: None,
+        post_refresh_probe_enabled: false,
+        post_refresh_probe_model: String::new(),
+        post_refresh_probe_scope: String::new(),
+        post_refresh_probe_latency_threshold_ms: 0,
+        created_at: now,
+        updated_at: now,
+        endpoints: Vec::new(),
+    }
+}
+
+async fn find(store: &Store, platform: &str, url: &str) -> store::Result<Option<SiteRow>> {
+    match sites::find(store, platform, url).await? {
+        Some(id) => sites::get(store, id).await,
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,686 @@
+//! Accounts that are connected by a login in a browser: from the start to an account that serves.
+
+mod support;
+
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+use support::{Answer, Caller, Gate, Gateway, Provider, Reply, Request, Setup, eventually};
+
+const MODEL: &str = "model-of-the-login";
+
+// === what an operator and a browser do ===
+
+trait Operator {
+    fn begin(&self, provider: &Provider, body: &Value) -> Value;
+    fn session(&self, started: &Value) -> Value;
+    fn paste(&self, started: &Value, url: &str) -> Answer;
+    fn connect(&self, provider: &Provider) -> Value;
+    fn accounts(&self) -> Vec<Value>;
+}
+
+impl Operator for Gateway {
+    #[track_caller]
+    fn begin(&self, provider: &Provider, body: &Value) -> Value {
+        self.admin().post(&format!("/api/oauth/providers/{}/start", provider.id), body).expect(200)
+    }
+
+    #[track_caller]
+    fn session(&self, started: &Value) -> Value {
+        self.admin().get(&format!("/api/oauth/sessions/{}", text(&started["state"]))).expect(200)
+    }
+
+    fn paste(&self, started: &Value, url: &str) -> Answer {
+        let path = format!("/api/oauth/sessions/{}/manual-callback", text(&started["state"]));
+        self.admin().post(&path, &json!({"callbackUrl": url}))
+    }
+
+    /// Logs in and gives the session at its end.
+    #[track_caller]
+    fn connect(&self, provider: &Provider) -> Value {
+        let started = self.begin(provider, &json!({}));
+        let back = provider.agree(text(&started["authorizationUrl"]));
+        assert_eq!(browse(&back).status, 200);
+        let session = self.session(&started);
+        assert_eq!(session["status"], "success", "{session}");
+        session
+    }
+
+    #[track_caller]
+    fn accounts(&self) -> Vec<Value> {
+        self.admin().get("/api/accounts?refresh=1").expect(200)["accounts"]
+            .as_array()
+            .expect("a list")
+            .clone()
+    }
+}
+
+#[track_caller]
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("a text, not {value}"))
+}
+
+/// Follows an address on this machine, as a browser does.
+#[track_caller]
+fn browse(url: &str) -> Answer {
+    let (authority, target) = split(url);
+    Caller::new(authority).get(&target)
+}
+
+#[track_caller]
+fn split(url: &str) -> (std::net::SocketAddr, String) {
+    let rest = url.strip_prefix("http://").expect("an address in clear");
+    let (authority, target) = rest.split_once('/').expect("a path");
+    let address = authority.replace("localhost", "127.0.0.1").parse().expect("an address");
+    (address, format!("/{target}"))
+}
+
+fn is_closed(started: &Value) -> bool {
+    let (address, _) = split(text(&started["instructions"]["redirectUri"]));
+    std::net::TcpStream::connect(address).is_err()
+}
+
+// === tests ===
+
+#[test]
+fn the_list_of_providers_says_what_each_needs_and_warns_of_terms() {
+    let gateway = Gateway::with(&[("GEMINI_CLI_CLIENT_ID", "c"), ("PROVIDER_D_CLIENT_ID", "d")]);
+    let list = gateway.admin().get("/api/oauth/providers").expect(200);
+    assert_eq!(list["defaults"], json!({"systemProxyConfigured": false}));
+    let providers = list["providers"].as_array().expect("a list");
+    let ids: Vec<&str> = providers.iter().map(|provider| text(&provider["provider"])).collect();
+    assert_eq!(ids, Provider::IDS);
+    let enabled: Vec<&Value> = providers.iter().map(|provider| &provider["enabled"]).collect();
+    assert_eq!(enabled, [true, true, false, false]);
+    assert_eq!(providers[2]["missingVariables"], json!(["PROVIDER_C_CLIENT_SECRET"]));
+    assert_eq!(providers[3]["disabledReason"], "PROVIDER_D_CLIENT_SECRET is not set");
+    assert!(providers.iter().all(|provider| text(&provider["notice"]).contains("terms may restrict")));
+    let projects: Vec<&Value> = providers.iter().map(|provider| &provider["requiresProjectId"]).collect();
+    assert_eq!(projects, [false, false, true, false]);
+    let refused = gateway.admin().post("/api/oauth/providers/antigravity/start", &json!({})).expect(400);
+    assert_eq!(refused["message"], "PROVIDER_D_CLIENT_SECRET is not set");
+    gateway.admin().post("/api/oauth/providers/nobody/start", &json!({})).expect(404);
+    assert!(gateway.admin().get("/api/sites").expect(200).as_array().expect("a list").is_empty());
+}
+
+#[test]
+fn a_login_with_each_provider_gives_an_account_with_its_models() {
+    for id in Provider::IDS {
+        let provider = Provider::start(id, &["model-a", "model-b", "model-c"]);
+        let gateway = provider.gateway();
+        let session = gateway.connect(&provider);
+        let account = gateway.account(&session["accountId"]);
+        assert_eq!(account["siteId"], session["siteId"], "{id}");
+        assert_eq!((&account["status"], &account["oauthProvider"]), (&json!("active"), &json!(id)));
+        assert_eq!(account["username"], "ada@example.com");
+        assert_eq!(account["checkinEnabled"], false);
+        let key = if id == "codex" || id == "claude" { "account-of-ada" } else { "ada@example.com" };
+        assert_eq!(account["oauthAccountKey"], key, "{id}");
+        let project = if id == "gemini-cli" { json!("project-of-ada") } else { Value::Null };
+        assert_eq!(account["oauthProjectId"], project, "{id}");
+        let notes: Value = serde_json::from_str(text(&account["extraConfig"])).expect("an object");
+        let notes = &notes["oauth"];
+        assert_eq!(
+            (&notes["email"], &notes["modelDiscoveryStatus"]),
+            (&json!("ada@example.com"), &json!("healthy"))
+        );
+        assert_eq!(account["runtimeHealth"]["state"], "healthy", "{account}");
+        let model = if id == "gemini-cli" { "gemini-2.5-pro" } else { "model-c" };
+        assert_eq!(gateway.channels(model).len(), 1, "{id}");
+        let sites = gateway.admin().get("/api/sites").expect(200);
+        assert_eq!((&sites[0]["platform"], &sites[0]["url"]), (&json!(id), &json!(provider.url())));
+        let text = gateway.admin().get("/api/accounts?refresh=1").text();
+        assert!(!text.contains("-of-the-tests"), "a token is shown: {text}");
+    }
+}
+
+#[test]
+fn a_login_is_told_in_steps_and_its_listener_lives_while_it_waits() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let started = gateway.begin(&provider, &json!({}));
+    assert_eq!(text(&started["state"]).len(), 32);
+    let instructions = &started["instructions"];
+    let port = &instructions["callbackPort"];
+    assert_eq!(instructions["redirectUri"], format!("http://localhost:{port}/auth/callback"));
+    assert_eq!(
+        (&instructions["callbackPath"], &instructions["manualCallbackDelayMs"]),
+        (&json!("/auth/callback"), &json!(15_000))
+    );
+    assert!(instructions.get("sshTunnelCommand").is_none());
+    let session = gateway.session(&started);
+    assert_eq!((&session["status"], &session["provider"]), (&json!("pending"), &json!("codex")));
+
+    let (address, _) = split(text(&instructions["redirectUri"]));
+    let browser = Caller::new(address);
+    browser.get("/elsewhere").expect_status(404);
+    let refused = browser.post("/auth/callback", &json!({}));
+    assert_eq!((refused.status, refused.header("allow")), (405, Some("GET")));
+    browser.get("/auth/callback").expect_status(500);
+    browser.get("/auth/callback?code=c&state=guessed-0123456789").expect_status(500);
+    assert_eq!(gateway.session(&started)["status"], "pending");
+    assert!(provider.asked_for("/token").is_empty());
+
+    let page = browse(&provider.agree(text(&started["authorizationUrl"])));
+    assert_eq!((page.status, page.header("cache-control")), (200, Some("no-store")));
+    assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(
+        page.header("content-security-policy"),
+        Some("default-src 'none'; script-src 'unsafe-inline'")
+    );
+    assert_eq!(page.header("referrer-policy"), Some("no-referrer"));
+    assert!(page.text().contains("window.close()") && !page.text().contains("ada"));
+    assert_eq!(gateway.session(&started)["status"], "success");
+    eventually("nobody listens for a login that is over", || is_closed(&started).then_some(()));
+}
+
+#[test]
+fn a_callback_is_pasted_in_every_form_even_when_its_port_is_taken() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("an address").port();
+    let provider = Provider::start("claude", &[MODEL]);
+    let setup = provider.setup(Setup::default()).with("PROVIDER_B_CALLBACK_PORT", &port.to_string());
+    let gateway = setup.start();
+    let list = gateway.admin().get("/api/oauth/providers").expect(200);
+    assert_eq!(list["providers"][1]["enabled"], true);
+    for form in ["query", "fragment", "claude", "code"] {
+        let started = gateway.begin(&provider, &json!({}));
+        assert_eq!(started["instructions"]["callbackPort"], port);
+        let url = provider.agree(text(&started["authorizationUrl"]));
+        let (code, state) =
+            url.split_once("code=").and_then(|(_, tail)| tail.split_once("&state=")).expect("both");
+        let pasted = match form {
+            "query" => url.clone(),
+            "fragment" => url.replace('?', "#"),
+            "claude" => format!("{code}#{state}"),
+            _ => code.to_owned(),
+        };
+        assert_eq!(gateway.paste(&started, &pasted).expect(200), json!({"success": true}), "{form}");
+        assert_eq!(gateway.session(&started)["status"], "success", "{form}");
+    }
+    assert_eq!(gateway.accounts().len(), 1, "one owner has one account");
+}
+
+#[test]
+fn what_is_pasted_wrongly_is_refused_and_uses_nothing_up() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let (started, other) = (gateway.begin(&provider, &json!({})), gateway.begin(&provider, &json!({})));
+    let of_other = provider.agree(text(&other["authorizationUrl"]));
+    for (pasted, message) in [
+        ("", "invalid oauth callback url"),
+        ("not a url", "invalid oauth callback url"),
+        ("http://localhost:1455/auth/callback?code=c", "invalid oauth callback url"),
+        ("http://localhost:1455/auth/callback?state=s", "invalid oauth callback url"),
+        (&of_other, "oauth callback state mismatch"),
+    ] {
+        assert_eq!(gateway.paste(&started, pasted).expect(400)["message"], message, "{pasted}");
+    }
+    let path = format!("/api/oauth/sessions/{}/manual-callback", text(&started["state"]));
+    let refused = gateway.admin().post(&path, &json!({"callbackUrl": 7})).expect(400);
+    assert_eq!(refused["message"], "Invalid callbackUrl. Expected string.");
+    let unknown = json!({"state": "unknown"});
+    let refused = gateway.paste(&unknown, "nothing").expect(404);
+    assert_eq!(refused["message"], "oauth session not found");
+    gateway.admin().get("/api/oauth/sessions/unknown").expect(404);
+    assert_eq!(gateway.session(&started)["status"], "pending");
+    gateway.paste(&other, &of_other).expect(200);
+}
+
+#[test]
+fn a_state_is_used_once_and_only_for_its_own_provider() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let started = gateway.begin(&provider, &json!({}));
+    let url = provider.agree(text(&started["authorizationUrl"]));
+    let (_, target) = split(&url);
+    let query = target.split_once('?').map(|(_, query)| query).expect("a query");
+    // Another provider's callback, and one that brings nothing.
+    for stray in [
+        format!("claude?{query}"),
+        format!("codex?state={}", text(&started["state"])),
+        "nobody?code=c".to_owned(),
+    ] {
+        let page = gateway.anyone().get(&format!("/api/oauth/callback/{stray}"));
+        assert!(page.status == 200 && page.text().contains("failed"), "{stray}");
+    }
+    assert_eq!(gateway.session(&started)["status"], "pending");
+    let page = gateway.anyone().get(&format!("/api/oauth/callback/codex?{query}"));
+    assert!(page.status == 200 && page.text().contains("succeeded"), "{}", page.text());
+    let ended = gateway.session(&started);
+    assert_eq!(ended["status"], "success");
+    // Again, by each way.
+    let page = gateway.anyone().get(&format!("/api/oauth/callback/codex?{query}"));
+    assert!(page.text().contains("failed"));
+    assert_eq!(gateway.paste(&started, &url).expect(409)["message"], "oauth callback already used");
+    assert_eq!(gateway.session(&started), ended);
+    assert_eq!(provider.book().exchanges, 1);
+}
+
+#[test]
+fn of_two_callbacks_at_once_one_is_taken() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let gate = Gate::new();
+    provider.answer_once("/models", Reply::json(200, &json!({"models": [MODEL]})).head_waits_for(&gate));
+    let started = gateway.begin(&provider, &json!({}));
+    let url = provider.agree(text(&started["authorizationUrl"]));
+    let browser = std::thread::spawn({
+        let url = url.clone();
+        move || browse(&url).status
+    });
+    provider.last("/models");
+    assert_eq!(gateway.session(&started)["status"], "pending");
+    gateway.paste(&started, &url).expect(409);
+    gate.open();
+    assert_eq!(browser.join().expect("no panic"), 200);
+    assert_eq!(gateway.session(&started)["status"], "success");
+    assert_eq!((provider.book().exchanges, gateway.accounts().len()), (1, 1));
+}
+
+#[test]
+fn a_denial_is_told_in_one_line_and_a_person_may_think_again() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let started = gateway.begin(&provider, &json!({}));
+    let redirect = text(&started["instructions"]["redirectUri"]);
+    let state = text(&started["state"]);
+    let denial = format!(
+        "{redirect}?error=access_denied&error_description=%3Cscript%3Ealert(1)%3C%2Fscript%3E%0D%0AFORGED%20LINE%1b[31m&state={state}"
+    );
+    let page = browse(&denial);
+    assert!(page.status == 500 && !page.text().contains("alert"), "{}", page.text());
+    let session = gateway.session(&started);
+    assert_eq!(session["status"], "error");
+    assert_eq!(session["error"], "access_denied: <script>alert(1)</script> FORGED LINE [31m");
+    gateway.wait_for_output("FORGED LINE");
+    assert!(!gateway.output().contains("\nFORGED") && !gateway.output().contains('\u{1b}'));
+    assert!(provider.asked_for("/token").is_empty());
+    let url = provider.agree(text(&started["authorizationUrl"]));
+    gateway.paste(&started, &url).expect(200);
+}
+
+#[test]
+fn a_login_that_fails_stores_nothing_and_says_why() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let no_account = json!({"access_token": "access-0123456789", "refresh_token": "refresh-0123456789",
+        "id_token": "e30.e30.e30", "expires_in": 60});
+    let hostile = format!("<b>no</b>\r\nFORGED access-0123456789 {}", "x".repeat(4_000));
+    for (path, reply, words) in [
+        (
+            "/token",
+            Reply::json(400, &json!({"error": "invalid_grant", "error_description": "Code over"})),
+            "codex token exchange failed with status 400: invalid_grant: Code over",
+        ),
+        ("/token", Reply::html(502, "<h1>Bad gateway</h1>"), "codex token exchange failed with status 502"),
+        ("/token", Reply::json(200, &no_account), "codex token exchange response missing chatgpt_account_id"),
+        ("/token", Reply::json(200, &json!({})), "codex token exchange response missing access_token"),
+        (
+            "/models",
+            Reply::json(503, &json!({"error": {"message": "unavailable"}})),
+            "Codex model discovery failed (HTTP 503: unavailable)",
+        ),
+        (
+            "/models",
+            Reply::json(200, &json!({"models": []})),
+            "Codex model discovery failed (the provider lists no models)",
+        ),
+        (
+            "/token",
+            Reply::json(500, &json!({"error": hostile, "access_token": "access-0123456789"})),
+            "FORGED [redacted] xxx",
+        ),
+    ] {
+        provider.answer_once(path, reply);
+        let started = gateway.begin(&provider, &json!({}));
+        let url = provider.agree(text(&started["authorizationUrl"]));
+        let refused = gateway.paste(&started, &url).expect(500);
+        let session = gateway.session(&started);
+        assert_eq!(session["status"], "error");
+        let error = text(&session["error"]);
+        assert!(error.contains(words) && error.len() < 600 && !error.contains(['\r', '\n']), "{error}");
+        assert_eq!(refused["message"], error);
+    }
+    assert!(gateway.accounts().is_empty() && gateway.routes().is_empty());
+    assert_eq!(gateway.admin().get("/api/sites").expect(200), json!([]));
+    assert!(!gateway.output().contains("0123456789") && !gateway.output().contains("\nFORGED"));
+}
+
+#[test]
+fn an_account_that_is_connected_anew_serves_until_the_switch_and_stays_as_it_was_when_that_fails() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let id = gateway.connect(&provider)["accountId"].clone();
+    let manual = format!("/api/accounts/{id}/models/manual");
+    gateway.admin().post(&manual, &json!({"models": ["typed-by-hand"]})).expect(200);
+    let before = gateway.account(&id);
+    let first = provider.book().access.last().cloned().expect("a token");
+
+    // While the models of the new token are asked for, the former one serves.
+    let gate = Gate::new();
+    let refusal = Reply::json(503, &json!({"error": {"message": "unavailable"}})).head_waits_for(&gate);
+    provider.answer_once("/models", refusal);
+    let started = gateway.begin(&provider, &json!({"accountId": id}));
+    let url = provider.agree(text(&started["authorizationUrl"]));
+    let browser = std::thread::spawn(move || browse(&url).status);
+    eventually("the new login asks for models", || (provider.asked_for("/models").len() == 2).then_some(()));
+    gateway.client().chat(MODEL).expect(200);
+    assert_eq!(provider.last("/responses").header("authorization"), Some(format!("Bearer {first}").as_str()));
+    gate.open();
+    assert_eq!(browser.join().expect("no panic"), 500);
+    let after = gateway.account(&id);
+    for member in ["status", "username", "oauthAccountKey", "extraConfig", "updatedAt"] {
+        assert_eq!(after[member], before[member], "{member}");
+    }
+    gateway.client().chat(MODEL).expect(200);
+
+    // The store cannot make the routes: what was there is stored again.
+    provider.book().models = vec!["another-model".to_owned()];
+    let trigger =
+        "CREATE TRIGGER no_routes BEFORE INSERT ON token_routes BEGIN SELECT RAISE(ABORT, 'no'); END";
+    gateway.home().database().execute_batch(trigger).expect("a trigger");
+    let started = gateway.begin(&provider, &json!({"accountId": id}));
+    let url = provider.agree(text(&started["authorizationUrl"]));
+    assert_eq!(gateway.paste(&started, &url).expect(500)["message"], "the routes could not be rebuilt");
+    gateway.home().database().execute_batch("DROP TRIGGER no_routes").expect("it is dropped");
+    assert_eq!(gateway.account(&id)["status"], "active");
+    gateway.client().chat(MODEL).expect(200);
+    assert_eq!(provider.last("/responses").header("authorization"), Some(format!("Bearer {first}").as_str()));
+    assert_eq!((gateway.channels(MODEL).len(), gateway.channels("typed-by-hand").len()), (1, 1));
+
+    // And then it works.
+    let started = gateway.begin(&provider, &json!({"accountId": id}));
+    let url = provider.agree(text(&started["authorizationUrl"]));
+    gateway.paste(&started, &url).expect(200);
+    assert_eq!(gateway.session(&started)["accountId"], id);
+    assert!(gateway.channels(MODEL).is_empty());
+    assert_eq!((gateway.channels("another-model").len(), gateway.channels("typed-by-hand").len()), (1, 1));
+    gateway.client().chat("another-model").expect(200);
+    let last = provider.book().access.last().cloned().expect("a token");
+    assert_eq!(provider.last("/responses").header("authorization"), Some(format!("Bearer {last}").as_str()));
+}
+
+#[test]
+fn an_address_that_means_harm_is_a_name_like_any_other() {
+    let provider = Provider::start("codex", &[MODEL]);
+    provider.book().email = "<script>x</script>\r\nFORGED \u{1b}[31m@example.com".to_owned();
+    let gateway = provider.gateway();
+    let started = gateway.begin(&provider, &json!({}));
+    let page = browse(&provider.agree(text(&started["authorizationUrl"])));
+    assert!(page.status == 200 && !page.text().contains("FORGED"));
+    let id = gateway.session(&started)["accountId"].clone();
+    assert_eq!(gateway.account(&id)["username"], "<script>x</script>FORGED [31m@example.com");
+    provider.revoke();
+    assert_ne!(gateway.client().chat(MODEL).status, 200);
+    gateway.wait_for_output("FORGED");
+    assert!(!gateway.output().contains("\nFORGED") && !gateway.output().contains('\u{1b}'));
+}
+
+#[test]
+fn only_an_account_of_the_same_provider_is_connected_anew() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let setup = Provider::start("claude", &[MODEL]).setup(provider.setup(Setup::default()));
+    let gateway = setup.start();
+    let id = gateway.connect(&provider)["accountId"].clone();
+    for (path, body, status, message) in [
+        ("claude", json!({"accountId": id}), 404, "oauth account not found"),
+        ("codex", json!({"accountId": 9_999}), 404, "oauth account not found"),
+        ("codex", json!({"accountId": "1"}), 400, "Invalid accountId. Expected positive number."),
+        ("codex", json!({"projectId": 1}), 400, "Invalid projectId. Expected string."),
+        ("codex", json!({"proxyUrl": 1}), 400, "Invalid proxyUrl. Expected string or null."),
+        ("codex", json!({"proxyUrl": "nowhere"}), 400, "invalid proxy url"),
+        ("codex", json!({"useSystemProxy": "yes"}), 400, "Invalid useSystemProxy. Expected boolean."),
+    ] {
+        let refused =
+            gateway.admin().post(&format!("/api/oauth/providers/{path}/start"), &body).expect(status);
+        assert_eq!(refused["message"], message, "{path} {body}");
+    }
+}
+
+#[test]
+fn a_site_that_was_disabled_stays_so_and_workspaces_of_one_address_are_accounts_of_their_own() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let first = gateway.connect(&provider);
+    let site = format!("/api/sites/{}", first["siteId"]);
+    gateway.admin().put(&site, &json!({"status": "disabled"})).expect(200);
+    provider.book().account = "another-workspace".to_owned();
+    let second = gateway.connect(&provider);
+    assert_eq!(first["siteId"], second["siteId"]);
+    assert_ne!(first["accountId"], second["accountId"]);
+    let sites = gateway.admin().get("/api/sites").expect(200);
+    assert_eq!((sites.as_array().map(Vec::len), &sites[0]["status"]), (Some(1), &json!("disabled")));
+}
+
+#[test]
+fn gemini_cli_finds_its_project_and_switches_the_service_on() {
+    for (projects, onboarded, tier, wanted, expected) in [
+        (vec!["p-first", "p-second"], None, "standard-tier", None, Ok("p-first")),
+        (vec!["p-first"], None, "standard-tier", Some("p-wanted"), Ok("p-wanted")),
+        (vec!["p-first"], Some("p-of-google"), "free-tier", None, Ok("p-of-google")),
+        (vec!["gen-lang-client-1"], Some("p-of-google"), "standard-tier", None, Ok("p-of-google")),
+        (vec!["p-first"], Some("p-of-google"), "standard-tier", None, Ok("p-first")),
+        (vec![], None, "standard-tier", None, Err("no Google Cloud projects available for this account")),
+    ] {
+        let provider = Provider::start("gemini-cli", &[]);
+        {
+            let mut book = provider.book();
+            book.projects = projects.iter().map(|&project| project.to_owned()).collect();
+            book.onboarded = onboarded.map(str::to_owned);
+            book.tier = tier.to_owned();
+            book.enabled.clear();
+        }
+        let gateway = provider.gateway();
+        let started = gateway.begin(&provider, &json!({"projectId": wanted.unwrap_or(" ")}));
+        let url = provider.agree(text(&started["authorizationUrl"]));
+        // The service is switched on, and is on when models are asked for.
+        let project = expected.unwrap_or("none");
+        let service = format!("/v1/projects/{project}/services/cloudaicompanion.googleapis.com");
+        provider.answer_once(&service, Reply::json(200, &json!({"state": "DISABLED"})));
+        provider.book().enabled.push(project.to_owned());
+        let answer = gateway.paste(&started, &url);
+        match expected {
+            Ok(project) => {
+                answer.expect(200);
+                assert_eq!(provider.asked_for(&format!("{service}:enable")).len(), 1);
+                let id = gateway.session(&started)["accountId"].clone();
+                assert_eq!(gateway.account(&id)["oauthProjectId"], project);
+            }
+            Err(message) => assert_eq!(answer.expect(500)["message"], message),
+        }
+    }
+}
+
+#[test]
+fn a_remote_operator_is_told_how_to_forward_the_port_and_no_host_reaches_the_shell_unseen() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let start = |host: &str| {
+        let request = Request::post("/api/oauth/providers/codex/start").header("x-forwarded-host", host);
+        gateway.admin().send(request).expect(200)["instructions"].clone()
+    };
+    let told = start("gw.example.com");
+    let port = &told["callbackPort"];
+    assert_eq!(told["sshTunnelCommand"], format!("ssh -L {port}:127.0.0.1:{port} root@gw.example.com -p 22"));
+    assert_eq!(
+        told["sshTunnelKeyCommand"],
+        format!("ssh -i <path_to_your_key> -L {port}:127.0.0.1:{port} root@gw.example.com -p 22")
+    );
+    for host in ["gw;reboot", "$(reboot)", "`reboot`", "-oProxyCommand=reboot", "a b", "localhost", "[::1]"] {
+        assert!(start(host).get("sshTunnelCommand").is_none(), "{host}");
+    }
+}
+
+#[test]
+fn no_token_is_shown_stored_in_clear_or_logged() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.setup(Setup::default()).with("LOG_LEVEL", "trace").start();
+    let session = gateway.connect(&provider);
+    let before = provider.book().exchanges;
+    provider.answer_once("/models", Reply::error(503, "Token access-codex-2-of-the-tests is over"));
+    gateway.admin().post(&format!("/api/models/check/{}", session["accountId"]), &json!({})).expect(200);
+    gateway.client().chat(MODEL).expect(200);
+    assert_eq!(before, 1);
+    for path in
+        ["/api/accounts", "/api/events", "/api/stats/proxy-logs", "/api/tasks", "/api/sites", "/api/routes"]
+    {
+        let answer = gateway.admin().get(path).text();
+        assert!(!answer.contains("-of-the-tests"), "{path}: {answer}");
+    }
+    assert!(!gateway.output().contains("access-codex") && !gateway.output().contains("refresh-codex"));
+    assert!(!gateway.output().contains("code-codex"), "a code is logged");
+    let secrets: Vec<String> = {
+        let book = provider.book();
+        [book.access.clone(), book.refresh.clone()].concat()
+    };
+    for (path, bytes) in gateway.home().files() {
+        for secret in &secrets {
+            let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+            assert!(!found, "{secret} in {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_connected_account_is_asked_for_models_again_with_a_renewed_token_and_marked_when_that_fails() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let id = gateway.connect(&provider)["accountId"].clone();
+    let check = |status: &str| {
+        let outcome = gateway.admin().post(&format!("/api/models/check/{id}"), &json!({})).expect(200);
+        assert_eq!(outcome["refresh"]["status"], status, "{outcome}");
+        let notes: Value =
+            serde_json::from_str(text(&gateway.account(&id)["extraConfig"])).expect("an object");
+        notes["oauth"].clone()
+    };
+    provider.end_access();
+    provider.book().models = vec![MODEL.to_owned(), "model-new".to_owned()];
+    let notes = check("success");
+    assert_eq!((&notes["modelDiscoveryStatus"], provider.book().refreshes), (&json!("healthy"), 1));
+    assert_eq!(notes["lastDiscoveredModels"], json!([MODEL, "model-new"]));
+    assert_eq!(gateway.channels("model-new").len(), 1);
+    provider.answer_once("/models", Reply::json(503, &json!({"error": {"message": "unavailable"}})));
+    let notes = check("failed");
+    assert_eq!(
+        (&notes["modelDiscoveryStatus"], &notes["lastModelSyncError"]),
+        (&json!("abnormal"), &json!("HTTP 503: unavailable"))
+    );
+    assert_eq!(gateway.account(&id)["runtimeHealth"]["state"], "unhealthy");
+    assert_eq!(gateway.channels("model-new").len(), 1, "a failed list takes nothing away");
+}
+
+#[test]
+fn an_account_is_connected_anew_through_its_own_proxy_unless_another_is_named() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let id = gateway.connect(&provider)["accountId"].clone();
+    let proxy = support::Proxy::start();
+    let path = format!("/api/oauth/connections/{id}/rebind");
+    let rebind = |body: &Value, status: u16| {
+        let started = gateway.admin().post(&path, body).expect(200);
+        let url = provider.agree(text(&started["authorizationUrl"]));
+        gateway.paste(&started, &url).expect(status);
+        let config: Value =
+            serde_json::from_str(text(&gateway.account(&id)["extraConfig"])).expect("an object");
+        config["proxyUrl"].clone()
+    };
+    let url = proxy.url("http", "");
+    assert_eq!(rebind(&json!({"proxyUrl": url}), 200), json!(url));
+    assert!(!proxy.seen().is_empty(), "the exchange takes the proxy that was named");
+    assert_eq!(rebind(&json!({}), 200), json!(url), "and the account keeps it");
+    // A port that nobody listens on any more.
+    let gone =
+        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("an address");
+    let dead = format!("http://{gone}");
+    let proxy_path = format!("/api/oauth/connections/{id}/proxy");
+    let patch = Request::new("PATCH", &proxy_path).json(&json!({"proxyUrl": dead}));
+    gateway.admin().send(patch).expect(200);
+    assert_eq!(rebind(&json!({}), 500), json!(dead), "its own proxy is taken, which is gone");
+    assert_eq!(rebind(&json!({"proxyUrl": null}), 200), Value::Null);
+    gateway.admin().post("/api/oauth/connections/9999/rebind", &json!({})).expect(404);
+    gateway.admin().post("/api/oauth/connections/none/rebind", &json!({})).expect(400);
+}
+
+/// What each kind of client asks, whole and streamed.
+fn questions(model: &str) -> Vec<(&'static str, Request)> {
+    let words = json!([{"role": "user", "content": "Which way?"}]);
+    let mut questions = Vec::new();
+    for stream in [false, true] {
+        let chat = json!({"model": model, "stream": stream, "messages": words});
+        questions.push(("chat", Request::post("/v1/chat/completions").json(&chat)));
+        let responses = json!({"model": model, "stream": stream, "input": "Which way?"});
+        questions.push(("responses", Request::post("/v1/responses").json(&responses)));
+        let messages = json!({"model": model, "stream": stream, "max_tokens": 64, "messages": words});
+        questions.push(("messages", Request::post("/v1/messages").json(&messages)));
+        let action = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
+        let contents = json!({"contents": [{"role": "user", "parts": [{"text": "Which way?"}]}]});
+        questions
+            .push(("gemini", Request::post(&format!("/v1beta/models/{model}:{action}")).json(&contents)));
+    }
+    questions
+}
+
+#[test]
+fn the_story_of_a_login() {
+    for id in ["codex"] {
+        // A person logs in, and its models are routed.
+        let provider = Provider::start(id, &[MODEL]);
+        let gateway = provider.gateway();
+        let account = gateway.connect(&provider)["accountId"].clone();
+        let model = if id == "gemini-cli" { "gemini-2.5-pro" } else { MODEL };
+        assert_eq!(gateway.channels(model).len(), 1, "{id}");
+        // Every client is served, whole and streamed.
+        for (client, question) in questions(model) {
+            let answer = gateway.client().stream(question).whole();
+            assert!(
+                answer.status == 200 && answer.text().contains("Signals"),
+                "{id} {client}: {}",
+                answer.text()
+            );
+        }
+        // The token runs out: one renewal, and nobody notices.
+        provider.end_access();
+        gateway.client().chat(model).expect(200);
+        assert_eq!(provider.book().refreshes, 1, "{id}");
+        gateway.client().chat(model).expect(200);
+        // The grant is taken back: the account has expired, until somebody logs in again.
+        provider.revoke();
+        assert_ne!(gateway.client().chat(model).status, 200, "{id}");
+        eventually("the account has expired", || {
+            (gateway.account(&account)["status"] == "expired").then_some(())
+        });
+        assert_eq!(gateway.connect(&provider)["accountId"], account, "{id}");
+        assert_eq!(gateway.account(&account)["status"], "active", "{id}");
+    }
+}
+
+#[test]
+fn logins_are_limited_by_the_minute() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let count = |most: usize, ask: &dyn Fn() -> Answer| {
+        let answers: Vec<Answer> = (0..=most).map(|_| ask()).collect();
+        let refused: Vec<usize> = (0..=most).filter(|place| answers[*place].status == 429).collect();
+        assert_eq!(refused, [most]);
+        assert!(answers[most].header("retry-after").is_some());
+        assert_eq!(answers[most].json()["success"], false);
+    };
+    let admin = gateway.admin();
+    count(60, &|| admin.get("/api/oauth/providers"));
+    count(20, &|| admin.post("/api/oauth/providers/codex/start", &json!({})));
+    count(120, &|| admin.get("/api/oauth/sessions/unknown"));
+    count(30, &|| admin.post("/api/oauth/sessions/unknown/manual-callback", &json!({"callbackUrl": "x"})));
+    count(30, &|| gateway.anyone().get("/api/oauth/callback/codex?state=s&code=c"));
+}
+
+trait ExpectStatus {
+    fn expect_status(&self, status: u16);
+}
+
+impl ExpectStatus for Answer {
+    #[track_caller]
+    fn expect_status(&self, status: u16) {
+        assert_eq!(self.status, status, "{}", self.text());
+    }
+}

@@ -97,11 +97,3 @@ export function useAction(work) {
   const clear = () => setState({ isRunning: false, failure: null, done: undefined });
   return { ...state, run, clear };
 }
-
-// What an operator changes of `read`: only that is to be sent. `set(name)` takes the new value of a field.
-export function useDraft(read) {
-  const [changes, setChanges] = useState({});
-  const set = (name) => (value) => setChanges(({ [name]: _, ...rest }) => (value === read[name] ? rest : { ...rest, [name]: value }));
-  return { value: (name) => changes[name] ?? read[name], set, changes, isChanged: Object.keys(changes).length > 0,
-    clear: () => setChanges({}) };
-}

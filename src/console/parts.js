@@ -149,6 +149,15 @@ export function Field({ label, hint, kind = "text", value, onChange, choices, fa
     ${about && html`<p class=${failure ? "hint bad" : "hint"} id=${about}>${failure ?? hint}</p>`}</div>`;
 }
 
+// A form over what was read: `field(name, label, more)` draws a field, `changes` is what is to be sent.
+export function useDraft(read) {
+  const [changes, setChanges] = useState({});
+  const set = (name, value) => setChanges(({ [name]: _, ...rest }) => (String(value) === String(read[name] ?? "") ? rest : { ...rest, [name]: value }));
+  const values = { ...read, ...changes };
+  const field = (name, label, more) => html`<${Field} label=${label} value=${values[name] ?? ""} onChange=${(value) => set(name, value)} ...${more} />`;
+  return { values, changes, set, field, clear: () => setChanges({}), replace: setChanges };
+}
+
 // A form whose Enter sends it. `act` is an async function.
 export function Form({ act, verb, onCancel, children, disabled }) {
   const action = useAction(act);

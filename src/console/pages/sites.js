@@ -1,4 +1,4 @@
-// The page Sites: one tree of sites, their accounts and their tokens, and what can be done with each or with many.
+// The page Sites: one tree of sites and their accounts, and what can be done with each or with many.
 
 import { useMemo, useState } from "../vendor/htm-preact.js";
 import { useFilter } from "../address.js";
@@ -16,49 +16,37 @@ import { SiteDetail } from "./sites/site.js";
 
 // Sites in their order, each with its accounts and with the text that a filter looks at.
 function treeOf({ sites, accounts }) {
-  const nodes = new Map(sites.map((site) => [site.id, { key: `s${site.id}`, site, accounts: [],
-    text: `${site.name} ${site.url} ${site.platform}`.toLowerCase() }]));
-  for (const account of accounts) {
-    nodes.get(account.siteId)?.accounts.push({ key: `a${account.id}`, account, site: nodes.get(account.siteId).site,
-      text: `${nameOf(account)} ${account.oauthProvider ?? ""}`.toLowerCase() });
-  }
   const order = (one, other) => other.isPinned - one.isPinned || one.sortOrder - other.sortOrder || one.id - other.id;
-  for (const node of nodes.values()) node.accounts.sort((one, other) => order(one.account, other.account));
-  return [...nodes.values()].sort((one, other) => order(one.site, other.site));
+  const nodes = new Map([...sites].sort(order).map((site) => [site.id, { key: `s${site.id}`, site, accounts: [], text: `${site.name} ${site.url} ${site.platform}`.toLowerCase() }]));
+  for (const account of [...accounts].sort(order)) {
+    const node = nodes.get(account.siteId);
+    node?.accounts.push({ key: `a${account.id}`, account, site: node.site, text: `${node.text} ${nameOf(account)}`.toLowerCase() });
+  }
+  return [...nodes.values()];
 }
 
 function rowsOf(tree, text, show, folded) {
   const wanted = text.trim().toLowerCase();
   return tree.flatMap((node) => {
-    const hasAll = show === "all" || show === "sites";
-    const mine = node.accounts.filter((row) => (hasAll || isInTrouble(row.account))
-      && (node.text.includes(wanted) || row.text.includes(wanted)));
-    if (!mine.length && (!node.text.includes(wanted) || !hasAll)) return [];
-    return show === "sites" || (folded.has(node.key) && !wanted) ? [node] : [node, ...mine];
+    const mine = node.accounts.filter((row) => (show !== "trouble" || isInTrouble(row.account)) && row.text.includes(wanted));
+    if (!mine.length && (show === "trouble" || !node.text.includes(wanted))) return [];
+    return show === "sites" || folded.has(node.key) ? [node] : [node, ...mine];
   });
 }
 
-// What is done with all that is ticked; who it failed for is told until the next attempt.
-function Batch({ chosen, after, clear }) {
-  const ids = (kind) => [...chosen].filter((key) => key[0] === kind).map((key) => Number(key.slice(1)));
-  const run = (path, of, action) => async () => {
-    const { failedItems: failed } = await post(`/api/${path}/batch`, { ids: of, action }, { timeoutMs: 300_000 });
+// What is done with all of one kind that are ticked; who it failed for is told.
+function Batch({ path, ids, label, actions, after }) {
+  const run = (action) => async () => {
+    const { failedItems: failed } = await post(`/api/${path}/batch`, { ids, action }, { timeoutMs: 300_000 });
     after();
     if (failed.length) throw new Failure("refused", t("{count} failed. The first: {why}", { count: failed.length, why: failed[0].message }));
-    if (action === "delete") clear();
   };
-  const bar = (path, of, label, actions) => of.length > 0 && html`<div class="actions" role="group" aria-label=${label}>
-    <strong>${label}</strong>
-    ${actions.map(([action, text]) => html`<${Action} key=${action} act=${run(path, of, action)} done=${t("Done")}>${text}<//>`)}
-    <${Removal} label=${t("Delete")} title=${t("Delete all that is ticked?")} name=${label}
-      consequence=${t("Their tokens, channels and counts go with them.")} act=${run(path, of, "delete")} /></div>`;
-  const switches = [["enable", t("Switch on")], ["disable", t("Switch off")]];
-  const [sites, accounts] = [ids("s"), ids("a")];
-  return html`
-    ${bar("sites", sites, count(sites.length, "{count} site", "{count} sites"),
-      [...switches, ["enableSystemProxy", t("Use the system's proxy")], ["disableSystemProxy", t("Without the system's proxy")]])}
-    ${bar("accounts", accounts, count(accounts.length, "{count} account", "{count} accounts"), [...switches, ["refreshBalance", t("Read balances")]])}`;
+  return ids.length > 0 && html`<div class="actions" role="group" aria-label=${label}><strong>${label}</strong>
+    ${[["enable", t("Switch on")], ["disable", t("Switch off")], ...actions].map(([action, text]) => html`<${Action} key=${action} act=${run(action)} done=${t("Done")}>${text}<//>`)}
+    <${Removal} label=${t("Delete")} title=${t("Delete all that is ticked?")} name=${label} consequence=${t("Their tokens and channels go with them.")} act=${run("delete")} /></div>`;
 }
+
+const accountsOf = ({ account, accounts }) => (account ? [account] : accounts.map((row) => row.account));
 
 export function Sites() {
   const read = useRead("/api/accounts", { every: 15 });
@@ -68,70 +56,54 @@ export function Sites() {
   const [adding, setAdding] = useFilter("add");
   const [folded, setFolded] = useState(new Set());
   const [chosen, setChosen] = useState(new Set());
-  const [more, setMore] = useState(false);
+  const [isNews, setNews] = useState(false);
   const [login, setLogin] = useState(null);
   const tree = useMemo(() => (read.value ? treeOf(read.value) : []), [read.value]);
   const rows = useMemo(() => rowsOf(tree, text, show, folded), [tree, text, show, folded]);
-  const flip = (set, change) => (key) => change((before) => {
-    const next = new Set(before);
-    if (!next.delete(key)) next.add(key);
-    return next;
-  });
-  const fold = flip(folded, setFolded);
-  const choose = flip(chosen, setChosen);
-  const ticked = new Set(rows.map((row) => row.key).filter((key) => chosen.has(key)));
-
+  const flip = (set, key) => new Set(set.has(key) ? [...set].filter((one) => one !== key) : [...set, key]);
+  const ticked = (kind) => rows.filter(({ key }) => key[0] === kind && chosen.has(key)).map(({ key }) => Number(key.slice(1)));
+  const [sites, accounts] = [ticked("s"), ticked("a")];
   const columns = [
-    { name: "name", label: t("Site and account"), cell: ({ site, account }) => (account
-      ? html`<span class="child"><bdi>${nameOf(account)}</bdi></span>`
+    { name: "name", label: t("Site and account"), cell: ({ site, account }) => (account ? html`<span class="child"><bdi>${nameOf(account)}</bdi></span>`
       : html`<bdi>${site.name}</bdi> <span class="quiet">${site.platform}</span>`) },
     { name: "state", label: t("State"), cell: ({ site, account }) => (account ? html`<${StateBadge} account=${account} />`
       : site.status === "active" ? html`<${Badge} kind="good">${t("on")}<//>` : html`<${Badge}>${t("off")}<//>`) },
-    { name: "balance", label: t("Balance"), class: "end", cell: ({ account, accounts }) => {
-      const told = (account ? [account] : accounts.map((row) => row.account)).filter((one) => one.capabilities.canRefreshBalance);
+    { name: "balance", label: t("Balance"), class: "end", cell: (row) => {
+      const told = accountsOf(row).filter((one) => one.capabilities.canRefreshBalance);
       return told.length ? money(told.reduce((sum, one) => sum + one.balance, 0)) : "–";
     } },
-    { name: "spend", label: t("Spent today"), class: "end less", cell: ({ account, accounts }) =>
-      money((account ? [account] : accounts.map((row) => row.account)).reduce((sum, one) => sum + one.todaySpend, 0)) },
-    { name: "accounts", label: t("Accounts"), class: "end less", cell: ({ key, site, accounts }) => accounts
-      && html`<button class="quiet" aria-expanded=${folded.has(key) ? "false" : "true"}
-        onClick=${() => fold(key)}><span class="unseen">${t("Accounts of {name}", { name: site.name })}</span> ${accounts.length} <span aria-hidden="true">${folded.has(key) ? "▸" : "▾"}</span></button>` },
+    { name: "spend", label: t("Spent today"), class: "end less", cell: (row) => money(accountsOf(row).reduce((sum, one) => sum + one.todaySpend, 0)) },
+    { name: "accounts", label: t("Accounts"), class: "end less", cell: ({ key, site, accounts: mine }) => mine && html`<button class="quiet"
+      aria-expanded=${folded.has(key) ? "false" : "true"} onClick=${() => setFolded(flip(folded, key))}><span class="unseen">${site.name}</span> ${mine.length} ${folded.has(key) ? "▸" : "▾"}</button>` },
     { name: "tick", label: html`<span class="unseen">${t("Tick")}</span>`, class: "end", cell: ({ key, site, account }) => html`<input type="checkbox"
-      aria-label=${t("Tick {name}", { name: account ? nameOf(account) : site.name })} checked=${chosen.has(key)} onChange=${() => choose(key)} />` },
+      aria-label=${t("Tick {name}", { name: account ? nameOf(account) : site.name })} checked=${chosen.has(key)} onChange=${() => setChosen(flip(chosen, key))} />` },
   ];
+  const detail = ({ key, site, account }) => (account ? html`<${AccountDetail} key=${key} account=${account} site=${site} reload=${read.reload} />`
+    : html`<${SiteDetail} key=${key} site=${site} reload=${read.reload} onAdd=${() => setAdding(String(site.id))} />`);
   const addingTo = read.value?.sites.find((site) => String(site.id) === adding);
-
+  const everywhere = [["accounts/health/refresh", t("Read balances")], ["checkin/trigger", t("Check in")], ["account-tokens/sync-all", t("Sync tokens")], ["models/probe", t("Probe all models")]];
   return html`
     <div class="filters">
-      <${Field} kind="search" label=${t("Search")} value=${text} onChange=${setText} placeholder=${t("Name, address, platform")} />
+      <${Field} kind="search" label=${t("Search")} value=${text} onChange=${setText} />
       <${Field} kind="select" label=${t("Show")} value=${show} onChange=${setShow}
-        choices=${[["all", t("Sites and accounts")], ["sites", t("Sites alone")], ["trouble", t("What needs attention")]]} />
+        choices=${[["all", t("Sites and accounts")], ["sites", t("Sites alone")], ["trouble", t("Needs attention")]]} />
       <button class="first" onClick=${() => setAdding("site")}>${t("Add a site")}</button>
       <button onClick=${() => setLogin({})}>${t("Connect by login")}</button>
     </div>
-    <${Section} read=${read}>
-      ${() => html`
-        ${ticked.size > 0 && html`<${Note}><${Batch} chosen=${ticked} after=${read.reload} clear=${() => setChosen(new Set())} /><//>`}
-        ${!tree.length && html`<div class="empty">${t("No site yet. A site is where models are answered: a vendor's API, or a hub of the new-api family.")}</div>`}
-        ${tree.length > 0 && !rows.length && html`<div class="empty">${t("Nothing fits the filter.")}</div>`}
-        ${rows.length > 0 && html`<div class="tree"><${List} label=${t("Sites and accounts")} rows=${rows} columns=${columns} keyOf=${(row) => row.key}
-          opened=${opened} onOpen=${setOpened} detail=${(row) => (row.account
-            ? html`<${AccountDetail} key=${row.key} account=${row.account} site=${row.site} reload=${read.reload} />`
-            : html`<${SiteDetail} key=${row.key} site=${row.site} reload=${read.reload} onAdd=${() => setAdding(String(row.site.id))} />`)} /></div>`}`}
-    <//>
-    ${read.value?.accounts.some((one) => one.oauthProvider)
-      && html`<${Connections} accounts=${read.value.accounts} reload=${read.reload} onLogin=${setLogin} />`}
+    <${Section} read=${read}>${() => html`
+      ${sites.length + accounts.length > 0 && html`<${Note}>
+        <${Batch} path="sites" ids=${sites} after=${read.reload} label=${count(sites.length, "{count} site", "{count} sites")}
+          actions=${[["enableSystemProxy", t("Use the system's proxy")], ["disableSystemProxy", t("Without the system's proxy")]]} />
+        <${Batch} path="accounts" ids=${accounts} after=${read.reload} label=${count(accounts.length, "{count} account", "{count} accounts")} actions=${[["refreshBalance", t("Read balances")]]} /><//>`}
+      ${rows.length ? html`<div class="tree"><${List} label=${t("Sites and accounts")} rows=${rows} columns=${columns} keyOf=${(row) => row.key}
+          opened=${opened} onOpen=${setOpened} detail=${detail} /></div>`
+        : html`<div class="empty">${tree.length ? t("Nothing fits the filter.") : t("No site yet. A site is where models are answered: a vendor's API, or a hub of the new-api family.")}</div>`}`}<//>
+    ${read.value?.accounts.some((one) => one.oauthProvider) && html`<${Connections} accounts=${read.value.accounts} reload=${read.reload} onLogin=${setLogin} />`}
     <${Section} title=${t("For all sites")}>
-      <div class="actions">
-        <${TaskAction} start=${() => post("/api/accounts/health/refresh")} after=${read.reload}>${t("Read all balances")}<//>
-        <${TaskAction} start=${() => post("/api/checkin/trigger")} after=${read.reload}>${t("Check in everywhere")}<//>
-        <${TaskAction} start=${() => post("/api/account-tokens/sync-all")} after=${read.reload}>${t("Sync all tokens")}<//>
-        <${TaskAction} start=${() => post("/api/models/probe")} after=${read.reload}>${t("Probe all models")}<//>
-      </div>
-      <${Fold} label=${t("Announcements")} open=${more} onToggle=${() => setMore(!more)}><${Announcements} sites=${read.value?.sites} /><//>
+      <div class="actions">${everywhere.map(([path, label]) => html`<${TaskAction} key=${path} start=${() => post(`/api/${path}`)} after=${read.reload}>${label}<//>`)}</div>
+      <${Fold} label=${t("Announcements")} open=${isNews} onToggle=${() => setNews(!isNews)}><${Announcements} sites=${read.value?.sites} /><//>
     <//>
-    ${login && html`<${Login} connection=${login.accountId ? login : null} onClose=${() => { setLogin(null); read.reload(); }} />`}
+    ${login && html`<${Login} connection=${login.accountId && login} onClose=${() => { setLogin(null); read.reload(); }} />`}
     ${adding === "site" && html`<${AddSite} onClose=${() => setAdding("")} reload=${read.reload} />`}
-    ${addingTo && html`<${Dialog} wide title=${t("Add accounts to {name}", { name: addingTo.name })} onClose=${() => setAdding("")}>
-      <${AddAccount} site=${addingTo} reload=${read.reload} /><//>`}`;
+    ${addingTo && html`<${Dialog} wide title=${t("Add accounts to {name}", addingTo)} onClose=${() => setAdding("")}><${AddAccount} site=${addingTo} reload=${read.reload} /><//>`}`;
 }

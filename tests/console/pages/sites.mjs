@@ -67,7 +67,7 @@ export default {
 
     await one.page.getByRole("button", { name: "ann", exact: true }).click();
     await one.page.getByText("$10.00 left, $1.00 used").waitFor();
-    await one.page.getByRole("button", { name: "Check in", exact: true }).click();
+    await one.page.locator(".detail").getByRole("button", { name: "Check in", exact: true }).click();
     await one.page.getByText("checked in", { exact: true }).waitFor();
     assert.equal(hub.state.checkedIn, 1);
     await one.page.getByRole("tab", { name: "Check-ins" }).click();
@@ -113,7 +113,7 @@ export default {
     const form = one.page.locator(".detail form");
     assert.equal(await form.getByLabel("Proxy", { exact: true }).inputValue(), "");
     await form.getByLabel("Weight").fill("2.5");
-    await form.getByLabel("Header", { exact: true }).fill("X-Line");
+    await form.getByLabel("Header of every request").fill("X-Line");
     await form.getByLabel("Its value").fill("main");
     await form.getByRole("button", { name: "Save" }).click();
     await form.getByText("x-line: main").waitFor();
@@ -212,7 +212,7 @@ export default {
     const dialog = dialogOf(one);
     await dialog.getByText("The vendor may not like this.").waitFor();
     await dialog.getByLabel("Provider").selectOption("gemini-cli");
-    await dialog.getByText("PROVIDER_C_CLIENT_ID must be set").waitFor();
+    await dialog.getByText("Set in its environment: PROVIDER_C_CLIENT_ID").waitFor();
     await dialog.getByLabel("Provider").selectOption("codex");
     await one.isAccessible("the choice of a provider");
     await dialog.getByRole("button", { name: "Go on" }).click();

@@ -4,7 +4,7 @@ import { useEffect, useState } from "../../vendor/htm-preact.js";
 import { Failure, good, post, task } from "../../api.js";
 import { useRead } from "../../data.js";
 import { money } from "../../format.js";
-import { Action, Dialog, Field, Form, Note, Tabs, html } from "../../parts.js";
+import { Action, Dialog, Field, Form, Note, Tabs, html, useDraft } from "../../parts.js";
 import { explain, t } from "../../words.js";
 
 const HUBS = ["new-api", "one-api", "one-hub", "done-hub", "veloera", "anyrouter", "sub2api"];
@@ -16,133 +16,114 @@ const VERIFIED = 20;
 const partsOf = (text, between) => [...new Set(text.split(between).map((part) => part.trim()).filter(Boolean))];
 const masked = (key) => (key.length > 12 ? `${key.slice(0, 4)}…${key.slice(-4)}` : "…");
 
-// === the site ===
-
 export function AddSite({ onClose, reload }) {
   const presets = useRead("/api/sites/presets").value?.presets ?? [];
-  const blank = { url: "", name: "", platform: "", preset: "" };
-  const [draft, setDraft] = useState(blank);
+  const { values, field, replace } = useDraft({ url: "", name: "", platform: "", initializationPresetId: "" });
   const [found, setFound] = useState(null);
   const [site, setSite] = useState(null);
-  const field = (name, label, more) => html`<${Field} label=${label} value=${draft[name]} onChange=${(value) => setDraft({ ...draft, [name]: value })} ...${more} />`;
-  const preset = presets.find((one) => one.id === draft.preset);
+  const preset = presets.find((one) => one.id === values.initializationPresetId);
   const choose = (id) => {
     const one = presets.find((known) => known.id === id);
     setFound(one && "preset");
-    setDraft(one ? { url: one.defaultUrl, name: one.label, platform: one.platform, preset: id } : blank);
+    replace(one ? { url: one.defaultUrl, name: one.label, platform: one.platform, initializationPresetId: id } : {});
   };
   const detect = async () => {
-    const { url = draft.url, platform = "", initializationPresetId: id = "" } = await post("/api/sites/detect", { url: draft.url });
+    const { url = values.url, platform = "", initializationPresetId = "" } = await post("/api/sites/detect", { url: values.url });
     setFound(platform ? "detected" : "unknown");
-    const name = draft.name || presets.find((one) => one.id === id)?.label || url.replace(/^\w+:\/\//, "").replace(/\/.*/, "");
-    setDraft({ url, platform, preset: id, name });
+    replace({ url, platform, initializationPresetId, name: values.name || url.replace(/^\w+:\/\//, "").replace(/\/.*/, "") });
   };
-  const create = async () => {
-    const { preset: initializationPresetId, ...body } = draft;
-    setSite(good(await post("/api/sites", initializationPresetId ? { ...body, initializationPresetId } : body)));
-    reload();
-  };
-  return html`<${Dialog} wide=${!!site} title=${site ? t("Add accounts to {name}", { name: site.name }) : t("Add a site")} onClose=${onClose}>
+  const create = async () => { setSite(good(await post("/api/sites", values))); reload(); };
+  return html`<${Dialog} wide=${!!site} title=${site ? t("Add accounts to {name}", site) : t("Add a site")} onClose=${onClose}>
     ${site ? html`<${AddAccount} site=${site} preset=${preset} reload=${reload} />` : html`
-      <${Field} kind="select" label=${t("Known provider")} value=${draft.preset} onChange=${choose}
-        choices=${[["", t("none: by its address")], ...presets.map((one) => [one.id, one.label])]} />
-      <${Form} act=${found ? create : detect} verb=${found ? t("Create the site") : t("Detect")}
-        disabled=${!draft.url.trim() || (found && (!draft.name.trim() || !draft.platform))}>
-        ${field("url", t("Address"), { autofocus: true, placeholder: "https://", onInput: (event) => { setFound(null); setDraft({ ...draft, url: event.target.value, preset: "" }); } })}
+      <${Field} kind="select" label=${t("Known provider")} value=${preset?.id ?? ""} onChange=${choose} choices=${[["", "–"], ...presets.map((one) => [one.id, one.label])]} />
+      <${Form} act=${found ? create : detect} verb=${found ? t("Create the site") : t("Detect")} disabled=${!values.url.trim() || (found && !(values.name.trim() && values.platform))}>
+        ${field("url", t("Address"), { autofocus: true, placeholder: "https://", onInput: (event) => { setFound(null); replace({ url: event.target.value }); } })}
         ${found === "unknown" && html`<${Note} kind="warn">${t("What runs there did not tell: choose. Most hubs are new-api, most vendors speak as openai does.")}<//>`}
-        ${found === "detected" && html`<${Note} kind="good">${t("Detected: {platform}", draft)}<//>`}
-        ${found && html`${field("platform", t("Platform"), { kind: "select", choices: [["", "–"], ...PLATFORMS] })} ${field("name", t("Name"))}`}
-      <//>`}
-  <//>`;
+        ${found === "detected" && html`<${Note} kind="good">${t("Detected: {platform}", values)}<//>`}
+        ${found && [field("platform", t("Platform"), { kind: "select", choices: [["", "–"], ...PLATFORMS] }), field("name", t("Name"))]}
+      <//>`}<//>`;
 }
-
-// === accounts ===
 
 // `account` is the one whose session is to be renewed; without it new accounts are made.
 export function AddAccount({ site, preset, account, reload }) {
-  const ways = [!account && ["keys", t("API keys")], ...(hasSessions(site.platform) ? [["login", t("Log in")], ["session", t("Session token")]] : [])].filter(Boolean);
+  const ways = [...(account ? [] : [["keys", t("API keys")]]), ...(hasSessions(site.platform) ? [["login", t("Log in")], ["session", t("Session token")]] : [])];
   const [way, setWay] = useState(ways[0][0]);
   const [made, setMade] = useState(null);
   const Way = { keys: Keys, login: Login, session: Session }[way];
-  if (made) {
-    return html`<ul class="plain">${made.map((item, index) => html`<li key=${index}><bdi>${item.label}</bdi> ${item.status === "failed"
-      ? html`<span class="bad-text">✗ <bdi>${item.message}</bdi></span>` : html`<${Progress} item=${item} onEnd=${reload} />`}</li>`)}</ul>
-      <footer>${!account && html`<button onClick=${() => setMade(null)}>${t("Add more")}</button>`}
-        <a class="button" href="/routes">${t("See the models")}</a> <a class="button first" href="/playground">${t("Try a model")}</a></footer>`;
+  if (!made) {
+    return html`<${Tabs} label=${t("Credential")} items=${ways} value=${way} onChange=${setWay} />
+      <${Way} key=${way} site=${site} preset=${preset} account=${account} onMade=${(items) => { setMade(items); reload(); }} />`;
   }
-  return html`
-    <${Tabs} label=${t("How")} items=${ways} value=${way} onChange=${setWay} />
-    <${Way} key=${way} site=${site} preset=${preset} account=${account} onMade=${(items) => { setMade(items); reload(); }} />`;
+  return html`<ul class="plain">${made.map((item, index) => html`<li key=${index}><bdi>${item.label}</bdi> ${item.status === "failed"
+    ? html`<${Mark}>${item.message}<//>` : html`<${Progress} jobId=${item.jobId} onEnd=${reload} />`}</li>`)}</ul>
+    <footer>${!account && html`<button onClick=${() => setMade(null)}>${t("Add accounts")}</button>`}
+      <a class="button" href="/routes">${t("Models")}</a><a class="button first" href="/playground">${t("Try a model")}</a></footer>`;
 }
 
 // Several keys, one a line; each becomes an account of its own.
 function Keys({ site, preset, onMade }) {
-  const [text, setText] = useState("");
-  const [username, setUsername] = useState("");
-  const [skipModelFetch, setSkips] = useState(!!preset?.recommendedSkipModelFetch);
-  const [models, setModels] = useState((preset?.recommendedModels ?? []).join("\n"));
+  const { values, field } = useDraft({ text: "", username: "", skipModelFetch: !!preset?.recommendedSkipModelFetch, models: (preset?.recommendedModels ?? []).join("\n") });
   const [verdicts, setVerdicts] = useState([]);
-  const keys = partsOf(text, /[\s,;，；]+/);
+  const { username, skipModelFetch } = values;
+  const keys = partsOf(values.text, /[\s,;，；]+/);
+  const body = { siteId: site.id, credentialMode: "apikey" };
   const verify = async () => {
     setVerdicts([]);
     for (const key of keys.slice(0, VERIFIED)) {
-      const answer = await post("/api/accounts/verify-token", { siteId: site.id, accessToken: key, credentialMode: "apikey" });
+      const answer = await post("/api/accounts/verify-token", { ...body, accessToken: key });
       setVerdicts((before) => [...before, { key, answer }]);
     }
   };
   const save = async () => {
-    const answer = await post("/api/accounts", { siteId: site.id, credentialMode: "apikey", skipModelFetch, ...(username.trim() ? { username } : {}),
-      ...(keys.length > 1 ? { accessTokens: keys } : { accessToken: keys[0] }) }, { timeoutMs: 300_000 }).catch((failure) => {
-      // When every key was refused the answer is a refusal that names each.
+    const sent = { ...body, skipModelFetch, username, ...(keys.length > 1 ? { accessTokens: keys } : { accessToken: keys[0] }) };
+    const answer = await post("/api/accounts", sent, { timeoutMs: 300_000 }).catch((failure) => {
+      // When every key was refused the refusal names each.
       if (failure.value?.items) return failure.value;
       throw failure;
     });
-    const items = (answer.items ?? [{ ...answer, index: 0, status: "created" }]).map((item) => ({ ...item, label: masked(keys[item.index]) }));
-    const byHand = skipModelFetch ? partsOf(models, "\n") : [];
-    for (const { id } of byHand.length ? items.filter(({ status }) => status === "created") : []) await post(`/api/accounts/${id}/models/manual`, { models: byHand });
-    onMade(items);
+    const items = answer.items ?? [{ ...answer, index: 0, status: "created" }];
+    const models = skipModelFetch ? partsOf(values.models, "\n") : [];
+    for (const { id } of models.length ? items.filter(({ status }) => status === "created") : []) await post(`/api/accounts/${id}/models/manual`, { models });
+    onMade(items.map((item) => ({ ...item, label: masked(keys[item.index]) })));
   };
   return html`<${Form} act=${save} verb=${keys.length > 1 ? t("Add {count} accounts", { count: keys.length }) : t("Add the account")} disabled=${!keys.length}>
-    <${Field} kind="area" label=${t("API keys")} hint=${t("One a line. Each becomes an account.")} value=${text} onChange=${setText} autocomplete="off" />
-    <${Field} label=${t("Name, if you like")} value=${username} onChange=${setUsername} />
-    <${Field} kind="switch" label=${t("Do not ask the site for its models")} hint=${t("For sites without a list of them. Nothing is verified then.")} value=${skipModelFetch} onChange=${setSkips} />
-    ${skipModelFetch && html`<${Field} kind="area" label=${t("Models, one a line")} value=${models} onChange=${setModels} />`}
-    <p><${Action} act=${verify} disabled=${!keys.length}>${t("Verify without saving")}<//></p>
+    ${field("text", t("API keys"), { kind: "area", hint: t("One a line. Each becomes an account."), autocomplete: "off" })}
+    ${field("username", t("Name, if you like"))}
+    ${field("skipModelFetch", t("Do not ask the site for its models"), { kind: "switch", hint: t("Nothing is verified then.") })}
+    ${skipModelFetch && field("models", t("Models, one a line"), { kind: "area" })}
+    <${Action} act=${verify} disabled=${!keys.length}>${t("Verify without saving")}<//>
     <ul class="plain">${verdicts.map(({ key, answer }) => html`<li key=${key}><code>${masked(key)}</code> <${Verdict} answer=${answer} /></li>`)}</ul>
   <//>`;
 }
 
 const SHIELD = () => t("A protection page answered in the site's place. Use an API key, or the session of a browser that passed it.");
 
+const Mark = ({ good: isGood, children }) => html`<span class=${isGood ? "good-text" : "bad-text"} role="status">${isGood ? "✓" : "✗"} <bdi>${children}</bdi></span>`;
+
 // What the server found of a credential, in words for each case.
 function Verdict({ answer: { success, tokenType, modelCount, models = [], userInfo, balance, needsUserId, invalidUserId, shieldBlocked, message } }) {
-  const told = success ? tokenType === "apikey" ? t("Works: {count} models, such as {names}", { count: modelCount, names: models.slice(0, 3).join(", ") })
+  return html`<${Mark} good=${success}>${success ? tokenType === "apikey" ? t("Works: {count} models, such as {names}", { count: modelCount, names: models.slice(0, 3).join(", ") })
     : t("A session of {name}. Balance: {balance}", { name: userInfo?.username, balance: money(balance) })
     : needsUserId ? t("The site wants the number of the user as well. It stands in the site's personal settings.")
-      : invalidUserId ? t("That number of the user does not belong to this credential.") : shieldBlocked ? SHIELD() : message;
-  return html`<span class=${success ? "good-text" : "bad-text"} role="status">${success ? "✓" : "✗"} <bdi>${told}</bdi></span>`;
+      : invalidUserId ? t("That number of the user does not belong to this credential.") : shieldBlocked ? SHIELD() : message}<//>`;
 }
 
 function Login({ site, account, onMade }) {
-  const [username, setUsername] = useState(account?.username ?? "");
-  const [password, setPassword] = useState("");
+  const { values, field } = useDraft({ username: account?.username ?? "", password: "" });
   const login = async () => {
-    const answer = await post("/api/accounts/login", { siteId: site.id, username, password }, { timeoutMs: 120_000 });
+    const answer = await post("/api/accounts/login", { siteId: site.id, ...values }, { timeoutMs: 120_000 });
     if (answer.shieldBlocked) throw new Failure("refused", SHIELD());
     onMade([{ label: good(answer).account.username }]);
   };
-  return html`<${Form} act=${login} verb=${t("Log in")} disabled=${!username.trim() || !password}>
-    <${Field} label=${t("Name or e-mail at the site")} value=${username} onChange=${setUsername} />
-    <${Field} kind="password" label=${t("Password")} hint=${t("Kept encrypted, to log in again when the session ends.")} value=${password} onChange=${setPassword} />
-  <//>`;
+  return html`<${Form} act=${login} verb=${t("Log in")} disabled=${!values.username.trim() || !values.password}>
+    ${field("username", t("Name or e-mail at the site"))}
+    ${field("password", t("Password"), { kind: "password", hint: t("Kept encrypted, to log in again when the session ends.") })}<//>`;
 }
 
 function Session({ site, account, onMade }) {
-  const [draft, setDraft] = useState({ accessToken: "", platformUserId: "", refreshToken: "" });
+  const { changes: { platformUserId: number, ...typed }, field } = useDraft({});
   const [verdict, setVerdict] = useState(null);
-  const field = (name, label, more) => html`<${Field} label=${label} value=${draft[name]} onChange=${(value) => setDraft({ ...draft, [name]: value })} ...${more} />`;
-  const body = Object.fromEntries(Object.entries(draft).filter(([, value]) => value.trim()));
-  if (body.platformUserId) body.platformUserId = Number(body.platformUserId);
+  const body = { ...typed, ...(number ? { platformUserId: Number(number) } : {}) };
   const asked = { ...body, siteId: site.id, credentialMode: "session" };
   const save = async () => {
     const answer = good(account ? await post(`/api/accounts/${account.id}/rebind-session`, body) : await post("/api/accounts", asked));
@@ -152,14 +133,13 @@ function Session({ site, account, onMade }) {
     ${field("accessToken", t("Session token or cookie"), { kind: "password" })}
     ${field("platformUserId", t("Number of the user, where the site wants it"), { inputmode: "numeric" })}
     ${site.platform === "sub2api" && field("refreshToken", t("Refresh token"), { kind: "password" })}
-    <p><${Action} act=${async () => setVerdict(await post("/api/accounts/verify-token", asked))} disabled=${!body.accessToken}>${t("Verify without saving")}<//></p>
-    ${verdict && html`<p><${Verdict} answer=${verdict} /></p>`}
-  <//>`;
+    <${Action} act=${async () => setVerdict(await post("/api/accounts/verify-token", asked))} disabled=${!body.accessToken}>${t("Verify without saving")}<//>
+    ${verdict && html`<p><${Verdict} answer=${verdict} /></p>`}<//>`;
 }
 
 // Follows the task of a new account until its models and routes are there.
-function Progress({ item: { jobId }, onEnd }) {
-  const [state, setState] = useState(null);
+function Progress({ jobId, onEnd }) {
+  const [state, setState] = useState(jobId ? null : { status: "succeeded" });
   const [failure, setFailure] = useState(null);
   useEffect(() => {
     if (!jobId) return undefined;
@@ -168,10 +148,8 @@ function Progress({ item: { jobId }, onEnd }) {
     return () => stop.abort();
   }, [jobId]);
   const { refresh, rebuild } = state?.result ?? {};
-  const has = ["succeeded", "failed"].includes(state?.status);
-  const why = failure ? explain(failure) : has && (state.status === "failed" ? state.error ?? state.message : refresh?.status === "failed" && refresh.errorMessage);
-  if (why) return html`<span class="bad-text" role="status">✗ ${t("Stored, but its models could not be read:")} <bdi>${why}</bdi></span>`;
-  if (jobId && !has) return html`<span role="status">${t("Stored. Its models are being read …")}</span>`;
-  return html`<span class="good-text" role="status">✓ ${refresh
-    ? t("{models} models, {routes} new routes", { models: refresh.modelCount, routes: rebuild?.createdRoutes ?? 0 }) : t("Stored.")}</span>`;
+  const why = failure ? explain(failure) : state?.status === "failed" ? state.error ?? state.message : refresh?.status === "failed" && refresh.errorMessage;
+  if (why) return html`<${Mark}>${t("Stored, but its models could not be read:")} ${why}<//>`;
+  if (state?.status !== "succeeded") return html`<span role="status">${t("Stored. Its models are being read …")}</span>`;
+  return html`<${Mark} good>${refresh ? t("{models} models, {routes} new routes", { models: refresh.modelCount, routes: rebuild?.createdRoutes ?? 0 }) : t("Stored.")}<//>`;
 }

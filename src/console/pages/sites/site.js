@@ -2,8 +2,8 @@
 
 import { useState } from "../../vendor/htm-preact.js";
 import { events, get, post, put, remove, send } from "../../api.js";
-import { useDraft, useRead } from "../../data.js";
-import { Action, Badge, Field, Form, Note, Removal, Section, Tabs, html } from "../../parts.js";
+import { useRead } from "../../data.js";
+import { Action, Badge, Field, Form, Note, Removal, Section, Tabs, html, useDraft } from "../../parts.js";
 import { count, t } from "../../words.js";
 import { PLATFORMS } from "./add.js";
 import { Announcements } from "./announcements.js";
@@ -11,50 +11,39 @@ import { Announcements } from "./announcements.js";
 // More models than this are found by searching.
 const SHOWN = 200;
 
-// A field for what is shown masked: empty until something is typed; null takes away what is stored.
+// A proxy is shown masked: its field is empty until something is typed; null takes away what is stored.
 export const ProxyField = ({ masked, value, onChange }) => html`
-  <${Field} label=${t("Proxy")} value=${value ?? ""} onChange=${onChange} placeholder=${masked ? t("unchanged") : "socks5://host:1080"}
-    hint=${value === null ? t("Removed when saved.") : masked} />
+  <${Field} label=${t("Proxy")} value=${value ?? ""} onChange=${onChange} placeholder=${masked ? t("unchanged") : "socks5://host:1080"} hint=${value === null ? t("Removed when saved.") : masked} />
   ${masked && value !== null && html`<button type="button" class="link" onClick=${() => onChange(null)}>${t("Remove")}</button>`}`;
 
 export function SiteDetail({ site, reload, onAdd }) {
   const [tab, setTab] = useState("settings");
   const Tab = { settings: Edit, models: Models, announcements: Announcements, probe: Probe }[tab];
   const isOn = site.status === "active";
-  return html`
-    <p><bdi>${site.url}</bdi></p>
+  return html`<p><bdi>${site.url}</bdi></p>
     <div class="actions">
       <button class="first" onClick=${onAdd}>${t("Add accounts")}</button>
       <${Action} act=${async () => { await put(`/api/sites/${site.id}`, { status: isOn ? "disabled" : "active" }); reload(); }}>${isOn ? t("Switch off") : t("Switch on")}<//>
       <${Removal} label=${t("Delete")} title=${t("Delete this site?")} name=${html`<bdi>${site.name}</bdi>`}
         consequence=${t("Its accounts, tokens and channels go with it.")} act=${() => remove(`/api/sites/${site.id}`)} after=${reload} />
     </div>
-    <${Tabs} label=${t("About the site")} value=${tab} onChange=${setTab}
+    <${Tabs} label=${site.name} value=${tab} onChange=${setTab}
       items=${[["settings", t("Settings")], ["models", t("Models")], ["announcements", t("Announcements")], ["probe", t("Probe")]]} />
-    <${Tab} key=${tab} site=${site} siteId=${site.id} reload=${reload} />`;
+    <${Tab} key=${tab} site=${site} reload=${reload} />`;
 }
 
 function Edit({ site, reload }) {
-  const draft = useDraft({ ...site, pool: site.apiEndpoints.map((one) => one.url).join("\n"), maxConcurrency: site.maxConcurrency ?? "", externalCheckinUrl: site.externalCheckinUrl ?? "" });
-  const [proxy, setProxy] = useState("");
-  const [headers, setHeaders] = useState(null);
-  const [header, setHeader] = useState({ name: "", value: "" });
-  const shown = headers ?? JSON.parse(site.customHeaders ?? "{}");
-  const { pool, ...body } = draft.changes;
+  const { changes, values, field, set, clear } = useDraft({ ...site, pool: site.apiEndpoints.map((one) => one.url).join("\n"), proxyUrl: "", customHeaders: "", header: "", content: "" });
+  const shown = JSON.parse(values.customHeaders || site.customHeaders || "{}");
+  const { pool, header, content, ...body } = changes;
   if (pool !== undefined) {
     body.apiEndpoints = pool.split("\n").map((url) => url.trim()).filter(Boolean)
       .map((url) => ({ url, enabled: site.apiEndpoints.find((one) => one.url === url)?.enabled ?? true }));
   }
   for (const name of ["maxConcurrency", "globalWeight"]) if (name in body) body[name] = body[name] === "" ? null : Number(body[name]);
-  if (proxy !== "") body.proxyUrl = proxy;
-  const all = header.name.trim() && header.value ? { ...shown, [header.name.trim()]: header.value } : headers;
-  if (all) body.customHeaders = JSON.stringify(all);
-  const save = async () => {
-    await put(`/api/sites/${site.id}`, body);
-    draft.clear(); setProxy(""); setHeaders(null); setHeader({ name: "", value: "" });
-    await reload();
-  };
-  const field = (name, label, more) => html`<${Field} label=${label} value=${draft.value(name)} onChange=${draft.set(name)} ...${more} />`;
+  if (header?.trim() && content) body.customHeaders = JSON.stringify({ ...shown, [header.trim()]: content });
+  const save = async () => { await put(`/api/sites/${site.id}`, body); clear(); await reload(); };
+  const without = (name) => set("customHeaders", JSON.stringify(Object.fromEntries(Object.entries(shown).filter(([one]) => one !== name))));
   return html`<${Form} act=${save} verb=${t("Save")} disabled=${!Object.keys(body).length}>
     <div class="columns"><div>
       ${field("name", t("Name"))}
@@ -65,17 +54,12 @@ function Edit({ site, reload }) {
     </div><div>
       ${field("globalWeight", t("Weight"), { kind: "number", min: 0.01, max: 100, step: "any" })}
       ${field("maxConcurrency", t("Requests at a time"), { kind: "number", min: 0, hint: t("Empty: no bound") })}
-      <${ProxyField} masked=${site.proxyUrl} value=${proxy} onChange=${setProxy} />
+      <${ProxyField} masked=${site.proxyUrl} value=${values.proxyUrl} onChange=${(value) => set("proxyUrl", value)} />
       ${field("useSystemProxy", t("Use the system's proxy"), { kind: "switch" })}
       ${field("externalCheckinUrl", t("Page for checking in"))}
-      <fieldset><legend>${t("Headers of every request")}</legend>
-        ${Object.entries(shown).map(([name, value]) => html`<p key=${name}><code>${name}: ${value}</code>
-          <button type="button" class="link" aria-label=${`${t("Remove")} ${name}`} onClick=${() => setHeaders(Object.fromEntries(Object.entries(shown).filter(([one]) => one !== name)))}>${t("Remove")}</button></p>`)}
-        <${Field} label=${t("Header")} value=${header.name} onChange=${(name) => setHeader({ ...header, name })} />
-        <${Field} label=${t("Its value")} value=${header.value} onChange=${(value) => setHeader({ ...header, value })} />
-      </fieldset>
-    </div></div>
-  <//>`;
+      ${Object.entries(shown).map(([name, value]) => html`<p key=${name}><code>${name}: ${value}</code> <button type="button" class="link" onClick=${() => without(name)}>${t("Remove {name}", { name })}</button></p>`)}
+      <div class="filters">${field("header", t("Header of every request"))} ${field("content", t("Its value"))}</div>
+    </div></div><//>`;
 }
 
 // The models of an account, or all of a site with those that are off there. What is switched off is off at the whole site.

@@ -20,16 +20,12 @@ const Names = ({ keys }) => html`<ul>${keys.slice(0, SHOWN_NAMES).map((key) => h
   ${keys.length > SHOWN_NAMES && html`<p>${t("and {count} more", { count: keys.length - SHOWN_NAMES })}</p>`}`;
 
 function Labels({ keys, act, onClose }) {
-  const [group, setGroup] = useState("keep");
-  const [name, setName] = useState("");
+  const [group, setGroup] = useState("");
   const [tags, setTags] = useState("");
-  const send = () => act({ action: "updateMetadata", groupOperation: group, ...(group === "set" && { groupName: name }),
-    ...(tags.trim() && { tagOperation: "append", tags }) });
+  const send = () => act({ action: "updateMetadata", ...(group.trim() && { groupOperation: "set", groupName: group }), ...(tags.trim() && { tagOperation: "append", tags }) });
   return html`<${Dialog} title=${t("Group and tags")} onClose=${onClose}><${Names} keys=${keys} />
-    <${Form} act=${send} verb=${t("Save")} onCancel=${onClose} disabled=${group === "keep" && !tags.trim()}>
-      <${Field} kind="select" label=${t("Group")} value=${group} onChange=${setGroup}
-        choices=${[["keep", t("Leave it")], ["set", t("Set it")], ["clear", t("Take it away")]]} />
-      ${group === "set" && html`<${Field} label=${t("Name of the group")} required value=${name} onChange=${setName} />`}
+    <${Form} act=${send} verb=${t("Save")} onCancel=${onClose} disabled=${!group.trim() && !tags.trim()}>
+      <${Field} label=${t("Group")} hint=${t("Empty leaves it as it is.")} value=${group} onChange=${setGroup} />
       <${Field} label=${t("Tags to add")} hint=${t("With commas between them.")} value=${tags} onChange=${setTags} />
     <//><//>`;
 }

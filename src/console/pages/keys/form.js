@@ -6,17 +6,8 @@ import { useRead } from "../../data.js";
 import { Copyable, Dialog, Failed, Field, Fold, Form, Note, Pick, html } from "../../parts.js";
 import { t } from "../../words.js";
 
-const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-
-// `sk-` and 48 characters, each as likely as any other.
-export function newKey() {
-  let text = "";
-  while (text.length < 48) {
-    const bytes = crypto.getRandomValues(new Uint8Array(64));
-    for (const byte of bytes) if (byte < 248 && text.length < 48) text += ALPHABET[byte % 62];
-  }
-  return `sk-${text}`;
-}
+// `sk-` and 192 random bits.
+export const newKey = () => `sk-${Array.from(crypto.getRandomValues(new Uint8Array(24)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 
 // === a key as fields, and fields as what is sent ===
 
@@ -28,24 +19,21 @@ const local = (iso) => {
 const text = (value) => (value === null ? "" : String(value));
 const refKey = ({ kind, siteId, accountId, tokenId }) => [kind, siteId, accountId, tokenId].filter((part) => part !== undefined).join(":");
 
+const same = (value) => value;
+const orNull = (typed) => typed.trim() || null;
+const listed = (mark) => (typed) => typed.split(mark).map((part) => part.trim()).filter(Boolean);
+
+// For each member of a key: how it is shown, and how what is shown is sent.
 const FIELDS = {
-  name: [(key) => key.name, (typed) => typed.trim()],
-  description: [(key) => text(key.description), (typed) => typed.trim() || null],
-  groupName: [(key) => text(key.groupName), (typed) => typed.trim() || null],
-  tags: [(key) => key.tags.join(", "), (typed) => typed.split(/[,，\n]/).map((tag) => tag.trim()).filter(Boolean)],
-  enabled: [(key) => key.enabled, (is) => is],
-  expiresAt: [(key) => local(key.expiresAt), (typed) => (typed ? new Date(typed).toISOString() : null)],
-  maxCost: [(key) => text(key.maxCost), (typed) => typed.trim() || null],
-  maxRequests: [(key) => text(key.maxRequests), (typed) => typed.trim() || null],
-  supportedModels: [(key) => key.supportedModels.join("\n"), (typed) => typed.split("\n").map((model) => model.trim()).filter(Boolean)],
-  allowedRouteIds: [(key) => key.allowedRouteIds, (ids) => ids],
-  excludedSiteIds: [(key) => key.excludedSiteIds, (ids) => ids],
-  excludedCredentialRefs: [(key) => key.excludedCredentialRefs.map(refKey), (refs) => refs.map((ref) => {
-    const [kind, siteId, accountId, tokenId] = ref.split(":");
+  name: [same, (typed) => typed.trim()], description: [text, orNull], groupName: [text, orNull],
+  tags: [(tags) => tags.join(", "), listed(/[,，\n]/)], enabled: [same, same],
+  expiresAt: [local, (typed) => (typed ? new Date(typed).toISOString() : null)], maxCost: [text, orNull], maxRequests: [text, orNull],
+  supportedModels: [(models) => models.join("\n"), listed("\n")], allowedRouteIds: [same, same], excludedSiteIds: [same, same],
+  excludedCredentialRefs: [(refs) => refs.map(refKey), (keys) => keys.map((key) => {
+    const [kind, siteId, accountId, tokenId] = key.split(":");
     return { kind, siteId: Number(siteId), accountId: Number(accountId), ...(tokenId && { tokenId: Number(tokenId) }) };
   })],
-  siteWeightMultipliers: [(key) => Object.fromEntries(Object.entries(key.siteWeightMultipliers).map(([site, weight]) => [site, String(weight)])),
-    (weights) => Object.fromEntries(Object.entries(weights).map(([site, weight]) => [site, weightOf(weight)]))],
+  siteWeightMultipliers: [same, (weights) => Object.fromEntries(Object.entries(weights).map(([site, weight]) => [site, weightOf(weight)]))],
 };
 
 function weightOf(typed) {
@@ -56,7 +44,7 @@ function weightOf(typed) {
 
 const BLANK = { name: "", description: null, groupName: null, tags: [], enabled: true, expiresAt: null, maxCost: null, maxRequests: null,
   supportedModels: ["*"], allowedRouteIds: [], excludedSiteIds: [], excludedCredentialRefs: [], siteWeightMultipliers: {} };
-const draftOf = (key) => Object.fromEntries(Object.entries(FIELDS).map(([name, [read]]) => [name, read(key)]));
+const draftOf = (key) => Object.fromEntries(Object.entries(FIELDS).map(([name, [read]]) => [name, read(key[name])]));
 
 function changes(before, after) {
   const changed = Object.entries(FIELDS).filter(([name]) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
@@ -86,7 +74,7 @@ function Policies({ draft, set, field }) {
     <${Pick} label=${t("Sites left out")} options=${ofSites} ...${pick("excludedSiteIds")} />
     <${Pick} label=${t("Credentials left out")} options=${credentials} ...${pick("excludedCredentialRefs")} />
     <${Pick} label=${t("Weights of sites")} hint=${t("2 makes a site twice as likely for this key.")} options=${ofSites} chosen=${Object.keys(weights).map(Number)}
-      onChange=${(ids) => set({ siteWeightMultipliers: Object.fromEntries(ids.map((id) => [id, weights[id] ?? "1"])) })}
+      onChange=${(ids) => set({ siteWeightMultipliers: Object.fromEntries(ids.map((id) => [id, weights[id] ?? 1])) })}
       beside=${(id, name) => html`<input class="short" inputmode="decimal" aria-label=${t("Weight of {name}", { name })} value=${weights[id]}
         onInput=${(event) => set({ siteWeightMultipliers: { ...weights, [id]: event.target.value } })} />`} />`;
 }

@@ -36,6 +36,13 @@ function ProxyTest({ typed }) {
   return html`<${Action} act=${test} done=${(answer) => t("It gives a way out: {status} in {time}", { status: answer.statusCode, time: duration(answer.latencyMs) })}>${t("Test the proxy")}<//>`;
 }
 
+// Shows a token that was made up here, so that it can be taken away; one that was typed stays hidden.
+function MadeUp({ typed, edit }) {
+  const [made, setMade] = useState(null);
+  return typed && typed === made ? html`<${Copyable} text=${made} label=${t("New token")} />`
+    : html`<button type="button" onClick=${() => { const fresh = newKey(); setMade(fresh); edit(fresh); }}>${t("Make one up")}</button>`;
+}
+
 const linesOf = (typed, held) => (typed === undefined ? held : typed.split(/[\n,]/).map((line) => line.trim()).filter(Boolean));
 
 export const besideAccess = (value) => ({
@@ -46,6 +53,6 @@ export const besideAccess = (value) => ({
         ${" "}<button type="button" class="link" onClick=${() => edit([...list, value.currentAdminIp].join("\n"))}>${t("Add {address}", { address: value.currentAdminIp })}</button><//>`}`;
   },
   proxyToken: (typed, held, edit) => html`${value.usingDefaultProxyToken && html`<${Note} kind="warn">${t("The built-in token of clients holds. It works from this machine only.")}<//>`}
-    ${typed ? html`<${Copyable} text=${typed} label=${t("New token")} />` : html`<button type="button" onClick=${() => edit(newKey())}>${t("Make one up")}</button>`}`,
+    <${MadeUp} typed=${typed} edit=${edit} />`,
   systemProxyUrl: (typed, held) => (typed || held) && html`<${ProxyTest} typed=${typed} />`,
 });

@@ -235,3 +235,8 @@ export function Pick({ label, hint, options, chosen, onChange, beside }) {
       onClick=${() => { onChange([...chosen, key]); setTyped(""); }}>+ <bdi>${text}</bdi></button>`)}</div>
   </fieldset>`;
 }
+
+// A small table that scrolls sideways where it has to. `rows` are lists of cells.
+export const Table = ({ label, head, rows }) => html`<div class="scrolls" tabindex="0" role="region" aria-label=${label}><table>
+  <thead><tr>${head.map((name) => html`<th>${name}</th>`)}</tr></thead>
+  <tbody>${rows.map((cells) => html`<tr>${cells.map((cell) => html`<td><bdi>${cell}</bdi></td>`)}</tr>`)}</tbody></table></div>`;

@@ -1,14 +1,14 @@
 // The page Log: what clients asked, live and past, and what it cost.
 
-import { useEffect, useMemo, useRef, useState } from "../vendor/htm-preact.js";
+import { useEffect, useMemo, useRef } from "../vendor/htm-preact.js";
 import { go, href, useAddress, useFilter } from "../address.js";
 import { remove } from "../api.js";
-import { useRead } from "../data.js";
-import { clock, duration, moment, money, number, percent, short } from "../format.js";
+import { useRead, useSettled } from "../data.js";
+import { clock, duration, moment, money, number, short } from "../format.js";
 import { List, Pages } from "../list.js";
 import { Badge, Field, Removal, Section, Tabs, html } from "../parts.js";
 import { t } from "../words.js";
-import { LogDetail, statusOf } from "./log/detail.js";
+import { LogDetail, Status } from "./log/detail.js";
 import { Sums } from "./log/sums.js";
 
 const PAGE = 50;
@@ -20,7 +20,7 @@ const columns = (newest) => [
   { name: "time", label: t("Time"), cell: (row) => html`<span title=${moment(row.createdAt)} class="number">${new Date(row.createdAt).toDateString() === new Date().toDateString()
     ? clock(row.createdAt) : moment(row.createdAt)}</span>${row.id > newest && html` <${Badge} kind="good">${t("new")}<//>`}` },
   { name: "model", label: t("Model"), cell: (row) => html`<bdi>${row.modelRequested ?? "–"}</bdi>` },
-  { name: "status", label: t("Status"), cell: (row) => { const [kind, word] = statusOf(row); return html`<${Badge} kind=${kind}>${word}${row.status !== "success" && row.httpStatus ? ` ${row.httpStatus}` : ""}<//>`; } },
+  { name: "status", label: t("Status"), cell: (row) => html`<${Status} row=${row} />` },
   { name: "site", label: t("Site"), class: "less", cell: (row) => html`<bdi>${row.siteName ?? "–"}</bdi>${row.username && html` <bdi class="quiet">${row.username}</bdi>`}` },
   { name: "key", label: t("Key"), class: "less", cell: (row) => html`<bdi>${row.downstreamKeyName ?? (row.downstreamApiKeyId ? `#${row.downstreamApiKeyId}` : "–")}</bdi>` },
   { name: "tokens", label: t("Tokens in / out"), class: "less end", cell: (row) => `${short(row.promptTokens)} / ${short(row.completionTokens)}` },
@@ -45,23 +45,16 @@ function useNewest(items, isLive) {
 
 function Rows() {
   const { path, query } = useAddress();
-  const [live, setLive] = useFilter("live");
-  const [open, setOpen] = useFilter("open");
+  const { live, open = "" } = query;
   const page = Math.max(1, Number(query.page) || 1);
   const isLive = live === "1" && page === 1;
   // Another filter begins at the first page.
-  const set = (name) => (value) => go(path, { ...query, [name]: value, page: "", open: "" }, { replace: true });
+  const field = (name, label, more) => html`<${Field} label=${label} value=${query[name] ?? ""} ...${more}
+    onChange=${(value) => go(path, { ...query, [name]: value, page: "", open: "" }, { replace: true })} />`;
+  const all = (options) => ({ kind: "select", choices: [["", t("All")], ...options] });
   // What is typed is asked for once typing pauses.
-  const [typed, setTyped] = useState(query.search ?? "");
-  const send = useRef(set);
-  send.current = set;
-  useEffect(() => {
-    if (typed === (query.search ?? "")) return undefined;
-    const timer = setTimeout(() => send.current("search")(typed), 300);
-    return () => clearTimeout(timer);
-  }, [typed]);
-  useEffect(() => setTyped(query.search ?? ""), [query.search]);
-  const asked = { status: query.status, search: query.search, client: query.client, siteId: query.site, from: instant(query.from), to: instant(query.to) };
+  const search = useSettled(query.search ?? "");
+  const asked = { status: query.status, search, client: query.client, siteId: query.site, from: instant(query.from), to: instant(query.to) };
   const read = useKept(useRead(href("/api/stats/proxy-logs", { ...asked, view: "query", limit: PAGE, offset: (page - 1) * PAGE }), { every: isLive && !open ? LIVE_SECONDS : 0 }));
   const meta = useKept(useRead(href("/api/stats/proxy-logs", { ...asked, view: "meta" }), { every: isLive ? 15 : 60 }));
   const newest = useNewest(read.value?.items, isLive);
@@ -77,20 +70,18 @@ function Rows() {
         consequence=${t("The sums of sites and models stay; what each request was does not.")} act=${() => remove("/api/stats/proxy-logs")} />`}>
       ${(value) => html`
         <div class="filters many" role="search">
-          <${Field} kind="search" label=${t("Search")} placeholder=${t("Model or key")} value=${typed} onChange=${setTyped} />
-          <${Field} kind="select" label=${t("Status")} value=${query.status ?? ""} onChange=${set("status")} choices=${[["", t("All")], ["success", t("Good")], ["failed", t("Failed")]]} />
-          <${Field} kind="select" label=${t("Site")} value=${query.site ?? ""} onChange=${set("site")} choices=${[["", t("All")], ...(meta.value?.sites ?? []).map((site) => [String(site.id), site.name])]} />
-          <${Field} kind="select" label=${t("Client")} value=${query.client ?? ""} onChange=${set("client")} choices=${[["", t("All")], ...(meta.value?.clientOptions ?? []).map((one) => [one.value, one.label])]} />
-          <${Field} kind="datetime-local" label=${t("From")} value=${query.from ?? ""} onChange=${set("from")} />
-          <${Field} kind="datetime-local" label=${t("Until")} value=${query.to ?? ""} onChange=${set("to")} />
-          ${isFiltered && html`<button class="quiet" onClick=${() => { setTyped(""); go(path, { live }, { replace: true }); }}>${t("No filter")}</button>`}
+          ${field("search", t("Search"), { kind: "search", placeholder: t("Model or key") })}
+          ${field("status", t("Status"), all([["success", t("Good")], ["failed", t("Failed")]]))}
+          ${field("site", t("Site"), all((meta.value?.sites ?? []).map((site) => [String(site.id), site.name])))}
+          ${field("client", t("Client"), all((meta.value?.clientOptions ?? []).map((one) => [one.value, one.label])))}
+          ${field("from", t("From"), { kind: "datetime-local" })}${field("to", t("Until"), { kind: "datetime-local" })}
+          ${isFiltered && html`<button class="quiet" onClick=${() => go(path, { live }, { replace: true })}>${t("No filter")}</button>`}
         </div>
-        ${sums && html`<p class="quiet" role="status">${t("{total} requests, {good} good ({share}), {failed} failed; {tokens} tokens, {cost}", { total: number(sums.totalCount), good: number(sums.successCount),
-          failed: number(sums.failedCount), tokens: short(sums.totalTokensAll), cost: money(sums.totalCost),
-          share: percent(sums.totalCount ? (sums.successCount / sums.totalCount) * 100 : null, 1) })}
+        ${sums && html`<p class="quiet" role="status">${t("{total} requests, {failed} failed; {tokens} tokens, {cost}", { total: number(sums.totalCount),
+          failed: number(sums.failedCount), tokens: short(sums.totalTokensAll), cost: money(sums.totalCost) })}
           ${live === "1" && open && html` <${Badge} kind="warn">${t("paused while a row is open")}<//>`}</p>`}
-        ${value.items.length ? html`<${List} label=${t("Requests")} rows=${value.items} columns=${shape} keyOf=${(row) => String(row.id)} opened=${open}
-          onOpen=${(key) => setOpen(key ?? "")} detail=${(row) => html`<${LogDetail} key=${row.id} row=${row} />`} />`
+        ${value.items.length ? html`<${List} label=${t("Requests")} rows=${value.items} columns=${shape} keyOf=${(row) => String(row.id)} opened=${open || null}
+          onOpen=${(key) => go(path, { ...query, open: key ?? "" }, { replace: true })} detail=${(row) => html`<${LogDetail} key=${row.id} row=${row} />`} />`
           : html`<div class="empty">${isFiltered ? t("Nothing matches the filter.") : t("No requests yet.")}</div>`}
         <${Pages} page=${page} pageSize=${PAGE} total=${value.total} onChange=${(next) => go(path, { ...query, page: next === 1 ? "" : next, open: "" })} />`}
     <//>`;

@@ -8,6 +8,7 @@ import { useRead, useSettled } from "../data.js";
 import { duration } from "../format.js";
 import { Bar, Copyable, Field, Note, Section, html } from "../parts.js";
 import { explain, t } from "../words.js";
+import { isExact } from "./routes/pattern.js";
 import { DIALECTS, readEvent } from "./playground/dialects.js";
 
 // Of a long answer so much is shown as it came.
@@ -25,36 +26,28 @@ function heard(answer, hear) {
 }
 
 // Sends a conversation. `tell` hears of the exchange whenever it has changed: `{request, status, raw, text, at, failure, isRunning}`.
-async function converse({ dialect, isStreamed, channel, ...conversation }, signal, tell) {
-  const api = DIALECTS[dialect];
-  const jsonBody = { ...api.body(conversation), ...(dialect !== "gemini" && { stream: isStreamed }) };
-  const path = api.path(conversation.model, isStreamed);
+async function converse({ dialect, channel, ...conversation }, signal, tell) {
+  const { path, body, delta } = DIALECTS[dialect];
+  const jsonBody = { ...body(conversation), stream: true };
   const began = performance.now();
   const since = () => performance.now() - began;
-  const exchange = { request: `POST ${path}${channel ? `\n# ${t("through channel {id} alone", { id: channel })}` : ""}\n\n${JSON.stringify(jsonBody, null, 2)}`, status: null, raw: "", text: "",
-    at: { sent: 0 }, failure: null, isRunning: true };
-  let drawn = 0;
-  const draw = (isNow) => { if (isNow || performance.now() - drawn > 50 + exchange.raw.length / 500) { drawn = performance.now(); tell({ ...exchange, at: { ...exchange.at } }); } };
+  const exchange = { request: `POST ${path}${channel ? `\n# ${t("through channel {id} alone", { id: channel })}` : ""}\n\n${JSON.stringify(jsonBody, null, 2)}`, status: null,
+    raw: "", text: "", at: { sent: 0 }, failure: null, isRunning: true };
+  // Many events are drawn at once, the more the longer the answer is.
+  let timer = null;
+  const show = () => { clearTimeout(timer); timer = null; tell({ ...exchange, at: { ...exchange.at } }); };
+  const draw = () => { timer ??= setTimeout(show, 40 + exchange.raw.length / 500); };
   const hear = (text) => { if (exchange.raw.length < MOST) exchange.raw = (exchange.raw + text).slice(0, MOST); };
-  draw(true);
+  show();
   try {
-    const answer = await send("POST", isStreamed ? "/api/test/proxy/stream" : "/api/test/proxy", { signal, timeoutMs: 0,
-      body: { path, jsonBody, ...(channel && { forcedChannelId: Number(channel) }) } });
+    const answer = await send("POST", "/api/test/proxy/stream", { signal, timeoutMs: 0, body: { path, jsonBody, ...(channel && { forcedChannelId: Number(channel) }) } });
     exchange.status = answer.status;
     exchange.at.begun = since();
-    if (isStreamed) {
-      for await (const event of events(heard(answer, hear))) {
-        const { text, failure } = readEvent(dialect, event);
-        if (text) { exchange.at.first ??= since(); exchange.text += text; }
-        if (failure) exchange.failure = failure;
-        draw();
-      }
-    } else {
-      const text = await answer.text();
-      let value = null;
-      try { value = JSON.parse(text); } catch { /* shown as it came */ }
-      hear(value ? JSON.stringify(value, null, 2) : text);
-      exchange.text = (value && api.whole(value)) ?? "";
+    for await (const event of events(heard(answer, hear))) {
+      const { text, failure } = readEvent(delta, event);
+      if (text) { exchange.at.first ??= since(); exchange.text += text; }
+      if (failure) exchange.failure = failure;
+      draw();
     }
   } catch (failure) {
     if (signal.aborted) exchange.isStopped = true;
@@ -66,7 +59,7 @@ async function converse({ dialect, isStreamed, channel, ...conversation }, signa
   }
   exchange.at.ended = since();
   exchange.isRunning = false;
-  draw(true);
+  show();
   return exchange;
 }
 
@@ -78,8 +71,7 @@ function Exchange({ exchange }) {
       <${Bar} value=${whole ? (exchange.at[key] / whole) * 100 : 0} label=${`${t(label)}: ${duration(Math.round(exchange.at[key]))}`} /></li>`)}</ol><//>
     <${Section} title=${t("Request")}><${Copyable} label=${t("Request")} text=${exchange.request} /><//>
     <${Section} title=${exchange.status ? t("Answer, HTTP {status}", { status: exchange.status }) : t("Answer")}>
-      ${exchange.raw ? html`<${Copyable} label=${t("Answer")} text=${exchange.raw} />` : html`<p class="quiet">${exchange.isRunning ? t("Waiting …") : t("Nothing came.")}</p>`}
-      ${exchange.raw.length >= MOST && html`<p class="hint">${t("The rest is not shown.")}</p>`}<//>`;
+      <${Copyable} label=${t("Answer")} text=${exchange.raw.length < MOST ? exchange.raw : `${exchange.raw}…`} /><//>`;
 }
 
 // Which channels serve the model, to choose one alone.
@@ -99,52 +91,42 @@ export function Playground() {
   const address = (more) => go(path, { ...query, ...more }, { replace: true });
   const [state, setState] = useState(remembered);
   const { messages, exchange, draft, options } = state;
-  const { dialect = "chat", isStreamed = true, system = "", temperature = "", limit = "" } = options;
+  const { dialect = "chat", system = "" } = options;
   const routes = useRead("/api/routes/lite");
   const stop = useRef(null);
-  const isHere = useRef(true);
-  const change = (more) => { kept = { ...kept, ...more, as: token.get() }; if (isHere.current) setState(kept); };
-  useEffect(() => { kept = state; isHere.current = true; return () => { isHere.current = false; stop.current?.abort(); }; }, []);
+  const change = (more) => setState(kept = { ...kept, ...more, as: token.get() });
+  useEffect(() => { kept = state; return () => stop.current?.abort(); }, []);
   const option = (name) => (value) => change({ options: { ...kept.options, [name]: value } });
   const model = asked.trim();
   const isRunning = exchange?.isRunning === true;
-  const names = (routes.value ?? []).filter((route) => route.enabled).map((route) => route.displayName || route.modelPattern);
-  const offered = [...new Set(names.filter((name) => !/[*?]|^re:/i.test(name) && name.toLowerCase().includes(model.toLowerCase())))].slice(0, 50);
+  const offered = (routes.value ?? []).filter((route) => route.enabled).map((route) => route.displayName || route.modelPattern)
+    .filter((name) => isExact(name) && name.toLowerCase().includes(model.toLowerCase())).slice(0, 50);
   const ask = async (conversation) => {
     change({ messages: conversation, draft: "" });
     stop.current = new AbortController();
-    const wish = { dialect, isStreamed, channel, model, system: system.trim(), messages: conversation,
-      temperature: temperature === "" ? null : Number(temperature), limit: Number(limit) || null };
-    const ended = await converse(wish, stop.current.signal, (seen) => change({ exchange: seen }));
+    const ended = await converse({ dialect, channel, model, system: system.trim(), messages: conversation }, stop.current.signal, (seen) => change({ exchange: seen }));
     if (ended.text) change({ messages: [...conversation, { role: "assistant", content: ended.text, isCut: Boolean(ended.isStopped || ended.failure) }] });
   };
   const submit = (event) => { event?.preventDefault(); if (model && draft.trim() && !isRunning) ask([...messages, { role: "user", content: draft }]); };
   const waits = messages.at(-1)?.role === "user" && !isRunning;
-  const isAnswering = isRunning && exchange.text;
+  const said = [...messages, ...(isRunning && exchange.text ? [{ content: exchange.text }] : [])];
   return html`<div class="columns">
     <div>
       <${Section} title=${t("Conversation")} actions=${messages.length > 0 && html`<button class="quiet" disabled=${isRunning} onClick=${() => change({ messages: [], exchange: null })}>${t("Begin anew")}</button>`}>
-        <div class="filters">
+        <div class="filters many">
           <${Field} label=${t("Model")} value=${asked} onChange=${(name) => address({ model: name, channel: "" })} list="models-known" />
           <datalist id="models-known">${offered.map((name) => html`<option value=${name} />`)}</datalist>
           <${ChannelField} model=${model} value=${channel} onChange=${(id) => address({ channel: id })} />
           <${Field} kind="select" label=${t("Dialect")} value=${dialect} onChange=${option("dialect")} choices=${Object.entries(DIALECTS).map(([key, { label }]) => [key, label])} />
         </div>
-        <details><summary>${t("More")}</summary>
-          <${Field} kind="switch" label=${t("Streamed")} value=${isStreamed} onChange=${option("isStreamed")} />
-          <${Field} kind="area" label=${t("System prompt")} value=${system} onChange=${option("system")} />
-          <div class="filters"><${Field} kind="number" step="0.1" min="0" max="2" label=${t("Temperature")} value=${temperature} onChange=${option("temperature")} />
-            <${Field} kind="number" min="1" label=${t("Most tokens")} value=${limit} onChange=${option("limit")} /></div>
-        </details>
+        <details open=${system !== ""}><summary>${t("System prompt")}</summary><${Field} kind="area" label=${t("System prompt")} value=${system} onChange=${option("system")} /></details>
         <div aria-live="polite" aria-busy=${isRunning ? "true" : "false"}>
-          ${messages.map((message, index) => html`<div class="turn ${message.role}" key=${index}><b>${message.role === "user" ? t("You") : t("Model")}</b>
-            <p dir="auto">${message.content}</p>${message.isCut && html`<p class="quiet">${t("It was cut short.")}</p>`}</div>`)}
-          ${isAnswering && html`<div class="turn assistant"><b>${t("Model")}</b><p dir="auto">${exchange.text}</p></div>`}
+          ${said.map((message, index) => html`<div class="turn ${message.role}" key=${index}><b>${message.role === "user" ? t("You") : t("Model")}</b>
+            <p dir="auto">${message.content}${message.isCut && ` [${t("cut short")}]`}</p></div>`)}
         </div>
         ${exchange?.failure && html`<${Note} kind="bad"><bdi>${exchange.failure}</bdi><//>`}
-        ${exchange && !exchange.isRunning && !exchange.failure && !exchange.text && !exchange.isStopped && html`<${Note} kind="warn">${t("The answer has no text.")}<//>`}
         <form onSubmit=${submit}>
-          <${Field} kind="area" label=${t("Your message")} hint=${t("Ctrl and Enter send it.")} value=${draft} onChange=${(text) => change({ draft: text })}
+          <${Field} kind="area" label=${t("Your message")} hint="Ctrl + Enter" value=${draft} onChange=${(text) => change({ draft: text })}
             onKeyDown=${(event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(event); }} />
           <footer>
             ${waits && html`<button type="button" disabled=${!model} onClick=${() => ask(messages)}>${t("Try again")}</button>`}
@@ -154,7 +136,7 @@ export function Playground() {
         </form>
       <//>
     </div>
-    <div>${exchange ? html`<${Exchange} exchange=${exchange} /><p><a href=${href("/log", { search: model })}>${t("Requests of this model in the log")}</a></p>`
-      : html`<${Section}><div class="empty">${t("What is sent and what comes back is shown here. Nothing of it is stored; the request counts and is logged like any other.")}</div><//>`}</div>
+    <div>${exchange ? html`<${Exchange} exchange=${exchange} /><a href=${href("/log", { search: model })}>${t("Log")}</a>`
+      : html`<${Section}><div class="empty">${t("What is sent and what comes back is shown here. It counts and is logged like any request.")}</div><//>`}</div>
   </div>`;
 }

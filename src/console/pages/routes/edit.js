@@ -2,14 +2,14 @@
 
 import { useMemo, useState } from "../../vendor/htm-preact.js";
 import { post, put } from "../../api.js";
-import { Field, Form, Note, Tabs, html } from "../../parts.js";
+import { Field, Form, Note, Pick, Tabs, html } from "../../parts.js";
 import { count, t } from "../../words.js";
-import { isExact, matcher } from "./pattern.js";
+import { matcher } from "./pattern.js";
 
 const MOST = 30;
 
 export const strategies = () => [
-  ["weighted", t("Weighted")], ["round_robin", t("In turn")], ["stable_first", t("Stable first")],
+  ["weighted", t("Weighted")], ["round_robin", t("In turn, without priorities")], ["stable_first", t("Stable first")],
 ];
 
 // The rules of a mapping as lines, `asked for => sent`; null if it is no such thing.
@@ -26,42 +26,26 @@ function mappingOf(text) {
 }
 
 // Which known models a pattern names, while it is typed.
-function Preview({ pattern, rows }) {
-  const names = useMemo(() => rows.filter((row) => row.kind === "model").map((row) => row.modelPattern), [rows]);
+function Preview({ pattern, exact }) {
   const found = useMemo(() => {
     const matches = matcher(pattern);
-    return typeof matches === "string" ? matches : names.filter(matches);
-  }, [pattern, names]);
+    return typeof matches === "string" ? matches : exact.map((row) => row.modelPattern).filter(matches);
+  }, [pattern, exact]);
   if (found === "blank") return html`<p class="hint">${t("An exact name; or * for any text and ? for one character; or re: and a regular expression.")}</p>`;
   if (typeof found === "string") {
-    return html`<${Note} kind="warn">${found === "long" ? t("A regular expression has at most 256 characters.")
-      : found === "refused" ? t("Looking around and back-references are not accepted.")
-        : t("This expression cannot be shown here; the server checks it when it is saved.")}<//>`;
+    return html`<${Note} kind="warn">${found === "refused" ? t("Looking around, back-references and more than 256 characters are not accepted.")
+      : t("This expression cannot be shown here; the server checks it when it is saved.")}<//>`;
   }
   return html`<div role="status" class="hint">
-    <p>${count(found.length, "Matches {count} known model", "Matches {count} known models")}${isExact(pattern.trim()) || !found.length ? "" : t(" (each answers through its own route first)")}</p>
+    <p>${count(found.length, "Matches {count} known model", "Matches {count} known models")}</p>
     <p>${found.slice(0, MOST).map((name) => html`<span class="badge name"><bdi>${name}</bdi></span> `)}${found.length > MOST && "…"}</p></div>`;
-}
-
-// The routes of a group, found by typing.
-function Sources({ chosen, onChange, rows }) {
-  const [text, setText] = useState("");
-  const wanted = text.trim().toLowerCase();
-  const exact = useMemo(() => rows.filter((row) => row.kind === "model"), [rows]);
-  const offered = exact.filter((row) => !chosen.includes(row.id) && row.text.includes(wanted)).slice(0, MOST);
-  const line = (row, isIn) => html`<li key=${row.id}><label><input type="checkbox" checked=${isIn}
-    onChange=${() => onChange(isIn ? chosen.filter((id) => id !== row.id) : [...chosen, row.id])} /> <bdi>${row.modelPattern}</bdi></label></li>`;
-  const known = chosen.map((id) => exact.find((row) => row.id === id)).filter(Boolean);
-  return html`<fieldset class="sources"><legend>${t("Models of the group")} (${chosen.length})</legend>
-    <ul>${known.map((row) => line(row, true))}</ul>
-    <${Field} kind="search" label=${t("Find models")} value=${text} onChange=${setText} />
-    <ul>${offered.map((row) => line(row, false))}</ul></fieldset>`;
 }
 
 // `route` is what is edited; without it a new one is made. `onDone` hears the id, or nothing when it was given up.
 export function RouteForm({ route, rows, onDone }) {
   const [mode, setMode] = useState(route?.routeMode ?? "pattern");
   const isGroup = mode === "explicit_group";
+  const exact = useMemo(() => rows.filter((row) => row.kind === "model"), [rows]);
   const was = useMemo(() => ({
     modelPattern: route?.modelPattern ?? "", displayName: route?.displayName ?? "", routingStrategy: route?.routingStrategy ?? "weighted",
     sourceRouteIds: route?.sourceRouteIds ?? [], mapping: lines(route?.modelMapping),
@@ -85,17 +69,16 @@ export function RouteForm({ route, rows, onDone }) {
     ${!route && html`<${Tabs} label=${t("Kind")} value=${mode} onChange=${setMode} items=${[["pattern", t("Model or pattern")], ["explicit_group", t("Group")]]} />`}
     <${Form} act=${save} verb=${route ? t("Save") : t("Create")} onCancel=${() => onDone()} disabled=${lacks || (isMappingNew && mapping === undefined)}>
       ${!isGroup && html`<${Field} label=${t("Model or pattern")} value=${is.modelPattern} onChange=${set("modelPattern")} class="mono" />
-        <${Preview} pattern=${is.modelPattern} rows=${rows} />`}
+        <${Preview} pattern=${is.modelPattern} exact=${exact} />`}
       ${route && !isGroup && is.modelPattern.trim() !== was.modelPattern
         && html`<${Note} kind="warn">${t("Channels are found anew for the new pattern; only those made by hand stay.")}<//>`}
       <${Field} label=${isGroup ? t("Name of the group") : t("Another name for clients")} value=${is.displayName} onChange=${set("displayName")}
-        hint=${isGroup ? t("Clients ask for this name; it goes before a model of the same name.") : t("Optional. Clients may ask for this name, too.")} />
-      ${isGroup && html`<${Sources} chosen=${is.sourceRouteIds} onChange=${set("sourceRouteIds")} rows=${rows} />`}
-      <${Field} kind="select" label=${t("Strategy")} value=${is.routingStrategy} onChange=${set("routingStrategy")} choices=${strategies()}
-        hint=${{ weighted: t("By weight, cost, balance, use and health, within the first priority that can serve."), round_robin: t("The channel that has waited longest; priorities do not count."),
-          stable_first: t("The steadiest channel, with a few requests to watch the others.") }[is.routingStrategy]} />
+        hint=${isGroup ? t("It goes before a model of the same name.") : t("Optional")} />
+      ${isGroup && html`<${Pick} label=${t("Models of the group")} chosen=${is.sourceRouteIds} onChange=${set("sourceRouteIds")}
+        options=${exact.map((row) => ({ key: row.id, text: row.modelPattern }))} />`}
+      <${Field} kind="select" label=${t("Strategy")} value=${is.routingStrategy} onChange=${set("routingStrategy")} choices=${strategies()} />
       <${Field} kind="area" label=${t("Model mapping")} value=${is.mapping} onChange=${set("mapping")} class="mono" placeholder="gpt-4 => gpt-4o"
-        hint=${was.mapping === null ? t("What is stored cannot be read as rules; it stays unless you write new ones.") : t("One rule a line: name or pattern => name sent upstream. The first that matches counts.")}
-        failure=${isMappingNew && mapping === undefined ? t("A line is not of the form: name => name") : undefined} />
+        hint=${t("A rule a line: name or pattern => name sent upstream. The first that matches counts.")}
+        failure=${isMappingNew && mapping === undefined ? t("A line is not of the form: name => name") : was.mapping === null && !isMappingNew ? t("What is stored cannot be read as rules; it stays unless you write new ones.") : undefined} />
     <//>`;
 }

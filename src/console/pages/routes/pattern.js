@@ -23,7 +23,7 @@ function globMatches(glob, name) {
 const COSTLY = /\)[*+{]|([*+{].*){4}/s;
 const REFUSED = /\(\?<?[=!]|\\[1-9]/;
 
-// A function that says whether a name matches, or a text: why that cannot be shown (`blank`, `long`, `refused`, `unknown`).
+// A function that says whether a name matches, or a text: why that cannot be shown (`blank`, `refused`, `unknown`).
 export function matcher(pattern) {
   const text = pattern.trim();
   if (!text) return "blank";
@@ -31,8 +31,7 @@ export function matcher(pattern) {
   if (!/^re:/i.test(text)) return (name) => name === text || globMatches(text, name);
   const body = text.slice(3).trim();
   if (!body) return "blank";
-  if ([...body].length > 256) return "long";
-  if (REFUSED.test(body)) return "refused";
+  if ([...body].length > 256 || REFUSED.test(body)) return "refused";
   if (COSTLY.test(body)) return "unknown";
   // Anchors at the ends hold for the whole: `^a|b$` is `a` or `b` and nothing longer.
   const [, start, rest, end] = /^(\^?)(.*?)((?<!\\)(?:\\\\)*\$)?$/s.exec(body);

@@ -1,0 +1,144 @@
+// The log: rows, filters, what a row opens, sums.
+
+import assert from "node:assert/strict";
+
+const HOSTILE = `<img src=x onerror=alert(1)>\u202Eevil ${"x".repeat(150)}`;
+
+async function start(world) {
+  const gateway = await world.start();
+  const [good, broken] = [await world.site({ models: ["gpt-4o", "o4-mini"] }), await world.site({ models: ["lost"], fails: true })];
+  await gateway.addSite("Main line", good.url, "sk-one");
+  await gateway.addSite("Branch line", broken.url, "sk-two");
+  for (const model of ["gpt-4o", "o4-mini", "lost"]) await (await gateway.chat(model)).text();
+  return { gateway, good };
+}
+const rows = (one) => one.page.locator(".list .row:not(.head)");
+
+export default {
+  async "requests are filtered by status, name and site, and the filter is in the address"(world) {
+    await start(world);
+    const one = await world.open();
+    await one.goto("/log");
+    await one.page.getByText("3 requests, 1 failed").waitFor();
+    await one.page.getByLabel("Status").selectOption("failed");
+    await one.page.getByText("lost", { exact: true }).waitFor();
+    await rows(one).nth(1).waitFor({ state: "hidden" });
+    await one.page.getByRole("button", { name: "No filter" }).click();
+    await one.page.getByLabel("Search").fill("MINI");
+    await rows(one).nth(1).waitFor({ state: "hidden" });
+    await one.page.getByText("o4-mini", { exact: true }).waitFor();
+    assert.equal(new URL(one.page.url()).searchParams.get("search"), "MINI");
+    await one.page.getByLabel("Site").selectOption({ label: "Branch line" });
+    await one.page.getByText("Nothing matches the filter.").waitFor();
+    await one.isAccessible("a filtered log");
+  },
+
+  async "a row opens into its attempts, its reason, its tokens and its cost"(world) {
+    const { gateway } = await start(world);
+    const one = await world.open();
+    await one.goto("/log");
+    await rows(one).first().click();
+    await one.page.getByText("The engine is out of steam").first().waitFor();
+    await one.page.getByRole("region", { name: "Attempts" }).getByText("Failed 500").first().waitFor();
+    await one.isAccessible("an opened failure");
+    const { items } = await gateway.api("GET", "/api/stats/proxy-logs");
+    const { requestId, decisionReason } = items[0];
+    await one.page.getByText(requestId).waitFor();
+    await one.page.getByText(decisionReason).waitFor();
+    await one.page.route("**/api/stats/proxy-logs/1", async (route) => {
+      const answer = await (await route.fetch()).json();
+      const usage = { promptTokens: 120, completionTokens: 12, totalTokens: 132, cacheReadTokens: 100, cacheCreationTokens: 0, billablePromptTokens: 20 };
+      const breakdown = { inputPerMillion: 2.5, outputPerMillion: 10, cacheReadPerMillion: 1.25, cacheCreationPerMillion: 0, inputCost: 0.00005, outputCost: 0.00012, cacheReadCost: 0.000125, cacheCreationCost: 0, totalCost: 0.000295 };
+      await route.fulfill({ json: { ...answer, billingDetails: { usage, breakdown, pricing: {} } } });
+    });
+    await rows(one).last().click();
+    await one.page.getByRole("region", { name: "Cost" }).getByText("$0.000295").waitFor();
+    await one.page.getByRole("region", { name: "Cost" }).getByText("$1.25").waitFor();
+    await one.isAccessible("an opened cost");
+  },
+
+  async "a recorded trace is shown with what was sent and came back"(world) {
+    const { gateway } = await start(world);
+    await gateway.api("PUT", "/api/settings/runtime", { proxyDebugTraceEnabled: true, proxyDebugCaptureBodies: true });
+    await (await gateway.chat("gpt-4o")).text();
+    const one = await world.open();
+    await one.goto("/log");
+    await rows(one).first().click();
+    await one.page.getByRole("button", { name: "Trace" }).click();
+    await one.page.getByText("Attempt 1").waitFor();
+    await one.page.getByLabel("requestBodyJson").first().getByText("Which way?").waitFor();
+    await one.isAccessible("a trace");
+    await rows(one).last().click();
+    await one.page.getByRole("button", { name: "Trace" }).click();
+    await one.page.getByText("No trace was recorded.").waitFor();
+  },
+
+  async "a live log shows and marks what comes, and rests while a row is open"(world) {
+    const { gateway } = await start(world);
+    const one = await world.open();
+    await one.goto("/log?live=1");
+    await one.page.getByText("3 requests").waitFor();
+    await (await gateway.chat("gpt-4o")).text();
+    await one.page.getByText("new", { exact: true }).waitFor();
+    assert.equal(await rows(one).count(), 4);
+    await rows(one).first().click();
+    await one.page.getByText("paused while a row is open").waitFor();
+  },
+
+  async "the log is turned page by page, and cleared once the word is typed"(world) {
+    const { gateway } = await start(world);
+    for (let turn = 0; turn < 50; turn++) await (await gateway.chat("gpt-4o")).text();
+    const one = await world.open();
+    await one.goto("/log");
+    await one.page.getByText("Page 1 of 2").waitFor();
+    await one.page.getByRole("button", { name: "Older" }).click();
+    await one.page.getByText("Page 2 of 2").waitFor();
+    await one.page.getByText("lost", { exact: true }).waitFor();
+    assert.equal(new URL(one.page.url()).searchParams.get("page"), "2");
+    await one.page.goBack();
+    await one.page.getByText("Page 1 of 2").waitFor();
+    await one.page.getByRole("button", { name: "Clear the log" }).click();
+    const dialog = one.page.getByRole("dialog");
+    await dialog.getByLabel("Type clear to go on").fill("clear");
+    await one.isAccessible("the question whether the log goes");
+    await dialog.getByRole("button", { name: "Clear the log" }).click();
+    await one.page.getByText("No requests yet.").waitFor();
+    assert.equal((await gateway.api("GET", "/api/stats/proxy-logs")).total, 0);
+  },
+
+  async "costs and counts are shown by day, site, model and key"(world) {
+    await start(world);
+    const one = await world.open();
+    await one.goto("/log");
+    await one.page.getByRole("tab", { name: "Costs and counts" }).click();
+    const by = (name) => one.page.getByRole("region", { name });
+    await by("By site").getByText("Main line").waitFor();
+    await by("By model").getByText("o4-mini").waitFor();
+    await one.page.getByLabel("Show").selectOption("calls");
+    await by("By site").getByLabel("Main line: 2").waitFor();
+    await one.page.getByLabel("Site", { exact: true }).selectOption({ label: "Main line" });
+    await by("By model").getByText("lost").waitFor({ state: "hidden" });
+    await one.isAccessible("sums");
+    await by("By site").getByRole("link", { name: "Main line" }).click();
+    await one.page.getByText("2 requests, 0 failed").waitFor();
+  },
+
+  async "hostile names are text, on a phone and in Chinese; a failed read is told"(world) {
+    const { gateway } = await start(world);
+    await gateway.api("PUT", "/api/sites/1", { name: HOSTILE.slice(0, 100) });
+    await gateway.chat(HOSTILE).then((answer) => answer.text());
+    for (const options of [{ width: 375, dark: true }, { locale: "zh-CN" }]) {
+      const one = await world.open(options);
+      one.expected.push("500");
+      for (const path of ["/log?open=1", "/log?tab=sums"]) {
+        await one.goto(path);
+        await one.page.getByText("<img src=x onerror=alert(1)>").first().waitFor({ state: "attached" });
+        assert.equal(await one.page.locator("main img").count(), 0);
+        await one.isAccessible(`${path} with hostile names`);
+      }
+      await one.page.route("**/api/stats/model-by-site*", (route) => route.fulfill({ status: 500, json: { message: "the store is away" } }));
+      await one.page.reload();
+      await one.page.getByText("the store is away").waitFor();
+    }
+  },
+};

@@ -1,0 +1,209 @@
+// Models: routes with their channels, what is done to them, and lists that are long.
+
+import assert from "node:assert/strict";
+
+const HOSTILE = `<img src=x onerror=alert(1)>\u202Eevil "quoted" ${"long ".repeat(80)}end`;
+
+// A gateway with a site that answers and one that fails, both with one model.
+async function start(world) {
+  const gateway = await world.start();
+  const [good, broken] = [await world.site({ models: ["gpt-4o", "gpt-4o-mini"] }), await world.site({ models: ["gpt-4o"], fails: true })];
+  await gateway.addSite("Main line", good.url, "sk-one");
+  await gateway.addSite("Branch line", broken.url, "sk-two");
+  return { gateway, good, broken };
+}
+const routeOf = async (gateway, name) => (await gateway.api("GET", "/api/routes")).find((route) => route.modelPattern === name);
+const opened = async (one, name) => {
+  await one.page.getByRole("button", { name, exact: false }).filter({ hasText: new RegExp(`${name}$`) }).click();
+  await one.page.locator(".channel").first().waitFor();
+};
+
+export default {
+  async "a model opens into its channels, whose priority and weight are edited in place"(world) {
+    const { gateway } = await start(world);
+    const one = await world.open();
+    await one.goto("/routes");
+    await opened(one, "gpt-4o");
+    await one.page.getByText("Takes part").first().waitFor();
+    assert.equal(await one.page.locator(".channel").count(), 2);
+    await one.isAccessible("an opened route");
+    await one.page.getByLabel("Priority: Branch line / #2").fill("3");
+    await one.page.getByLabel("Weight: Main line / #1").fill("25");
+    await one.page.getByText("2 changes are not saved").waitFor();
+    await one.page.getByLabel("Weight: Main line / #1").fill("2.5");
+    assert.equal(await one.page.getByRole("button", { name: "Save" }).isDisabled(), true);
+    await one.page.getByLabel("Weight: Main line / #1").fill("25");
+    await one.page.getByRole("button", { name: "Save" }).click();
+    await one.page.getByRole("heading", { name: "Priority 3" }).waitFor();
+    await one.page.getByText("Waits behind a better priority").waitFor();
+    const { channels } = await routeOf(gateway, "gpt-4o");
+    assert.deepEqual(channels.map(({ priority, weight }) => [priority, weight]), [[0, 25], [3, 10]]);
+  },
+
+  async "a channel is tried, switched off and deleted; a cooldown counts down and is cleared"(world) {
+    const { gateway } = await start(world);
+    const one = await world.open();
+    one.expected.push("500");
+    await one.goto("/routes");
+    await opened(one, "gpt-4o");
+    const [main, branch] = [one.page.locator(".channel", { hasText: "Main line" }), one.page.locator(".channel", { hasText: "Branch line" })];
+    await main.getByRole("button", { name: "Try" }).click();
+    await main.getByText(/Answered in/).waitFor();
+    await branch.getByRole("button", { name: "Try" }).click();
+    await branch.getByText("The engine is out of steam").waitFor();
+    // A try counts like any request: the channel rests now.
+    await one.page.reload();
+    await one.page.getByText(/Cooling down \d+:\d\d/).waitFor();
+    await one.page.getByRole("button", { name: "Clear cooldowns" }).click();
+    await one.page.getByText(/Cooling down/).waitFor({ state: "hidden" });
+    assert.equal((await routeOf(gateway, "gpt-4o")).channels[1].cooldownUntil, null);
+    await branch.getByRole("button", { name: "Switch off" }).click();
+    await branch.getByText("Switched off").waitFor();
+    assert.equal((await routeOf(gateway, "gpt-4o")).channels[1].enabled, false);
+    await branch.getByRole("button", { name: "Delete" }).click();
+    await one.page.getByRole("dialog").getByText("Branch line / #2").waitFor();
+    await one.isAccessible("the question whether a channel goes");
+    await one.page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await branch.waitFor({ state: "hidden" });
+    assert.equal((await routeOf(gateway, "gpt-4o")).channels.length, 1);
+    await one.page.getByRole("button", { name: "Add a channel" }).click();
+    const dialog = one.page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "+ Branch line / #2" }).click();
+    await one.isAccessible("the form of a channel");
+    await dialog.getByRole("button", { name: "Add", exact: true }).click();
+    await branch.getByText("By hand").waitFor();
+    assert.equal((await routeOf(gateway, "gpt-4o")).channels.length, 2);
+  },
+
+  async "a pattern is made with a preview of what it names, changed, switched off and deleted"(world) {
+    const { gateway } = await start(world);
+    const one = await world.open();
+    await one.goto("/routes");
+    await one.page.getByRole("button", { name: "New route" }).click();
+    const dialog = one.page.getByRole("dialog");
+    const pattern = dialog.getByLabel("Model or pattern");
+    for (const [text, seen] of [["gpt-*", "Matches 2 known models"], ["re:mini$", "Matches 1 known model"], ["re:^gpt-4o|x$", "Matches 1 known model"], ["GPT-*", "Matches 0 known models"],
+      ["re:(?=gpt)", "are not accepted"], ["re:(g+)+", "cannot be shown here"]]) {
+      await pattern.fill(text);
+      await dialog.getByText(seen, { exact: false }).waitFor();
+    }
+    await pattern.fill("gpt-*");
+    await dialog.getByLabel("Another name for clients").fill("any-gpt");
+    await dialog.getByLabel("Model mapping").fill("no rule");
+    await dialog.getByText("A line is not of the form").waitFor();
+    await dialog.getByLabel("Model mapping").fill("any-gpt => gpt-4o");
+    await one.isAccessible("the form of a route");
+    await dialog.getByRole("button", { name: "Create" }).click();
+    await one.page.getByRole("button", { name: "any-gpt" }).waitFor();
+    let made = await routeOf(gateway, "gpt-*");
+    assert.deepEqual([made.displayName, made.modelMapping, made.channels.length], ["any-gpt", '{"any-gpt":"gpt-4o"}', 3]);
+    await opened(one, "any-gpt");
+    await one.page.getByRole("button", { name: "Edit" }).click();
+    await dialog.getByLabel("Strategy").selectOption("stable_first");
+    const sent = one.page.waitForRequest((request) => request.method() === "PUT");
+    await dialog.getByRole("button", { name: "Save" }).click();
+    assert.deepEqual((await sent).postDataJSON(), { routingStrategy: "stable_first" });
+    await dialog.waitFor({ state: "hidden" });
+    await one.page.locator(".detail > div > .actions").getByRole("button", { name: "Switch off" }).click();
+    await one.page.getByText("The route is off").waitFor();
+    made = await routeOf(gateway, "gpt-*");
+    assert.deepEqual([made.routingStrategy, made.enabled], ["stable_first", false]);
+    await one.page.locator(".detail > div > .actions").getByRole("button", { name: "Delete" }).click();
+    await dialog.getByText("any-gpt").waitFor();
+    await dialog.getByRole("button", { name: "Delete" }).click();
+    await one.page.getByRole("button", { name: "any-gpt" }).waitFor({ state: "hidden" });
+    assert.equal(await routeOf(gateway, "gpt-*"), undefined);
+  },
+
+  async "a group is made of models, and a rebuild tells what it did"(world) {
+    const { gateway } = await start(world);
+    const one = await world.open();
+    await one.goto("/routes");
+    await one.page.getByRole("button", { name: "New route" }).click();
+    const dialog = one.page.getByRole("dialog");
+    await dialog.getByRole("tab", { name: "Group" }).click();
+    await dialog.getByLabel("Name of the group").fill("crew");
+    await dialog.getByRole("button", { name: "+ gpt-4o-mini" }).click();
+    await one.isAccessible("the form of a group");
+    await dialog.getByRole("button", { name: "Create" }).click();
+    await opened(one, "crew");
+    await one.page.getByRole("link", { name: "gpt-4o-mini" }).waitFor();
+    assert.deepEqual((await routeOf(gateway, "crew")).sourceRouteIds, [(await routeOf(gateway, "gpt-4o-mini")).id]);
+    await one.page.getByRole("button", { name: "Rebuild" }).click();
+    await one.page.getByText("2 models; routes +0").waitFor();
+    await one.page.getByRole("button", { name: "Read models anew" }).click();
+    await one.page.getByText("2 account(s) refreshed").waitFor();
+  },
+
+  async "prices are shown where a site tells them"(world) {
+    await start(world);
+    const one = await world.open();
+    await one.page.route("**/api/models/marketplace*", (route) => route.fulfill({ json: { models: [{ name: "gpt-4o", pricingSources: [{ siteName: HOSTILE, username: "ann",
+      groupPricing: { vip: { quotaType: 0, inputPerMillion: 2.5, outputPerMillion: 10 } } }] }] } }));
+    await one.goto("/routes");
+    await opened(one, "gpt-4o");
+    await one.page.getByRole("button", { name: "Prices" }).click();
+    await one.page.getByText("$2.50").waitFor();
+    await one.page.getByText("<img src=x onerror").waitFor();
+    await one.isAccessible("prices");
+  },
+
+  async "hostile names are text, on a phone and in Chinese"(world) {
+    const { gateway } = await start(world);
+    const { id } = await gateway.api("POST", "/api/routes", { modelPattern: "gpt-*", displayName: HOSTILE });
+    await gateway.api("PUT", "/api/sites/1", { name: HOSTILE.slice(0, 100) });
+    for (const options of [{ width: 375, dark: true }, { locale: "zh-CN" }]) {
+      const one = await world.open(options);
+      await one.goto(`/routes?open=${id}`);
+      await one.page.locator(".channel").first().waitFor();
+      await one.settle();
+      assert.equal(await one.page.locator("main img").count(), 0);
+      assert.equal((await one.text()).includes("<img src=x onerror=alert(1)>"), true);
+      await one.isAccessible("hostile names");
+    }
+  },
+
+  async "without models the page leads to the sites, and a failed read keeps what was read"(world) {
+    const gateway = await world.start();
+    const one = await world.open();
+    one.expected.push("500");
+    await one.goto("/routes");
+    await one.page.getByRole("link", { name: "No models yet." }).waitFor();
+    const stub = await world.site({ models: ["m-1"] });
+    await gateway.addSite("Main line", stub.url, "sk-one");
+    await one.page.reload();
+    await opened(one, "m-1");
+    await one.page.route("**/api/routes/1/channels", (route) => route.fulfill({ status: 500, json: { message: "the store is away" } }));
+    await one.page.locator(".detail > div > .actions").getByRole("button", { name: "Switch off" }).click();
+    await one.page.getByText("the store is away").waitFor();
+    assert.equal(await one.page.locator(".channel").count(), 1);
+  },
+
+  async "ten thousand routes scroll and filter without holding up the page"(world) {
+    await world.start();
+    const one = await world.open();
+    const routes = Array.from({ length: 10_000 }, (_, index) => ({ id: index + 1, modelPattern: `vendor-${index % 7}/model-${index}`, displayName: null, displayIcon: null, routeMode: "pattern",
+      sourceRouteIds: [], routingStrategy: "weighted", enabled: true, modelMapping: null, decisionSnapshot: null, decisionRefreshedAt: null, channelCount: 3, enabledChannelCount: 3, siteNames: ["Main line", "Branch line"] }));
+    await one.page.route("**/api/routes/summary", (route) => route.fulfill({ json: routes }));
+    await one.goto("/routes");
+    await one.page.getByText("vendor-0/model-0", { exact: true }).waitFor();
+    // In time of the processor, which what else runs on the machine does not count into: all tasks of a step together.
+    const debug = await one.context.newCDPSession(one.page);
+    await debug.send("Performance.enable", { timeDomain: "threadTicks" });
+    const spent = async () => (await debug.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value * 1000;
+    const steps = [];
+    const step = async (act) => {
+      const before = await spent();
+      await act();
+      await one.page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+      steps.push(Math.round(await spent() - before));
+    };
+    for (let turn = 0; turn < 15; turn++) await step(() => one.page.mouse.wheel(0, 20_000));
+    await one.page.evaluate(() => scrollTo(0, 0));
+    await one.page.getByLabel("Filter").focus();
+    for (const letter of "model-99") await step(() => one.page.keyboard.type(letter));
+    await one.page.getByText("vendor-0/model-994", { exact: true }).waitFor();
+    assert.equal(new URL(one.page.url()).searchParams.get("q"), "model-99");
+    assert.equal(steps.filter((took) => took > 100).length, 0, `steps of ${steps} ms`);
+  },
+};

@@ -44,6 +44,8 @@ pub struct Settings {
     pub cooldown: Cooldown,
     /// How long a cooling channel is not asked before it may be tried as a last resort, in milliseconds; None for never.
     pub last_resort: Option<Millis>,
+    /// How full a limit of an account is, in percent, when others go first; `None` for never.
+    pub limit_avoid: Option<f64>,
     /// Zero is off.
     pub first_byte_timeout: Duration,
     pub judge: judge::Rules,
@@ -202,6 +204,9 @@ impl Settings {
             last_resort: Some(values.count("cooldown_last_resort_sec"))
                 .filter(|seconds| *seconds > 0)
                 .map(|seconds| millis(Duration::from_secs(seconds))),
+            limit_avoid: Some(values.count("account_limit_avoid_percent"))
+                .filter(|percent| *percent > 0)
+                .map(|percent| percent as f64),
             first_byte_timeout: Duration::from_secs(values.count("proxy_first_byte_timeout_sec")),
             judge: judge::Rules::new(
                 keywords.iter().map(String::as_str),

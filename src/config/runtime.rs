@@ -111,6 +111,7 @@ pub static SETTINGS: &[Setting] = &[
     setting("proxyFirstByteTimeoutSec", "proxy_first_byte_timeout_sec", Rule::Integer(0, 31_536_000), &["PROXY_FIRST_BYTE_TIMEOUT_SEC"], || json!(0)),
     setting("tokenRouterFailureCooldownMaxSec", "token_router_failure_cooldown_max_sec", Rule::CooldownCap, &["TOKEN_ROUTER_FAILURE_COOLDOWN_MAX_SEC"], || json!(2_592_000)),
     setting("cooldownLastResortSec", "cooldown_last_resort_sec", Rule::Integer(0, 31_536_000), &["COOLDOWN_LAST_RESORT_SEC"], || json!(30)),
+    setting("accountLimitAvoidPercent", "account_limit_avoid_percent", Rule::Integer(0, 100), &["ACCOUNT_LIMIT_AVOID_PERCENT"], || json!(95)),
     members("routingWeights", "routing_weights", Rule::Weights, WEIGHTS),
     setting("proxyErrorKeywords", "proxy_error_keywords", Rule::Words, &["PROXY_ERROR_KEYWORDS"], || json!([])),
     setting("proxyEmptyContentFailEnabled", "proxy_empty_content_fail_enabled", Rule::Flag, &["PROXY_EMPTY_CONTENT_FAIL"], OFF),

@@ -37,6 +37,7 @@ pub(super) static PROFILE: Profile = Profile {
         ],
     }),
     body_edit: None,
+    login_headers: None,
     own_headers: &[],
     relays_codex: false,
     model_list: ModelList::WithSignIn,

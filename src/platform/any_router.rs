@@ -27,6 +27,7 @@ pub(super) static PROFILE: Profile = Profile {
     keeps_threads: false,
     code_assist: None,
     body_edit: None,
+    login_headers: None,
     own_headers: &[],
     relays_codex: false,
     model_list: ModelList::OpenAi,

@@ -1,6 +1,6 @@
 //! Anthropic, and who is asked like it.
 
-use super::profile::{ModelList, PriceList, Profile};
+use super::profile::{LoginHeaders, ModelList, PriceList, Profile};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Vendor;
 
@@ -26,6 +26,11 @@ pub(super) static PROFILE: Profile = Profile {
     keeps_threads: true,
     code_assist: None,
     body_edit: None,
+    login_headers: Some(LoginHeaders {
+        beta: Some("oauth-2025-04-20"),
+        account: None,
+        names_conversation: false,
+    }),
     own_headers: &[],
     relays_codex: false,
     model_list: ModelList::Anthropic,

@@ -1,6 +1,6 @@
 //! The upstream of Codex, which a ChatGPT sign-in opens.
 
-use super::profile::{BodyEdit, ModelList, Profile};
+use super::profile::{BodyEdit, LoginHeaders, ModelList, Profile};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Vendor;
 
@@ -31,6 +31,11 @@ pub(super) static PROFILE: Profile = Profile {
         removed: &["max_output_tokens", "max_completion_tokens", "max_tokens", "stream_options"],
         instructions: Some("\"You are a helpful assistant.\""),
         outranks_rules: true,
+    }),
+    login_headers: Some(LoginHeaders {
+        beta: None,
+        account: Some("chatgpt-account-id"),
+        names_conversation: true,
     }),
     own_headers: &["version", "x-responsesapi-include-timing-metrics"],
     relays_codex: false,

@@ -39,6 +39,7 @@ pub(super) static PROFILE: Profile = Profile {
         instructions: None,
         outranks_rules: false,
     }),
+    login_headers: None,
     own_headers: &[],
     relays_codex: false,
     model_list: ModelList::Google,

@@ -32,6 +32,7 @@ pub(super) static PROFILE: Profile = Profile {
         addresses: &[],
     }),
     body_edit: None,
+    login_headers: None,
     own_headers: &[],
     relays_codex: false,
     model_list: ModelList::WithSignIn,

@@ -34,8 +34,8 @@ use std::fmt;
 
 pub use oauth::{OAuthProfile, OAuthProvider};
 pub use profile::{
-    Abilities, Address, BodyEdit, CodeAssist, Management, ModelList, NewApiFork, OwnPages, Page, PageAnswer,
-    PriceList, Profile, Title, UsageLog,
+    Abilities, Address, BodyEdit, CodeAssist, LoginHeaders, Management, ModelList, NewApiFork, OwnPages,
+    Page, PageAnswer, PriceList, Profile, Title, UsageLog,
 };
 pub use relay::names_claude;
 

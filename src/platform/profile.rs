@@ -56,6 +56,8 @@ pub struct Profile {
     pub code_assist: Option<CodeAssist>,
     /// What it wants changed in bodies.
     pub body_edit: Option<BodyEdit>,
+    /// What requests with the token of a login carry beside it; `None` where that is nothing.
+    pub login_headers: Option<LoginHeaders>,
     /// Headers that its own clients send in the responses dialect, and that no other upstream knows.
     pub own_headers: &'static [&'static str],
     /// It passes requests of the responses dialect on to Codex: it needs the headers of the client's session, and
@@ -126,6 +128,16 @@ pub struct BodyEdit {
     pub instructions: Option<&'static str>,
     /// The operator's rules cannot undo it.
     pub outranks_rules: bool,
+}
+
+/// What requests with the token of a login carry beside it, because the provider's protocol wants it.
+pub struct LoginHeaders {
+    /// The beta under which the messages dialect takes such a token.
+    pub beta: Option<&'static str>,
+    /// The header that names the account at its provider.
+    pub account: Option<&'static str>,
+    /// Conversations are told apart by headers, and cached under them.
+    pub names_conversation: bool,
 }
 
 /// How Google's Code Assist API is asked: with a token of a login, and with each request in an envelope.

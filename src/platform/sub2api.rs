@@ -45,6 +45,7 @@ pub(super) static PROFILE: Profile = Profile {
         instructions: None,
         outranks_rules: false,
     }),
+    login_headers: None,
     own_headers: &[],
     relays_codex: true,
     model_list: ModelList::PerSurface,

@@ -21,6 +21,7 @@ use super::call::Call;
 use super::code_assist;
 use super::failure::Failure;
 use super::headers;
+use super::login_headers;
 use super::operation::Operation;
 use super::outgoing::{self, Destination, Outgoing};
 use super::recovery;
@@ -135,13 +136,11 @@ impl Delivery<'_> {
         credential: &CredentialHeaders,
         outgoing: Outgoing,
     ) -> (Box<upstream::Request>, Option<Box<ReplyContext>>) {
-        let (site, client) = (&self.channel.account.site, self.call.face.dialect);
+        let (account, client) = (&self.channel.account, self.call.face.dialect);
+        let site = &account.site;
         let Outgoing { pieces, stream, betas, content_type, bare, reply_context } = outgoing;
         let pieces = match self.code_assist() {
-            Some(api) => {
-                let account = &self.channel.account;
-                code_assist::enveloped((api, self.call.operation), account, self.model, pieces)
-            }
+            Some(api) => code_assist::enveloped((api, self.call.operation), account, self.model, pieces),
             None => pieces,
         };
         let own = &self.call.headers;
@@ -149,10 +148,15 @@ impl Delivery<'_> {
         let mut request = Box::new(upstream::Request::new(Method::POST, target, RequestBody::from(pieces)));
         request.work = self.call.work();
         request.headers =
-            headers::upstream(client, format, stream, site, credential, less.as_ref().unwrap_or(own));
-        if let Some(betas) = &betas {
-            headers::add_betas(&mut request.headers, betas);
+            headers::upstream(client, format, stream, account, credential, less.as_ref().unwrap_or(own));
+        let betas = betas.as_deref().unwrap_or_default();
+        let login_beta = login_headers::beta(account).filter(|_| format == Dialect::Messages);
+        if login_beta.is_some() || !betas.is_empty() {
+            headers::add_betas(&mut request.headers, login_beta, betas);
         }
+        login_headers::add(&mut request.headers, account, || {
+            cache_key::of(self.call, self.channel.id, self.proxy.core.store.sealer())
+        });
         if let Some(content_type) = content_type {
             request.headers.set(header::CONTENT_TYPE, content_type);
         }

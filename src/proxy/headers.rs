@@ -13,7 +13,7 @@ use crate::dialect::canonical::Vendor;
 use crate::mask::Mask;
 use crate::platform::Profile;
 use crate::request_id::RequestId;
-use crate::routing::{Channel, CredentialHeaders, Site};
+use crate::routing::{Account, Channel, CredentialHeaders};
 use crate::upstream::{AnswerHeaders, RequestHeaders};
 
 /// What we say when the client does not say who it is.
@@ -33,10 +33,11 @@ pub fn upstream(
     client_dialect: Dialect,
     dialect: Dialect,
     stream: bool,
-    site: &Site,
+    account: &Account,
     credential: &CredentialHeaders,
     client: &HeaderMap,
 ) -> RequestHeaders {
+    let site = &account.site;
     let profile = site.platform.profile();
     let shared = if client_dialect == dialect { dialect } else { Dialect::Chat };
     let mut out = forwarded(client, &site.custom_headers, |name| crosses(shared, profile, name));
@@ -52,9 +53,12 @@ pub fn upstream(
     match dialect {
         Dialect::Messages => {
             out.set_default(ANTHROPIC_VERSION.0, ANTHROPIC_VERSION.1);
-            out.set(X_API_KEY, credential.key.clone());
-            // Aggregators take either header, the vendor itself only the key.
-            if profile.vendor != Vendor::Anthropic {
+            // Aggregators take either header, the vendor itself only the one: for a key, or for the token of a login.
+            let is_vendor = profile.vendor == Vendor::Anthropic;
+            if !(is_vendor && account.oauth) {
+                out.set(X_API_KEY, credential.key.clone());
+            }
+            if !is_vendor || account.oauth {
                 out.set(header::AUTHORIZATION, credential.bearer.clone());
             }
         }
@@ -108,12 +112,13 @@ fn forwarded(
     out
 }
 
-/// Adds to `anthropic-beta` what a body named there.
-pub fn add_betas(out: &mut RequestHeaders, betas: &[String]) {
+/// Puts `first` before what `anthropic-beta` says, and behind it what a body named there.
+pub fn add_betas(out: &mut RequestHeaders, first: Option<&str>, betas: &[String]) {
     let given = out.get(&ANTHROPIC_BETA).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let mut all: Vec<&str> = given.split(',').map(str::trim).filter(|beta| !beta.is_empty()).collect();
-    for beta in betas {
-        if !all.contains(&beta.as_str()) {
+    let given = given.split(',').map(str::trim).filter(|beta| !beta.is_empty());
+    let mut all: Vec<&str> = Vec::new();
+    for beta in first.into_iter().chain(given).chain(betas.iter().map(String::as_str)) {
+        if !all.contains(&beta) {
             all.push(beta);
         }
     }

@@ -37,6 +37,7 @@
 //! | `models`, `search`, `forms`, `videos`, `files` | model lists, web searches, requests sent as forms (read by `form_body`), videos, uploads |
 //! | `pipeline`, `answered` | the steps in their order; what comes of them |
 //! | `rewritten`, `renamed` | bodies rewritten while they pass; answers under the name asked for |
+//! | `login_headers` | what the token of a login needs beside it |
 //! | `code_assist` | requests in the envelope of Google's Code Assist API |
 //! | `response_store`, `stored_turns` | answers that a conversation's next request needs and no upstream keeps; their memory |
 //! | `response_owners`, `response_holders` | whose the answers are that upstreams keep; their memory |
@@ -76,6 +77,7 @@ mod forms;
 mod gemini;
 mod headers;
 pub mod internal;
+mod login_headers;
 mod long_reply;
 mod models;
 mod operation;

@@ -209,6 +209,7 @@ fn choose(
         load: &|channel| proxy.load_of(channel),
         max_avoidance: call.settings.cooldown.max_ms,
         last_resort: call.settings.last_resort,
+        limit_avoid: call.settings.limit_avoid,
         rotations: Some(&proxy.core.live.rotations),
     };
     let preferred = bound.and_then(|channel| select_bound(&matched, &query, channel));

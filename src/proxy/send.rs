@@ -13,6 +13,7 @@ use crate::dialect::canonical::ReplyContext;
 use crate::http::timer::ReusableTimer;
 use crate::proxy::Proxy;
 use crate::routing::Endpoint;
+use crate::routing::limit_windows::{self, LimitWindows};
 use crate::settings::Settings;
 use crate::time::now_ms;
 use crate::upstream::{self, Answer, AnswerHead, SendError, UpstreamBody};
@@ -134,7 +135,8 @@ impl Delivery<'_> {
         attempt.via(path);
         let sending = proxy.core.client.send_boxed(&endpoint.base.origin, request);
         let timeouts = Timeouts::of(proxy, &call.settings, call.timer.clone());
-        match answered(pin!(sending), path, &timeouts, &call.trace).await {
+        let limits = Some(&*channel.account.limits);
+        match answered(pin!(sending), path, &timeouts, &call.trace, limits).await {
             Ok((head, body)) => {
                 let is_enveloped = channel.account.site.platform.profile().code_assist.is_some();
                 let body = if is_enveloped { body.opened() } else { body };
@@ -158,15 +160,23 @@ impl Delivery<'_> {
     }
 }
 
-/// What one request to one address gives. A status outside 2xx is a failure that has been read.
+/// What one request to one address gives. A status outside 2xx is a failure that has been read. Notes what the answer
+/// tells of the account's limits.
 pub(super) async fn answered(
     sending: Pin<&mut impl Future<Output = Result<Answer, SendError>>>,
     path: &'static str,
     timeouts: &Timeouts,
     trace: &Trace,
+    limits: Option<&LimitWindows>,
 ) -> Result<(AnswerHead, UpstreamBody), Failure> {
     let Answer { head, body } =
         timeouts.wait(HEAD_TIMEOUT, sending).await?.map_err(|error| Failure::unanswered(&error))?;
+    if let Some(limits) = limits {
+        let seen = limit_windows::read(head.headers.iter(), now_ms());
+        if !seen.is_empty() {
+            limits.note(seen);
+        }
+    }
     let body = trace.response_started(&head, body);
     if head.status.is_success() {
         return Ok((head, body));

@@ -31,6 +31,8 @@ pub struct SelectionQuery<'a> {
     pub max_avoidance: Millis,
     /// How long a cooling channel is not asked before it may be a last resort; None for never.
     pub last_resort: Option<Millis>,
+    /// How full a limit of an account is, in percent, when others go first; None for never.
+    pub limit_avoid: Option<f64>,
     /// Whose turn it is, for `stable_first`; None for a question without a past.
     pub rotations: Option<&'a Rotations>,
 }
@@ -103,8 +105,18 @@ impl<'a> SelectionQuery<'a> {
     pub fn new(model: &'a str, policy: &'a Policy, now: Millis) -> Self {
         let max_avoidance = failure::LONGEST_REST_MS;
         let (surface, load) = (&|_: &Channel| true, &|_: &Channel| 1.0);
-        let (last_resort, rotations) = (None, None);
-        Self { model, policy, tried: &[], now, surface, load, max_avoidance, last_resort, rotations }
+        Self {
+            model,
+            policy,
+            tried: &[],
+            now,
+            surface,
+            load,
+            max_avoidance,
+            last_resort: None,
+            limit_avoid: None,
+            rotations: None,
+        }
     }
 }
 
@@ -143,6 +155,11 @@ impl<'a> RouteRequest<'a> {
     /// The site, or the model on it, has failed so much recently that others go first.
     pub fn is_behind_breaker(&self, channel: &Channel) -> bool {
         channel.account.site.health.is_open(self.model_of(channel), self.query.now)
+    }
+
+    /// A limit of its account is so nearly used up that others go first.
+    pub fn is_near_limit(&self, channel: &Channel) -> bool {
+        self.query.limit_avoid.is_some_and(|percent| channel.account.limits.reach(percent, self.query.now))
     }
 
     /// The channel itself has failed so recently that others go first.

@@ -45,6 +45,8 @@ pub enum Place {
     NotEligible,
     /// Channels of a more preferred priority are there.
     LaterPriority,
+    /// A limit of its account is nearly used up.
+    NearLimit,
     BehindBreaker,
     FailedLately,
     Weighed {
@@ -81,7 +83,15 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
         Assessment { channel, obstacles, recently_failed, place, share: 0.0 }
     };
     let mut sheet = AssessmentTable::new(found.route.channels.iter().map(assess).collect());
-    let eligible: Vec<_> = sheet.eligible().collect();
+    let (near_limit, others): (Vec<_>, Vec<_>) =
+        sheet.eligible().partition(|channel| request.is_near_limit(channel));
+    let eligible = match others.is_empty() {
+        true => near_limit,
+        false => {
+            near_limit.iter().for_each(|channel| sheet.put(channel, Place::NearLimit, 0.0));
+            others
+        }
+    };
     let eligible_count = eligible.len();
     match found.route.strategy {
         Strategy::RoundRobin => sheet.go_round(&eligible, &request),

@@ -31,6 +31,7 @@ pub fn account(id: i64, site: Site) -> Account {
         balance: 0.0,
         unit_cost: None,
         prices: Arc::default(),
+        limits: Arc::default(),
         oauth: false,
         oauth_key: None,
         oauth_project: None,

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use super::health::{SiteHealth, saved};
+use super::limit_windows::LimitWindows;
 use super::pricing::PriceList;
 use super::rotation::Rotations;
 use crate::sync::lock;
@@ -33,6 +34,8 @@ pub struct LiveTable {
     endpoints: Mutex<HashMap<i64, Arc<EndpointLive>>>,
     /// By account.
     prices: Mutex<HashMap<i64, Arc<PriceList>>>,
+    /// By account.
+    limits: Mutex<HashMap<i64, Arc<LimitWindows>>>,
     sites: Mutex<HashMap<i64, Arc<SiteHealth>>>,
     /// Whose turn it is on routes that go round the stable sites.
     pub rotations: Rotations,
@@ -63,15 +66,27 @@ impl LiveTable {
         lock(&self.prices).retain(|account, _| accounts.contains(account));
     }
 
+    /// What is known of the limits of an account.
+    pub fn limits(&self, account: i64) -> Arc<LimitWindows> {
+        lock(&self.limits).entry(account).or_default().clone()
+    }
+
+    /// Forgets the limits of accounts that are gone.
+    pub fn retain_limits(&self, accounts: &HashSet<i64>) {
+        lock(&self.limits).retain(|account, _| accounts.contains(account));
+    }
+
     /// The site's health, shared by every form a site has (an account's own way out makes another).
     pub fn site(&self, id: i64) -> Arc<SiteHealth> {
         lock(&self.sites).entry(id).or_default().clone()
     }
 
-    /// The health of all sites as text for the store.
+    /// The health of all sites, and the limits of all accounts, as text for the store.
     pub fn saved_health(&self, now: Millis) -> String {
         let sites: Vec<_> = lock(&self.sites).iter().map(|(id, site)| (*id, site.clone())).collect();
-        saved::write(&sites, now)
+        let known: Vec<_> = lock(&self.limits).iter().map(|(id, limits)| (*id, limits.clone())).collect();
+        let limits = known.iter().map(|(id, limits)| (*id, limits.in_force(now)));
+        saved::write(&sites, limits.filter(|(_, windows)| !windows.is_empty()).collect(), now)
     }
 
     /// The moment of the last attempt whose outcome is known, on any site.
@@ -81,7 +96,7 @@ impl LiveTable {
 
     /// Takes over what [`Self::saved_health`] gave.
     pub fn restore_health(&self, text: &str) {
-        saved::read(text, |id| self.site(id));
+        saved::read(text, |id| self.site(id), |id| self.limits(id));
     }
 
     /// How many channels, addresses, sites and accounts it knows.
@@ -110,8 +125,9 @@ impl LiveTable {
         lock(&self.sites).remove(&id);
     }
 
-    /// Forgets the prices of an account that is gone.
-    pub fn forget_prices(&self, account: i64) {
+    /// Forgets the prices and the limits of an account that is gone.
+    pub fn forget_account(&self, account: i64) {
+        lock(&self.limits).remove(&account);
         lock(&self.prices).remove(&account);
     }
 

@@ -16,6 +16,7 @@
 //! shortlist    the channels to choose from; those that are avoided
 //! select       one channel out of those that may be picked; selection_reason: what it went by
 //! reserve      who may be tried although it rests
+//! limit_windows  how much of its limits an account has used
 //! explain      why a selection would give what it gives
 //! affinity     which channel served a conversation last
 //! pool         in which order the addresses of a site are tried
@@ -37,6 +38,7 @@ pub mod failure;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod health;
+pub mod limit_windows;
 pub mod live;
 pub mod origin;
 pub mod pattern;

@@ -6,6 +6,7 @@
 //!
 //! `weighted` draws among the candidates of the most preferred priority that has any; `round_robin` takes
 //! the channel that waited longest, whatever its priority; `stable_first` rotates over the sites that work best.
+//! Whoever is near a limit of its account comes behind all others, whatever the strategy.
 //! What may be asked of channels that rest, [`reserve`](super::reserve) says.
 
 use std::sync::Arc;
@@ -57,22 +58,21 @@ pub fn select<'r>(
 ) -> Selection<'r> {
     let request = RouteRequest::new(found.route, found.by_display_name, query);
     let mut reserve = Reserve::default();
+    let mut near_limit = Vec::new();
     let eligible = found.route.channels.iter().filter(|channel| match request.obstacle(channel) {
+        None if request.is_near_limit(channel) => {
+            near_limit.push(*channel);
+            false
+        }
         None => true,
         Some(obstacle) => {
             reserve.note(channel, obstacle);
             false
         }
     });
-    let picked = match found.route.strategy {
-        Strategy::RoundRobin => next_in_turn(eligible, &request),
-        Strategy::StableFirst => next_stable(eligible.collect(), &request, found.route.id),
-        Strategy::Weighted => match Layer::preferred(eligible) {
-            Layer::Empty => None,
-            Layer::One(channel) => Some((channel, weighted(channel, 1, 0, 1.0))),
-            Layer::Several(channels) => Some(draw(channels, &request, found.weights, random)),
-        },
-    };
+    let picked = pick(found, eligible, &request, random);
+    // Whoever is near a limit serves when no other can.
+    let picked = picked.or_else(|| pick(found, near_limit.into_iter(), &request, random));
     let Some((channel, reason)) = picked else {
         let last = reserve.last(query).map(|(channel, reason)| {
             let upstream_model = upstream_model(channel, &request);
@@ -87,6 +87,24 @@ pub fn select<'r>(
     Selection::Channel { channel, upstream_model: upstream_model(channel, &request), reason }
 }
 
+/// Picks one of the eligible by the strategy of the route.
+fn pick<'r>(
+    found: &Match<'r>,
+    eligible: impl Iterator<Item = &'r Arc<Channel>>,
+    request: &RouteRequest<'_>,
+    random: &mut dyn FnMut() -> f64,
+) -> Option<(&'r Arc<Channel>, SelectionReason)> {
+    match found.route.strategy {
+        Strategy::RoundRobin => next_in_turn(eligible, request),
+        Strategy::StableFirst => next_stable(eligible.collect(), request, found.route.id),
+        Strategy::Weighted => match Layer::preferred(eligible) {
+            Layer::Empty => None,
+            Layer::One(channel) => Some((channel, weighted(channel, 1, 0, 1.0))),
+            Layer::Several(channels) => Some(draw(channels, request, found.weights, random)),
+        },
+    }
+}
+
 /// The channel that a conversation is bound to, whatever its priority, when it may be picked now and
 /// nothing says that it should be avoided.
 pub fn select_bound<'r>(
@@ -97,7 +115,8 @@ pub fn select_bound<'r>(
     let request = RouteRequest::new(found.route, found.by_display_name, query);
     let at = found.route.channels.binary_search_by_key(&channel_id, |channel| channel.id).ok()?;
     let channel = &found.route.channels[at];
-    let is_avoided = request.is_behind_breaker(channel)
+    let is_avoided = request.is_near_limit(channel)
+        || request.is_behind_breaker(channel)
         || (found.route.strategy != Strategy::RoundRobin && request.failed_recently(channel));
     (request.obstacle(channel).is_none() && !is_avoided).then(|| Selection::Channel {
         channel,

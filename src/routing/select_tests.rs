@@ -367,7 +367,7 @@ fn every_obstacle_is_named_and_the_first_suffices() {
         (channel(9), vec![Obstacle::AlreadyTried]),
         (with_status(AccountStatus::Expired, None), status(AccountStatus::Expired)),
         (with_status(AccountStatus::Expired, Some(1)), vec![]),
-        (with_status(AccountStatus::Unhealthy, Some(1)), vec![]),
+        (with_status(AccountStatus::Unhealthy, Some(1)), status(AccountStatus::Unhealthy)),
         (with_status(AccountStatus::Disabled, Some(1)), status(AccountStatus::Disabled)),
         (of(account(1, Site { active: false, ..site(1) })), vec![Obstacle::SiteDisabled]),
         (source("gpt-4o"), vec![]),

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use hyper::http::{HeaderName, HeaderValue};
 
 use super::health::SiteHealth;
+use super::limit_windows::LimitWindows;
 use super::live::EndpointLive;
 use super::origin::BaseUrl;
 use super::pricing::PriceList;
@@ -65,6 +66,8 @@ pub struct Account {
     pub unit_cost: Option<f64>,
     /// The prices of the site for this account, as far as they are known.
     pub prices: Arc<PriceList>,
+    /// How much of its limits is used.
+    pub limits: Arc<LimitWindows>,
     pub oauth: bool,
     /// Its identifier at the provider of its login, where that has one.
     pub oauth_key: Option<Box<str>>,

@@ -238,6 +238,7 @@ impl<'a> Builder<'a> {
             balance: row.balance,
             unit_cost: row.unit_cost,
             prices: self.live.prices(row.id),
+            limits: self.live.limits(row.id),
             oauth: row.oauth_provider.is_some(),
             oauth_key: known(row.oauth_account_key.as_deref()),
             oauth_project: known(row.oauth_project_id.as_deref()),

@@ -224,7 +224,14 @@ async fn read(core: &Core, page: Page) -> Result<(Bytes, usize)> {
     let extra: HashMap<i64, Option<&str>> = rows.iter().map(|row| (row.id, row.extra.as_deref())).collect();
     let rewards = income::rewards(&checkins, |id| income::seen(extra.get(&id).copied().flatten(), &day));
     let by_id: HashMap<i64, _> = sites.iter().map(|site| (site.id, site)).collect();
-    let context = ListContext { sites: &by_id, with_models: &with_models, spend: &spend, rewards: &rewards };
+    let context = ListContext {
+        sites: &by_id,
+        with_models: &with_models,
+        spend: &spend,
+        rewards: &rewards,
+        live: &core.live,
+        now,
+    };
     let list = List {
         generated_at: iso(now),
         accounts: each(&rows, |account| ListedAccount::of(account, &context)),

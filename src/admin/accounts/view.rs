@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 use crate::admin::sites::view::SiteView;
 use crate::admin::{money, number, secrets};
 use crate::platform::Platform;
+use crate::routing::LiveTable;
+use crate::routing::limit_windows::{LimitWindow, WindowSource};
 use crate::store::Secret;
 use crate::store::accounts::{AccountRow, AccountStatus, CredentialMode, Health, HealthState};
 use crate::store::sites::{SiteRow, SiteStatus};
@@ -32,6 +34,9 @@ pub struct ListContext<'a> {
     pub spend: &'a HashMap<i64, f64>,
     /// USD earned in the local day by account.
     pub rewards: &'a HashMap<i64, f64>,
+    /// What is known of their limits.
+    pub live: &'a LiveTable,
+    pub now: Millis,
 }
 
 /// The mode as shown: never `auto`.
@@ -91,6 +96,23 @@ pub struct ListedAccount<'a> {
     today_spend: Value,
     today_reward: Value,
     runtime_health: HealthView<'a>,
+    limit_windows: Vec<LimitWindowView>,
+}
+
+/// How much of a limit is used.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LimitWindowView {
+    name: Box<str>,
+    used_percent: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reset_at: Option<String>,
+    source: WindowSource,
+    observed_at: String,
 }
 
 /// How an account is, who found out and when.
@@ -154,6 +176,29 @@ impl<'a> ListedAccount<'a> {
             today_spend: usd(context.spend),
             today_reward: usd(context.rewards),
             runtime_health: runtime_health(account, site_active, has_models),
+            limit_windows: context
+                .live
+                .limits(account.id)
+                .in_force(context.now)
+                .into_iter()
+                .map(LimitWindowView::from)
+                .collect(),
+        }
+    }
+}
+
+// === impl LimitWindowView ===
+
+impl From<LimitWindow> for LimitWindowView {
+    fn from(window: LimitWindow) -> Self {
+        Self {
+            name: window.name,
+            used_percent: number(window.used_percent),
+            limit: window.limit.map(number),
+            remaining: window.remaining.map(number),
+            reset_at: window.reset_at.map(iso),
+            source: window.source,
+            observed_at: iso(window.observed_at),
         }
     }
 }

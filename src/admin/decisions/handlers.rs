@@ -215,6 +215,7 @@ impl<'a> Explainer<'a> {
             load: &|channel| self.admin.proxy.load_of(channel),
             max_avoidance: self.admin.core.settings.load().cooldown.max_ms,
             last_resort: self.admin.core.settings.load().last_resort,
+            limit_avoid: self.admin.core.settings.load().limit_avoid,
             rotations: Some(&self.admin.core.live.rotations),
             ..SelectionQuery::new(model, &self.policy, self.now)
         };

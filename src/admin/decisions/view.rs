@@ -103,6 +103,7 @@ fn summary(found: &Match<'_>, query: &SelectionQuery<'_>, explanation: &Explanat
     let count = |is: fn(&Place) -> bool| places().filter(is).count();
     let breaker = count(|place| matches!(place, Place::BehindBreaker));
     let failed = count(|place| matches!(place, Place::FailedLately));
+    let near_limit = count(|place| matches!(place, Place::NearLimit));
     let picked = explanation.picked.map(|line| &explanation.assessments[line]);
     let Some(picked) = picked else {
         steps.push(format!("None of {} channel(s) can be selected", explanation.assessments.len()));
@@ -118,6 +119,9 @@ fn summary(found: &Match<'_>, query: &SelectionQuery<'_>, explanation: &Explanat
     });
     if breaker > 0 {
         steps.push(format!("Avoided: {breaker} behind an open breaker"));
+    }
+    if near_limit > 0 {
+        steps.push(format!("Avoided: {near_limit} near a limit of its account"));
     }
     if failed > 0 {
         steps.push(format!("Avoided: {failed} failed lately"));
@@ -183,6 +187,9 @@ fn reason(one: &Assessment<'_>, strategy: Strategy) -> (&'static str, String) {
         }
         Place::LaterPriority => {
             ("lower_priority", "channels of a more preferred priority are available".into())
+        }
+        Place::NearLimit => {
+            ("near_limit", "a limit of its account is nearly used up; others go first".into())
         }
         Place::BehindBreaker => {
             ("breaker_open", "its site or model fails again and again; others go first".into())

@@ -149,6 +149,7 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<()> {
     admin.decisions().clear();
     admin.marketplace.clear();
     admin.core.live.retain_prices(&HashSet::new());
+    admin.core.live.retain_limits(&HashSet::new());
     admin.core.notifier.reset_cooldowns().await;
     log::warn!(
         "everything was reset: AUTH_TOKEN is its built-in value again, which works from this machine only; \

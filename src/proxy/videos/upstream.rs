@@ -222,7 +222,7 @@ impl VideoUpstream {
         }
         let timeouts = Timeouts::of(proxy, &proxy.core.settings.load(), request.timer.clone());
         let sending = proxy.core.client.send_boxed(&endpoint.base.origin, outgoing);
-        let answer = answered(pin!(sending), resource.path_label(), &timeouts, &Trace::default()).await;
+        let answer = answered(pin!(sending), resource.path_label(), &timeouts, &Trace::default(), None).await;
         let (head, body) = answer.map_err(|failure| failure.without(&self.secrets()))?;
         Ok(UpstreamResponse { head, body, idle: timeouts.idle })
     }

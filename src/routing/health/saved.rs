@@ -1,7 +1,8 @@
 //! Health as text: the setting `token_router_site_runtime_health_v1`.
 //!
 //! ```json
-//! {"version":1,"savedAtMs":…,"globalBySiteId":{"7":{…}},"modelBySiteId":{"7":{"gpt-4o":{…}}}}
+//! {"version":1,"savedAtMs":…,"globalBySiteId":{"7":{…}},"modelBySiteId":{"7":{"gpt-4o":{…}}},
+//!  "limitWindowsByAccountId":{"3":[{…}]}}
 //! ```
 //!
 //! Whatever the text holds, reading it gives numbers that the rules can work with.
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{BREAKER_MS, Health, STREAK, SiteHealth};
+use crate::routing::limit_windows::{LimitWindow, LimitWindows};
 use crate::time::Millis;
 
 /// The name of the setting.
@@ -26,6 +28,7 @@ struct Saved {
     saved_at_ms: Millis,
     global_by_site_id: BTreeMap<i64, SavedHealth>,
     model_by_site_id: BTreeMap<i64, BTreeMap<Box<str>, SavedHealth>>,
+    limit_windows_by_account_id: BTreeMap<i64, Vec<LimitWindow>>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -44,9 +47,15 @@ struct SavedHealth {
     last_failure_at_ms: Option<Millis>,
 }
 
-/// The health of these sites at `now`. What has been idle too long is dropped, here and there.
-pub fn write(sites: &[(i64, Arc<SiteHealth>)], now: Millis) -> String {
-    let mut saved = Saved { version: 1, saved_at_ms: now, ..Saved::default() };
+/// The health of these sites, and the limits of these accounts, at `now`. What has been idle too long is dropped, here and
+/// there.
+pub fn write(
+    sites: &[(i64, Arc<SiteHealth>)],
+    limits: BTreeMap<i64, Vec<LimitWindow>>,
+    now: Millis,
+) -> String {
+    let limit_windows_by_account_id = limits;
+    let mut saved = Saved { version: 1, saved_at_ms: now, limit_windows_by_account_id, ..Saved::default() };
     for (id, site) in sites {
         site.retain_since(now - IDLE);
         let (health, models) = site.records();
@@ -61,14 +70,17 @@ pub fn write(sites: &[(i64, Arc<SiteHealth>)], now: Millis) -> String {
     serde_json::to_string(&saved).unwrap_or_default()
 }
 
-/// Gives each site what was saved of it; a text of another kind gives nothing.
-pub fn read(text: &str, site: impl Fn(i64) -> Arc<SiteHealth>) {
+/// Gives each site and each account what was saved of it; a text of another kind gives nothing.
+pub fn read(text: &str, site: impl Fn(i64) -> Arc<SiteHealth>, account: impl Fn(i64) -> Arc<LimitWindows>) {
     let Ok(saved) = serde_json::from_str::<Saved>(text) else { return };
     if saved.version != 1 {
         return;
     }
     for (id, health) in saved.global_by_site_id {
         site(id).restore(Some(health.into()), Vec::new());
+    }
+    for (id, windows) in saved.limit_windows_by_account_id {
+        account(id).note(windows);
     }
     for (id, models) in saved.model_by_site_id {
         site(id).restore(None, models.into_iter().map(|(name, health)| (name, health.into())).collect());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::routing::limit_windows::{LimitWindow, LimitWindows, WindowSource};
 
 const NOW: Millis = 1_777_622_400_000;
 /// An answer of 502 that says so.
@@ -222,14 +223,25 @@ fn health_outlives_the_process_as_text() {
     }
     sites[0].1.succeed("old", 100, NOW - 8 * 24 * 60 * MINUTE);
     sites[1].1.succeed("gpt-4o", 9_000, NOW - 6 * 24 * 60 * MINUTE);
-    let text = saved::write(&sites, NOW);
+    let window = LimitWindow {
+        name: "5h".into(),
+        used_percent: 12.5,
+        limit: None,
+        remaining: Some(7.0),
+        reset_at: Some(NOW + MINUTE),
+        source: WindowSource::Quota,
+        observed_at: NOW,
+    };
+    let text = saved::write(&sites, [(3, vec![window.clone()])].into(), NOW);
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&json["version"], &json["savedAtMs"]), (&1.into(), &NOW.into()));
     assert_eq!(json["globalBySiteId"].as_object().unwrap().keys().collect::<Vec<_>>(), ["7", "8"]);
     assert_eq!(json["modelBySiteId"]["7"].as_object().unwrap().keys().collect::<Vec<_>>(), ["gpt-4o"]);
 
     let restored = [Arc::new(SiteHealth::default()), Arc::default(), Arc::default()];
-    saved::read(&text, |id| restored[id as usize - 7].clone());
+    let windows = Arc::<LimitWindows>::default();
+    saved::read(&text, |id| restored[id as usize - 7].clone(), |_| windows.clone());
+    assert_eq!(windows.in_force(NOW), [window]);
     for (index, (_, site)) in sites.iter().enumerate() {
         assert_eq!(restored[index].multipliers("gpt-4o", NOW), site.multipliers("gpt-4o", NOW));
         assert_eq!(restored[index].is_open("gpt-4o", NOW), site.is_open("gpt-4o", NOW));
@@ -247,12 +259,12 @@ fn a_text_that_is_no_health_gives_none() {
         r#"{"version":1,"globalBySiteId":{"x":{"penalty":9}}}"#,
         r#"{"version":1,"globalBySiteId":{"7":{"penalty":"9"}}}"#,
     ] {
-        saved::read(text, |_| unreachable!("{text}"));
+        saved::read(text, |_| unreachable!("{text}"), |_| unreachable!("{text}"));
     }
     let odd = r#"{"version":1,"modelBySiteId":{"7":{"m":{"penalty":-4,"breakerLevel":9,"transientStreak":4294967295,
         "atMs":-9223372036854775808,"lastTransientAtMs":9223372036854775807}}}}"#;
     let site = Arc::new(SiteHealth::default());
-    saved::read(odd, |_| site.clone());
+    saved::read(odd, |_| site.clone(), |_| Arc::default());
     site.fail("m", BAD_GATEWAY, NOW);
     assert!(site.is_open("m", NOW));
 }

@@ -131,7 +131,9 @@ impl Source {
             &source.endpoints.values().flatten().copied().collect(),
             &sites.keys().copied().collect(),
         );
-        live.retain_prices(&source.accounts.keys().copied().collect());
+        let accounts = source.accounts.keys().copied().collect();
+        live.retain_prices(&accounts);
+        live.retain_limits(&accounts);
         let sites = sites.into_values().map(|(_, site)| site).collect();
         source.snapshot = Arc::new(Snapshot::new(routes, sites, weights));
         Ok(source)
@@ -278,7 +280,7 @@ impl Source {
     fn note_accounts(&mut self, rows: &Rows, new: BTreeMap<i64, Arc<Account>>, live: &LiveTable) {
         for id in rows.account_ids.iter().filter(|id| !new.contains_key(id)) {
             self.accounts.remove(id);
-            live.forget_prices(*id);
+            live.forget_account(*id);
         }
         for (id, account) in new {
             match self.accounts.get_mut(&id) {

@@ -1,0 +1,158 @@
+//! How much of its limits an account has used, as its provider tells with every answer.
+//!
+//! | headers of | windows |
+//! |---|---|
+//! | Codex (`x-codex-primary-…`, `x-codex-secondary-…`) | `5h`, `7d` |
+//! | Anthropic, of a subscription (`anthropic-ratelimit-unified-5h-…`, `-7d-…`) | `5h`, `7d` |
+//! | Anthropic, of a key (`anthropic-ratelimit-{requests,tokens,…}-…`) | `requests`, `tokens`, `input-tokens`, `output-tokens` |
+//! | OpenAI and who is asked like it (`x-ratelimit-{limit,remaining,reset}-…`) | `requests`, `tokens` |
+//!
+//! [`read`] only reads. What was read is kept per account in [`LimitWindows`], in memory; it is saved with the health of
+//! sites. A window whose reset has passed says nothing any more.
+
+mod read;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use serde::{Deserialize, Serialize};
+
+use crate::sync::lock;
+use crate::time::Millis;
+
+pub use read::read;
+
+/// The most windows that are kept of an account.
+pub const MAX_WINDOWS: usize = 8;
+/// How long a window says something that names no reset.
+const WITHOUT_RESET: Millis = 10 * 60 * 1000;
+/// The longest name of a window.
+const MAX_NAME: usize = 32;
+
+/// One limit of an account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitWindow {
+    pub name: Box<str>,
+    /// May be more than 100.
+    pub used_percent: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset_at: Option<Millis>,
+    pub source: WindowSource,
+    pub observed_at: Millis,
+}
+
+/// Where a window was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WindowSource {
+    /// In the headers of an answer to a request.
+    Headers,
+    /// In the answer to a question about the quota.
+    Quota,
+}
+
+/// The limits of one account, as last seen.
+#[derive(Debug, Default)]
+pub struct LimitWindows {
+    windows: Mutex<Vec<LimitWindow>>,
+    /// The fullest of them in whole percent: mostly a selection need look no further.
+    fullest: AtomicU32,
+}
+
+// === impl LimitWindow ===
+
+impl LimitWindow {
+    /// Whether it still says something.
+    pub fn is_in_force(&self, now: Millis) -> bool {
+        now < self.reset_at.unwrap_or(self.observed_at.saturating_add(WITHOUT_RESET))
+    }
+
+    /// As it may be kept, whatever a file or an upstream says.
+    fn sound(mut self) -> Option<Self> {
+        let amount = |value: f64| value.is_finite().then(|| value.clamp(0.0, 1e15));
+        self.used_percent = amount(self.used_percent)?;
+        self.limit = self.limit.and_then(amount);
+        self.remaining = self.remaining.and_then(amount);
+        (!self.name.is_empty() && self.name.len() <= MAX_NAME).then_some(self)
+    }
+}
+
+// === impl LimitWindows ===
+
+impl LimitWindows {
+    /// Takes in what was just seen; a window of the same name is replaced.
+    pub fn note(&self, seen: Vec<LimitWindow>) {
+        let mut windows = lock(&self.windows);
+        for window in seen.into_iter().filter_map(LimitWindow::sound) {
+            windows.retain(|known| known.name != window.name);
+            if windows.len() >= MAX_WINDOWS {
+                let oldest = windows.iter().enumerate().min_by_key(|(_, known)| known.observed_at);
+                oldest.map(|(at, _)| at).into_iter().for_each(|at| drop(windows.remove(at)));
+            }
+            windows.push(window);
+        }
+        let fullest = windows.iter().map(|window| window.used_percent).fold(0.0, f64::max);
+        self.fullest.store(fullest.ceil() as u32, Relaxed);
+    }
+
+    /// Those in force, by name.
+    pub fn in_force(&self, now: Millis) -> Vec<LimitWindow> {
+        let mut windows: Vec<_> =
+            lock(&self.windows).iter().filter(|window| window.is_in_force(now)).cloned().collect();
+        windows.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        windows
+    }
+
+    /// Whether one in force is used to so many percent.
+    pub fn reach(&self, percent: f64, now: Millis) -> bool {
+        f64::from(self.fullest.load(Relaxed)) >= percent
+            && lock(&self.windows)
+                .iter()
+                .any(|window| window.used_percent >= percent && window.is_in_force(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(name: &str, used_percent: f64, reset_at: Option<Millis>, observed_at: Millis) -> LimitWindow {
+        let (limit, remaining, source) = (None, None, WindowSource::Headers);
+        LimitWindow { name: name.into(), used_percent, limit, remaining, reset_at, source, observed_at }
+    }
+
+    #[test]
+    fn a_window_counts_until_its_reset() {
+        let windows = LimitWindows::default();
+        assert!(!windows.reach(95.0, 0));
+        windows.note(vec![window("5h", 95.0, Some(100), 0), window("7d", 10.0, None, 0)]);
+        assert!(windows.reach(95.0, 99) && !windows.reach(95.1, 99) && !windows.reach(95.0, 100));
+        assert_eq!(windows.in_force(99).len(), 2);
+        assert_eq!(windows.in_force(100).len(), 1);
+        assert!(windows.in_force(WITHOUT_RESET).is_empty());
+        windows.note(vec![window("5h", 1.0, Some(200), 50)]);
+        assert!(!windows.reach(95.0, 99), "the newer one replaces it");
+    }
+
+    #[test]
+    fn eight_windows_are_kept_whatever_is_told() {
+        let windows = LimitWindows::default();
+        for number in 0..20 {
+            windows.note(vec![window(&format!("w{number}"), 1.0, Some(1_000), number)]);
+        }
+        let names: Vec<_> = windows.in_force(0).into_iter().map(|window| window.name).collect();
+        assert_eq!(names.len(), MAX_WINDOWS);
+        assert!(names.contains(&"w19".into()) && !names.contains(&"w11".into()), "{names:?}");
+        windows.note(vec![
+            window("", 1.0, None, 0),
+            window("x", f64::NAN, None, 0),
+            window(&"n".repeat(33), 1.0, None, 0),
+        ]);
+        assert_eq!(windows.in_force(0).len(), MAX_WINDOWS);
+    }
+}

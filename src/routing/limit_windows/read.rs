@@ -1,0 +1,316 @@
+//! Windows in the headers of an answer. The names are those of the vendors' documentation; Codex's are what its
+//! published client reads.
+
+use super::{LimitWindow, WindowSource};
+use crate::time::{self, Millis};
+
+/// The longest header that is looked at.
+const MAX_LENGTH: usize = 96;
+/// A window of at most so many minutes is the short one of Codex's two.
+const SHORT_MINUTES: f64 = 360.0;
+const COUNTED: [&str; 4] = ["requests", "tokens", "input-tokens", "output-tokens"];
+const PLANS: [&str; 2] = ["5h", "7d"];
+
+/// What one window's headers say.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Told {
+    percent: Option<f64>,
+    limit: Option<f64>,
+    remaining: Option<f64>,
+    reset_at: Option<Millis>,
+    minutes: Option<f64>,
+}
+
+/// The headers of an answer, sorted by what they are about.
+#[derive(Default)]
+struct Gathered {
+    /// Codex's primary and secondary.
+    codex: [Told; 2],
+    /// By [`PLANS`].
+    plans: [Told; 2],
+    /// By [`COUNTED`].
+    counted: [Told; 4],
+}
+
+/// The windows that the headers of an answer tell of, as far as they are not over. Mostly there are none, and that is
+/// seen by the beginnings of the names.
+pub fn read<'h>(headers: impl Iterator<Item = (&'h [u8], &'h [u8])>, now: Millis) -> Vec<LimitWindow> {
+    let mut gathered: Option<Box<Gathered>> = None;
+    for (name, value) in headers {
+        let Some((family, rest)) = Family::of(name) else { continue };
+        let text = std::str::from_utf8(value).ok().map(str::trim).filter(|text| text.len() <= MAX_LENGTH);
+        if let (Some(text), Ok(rest)) = (text, std::str::from_utf8(rest)) {
+            gathered.get_or_insert_default().put(family, &rest.to_ascii_lowercase(), text, now);
+        }
+    }
+    gathered.map(|gathered| gathered.windows(now)).unwrap_or_default()
+}
+
+#[derive(Clone, Copy)]
+enum Family {
+    Codex,
+    Anthropic,
+    OpenAi,
+}
+
+impl Family {
+    /// Whose header this is, and what follows the beginning of its name.
+    fn of(name: &[u8]) -> Option<(Self, &[u8])> {
+        let (start, family): (&[u8], _) = match (name.first()?, name.get(2)?) {
+            (b'x' | b'X', b'c' | b'C') => (b"x-codex-", Self::Codex),
+            (b'x' | b'X', b'r' | b'R') => (b"x-ratelimit-", Self::OpenAi),
+            (b'a' | b'A', b't' | b'T') => (b"anthropic-ratelimit-", Self::Anthropic),
+            _ => return None,
+        };
+        let (own, rest) = name.split_at_checked(start.len())?;
+        (own.eq_ignore_ascii_case(start) && name.len() <= MAX_LENGTH).then_some((family, rest))
+    }
+}
+
+impl Gathered {
+    fn put(&mut self, family: Family, name: &str, value: &str, now: Millis) {
+        let number = || value.parse::<f64>().ok().filter(|number| number.is_finite());
+        match family {
+            Family::Codex => {
+                let Some((which, about)) = name.split_once('-') else { return };
+                let told = match which {
+                    "primary" => &mut self.codex[0],
+                    "secondary" => &mut self.codex[1],
+                    _ => return,
+                };
+                match about {
+                    "used-percent" => told.percent = number(),
+                    "window-minutes" => told.minutes = number(),
+                    "reset-after-seconds" => told.reset_at = number().map(|seconds| after(now, seconds)),
+                    "reset-at" => told.reset_at = moment(value).or(told.reset_at),
+                    _ => {}
+                }
+            }
+            Family::Anthropic => {
+                if let Some((at, about)) = name.strip_prefix("unified-").and_then(|rest| one_of(&PLANS, rest))
+                {
+                    let told = &mut self.plans[at];
+                    match about {
+                        "utilization" => told.percent = number().map(|part| part * 100.0).or(told.percent),
+                        "reset" => told.reset_at = moment(value),
+                        "status" if value.eq_ignore_ascii_case("rejected") => {
+                            told.percent = Some(told.percent.unwrap_or_default().max(100.0));
+                        }
+                        _ => {}
+                    }
+                } else if let Some((at, about)) = one_of(&COUNTED, name) {
+                    self.count(at, about, value, now);
+                }
+            }
+            Family::OpenAi => {
+                if let Some((about, counted)) = name.split_once('-')
+                    && let Some(at) = COUNTED.iter().position(|known| *known == counted)
+                {
+                    self.count(at, about, value, now);
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, at: usize, about: &str, value: &str, now: Millis) {
+        let number = || value.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+        let told = &mut self.counted[at];
+        match about {
+            "limit" => told.limit = number(),
+            "remaining" => told.remaining = number(),
+            "reset" => {
+                told.reset_at = span(value).map(|seconds| after(now, seconds)).or_else(|| moment(value))
+            }
+            _ => {}
+        }
+    }
+
+    fn windows(self, now: Millis) -> Vec<LimitWindow> {
+        let codex = codex_names(self.codex).into_iter().zip(self.codex);
+        let named =
+            codex.chain(PLANS.into_iter().zip(self.plans)).chain(COUNTED.into_iter().zip(self.counted));
+        let windows = named.filter_map(|(name, told)| told.window(name, now));
+        windows.filter(|window| window.is_in_force(now)).collect()
+    }
+}
+
+/// What the two windows of Codex are: the shorter one is of five hours.
+fn codex_names([primary, secondary]: [Told; 2]) -> [&'static str; 2] {
+    let [short, long] = PLANS;
+    let primary_is_short = match (primary.minutes, secondary.minutes) {
+        (Some(one), Some(other)) => one <= other,
+        (Some(one), None) => one <= SHORT_MINUTES,
+        (None, Some(other)) => other > SHORT_MINUTES,
+        (None, None) => false,
+    };
+    if primary_is_short { [short, long] } else { [long, short] }
+}
+
+impl Told {
+    fn window(self, name: &str, now: Millis) -> Option<LimitWindow> {
+        let counted = || {
+            let (limit, remaining) = (self.limit.filter(|limit| *limit > 0.0)?, self.remaining?);
+            Some(((limit - remaining) / limit * 100.0).max(0.0))
+        };
+        let used = self.percent.or_else(counted)?.max(0.0);
+        Some(LimitWindow {
+            name: name.into(),
+            used_percent: (used * 100.0).round() / 100.0,
+            limit: self.limit,
+            remaining: self.remaining,
+            reset_at: self.reset_at,
+            source: WindowSource::Headers,
+            observed_at: now,
+        })
+    }
+}
+
+/// Which of the known words a name begins with, and what it says of it.
+fn one_of<'n>(known: &[&str], name: &'n str) -> Option<(usize, &'n str)> {
+    known.iter().enumerate().find_map(|(at, word)| Some((at, name.strip_prefix(word)?.strip_prefix('-')?)))
+}
+
+fn after(now: Millis, seconds: f64) -> Millis {
+    // Float to integer casts saturate, so that no number of a provider can wrap.
+    now.saturating_add((seconds.max(0.0) * 1000.0) as Millis)
+}
+
+/// A date, or seconds since 1970.
+fn moment(value: &str) -> Option<Millis> {
+    let seconds = value.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
+    seconds.map(|seconds| (seconds * 1000.0) as Millis).or_else(|| time::parse(value))
+}
+
+/// `6m0s`, `1h2m3.5s`, `20ms`, or a number of seconds; `None` for a moment.
+fn span(value: &str) -> Option<f64> {
+    if let Ok(seconds) = value.parse::<f64>() {
+        // So many seconds are a date.
+        return Some(seconds).filter(|seconds| (0.0..1e9).contains(seconds));
+    }
+    let (mut rest, mut seconds) = (value, 0.0);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let amount: f64 = rest[..digits].parse().ok()?;
+        let units = &rest[digits..];
+        let length = units.find(|c: char| c.is_ascii_digit()).unwrap_or(units.len());
+        seconds += amount
+            * match &units[..length] {
+                "ms" => 0.001,
+                "s" => 1.0,
+                "m" => 60.0,
+                "h" => 3600.0,
+                "d" => 86_400.0,
+                _ => return None,
+            };
+        rest = &units[length..];
+    }
+    (!value.is_empty()).then_some(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Millis = 1_777_622_400_000;
+
+    /// Name, percent, limit, remaining and seconds to the reset of every window.
+    type Seen = (String, f64, Option<f64>, Option<f64>, Option<i64>);
+
+    fn seen(headers: &[(&str, &str)]) -> Vec<Seen> {
+        let windows = read(headers.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())), NOW);
+        let seconds = |at: Millis| (at - NOW) / 1000;
+        windows
+            .into_iter()
+            .map(|w| (w.name.into(), w.used_percent, w.limit, w.remaining, w.reset_at.map(seconds)))
+            .collect()
+    }
+
+    fn plan(name: &str, percent: f64, reset: Option<i64>) -> Seen {
+        (name.to_owned(), percent, None, None, reset)
+    }
+
+    #[test]
+    fn windows_of_codex_are_named_by_their_length() {
+        let of = |minutes: [&str; 2]| {
+            seen(&[
+                ("X-Codex-Primary-Used-Percent", "37.5"),
+                ("x-codex-primary-reset-after-seconds", "3600"),
+                ("x-codex-primary-window-minutes", minutes[0]),
+                ("x-codex-secondary-used-percent", "12"),
+                ("x-codex-secondary-reset-at", "1777708800"),
+                ("x-codex-secondary-window-minutes", minutes[1]),
+                ("x-codex-turn-state", "s"),
+            ])
+        };
+        let short = [plan("5h", 37.5, Some(3600)), plan("7d", 12.0, Some(86_400))];
+        let long = [plan("7d", 37.5, Some(3600)), plan("5h", 12.0, Some(86_400))];
+        for (minutes, wanted) in [
+            (["300", "10080"], &short),
+            (["10080", "300"], &long),
+            (["300", ""], &short),
+            (["10080", "?"], &long),
+            (["", "10080"], &short),
+            (["", ""], &long),
+        ] {
+            assert_eq!(of(minutes), wanted, "{minutes:?}");
+        }
+    }
+
+    #[test]
+    fn windows_of_anthropic_are_those_of_the_plan_and_those_of_the_key() {
+        assert_eq!(
+            seen(&[
+                ("anthropic-ratelimit-unified-status", "allowed"),
+                ("anthropic-ratelimit-unified-5h-utilization", "0.425"),
+                ("anthropic-ratelimit-unified-5h-reset", "1777626000"),
+                ("anthropic-ratelimit-unified-5h-status", "allowed"),
+                ("anthropic-ratelimit-unified-7d-status", "rejected"),
+                ("anthropic-ratelimit-unified-7d-reset", "1777708800"),
+                ("anthropic-ratelimit-unified-7d-surprise", "1"),
+                ("anthropic-ratelimit-input-tokens-limit", "200"),
+                ("anthropic-ratelimit-input-tokens-remaining", "50"),
+                ("anthropic-ratelimit-input-tokens-reset", "2026-05-01T08:01:00Z"),
+            ]),
+            [
+                plan("5h", 42.5, Some(3600)),
+                plan("7d", 100.0, Some(86_400)),
+                ("input-tokens".to_owned(), 75.0, Some(200.0), Some(50.0), Some(60)),
+            ]
+        );
+    }
+
+    #[test]
+    fn windows_of_openai_reset_after_a_span() {
+        for (reset, seconds) in
+            [("6m0s", 360), ("1h2m3.5s", 3723), ("7", 7), ("1777622460", 60), ("1d", 86_400)]
+        {
+            assert_eq!(
+                seen(&[
+                    ("x-ratelimit-limit-requests", "100"),
+                    ("x-ratelimit-remaining-requests", "4"),
+                    ("x-ratelimit-reset-requests", reset),
+                    ("x-ratelimit-limit-tokens", "0"),
+                    ("x-ratelimit-remaining-tokens", "0"),
+                ]),
+                [("requests".to_owned(), 96.0, Some(100.0), Some(4.0), Some(seconds))],
+                "{reset}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_over_or_makes_no_sense_is_no_window() {
+        let long = "9".repeat(200);
+        for headers in [
+            vec![("content-type", "text/event-stream"), ("x-request-id", "1"), ("retry-after", "7")],
+            vec![("x-codex-primary-used-percent", "50"), ("x-codex-primary-reset-at", "1777622399")],
+            vec![("x-codex-primary-used-percent", "50"), ("x-codex-primary-reset-after-seconds", "-5")],
+            vec![("x-codex-primary-used-percent", "NaN")],
+            vec![("x-codex-primary-used-percent", long.as_str())],
+            vec![("x-ratelimit-limit-requests", "10"), ("x-ratelimit-reset-requests", "1s")],
+            vec![("x-ratelimit-limit-", "10"), ("x-c", ""), ("a", "1"), ("", "")],
+        ] {
+            assert!(seen(&headers).is_empty(), "{headers:?}");
+        }
+    }
+}

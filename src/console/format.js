@@ -2,25 +2,32 @@
 
 import { currentLanguage, t } from "./words.js";
 
+// Formats are dear to make and are asked for by every row: each is made once.
+const made = new Map();
+function format(options, kind = "NumberFormat") {
+  const key = `${locale()} ${kind} ${JSON.stringify(options)}`;
+  if (!made.has(key)) made.set(key, new Intl[kind](locale(), options));
+  return made.get(key);
+}
+
 const locale = () => (currentLanguage() === "zh" ? "zh-CN" : "en");
 
 export function number(value, digits = 0) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  return new Intl.NumberFormat(locale(), { maximumFractionDigits: digits }).format(value);
+  return format({ maximumFractionDigits: digits }).format(value);
 }
 
 // 1,234 as 1.2K.
 export function short(value) {
   if (value === null || value === undefined) return "–";
-  return new Intl.NumberFormat(locale(), { notation: "compact", maximumFractionDigits: 1 }).format(value);
+  return format({ notation: "compact", maximumFractionDigits: 1 }).format(value);
 }
 
 // US dollars; small amounts with as many digits as they need.
 export function money(value) {
   if (value === null || value === undefined) return "–";
   const small = Math.abs(value) > 0 && Math.abs(value) < 0.01;
-  return new Intl.NumberFormat(locale(), { style: "currency", currency: "USD", minimumFractionDigits: 2,
-    maximumFractionDigits: small ? 6 : 2 }).format(value);
+  return format({ style: "currency", currency: "USD", minimumFractionDigits: 2, maximumFractionDigits: small ? 6 : 2 }).format(value);
 }
 
 // A number between 0 and 100.
@@ -29,16 +36,16 @@ export const percent = (value, digits = 0) => (value === null || value === undef
 // A moment, in the browser's time zone.
 export function moment(text) {
   if (!text) return "–";
-  return new Date(text).toLocaleString(locale(), { dateStyle: "medium", timeStyle: "medium" });
+  return format({ dateStyle: "medium", timeStyle: "medium" }, "DateTimeFormat").format(new Date(text));
 }
 
-export const clock = (text) => (text ? new Date(text).toLocaleTimeString(locale()) : "–");
+export const clock = (text) => (text ? format({ timeStyle: "medium" }, "DateTimeFormat").format(new Date(text)) : "–");
 
 // How long ago, or how long until.
 export function ago(text, now = Date.now()) {
   if (!text) return t("never");
   const seconds = Math.round((new Date(text).getTime() - now) / 1000);
-  const form = new Intl.RelativeTimeFormat(locale(), { numeric: "auto" });
+  const form = format({ numeric: "auto" }, "RelativeTimeFormat");
   for (const [unit, size] of [["day", 86_400], ["hour", 3600], ["minute", 60]]) {
     if (Math.abs(seconds) >= size) return form.format(Math.round(seconds / size), unit);
   }

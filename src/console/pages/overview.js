@@ -15,7 +15,7 @@ export function Overview() {
   const answered = useRead("/api/stats/proxy-logs?status=success&pageSize=1", { every: 15 });
   const day = useRead("/api/stats/dashboard", { every: 15 });
   if (!answered.value) return html`<${Section} read=${answered} />`;
-  return answered.value.items.length ? html`<${Figures} day=${day} /><${Troubles} accounts=${accounts} /><${Events} /><${Hours} day=${day} />`
+  return answered.value.items.length ? html`<${Figures} day=${day} /><${Troubles} accounts=${accounts} /><${Hours} day=${day} /><${Events} />`
     : html`<${Guide} accounts=${accounts} /><${Troubles} accounts=${accounts} /><${Events} />`;
 }
 

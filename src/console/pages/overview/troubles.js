@@ -10,6 +10,7 @@ import { isInTrouble, nameOf, recheck, StateBadge } from "../sites/account.js";
 // So many routes are looked through for channels that cool.
 const LOOKED = 1000;
 const SHOWN = 50;
+const NEWS = 6;
 
 // How a task that failed is started again.
 const AGAIN = { "checkin-all": "/api/checkin/trigger", "sync-all-account-tokens": "/api/account-tokens/sync-all", "site-announcements:all": "/api/site-announcements/sync",
@@ -73,9 +74,9 @@ export function Events() {
   const words = { warning: t("warning"), error: t("error"), info: t("info") };
   const actions = read.value?.length > 0 && html`<${Action} act=${after("/api/events/read-all")}>${t("Mark all as read")}<//>`;
   return html`<${Section} title=${t("Unread events")} read=${read} actions=${actions} isEmpty=${(rows) => !rows.length} empty=${t("Nothing is unread.")}>${(rows) => html`
-    <ul class="plain">${[...rows].sort((one, other) => (one.level === "info") - (other.level === "info")).slice(0, 10).map((one) => html`<${Row} key=${one.id}
+    <ul class="plain">${[...rows].sort((one, other) => (one.level === "info") - (other.level === "info")).slice(0, NEWS).map((one) => html`<${Row} key=${one.id}
       badge=${html`<${Badge} kind=${{ warning: "warn", error: "bad" }[one.level]}>${words[one.level]}<//>`} title=${one.title} about=${html`<bdi>${one.message}</bdi> <span class="quiet"><${Time} at=${one.createdAt} /></span>`}>
       ${links[one.relatedType] && html`<a class="button" href=${links[one.relatedType] + one.relatedId}>${t("Open")}</a>`}
       <${Action} class="quiet" act=${after(`/api/events/${one.id}/read`)}>${t("Mark as read")}<//><//>`)}</ul>
-    ${rows.length > 10 && t("{count} more", { count: rows.length - 10 })}`}<//>`;
+    ${rows.length > NEWS && html`<p class="quiet">${t("{count} more", { count: rows.length - NEWS })}</p>`}`}<//>`;
 }

@@ -42,7 +42,7 @@ export function AccountDetail({ account, site, reload }) {
   const tabs = [["models", t("Models")], ...(isSession ? [["tokens", t("Tokens")]] : []), ...(can.canCheckin ? [["checkins", t("Check-ins")]] : []), ["settings", t("Settings")]];
   const Tab = { models: Models, tokens: Tokens, checkins: Checkins, settings: Edit }[tab];
   return html`
-    <p><${StateBadge} account=${account} /> <bdi>${health.reason}</bdi> ${health.checkedAt && html`<${Time} at=${health.checkedAt} />`} ·
+    <p><${StateBadge} account=${account} /> <bdi>${health.reason}</bdi> ${health.checkedAt && html`<${Time} at=${health.checkedAt} />`}${" · "}
       ${account.oauthProvider ?? (isSession ? t("session") : t("API key"))} <code>${account.apiToken ?? account.accessToken}</code></p>
     <p>${can.canRefreshBalance && html`${t("{balance} left, {used} used", { balance: money(account.balance), used: money(account.balanceUsed) })} (<${Time} at=${account.lastBalanceRefresh} />) · `}
       ${t("Today")}: ${t("{spend} spent, {reward} gained", { spend: money(account.todaySpend), reward: money(account.todayReward) })}</p>

@@ -68,7 +68,7 @@ function Figures({ day }) {
       ${figure(t("Balance"), money(totalBalance))}
       ${figure(t("Spent today"), money(todaySpend), spendOf(trend.value?.trend), t("30 days"))}
       ${figure(t("Requests"), number(proxy24h.total), hours("totalRequests"), t("24 h"))}
-      ${figure(t("Errors"), number(proxy24h.failed), hours("failedCount"), proxy24h.total > 0 && percent((100 * proxy24h.failed) / proxy24h.total, 1))}
+      ${figure(t("Errors"), html`<span class=${proxy24h.failed ? "bad-text" : ""}>${number(proxy24h.failed)}</span>`, hours("failedCount"), proxy24h.total > 0 && percent((100 * proxy24h.failed) / proxy24h.total, 1))}
       ${figure(t("Just now"), number(performance.requestsPerMinute), null, t("requests a minute"))}
       ${"requests_in_flight" in metrics && figure(t("In flight"), number(metrics.requests_in_flight))}
       ${cached >= 0 && figure(t("Cache hits"), percent((100 * cached) / metrics['tokens_total{kind="prompt"}'], 1), null, t("of prompt tokens since the start"))}

@@ -46,7 +46,7 @@ export function AccountDetail({ account, site, reload }) {
       ${account.oauthProvider ?? (isSession ? t("session") : t("API key"))} <code>${account.apiToken ?? account.accessToken}</code></p>
     <p>${can.canRefreshBalance && html`${t("{balance} left, {used} used", { balance: money(account.balance), used: money(account.balanceUsed) })} (<${Time} at=${account.lastBalanceRefresh} />) · `}
       ${t("Today")}: ${t("{spend} spent, {reward} gained", { spend: money(account.todaySpend), reward: money(account.todayReward) })}</p>
-    ${account.limitWindows && html`<${Windows} windows=${account.limitWindows} />`}
+    ${account.limitWindows?.length > 0 && html`<${Windows} windows=${account.limitWindows} />`}
     <div class="actions">
       ${can.canRefreshBalance && action(t("Read the balance"), () => recheck(account))}
       ${action(t("Read the models"), () => recheck({ id }), ({ modelCount }) => count(modelCount, "{count} model", "{count} models"))}

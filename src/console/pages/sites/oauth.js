@@ -10,7 +10,8 @@ import { Windows } from "./account.js";
 // The windows of an account as it is listed, or those of the snapshot of its limits.
 function windowsOf(quota, account) {
   const names = { fiveHour: t("5 hours"), sevenDay: t("7 days") };
-  return account?.limitWindows ?? Object.entries(quota?.windows ?? {}).filter(([, one]) => one.supported && one.used !== undefined)
+  if (account?.limitWindows?.length) return account.limitWindows;
+  return Object.entries(quota?.windows ?? {}).filter(([, one]) => one.supported && one.used !== undefined)
     .map(([name, one]) => ({ name: names[name] ?? name, usedPercent: (100 * one.used) / (one.limit || 100), resetAt: one.resetAt }));
 }
 

@@ -2,6 +2,7 @@
 
 mod cache_marks;
 mod chat_to_others;
+mod client_words;
 mod completions;
 mod conversations;
 mod crowds;

@@ -14,7 +14,8 @@
 
 use proptest::prelude::*;
 
-use super::conversations::{conversation, head, in_words_of, requests};
+use super::client_words::in_words_of;
+use super::conversations::{conversation, head, requests};
 use super::*;
 use Dialect::{Chat, Gemini, Messages, Responses};
 

@@ -36,7 +36,7 @@ use crate::limits::{BodyOwner, RateWindow};
 use crate::metrics::Surface;
 use crate::proxy::Proxy;
 use crate::proxy::foreign::Foreign;
-use crate::proxy::reply::Face;
+use crate::proxy::reply::ErrorShape;
 use crate::request_id::RequestId;
 use crate::time::monotonic_ms;
 
@@ -243,7 +243,7 @@ impl Service {
                 }
                 response
             }
-            Found::Nothing => match (Foreign::at(path), Face::at(path, &head.headers, id)) {
+            Found::Nothing => match (Foreign::at(path), ErrorShape::at(path, &head.headers, id)) {
                 (Some(foreign), _) => foreign.no_such_path(),
                 (None, Some(face)) => face.no_such_path(path),
                 (None, None) => refuse(&head.headers, path, id, StatusCode::NOT_FOUND, "Not found"),
@@ -316,7 +316,7 @@ enum Routed {
 /// A refusal before any handler: in the shape of the surface under the proxy's paths, else in the
 /// admin shape.
 fn refuse(headers: &HeaderMap, path: &str, id: RequestId, status: StatusCode, message: &str) -> Response {
-    if let Some(face) = Face::at(path, headers, id) {
+    if let Some(face) = ErrorShape::at(path, headers, id) {
         return face.refuse(status.as_u16(), message, None, None);
     }
     http::json(status, &json!({ "success": false, "message": message, "error": message }))

@@ -8,7 +8,7 @@
 //!                        ▼          or nothing more
 //! ```
 //!
-//! [`next`] decides which, of what is known of a [`Refusal`]. A status outside 2xx is a refusal that has been read.
+//! [`next`] decides which, of what is known of a [`RefusedRequest`]. A status outside 2xx is a refusal that has been read.
 
 use crate::dialect::Dialect;
 use crate::dialect::canonical::ConversionError;
@@ -44,7 +44,7 @@ struct Ask {
 }
 
 /// A refused request, as far as that decides what is sent next.
-struct Refusal {
+struct RefusedRequest {
     /// The request in other words, where these may help.
     other_words: Option<Box<Outgoing>>,
     /// It was for a compaction, the upstream has none, and an answer may stand in for it.
@@ -76,7 +76,7 @@ impl Next {
 }
 
 /// What follows a refusal: what keeps the dialect comes first.
-fn next(refusal: Refusal) -> Next {
+fn next(refusal: RefusedRequest) -> Next {
     let downgrade = refusal.downgrade.filter(|_| refusal.may_repeat);
     match (refusal.other_words, downgrade) {
         (Some(outgoing), _) => Next::OtherWords(outgoing),
@@ -214,7 +214,7 @@ impl Delivery<'_> {
         if other_words.is_some() && recovery.leaves_out(cache_key::MEMBER) {
             proxy.cache_keys.refused(site.id, now_ms());
         }
-        next(Refusal {
+        next(RefusedRequest {
             may_become_answer: *operation == Operation::Compact
                 && failure.lacks_compaction()
                 && call.settings.compact_fallback,
@@ -262,7 +262,7 @@ mod tests {
     ) -> &'static str {
         let outgoing = || Box::new(Outgoing::of([Bytes::new(), Bytes::new(), Bytes::new()], false));
         let other_words = is_reworded.then(outgoing);
-        match next(Refusal { other_words, may_become_answer, may_repeat, downgrade, has_others }) {
+        match next(RefusedRequest { other_words, may_become_answer, may_repeat, downgrade, has_others }) {
             Next::OtherWords(_) => "other words",
             Next::Answer => "an answer",
             Next::OtherDialect(_) => "another dialect",

@@ -24,7 +24,7 @@ use super::call_signatures::CallSignatures;
 use super::client::Client;
 use super::form_body;
 use super::operation::{CallKind, Operation};
-use super::reply::Face;
+use super::reply::ErrorShape;
 use super::session::Session;
 use super::trace::Trace;
 
@@ -49,7 +49,7 @@ pub(super) struct Head<'a> {
 
 /// One client request as all its attempts see it.
 pub(super) struct Call {
-    pub(super) face: Face,
+    pub(super) face: ErrorShape,
     pub(super) operation: Operation,
     pub(super) envelope: Envelope,
     /// The requested model, shared with every log row.
@@ -96,14 +96,14 @@ impl Call {
         proxy: &Proxy,
         head: Head<'_>,
         body: Bytes,
-    ) -> Result<Box<Self>, (Face, EnvelopeError)> {
+    ) -> Result<Box<Self>, (ErrorShape, EnvelopeError)> {
         let CallKind { dialect, operation, of_path } = head.kind;
         let read = match operation {
             Operation::EditImage | Operation::CreateVideo => form_body::read(dialect, &head.headers, body),
             _ => envelope::skim(dialect, &body).map(|envelope| (envelope, body)),
         };
         let (mut envelope, body) =
-            read.map_err(|error| (Face::of(&head.headers, Some(dialect), head.id), error))?;
+            read.map_err(|error| (ErrorShape::of(&head.headers, Some(dialect), head.id), error))?;
         // The creation of a video and a count are never streamed, whatever the request says.
         envelope.stream &= !matches!(operation, Operation::CreateVideo | Operation::CountTokens);
         let mut version = None;
@@ -118,7 +118,7 @@ impl Call {
             ask_for_beta(&mut query);
         }
         let client = Client::detect(head.path, dialect, &head.headers, envelope.user.as_deref());
-        let face = Face::new(dialect, head.id).to_client(client.names_version);
+        let face = ErrorShape::new(dialect, head.id).to_client(client.names_version);
         let path = operation.path(dialect);
         let key_id = head.caller.key_id();
         let settings = proxy.core.settings.load_full();

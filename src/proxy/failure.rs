@@ -39,7 +39,7 @@ use crate::time::Millis;
 use crate::upstream::{AnswerHeaders, BodyError, Came, ErrorKind, Progress, Repeat, SendError, Work};
 
 use super::headers;
-use super::reply::Face;
+use super::reply::ErrorShape;
 
 /// How an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -517,7 +517,7 @@ impl Failure {
     }
 
     /// The answer when no further attempt is made.
-    pub(super) fn into_response(self, face: Face) -> Response {
+    pub(super) fn into_response(self, face: ErrorShape) -> Response {
         let wait = self.error.retry_after.map(|wait| wait.as_secs_f64().ceil() as u64);
         let mut response = match (self.kind, self.body) {
             // The client's own mistake reaches it as the upstream put it.

@@ -7,7 +7,7 @@
 //! | `/api/chat`, `/api/tags`, … | Ollama's, which shares its first segment with the admin interface | `{"error": …}` |
 //!
 //! Azure's and Google's further paths have the errors of the dialects that are spoken here
-//! ([`Face::at`](super::reply::Face::at)).
+//! ([`ErrorShape::at`](super::reply::ErrorShape::at)).
 
 use hyper::StatusCode;
 use percent_encoding::percent_decode_str;

@@ -11,7 +11,7 @@ use super::auth::Caller;
 use super::cli_envelope;
 use super::operation::{CallKind, Operation, PathModel};
 use super::pipeline;
-use super::reply::Face;
+use super::reply::ErrorShape;
 
 /// What else Google's models are asked to do. It is handed on as it comes, both ways.
 const OTHER_ACTIONS: [&str; 6] = [
@@ -27,7 +27,7 @@ const OTHER_ACTIONS: [&str; 6] = [
 ///
 /// Who streams without `alt=sse` gets one JSON array, piece by piece.
 pub(super) async fn call(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    let face = Face::new(Dialect::Gemini, request.id);
+    let face = ErrorShape::new(Dialect::Gemini, request.id);
     let named = request.params.get("model").to_owned();
     let Some((model, action)) = named.rsplit_once(':').filter(|(model, _)| !model.trim().is_empty()) else {
         return face.refuse(400, "The path must end in models/{model}:{action}", None, Some("model"));
@@ -57,7 +57,7 @@ pub(super) async fn call_of_cli(
     operation: Operation,
     stream: bool,
 ) -> Response {
-    let face = Face::new(Dialect::Gemini, request.id);
+    let face = ErrorShape::new(Dialect::Gemini, request.id);
     let body = match request.bytes().await {
         Ok(body) => body,
         Err(error) => return face.body_error(&error),

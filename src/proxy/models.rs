@@ -14,7 +14,7 @@ use crate::time::iso;
 
 use super::auth::Caller;
 use super::headers;
-use super::reply::Face;
+use super::reply::ErrorShape;
 
 /// The most entries of one page of the messages shape, which is the only one with pages.
 const MAX_PAGE: usize = 1000;
@@ -26,7 +26,7 @@ pub(super) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) ->
     if request.headers.contains_key(GOOGLE_SDK) {
         return gemini_list(proxy, request, caller).await;
     }
-    let face = Face::of(&request.headers, None, request.id);
+    let face = ErrorShape::of(&request.headers, None, request.id);
     let models = available(&proxy.jobs, &caller).await;
     let created = proxy.core.started / 1000;
     if face.dialect != Dialect::Messages {
@@ -56,17 +56,17 @@ pub(super) async fn gemini_list(proxy: Arc<Proxy>, _: Request, caller: Caller) -
 /// `GET /v1/models/{id}`
 pub(super) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let is_google = request.headers.contains_key(GOOGLE_SDK);
-    let face = Face::of(&request.headers, is_google.then_some(Dialect::Gemini), request.id);
+    let face = ErrorShape::of(&request.headers, is_google.then_some(Dialect::Gemini), request.id);
     one(&proxy.jobs, &request, &caller, face).await
 }
 
 /// One model in gemini's shape.
 pub(super) async fn gemini_get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    let face = Face::new(Dialect::Gemini, request.id);
+    let face = ErrorShape::new(Dialect::Gemini, request.id);
     one(&proxy.jobs, &request, &caller, face).await
 }
 
-async fn one(jobs: &Arc<Jobs>, request: &Request, caller: &Caller, face: Face) -> Response {
+async fn one(jobs: &Arc<Jobs>, request: &Request, caller: &Caller, face: ErrorShape) -> Response {
     let model = request.params.get("model").to_owned();
     if !available(jobs, caller).await.contains(&model) {
         return face.refuse(

@@ -38,7 +38,7 @@ use super::headers;
 use super::operation::{CallKind, Operation};
 use super::pick::{Picked, pick};
 use super::renamed;
-use super::reply::Face;
+use super::reply::ErrorShape;
 use super::response_store;
 use super::traced::trace_of;
 
@@ -52,7 +52,7 @@ pub(super) async fn serve(
     let body = match request.bytes().await {
         Ok(body) => body,
         Err(error) => {
-            return Face::of(&request.headers, Some(kind.dialect), request.id).body_error(&error);
+            return ErrorShape::of(&request.headers, Some(kind.dialect), request.id).body_error(&error);
         }
     };
     serve_body(proxy, kind, request, body, caller).await
@@ -94,7 +94,7 @@ fn read_call(
         session: None,
         memory,
     };
-    let refuse = |face: Face, message: &str, field| Box::new(face.refuse(400, message, None, field));
+    let refuse = |face: ErrorShape, message: &str, field| Box::new(face.refuse(400, message, None, field));
     let mut call =
         Call::read(proxy, head, body).map_err(|(face, error)| refuse(face, &error.message, error.field))?;
     if call.operation == Operation::Compact && call.envelope.stream {
@@ -144,7 +144,7 @@ fn orphaned_output(call: &Call) -> Option<Response> {
 
 /// Coding clients count all the time and expect a number: where no upstream counts, an estimate
 /// does, and says so. `member` is what the surface calls it.
-fn estimated_count(face: Face, member: &str, body: &Bytes) -> Response {
+fn estimated_count(face: ErrorShape, member: &str, body: &Bytes) -> Response {
     let text = std::str::from_utf8(body).unwrap_or_default();
     let tokens = Node::parse(text).map_or(0, |body| messages::estimate_tokens(&body));
     let body = Bytes::from(format!("{{\"{member}\":{tokens}}}"));

@@ -22,14 +22,14 @@ const GOOGLES: [&str; 7] =
 
 /// Where an error is to be written: which shape, whose request.
 #[derive(Clone, Copy)]
-pub struct Face {
+pub struct ErrorShape {
     pub dialect: Dialect,
     /// Whose shape errors have: a client may ask in one dialect and read the errors of another.
     errors: Dialect,
     pub id: RequestId,
 }
 
-impl Face {
+impl ErrorShape {
     pub(super) fn new(dialect: Dialect, id: RequestId) -> Self {
         Self { dialect, errors: dialect, id }
     }
@@ -192,7 +192,7 @@ mod tests {
             if anthropic {
                 headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
             }
-            let face = Face::at(path, &headers, RequestId::next());
+            let face = ErrorShape::at(path, &headers, RequestId::next());
             assert_eq!(face.map(|face| face.dialect), expected, "{path}");
         }
     }

@@ -15,7 +15,7 @@ use crate::time::monotonic_ms;
 
 use super::auth::{self, Caller, PresentedToken};
 use super::operation::{CallKind, Operation};
-use super::reply::Face;
+use super::reply::ErrorShape;
 use super::{files, forms, gemini, models, pipeline, responses_ws, search, videos};
 
 const ONLY_FOR_SOCKETS: &str = "GET /v1/responses is for WebSocket upgrades, send POST /v1/responses";
@@ -158,7 +158,7 @@ fn socket(path: &'static str) -> Route<Proxy> {
                 return responses_ws::open(proxy, request);
             }
             authenticated(proxy, request, dialect, |_, request, _| async move {
-                let face = Face::of(&request.headers, dialect, request.id);
+                let face = ErrorShape::of(&request.headers, dialect, request.id);
                 let mut response = face.refuse(426, ONLY_FOR_SOCKETS, None, None);
                 response.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
                 response
@@ -177,7 +177,7 @@ fn refusing(
     message: &'static str,
 ) -> Route<Proxy> {
     route(method, path, surface, Some(dialect), move |_, request, _| {
-        let face = Face::of(&request.headers, Some(dialect), request.id);
+        let face = ErrorShape::of(&request.headers, Some(dialect), request.id);
         std::future::ready(face.refuse(status, message, None, None))
     })
 }
@@ -233,7 +233,7 @@ fn caller(core: &Core, request: &Request, dialect: Option<Dialect>) -> Result<Ca
         },
         Err(refused) => {
             core.note_auth_failure(request.client_ip, refused.message());
-            Err(Box::new(Face::of(&request.headers, dialect, request.id).reject_caller(&refused)))
+            Err(Box::new(ErrorShape::of(&request.headers, dialect, request.id).reject_caller(&refused)))
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::proxy::Proxy;
 use super::auth::Caller;
 use super::operation::{CallKind, Operation};
 use super::pipeline;
-use super::reply::Face;
+use super::reply::ErrorShape;
 
 /// The surface whose manners a search has: one JSON object there, one back.
 const SURFACE: Dialect = Dialect::Embeddings;
@@ -25,7 +25,7 @@ const MOST_RESULTS: f64 = 20.0;
 
 /// `POST /v1/search`
 pub(super) async fn search(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Response {
-    let face = Face::of(&request.headers, Some(Dialect::Chat), request.id);
+    let face = ErrorShape::of(&request.headers, Some(Dialect::Chat), request.id);
     let body = match request.bytes().await {
         Ok(body) => body,
         Err(error) => return face.body_error(&error),

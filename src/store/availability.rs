@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::routes::MAX_MARKS;
-use super::sql::{Dialect, OnConflict, Statement, marks, upsert, upsert_rows};
+use super::sql::{OnConflict, SqlDialect, Statement, marks, upsert, upsert_rows};
 use super::{Result, Store, Value};
 use crate::time::{Millis, now_ms};
 
@@ -159,7 +159,7 @@ async fn token_rows(store: &Store, sql: &'static str, args: Vec<Value>) -> Resul
 /// name (case ignored) does not displace one. One that is there as it was found is not written. The batch fails with
 /// [`super::Error::Dangling`] when it adds a model and the account is gone meanwhile.
 pub fn replace_discovered_statements(
-    dialect: Dialect,
+    dialect: SqlDialect,
     account_id: impl Into<Value>,
     known: &[ModelRow],
     models: &[Discovered],
@@ -232,7 +232,7 @@ pub fn restore_statements(account_id: i64, models: &[ModelRow]) -> Vec<Statement
 /// What replaces the models of one token, of which `known` are the rows. The batch fails with
 /// [`super::Error::Dangling`] when it adds a model and the token is gone meanwhile.
 pub fn replace_discovered_by_token_statements(
-    dialect: Dialect,
+    dialect: SqlDialect,
     token_id: i64,
     known: &[TokenModelRow],
     models: &[Discovered],

@@ -1,7 +1,7 @@
 //! The open database: it answers questions, runs a batch of changes as one transaction, and takes telemetry.
 //!
 //! This build keeps its state in SQLite. Schema and statements are written for the three dialects of
-//! [`Dialect`], so that a server's driver has this file to change, and no query.
+//! [`SqlDialect`], so that a server's driver has this file to change, and no query.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -18,7 +18,7 @@ use super::migrate;
 use super::options::StoreOptions;
 use super::seal::Sealer;
 use super::seal::keyring::Derivation;
-use super::sql::{Dialect, Outcome, Row, Statement, Value};
+use super::sql::{Outcome, Row, SqlDialect, Statement, Value};
 use super::sqlite::location::{self, Location};
 use super::sqlite::queue::{Command, Queue};
 use super::sqlite::readers::Readers;
@@ -77,7 +77,7 @@ impl Database {
         traces::leave(lock.as_ref())
             .map_err(|error| OpenError::Unusable(format!("cannot write the lock of {location}: {error}")))?;
         let queue = Queue::new();
-        let recorder = Recorder::new(Dialect::Sqlite, options.time_zone.clone());
+        let recorder = Recorder::new(SqlDialect::Sqlite, options.time_zone.clone());
         let durability = match options.synchronous {
             Synchronous::Full if location != Location::Memory => {
                 let wal = location.clone();
@@ -109,8 +109,8 @@ impl Database {
     }
 
     /// How this database spells SQL.
-    pub fn dialect(&self) -> Dialect {
-        Dialect::Sqlite
+    pub fn dialect(&self) -> SqlDialect {
+        SqlDialect::Sqlite
     }
 
     /// Answers one question from what is committed.

@@ -11,7 +11,7 @@ use ring::digest::{SHA256, digest};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::error::OpenError;
-use super::sql::Dialect;
+use super::sql::SqlDialect;
 use crate::hex;
 use crate::time::Millis;
 
@@ -20,7 +20,7 @@ pub(super) struct Migration {
     version: i64,
     name: &'static str,
     shared: &'static str,
-    replacements: &'static [(Dialect, &'static str)],
+    replacements: &'static [(SqlDialect, &'static str)],
 }
 
 macro_rules! step {
@@ -35,7 +35,7 @@ macro_rules! step {
     ($version:literal, $name:literal, $dialect:ident from $extension:literal) => {
         Migration {
             replacements: &[(
-                Dialect::$dialect,
+                SqlDialect::$dialect,
                 include_str!(concat!("../../sql/", $name, ".", $extension, ".sql")),
             )],
             ..step!($version, $name)
@@ -72,21 +72,21 @@ pub(super) const STEPS: &[Migration] = &[
 ];
 
 impl Migration {
-    fn text(&self, dialect: Dialect) -> &'static str {
+    fn text(&self, dialect: SqlDialect) -> &'static str {
         self.replacements
             .iter()
             .find(|(of, _)| *of == dialect)
             .map_or(self.shared, |(_, replacement)| replacement)
     }
 
-    fn checksum(&self, dialect: Dialect) -> String {
+    fn checksum(&self, dialect: SqlDialect) -> String {
         let sum = digest(&SHA256, self.text(dialect).as_bytes());
         hex::encode(sum.as_ref())
     }
 }
 
 /// The text of a step with its tokens replaced by the types of this dialect.
-fn expand(text: &str, dialect: Dialect) -> String {
+fn expand(text: &str, dialect: SqlDialect) -> String {
     let tokens = [
         (
             "{{id}}",
@@ -120,7 +120,7 @@ pub(super) fn run(connection: &mut Connection, steps: &[Migration], now: Millis)
         .map_err(|error| failed("lock", error))?;
     let applied = applied_steps(&transaction).map_err(|error| failed("schema_migrations", error))?;
     for step in steps {
-        let checksum = step.checksum(Dialect::Sqlite);
+        let checksum = step.checksum(SqlDialect::Sqlite);
         match applied.get(&step.version) {
             Some(known) if *known == checksum => {}
             Some(_) => {
@@ -163,7 +163,7 @@ fn apply(
     checksum: String,
     now: Millis,
 ) -> rusqlite::Result<()> {
-    transaction.execute_batch(&expand(step.text(Dialect::Sqlite), Dialect::Sqlite))?;
+    transaction.execute_batch(&expand(step.text(SqlDialect::Sqlite), SqlDialect::Sqlite))?;
     transaction.execute(
         "INSERT INTO schema_migrations (version, name, checksum, applied_at) VALUES (?, ?, ?, ?)",
         (step.version, step.name, checksum, now),
@@ -196,9 +196,9 @@ mod tests {
         files.sort_unstable();
         let of_step = |step: &Migration| {
             let replacing = step.replacements.iter().map(|(dialect, _)| match dialect {
-                Dialect::Sqlite => format!("{}.sqlite.sql", step.name),
-                Dialect::Postgres => format!("{}.postgres.sql", step.name),
-                Dialect::Mysql => format!("{}.mysql.sql", step.name),
+                SqlDialect::Sqlite => format!("{}.sqlite.sql", step.name),
+                SqlDialect::Postgres => format!("{}.postgres.sql", step.name),
+                SqlDialect::Mysql => format!("{}.mysql.sql", step.name),
             });
             std::iter::once(format!("{}.sql", step.name)).chain(replacing).collect::<Vec<_>>()
         };
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn no_dialect_is_left_with_a_token() {
         for step in STEPS {
-            for dialect in [Dialect::Sqlite, Dialect::Postgres, Dialect::Mysql] {
+            for dialect in [SqlDialect::Sqlite, SqlDialect::Postgres, SqlDialect::Mysql] {
                 let text = expand(step.text(dialect), dialect);
                 assert!(!text.contains("{{"), "{} for {dialect:?}", step.name);
             }
@@ -296,9 +296,10 @@ mod tests {
 
     #[test]
     fn a_replacement_is_taken_for_its_dialect_only() {
-        let step = Migration { replacements: &[(Dialect::Mysql, "CREATE TABLE other (id {{id}});")], ..ONE };
-        assert!(step.text(Dialect::Mysql).contains("other"));
-        assert_eq!(step.text(Dialect::Sqlite), ONE.shared);
-        assert_ne!(step.checksum(Dialect::Mysql), step.checksum(Dialect::Sqlite));
+        let step =
+            Migration { replacements: &[(SqlDialect::Mysql, "CREATE TABLE other (id {{id}});")], ..ONE };
+        assert!(step.text(SqlDialect::Mysql).contains("other"));
+        assert_eq!(step.text(SqlDialect::Sqlite), ONE.shared);
+        assert_ne!(step.checksum(SqlDialect::Mysql), step.checksum(SqlDialect::Sqlite));
     }
 }

@@ -1,7 +1,7 @@
 //! What every database of the store understands: statements, and how one statement text is spelled in each dialect.
 //!
 //! SQL is written once, in the subset that SQLite, PostgreSQL and MySQL share, with `?` for
-//! arguments. [`Dialect::spell`] rewrites the placeholders, [`upsert`] writes the one statement
+//! arguments. [`SqlDialect::spell`] rewrites the placeholders, [`upsert`] writes the one statement
 //! that differs in shape.
 
 use std::borrow::Cow;
@@ -62,13 +62,13 @@ pub struct Outcome {
 
 /// How a database spells SQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
+pub enum SqlDialect {
     Sqlite,
     Postgres,
     Mysql,
 }
 
-impl Dialect {
+impl SqlDialect {
     /// The statement as this database wants it: `?` outside quotes becomes `$1`, `$2`, … on PostgreSQL.
     pub fn spell<'a>(self, sql: &'a str) -> Cow<'a, str> {
         if self != Self::Postgres || !sql.contains('?') {
@@ -106,13 +106,13 @@ pub enum OnConflict {
 }
 
 /// `INSERT` of `keys` and `columns`, in that order, or an update of the row that has these keys.
-pub fn upsert(dialect: Dialect, table: &str, keys: &[&str], columns: &[(&str, OnConflict)]) -> String {
+pub fn upsert(dialect: SqlDialect, table: &str, keys: &[&str], columns: &[(&str, OnConflict)]) -> String {
     upsert_rows(dialect, table, keys, columns, 1)
 }
 
 /// An [`upsert`] of so many rows, with the arguments of one after those of the other.
 pub fn upsert_rows(
-    dialect: Dialect,
+    dialect: SqlDialect,
     table: &str,
     keys: &[&str],
     columns: &[(&str, OnConflict)],
@@ -121,8 +121,8 @@ pub fn upsert_rows(
     let names: Vec<&str> = keys.iter().copied().chain(columns.iter().map(|(name, _)| *name)).collect();
     let marks = vec![format!("({})", marks(names.len())); rows].join(", ");
     let new = |name: &str| match dialect {
-        Dialect::Mysql => format!("VALUES({name})"),
-        Dialect::Sqlite | Dialect::Postgres => format!("excluded.{name}"),
+        SqlDialect::Mysql => format!("VALUES({name})"),
+        SqlDialect::Sqlite | SqlDialect::Postgres => format!("excluded.{name}"),
     };
     let mut changes: Vec<String> = columns
         .iter()
@@ -133,7 +133,7 @@ pub fn upsert_rows(
         })
         .collect();
     let conflict = match dialect {
-        Dialect::Mysql => {
+        SqlDialect::Mysql => {
             if changes.is_empty() {
                 changes.push(format!("{0} = {0}", keys[0]));
             }
@@ -202,30 +202,33 @@ mod tests {
     #[test]
     fn placeholders_are_numbered_outside_quotes_on_postgres() {
         let sql = "SELECT '?' , \"a?\" FROM t WHERE a = ? AND b IN (?, ?)";
-        assert_eq!(Dialect::Postgres.spell(sql), "SELECT '?' , \"a?\" FROM t WHERE a = $1 AND b IN ($2, $3)");
-        assert_eq!(Dialect::Sqlite.spell(sql), sql);
-        assert_eq!(Dialect::Mysql.spell(sql), sql);
+        assert_eq!(
+            SqlDialect::Postgres.spell(sql),
+            "SELECT '?' , \"a?\" FROM t WHERE a = $1 AND b IN ($2, $3)"
+        );
+        assert_eq!(SqlDialect::Sqlite.spell(sql), sql);
+        assert_eq!(SqlDialect::Mysql.spell(sql), sql);
     }
 
     #[test]
     fn an_upsert_is_spelled_for_each_dialect() {
         let columns = [("calls", OnConflict::Add), ("tz", OnConflict::Replace), ("born", OnConflict::Keep)];
         assert_eq!(
-            upsert(Dialect::Sqlite, "usage", &["day"], &columns),
+            upsert(SqlDialect::Sqlite, "usage", &["day"], &columns),
             "INSERT INTO usage (day, calls, tz, born) VALUES (?, ?, ?, ?) \
              ON CONFLICT (day) DO UPDATE SET calls = usage.calls + excluded.calls, tz = excluded.tz"
         );
         assert_eq!(
-            upsert(Dialect::Mysql, "usage", &["day"], &columns),
+            upsert(SqlDialect::Mysql, "usage", &["day"], &columns),
             "INSERT INTO usage (day, calls, tz, born) VALUES (?, ?, ?, ?) \
              ON DUPLICATE KEY UPDATE calls = usage.calls + VALUES(calls), tz = VALUES(tz)"
         );
         assert_eq!(
-            upsert(Dialect::Postgres, "seen", &["a", "b"], &[]),
+            upsert(SqlDialect::Postgres, "seen", &["a", "b"], &[]),
             "INSERT INTO seen (a, b) VALUES (?, ?) ON CONFLICT (a, b) DO NOTHING"
         );
         assert_eq!(
-            upsert_rows(Dialect::Sqlite, "seen", &["a", "b"], &[], 2),
+            upsert_rows(SqlDialect::Sqlite, "seen", &["a", "b"], &[], 2),
             "INSERT INTO seen (a, b) VALUES (?, ?), (?, ?) ON CONFLICT (a, b) DO NOTHING"
         );
     }

@@ -14,7 +14,7 @@ use std::collections::hash_map::Entry;
 use tokio::time::Instant;
 
 use crate::core::Core;
-use crate::jobs::sessions::usable::usable;
+use crate::jobs::sessions::sendable::sendable_secrets;
 use crate::jobs::tokens::set::bare;
 use crate::routing::{Site, pool};
 use crate::store::accounts::AccountRow;
@@ -65,7 +65,9 @@ pub async fn discover(
     let mut failure = None;
     // One answer per credential: a managed token may be the account's own key.
     let mut answers: HashMap<&str, Option<ModelSet>> = HashMap::new();
-    let own = usable([&account.api_token, &account.access_token]).into_iter().map(|secret| (None, secret));
+    let own = sendable_secrets([&account.api_token, &account.access_token])
+        .into_iter()
+        .map(|secret| (None, secret));
     let managed = tokens.iter().filter(|token| token.is_usable());
     let managed = managed.filter_map(|row| Some((Some(row.id), row.token.as_ref()?.expose().trim())));
     let mut timed_out = false;

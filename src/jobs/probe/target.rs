@@ -1,6 +1,6 @@
 //! Which models of an account are asked for, and with which of its credentials.
 
-use crate::jobs::sessions::usable::usable;
+use crate::jobs::sessions::sendable::sendable_secrets;
 use crate::routing::{Credential, Secret};
 use crate::store;
 use crate::store::Store;
@@ -53,8 +53,8 @@ pub(super) async fn targets(store: &Store, account: &AccountRow) -> store::Resul
 pub(super) fn credential(account: &AccountRow, tokens: &[TokenRow]) -> Option<Credential> {
     // A session's own token opens no models: one of its keys does.
     let own = match account.is_session() {
-        true => usable([&account.api_token]),
-        false => usable([&account.api_token, &account.access_token]),
+        true => sendable_secrets([&account.api_token]),
+        false => sendable_secrets([&account.api_token, &account.access_token]),
     };
     let key = own.first().map(|text| Credential::from(Secret::from(*text)));
     let preferred = || tokens.iter().find(|token| token.is_default).or_else(|| tokens.first());

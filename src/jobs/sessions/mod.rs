@@ -2,6 +2,6 @@
 
 pub mod renewal;
 pub mod renewals;
+pub mod sendable;
 pub mod session;
 pub mod site_client;
-pub mod usable;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::core::Core;
-use crate::jobs::sessions::usable::usable;
+use crate::jobs::sessions::sendable::sendable_secrets;
 use crate::routing::Secret;
 use crate::store::accounts::AccountRow;
 use crate::store::sites::SiteRow;
@@ -18,12 +18,12 @@ pub fn site_client_of(core: &Core, site: &SiteRow, account: &AccountRow) -> Resu
     let settings = core.settings.load();
     let way = management_of_account(site, account, &core.live, settings.system_proxy_url.as_deref());
     let (address, base) = way.map_err(|problem| SiteError::new(SiteErrorKind::Unreachable, problem))?;
-    let session = usable([&account.access_token]).first().copied().map(Secret::from);
+    let session = sendable_secrets([&account.access_token]).first().copied().map(Secret::from);
     Ok(SiteClient {
         platform: address.platform,
         base,
         session,
-        keys: usable([&account.api_token]).into_iter().map(Secret::from).collect(),
+        keys: sendable_secrets([&account.api_token]).into_iter().map(Secret::from).collect(),
         user_id: account.platform_user_id.filter(|id| *id > 0),
         username: account.username.clone(),
         custom_headers: address.custom_headers,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::core::Core;
 use crate::http::Request;
 use crate::proxy::auth::Caller;
-use crate::proxy::reply::Face;
+use crate::proxy::reply::ErrorShape;
 use crate::store::Store;
 use crate::store::files::{self, FileRow};
 use crate::store::owner::Owner;
@@ -14,8 +14,8 @@ use super::refusal::FileRefusal;
 
 const DAY_SECS: i64 = 86_400;
 
-pub(super) fn face(request: &Request) -> Face {
-    Face::of(&request.headers, None, request.id)
+pub(super) fn face(request: &Request) -> ErrorShape {
+    ErrorShape::of(&request.headers, None, request.id)
 }
 
 pub(super) fn owner(caller: &Caller) -> Owner {

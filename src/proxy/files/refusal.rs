@@ -3,7 +3,7 @@
 use hyper::header::{HeaderValue, RETRY_AFTER};
 
 use crate::http::{BodyError, Response};
-use crate::proxy::reply::Face;
+use crate::proxy::reply::ErrorShape;
 use crate::store;
 
 /// Why a call is not answered as asked.
@@ -31,7 +31,7 @@ impl FileRefusal {
         Self { param: Some("file_id"), ..Self::new(404, format!("No such file: {shown}")) }
     }
 
-    pub(super) fn answer(self, face: Face) -> Response {
+    pub(super) fn answer(self, face: ErrorShape) -> Response {
         let mut response = face.refuse(self.status, &self.message, self.code, self.param);
         if let Some(seconds) = self.retry_after_secs {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));

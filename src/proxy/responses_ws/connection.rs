@@ -40,13 +40,13 @@ use super::super::admit;
 use super::super::call::{Call, Head};
 use super::super::operation::{CallKind, Operation};
 use super::super::pipeline;
-use super::super::reply::Face;
+use super::super::reply::ErrorShape;
 use super::super::response_store;
 use super::Opener;
 use super::events::Events;
 use super::frame;
 use super::history::History;
-use super::refusal::{self, Refusal};
+use super::refusal::{self, FrameRefusal};
 
 /// How often a socket is pinged, so that a client that is gone is noticed and nothing between drops the socket.
 const HEARTBEAT: Duration = Duration::from_secs(30);
@@ -139,14 +139,14 @@ async fn read_frames(receiver: &mut Receiver, inbox: &Inbox) -> CloseReason {
 /// The error frame before a close, where a close code says too little.
 fn final_error(reason: CloseReason) -> Option<String> {
     match reason {
-        CloseReason::NoBinary => Some(Refusal::new(400, "Frames must be text, not binary").frame()),
-        CloseReason::TooBig => Some(Refusal::new(413, "The frame is too big").frame()),
+        CloseReason::NoBinary => Some(FrameRefusal::new(400, "Frames must be text, not binary").frame()),
+        CloseReason::TooBig => Some(FrameRefusal::new(413, "The frame is too big").frame()),
         CloseReason::Done => {
             let minutes = LIFETIME.as_secs() / 60;
             let message = format!(
                 "Responses websocket connection limit reached ({minutes} minutes). Create a new websocket connection to continue."
             );
-            Some(Refusal::new(400, message).code("websocket_connection_limit_reached").frame())
+            Some(FrameRefusal::new(400, message).code("websocket_connection_limit_reached").frame())
         }
         _ => None,
     }
@@ -246,7 +246,7 @@ impl TurnRunner<'_> {
         let mut memory = self.proxy.core.body_memory.body(owner);
         // Boxed, so that a socket between two turns does not keep the room for it.
         Box::pin(memory.grow_to(length)).await.map_err(|no_room| {
-            let face = Face::new(Dialect::Responses, RequestId::next());
+            let face = ErrorShape::new(Dialect::Responses, RequestId::next());
             refusal::of_response(face.body_error(&no_room.into()))
         })?;
         Ok(Some(memory))
@@ -256,7 +256,7 @@ impl TurnRunner<'_> {
     fn begin(&mut self, frame: &Bytes, memory: Option<HeldMemory>) -> Result<Turn, String> {
         let (proxy, opener) = (self.proxy, self.opener);
         proxy.core.rates.admit_frame(&opener.rates, monotonic_ms()).map_err(refusal::too_many)?;
-        let face = Face::new(Dialect::Responses, RequestId::next());
+        let face = ErrorShape::new(Dialect::Responses, RequestId::next());
         let caller = opener
             .caller(&proxy.core)
             .map_err(|refused| refusal::of_response(face.reject_caller(&refused)))?;
@@ -275,7 +275,7 @@ impl TurnRunner<'_> {
             memory,
         };
         let mut call = Call::read(proxy, head, request)
-            .map_err(|(_, error)| Refusal::invalid(error.field, error.message).frame())?;
+            .map_err(|(_, error)| FrameRefusal::invalid(error.field, error.message).frame())?;
         // A frame is of this dialect, whatever the headers of the upgrade say of errors over HTTP.
         call.face = face;
         response_store::resolve_references(proxy, &mut call)

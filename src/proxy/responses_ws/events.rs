@@ -81,7 +81,7 @@ impl Turn {
         }
         if event.cut {
             self.over = true;
-            return Some(refusal::Refusal::new(502, "An event of the upstream is too long").frame());
+            return Some(refusal::FrameRefusal::new(502, "An event of the upstream is too long").frame());
         }
         let text = String::from_utf8_lossy(event.data).into_owned();
         self.count += 1;

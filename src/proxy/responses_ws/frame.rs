@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::dialect::json;
 use crate::dialect::tree::Node;
 
-use super::refusal::Refusal;
+use super::refusal::FrameRefusal;
 
 /// A frame that asks for a turn.
 #[derive(Debug)]
@@ -20,36 +20,36 @@ pub(super) struct Frame<'a> {
 }
 
 /// Reads a frame. The members of the request itself are checked when the whole request is read.
-pub(super) fn read(text: &str) -> Result<Frame<'_>, Refusal> {
+pub(super) fn read(text: &str) -> Result<Frame<'_>, FrameRefusal> {
     let body = Node::parse(text).map_err(|error| {
         let message = format!("The frame must be a JSON object: {} at byte {}", error.what, error.at);
-        Refusal::invalid(None, message)
+        FrameRefusal::invalid(None, message)
     })?;
     if !body.is_object() {
-        return Err(Refusal::invalid(None, "The frame must be a JSON object"));
+        return Err(FrameRefusal::invalid(None, "The frame must be a JSON object"));
     }
     if body.get("stream_id").is_some() {
         let message = "stream_id is not supported: a socket has one turn at a time";
-        return Err(Refusal::invalid(Some("stream_id"), message));
+        return Err(FrameRefusal::invalid(Some("stream_id"), message));
     }
     let appends = match body.str_at("type").as_ref() {
         "response.create" => false,
         "response.append" => true,
         "response.cancel" => {
             let message = "There is no response to cancel";
-            return Err(Refusal::invalid(Some("type"), message).code("response_cancel_not_active"));
+            return Err(FrameRefusal::invalid(Some("type"), message).code("response_cancel_not_active"));
         }
-        _ => return Err(Refusal::invalid(Some("type"), "type must be response.create")),
+        _ => return Err(FrameRefusal::invalid(Some("type"), "type must be response.create")),
     };
     if body.get("input").is_some_and(|input| !input.is_array() && !input.is_string()) {
-        return Err(Refusal::invalid(Some("input"), "input must be an array or a string"));
+        return Err(FrameRefusal::invalid(Some("input"), "input must be an array or a string"));
     }
     let previous = match body.get("previous_response_id").map(Node::str) {
         None => None,
         Some(Some(id)) => Some(id),
         Some(None) => {
             let message = "previous_response_id must be a string";
-            return Err(Refusal::invalid(Some("previous_response_id"), message));
+            return Err(FrameRefusal::invalid(Some("previous_response_id"), message));
         }
     };
     let is_warm_up = body.bool_at("generate") == Some(false);

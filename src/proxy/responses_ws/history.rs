@@ -10,7 +10,7 @@ use crate::dialect::responses::{TurnOutput, merge_turn, whole_turn};
 use crate::dialect::tree::Node;
 
 use super::frame::Frame;
-use super::refusal::Refusal;
+use super::refusal::FrameRefusal;
 
 /// The last turn of a socket.
 pub(super) struct History {
@@ -33,7 +33,7 @@ impl History {
     }
 
     /// The whole request that a frame makes.
-    pub(super) fn request(&self, frame: &Frame<'_>) -> Result<Bytes, Refusal> {
+    pub(super) fn request(&self, frame: &Frame<'_>) -> Result<Bytes, FrameRefusal> {
         let last = self.last.as_ref();
         let continued = match &frame.previous {
             Some(id) => {
@@ -42,7 +42,7 @@ impl History {
             }
             None if frame.appends => {
                 let message = "response.append goes on with a response, and there is none yet";
-                Some(last.ok_or_else(|| Refusal::invalid(Some("type"), message))?)
+                Some(last.ok_or_else(|| FrameRefusal::invalid(Some("type"), message))?)
             }
             None => None,
         };
@@ -55,7 +55,7 @@ impl History {
         };
         if request.len() > self.longest {
             let message = format!("The conversation is longer than {} bytes", self.longest);
-            return Err(Refusal::new(413, message));
+            return Err(FrameRefusal::new(413, message));
         }
         Ok(request)
     }
@@ -108,9 +108,9 @@ impl Turn {
     }
 }
 
-fn not_found(id: &str) -> Refusal {
+fn not_found(id: &str) -> FrameRefusal {
     let message = format!("Previous response with id '{id}' not found.");
-    Refusal::invalid(Some("previous_response_id"), message).code("previous_response_not_found")
+    FrameRefusal::invalid(Some("previous_response_id"), message).code("previous_response_not_found")
 }
 
 #[cfg(test)]

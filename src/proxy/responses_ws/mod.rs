@@ -36,7 +36,7 @@ use crate::time::monotonic_ms;
 use crate::uuid;
 
 use super::auth::{self, Caller, PresentedToken, Refused};
-use super::reply::Face;
+use super::reply::ErrorShape;
 
 /// Codex keeps its turn's place at an upstream in it, and wants it back.
 const TURN_STATE: HeaderName = HeaderName::from_static("x-codex-turn-state");
@@ -66,7 +66,7 @@ impl Opener {
 
 /// `GET /v1/responses` with `Upgrade: websocket`.
 pub(super) fn open(proxy: Arc<Proxy>, mut request: Request) -> Response {
-    let face = Face::of(&request.headers, Some(Dialect::Responses), request.id);
+    let face = ErrorShape::of(&request.headers, Some(Dialect::Responses), request.id);
     let shown = PresentedToken::from(&request);
     let local = shown.local;
     let rates = match auth::authenticate(&proxy.core, &shown) {

@@ -20,14 +20,14 @@ const TOLD: [&str; 3] = ["retry-after", "x-codex-", "x-ratelimit-"];
 
 /// A turn that is not made.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct FrameRefusal {
     status: u16,
     code: Option<&'static str>,
     param: Option<&'static str>,
     message: String,
 }
 
-impl Refusal {
+impl FrameRefusal {
     pub(super) fn new(status: u16, message: impl Into<String>) -> Self {
         Self { status, code: None, param: None, message: message.into() }
     }
@@ -106,7 +106,7 @@ pub(super) fn of_event(event: &str) -> String {
 
 /// The stream of a turn ended without its last event.
 pub(super) fn stream_closed() -> String {
-    Refusal::new(408, relay::CLOSED_EARLY).frame()
+    FrameRefusal::new(408, relay::CLOSED_EARLY).frame()
 }
 
 /// An error object without what it does not say; our own word for failures of upstreams has another here.

@@ -5,7 +5,7 @@ use crate::http::{Request, Response};
 use crate::limits::Lease;
 use crate::proxy::auth::Caller;
 use crate::proxy::failure::Failure;
-use crate::proxy::reply::Face;
+use crate::proxy::reply::ErrorShape;
 use crate::store::owner::Owner;
 use crate::store::videos::{self, VideoRow};
 use crate::store::{self, Store};
@@ -20,7 +20,7 @@ pub(super) async fn find(
     store: &Store,
     request: &Request,
     caller: &Caller,
-    face: Face,
+    face: ErrorShape,
 ) -> Result<VideoRow, Response> {
     let id = request.params.get("id");
     if !id.starts_with(PREFIX) {
@@ -32,26 +32,26 @@ pub(super) async fn find(
 }
 
 /// A slot at the site of the upstream.
-pub(super) async fn slot(core: &Core, upstream: &VideoUpstream, face: Face) -> Result<Lease, Response> {
+pub(super) async fn slot(core: &Core, upstream: &VideoUpstream, face: ErrorShape) -> Result<Lease, Response> {
     let lease = core.leases.lease(upstream.site_id).await;
     lease.map_err(|_| face.site_saturated(core.leases.rules().retry_after_secs()))
 }
 
-pub(super) fn face(request: &Request) -> Face {
-    Face::of(&request.headers, None, request.id)
+pub(super) fn face(request: &Request) -> ErrorShape {
+    ErrorShape::of(&request.headers, None, request.id)
 }
 
-pub(super) fn unknown(face: Face, id: &str) -> Response {
+pub(super) fn unknown(face: ErrorShape, id: &str) -> Response {
     let shown: String = id.chars().take(100).collect();
     face.refuse(404, &format!("No such video: {shown}"), None, Some("video_id"))
 }
 
-pub(super) fn unreadable(face: Face, error: &store::Error) -> Response {
+pub(super) fn unreadable(face: ErrorShape, error: &store::Error) -> Response {
     log::error!("a request for a video failed in the store: {error}");
     face.refuse(503, "Videos cannot be looked up at the moment", None, None)
 }
 
-pub(super) fn refused(face: Face, unreachable: &Unreachable) -> Response {
+pub(super) fn refused(face: ErrorShape, unreachable: &Unreachable) -> Response {
     match unreachable {
         Unreachable::Gone(why) => face.refuse(410, why, Some("video_unreachable"), Some("video_id")),
         Unreachable::Misconfigured(why) => Failure::local(why.clone()).into_response(face),

@@ -10,7 +10,7 @@ use super::stored_response::StoredResponse;
 use super::usage::Usage;
 use crate::keys::{KeyDelta, KeyLive};
 use crate::routing::{ChannelDelta, ChannelLive, EndpointLive, EndpointState};
-use crate::store::sql::{Dialect, OnConflict, Statement, Value, upsert};
+use crate::store::sql::{OnConflict, SqlDialect, Statement, Value, upsert};
 
 /// The unit of channel costs in memory, against US dollars in the database.
 pub(in crate::store) const NANO_PER_USD: f64 = 1e9;
@@ -32,7 +32,7 @@ pub(in crate::store) struct Recorder {
 }
 
 impl Recorder {
-    pub(in crate::store) fn new(dialect: Dialect, zone: TimeZone) -> Self {
+    pub(in crate::store) fn new(dialect: SqlDialect, zone: TimeZone) -> Self {
         let sums = ["calls", "ok", "failed", "tokens", "cost", "latency_ms", "latency_n"];
         let sums = sums.map(|name| (name, OnConflict::Add));
         let mut of_day = vec![("tz", OnConflict::Keep)];

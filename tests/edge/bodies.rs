@@ -1,9 +1,9 @@
 //! Bodies: how long they may be, compressed ones, and those that are no JSON object.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{MODEL, chat_body, raw_chat};
-use crate::support::{Gateway, PROXY_TOKEN, Request, SOON, Upstream, wire};
+use crate::support::{Gateway, Request, Upstream, wire};
 
 #[test]
 fn a_body_for_an_operator_is_bounded_by_what_it_takes_to_read_it() {

@@ -5,7 +5,7 @@ mod bodies;
 mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, PROXY_TOKEN, Request, SOON, Upstream, wire};
+use support::{Gateway, PROXY_TOKEN, Request, SOON, Upstream};
 
 const MODEL: &str = "model-edge";
 

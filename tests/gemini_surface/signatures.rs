@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{CALL, MODEL, STREAM, body, chat_alone};
+use super::{CALL, MODEL, STREAM, answer, body};
 use crate::support::{Gateway, Reply, Upstream, wire};
 
 #[test]

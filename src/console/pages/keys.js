@@ -100,7 +100,7 @@ export function Keys() {
   ];
   return html`
     <${Tabs} label=${t("Keys")} value=${connects} onChange=${setConnects} items=${[["", t("Keys")], ["1", t("Connect a client")]]} />
-    ${connects ? html`${(read.failure || !read.value) && html`<${Section} read=${read} />`}<${Connect} keys=${keys} reload=${read.reload} />`
+    ${connects ? html`${(read.failure || !read.value) && html`<${Section} read=${read} />`}<${Connect} keys=${keys} reload=${read.reload} onNew=${() => setMaking(true)} />`
       : html`<${Section} title=${t("Keys of clients")} read=${read} actions=${html`<button class="first" onClick=${() => setMaking(true)}>${t("New key")}</button>`}
           isEmpty=${(value) => !value.items.length}
           empty=${html`<p>${t("There is no key yet. Until there is one, clients use the global token, PROXY_TOKEN.")}</p><button onClick=${() => setMaking(true)}>${t("Make the first key")}</button>`}>

@@ -63,6 +63,11 @@ export default {
     await dialog.getByLabel("Own value").fill("sk-of-my-own");
     await dialog.getByRole("button", { name: "Make the key" }).click();
     assert.equal(await dialog.getByLabel("The new key").innerText(), "sk-of-my-own");
+    await dialog.getByRole("link", { name: "Connect a client" }).click();
+    await dialog.waitFor({ state: "hidden" });
+    await one.page.getByLabel("The line with the key").waitFor();
+    const [{ id }] = await keysOf(world);
+    assert.equal(await one.page.getByLabel("Key", { exact: true }).inputValue(), String(id));
   },
 
   async "only what was changed of a key is sent"(world) {

@@ -13,7 +13,7 @@ import { stateOf } from "./state.js";
 const namesOf = (routes) => [...new Set(routes.filter((route) => route.enabled)
   .map((route) => route.displayName || (/^re:|[*?]/.test(route.modelPattern) ? "" : route.modelPattern)).filter(Boolean))];
 
-export function Connect({ keys, reload }) {
+export function Connect({ keys, reload, onNew }) {
   const [chosen, choose] = useFilter("key");
   const [model, setModel] = useFilter("model");
   const [client, setClient] = useFilter("client", "claude");
@@ -27,7 +27,7 @@ export function Connect({ keys, reload }) {
   const [kind, state] = key ? stateOf(key) : ["good"];
   const base = location.origin;
   const name = model || "gpt-4o-mini";
-  return html`<${Section} title=${t("Connect a client")}>
+  return html`<${Section} title=${t("Connect a client")} actions=${html`<button onClick=${onNew}>${t("New key")}</button>`}>
     <div class="columns">
       <${Field} kind="select" label=${t("Key")} value=${key ? chosen : ""} onChange=${choose}
         choices=${[["", t("The global token (PROXY_TOKEN)")], ...keys.map((one) => [String(one.id), `\u2068${one.name}\u2069 (${one.keyMasked})`])]} />

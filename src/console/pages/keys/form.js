@@ -128,7 +128,7 @@ export function NewKey({ onClose, onDone }) {
       <p class="name"><bdi>${made.name}</bdi></p>
       <${Note} kind="good">${t("Copy it now: from here on it is masked.")}<//>
       <${Copyable} label=${t("The new key")} text=${made.key} />
-      <footer><a href=${`/keys?connect=1&key=${made.id}`}>${t("Connect a client")}</a> <button class="first" onClick=${onClose}>${t("Done")}</button></footer>
+      <footer><a href=${`/keys?connect=1&key=${made.id}`} onClick=${onClose}>${t("Connect a client")}</a> <button class="first" onClick=${onClose}>${t("Done")}</button></footer>
     <//>`;
   }
   return html`<${Dialog} wide title=${t("New key")} onClose=${onClose}>

@@ -54,7 +54,7 @@ const Texts = ({ of }) => Object.entries(of).filter(([name, text]) => text && /J
 
 function Trace({ row }) {
   const read = useRead(`trace of ${row.requestId}`, { read: () => traceOf(row) });
-  return html`<${Section} read=${read} class="plain" isEmpty=${(value) => !value} empty=${html`<a href="/settings">${t("No trace was recorded. Traces are switched on in the settings.")}</a>`}>
+  return html`<${Section} read=${read} class="plain" isEmpty=${(value) => !value} empty=${html`<a href="/settings?tab=traces">${t("No trace was recorded. Traces are switched on in the settings.")}</a>`}>
     ${({ trace, attempts }) => html`<${Texts} of=${trace} />
       ${attempts.map((one) => html`<h3>${t("Attempt {number}", { number: one.attemptIndex + 1 })} <${Badge}>${one.responseStatus ?? "–"}<//></h3><${Texts} of=${one} />`)}`}<//>`;
 }

@@ -186,7 +186,7 @@ export default {
     let pasted = null;
     const providers = [
       { provider: "codex", label: "Codex", enabled: true, notice: "The vendor may not like this." },
-      { provider: "gemini-cli", label: "Gemini CLI", enabled: false, requiresProjectId: true, missing: ["PROVIDER_C_CLIENT_ID"] },
+      { provider: "gemini-cli", label: "Gemini CLI", enabled: false, requiresProjectId: true, missingVariables: ["PROVIDER_C_CLIENT_ID"] },
     ];
     await one.page.route("**/api/oauth/**", (route) => {
       const path = new URL(route.request().url()).pathname;

@@ -41,7 +41,7 @@ export function Login({ connection, onClose }) {
   const [started, setStarted] = useState(null);
   const body = ({ providers }) => {
     const provider = providers.find((one) => one.provider === chosen) ?? providers.find((one) => one.enabled) ?? providers[0];
-    const missing = [provider.missing ?? []].flat().join(", ");
+    const missing = (provider.missingVariables ?? []).join(", ");
     const start = async () => setStarted(await (connection ? post(`/api/oauth/connections/${connection.accountId}/rebind`)
       : post(`/api/oauth/providers/${provider.provider}/start`, projectId.trim() ? { projectId } : {})));
     return html`<${Form} act=${start} verb=${t("Go on")} disabled=${!provider.enabled}>

@@ -624,8 +624,8 @@ fn questions(model: &str) -> Vec<(&'static str, Request)> {
 }
 
 #[test]
-fn the_story_of_a_login() {
-    for id in ["codex", "gemini-cli", "antigravity"] {
+fn the_story_of_a_login_with_each_provider() {
+    for id in Provider::IDS {
         // A person logs in, and its models are routed.
         let provider = Provider::start(id, &[MODEL]);
         let gateway = provider.gateway();

@@ -133,6 +133,7 @@ static OPERATIONS: &[Operation] = &[
     asks("GET /api/oauth/callback/{provider}", "The browser comes back from a provider", "state code error error_description"),
     op("POST /api/oauth/connections/{id}/rebind", "Begin a login for an account that is connected already"),
     asks("GET /api/oauth/connections", "Accounts connected by a login in a browser, newest first", "limit offset"),
+    op("POST /api/oauth/import", "Connect accounts by credentials that were exported elsewhere"),
     op("DELETE /api/oauth/connections/{id}", "Delete a connected account with everything under it"),
     op("PATCH /api/oauth/connections/{id}/proxy", "Change the outbound proxy of a connected account"),
     op("POST /api/oauth/connections/{id}/quota/refresh", "Ask a provider how much of its limits an account has used"),

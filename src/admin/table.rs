@@ -145,6 +145,7 @@ pub fn routes() -> Vec<Route<Admin>> {
         removal("/api/test/chat/jobs/{id}", playground::handlers::cancel_job),
         admin(Method::GET, "/api/oauth/connections", oauth::connections::list),
         removal("/api/oauth/connections/{id}", oauth::connections::delete),
+        admin(Method::POST, "/api/oauth/import", oauth::import::import),
         admin(Method::PATCH, "/api/oauth/connections/{id}/proxy", oauth::connections::set_proxy),
         action("/api/oauth/connections/{id}/quota/refresh", oauth::quota::refresh),
         admin(Method::POST, "/api/oauth/connections/quota/refresh-batch", oauth::quota::refresh_batch),

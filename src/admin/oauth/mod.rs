@@ -8,10 +8,13 @@
 //! | `connections` | the connections; their outbound proxy; their end |
 //! | `view` | a connection as answers show it |
 //! | `proxy_choice` | the outbound proxy that a request names |
+//! | `import`, `import_forms` | credentials that were exported elsewhere, and their forms |
 //! | `quota` | what providers say of usage limits, asked for by hand |
 
 pub mod callback;
 pub mod connections;
+pub mod import;
+mod import_forms;
 pub mod login;
 pub mod providers;
 mod proxy_choice;

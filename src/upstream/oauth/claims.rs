@@ -8,6 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 
 use super::grant::Identity;
+use crate::time::Millis;
 
 /// The longest text that an indexed column holds.
 const MAX_CHARS: usize = 191;
@@ -33,6 +34,12 @@ impl Claims {
     /// A claim that OpenAI makes of the account, as it came.
     pub fn of_openai(&self, name: &str) -> Option<&Value> {
         self.0.get(OPENAI)?.get(name)
+    }
+
+    /// When the token ends.
+    pub fn expires_at(&self) -> Option<Millis> {
+        let seconds = self.0.get("exp")?.as_f64().filter(|seconds| (0.0..1e11).contains(seconds))?;
+        Some((seconds * 1000.0) as Millis)
     }
 
     /// Whose account a token of Codex is for.

@@ -1,0 +1,199 @@
+//! `POST /api/oauth/import`: credentials that were exported elsewhere become connected accounts.
+//!
+//! One credential in `data` gives its own error; several in `items`, or in a bundle, are each told in the answer. All of
+//! them are stored before the routes are made, once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::import_forms::{self, Import, Item, MAX_ITEMS, Unreadable, accounts_of, is_bundle, name_of};
+use super::proxy_choice::ProxyChoice;
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::{Fields, Invalid};
+use crate::admin::{Admin, guard};
+use crate::http::{self, Request, Response};
+use crate::jobs::Jobs;
+use crate::jobs::oauth::activation::{ActivationError, Candidate, Stored, store_candidate, undo};
+use crate::jobs::prices;
+use crate::jobs::rebuild::rebuild_in;
+use crate::jobs::rebuild_scope::Scope;
+use crate::jobs::spread::{Concurrency, spread};
+use crate::limits::bucket;
+
+/// Credentials that are tried at once: each is shown to its provider.
+const CONCURRENCY: Concurrency = Concurrency { total: 4, per_site: 4 };
+
+/// What a request brings.
+struct Batch {
+    items: Vec<Item>,
+    proxy: ProxyChoice,
+    /// It is one credential, of which a failure is the answer.
+    is_single: bool,
+}
+
+/// What became of one credential.
+struct Outcome {
+    name: String,
+    provider: Option<&'static str>,
+    result: Result<i64, (StatusCode, String)>,
+}
+
+/// `POST /api/oauth/import`
+pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    guard(&admin, &request, &bucket::OAUTH_IMPORT)?;
+    let batch = Batch::of(&Fields::from(request.json_object().await?))?;
+    let is_single = batch.is_single;
+    let jobs = admin.jobs.clone();
+    // What was stored gets its routes also when nobody waits for the answer.
+    let run = async move { run(&jobs, batch).await };
+    let outcomes = admin.core.background.carry_through("an import of connections", run).await;
+    let outcomes = outcomes.map_err(|error| AdminError::internal("importing connections", error))?;
+    if let (true, [Outcome { result: Err((status, message)), .. }]) = (is_single, &outcomes[..]) {
+        return Err(AdminError::new(*status, message.clone()));
+    }
+    let failed = outcomes.iter().filter(|outcome| outcome.result.is_err()).count();
+    let body = json!({
+        "success": failed == 0,
+        "imported": outcomes.len() - failed,
+        "skipped": 0,
+        "failed": failed,
+        "items": outcomes.iter().map(Outcome::shown).collect::<Vec<_>>(),
+    });
+    Ok(http::json(StatusCode::OK, &body))
+}
+
+async fn run(jobs: &Arc<Jobs>, batch: Batch) -> Vec<Outcome> {
+    let Batch { items, proxy, .. } = batch;
+    let mut outcomes = Vec::with_capacity(items.len());
+    let mut readable = Vec::new();
+    for (place, item) in items.into_iter().enumerate() {
+        let name = name_of(&item.object);
+        let read = import_forms::read(&item.object);
+        let provider = read.as_ref().ok().map(|import| import.provider.id());
+        let mut result = Err((StatusCode::INTERNAL_SERVER_ERROR, "the import was interrupted".to_owned()));
+        match read {
+            Ok(import) => readable.push((0, (place, Import { proxy_url: item.proxy_url, ..import }))),
+            Err(Unreadable(message)) => result = Err((StatusCode::BAD_REQUEST, message)),
+        }
+        outcomes.push(Outcome { name, provider, result });
+    }
+    let stored = spread(readable, CONCURRENCY, |(place, import)| {
+        let (jobs, proxy) = (jobs.clone(), proxy.clone());
+        async move { (place, store_candidate(&jobs, candidate(import, proxy)).await) }
+    });
+    let mut kept: HashMap<usize, Stored> = HashMap::new();
+    for (place, outcome) in stored.await {
+        match outcome {
+            Ok(stored) => drop(kept.insert(place, stored)),
+            Err(error) => outcomes[place].result = Err(told(error)),
+        }
+    }
+    let ids: Vec<i64> = kept.values().map(|stored| stored.activated.account_id).collect();
+    let rebuilt = match ids.is_empty() {
+        true => Ok(()),
+        false => rebuild_in(jobs, Scope::of_accounts(ids)).await.map(drop),
+    };
+    let rebuilt =
+        rebuilt.inspect_err(|error| log::error!("the routes of an import could not be made: {error}"));
+    for (place, stored) in kept {
+        let id = stored.activated.account_id;
+        outcomes[place].result = match &rebuilt {
+            Ok(()) => {
+                prices::refresh_soon(jobs, id);
+                Ok(id)
+            }
+            Err(_) => {
+                undo(jobs, stored).await;
+                Err((StatusCode::INTERNAL_SERVER_ERROR, "the routes could not be rebuilt".to_owned()))
+            }
+        };
+    }
+    outcomes
+}
+
+/// What an import asks for goes before what a bundle says of the proxy.
+fn candidate(import: Import, asked: ProxyChoice) -> Candidate {
+    let proxy = match (&asked, import.proxy_url) {
+        (ProxyChoice { proxy_url: None, use_system_proxy: None }, Some(url)) => {
+            ProxyChoice { proxy_url: Some(Some(url)), use_system_proxy: None }
+        }
+        _ => asked,
+    };
+    let Import { provider, grant, is_disabled, .. } = import;
+    Candidate { provider, grant, rebind: None, proxy, is_disabled }
+}
+
+fn told(error: ActivationError) -> (StatusCode, String) {
+    match error {
+        ActivationError::Failed(message) => (StatusCode::INTERNAL_SERVER_ERROR, message),
+        ActivationError::NoSuchAccount => (StatusCode::NOT_FOUND, "oauth account not found".to_owned()),
+        ActivationError::Store(error) => {
+            let error = AdminError::from(error);
+            (error.status(), error.message().to_owned())
+        }
+    }
+}
+
+// === impl Batch ===
+
+impl Batch {
+    fn of(fields: &Fields) -> Result<Self> {
+        let proxy = ProxyChoice::of(fields)?;
+        let refused = |Unreadable(message)| AdminError::from(Invalid(message));
+        let expected = || AdminError::from(Invalid::field("items", "object array"));
+        let objects: Vec<Map<String, Value>> = match fields.get("items") {
+            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(items)) if items.len() > MAX_ITEMS => {
+                return Err(refused(import_forms::too_many()));
+            }
+            Some(Value::Array(items)) => {
+                let objects = items.iter().map(|item| item.as_object().cloned());
+                objects.collect::<Option<_>>().ok_or_else(expected)?
+            }
+            Some(_) => return Err(expected()),
+        };
+        let (objects, mut is_single) = match (objects.is_empty(), fields.get("data")) {
+            (false, _) => (objects, false),
+            (true, Some(Value::Object(data))) => (vec![data.clone()], true),
+            (true, _) => return Err(AdminError::bad_request("data must be a native oauth json object")),
+        };
+        let mut items = Vec::new();
+        for object in objects {
+            if is_bundle(&object) {
+                is_single = false;
+                items.extend(accounts_of(&object).map_err(refused)?);
+            } else {
+                items.push(Item { object, proxy_url: None });
+            }
+        }
+        if items.len() > MAX_ITEMS {
+            return Err(refused(import_forms::too_many()));
+        }
+        Ok(Self { items, proxy, is_single })
+    }
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    fn shown(&self) -> Value {
+        let mut shown = json!({"name": self.name});
+        if let Some(provider) = self.provider {
+            shown["provider"] = provider.into();
+        }
+        match &self.result {
+            Ok(id) => {
+                shown["status"] = "imported".into();
+                shown["accountId"] = (*id).into();
+            }
+            Err((_, message)) => {
+                shown["status"] = "failed".into();
+                shown["message"] = message.as_str().into();
+            }
+        }
+        shown
+    }
+}

@@ -1,0 +1,240 @@
+//! The forms in which credentials of connected accounts are exported by others.
+//!
+//! | form | known by | its account |
+//! |---|---|---|
+//! | ours, and the auth files of CLIProxyAPI | `type` | the object itself; the tokens of gemini stand in `token` |
+//! | `auth.json` of the Codex CLI | `tokens` | `tokens` |
+//! | a bundle of sub2api (`sub2api-data`) | `accounts` | each of `accounts`, its tokens in `credentials` |
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use crate::platform::OAuthProvider;
+use crate::routing::OutboundProxy;
+use crate::store::Secret;
+use crate::time::{self, Millis};
+use crate::upstream::oauth::{Claims, Grant, Identity, clean};
+
+/// Most accounts of one import.
+pub const MAX_ITEMS: usize = 100;
+/// Longer tokens fit into no header.
+const MAX_TOKEN: usize = 64 * 1024;
+/// A smaller number is a time in seconds.
+const SECONDS_BELOW: f64 = 1e11;
+/// Members by which a bundle is known.
+const OF_BUNDLES: [&str; 4] = ["accounts", "proxies", "version", "exported_at"];
+
+/// A credential to be stored.
+pub struct Import {
+    pub provider: OAuthProvider,
+    pub grant: Grant,
+    pub is_disabled: bool,
+    /// The outbound proxy that a bundle names for it.
+    pub proxy_url: Option<Secret>,
+}
+
+/// An account of a bundle, in our form, and its proxy.
+pub struct Item {
+    pub object: Map<String, Value>,
+    pub proxy_url: Option<Secret>,
+}
+
+/// Why a credential cannot be read; for people.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Unreadable(pub String);
+
+impl From<&str> for Unreadable {
+    fn from(message: &str) -> Self {
+        Self(message.to_owned())
+    }
+}
+
+/// Whether an object is a bundle.
+pub fn is_bundle(object: &Map<String, Value>) -> bool {
+    let named = object.get("type").and_then(Value::as_str).map(str::trim);
+    named.is_some_and(|name| matches!(name, "sub2api-data" | "sub2api-bundle"))
+        || OF_BUNDLES.iter().any(|name| object.contains_key(*name))
+}
+
+/// The accounts of a bundle.
+///
+/// # Errors
+/// When it has no list of accounts, or too many.
+pub fn accounts_of(bundle: &Map<String, Value>) -> Result<Vec<Item>, Unreadable> {
+    let unknown = "native oauth json expected; sub2api envelopes are no longer supported";
+    let list = |name: &str| bundle.get(name).or_else(|| bundle.get("data")?.get(name));
+    let Some(Value::Array(accounts)) = list("accounts") else { return Err(unknown.into()) };
+    if accounts.is_empty() {
+        return Err(unknown.into());
+    }
+    if accounts.len() > MAX_ITEMS {
+        return Err(too_many());
+    }
+    let proxies: HashMap<&str, Secret> = match list("proxies") {
+        Some(Value::Array(proxies)) => proxies
+            .iter()
+            .filter_map(|proxy| Some((proxy["proxy_key"].as_str()?, address_of(proxy)?)))
+            .collect(),
+        _ => HashMap::new(),
+    };
+    let items = accounts.iter().map(|account| {
+        let object = account.as_object().ok_or_else(|| Unreadable::from(unknown))?;
+        let key = object.get("proxy_key").and_then(Value::as_str);
+        let proxy_url = key.and_then(|key| proxies.get(key)).cloned();
+        Ok(Item { object: in_our_form(object), proxy_url })
+    });
+    items.collect()
+}
+
+/// What is said of more accounts than an import takes.
+pub fn too_many() -> Unreadable {
+    Unreadable(format!("oauth import supports at most {MAX_ITEMS} items"))
+}
+
+/// An account of a bundle as we would write it.
+fn in_our_form(account: &Map<String, Value>) -> Map<String, Value> {
+    let mut ours = Map::new();
+    for name in ["extra", "credentials"] {
+        if let Some(Value::Object(members)) = account.get(name) {
+            ours.extend(members.clone());
+        }
+    }
+    let text =
+        |name: &str| account.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_lowercase();
+    // A key is no login.
+    let kind = match text("type").as_str() {
+        "oauth" | "setup-token" | "" => text("platform"),
+        other => other.to_owned(),
+    };
+    ours.insert("type".to_owned(), kind.into());
+    for (theirs, own) in [("account_uuid", "account_key"), ("email_address", "email")] {
+        if let Some(value) = ours.get(theirs).cloned() {
+            ours.entry(own).or_insert(value);
+        }
+    }
+    if let Some(name) = account.get("name").cloned() {
+        ours.insert("name".to_owned(), name);
+    }
+    ours
+}
+
+/// The address of a bundle's proxy.
+fn address_of(proxy: &Value) -> Option<Secret> {
+    let (protocol, host) = (proxy["protocol"].as_str()?, proxy["host"].as_str()?);
+    let port = proxy["port"].as_u64()?;
+    let escaped = |name: &str| {
+        let text = proxy[name].as_str().unwrap_or_default();
+        percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+    };
+    let (user, password) = (escaped("username"), escaped("password"));
+    let user = match (user.as_str(), password.as_str()) {
+        ("", _) => String::new(),
+        (user, "") => format!("{user}@"),
+        (user, password) => format!("{user}:{password}@"),
+    };
+    let url = format!("{protocol}://{user}{host}:{port}");
+    OutboundProxy::parse(&url).ok().map(|_| Secret::from(url))
+}
+
+/// What an object is called in answers: it has no secret.
+pub fn name_of(object: &Map<String, Value>) -> String {
+    let text = |name: &str| object.get(name).and_then(clean);
+    let names = ["email", "name", "account_key", "account_id", "type"];
+    names.into_iter().find_map(text).unwrap_or_else(|| "(no name)".to_owned())
+}
+
+/// Reads one credential, in our form or that of the Codex CLI.
+///
+/// # Errors
+/// In words for people, without a secret.
+pub fn read(object: &Map<String, Value>) -> Result<Import, Unreadable> {
+    let nested = |name: &str| match object.get(name) {
+        Some(Value::Object(members)) => Some(members),
+        _ => None,
+    };
+    let codex = nested("tokens");
+    let kind = match (object.get("type").and_then(Value::as_str), codex) {
+        (None, Some(_)) => "codex",
+        (kind, _) => kind.unwrap_or_default(),
+    };
+    let provider = provider_of(kind)?;
+    let tokens = codex.or_else(|| nested("token"));
+    let value = |name: &str| {
+        let own = object.get(name).filter(|value| !value.is_null());
+        own.or_else(|| tokens?.get(name)).filter(|value| !value.is_null())
+    };
+    let token = |name: &str| value(name).and_then(Value::as_str).and_then(usable).map(Secret::from);
+    let text = |name: &str| value(name).and_then(clean);
+    let access_token = token("access_token").ok_or("oauth credentials missing access_token")?;
+    let id_token = token("id_token");
+    let claims = id_token.as_ref().map(|token| Claims::of(token.expose()));
+    let claimed = claims.as_ref().map(Claims::identity).unwrap_or_default();
+    let expires_at = match expiry(&value)? {
+        Some(at) => Some(at),
+        None => Claims::of(access_token.expose()).expires_at(),
+    };
+    let email = text("email").or(claimed.email);
+    let account_key = text("account_key")
+        .or_else(|| text("chatgpt_account_id"))
+        .or_else(|| text("account_id"))
+        .or(claimed.account_key)
+        .or_else(|| email.clone());
+    let identity = Identity {
+        account_key,
+        email,
+        plan_type: text("plan_type").or(claimed.plan_type),
+        project_id: text("project_id").or_else(|| text("cloudaicompanionProject")),
+    };
+    let provider_data = match value("provider_data") {
+        Some(Value::Object(data)) => data.clone(),
+        _ => Map::new(),
+    };
+    let refresh_token = token("refresh_token");
+    Ok(Import {
+        provider,
+        grant: Grant { access_token, refresh_token, id_token, expires_at, identity, provider_data },
+        is_disabled: object.get("disabled") == Some(&Value::Bool(true)),
+        proxy_url: None,
+    })
+}
+
+fn provider_of(kind: &str) -> Result<OAuthProvider, Unreadable> {
+    let name = kind.trim().to_lowercase();
+    let known = match name.as_str() {
+        "openai" => Some(OAuthProvider::Codex),
+        "anthropic" => Some(OAuthProvider::Claude),
+        "gemini" => Some(OAuthProvider::GeminiCli),
+        other => OAuthProvider::parse(other),
+    };
+    let shown = || clean(&Value::from(name.as_str())).unwrap_or_default();
+    known.ok_or_else(|| Unreadable(format!("unsupported oauth import type: {}", shown())))
+}
+
+/// When the access token ends: by whatever name it goes.
+fn expiry<'a>(value: &impl Fn(&str) -> Option<&'a Value>) -> Result<Option<Millis>, Unreadable> {
+    let names = ["expired", "expires_at", "token_expires_at", "expiry"];
+    let Some(found) = names.into_iter().find_map(value) else { return Ok(None) };
+    let number = match found {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) if text.trim().is_empty() => return Ok(None),
+        Value::String(text) => match text.trim().parse::<f64>() {
+            Ok(number) => Some(number),
+            Err(_) => {
+                return time::parse(text.trim()).map(Some).ok_or("invalid oauth expired timestamp".into());
+            }
+        },
+        _ => None,
+    };
+    let number = number.filter(|number| number.is_finite() && (0.0..1e15).contains(number));
+    let number = number.ok_or("invalid oauth expired timestamp")?;
+    let millis = if number < SECONDS_BELOW { number * 1000.0 } else { number };
+    Ok((number > 0.0).then_some(millis as Millis))
+}
+
+/// A token that a header can carry.
+fn usable(token: &str) -> Option<&str> {
+    let token = token.trim();
+    let is_graphic = token.bytes().all(|byte| byte.is_ascii_graphic());
+    (!token.is_empty() && token.len() <= MAX_TOKEN && is_graphic).then_some(token)
+}

@@ -1,0 +1,109 @@
+//! `POST /api/oauth/import`: credentials that were exported elsewhere become connected accounts.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Gateway, Provider, Request};
+
+const MODEL: &str = "model-imported";
+const PATH: &str = "/api/oauth/import";
+
+fn list(gateway: &Gateway) -> Vec<Value> {
+    let list = gateway.admin().get("/api/oauth/connections").expect(200);
+    list["items"].as_array().expect("items").clone()
+}
+
+fn import(gateway: &Gateway, body: &Value) -> Value {
+    gateway.admin().post(PATH, body).expect(200)
+}
+
+#[test]
+fn an_auth_file_of_the_codex_cli_serves_at_once() {
+    let provider = Provider::start("codex", &[MODEL]);
+    provider.book().access.push("access-of-the-file".to_owned());
+    let gateway = provider.gateway();
+    let id_token = provider.book().id_token();
+    let file = json!({"OPENAI_API_KEY": null, "last_refresh": "2026-01-01T00:00:00Z", "tokens": {
+        "id_token": id_token, "access_token": "access-of-the-file", "refresh_token": "refresh-of-the-file"}});
+    let done = import(&gateway, &json!({"data": file}));
+    assert_eq!((&done["success"], &done["imported"], &done["failed"]), (&json!(true), &json!(1), &json!(0)));
+    assert_eq!(
+        (&done["items"][0]["status"], &done["items"][0]["provider"]),
+        (&json!("imported"), &json!("codex"))
+    );
+    let shown = &list(&gateway)[0];
+    assert_eq!(
+        (&shown["email"], &shown["accountKey"]),
+        (&json!("ada@example.com"), &json!("account-of-ada"))
+    );
+    let body = json!({"model": MODEL, "stream": true, "input": "Which way?"});
+    assert_eq!(gateway.client().send(Request::post("/v1/responses").json(&body)).status, 200);
+    // The same owner again is the same account.
+    import(&gateway, &json!({"data": file}));
+    assert_eq!(list(&gateway).len(), 1);
+}
+
+#[test]
+fn a_batch_goes_on_after_a_failure_and_disabled_accounts_stay_so() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let items = json!([
+        {"type": "claude", "access_token": "a-1", "refresh_token": "", "email": "one@example.com",
+            "expired": "2030-01-01T00:00:00Z", "disabled": true},
+        {"type": "codex"},
+        {"type": " Gemini ", "email": "two@example.com", "project_id": "p-1", "disabled": true,
+            "token": {"access_token": "a-2", "refresh_token": "r-2", "expiry": "2030-01-01T00:00:00Z"}},
+    ]);
+    let done = import(&gateway, &json!({"items": items, "data": {"type": "nonsense"}}));
+    assert_eq!((&done["success"], &done["imported"], &done["failed"]), (&json!(false), &json!(2), &json!(1)));
+    assert_eq!(done["items"][1]["message"], "oauth credentials missing access_token");
+    assert_eq!(done["items"][2]["provider"], "gemini-cli");
+    let shown = list(&gateway);
+    assert!(shown.iter().all(|one| one["accountStatus"] == "disabled"), "{shown:?}");
+    assert_eq!((&shown[0]["email"], &shown[0]["projectId"]), (&json!("two@example.com"), &json!("p-1")));
+    assert_eq!(shown[1]["tokenExpiresAt"], "2030-01-01T00:00:00.000Z");
+}
+
+#[test]
+fn a_bundle_gives_its_accounts() {
+    let provider = Provider::start("codex", &[MODEL]);
+    provider.book().access.push("access-of-the-bundle".to_owned());
+    let gateway = provider.gateway();
+    let bundle = json!({"type": "sub2api-data", "version": 1, "exported_at": "2026-01-01T00:00:00Z", "proxies": [],
+        "accounts": [
+            {"name": "one", "platform": "openai", "type": "oauth", "credentials": {
+                "access_token": "access-of-the-bundle", "chatgpt_account_id": "acc", "expires_at": 1_893_456_000}},
+            {"name": "two", "platform": "openai", "type": "apikey", "credentials": {"api_key": "sk"}}]});
+    let done = import(&gateway, &json!({"data": bundle}));
+    assert_eq!((&done["imported"], &done["failed"]), (&json!(1), &json!(1)), "{done}");
+    assert_eq!(done["items"][1]["message"], "unsupported oauth import type: apikey");
+    let shown = &list(&gateway)[0];
+    assert_eq!((&shown["accountKey"], &shown["modelCount"]), (&json!("acc"), &json!(1)));
+    assert_eq!(shown["tokenExpiresAt"], "2030-01-01T00:00:00.000Z");
+}
+
+#[test]
+fn what_cannot_be_imported_says_why_and_stores_nothing() {
+    let gateway = Gateway::start();
+    let envelope = "native oauth json expected; sub2api envelopes are no longer supported";
+    for (body, message) in [
+        (json!({}), "data must be a native oauth json object"),
+        (json!({"data": [1]}), "data must be a native oauth json object"),
+        (json!({"items": []}), "data must be a native oauth json object"),
+        (json!({"items": {}}), "Invalid items. Expected object array."),
+        (json!({"items": [7]}), "Invalid items. Expected object array."),
+        (json!({"items": vec![json!({}); 101]}), "oauth import supports at most 100 items"),
+        (json!({"data": {"type": "codex"}}), "oauth credentials missing access_token"),
+        (json!({"data": {"type": "codex", "access_token": "a b"}}), "oauth credentials missing access_token"),
+        (json!({"data": {"type": "qwen", "access_token": "a"}}), "unsupported oauth import type: qwen"),
+        (
+            json!({"data": {"type": "codex", "access_token": "a", "expired": "soon"}}),
+            "invalid oauth expired timestamp",
+        ),
+        (json!({"data": {"type": "sub2api-data", "version": 1}}), envelope),
+        (json!({"data": {"type": "codex", "access_token": "a"}, "proxyUrl": "x"}), "invalid proxy url"),
+    ] {
+        assert_eq!(gateway.admin().post(PATH, &body).expect(400)["message"], message, "{body}");
+    }
+    assert!(list(&gateway).is_empty());
+}

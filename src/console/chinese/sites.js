@@ -34,5 +34,5 @@ export const SITES = {
   "Probe one model": "探测一个模型", "Models are asked with tiny requests, which may cost something. What is not served is switched off at this site.": "会向模型发送极小的请求，可能产生少量费用。不提供的模型会在此站点停用。",
   "Their tokens and channels go with them.": "其令牌和通道会一并删除。", "Sync tokens": "同步令牌", "Nothing is verified then.": "此时不做验证。", "Set in its environment: {missing}": "需设置环境变量：{missing}",
   "If this browser is not on the server's computer, run this here first:": "如果浏览器不在服务器所在的电脑，请先在这里运行：", "Waiting until you agreed there …": "等待您在那里同意…", "Remove {name}": "移除 {name}",
-  "Header of every request": "每个请求附带的标头",
+  "Header of every request": "每个请求附带的标头", "Today": "今天",
 };

@@ -65,7 +65,7 @@ fn first_words<'a>(request: &Node<'a>) -> Option<Cow<'a, str>> {
     texts.into_iter().find(|text| !text.is_empty())
 }
 
-/// The same number for every request of a conversation, which all begin with these words.
+/// Gives every request of a conversation one number: they all begin with these words.
 fn hash(words: &str) -> u64 {
     let digest = digest(&SHA256, words.as_bytes());
     digest.as_ref().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))

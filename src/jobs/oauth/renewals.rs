@@ -22,7 +22,7 @@ pub struct FailedRenewals {
 }
 
 struct FailedRenewal {
-    /// Of the credential that failed; another one is tried at once.
+    /// The version of the credential that failed; another one is tried at once.
     version: i64,
     message: String,
     pause: Duration,

@@ -9,7 +9,7 @@ pub const ACCESS_TOKEN: &str = "access-token-of-the-login-51c0";
 
 /// An account at a site of its own.
 pub struct Login<'a> {
-    /// The id of the site.
+    /// The name of the site.
     pub name: &'a str,
     /// The provider's platform, which has its name.
     pub platform: &'a str,

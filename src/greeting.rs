@@ -49,6 +49,9 @@ pub fn started(core: &Arc<Core>) {
     }
     let shell = Shell::new(&config.host, config.port, config.tls.is_some());
     let [admin, client] = &tokens;
+    if config.console_enabled {
+        log::info!("console:    {}/", shell.base);
+    }
     log::info!("admin API:  {}", shell.curl(admin, "/api/sites"));
     log::info!("proxy API:  {}", shell.curl(client, "/v1/models"));
     if let Some(step) = next_step(&shell, &built_in, core.snapshot.load().routes().is_empty()) {

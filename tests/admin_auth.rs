@@ -26,10 +26,12 @@ fn nothing_presented_is_401_and_something_wrong_is_403() {
         let nothing = gateway.anyone().send(Request::new(method, path));
         assert_eq!(nothing.status, 401, "{method} {path}: {}", nothing.text());
         assert_eq!(nothing.json()["error"], "Missing Authorization header", "{path}");
+        assert_eq!(nothing.json()["code"], "missing_token", "{path}");
         let wrong = Request::new(method, path).header("authorization", "Bearer wrong-token");
         let wrong = gateway.anyone().send(wrong);
         assert_eq!(wrong.status, 403, "{method} {path}: {}", wrong.text());
         assert_eq!(wrong.json()["error"], "Invalid token", "{path}");
+        assert_eq!(wrong.json()["code"], "invalid_token", "{path}");
     }
 }
 

@@ -7,18 +7,18 @@ import { useRead, useTicks } from "./data.js";
 import { currentLanguage, languages, setLanguage, t } from "./words.js";
 import { Note } from "./parts.js";
 import { SignIn } from "./pages/signin.js";
-import { Overview } from "./pages/overview.js";
-import { Sites } from "./pages/sites.js";
-import { Routes } from "./pages/routes.js";
-import { Log } from "./pages/log.js";
-import { Keys } from "./pages/keys.js";
-import { Playground } from "./pages/playground.js";
-import { Settings } from "./pages/settings.js";
 
+// Each page is loaded when it is first opened.
 const PAGES = [
-  ["/", "Overview", Overview], ["/sites", "Sites", Sites], ["/routes", "Models", Routes], ["/log", "Log", Log],
-  ["/keys", "Keys", Keys], ["/playground", "Playground", Playground], ["/settings", "Settings", Settings],
+  ["/", "Overview", () => import("./pages/overview.js").then((module) => module.Overview)],
+  ["/sites", "Sites", () => import("./pages/sites.js").then((module) => module.Sites)],
+  ["/routes", "Models", () => import("./pages/routes.js").then((module) => module.Routes)],
+  ["/log", "Log", () => import("./pages/log.js").then((module) => module.Log)],
+  ["/keys", "Keys", () => import("./pages/keys.js").then((module) => module.Keys)],
+  ["/playground", "Playground", () => import("./pages/playground.js").then((module) => module.Playground)],
+  ["/settings", "Settings", () => import("./pages/settings.js").then((module) => module.Settings)],
 ];
+const loaded = new Map();
 const THEME = "switchyard.theme";
 
 function setTheme(theme) {
@@ -27,14 +27,22 @@ function setTheme(theme) {
   else document.documentElement.dataset.theme = theme;
 }
 
-// A page that breaks takes nothing else with it.
-function Guarded({ page: Page, query }) {
+// A page that breaks, or cannot be loaded, takes nothing else with it.
+function Guarded({ at, load, query }) {
   const [error, forget] = useErrorBoundary((seen) => console.error(seen));
-  if (error) {
-    return html`<${Note} kind="bad">${t("This page broke: {why}", { why: error.message })}
-      <button class="link" onClick=${forget}>${t("Try again")}</button><//>`;
+  const [failure, setFailure] = useState(null);
+  const [, arrived] = useState(0);
+  const begin = () => {
+    setFailure(null);
+    load().then((Page) => { loaded.set(at, Page); arrived((count) => count + 1); }, setFailure);
+  };
+  useEffect(() => { if (!loaded.has(at)) begin(); }, [at]);
+  const Page = loaded.get(at);
+  if (error || failure) {
+    return html`<${Note} kind="bad">${failure ? t("This page could not be loaded.") : t("This page broke: {why}", { why: error.message })}
+      <button class="link" onClick=${failure ? () => location.reload() : forget}>${t("Try again")}</button><//>`;
   }
-  return html`<${Page} query=${query} />`;
+  return Page ? html`<${Page} query=${query} />` : html`<p class="quiet" role="status" aria-busy="true">${t("Loading …")}</p>`;
 }
 
 // Says that the server is away, and asks whether it is back while the tab is seen.
@@ -51,7 +59,7 @@ function useConnection() {
 function Frame({ onSignOut, onLanguage }) {
   const { path, query } = useAddress();
   const isAway = useConnection();
-  const [, name, Page] = PAGES.find(([at]) => at === path) ?? PAGES[0];
+  const [at, name, load] = PAGES.find(([known]) => known === path) ?? PAGES[0];
   const [returned, setReturned] = useState(0);
   const unread = useRead("/api/events/count", { every: 15 });
   useEffect(() => { unread.reload(); }, [path]);
@@ -63,8 +71,8 @@ function Frame({ onSignOut, onLanguage }) {
     <a class="skip" href="#page">${t("To the page")}</a>
     <header class="top">
       <a class="brand" href="/">Switchyard</a>
-      <nav aria-label=${t("Pages")}>${PAGES.map(([at, label]) => html`<a href=${at} key=${at} aria-current=${at === path ? "page" : undefined}>${t(label)}
-        ${at === "/" && unread.value?.count > 0 && html` <span class="badge warn" title=${t("Unread events")}>${unread.value.count}</span>`}</a>`)}</nav>
+      <nav aria-label=${t("Pages")}>${PAGES.map(([to, label]) => html`<a href=${to} key=${to} aria-current=${to === path ? "page" : undefined}>${t(label)}
+        ${to === "/" && unread.value?.count > 0 && html` <span class="badge warn" title=${t("Unread events")}>${unread.value.count}</span>`}</a>`)}</nav>
       <div class="choices">
         <label><span class="unseen">${t("Language")}</span><select value=${currentLanguage()} onChange=${(event) => onLanguage(event.target.value)}>
           ${languages.map(([key, label]) => html`<option value=${key}>${label}</option>`)}</select></label>
@@ -74,7 +82,7 @@ function Frame({ onSignOut, onLanguage }) {
       </div>
     </header>
     ${isAway && html`<${Note} kind="warn">${t("The server cannot be reached. What is shown may be old; it is tried again by itself.")}<//>`}
-    <main id="page" tabindex="-1"><h1>${t(name)}</h1><${Guarded} key=${`${path} ${returned}`} page=${Page} query=${query} /></main>`;
+    <main id="page" tabindex="-1"><h1>${t(name)}</h1><${Guarded} key=${`${path} ${returned}`} at=${at} load=${load} query=${query} /></main>`;
 }
 
 function Console() {
@@ -87,7 +95,7 @@ function Console() {
     setWhy(t("The token is not accepted any more. It may have been changed: sign in again."));
     setSignedIn(false);
   }), []);
-  const choose = (language) => { setLanguage(language); setLanguages((count) => count + 1); };
+  const choose = async (language) => { await setLanguage(language); setLanguages((count) => count + 1); };
   if (!isSignedIn) {
     return html`<${SignIn} why=${why} onLanguage=${choose} onDone=${() => { setWhy(null); setSignedIn(true); }} />`;
   }

@@ -1,27 +1,36 @@
 // Languages. The text in the code is English and is its own key: `t("Add a site")`. `{name}` stands for a value.
 
-import { CHINESE } from "./chinese.js";
-
 const KEY = "switchyard.language";
-const LANGUAGES = { en: {}, zh: CHINESE };
 
 export const languages = [["en", "English"], ["zh", "中文"]];
 
-let language = localStorage.getItem(KEY);
-if (!(language in LANGUAGES)) language = navigator.language?.toLowerCase().startsWith("zh") ? "zh" : "en";
+let language = "en";
+let words = {};
 
 export const currentLanguage = () => language;
 
-export function setLanguage(chosen) {
-  language = chosen;
+// Goes over to a language, whose words are loaded first; English when they cannot be.
+export async function setLanguage(chosen) {
+  const { CHINESE } = chosen === "zh" ? await import("./chinese.js").catch(() => ({})) : {};
+  words = CHINESE ?? {};
+  language = CHINESE ? "zh" : "en";
+  document.documentElement.lang = CHINESE ? "zh-CN" : "en";
   localStorage.setItem(KEY, chosen);
-  document.documentElement.lang = chosen === "zh" ? "zh-CN" : "en";
 }
-document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
+
+// The language that was chosen, or that of the browser.
+const saved = localStorage.getItem(KEY);
+const usual = navigator.language?.toLowerCase().startsWith("zh") ? "zh" : "en";
+if ((saved ?? usual) === "zh") {
+  await setLanguage("zh");
+  if (!saved) localStorage.removeItem(KEY);
+} else {
+  document.documentElement.lang = "en";
+}
 
 // The text in the operator's language, with values in it. Values are text; markup in them stays text.
 export function t(text, values = {}) {
-  const said = LANGUAGES[language][text] ?? text;
+  const said = words[text] ?? text;
   return said.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
 

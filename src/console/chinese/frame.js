@@ -22,5 +22,6 @@ export const FRAME = {
   "Asked too often. Try again in {seconds} s.": "请求过于频繁，请在 {seconds} 秒后重试。",
   "Asked too often. Try again soon.": "请求过于频繁，请稍后重试。",
   "Take out {name}": "移除 {name}", "Type to find …": "输入以查找…", "Find: {what}": "查找：{what}",
+  "This page could not be loaded.": "无法加载此页面。",
   "This page broke: {why}": "此页面出错：{why}",
 };

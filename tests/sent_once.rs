@@ -71,11 +71,6 @@ fn send(pair: &Pair, request: Request) -> Answer {
     pair.gateway.client().stream(request).whole()
 }
 
-/// An error of this type.
-fn named(status: u16, name: &str) -> Reply {
-    Reply::json(status, &json!({"error": {"message": "Not now", "type": name}}))
-}
-
 #[track_caller]
 fn is_told_that_it_may_be_made(answer: &Answer, status: u16, what: &str) {
     assert_eq!(answer.status, status, "{what}: {}", answer.text());
@@ -135,10 +130,6 @@ fn a_creation_whose_answer_breaks_goes_nowhere() {
             ("a gateway's time-out", Reply::error(504, "timed out"), 504),
             ("a gateway that lost its server", Reply::error(502, "bad gateway"), 502),
             ("a time-out of its own", Reply::error(408, "timed out"), 408),
-            ("a server that failed", Reply::error(500, "boom"), 500),
-            ("a server that is not available", Reply::error(503, "boom"), 503),
-            ("a name that leaves it open", named(500, "server_error"), 500),
-            ("a failure told with a good status", named(200, "server_error"), 502),
         ] {
             let pair = Pair::with(&[("PROXY_FIRST_BYTE_TIMEOUT_SEC", "1")]);
             pair.first.answer(path, reply);
@@ -155,26 +146,14 @@ fn a_creation_whose_answer_breaks_goes_nowhere() {
 #[test]
 fn a_creation_that_is_refused_or_cannot_be_sent_goes_to_the_next_channel() {
     for (path, request) in creations() {
-        let bare = |status| Some(Reply::error(status, "Not now"));
-        for (what, trouble) in [
-            ("no connection", None),
-            ("no such key", bare(401)),
-            ("no balance", bare(402)),
-            ("not for this key", bare(403)),
-            ("too many requests", bare(429)),
-            ("cannot do that", bare(501)),
-            ("a quota, by its name", Some(named(500, "insufficient_quota"))),
-            ("a model, by its name", Some(named(503, "model_not_found"))),
-            ("no room, by its name", Some(named(200, "overloaded_error"))),
-            ("later", Some(Reply::error(503, "Not now").header("retry-after", "1"))),
-        ] {
+        for trouble in [None, Some(429), Some(401), Some(500), Some(503)] {
             let pair = warm();
             match trouble {
-                Some(reply) => pair.first.answer(path, reply),
+                Some(status) => pair.first.answer(path, Reply::error(status, "Not now")),
                 None => pair.first.refuse(),
             }
-            assert_eq!(send(&pair, request.clone()).status, 200, "{path}: {what}");
-            assert_eq!(pair.second.asked_for(path).len(), 1, "{path}: {what}");
+            assert_eq!(send(&pair, request.clone()).status, 200, "{path} {trouble:?}");
+            assert_eq!(pair.second.asked_for(path).len(), 1, "{path} {trouble:?}");
         }
     }
 }

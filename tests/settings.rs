@@ -26,7 +26,7 @@ const DEFAULTS: &str = r#"{
     "proxyDebugMaxBodyBytes": 262144,
     "routingFallbackUnitCost": 1, "proxyFirstByteTimeoutSec": 0,
     "tokenRouterFailureCooldownMaxSec": 2592000,
-    "cooldownLastResortSec": 30,
+    "cooldownLastResortSec": 30, "accountLimitAvoidPercent": 95,
     "routingWeights": {"baseWeightFactor": 0.5, "valueScoreFactor": 0.5, "costWeight": 0.4,
         "balanceWeight": 0.3, "usageWeight": 0.3},
     "proxyErrorKeywords": [], "proxyEmptyContentFailEnabled": false,

@@ -157,8 +157,8 @@ fn what_is_wrong_is_named_and_nobody_is_asked() {
 #[test]
 fn a_channel_that_refuses_gives_way_to_the_next() {
     for failing in [
-        Reply::error(429, "boom"),
-        Reply::json(200, &json!({"error": {"message": "out of steam", "type": "overloaded_error"}})),
+        Reply::error(500, "boom"),
+        Reply::json(200, &json!({"error": {"message": "out of steam", "type": "server_error"}})),
         Reply::bytes(200, "text/html", "<html><title>Hello</title></html>"),
     ] {
         let pair = Pair::start();

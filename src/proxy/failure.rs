@@ -229,8 +229,7 @@ impl Failure {
         let text = errors::upstream_text(path, status, &error.message);
         let hint = upstream.get(&RETRY_AFTER).and_then(|value| std::str::from_utf8(value).ok());
         let recovers_at = failure::provider_hint(status, hint, &body, now);
-        let is_refused = status == 503 && hint.is_some() || failure::is_refused(error.names());
-        let progress = Progress::whole(Came::of_status(status, is_refused));
+        let progress = Progress::whole(Came::of_status(status));
         let token_refusal = TokenRefusal::of(status, upstream, &body);
         let body = complete.then_some(body);
         let stated = Self::stating(Kind::Status, status, error);
@@ -247,9 +246,7 @@ impl Failure {
     /// client, or as the whole answer.
     pub(super) fn said(error: UpstreamError, how: &str) -> Self {
         let text = format!("{how}: {}", error.message);
-        let status = failure::status_named(error.names()).unwrap_or(500);
-        let progress = Progress::whole(Came::of_status(status, failure::is_refused(error.names())));
-        Self { text, progress, ..Self::stating(Kind::Told, 502, error) }
+        Self { text, ..Self::stating(Kind::Told, 502, error) }.refused()
     }
 
     /// A stream that broke behind its first output, perhaps with an error.
@@ -608,9 +605,7 @@ mod tests {
             (Failure::closed_early(), [false, true, false, false]),
             (Failure::judged("no id".to_owned()), [false, true, false, false]),
             (Failure::judged("a page".to_owned()).refused(), [false, true, false, true]),
-            (status(429), [true; 4]),
-            (status(500), [true, true, false, false]),
-            (status(503), [true, true, false, false]),
+            (status(503), [true; 4]),
             (status(504), [true, true, false, false]),
             (status(408), [true, true, false, false]),
             (status(400), [false; 4]),

@@ -25,7 +25,7 @@ fn the_own_dialect_comes_first_where_it_can() {
         (Platform::Claude, Completions, "m", &[Messages]),
         (Platform::Codex, Completions, "m", &[Responses]),
         (Platform::Gemini, Completions, "m", &[Chat, Gemini]),
-        (Platform::Antigravity, Completions, "m", &[]),
+        (Platform::Antigravity, Completions, "m", &[Gemini]),
         (Platform::NewApi, Embeddings, "m", &[Embeddings]),
         (Platform::Gemini, Embeddings, "m", &[Embeddings]),
         (Platform::Claude, Embeddings, "m", &[]),

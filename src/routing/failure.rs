@@ -148,16 +148,6 @@ const OF_CHANNEL: &[&str] = &[
     "slow_down",
     "unavailable",
 ];
-/// Those of [`OF_CHANNEL`] that leave open whether the request was carried out.
-const OPEN: &[&str] = &[
-    "channel:aws_client_error",
-    "channel:response_time_exceeded",
-    "do_request_failed",
-    "service_unavailable",
-    "service_unavailable_error",
-    "serviceunavailableexception",
-    "unavailable",
-];
 /// As [`OF_CHANNEL`], of an error told within a good answer. Beside a 400 some hubs use them for any error at all.
 const OF_TROUBLE: &[&str] = &[
     "api_error",
@@ -202,7 +192,8 @@ pub enum Blame {
 /// Whose fault is an answer of this status, or, of an error told with a good one, of these names?
 /// Network errors, time-outs and broken streams have neither, and are the channel's.
 pub fn blame<'n>(status: u16, names: impl Iterator<Item = &'n str> + Clone) -> Blame {
-    let is_one_of = |list: &[&str]| names.clone().any(|name| is_in(list, name));
+    let is_one_of =
+        |list: &[&str]| names.clone().any(|name| list.iter().any(|known| known.eq_ignore_ascii_case(name)));
     if is_one_of(OF_MODEL) {
         Blame::Model
     } else if is_status_of_channel(status)
@@ -213,16 +204,6 @@ pub fn blame<'n>(status: u16, names: impl Iterator<Item = &'n str> + Clone) -> B
     } else {
         Blame::Nobody
     }
-}
-
-/// Whether the names of an error say that the request was not carried out: the channel lacks the model, or has no
-/// credential, balance or room for it.
-pub fn is_refused<'n>(mut names: impl Iterator<Item = &'n str>) -> bool {
-    names.any(|name| is_in(OF_MODEL, name) || is_in(OF_CHANNEL, name) && !is_in(OPEN, name))
-}
-
-fn is_in(list: &[&str], name: &str) -> bool {
-    list.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// The status that an error told within a good answer would have had, where its names say one: some hubs put

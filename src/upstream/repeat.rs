@@ -7,8 +7,7 @@
 //! | a creation | here | nowhere | here | nowhere |
 //!
 //! Who asks for a text once more pays for another one. Who asks for a video, a picture or a job once more has two of
-//! them, of which one belongs to nobody: so nothing that may have been read is sent again. A server that failed (500, 503)
-//! had read it, and refused it only where it says so: by a name from a closed list, or by `Retry-After` beside a 503.
+//! them, of which one belongs to nobody: so nothing that may have been read is sent again.
 
 use hyper::http::Method;
 
@@ -43,8 +42,8 @@ pub enum Came {
     Goodbye,
     /// A status or an error object that says that the request was not carried out.
     Refusal,
-    /// A status that leaves open what became of the request: a time-out, a gateway that has lost the server at work, a
-    /// server that failed at work.
+    /// A status of someone who may not know what became of the request: a time-out, or a gateway that has lost the
+    /// server at work.
     Unclear,
     /// An answer, or the beginning of one.
     Answer,
@@ -79,15 +78,11 @@ impl Work {
 // === impl Came ===
 
 impl Came {
-    /// What a status other than 2xx says. `is_refused` tells that names or headers beside it say that the request was
-    /// not taken: that settles what a server's own failure leaves open, and says nothing of a server behind a gateway.
-    pub fn of_status(status: u16, is_refused: bool) -> Self {
+    /// What a status other than 2xx says.
+    pub fn of_status(status: u16) -> Self {
         match status {
             // 499 is nginx's "client closed", and 520 to 527 are Cloudflare's for a server that went silent.
             408 | 499 | 502 | 504 | 520..=527 => Self::Unclear,
-            // The server cannot do it at all (RFC 9110 §15.6.2).
-            501 => Self::Refusal,
-            500.. if !is_refused => Self::Unclear,
             _ => Self::Refusal,
         }
     }
@@ -145,19 +140,12 @@ mod tests {
     }
 
     #[test]
-    fn a_status_refuses_unless_the_request_may_have_been_carried_out() {
-        for status in [301, 400, 401, 402, 403, 404, 405, 409, 413, 422, 425, 429, 501] {
-            assert_eq!([false, true].map(|named| Came::of_status(status, named)), [Refusal; 2], "{status}");
-        }
-        for status in [500, 503, 507, 529] {
-            assert_eq!(
-                [false, true].map(|named| Came::of_status(status, named)),
-                [Unclear, Refusal],
-                "{status}"
-            );
+    fn a_status_refuses_unless_its_sender_may_not_know() {
+        for status in [301, 400, 401, 403, 404, 409, 413, 422, 429, 500, 501, 503, 529] {
+            assert_eq!(Came::of_status(status), Refusal, "{status}");
         }
         for status in [408, 499, 502, 504, 520, 522, 524, 527] {
-            assert_eq!([false, true].map(|named| Came::of_status(status, named)), [Unclear; 2], "{status}");
+            assert_eq!(Came::of_status(status), Unclear, "{status}");
         }
     }
 

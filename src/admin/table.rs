@@ -149,6 +149,9 @@ pub fn routes() -> Vec<Route<Admin>> {
         admin(Method::PATCH, "/api/oauth/connections/{id}/proxy", oauth::connections::set_proxy),
         action("/api/oauth/connections/{id}/quota/refresh", oauth::quota::refresh),
         admin(Method::POST, "/api/oauth/connections/quota/refresh-batch", oauth::quota::refresh_batch),
+        admin(Method::POST, "/api/oauth/route-units", oauth::route_units::create),
+        admin(Method::PATCH, "/api/oauth/route-units/{id}", oauth::route_units::update),
+        removal("/api/oauth/route-units/{id}", oauth::route_units::delete),
         admin(Method::GET, "/api/openapi.json", openapi::get),
         admin(Method::GET, "/metrics", metrics::get),
     ]

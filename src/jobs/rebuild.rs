@@ -7,7 +7,7 @@
 //! One run at a time; who asks during a run waits for the next, with all others, since the one under way may have
 //! read the rows before the caller's change.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use super::models::outcome::RebuildCounts;
@@ -16,12 +16,12 @@ use super::rebuild_scope::Scope;
 use crate::core::Core;
 use crate::jobs::Jobs;
 use crate::routing::rebuild::{
-    AccountRow, ChannelRow, Credential, Inventory, Plan, RouteRow, ServesBy, TokenRow, plan,
+    AccountRow, ChannelRow, Credential, Inventory, Plan, RouteRow, ServesBy, TokenRow, UnitRef, plan,
 };
 use crate::routing::{self, AccountStatus, ModelPattern, Route, RouteMode, Strategy};
 use crate::settings::Settings;
 use crate::store::availability::ModelsOf;
-use crate::store::{self, Store, accounts, availability, routes, sites, tokens};
+use crate::store::{self, Store, accounts, availability, route_units, routes, sites, tokens};
 use crate::sync::lock;
 
 /// How often a plan is made anew because the rows changed under it.
@@ -152,6 +152,8 @@ struct Rows {
     disabled_models: Vec<availability::DisabledModelRow>,
     routes: Vec<routes::RouteRow>,
     channels: Vec<ChannelRow>,
+    /// The route units that accounts are in.
+    units: HashMap<i64, UnitRef>,
     /// Routes that a downstream key may use by their number.
     named_routes: HashSet<i64>,
     /// Globs, regexes and groups, where only some of the routes were read.
@@ -246,6 +248,7 @@ impl Rows {
             disabled_models: availability::disabled_models(store).await?,
             routes: routes::list(store).await?,
             channels: names.of_channels(store).await?,
+            units: units(store).await?,
             others: Vec::new(),
             served_elsewhere: HashSet::new(),
         })
@@ -258,7 +261,13 @@ impl Rows {
         core.publish().await?;
         let snapshot = core.snapshot.load_full();
         let keys = core.keys.load();
-        let ids: Vec<i64> = scope.accounts.iter().copied().collect();
+        let units = units(store).await?;
+        // A unit offers what any of its members does.
+        let concerned: HashSet<i64> =
+            scope.accounts.iter().filter_map(|id| units.get(id)).map(|unit| unit.id).collect();
+        let mates = units.iter().filter(|(_, unit)| concerned.contains(&unit.id)).map(|(id, _)| *id);
+        let ids: BTreeSet<i64> = scope.accounts.iter().copied().chain(mates).collect();
+        let ids: Vec<i64> = ids.into_iter().collect();
         let mut accounts = by_id(accounts::some(store, &ids).await?);
         let site_ids: BTreeSet<i64> = accounts.values().map(|account| account.site_id).collect();
         let (mut sites, mut disabled_models) = (Vec::new(), Vec::new());
@@ -314,6 +323,7 @@ impl Rows {
             disabled_models,
             routes: routes::some(store, &exact).await?,
             channels,
+            units,
         })
     }
 
@@ -357,6 +367,7 @@ impl Rows {
                 accounts::AccountStatus::Unhealthy => AccountStatus::Unhealthy,
             },
             serves_by: serves_by(row),
+            unit: self.units.get(&row.id).copied(),
         }
     }
 
@@ -387,6 +398,16 @@ impl Rows {
             removed_routes: plan.delete_routes.len(),
         }
     }
+}
+
+/// The route units that accounts are in, each with the account that its channels are stored with.
+async fn units(store: &Store) -> store::Result<HashMap<i64, UnitRef>> {
+    let units = route_units::list(store).await?;
+    let members = units.iter().flat_map(|unit| {
+        let first = unit.members.first().map(|member| UnitRef { id: unit.id, account_id: member.account_id });
+        unit.members.iter().filter_map(move |member| Some((member.account_id, first?)))
+    });
+    Ok(members.collect())
 }
 
 /// Which credentials of an account make channels.

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use super::models::outcome::RebuildCounts;
 use crate::flight::Coalesced;
-use crate::store::{self, Store, accounts, routes};
+use crate::store::{self, Store, accounts, route_units, routes};
 
 /// What a rebuild looks at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,14 @@ impl Scope {
     /// then nothing tells in which routes they were.
     pub async fn of_accounts_to_delete(store: &Store, ids: &[i64]) -> store::Result<Self> {
         let routes = routes::of_accounts(store, ids).await?;
-        Ok(Self { routes, ..Self::of_accounts(ids.iter().copied()) })
+        // The channels of a unit may go with one of its members; the others go on.
+        let mut accounts = ids.to_vec();
+        for unit in route_units::list(store).await? {
+            if unit.members.iter().any(|member| ids.contains(&member.account_id)) {
+                accounts.extend(unit.members.iter().map(|member| member.account_id));
+            }
+        }
+        Ok(Self { routes, ..Self::of_accounts(accounts) })
     }
 
     /// The accounts of these sites, also before the sites are deleted.

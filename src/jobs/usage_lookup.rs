@@ -113,8 +113,10 @@ async fn settle(core: &Core, lookup: &Lookup, record: &UsageRecord) -> crate::st
     let total = |tokens: Tokens| tokens.total.max(tokens.prompt.saturating_add(tokens.completion));
     let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
     let more_cost = bill.usd - lookup.usd;
-    if channel.live.record_cost((more_cost * 1e9).round() as i64) {
-        core.store.telemetry().dirty_channel(channel.live.clone());
+    for live in std::iter::once(&channel.live).chain(channel.whole()) {
+        if live.record_cost((more_cost * 1e9).round() as i64) {
+            core.store.telemetry().dirty_channel(live.clone());
+        }
     }
     if let Some(key) = lookup.key.as_ref().filter(|_| more_cost != 0.0)
         && key.live.charge(more_cost, now_ms())

@@ -91,8 +91,12 @@ impl Attempt {
     ) -> Box<Self> {
         let Choice { channel, model, reason } = choice;
         let started_at = now_ms();
-        if reason.takes_a_turn() && channel.live.record_selection(started_at) {
-            proxy.core.store.telemetry().dirty_channel(channel.live.clone());
+        if reason.takes_a_turn() {
+            for live in std::iter::once(&channel.live).chain(channel.whole()) {
+                if live.record_selection(started_at) {
+                    proxy.core.store.telemetry().dirty_channel(live.clone());
+                }
+            }
         }
         proxy.core.live.rotations.record(reason, &call.envelope.model, channel.account.site.id, started_at);
         proxy.core.metrics.attempts.add(1);
@@ -227,8 +231,8 @@ impl Attempt {
         let waited = row.first_byte_latency_ms.map_or(latency, i64::unsigned_abs);
         self.channel.account.site.health.succeed(&self.model, waited, now);
         let was_limited = self.channel.live.is_limited();
-        if self.channel.live.record_success(now, latency, cost::nano(bill.usd)) {
-            self.proxy.core.store.telemetry().dirty_channel(self.channel.live.clone());
+        for live in std::iter::once(&self.channel.live).chain(self.channel.whole()) {
+            self.save(live, live.record_success(now, latency, cost::nano(bill.usd)));
         }
         if was_limited {
             self.end_limits();
@@ -310,6 +314,9 @@ impl Attempt {
             failure::rest(now, self.settings.cooldown, failure.recovers_at);
         let live = &self.channel.live;
         self.save(live, live.record_failure(now, cooldown_until));
+        if let Some(whole) = self.channel.whole() {
+            self.save(whole, whole.record_failed_member());
+        }
         log::info!(
             "channel cooling: {} ({}) until {}: {}{}",
             self.channel.id,
@@ -354,14 +361,14 @@ impl Attempt {
     fn bind(&self, conversation: Conversation, now: Millis) {
         if let Some(ttl) = self.settings.sticky_ttl {
             let expires = now.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
-            self.proxy.core.affinity.bind(conversation, self.channel.id, expires);
+            self.proxy.core.affinity.bind(conversation, self.channel.key(), expires);
         }
     }
 
     /// The conversation need not come back here.
     fn unbind(&self) {
         if let Some(conversation) = self.conversation {
-            self.proxy.core.affinity.unbind(conversation, self.channel.id);
+            self.proxy.core.affinity.unbind(conversation, self.channel.key());
         }
     }
 

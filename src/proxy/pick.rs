@@ -113,8 +113,8 @@ async fn pick_in_queue(proxy: &Arc<Proxy>, call: &Call, tried: &[i64], bound: Op
 /// The choice as it holds after a wait: meanwhile its channel may have been deleted or disabled, or have
 /// failed somebody else.
 fn still_offered(proxy: &Proxy, call: &Call, tried: &[i64], choice: Choice) -> Option<Choice> {
-    let id = choice.channel.id;
-    match choose(proxy, call, tried, None, &|channel| channel.id == id) {
+    let key = choice.channel.key();
+    match choose(proxy, call, tried, None, &|channel| channel.key() == key) {
         Chosen::Channel(offered) => Some(Choice { reason: choice.reason, ..offered }),
         // It rests: as it did before the wait, or since.
         Chosen::Nothing { reserve, .. } => reserve.filter(|_| choice.reason.is_trial()),
@@ -158,7 +158,7 @@ fn takes_session_lease(call: &Call, channel: &Channel) -> bool {
 async fn session_lease(proxy: &Proxy, call: &Call, channel: &Channel) -> Result<Lease, SlotRefused> {
     let rules = &call.settings.session_leases;
     // Boxed, as all that is rarely waited for.
-    Box::pin(proxy.session_leases.lease(channel.id, rules)).await
+    Box::pin(proxy.session_leases.lease(channel.key(), rules)).await
 }
 
 enum Chosen {

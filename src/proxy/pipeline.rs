@@ -175,7 +175,7 @@ async fn route(proxy: &Arc<Proxy>, call: &Call) -> Answered {
             Picked::Busy(choice) => {
                 let failure = Failure::busy(call.settings.session_leases.lease.retry_after_secs());
                 Attempt::begin(proxy, call, &choice, number, Slots::default()).fail(&failure);
-                tried.push(choice.channel.id);
+                tried.push(choice.channel.key());
                 last = Some(Box::new(failure));
                 continue;
             }
@@ -186,7 +186,7 @@ async fn route(proxy: &Arc<Proxy>, call: &Call) -> Answered {
                 return call.face.site_saturated(proxy.core.leases.rules().retry_after_secs()).into();
             }
         };
-        tried.push(choice.channel.id);
+        tried.push(choice.channel.key());
         let answered = addresses::attempt(proxy, call, &choice, number, slots).await;
         match answered.inspect_err(|failure| call.trace.channel_failed(&failure.text)) {
             Ok(answered) => return answered,

@@ -57,6 +57,6 @@ impl Proxy {
             return 1.0;
         }
         let limit = self.core.settings.load().session_leases.limit;
-        self.session_leases.load(channel.id, limit).multiplier()
+        self.session_leases.load(channel.key(), limit).multiplier()
     }
 }

@@ -4,14 +4,17 @@
 //! has the cheap and the frequent first and the rest last, so that a channel whose first obstacle is that it
 //! rests has no other.
 
+use std::sync::Arc;
+
 use super::failure;
 use super::live::Resting;
 use super::pattern::alias_equal;
 use super::policy::Policy;
 use super::rotation::Rotations;
-use super::route::{Channel, Route};
+use super::route::{Channel, Route, UnitRole};
 use super::score::Conditions;
 use super::site::AccountStatus;
+use super::turn::next_member;
 use crate::time::Millis;
 
 /// What a request wants of a selection.
@@ -77,7 +80,7 @@ type Check = fn(&RouteRequest<'_>, &Channel) -> Option<Obstacle>;
 
 const CHECKS: [Check; 10] = [
     |_, channel| (!channel.enabled).then_some(Obstacle::Disabled),
-    |request, channel| request.query.tried.contains(&channel.id).then_some(Obstacle::AlreadyTried),
+    |request, channel| request.query.tried.contains(&channel.key()).then_some(Obstacle::AlreadyTried),
     // Before its account, which goes off with it.
     |_, channel| (!channel.account.site.active).then_some(Obstacle::SiteDisabled),
     |_, channel| account_obstacle(channel),
@@ -127,14 +130,41 @@ impl<'a> RouteRequest<'a> {
         Self { query: *query, by_display_name, is_exact: route.is_exact(), mapped: route.mapped(query.model) }
     }
 
-    /// What keeps the channel from being picked, if anything does.
+    /// What keeps the channel from being picked, if anything does; of a unit, what keeps its first member, where no other
+    /// can serve.
     pub fn obstacle(&self, channel: &Channel) -> Option<Obstacle> {
-        CHECKS.iter().find_map(|check| check(self, channel))
+        if !channel.unit.is_whole() {
+            return CHECKS.iter().find_map(|check| check(self, channel));
+        }
+        let mut first = None;
+        for member in channel.unit.members() {
+            first = first.or(Some(self.obstacle(member)?));
+        }
+        first.or(Some(Obstacle::NoCredential))
     }
 
-    /// Everything that keeps the channel from being picked.
+    /// Everything that keeps the channel from being picked; of a unit, what keeps its first member, where no other can
+    /// serve.
     pub fn obstacles<'c>(&'c self, channel: &'c Channel) -> impl Iterator<Item = Obstacle> + 'c {
-        CHECKS.iter().filter_map(|check| check(self, channel))
+        let all = |channel: &'c Channel| CHECKS.iter().filter_map(move |check| check(self, channel));
+        let is_served = channel.unit.is_whole() && self.obstacle(channel).is_none();
+        let looked_at = channel.unit.members().first().map_or(channel, |member| &**member);
+        all(looked_at).filter(move |_| !is_served)
+    }
+
+    /// The channel itself, or the member of its unit whose turn it is: one that has not failed recently, as long as there
+    /// is one.
+    pub fn member<'c>(&self, channel: &'c Arc<Channel>) -> &'c Arc<Channel> {
+        let UnitRole::Whole { strategy, members } = &channel.unit else { return channel };
+        let mut eligible: Vec<_> =
+            members.iter().filter(|member| self.obstacle(member).is_none()).collect();
+        let avoided: [fn(&Self, &Channel) -> bool; 2] = [Self::is_near_limit, Self::failed_recently];
+        for is_avoided in avoided {
+            if eligible.iter().any(|member| !is_avoided(self, member)) {
+                eligible.retain(|member| !is_avoided(self, member));
+            }
+        }
+        next_member(*strategy, eligible).unwrap_or(channel)
     }
 
     /// The model that a channel's cost and health are about: the one it serves instead of the requested one, else

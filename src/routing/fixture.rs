@@ -57,6 +57,7 @@ pub fn channel_of(id: i64, account: Account) -> Channel {
         enabled: true,
         credential: Some(Secret::from("sk-test").into()),
         live: Arc::new(ChannelLive::new(id, ChannelTotals::default())),
+        unit: UnitRole::Nothing,
     }
 }
 

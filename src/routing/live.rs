@@ -31,6 +31,8 @@ pub use endpoint::{EndpointLive, EndpointState};
 #[derive(Debug, Default)]
 pub struct LiveTable {
     channels: Mutex<HashMap<i64, Arc<ChannelLive>>>,
+    /// By the member's own number.
+    members: Mutex<HashMap<i64, Arc<ChannelLive>>>,
     endpoints: Mutex<HashMap<i64, Arc<EndpointLive>>>,
     /// By account.
     prices: Mutex<HashMap<i64, Arc<PriceList>>>,
@@ -48,6 +50,17 @@ impl LiveTable {
     pub fn channel(&self, id: i64, stored: impl FnOnce() -> ChannelTotals) -> Arc<ChannelLive> {
         let mut channels = lock(&self.channels);
         channels.entry(id).or_insert_with(|| Arc::new(ChannelLive::new(id, stored()))).clone()
+    }
+
+    /// The live value of a member of a route unit; the first call for an id starts it from what the store has.
+    pub fn member(&self, id: i64, stored: impl FnOnce() -> ChannelTotals) -> Arc<ChannelLive> {
+        let mut members = lock(&self.members);
+        members.entry(id).or_insert_with(|| Arc::new(ChannelLive::of_member(id, stored()))).clone()
+    }
+
+    /// Forgets members that are gone.
+    pub fn retain_members(&self, ids: &HashSet<i64>) {
+        lock(&self.members).retain(|id, _| ids.contains(id));
     }
 
     /// The endpoint's live value; the first call for an id starts it from what the store has.

@@ -22,7 +22,7 @@
 //! pool         in which order the addresses of a site are tried
 //! failure      what an upstream's failure means: whose fault? try another channel? cool this one, until when?
 //! rebuild      which routes and channels should exist, given what accounts offer
-//! unit_strategy how the next of several accounts that are one channel is picked
+//! unit         several accounts that serve as one channel
 //! brands       whose a model is, by its name
 //! ```
 //!
@@ -58,7 +58,7 @@ pub mod site;
 pub mod snapshot;
 pub mod stable;
 mod turn;
-mod unit_strategy;
+pub mod unit;
 
 pub use affinity::{Affinity, Conversation};
 pub use eligibility::SelectionQuery;
@@ -71,10 +71,10 @@ pub use pattern::ModelPattern;
 pub use policy::{CredentialRef, Policy};
 pub use rotation::Rotations;
 pub use rotation_pool::Pool;
-pub use route::{Channel, Route, RouteMode, Strategy};
+pub use route::{Channel, Route, RouteMode, Strategy, UnitRole};
 pub use score::{Conditions, Weights};
 pub use select::{ReservePick, Selection, select, select_bound};
 pub use selection_reason::SelectionReason;
 pub use site::{Account, AccountStatus, Credential, CredentialHeaders, Endpoint, Secret, Site, add_secrets};
 pub use snapshot::{Changed, Match, Snapshot};
-pub use unit_strategy::UnitStrategy;
+pub use unit::UnitStrategy;

@@ -47,6 +47,15 @@ pub struct AccountRow {
     pub site_active: bool,
     pub status: AccountStatus,
     pub serves_by: ServesBy,
+    /// The route unit that it serves in.
+    pub unit: Option<UnitRef>,
+}
+
+/// A route unit, and the account that its channels are stored with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitRef {
+    pub id: i64,
+    pub account_id: i64,
 }
 
 /// Which credentials of an account make channels.
@@ -88,6 +97,7 @@ pub struct ChannelRow {
     pub route_id: i64,
     pub account_id: i64,
     pub token_id: Option<i64>,
+    pub unit_id: Option<i64>,
     pub source_model: Option<Arc<str>>,
     /// Added or edited by hand.
     pub manual: bool,
@@ -129,11 +139,13 @@ pub struct Rebinding {
     pub token_id: i64,
 }
 
-/// What a channel authenticates with: a token, or None for the account's own credential.
+/// What a channel authenticates with: a token, or None for the account's own credential; or the members of a unit, which
+/// the account is one of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Credential {
     pub account_id: i64,
     pub token_id: Option<i64>,
+    pub unit_id: Option<i64>,
 }
 
 /// Who offers a model: true for those that may get a new channel, false for those that are off for now and only
@@ -202,9 +214,10 @@ fn settle(
     let mut present: BTreeSet<Credential> = channels.iter().map(|channel| channel.credential()).collect();
     for channel in channels.iter().filter(|channel| !offers.contains_key(&channel.credential())) {
         let token = preferred.get(&channel.account_id).copied();
-        let credential = Credential { account_id: channel.account_id, token_id: token };
+        let credential = Credential { account_id: channel.account_id, token_id: token, unit_id: None };
+        let is_bare = channel.token_id.is_none() && channel.unit_id.is_none();
         let is_free =
-            channel.token_id.is_none() && offers.contains_key(&credential) && !present.contains(&credential);
+            is_bare && offers.contains_key(&credential) && !present.contains(&credential);
         if let Some(token_id) = token.filter(|_| is_free) {
             present.insert(credential);
             plan.rebind_channels.push(Rebinding { channel_id: channel.id, token_id });
@@ -296,9 +309,13 @@ impl<'a> Inventory<'a> {
             if !disabled.is_empty() && disabled.contains(&(account.site_id, folded(model))) {
                 continue;
             }
-            let credential = Credential { account_id: account.id, token_id };
+            let credential = match account.unit.filter(|_| token_id.is_none()) {
+                Some(unit) => Credential { account_id: unit.account_id, token_id, unit_id: Some(unit.id) },
+                None => Credential { account_id: account.id, token_id, unit_id: None },
+            };
             let is_on = account.site_active && account.status == AccountStatus::Active;
-            offers.insert(credential, is_on);
+            // A unit offers what one of its members does.
+            *offers.entry(credential).or_insert(false) |= is_on;
         }
         let offered = judged.into_iter().filter_map(|(model, offers)| Some((model, offers?)));
         offered.filter(|(_, offers)| !offers.is_empty()).collect()
@@ -368,7 +385,7 @@ impl<'a> Inventory<'a> {
 
 impl ChannelRow {
     fn credential(&self) -> Credential {
-        Credential { account_id: self.account_id, token_id: self.token_id }
+        Credential { account_id: self.account_id, token_id: self.token_id, unit_id: self.unit_id }
     }
 }
 

@@ -27,6 +27,7 @@ fn tables() -> Tables {
         site_active: true,
         status: AccountStatus::Active,
         serves_by,
+        unit: None,
     };
     Tables {
         accounts: vec![account(ALICE, ServesBy::Account), account(BOB, ServesBy::Tokens)],
@@ -176,7 +177,7 @@ fn shaped(id: i64, text: &str) -> RouteRow {
 }
 
 fn channel(id: i64, route_id: i64, account_id: i64, token_id: Option<i64>) -> ChannelRow {
-    ChannelRow { id, route_id, account_id, token_id, source_model: None, manual: false }
+    ChannelRow { id, route_id, account_id, token_id, unit_id: None, source_model: None, manual: false }
 }
 
 fn manual(channel: ChannelRow) -> ChannelRow {
@@ -184,7 +185,7 @@ fn manual(channel: ChannelRow) -> ChannelRow {
 }
 
 const fn credential(account_id: i64, token_id: Option<i64>) -> Credential {
-    Credential { account_id, token_id }
+    Credential { account_id, token_id, unit_id: None }
 }
 
 #[test]

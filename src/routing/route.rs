@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::live::ChannelLive;
 use super::pattern::ModelPattern;
 use super::site::{Account, Credential};
+use super::unit::UnitStrategy;
 
 /// One way to serve a route: an account, with one of its tokens or its own credential.
 #[derive(Clone, Debug)]
@@ -30,6 +31,19 @@ pub struct Channel {
     /// None when the stored one is missing or unusable.
     pub credential: Option<Credential>,
     pub live: Arc<ChannelLive>,
+    /// What it has to do with a route unit.
+    pub unit: UnitRole,
+}
+
+/// What a channel has to do with a route unit.
+#[derive(Clone, Debug, Default)]
+pub enum UnitRole {
+    #[default]
+    Nothing,
+    /// It stands for the unit; without members it serves nobody.
+    Whole { strategy: UnitStrategy, members: Vec<Arc<Channel>> },
+    /// It serves for the whole, whose counters these are.
+    Member { whole: Arc<ChannelLive> },
 }
 
 /// Whose channels a route uses.
@@ -67,6 +81,51 @@ pub struct Route {
     pub enabled: bool,
     /// By ascending id. A group is given without any and filled by [`Snapshot`](super::Snapshot).
     pub channels: Vec<Arc<Channel>>,
+}
+
+// === impl UnitRole ===
+
+impl UnitRole {
+    /// The members of a whole.
+    pub fn members(&self) -> &[Arc<Channel>] {
+        match self {
+            Self::Whole { members, .. } => members,
+            Self::Nothing | Self::Member { .. } => &[],
+        }
+    }
+
+    pub fn is_whole(&self) -> bool {
+        matches!(self, Self::Whole { .. })
+    }
+}
+
+// === impl Channel ===
+
+impl Channel {
+    /// Tells it from every other channel, also from the other members of its unit: its number, and of a member the
+    /// negative number of its account, which is in one unit only.
+    pub fn key(&self) -> i64 {
+        match self.unit {
+            UnitRole::Member { .. } => -self.account.id,
+            UnitRole::Nothing | UnitRole::Whole { .. } => self.id,
+        }
+    }
+
+    /// The counters of the unit that it serves for.
+    pub fn whole(&self) -> Option<&Arc<ChannelLive>> {
+        match &self.unit {
+            UnitRole::Member { whole } => Some(whole),
+            UnitRole::Nothing | UnitRole::Whole { .. } => None,
+        }
+    }
+}
+
+/// Who serves for a channel: the members of a unit, else the channel itself.
+pub fn serving(channel: &Arc<Channel>) -> &[Arc<Channel>] {
+    match &channel.unit {
+        UnitRole::Whole { members, .. } => members,
+        UnitRole::Nothing | UnitRole::Member { .. } => std::slice::from_ref(channel),
+    }
 }
 
 // === impl Strategy ===

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::eligibility::{RouteRequest, SelectionQuery};
 use super::pattern::alias_equal;
 use super::reserve::Reserve;
-use super::route::{Channel, Strategy};
+use super::route::{Channel, Strategy, serving};
 use super::score::{Score, Weights, scores};
 use super::selection_reason::SelectionReason;
 use super::shortlist::{Layer, Shortlist};
@@ -59,16 +59,21 @@ pub fn select<'r>(
     let request = RouteRequest::new(found.route, found.by_display_name, query);
     let mut reserve = Reserve::default();
     let mut near_limit = Vec::new();
-    let eligible = found.route.channels.iter().filter(|channel| match request.obstacle(channel) {
-        None if request.is_near_limit(channel) => {
+    let eligible = found.route.channels.iter().filter(|channel| {
+        let (mut is_eligible, mut is_free) = (false, false);
+        for serving in serving(channel) {
+            match request.obstacle(serving) {
+                None => {
+                    is_eligible = true;
+                    is_free |= !request.is_near_limit(serving);
+                }
+                Some(obstacle) => reserve.note(serving, obstacle),
+            }
+        }
+        if is_eligible && !is_free {
             near_limit.push(*channel);
-            false
         }
-        None => true,
-        Some(obstacle) => {
-            reserve.note(channel, obstacle);
-            false
-        }
+        is_free
     });
     let picked = pick(found, eligible, &request, random);
     // Whoever is near a limit serves when no other can.
@@ -83,7 +88,10 @@ pub fn select<'r>(
     // Where channels take turns no priority counts.
     let by_priority = found.route.strategy == Strategy::Weighted;
     let trial = reserve.trial(query, if by_priority { channel.priority } else { i64::MAX });
-    let (channel, reason) = trial.map_or((channel, reason), |trial| (trial, SelectionReason::Trial));
+    let (channel, reason) = match trial {
+        Some(trial) => (trial, SelectionReason::Trial),
+        None => (request.member(channel), reason),
+    };
     Selection::Channel { channel, upstream_model: upstream_model(channel, &request), reason }
 }
 
@@ -105,16 +113,23 @@ fn pick<'r>(
     }
 }
 
-/// The channel that a conversation is bound to, whatever its priority, when it may be picked now and
+/// The channel of this key, which a conversation is bound to, whatever its priority, when it may be picked now and
 /// nothing says that it should be avoided.
 pub fn select_bound<'r>(
     found: &Match<'r>,
     query: &SelectionQuery<'r>,
-    channel_id: i64,
+    key: i64,
 ) -> Option<Selection<'r>> {
     let request = RouteRequest::new(found.route, found.by_display_name, query);
-    let at = found.route.channels.binary_search_by_key(&channel_id, |channel| channel.id).ok()?;
-    let channel = &found.route.channels[at];
+    let channels = &found.route.channels;
+    let channel = match channels.binary_search_by_key(&key, |channel| channel.id) {
+        Ok(at) => request.member(&channels[at]),
+        // Only a member of a unit has such a key.
+        Err(_) if key < 0 => {
+            channels.iter().flat_map(|channel| channel.unit.members()).find(|member| member.key() == key)?
+        }
+        Err(_) => return None,
+    };
     let is_avoided = request.is_near_limit(channel)
         || request.is_behind_breaker(channel)
         || (found.route.strategy != Strategy::RoundRobin && request.failed_recently(channel));

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::eligibility::{RouteRequest, SelectionQuery};
 use super::policy::Policy;
-use super::route::{Channel, Route, RouteMode};
+use super::route::{Channel, Route, RouteMode, UnitRole, serving};
 use super::score::Weights;
 use super::site::Site;
 use crate::id_map::IdMap;
@@ -254,7 +254,7 @@ impl Snapshot {
     pub fn current(&self, channel: &Channel) -> Option<&Arc<Channel>> {
         let channels = &self.route(channel.route_id)?.channels;
         let place = channels.binary_search_by_key(&channel.id, |channel| channel.id).ok()?;
-        Some(&channels[place])
+        serving(&channels[place]).iter().find(|now| now.key() == channel.key())
     }
 
     /// All routes, by ascending id, disabled ones too.
@@ -304,7 +304,10 @@ impl Snapshot {
     /// The channels that use the same credential, this one included: they share its usage limit.
     pub fn sharing_credential(&self, channel: &Channel) -> impl Iterator<Item = &Arc<Channel>> {
         let (account, token) = (channel.account.id, channel.token_id);
-        self.channels().filter(move |other| other.token_id == token && other.account.id == account)
+        let is_shared = move |other: &&Arc<Channel>| {
+            !other.unit.is_whole() && other.token_id == token && other.account.id == account
+        };
+        self.channels().filter(is_shared)
     }
 }
 
@@ -313,7 +316,13 @@ fn inherit(route: &mut Route) {
     route.channels.sort_unstable_by_key(|channel| channel.id);
     if route.is_exact() {
         for channel in route.channels.iter_mut().filter(|channel| channel.source_model.is_none()) {
-            Arc::make_mut(channel).source_model = Some(route.pattern.clone());
+            let channel = Arc::make_mut(channel);
+            channel.source_model = Some(route.pattern.clone());
+            if let UnitRole::Whole { members, .. } = &mut channel.unit {
+                for member in members {
+                    Arc::make_mut(member).source_model = Some(route.pattern.clone());
+                }
+            }
         }
     }
 }

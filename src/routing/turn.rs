@@ -1,6 +1,9 @@
 //! Whose turn among channels comes first.
 
+use std::sync::Arc;
+
 use super::route::Channel;
+use super::unit::UnitStrategy;
 use crate::time::Millis;
 
 /// Whose turn comes first: never or longest ago selected. The selection number orders what falls into
@@ -8,4 +11,19 @@ use crate::time::Millis;
 pub(super) fn turn(channel: &Channel) -> (Option<Millis>, u64, Option<Millis>, i64) {
     let totals = channel.live.totals();
     (totals.last_selected.or(totals.last_used), channel.live.selection_number(), totals.last_used, channel.id)
+}
+
+/// The next of these members of a route unit, which are in their order.
+pub(super) fn next_member<'r>(
+    strategy: UnitStrategy,
+    members: Vec<&'r Arc<Channel>>,
+) -> Option<&'r Arc<Channel>> {
+    match strategy {
+        UnitStrategy::RoundRobin => members.into_iter().min_by_key(|member| turn(member)),
+        // The first of several equals, of which an iteration gives the last.
+        UnitStrategy::StickUntilUnavailable => members
+            .into_iter()
+            .rev()
+            .max_by_key(|member| (member.live.totals().last_selected, member.live.selection_number())),
+    }
 }

@@ -24,6 +24,8 @@ const ROUTED: &[&str] = &[
     "token_routes",
     "route_group_sources",
     "route_channels",
+    "oauth_route_units",
+    "oauth_route_unit_members",
 ];
 /// How many rows are noted one by one: beyond them it is everything.
 const MAX_NOTED: usize = 65_536;

@@ -79,8 +79,9 @@ pub async fn of_accounts(store: &Store, ids: &[i64]) -> Result<HashMap<i64, i64>
     Ok(units)
 }
 
-/// Stores a unit with its members and gives its id. [`super::Error::Conflict`] when one of the accounts is in a unit
-/// already, [`super::Error::Dangling`] when one is gone.
+/// Stores a unit with its members and gives its id; the channels of the first one stand for it from then on, with what
+/// they have counted. [`super::Error::Conflict`] when one of the accounts is in a unit already,
+/// [`super::Error::Dangling`] when one is gone.
 pub async fn insert(store: &Store, unit: &NewUnit) -> Result<i64> {
     let now = now_ms();
     let insert = Statement::new(
@@ -101,6 +102,13 @@ pub async fn insert(store: &Store, unit: &NewUnit) -> Result<i64> {
         let place = i64::try_from(place).unwrap_or(i64::MAX);
         batch.push(insert_member(Value::IdOf(0), *account, place, now));
     }
+    batch.extend(unit.account_ids.first().map(|first| {
+        Statement::new(
+            "UPDATE route_channels SET oauth_route_unit_id = ? \
+             WHERE account_id = ? AND token_id IS NULL AND manual_override = ?",
+            vec![Value::IdOf(0), (*first).into(), false.into()],
+        )
+    }));
     Ok(store.batch(batch).await?[0].last_id)
 }
 
@@ -118,10 +126,70 @@ pub async fn update(
     store.batch(vec![changes.update("oauth_route_units", id)]).await.map(drop)
 }
 
-/// Deletes a unit with its members; its channels stay, without it. An unknown id is no error.
+/// Deletes a unit with its members; its channels stay with the first of them. An unknown id is no error.
 pub async fn delete(store: &Store, id: i64) -> Result<()> {
     let delete = Statement::new("DELETE FROM oauth_route_units WHERE id = ?", vec![id.into()]);
     store.batch(vec![delete]).await.map(drop)
+}
+
+/// Stores a unit again that was deleted, with the counters of its members and the channels that stood for it.
+pub async fn restore(store: &Store, unit: &UnitRow, channels: &[i64]) -> Result<()> {
+    let now = now_ms();
+    let mut batch = vec![Statement::new(
+        "INSERT INTO oauth_route_units (id, site_id, provider, name, strategy, enabled, created_at, updated_at) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        vec![
+            unit.id.into(),
+            unit.site_id.into(),
+            unit.provider.as_str().into(),
+            unit.name.as_str().into(),
+            unit.strategy.as_str().into(),
+            unit.enabled.into(),
+            now.into(),
+            now.into(),
+        ],
+    )];
+    for member in &unit.members {
+        let stats = &member.stats;
+        batch.push(Statement::new(
+            "INSERT INTO oauth_route_unit_members (id, unit_id, account_id, sort_order, success_count, \
+             fail_count, total_latency_ms, total_cost, last_used_at, last_selected_at, last_fail_at, \
+             consecutive_fail_count, cooldown_level, cooldown_until, provider_cooldown_until, created_at, \
+             updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            vec![
+                member.id.into(),
+                unit.id.into(),
+                member.account_id.into(),
+                member.sort_order.into(),
+                stats.success_count.into(),
+                stats.fail_count.into(),
+                stats.total_latency_ms.into(),
+                stats.total_cost.into(),
+                stats.last_used_at.into(),
+                stats.last_selected_at.into(),
+                stats.last_fail_at.into(),
+                stats.consecutive_fail_count.into(),
+                stats.cooldown_level.into(),
+                stats.cooldown_until.into(),
+                stats.provider_cooldown_until.into(),
+                now.into(),
+                now.into(),
+            ],
+        ));
+    }
+    for ids in channels.chunks(MAX_MARKS - 1) {
+        let sql =
+            format!("UPDATE route_channels SET oauth_route_unit_id = ? WHERE id IN ({})", marks(ids.len()));
+        let args = std::iter::once(unit.id.into()).chain(ids.iter().map(|id| (*id).into()));
+        batch.push(Statement::new(sql, args.collect()));
+    }
+    store.batch(batch).await.map(drop)
+}
+
+/// The channels that stand for a unit.
+pub async fn channels_of(store: &Store, id: i64) -> Result<Vec<i64>> {
+    let sql = "SELECT id FROM route_channels WHERE oauth_route_unit_id = ? ORDER BY id";
+    store.query(sql, vec![id.into()]).await?.iter().map(|row| row.fields().int()).collect()
 }
 
 fn insert_member(unit: Value, account: i64, place: i64, now: Millis) -> Statement {

@@ -140,7 +140,8 @@ const CHANNEL_COLUMNS: &str = "c.id, c.route_id, c.account_id, c.token_id, c.oau
      COALESCE(s.consecutive_fail_count, 0), COALESCE(s.cooldown_level, 0), s.cooldown_until, \
      s.provider_cooldown_until";
 
-const PLANNED_COLUMNS: &str = "id, route_id, account_id, token_id, source_model, manual_override";
+const PLANNED_COLUMNS: &str =
+    "id, route_id, account_id, token_id, oauth_route_unit_id, source_model, manual_override";
 
 /// All routes by id.
 pub async fn list(store: &Store) -> Result<Vec<RouteRow>> {
@@ -251,6 +252,8 @@ pub enum ChannelsOf {
     Themselves,
     Routes,
     Accounts,
+    /// Route units that they stand for.
+    Units,
 }
 
 /// The channels of these ids, or of routes or accounts of these ids, with their counters.
@@ -259,6 +262,7 @@ pub async fn some_channels(store: &Store, of: ChannelsOf, ids: &[i64]) -> Result
         ChannelsOf::Themselves => "id",
         ChannelsOf::Routes => "route_id",
         ChannelsOf::Accounts => "account_id",
+        ChannelsOf::Units => "oauth_route_unit_id",
     };
     let mut channels = Vec::new();
     for ids in ids.chunks(MAX_MARKS) {
@@ -375,12 +379,13 @@ pub(super) fn insert_channel(
 ) -> usize {
     let at = batch.len();
     let insert = Statement::new(
-        "INSERT INTO route_channels (route_id, account_id, token_id, source_model, priority, weight, enabled, \
-         manual_override, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO route_channels (route_id, account_id, token_id, oauth_route_unit_id, source_model, priority, \
+         weight, enabled, manual_override, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         vec![
             route,
             channel.credential.account_id.into(),
             channel.credential.token_id.into(),
+            channel.credential.unit_id.into(),
             channel.source_model.clone().into(),
             channel.priority.into(),
             channel.weight.into(),
@@ -420,6 +425,7 @@ fn read_planned(row: &Row) -> Result<rebuild::ChannelRow> {
         route_id: row.int()?,
         account_id: row.int()?,
         token_id: row.opt_int()?,
+        unit_id: row.opt_int()?,
         source_model: row.opt_str()?.map(Into::into),
         manual: row.bool()?,
     })

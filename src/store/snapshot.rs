@@ -13,6 +13,7 @@ use hyper::http::{HeaderName, HeaderValue};
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::accounts::{AccountRow, AccountStatus, CredentialMode};
+use super::route_units::{MemberRow, UnitRow};
 use super::routes::{ChannelRow, RouteRow};
 use super::sites::{EndpointRow, SiteRow, SiteStatus};
 use super::tokens::TokenRow;
@@ -20,7 +21,7 @@ use super::{Result, Secret, Store};
 use crate::platform::{OAuthProvider, Platform};
 use crate::routing::{
     self, Account, BaseUrl, Channel, Endpoint, EndpointLive, EndpointState, LiveTable, ModelPattern,
-    OutboundProxy, Route, RouteMode, Site, Snapshot, Weights,
+    OutboundProxy, Route, RouteMode, Site, Snapshot, UnitRole, Weights,
 };
 pub use source::Source;
 
@@ -265,7 +266,28 @@ impl<'a> Builder<'a> {
             enabled: row.enabled,
             credential: credential(row.token_id, account_row, token).map(Into::into),
             live: self.live.channel(row.id, || row.stats.totals()),
+            unit: UnitRole::Nothing,
         }
+    }
+
+    /// The channel that stands for a unit, with its members.
+    fn whole(&self, channel: Channel, unit: &UnitRow, members: &[(&AccountRow, &Arc<Account>)]) -> Channel {
+        let (whole, enabled) = (channel.live.clone(), channel.enabled && unit.enabled);
+        let member = |row: &MemberRow| {
+            let (account_row, account) = members.iter().find(|(account, _)| account.id == row.account_id)?;
+            Some(Arc::new(Channel {
+                account: Arc::clone(account),
+                token_name: None,
+                source_model: channel.source_model.clone(),
+                credential: credential(None, account_row, None).map(Into::into),
+                enabled,
+                live: self.live.member(row.id, || row.stats.totals()),
+                unit: UnitRole::Member { whole: whole.clone() },
+                ..channel.clone()
+            }))
+        };
+        let members = unit.members.iter().filter_map(member).collect();
+        Channel { enabled, unit: UnitRole::Whole { strategy: unit.strategy, members }, ..channel }
     }
 }
 

@@ -215,7 +215,7 @@ impl<'a> ChannelEditor<'a> {
         {
             return Err(Invalid(format!("Invalid tokenId: the token does not reach the model {model}.")));
         }
-        Ok(Credential { account_id: account.id, token_id: token.map(|token| token.id) })
+        Ok(Credential { account_id: account.id, token_id: token.map(|token| token.id), unit_id: None })
     }
 }
 

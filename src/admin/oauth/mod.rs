@@ -10,6 +10,7 @@
 //! | `proxy_choice` | the outbound proxy that a request names |
 //! | `import`, `import_forms` | credentials that were exported elsewhere, and their forms |
 //! | `quota` | what providers say of usage limits, asked for by hand |
+//! | `route_units` | several accounts that serve as one channel |
 
 pub mod callback;
 pub mod connections;
@@ -19,4 +20,5 @@ pub mod login;
 pub mod providers;
 mod proxy_choice;
 pub mod quota;
+pub mod route_units;
 mod view;

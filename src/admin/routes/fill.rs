@@ -24,7 +24,7 @@ pub fn channel_key(credential: Credential, source_model: Option<&str>) -> Channe
 
 /// The key of a stored channel, which answers for its route's model when it names none.
 pub fn key_of(route_index: &RouteIndex, channel: &ChannelRow) -> ChannelKey {
-    let credential = Credential { account_id: channel.account_id, token_id: channel.token_id };
+    let credential = credential_of(channel);
     channel_key(credential, route_index.source_model(channel))
 }
 
@@ -58,10 +58,15 @@ pub async fn fill(
     Ok(channels)
 }
 
+fn credential_of(channel: &ChannelRow) -> Credential {
+    let ChannelRow { account_id, token_id, oauth_route_unit_id: unit_id, .. } = *channel;
+    Credential { account_id, token_id, unit_id }
+}
+
 /// A channel with the credential, model and settings of this one and a record of its own.
 fn copy_of(route_index: &RouteIndex, channel: &ChannelRow) -> NewChannel {
     NewChannel {
-        credential: Credential { account_id: channel.account_id, token_id: channel.token_id },
+        credential: credential_of(channel),
         source_model: route_index.source_model(channel).map(str::to_owned),
         priority: channel.priority,
         weight: channel.weight,

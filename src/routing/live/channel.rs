@@ -11,6 +11,8 @@ use crate::time::Millis;
 #[derive(Debug)]
 pub struct ChannelLive {
     pub id: i64,
+    /// They are those of a member of a route unit, whose number `id` is.
+    pub is_member: bool,
     success: AtomicU64,
     fail: AtomicU64,
     latency_ms: AtomicU64,
@@ -78,6 +80,7 @@ const TRIAL_EVERY: Millis = 15 * 60 * 1000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelDelta {
     pub id: i64,
+    pub is_member: bool,
     pub success: u64,
     pub fail: u64,
     pub latency_ms: u64,
@@ -108,8 +111,18 @@ impl ChannelTotals {
 
 impl ChannelLive {
     pub fn new(id: i64, totals: ChannelTotals) -> Self {
+        Self::with(id, false, totals)
+    }
+
+    /// The counters of a member of a route unit.
+    pub fn of_member(id: i64, totals: ChannelTotals) -> Self {
+        Self::with(id, true, totals)
+    }
+
+    fn with(id: i64, is_member: bool, totals: ChannelTotals) -> Self {
         let live = Self {
             id,
+            is_member,
             success: AtomicU64::new(0),
             fail: AtomicU64::new(0),
             latency_ms: AtomicU64::new(0),
@@ -181,6 +194,15 @@ impl ChannelLive {
             self.provider_cooldown_until.store(0, Relaxed);
         }
         self.record_cooldown(now, until)
+    }
+
+    /// A member of the unit failed: counts it, and cools nothing.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
+    pub fn record_failed_member(&self) -> bool {
+        for counter in [&self.fail, &self.unsaved_fail] {
+            counter.fetch_add(1, Relaxed);
+        }
+        self.mark_dirty()
     }
 
     /// The provider says that it will refuse until then.
@@ -260,6 +282,7 @@ impl ChannelLive {
         let totals = self.totals();
         ChannelDelta {
             id: self.id,
+            is_member: self.is_member,
             success: self.unsaved_success.swap(0, Relaxed),
             fail: self.unsaved_fail.swap(0, Relaxed),
             latency_ms: self.unsaved_latency_ms.swap(0, Relaxed),

@@ -20,6 +20,7 @@ use super::{Builder, build_route};
 use crate::fast_map::FastMap;
 use crate::routing::{Account, Changed, Channel, LiveTable, Route, RouteMode, Site, Snapshot, Weights};
 use crate::store::accounts::{self, AccountRow};
+use crate::store::route_units::{self, UnitRow};
 use crate::store::routes::{self, ChannelRow, ChannelsOf, RouteRow};
 use crate::store::sites::{self, SiteRow};
 use crate::store::tokens::{self, TokenRow};
@@ -38,6 +39,8 @@ pub struct Source {
     /// The route of each channel.
     owners: FastMap<i64, i64>,
     accounts: FastMap<i64, Known>,
+    /// The route units that accounts are in: a change of one is a change of everything.
+    units: FastMap<i64, i64>,
     /// The addresses of each site's pool, with those that are switched off.
     endpoints: FastMap<i64, Vec<i64>>,
 }
@@ -63,6 +66,8 @@ struct Rows {
     /// Routes of which every channel was read.
     whole_routes: BTreeSet<i64>,
     channels: BTreeMap<i64, ChannelRow>,
+    /// The route units of these channels.
+    units: BTreeMap<i64, UnitRow>,
 }
 
 /// A change on its way into the next snapshot.
@@ -88,14 +93,19 @@ impl Source {
         let account_rows = by_id(accounts::list(store).await?, |row| row.id);
         let token_rows = by_id(tokens::list(store).await?, |row| row.id);
         let route_rows = routes::list(store).await?;
+        let units = by_id(route_units::list(store).await?, |unit| unit.id);
         let builder = Builder::new(live, system_proxy_url);
         let mut source = Self {
             snapshot: Arc::default(),
             system_proxy_url: system_proxy_url.map(str::to_owned),
             owners: FastMap::default(),
             accounts: FastMap::default(),
+            units: FastMap::default(),
             endpoints: FastMap::default(),
         };
+        for unit in units.values() {
+            source.units.extend(unit.members.iter().map(|member| (member.account_id, unit.id)));
+        }
         let mut sites: BTreeMap<i64, (&SiteRow, Arc<Site>)> = BTreeMap::new();
         for row in &site_rows {
             sites.insert(row.id, (row, Arc::new(builder.site(row, builder.proxy_of_site(row)))));
@@ -111,10 +121,12 @@ impl Source {
         loop {
             let page = routes::channels_after(store, after, routes::PAGE).await?;
             for row in &page {
-                let Some(known) = source.accounts.get_mut(&row.account_id) else { continue };
-                let Some(account_row) = account_rows.get(&row.account_id) else { continue };
+                let find = |id: i64| Some((account_rows.get(&id)?, &source.accounts.get(&id)?.account));
+                let Some((account_row, account)) = find(row.account_id) else { continue };
                 let token = row.token_id.and_then(|id| token_rows.get(&id));
-                let channel = builder.channel(row, account_row, &known.account, token);
+                let channel = builder.channel(row, account_row, account, token);
+                let channel = with_members(&builder, channel, row, &units, find);
+                let Some(known) = source.accounts.get_mut(&row.account_id) else { continue };
                 channels.entry(row.route_id).or_default().push(Arc::new(channel));
                 known.channels.push(row.id);
                 source.owners.insert(row.id, row.route_id);
@@ -131,6 +143,7 @@ impl Source {
             &source.endpoints.values().flatten().copied().collect(),
             &sites.keys().copied().collect(),
         );
+        live.retain_members(&units.values().flat_map(|unit| &unit.members).map(|member| member.id).collect());
         let accounts = source.accounts.keys().copied().collect();
         live.retain_prices(&accounts);
         live.retain_limits(&accounts);
@@ -198,6 +211,9 @@ impl Source {
             by_id(routes::some_channels(store, ChannelsOf::Accounts, &existing).await?, |row| row.id);
         let of_routes = routes::some_channels(store, ChannelsOf::Routes, &list(&whole_routes)).await?;
         channels.extend(by_id(of_routes, |row| row.id));
+        let unit_ids: BTreeSet<i64> = account_ids.iter().filter_map(|id| self.units.get(id)).copied().collect();
+        let of_units = routes::some_channels(store, ChannelsOf::Units, &list(&unit_ids)).await?;
+        channels.extend(by_id(of_units, |row| row.id));
         let rest: Vec<i64> =
             touched.channels.iter().filter(|id| !channels.contains_key(id)).copied().collect();
         let rest = routes::some_channels(store, ChannelsOf::Themselves, &rest).await?;
@@ -205,8 +221,17 @@ impl Source {
         let is_unknown = |id: &i64| self.snapshot.route(*id).is_none() && !touched.routes.contains(id);
         let unknown: BTreeSet<i64> = channels.values().map(|row| row.route_id).filter(is_unknown).collect();
         routes.extend(by_id(routes::some(store, &list(&unknown)).await?, |row| row.id));
+        let units = match channels.values().any(|row| row.oauth_route_unit_id.is_some()) {
+            true => by_id(route_units::list(store).await?, |unit| unit.id),
+            false => BTreeMap::new(),
+        };
+        let of_channels = |row: &ChannelRow| {
+            let unit = row.oauth_route_unit_id.and_then(|id| units.get(&id));
+            let members = unit.into_iter().flat_map(|unit| &unit.members).map(|member| member.account_id);
+            members.chain([row.account_id]).collect::<Vec<_>>()
+        };
         let others: BTreeSet<i64> =
-            channels.values().map(|row| row.account_id).filter(|id| !account_ids.contains(id)).collect();
+            channels.values().flat_map(of_channels).filter(|id| !account_ids.contains(id)).collect();
         let other_accounts = by_id(accounts::some(store, &list(&others)).await?, |row| row.id);
         let token_ids: BTreeSet<i64> = channels.values().filter_map(|row| row.token_id).collect();
         let tokens = by_id(tokens::some(store, &list(&token_ids)).await?, |row| row.id);
@@ -220,6 +245,7 @@ impl Source {
             routes,
             whole_routes,
             channels,
+            units,
         })
     }
 
@@ -250,14 +276,18 @@ impl Source {
             if place % PORTION == PORTION - 1 {
                 yield_now().await;
             }
-            let account_row = rows.accounts.get(&row.account_id).or(rows.other_accounts.get(&row.account_id));
-            let known = || edit.source.accounts.get(&row.account_id).map(|known| &known.account);
-            let account = new_accounts.get(&row.account_id).or_else(known);
+            let source = edit.source;
+            let find = |id: i64| {
+                let known = || source.accounts.get(&id).map(|known| &known.account);
+                let account_row = rows.accounts.get(&id).or(rows.other_accounts.get(&id))?;
+                Some((account_row, new_accounts.get(&id).or_else(known)?))
+            };
             // Who is not known yet was added after the journal was taken.
-            let (Some(account_row), Some(account)) = (account_row, account) else { continue };
+            let Some((account_row, account)) = find(row.account_id) else { continue };
             let token = row.token_id.and_then(|id| rows.tokens.get(&id));
-            let channel = Arc::new(builder.channel(row, account_row, account, token));
-            if edit.place(rows, channel) {
+            let channel = builder.channel(row, account_row, account, token);
+            let channel = with_members(&builder, channel, row, &rows.units, find);
+            if edit.place(rows, Arc::new(channel)) {
                 placed.push((row.id, row.route_id, row.account_id));
             }
         }
@@ -438,6 +468,19 @@ impl Edit<'_> {
             self.changed.routes.entry(group.id).or_insert(Some(group));
         }
     }
+}
+
+/// The channel with the members of its unit, where it stands for one.
+fn with_members<'r>(
+    builder: &Builder<'_>,
+    channel: Channel,
+    row: &ChannelRow,
+    units: &BTreeMap<i64, UnitRow>,
+    find: impl Fn(i64) -> Option<(&'r AccountRow, &'r Arc<Account>)>,
+) -> Channel {
+    let Some(unit) = row.oauth_route_unit_id.and_then(|id| units.get(&id)) else { return channel };
+    let members: Vec<_> = unit.members.iter().filter_map(|member| find(member.account_id)).collect();
+    builder.whole(channel, unit, &members)
 }
 
 /// The group without these sources; `None` when it has none of them.

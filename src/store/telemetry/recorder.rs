@@ -57,7 +57,7 @@ impl Recorder {
         statements.extend(group.responses.into_iter().map(StoredResponse::insert));
         // In the order of ids, so that several instances on one database never wait for each other in a circle.
         let mut deltas: Vec<ChannelDelta> = group.channels.iter().map(|live| live.take_delta()).collect();
-        deltas.sort_unstable_by_key(|delta| delta.id);
+        deltas.sort_unstable_by_key(|delta| (delta.is_member, delta.id));
         statements.extend(deltas.iter().map(channel_update));
         let mut states: Vec<(i64, EndpointState)> =
             group.endpoints.iter().filter_map(|live| Some((live.id?, live.take_state()))).collect();
@@ -85,15 +85,23 @@ impl Recorder {
     }
 }
 
+const OF_CHANNEL: &str = "UPDATE channel_stats SET success_count = success_count + ?, \
+     fail_count = fail_count + ?, total_latency_ms = total_latency_ms + ?, total_cost = total_cost + ?, \
+     consecutive_fail_count = ?, last_used_at = ?, last_selected_at = ?, last_fail_at = ?, cooldown_until = ?, \
+     provider_cooldown_until = ? WHERE channel_id = ?";
+
+const OF_MEMBER: &str = "UPDATE oauth_route_unit_members SET success_count = success_count + ?, \
+     fail_count = fail_count + ?, total_latency_ms = total_latency_ms + ?, total_cost = total_cost + ?, \
+     consecutive_fail_count = ?, last_used_at = ?, last_selected_at = ?, last_fail_at = ?, cooldown_until = ?, \
+     provider_cooldown_until = ? WHERE id = ?";
+
 /// Counters are added to what other instances wrote; the rest replaces it. A channel deleted
 /// meanwhile has no row, and that is fine.
 fn channel_update(delta: &ChannelDelta) -> Statement {
     let count = |value: u64| Value::Int(i64::try_from(value).unwrap_or(i64::MAX));
+    let sql = if delta.is_member { OF_MEMBER } else { OF_CHANNEL };
     Statement::new(
-        "UPDATE channel_stats SET success_count = success_count + ?, fail_count = fail_count + ?, \
-         total_latency_ms = total_latency_ms + ?, total_cost = total_cost + ?, consecutive_fail_count = ?, \
-         last_used_at = ?, last_selected_at = ?, last_fail_at = ?, cooldown_until = ?, \
-         provider_cooldown_until = ? WHERE channel_id = ?",
+        sql,
         vec![
             count(delta.success),
             count(delta.fail),
@@ -108,6 +116,7 @@ fn channel_update(delta: &ChannelDelta) -> Statement {
             delta.id.into(),
         ],
     )
+    .touching_nothing()
 }
 
 fn endpoint_update(id: i64, state: EndpointState) -> Statement {

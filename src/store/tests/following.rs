@@ -42,10 +42,10 @@ impl Rows {
     fn credential(&self, account: usize, token: usize) -> Credential {
         match pick(&self.tokens, token) {
             Some(row) if token.is_multiple_of(3) => {
-                Credential { account_id: row.account_id, token_id: Some(row.id) }
+                Credential { account_id: row.account_id, token_id: Some(row.id), unit_id: None }
             }
             _ => {
-                Credential { account_id: pick(&self.accounts, account).copied().unwrap_or(0), token_id: None }
+                Credential { account_id: pick(&self.accounts, account).copied().unwrap_or(0), token_id: None, unit_id: None }
             }
         }
     }
@@ -319,7 +319,7 @@ async fn a_change_makes_anew_what_it_touches_and_shares_the_rest() {
         let site_id = sites::insert(&store, site(name)).await.unwrap();
         let account_id = accounts::insert(&store, api_key(site_id, name)).await.unwrap();
         sites_of.push(site_id);
-        credentials.push(Credential { account_id, token_id: None });
+        credentials.push(Credential { account_id, token_id: None, unit_id: None });
     }
     let route =
         |model: &str, channels: &[Credential]| NewRoute { model: model.into(), channels: channels.into() };
@@ -352,7 +352,7 @@ async fn the_channels_of_a_site_that_changes_are_not_read() {
     let store = dir.open();
     let site_id = sites::insert(&store, site("blue")).await.unwrap();
     let account_id = accounts::insert(&store, api_key(site_id, "blue")).await.unwrap();
-    let channels = vec![Credential { account_id, token_id: None }];
+    let channels = vec![Credential { account_id, token_id: None, unit_id: None }];
     let create_routes = vec![NewRoute { model: "alpha".into(), channels }];
     routes::apply(&store, &Plan { create_routes, ..Plan::default() }).await.unwrap();
     let live = LiveTable::default();

@@ -165,7 +165,7 @@ async fn a_rebuild_is_carried_out_as_a_whole() {
     let store = dir.open();
     let site_id = sites::insert(&store, site("blue")).await.unwrap();
     let account_id = accounts::insert(&store, api_key(site_id, "sk")).await.unwrap();
-    let own = Credential { account_id, token_id: None };
+    let own = Credential { account_id, token_id: None, unit_id: None };
     let first = ["a", "b"].map(|model| NewRoute { model: model.into(), channels: vec![own] });
     routes::apply(&store, &Plan { create_routes: first.to_vec(), ..Plan::default() }).await.unwrap();
     let rows = routes::list_channels(&store).await.unwrap();
@@ -187,7 +187,7 @@ async fn a_rebuild_is_carried_out_as_a_whole() {
     assert_eq!(left, [(Some(token_id), Some("b")), (None, Some("x"))]);
     assert_eq!(routes::list(&store).await.unwrap().len(), 1);
 
-    let nobody = Credential { account_id: 99, token_id: None };
+    let nobody = Credential { account_id: 99, token_id: None, unit_id: None };
     let stale = [own, nobody].map(|credential| NewRoute { model: "c".into(), channels: vec![credential] });
     let refused = routes::apply(&store, &Plan { create_routes: stale.to_vec(), ..Plan::default() }).await;
     assert!(matches!(refused, Err(Error::Dangling(_))), "{refused:?}");

@@ -1,4 +1,8 @@
-//! How the next member of a route unit is picked.
+//! Route units: several accounts of one person that serve as one channel.
+//!
+//! The channel that stands for a unit has its members with it, each a channel of its own with the same number: with an
+//! account, a credential and counters. A selection weighs the whole among the others and then takes one of its members.
+//! The members rest, the whole never does. A member has the same counters on every route of the unit.
 
 /// How the next of several accounts that are one channel is picked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

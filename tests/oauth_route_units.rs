@@ -1,0 +1,181 @@
+//! `/api/oauth/route-units`: several connected accounts that serve as one channel.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Gateway, Provider, Reply, Request, eventually};
+
+const MODEL: &str = "model-connected";
+
+/// The access token of an account.
+fn token_of(number: usize) -> String {
+    format!("access-token-of-account-{number}")
+}
+
+/// A gateway with so many connected codex accounts on one site.
+fn connected(provider: &Provider, count: usize) -> (Gateway, Vec<i64>) {
+    let mut gateway = provider.gateway();
+    let site = gateway.create_site(&json!({"name": "codex", "platform": "codex", "url": provider.url()}));
+    let mut ids = Vec::new();
+    for number in 0..count {
+        provider.book().access.push(token_of(number));
+        let account = json!({"siteId": site["id"], "accessToken": format!("sk-{number}"),
+            "credentialMode": "apikey", "skipModelFetch": true});
+        let account = gateway.admin().post("/api/accounts", &account).expect(200);
+        let models = format!("/api/accounts/{}/models/manual", account["id"]);
+        gateway.admin().post(&models, &json!({"models": [MODEL]})).expect(200);
+        ids.push(account["id"].as_i64().expect("an id"));
+    }
+    gateway.wait_for_channels(MODEL, count);
+    gateway.kill();
+    let database = gateway.home().database();
+    for (number, id) in ids.iter().enumerate() {
+        let sql = "UPDATE accounts SET oauth_provider = 'codex', oauth_account_key = ?, api_token = NULL, \
+                   credential_mode = 'session', access_token = ? WHERE id = ?";
+        let key = format!("account-{number}");
+        database.execute(sql, (key, token_of(number), id)).expect("the account is connected");
+    }
+    drop(database);
+    (gateway.restart(), ids)
+}
+
+fn unit(gateway: &Gateway, ids: &[i64], strategy: &str) -> Value {
+    let body = json!({"accountIds": ids, "name": "Pool", "strategy": strategy});
+    gateway.admin().post("/api/oauth/route-units", &body).expect(200)["routeUnit"].clone()
+}
+
+fn ask(gateway: &Gateway) -> u16 {
+    let body = json!({"model": MODEL, "stream": true, "input": "Which way?"});
+    gateway.client().send(Request::post("/v1/responses").json(&body)).status
+}
+
+/// Whose tokens the requests came with, in order.
+fn asked(provider: &Provider) -> Vec<String> {
+    let requests = provider.asked_for("/responses");
+    let bearer = |value: &str| value.trim_start_matches("Bearer ").to_owned();
+    requests.iter().map(|asked| asked.header("authorization").map(bearer).unwrap_or_default()).collect()
+}
+
+fn tokens(numbers: &[usize]) -> Vec<String> {
+    numbers.iter().map(|number| token_of(*number)).collect()
+}
+
+#[test]
+fn members_share_one_channel_and_take_turns_and_have_their_own_again_afterwards() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let (gateway, ids) = connected(&provider, 3);
+    let unit = unit(&gateway, &ids, " Round_Robin ");
+    for (name, expected) in [
+        ("provider", json!("codex")),
+        ("name", json!("Pool")),
+        ("strategy", json!("round_robin")),
+        ("enabled", json!(true)),
+        ("memberCount", json!(3)),
+    ] {
+        assert_eq!(unit[name], expected, "{name} in {unit}");
+    }
+    gateway.wait_for_channels(MODEL, 1);
+    for _ in 0..6 {
+        assert_eq!(ask(&gateway), 200);
+    }
+    assert_eq!(asked(&provider), tokens(&[0, 1, 2, 0, 1, 2]));
+    let rows = gateway.wait_for_logs(6);
+    let accounts: Vec<i64> = rows.iter().filter_map(|row| row["accountId"].as_i64()).collect();
+    assert_eq!(accounts, [&ids[..], &ids[..]].concat(), "each request is told with the account that served it");
+    let shown = gateway.admin().get("/api/oauth/connections").expect(200)["items"][0].clone();
+    assert_eq!(shown["routeParticipation"]["routeUnitId"], unit["id"]);
+    assert_eq!((&shown["routeUnit"]["memberCount"], &shown["routeChannelCount"]), (&json!(3), &json!(1)));
+    // The turns and the counters outlive the process.
+    let gateway = gateway.restart();
+    assert_eq!(ask(&gateway), 200);
+    assert_eq!(asked(&provider).last(), Some(&token_of(0)));
+    let deleted = gateway.admin().delete(&format!("/api/oauth/route-units/{}", unit["id"])).expect(200);
+    assert_eq!(deleted, json!({"success": true}));
+    gateway.wait_for_channels(MODEL, 3);
+    assert_eq!(ask(&gateway), 200);
+}
+
+#[test]
+fn a_member_that_fails_rests_alone_and_the_request_goes_on_to_the_next() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let (gateway, ids) = connected(&provider, 3);
+    unit(&gateway, &ids, "stick_until_unavailable");
+    gateway.wait_for_channels(MODEL, 1);
+    assert_eq!((ask(&gateway), ask(&gateway)), (200, 200));
+    assert_eq!(asked(&provider), tokens(&[0, 0]), "the first serves as long as it can");
+    provider.answer_once("/responses", Reply::json(500, &json!({"error": {"message": "broken"}})));
+    assert_eq!(ask(&gateway), 200);
+    assert_eq!(asked(&provider)[2..], tokens(&[0, 1])[..]);
+    assert_eq!(ask(&gateway), 200);
+    assert_eq!(asked(&provider)[4..], tokens(&[1])[..], "the one that failed rests");
+    // An account that is switched off serves nobody.
+    let path = format!("/api/accounts/{}", ids[1]);
+    gateway.admin().put(&path, &json!({"status": "disabled"})).expect(200);
+    assert_eq!(ask(&gateway), 200);
+    assert_eq!(asked(&provider).last(), Some(&token_of(2)));
+    gateway.admin().delete(&format!("/api/accounts/{}", ids[0])).expect(200);
+    eventually("the unit serves without its first member", || (ask(&gateway) == 200).then_some(()));
+    assert_eq!(asked(&provider).last(), Some(&token_of(2)));
+}
+
+#[test]
+fn a_token_that_is_renewed_in_a_unit_serves_on_the_same_member() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let (mut gateway, ids) = connected(&provider, 2);
+    unit(&gateway, &ids, "stick_until_unavailable");
+    gateway.wait_for_channels(MODEL, 1);
+    gateway.kill();
+    provider.book().refresh.push("refresh-token".to_owned());
+    let sql = "UPDATE accounts SET refresh_token = 'refresh-token' WHERE id = ?";
+    gateway.home().database().execute(sql, [ids[0]]).expect("a refresh token");
+    let gateway = gateway.restart();
+    provider.book().access.retain(|token| *token != token_of(0));
+    assert_eq!(ask(&gateway), 200);
+    assert_eq!(provider.book().refreshes, 1);
+    let asked = asked(&provider);
+    assert_eq!(asked[0], token_of(0));
+    assert!(asked[1] != token_of(0) && asked[1] != token_of(1), "{asked:?}");
+}
+
+#[test]
+fn a_unit_is_of_connected_accounts_of_one_site_each_in_one_unit() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let (gateway, ids) = connected(&provider, 3);
+    let other = gateway.create_site(&json!({"name": "other", "platform": "openai", "url": provider.url()}));
+    let key = json!({"siteId": other["id"], "accessToken": "sk-1", "credentialMode": "apikey",
+        "skipModelFetch": true});
+    let key = gateway.admin().post("/api/accounts", &key).expect(200)["id"].clone();
+    let create = |body: &Value| gateway.admin().post("/api/oauth/route-units", body);
+    for (body, status, message) in [
+        (json!({"accountIds": [ids[0], ids[0]], "name": "x"}), 400, "oauth route unit requires at least 2 accounts"),
+        (json!({"name": "x"}), 400, "oauth route unit requires at least 2 accounts"),
+        (json!({"accountIds": ["1"], "name": "x"}), 400, "Invalid accountIds. Expected positive number array."),
+        (json!({"accountIds": [ids[0], ids[1]], "name": " "}), 400, "oauth route unit name is required"),
+        (
+            json!({"accountIds": [ids[0], ids[1]], "name": "x", "strategy": "random"}),
+            400,
+            "invalid oauth route unit strategy",
+        ),
+        (json!({"accountIds": [ids[0], key], "name": "x"}), 400, "oauth route unit only supports oauth accounts"),
+        (json!({"accountIds": [ids[0], 777], "name": "x"}), 404, "oauth route unit accounts not found"),
+    ] {
+        assert_eq!(create(&body).expect(status)["message"], message, "{body}");
+    }
+    let first = unit(&gateway, &ids[..2], "round_robin");
+    let again = create(&json!({"accountIds": [ids[1], ids[2]], "name": "y"})).expect(400);
+    assert_eq!(again["message"], "oauth route unit accounts already grouped");
+    let path = format!("/api/oauth/route-units/{}", first["id"]);
+    let patch = |path: &str, body: &Value| gateway.admin().send(Request::new("PATCH", path).json(body));
+    let changed = patch(&path, &json!({"name": " New ", "strategy": "STICK_until_unavailable"})).expect(200);
+    assert_eq!(changed["routeUnit"]["name"], "New");
+    assert_eq!(changed["routeUnit"]["strategy"], "stick_until_unavailable");
+    let refused = patch(&path, &json!({"strategy": 7})).expect(400);
+    assert_eq!(refused["message"], "Invalid strategy. Expected round_robin/stick_until_unavailable.");
+    for (id, status, message) in
+        [("777", 404, "oauth route unit not found"), ("x", 400, "invalid route unit id")]
+    {
+        let path = format!("/api/oauth/route-units/{id}");
+        assert_eq!(patch(&path, &json!({})).expect(status)["message"], message);
+        assert_eq!(gateway.admin().delete(&path).expect(status)["message"], message);
+    }
+}

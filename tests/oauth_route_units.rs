@@ -81,7 +81,11 @@ fn members_share_one_channel_and_take_turns_and_have_their_own_again_afterwards(
     assert_eq!(asked(&provider), tokens(&[0, 1, 2, 0, 1, 2]));
     let rows = gateway.wait_for_logs(6);
     let accounts: Vec<i64> = rows.iter().filter_map(|row| row["accountId"].as_i64()).collect();
-    assert_eq!(accounts, [&ids[..], &ids[..]].concat(), "each request is told with the account that served it");
+    assert_eq!(
+        accounts,
+        [&ids[..], &ids[..]].concat(),
+        "each request is told with the account that served it"
+    );
     let shown = gateway.admin().get("/api/oauth/connections").expect(200)["items"][0].clone();
     assert_eq!(shown["routeParticipation"]["routeUnitId"], unit["id"]);
     assert_eq!((&shown["routeUnit"]["memberCount"], &shown["routeChannelCount"]), (&json!(3), &json!(1)));
@@ -147,16 +151,28 @@ fn a_unit_is_of_connected_accounts_of_one_site_each_in_one_unit() {
     let key = gateway.admin().post("/api/accounts", &key).expect(200)["id"].clone();
     let create = |body: &Value| gateway.admin().post("/api/oauth/route-units", body);
     for (body, status, message) in [
-        (json!({"accountIds": [ids[0], ids[0]], "name": "x"}), 400, "oauth route unit requires at least 2 accounts"),
+        (
+            json!({"accountIds": [ids[0], ids[0]], "name": "x"}),
+            400,
+            "oauth route unit requires at least 2 accounts",
+        ),
         (json!({"name": "x"}), 400, "oauth route unit requires at least 2 accounts"),
-        (json!({"accountIds": ["1"], "name": "x"}), 400, "Invalid accountIds. Expected positive number array."),
+        (
+            json!({"accountIds": ["1"], "name": "x"}),
+            400,
+            "Invalid accountIds. Expected positive number array.",
+        ),
         (json!({"accountIds": [ids[0], ids[1]], "name": " "}), 400, "oauth route unit name is required"),
         (
             json!({"accountIds": [ids[0], ids[1]], "name": "x", "strategy": "random"}),
             400,
             "invalid oauth route unit strategy",
         ),
-        (json!({"accountIds": [ids[0], key], "name": "x"}), 400, "oauth route unit only supports oauth accounts"),
+        (
+            json!({"accountIds": [ids[0], key], "name": "x"}),
+            400,
+            "oauth route unit only supports oauth accounts",
+        ),
         (json!({"accountIds": [ids[0], 777], "name": "x"}), 404, "oauth route unit accounts not found"),
     ] {
         assert_eq!(create(&body).expect(status)["message"], message, "{body}");

@@ -156,8 +156,7 @@ impl<'a> RouteRequest<'a> {
     /// is one.
     pub fn member<'c>(&self, channel: &'c Arc<Channel>) -> &'c Arc<Channel> {
         let UnitRole::Whole { strategy, members } = &channel.unit else { return channel };
-        let mut eligible: Vec<_> =
-            members.iter().filter(|member| self.obstacle(member).is_none()).collect();
+        let mut eligible: Vec<_> = members.iter().filter(|member| self.obstacle(member).is_none()).collect();
         let avoided: [fn(&Self, &Channel) -> bool; 2] = [Self::is_near_limit, Self::failed_recently];
         for is_avoided in avoided {
             if eligible.iter().any(|member| !is_avoided(self, member)) {

@@ -216,8 +216,7 @@ fn settle(
         let token = preferred.get(&channel.account_id).copied();
         let credential = Credential { account_id: channel.account_id, token_id: token, unit_id: None };
         let is_bare = channel.token_id.is_none() && channel.unit_id.is_none();
-        let is_free =
-            is_bare && offers.contains_key(&credential) && !present.contains(&credential);
+        let is_free = is_bare && offers.contains_key(&credential) && !present.contains(&credential);
         if let Some(token_id) = token.filter(|_| is_free) {
             present.insert(credential);
             plan.rebind_channels.push(Rebinding { channel_id: channel.id, token_id });

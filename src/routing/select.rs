@@ -115,11 +115,7 @@ fn pick<'r>(
 
 /// The channel of this key, which a conversation is bound to, whatever its priority, when it may be picked now and
 /// nothing says that it should be avoided.
-pub fn select_bound<'r>(
-    found: &Match<'r>,
-    query: &SelectionQuery<'r>,
-    key: i64,
-) -> Option<Selection<'r>> {
+pub fn select_bound<'r>(found: &Match<'r>, query: &SelectionQuery<'r>, key: i64) -> Option<Selection<'r>> {
     let request = RouteRequest::new(found.route, found.by_display_name, query);
     let channels = &found.route.channels;
     let channel = match channels.binary_search_by_key(&key, |channel| channel.id) {

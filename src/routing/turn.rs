@@ -14,10 +14,7 @@ pub(super) fn turn(channel: &Channel) -> (Option<Millis>, u64, Option<Millis>, i
 }
 
 /// The next of these members of a route unit, which are in their order.
-pub(super) fn next_member<'r>(
-    strategy: UnitStrategy,
-    members: Vec<&'r Arc<Channel>>,
-) -> Option<&'r Arc<Channel>> {
+pub(super) fn next_member(strategy: UnitStrategy, members: Vec<&Arc<Channel>>) -> Option<&Arc<Channel>> {
     match strategy {
         UnitStrategy::RoundRobin => members.into_iter().min_by_key(|member| turn(member)),
         // The first of several equals, of which an iteration gives the last.

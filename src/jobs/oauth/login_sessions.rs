@@ -252,7 +252,7 @@ mod tests {
         let sessions = Arc::new(LoginSessions::default());
         sessions.add("s".to_owned(), session());
         assert_eq!(sessions.take("s", OAuthProvider::Claude).err(), Some(NotTaken::Unknown));
-        let exchange = sessions.take("s", CODEX).ok().expect("nobody was before");
+        let Ok(exchange) = sessions.take("s", CODEX) else { panic!("nobody was before") };
         assert_eq!(sessions.take("s", CODEX).err(), Some(NotTaken::Used));
         assert_eq!(sessions.deny("s", CODEX, "no"), Err(NotTaken::Used));
         exchange.end(&Ok(Activated { account_id: 7, site_id: 3 }));

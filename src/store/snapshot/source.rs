@@ -211,7 +211,8 @@ impl Source {
             by_id(routes::some_channels(store, ChannelsOf::Accounts, &existing).await?, |row| row.id);
         let of_routes = routes::some_channels(store, ChannelsOf::Routes, &list(&whole_routes)).await?;
         channels.extend(by_id(of_routes, |row| row.id));
-        let unit_ids: BTreeSet<i64> = account_ids.iter().filter_map(|id| self.units.get(id)).copied().collect();
+        let unit_ids: BTreeSet<i64> =
+            account_ids.iter().filter_map(|id| self.units.get(id)).copied().collect();
         let of_units = routes::some_channels(store, ChannelsOf::Units, &list(&unit_ids)).await?;
         channels.extend(by_id(of_units, |row| row.id));
         let rest: Vec<i64> =

@@ -44,9 +44,11 @@ impl Rows {
             Some(row) if token.is_multiple_of(3) => {
                 Credential { account_id: row.account_id, token_id: Some(row.id), unit_id: None }
             }
-            _ => {
-                Credential { account_id: pick(&self.accounts, account).copied().unwrap_or(0), token_id: None, unit_id: None }
-            }
+            _ => Credential {
+                account_id: pick(&self.accounts, account).copied().unwrap_or(0),
+                token_id: None,
+                unit_id: None,
+            },
         }
     }
 

@@ -130,7 +130,11 @@ fn a_channel_without_a_token_uses_what_its_account_serves_by() {
         (2, json!({"tokenId": 21}), Some(21)),
     ] {
         let channel = admitted(&route_index, Vec::new(), account, body.clone()).expect("admitted");
-        assert_eq!(channel.credential, Credential { account_id: account, token_id, unit_id: None }, "{account} {body}");
+        assert_eq!(
+            channel.credential,
+            Credential { account_id: account, token_id, unit_id: None },
+            "{account} {body}"
+        );
         assert!(channel.manual_override);
     }
 }

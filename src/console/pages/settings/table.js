@@ -7,7 +7,7 @@ export const FORMS = {
    ["tokenRouterFailureCooldownMaxSec", 2592000, "Longest cooldown of a channel, s (at most 30 days)", "通道最长冷却时间，秒（最多 30 天）"],
    ["cooldownLastResortSec", 30, "When every channel cools, one is tried so long after it was asked last, s; 0 is never", "所有通道都在冷却时，距上次请求多久后再试一个，秒；0 为从不"],
    ["accountLimitAvoidPercent", 95, "An account whose limit is so full serves when no other can, %; 0 is off", "账号限额用到多少时仅在别无选择时使用，%；0 为关闭"],
-  ["channelRecoveryProbeEnabled", false, "Ask cooling channels every 30 s, and end the cooldown of those that answer", "每 30 秒探测冷却中的通道，有应答即结束冷却"],
+   ["channelRecoveryProbeEnabled", false, "Ask cooling channels every 30 s, and end the cooldown of those that answer", "每 30 秒探测冷却中的通道，有应答即结束冷却"],
    ["modelAvailabilityProbeEnabled", false, "Ask for every model now and then, and route by the answers", "定期探测每个模型，并据此路由"],
    ["proxyEmptyContentFailEnabled", false, "An answer without content is a failure", "没有内容的回答算失败"],
    ["proxyErrorKeywords", null, "An answer that contains one of these is a failure; one a line", "回答包含其中之一即算失败，每行一个", "list"]]],

@@ -7,7 +7,7 @@
 //! | Anthropic, of a key (`anthropic-ratelimit-{requests,tokens,…}-…`) | `requests`, `tokens`, `input-tokens`, `output-tokens` |
 //! | OpenAI and who is asked like it (`x-ratelimit-{limit,remaining,reset}-…`) | `requests`, `tokens` |
 //!
-//! [`read`] only reads. What was read is kept per account in [`LimitWindows`], in memory; it is saved with the health of
+//! [`read()`] only reads. What was read is kept per account in [`LimitWindows`], in memory; it is saved with the health of
 //! sites. A window whose reset has passed says nothing any more.
 
 mod read;

@@ -55,7 +55,7 @@ impl Store {
         self.telemetry().flush().await;
     }
 
-    /// Writes what is waiting and closes the database; later changes get [`Error::Closed`].
+    /// Writes what is waiting and closes the database; later changes get [`Error::Closed`](super::Error::Closed).
     pub async fn close(&self) {
         self.inner.database.close().await;
     }

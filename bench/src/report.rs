@@ -418,11 +418,9 @@ impl Figure {
     fn show(&self, value: f64) -> String {
         match self.measure {
             Measure::Rate => format!("{value:.0}"),
-            Measure::Idle(_)
-            | Measure::FirstAnswer
-            | Measure::AfterLoad
-            | Measure::Peak
-            | Measure::Size => format!("{:.1} MB", value / MB),
+            Measure::Idle(_) | Measure::FirstAnswer | Measure::AfterLoad | Measure::Peak | Measure::Size => {
+                format!("{:.1} MB", value / MB)
+            }
             Measure::ColdStart | Measure::Rebuild => format!("{:.1} ms", value * 1e3),
             Measure::PerStream => format!("{:.1} KB", value / 1e3),
             _ if value.abs() >= 1e-3 => format!("{:.2} ms", value * 1e3),

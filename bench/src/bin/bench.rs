@@ -97,8 +97,11 @@ async fn bench(mut options: Options) -> io::Result<()> {
     for target in &targets {
         let Some(memory) = target.memory() else { continue };
         let idle = target.idle.resident;
-        let figures =
-            [(Measure::FirstAnswer, idle), (Measure::AfterLoad, memory.resident), (Measure::Peak, memory.peak)];
+        let figures = [
+            (Measure::FirstAnswer, idle),
+            (Measure::AfterLoad, memory.resident),
+            (Measure::Peak, memory.peak),
+        ];
         for (measure, bytes) in figures {
             results.put(MEMORY, measure, target.kind, 0, bytes as f64);
         }

@@ -126,8 +126,7 @@ impl Row {
         let routes = list("/api/routes")?;
         let accounts = list("/api/accounts")?;
         let after_lists = settled(yard);
-        let rebuild: io::Result<f64> =
-            time("POST", "/api/routes/rebuild", json!({ "refreshModels": false }));
+        let rebuild: io::Result<f64> = time("POST", "/api/routes/rebuild", json!({ "refreshModels": false }));
         Ok(Self {
             add: ms(median(adding)),
             cpu: ms(cpu),
@@ -169,7 +168,11 @@ impl Row {
             verdict("the thousandth account, at most twice the tenth", 2.0, self.add / first),
             verdict("renaming a site at 1,000 accounts, at most 10 ms", 10.0, self.rename),
             verdict("resident after the import, at most 70 MB", 70.0, self.resident),
-            verdict("resident after all routes and accounts were listed, at most 70 MB", 70.0, self.after_lists),
+            verdict(
+                "resident after all routes and accounts were listed, at most 70 MB",
+                70.0,
+                self.after_lists,
+            ),
             verdict("resident after a rebuild of everything, at most 70 MB", 70.0, self.after_rebuild),
         ]
     }

@@ -103,7 +103,11 @@ async fn fill(store: &Store) -> store::Result<()> {
     let route = |number: usize| NewRoute {
         model: if number < GLOBS { format!("family-{number}-*") } else { format!("model-{number}") },
         channels: (0..CHANNELS)
-            .map(|nth| Credential { account_id: owners[(number * 7 + nth * 11) % ACCOUNTS], token_id: None, unit_id: None })
+            .map(|nth| Credential {
+                account_id: owners[(number * 7 + nth * 11) % ACCOUNTS],
+                token_id: None,
+                unit_id: None,
+            })
             .collect(),
     };
     let plan = Plan { create_routes: (0..ROUTES).map(route).collect(), ..Plan::default() };

@@ -1,88 +1,17 @@
 //! Accounts that are connected by a login in a browser: from the start to an account that serves.
 
+mod operator;
+mod story;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::net::TcpListener;
 
+use operator::{ExpectStatus, Operator, browse, is_closed, split, text};
 use serde_json::{Value, json};
 use support::{Answer, Caller, Gate, Gateway, Provider, Reply, Request, Setup, eventually};
 
 const MODEL: &str = "model-of-the-login";
-
-// === what an operator and a browser do ===
-
-trait Operator {
-    fn begin(&self, provider: &Provider, body: &Value) -> Value;
-    fn session(&self, started: &Value) -> Value;
-    fn paste(&self, started: &Value, url: &str) -> Answer;
-    fn connect(&self, provider: &Provider) -> Value;
-    fn accounts(&self) -> Vec<Value>;
-}
-
-impl Operator for Gateway {
-    #[track_caller]
-    fn begin(&self, provider: &Provider, body: &Value) -> Value {
-        self.admin().post(&format!("/api/oauth/providers/{}/start", provider.id), body).expect(200)
-    }
-
-    #[track_caller]
-    fn session(&self, started: &Value) -> Value {
-        self.admin().get(&format!("/api/oauth/sessions/{}", text(&started["state"]))).expect(200)
-    }
-
-    fn paste(&self, started: &Value, url: &str) -> Answer {
-        let path = format!("/api/oauth/sessions/{}/manual-callback", text(&started["state"]));
-        self.admin().post(&path, &json!({"callbackUrl": url}))
-    }
-
-    /// Logs in and gives the session at its end.
-    #[track_caller]
-    fn connect(&self, provider: &Provider) -> Value {
-        let started = self.begin(provider, &json!({}));
-        let back = provider.agree(text(&started["authorizationUrl"]));
-        assert_eq!(browse(&back).status, 200);
-        let session = self.session(&started);
-        assert_eq!(session["status"], "success", "{session}");
-        session
-    }
-
-    #[track_caller]
-    fn accounts(&self) -> Vec<Value> {
-        self.admin().get("/api/accounts?refresh=1").expect(200)["accounts"]
-            .as_array()
-            .expect("a list")
-            .clone()
-    }
-}
-
-#[track_caller]
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_else(|| panic!("a text, not {value}"))
-}
-
-/// Follows an address on this machine, as a browser does.
-#[track_caller]
-fn browse(url: &str) -> Answer {
-    let (authority, target) = split(url);
-    Caller::new(authority).get(&target)
-}
-
-#[track_caller]
-fn split(url: &str) -> (std::net::SocketAddr, String) {
-    let rest = url.strip_prefix("http://").expect("an address in clear");
-    let (authority, target) = rest.split_once('/').expect("a path");
-    let address = authority.replace("localhost", "127.0.0.1").parse().expect("an address");
-    (address, format!("/{target}"))
-}
-
-/// Whether no login is waited for there any more: another test may have got the port meanwhile.
-fn is_closed(started: &Value) -> bool {
-    let (address, target) = split(text(&started["instructions"]["redirectUri"]));
-    let answer = Caller::new(address).try_send(Request::new("GET", &target));
-    answer.map_or(true, |answer| !answer.text().contains("Login failed"))
-}
-
-// === tests ===
 
 #[test]
 fn the_list_of_providers_says_what_each_needs_and_warns_of_terms() {
@@ -604,59 +533,6 @@ fn an_account_is_connected_anew_through_its_own_proxy_unless_another_is_named() 
     gateway.admin().post("/api/oauth/connections/none/rebind", &json!({})).expect(400);
 }
 
-/// What each kind of client asks, whole and streamed.
-fn questions(model: &str) -> Vec<(&'static str, Request)> {
-    let words = json!([{"role": "user", "content": "Which way?"}]);
-    let mut questions = Vec::new();
-    for stream in [false, true] {
-        let chat = json!({"model": model, "stream": stream, "messages": words});
-        questions.push(("chat", Request::post("/v1/chat/completions").json(&chat)));
-        let responses = json!({"model": model, "stream": stream, "input": "Which way?"});
-        questions.push(("responses", Request::post("/v1/responses").json(&responses)));
-        let messages = json!({"model": model, "stream": stream, "max_tokens": 64, "messages": words});
-        questions.push(("messages", Request::post("/v1/messages").json(&messages)));
-        let action = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
-        let contents = json!({"contents": [{"role": "user", "parts": [{"text": "Which way?"}]}]});
-        questions
-            .push(("gemini", Request::post(&format!("/v1beta/models/{model}:{action}")).json(&contents)));
-    }
-    questions
-}
-
-#[test]
-fn the_story_of_a_login_with_each_provider() {
-    for id in Provider::IDS {
-        // A person logs in, and its models are routed.
-        let provider = Provider::start(id, &[MODEL]);
-        let gateway = provider.gateway();
-        let account = gateway.connect(&provider)["accountId"].clone();
-        let model = if id == "gemini-cli" { "gemini-2.5-pro" } else { MODEL };
-        assert_eq!(gateway.channels(model).len(), 1, "{id}");
-        // Every client is served, whole and streamed.
-        for (client, question) in questions(model) {
-            let answer = gateway.client().stream(question).whole();
-            assert!(
-                answer.status == 200 && answer.text().contains("Signals"),
-                "{id} {client}: {}",
-                answer.text()
-            );
-        }
-        // The token runs out: one renewal, and nobody notices.
-        provider.end_access();
-        gateway.client().chat(model).expect(200);
-        assert_eq!(provider.book().refreshes, 1, "{id}");
-        gateway.client().chat(model).expect(200);
-        // The grant is taken back: the account has expired, until somebody logs in again.
-        provider.revoke();
-        assert_ne!(gateway.client().chat(model).status, 200, "{id}");
-        eventually("the account has expired", || {
-            (gateway.account(&account)["status"] == "expired").then_some(())
-        });
-        assert_eq!(gateway.connect(&provider)["accountId"], account, "{id}");
-        assert_eq!(gateway.account(&account)["status"], "active", "{id}");
-    }
-}
-
 #[test]
 fn logins_are_limited_by_the_minute() {
     let provider = Provider::start("codex", &[MODEL]);
@@ -674,15 +550,4 @@ fn logins_are_limited_by_the_minute() {
     count(120, &|| admin.get("/api/oauth/sessions/unknown"));
     count(30, &|| admin.post("/api/oauth/sessions/unknown/manual-callback", &json!({"callbackUrl": "x"})));
     count(30, &|| gateway.anyone().get("/api/oauth/callback/codex?state=s&code=c"));
-}
-
-trait ExpectStatus {
-    fn expect_status(&self, status: u16);
-}
-
-impl ExpectStatus for Answer {
-    #[track_caller]
-    fn expect_status(&self, status: u16) {
-        assert_eq!(self.status, status, "{}", self.text());
-    }
 }

@@ -1,0 +1,46 @@
+use super::*;
+
+#[test]
+fn only_what_happened_up_there_is_the_fault_of_the_channel() {
+    for (kind, is_fault) in [
+        (ErrorKind::Connect, true),
+        (ErrorKind::Dns, true),
+        (ErrorKind::Timeout, true),
+        (ErrorKind::Closed, true),
+        (ErrorKind::Exhausted, false),
+        (ErrorKind::Expired, false),
+    ] {
+        let failure = Failure::network(kind, "the cause", Progress::UNSENT);
+        assert_eq!(failure.is_channel_fault(), is_fault, "{kind:?}");
+        assert_eq!(failure.rotates_address(Work::Text), is_fault, "{kind:?}");
+        assert!(failure.may_retry(Work::Text), "{kind:?}: a connection may be open elsewhere");
+        assert!(!failure.of_one_address().is_channel_fault(), "{kind:?}: another address may do");
+    }
+}
+
+#[test]
+fn what_may_have_been_carried_out_is_not_asked_for_again() {
+    let unsent = || Failure::network(ErrorKind::Connect, "the cause", Progress::UNSENT);
+    let lost = || Failure::network(ErrorKind::Closed, "the cause", Progress::whole(Came::Nothing));
+    let status =
+        |status| Failure::status(status, "/x", &AnswerHeaders::default(), Bytes::from_static(b"{}"), true, 0);
+    let late = Failure::first_byte_timeout(Duration::from_secs(1));
+    for (failure, [text_here, text_elsewhere, creation_here, creation_elsewhere]) in [
+        (unsent(), [true; 4]),
+        (lost(), [false, true, false, false]),
+        (late, [false, true, false, false]),
+        (Failure::silence(Duration::from_secs(1)), [false, true, false, false]),
+        (Failure::closed_early(), [false, true, false, false]),
+        (Failure::judged("no id".to_owned()), [false, true, false, false]),
+        (Failure::judged("a page".to_owned()).refused(), [false, true, false, true]),
+        (status(503), [true; 4]),
+        (status(504), [true, true, false, false]),
+        (status(408), [true, true, false, false]),
+        (status(400), [false; 4]),
+    ] {
+        assert_eq!(failure.rotates_address(Work::Text), text_here, "{failure:?}");
+        assert_eq!(failure.may_retry(Work::Text), text_elsewhere, "{failure:?}");
+        assert_eq!(failure.rotates_address(Work::Creation), creation_here, "{failure:?}");
+        assert_eq!(failure.may_retry(Work::Creation), creation_elsewhere, "{failure:?}");
+    }
+}

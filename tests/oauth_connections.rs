@@ -172,6 +172,29 @@ fn a_quota_is_read_from_the_headers_of_a_small_request() {
 }
 
 #[test]
+fn a_quota_is_what_the_latest_answer_to_a_client_told() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let (gateway, shown) = connected(&provider);
+    assert_eq!(shown["quota"]["windows"]["fiveHour"]["supported"], false);
+    let told = [
+        ("x-codex-primary-used-percent", "41"),
+        ("x-codex-primary-reset-after-seconds", "3600"),
+        ("x-codex-primary-window-minutes", "300"),
+    ];
+    let refused = Reply::error(400, "no such member");
+    provider.answer_once(
+        "/responses",
+        told.into_iter().fold(refused, |reply, (name, value)| reply.header(name, value)),
+    );
+    gateway.client().chat(MODEL);
+    let quota = list(&gateway)["items"][0]["quota"].clone();
+    let window = &quota["windows"]["fiveHour"];
+    assert_eq!((&window["used"], &window["remaining"]), (&json!(41.0), &json!(59.0)), "{quota}");
+    assert!(window["resetAt"].is_string() && quota["lastSyncAt"].is_string(), "{quota}");
+    assert_eq!(quota["windows"]["sevenDay"]["supported"], false);
+}
+
+#[test]
 fn several_quotas_are_read_in_one_call_each_once_and_in_order() {
     let provider = Provider::start("codex", &[MODEL]);
     let (gateway, shown) = connected(&provider);

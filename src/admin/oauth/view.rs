@@ -6,19 +6,21 @@ use serde_json::{Value, json};
 
 use crate::admin::errors::Result;
 use crate::admin::secrets;
+use crate::core::Core;
 use crate::jobs::oauth::quota;
+use crate::store::Secret;
 use crate::store::accounts::{AccountRow, AccountStatus};
 use crate::store::connections::{self, Notes};
 use crate::store::route_units::{self, UnitRow};
 use crate::store::sites::{self, SiteRow, SiteStatus};
-use crate::store::{Secret, Store};
 use crate::time::iso;
 
 /// Names of models that a connection shows.
 const PREVIEW: usize = 10;
 
 /// The connections of these rows, in their order.
-pub async fn shown(store: &Store, rows: &[AccountRow]) -> Result<Vec<Value>> {
+pub async fn shown(core: &Core, rows: &[AccountRow]) -> Result<Vec<Value>> {
+    let store = &core.store;
     let ids: Vec<i64> = rows.iter().map(|row| row.id).collect();
     let sites: HashMap<i64, SiteRow> =
         sites::list(store).await?.into_iter().map(|site| (site.id, site)).collect();
@@ -38,12 +40,13 @@ pub async fn shown(store: &Store, rows: &[AccountRow]) -> Result<Vec<Value>> {
             None => of_accounts.get(&row.id),
         };
         let models = models.get(&row.id).map_or(&[][..], Vec::as_slice);
-        connection(row, sites.get(&row.site_id), models, channels.copied().unwrap_or_default(), unit)
+        connection(core, row, sites.get(&row.site_id), models, channels.copied().unwrap_or_default(), unit)
     });
     Ok(shown.collect())
 }
 
 fn connection(
+    core: &Core,
     row: &AccountRow,
     site: Option<&SiteRow>,
     models: &[String],
@@ -65,7 +68,7 @@ fn connection(
         "username": row.username,
         "modelCount": models.len(),
         "modelsPreview": models.iter().take(PREVIEW).collect::<Vec<_>>(),
-        "quota": quota::known(row, &notes),
+        "quota": quota::known(core, row, &notes),
         "status": if is_abnormal { "abnormal" } else { "healthy" },
         "accountStatus": row.status.as_str(),
         "routeChannelCount": channels,

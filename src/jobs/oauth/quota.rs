@@ -1,15 +1,18 @@
 //! What a provider says of how much of its limits an account has used.
 //!
 //! Codex tells it in the headers of its answers, which no document describes; the other providers do not. A snapshot
-//! stands with the account, and one that could not be read anew keeps what was read before.
+//! stands with the account, and one that could not be read anew keeps what was read before. What an answer to a client
+//! told since then is shown in its place.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use super::renewal;
+use crate::core::Core;
 use crate::jobs::Jobs;
 use crate::platform::OAuthProvider;
+use crate::routing::limit_windows::{LimitWindow, WindowSource};
 use crate::routing::pool;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::connections::{self, Notes};
@@ -21,11 +24,11 @@ use crate::upstream::oauth::{Claims, QuotaAsker, QuotaError, QuotaWindow, QuotaW
 
 /// The model that a word is asked of, where the account has it or its models are not known.
 const PROBE_MODEL: &str = "gpt-5.4";
-/// The two windows, by the names that answers have for them.
-const WINDOWS: [&str; 2] = ["fiveHour", "sevenDay"];
+/// The two windows: their names here, and among the limits of an account.
+const WINDOWS: [(&str, &str); 2] = [("fiveHour", "5h"), ("sevenDay", "7d")];
 
 /// What is known of an account's limits.
-pub fn known(account: &AccountRow, notes: &Notes) -> Value {
+pub fn known(core: &Core, account: &AccountRow, notes: &Notes) -> Value {
     let provider = account.oauth_provider.as_deref().and_then(OAuthProvider::parse);
     let mut snapshot = blank(provider);
     if let Some(Value::Object(stored)) = &notes.quota {
@@ -33,10 +36,53 @@ pub fn known(account: &AccountRow, notes: &Notes) -> Value {
             snapshot[name.as_str()] = value.clone();
         }
     }
+    if provider == Some(OAuthProvider::Codex) {
+        put_in_what_was_seen(&mut snapshot, &core.live.limits(account.id).in_force(now_ms()));
+    }
     if let Some(subscription) = subscription(account, notes) {
         snapshot["subscription"] = subscription;
     }
     snapshot
+}
+
+/// Shows the windows that answers to clients told since the snapshot was read.
+fn put_in_what_was_seen(snapshot: &mut Value, windows: &[LimitWindow]) {
+    // Times in this form sort as texts.
+    let read_at = snapshot["lastSyncAt"].as_str().unwrap_or_default().to_owned();
+    for (name, seen_as) in WINDOWS {
+        let of_name =
+            |window: &&LimitWindow| &*window.name == seen_as && window.source == WindowSource::Headers;
+        let Some(window) = windows.iter().find(of_name) else { continue };
+        let seen_at = iso(window.observed_at);
+        if seen_at <= read_at {
+            continue;
+        }
+        let (used_percent, resets_at) = (window.used_percent.min(100.0), window.reset_at);
+        snapshot["windows"][name] = shown(Some(QuotaWindow { used_percent, resets_at, minutes: None }));
+        snapshot["status"] = "supported".into();
+        snapshot["providerMessage"] = "windows read from an answer to a client".into();
+        snapshot["lastSyncAt"] = seen_at.into();
+    }
+}
+
+/// The windows of a snapshot among the limits that selection goes by.
+fn limits(windows: QuotaWindows) -> Vec<LimitWindow> {
+    let told = [("5h", windows.five_hour), ("7d", windows.seven_day)];
+    let limit = |(name, window): (&str, Option<QuotaWindow>)| {
+        let QuotaWindow { used_percent, resets_at, .. } = window?;
+        let (limit, remaining, source) = (None, None, WindowSource::Quota);
+        let observed_at = now_ms();
+        Some(LimitWindow {
+            name: name.into(),
+            used_percent,
+            limit,
+            remaining,
+            reset_at: resets_at,
+            source,
+            observed_at,
+        })
+    };
+    told.into_iter().filter_map(limit).collect()
 }
 
 /// Asks the provider, stores what it says and gives it; `None` when there is no such account.
@@ -61,6 +107,7 @@ pub async fn refresh(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Value>> 
         }
         match asked {
             Ok(windows) => {
+                jobs.core.live.limits(id).note(limits(windows));
                 let [five_hour, seven_day] = [windows.five_hour, windows.seven_day].map(shown);
                 read.insert("status".to_owned(), "supported".into());
                 read.insert("providerMessage".to_owned(), "windows read from rate limit headers".into());
@@ -84,7 +131,7 @@ pub async fn refresh(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Value>> 
     quota.retain(|_, value| !value.is_null());
     notes.quota = Some(Value::Object(quota));
     store.batch(vec![connections::note_statement(&account, &notes)]).await?;
-    Ok(Some(known(&account, &notes)))
+    Ok(Some(known(&jobs.core, &account, &notes)))
 }
 
 async fn ask(jobs: &Jobs, account: &AccountRow) -> store::Result<Result<QuotaWindows, QuotaError>> {
@@ -118,7 +165,7 @@ fn blank(provider: Option<OAuthProvider>) -> Value {
         Some(OAuthProvider::Codex) => ("supported", "reverse_engineered", "not read yet"),
         _ => ("unsupported", "official", "the provider does not tell"),
     };
-    let windows = WINDOWS.map(|name| (name.to_owned(), json!({"supported": false, "message": message})));
+    let windows = WINDOWS.map(|(name, _)| (name.to_owned(), json!({"supported": false, "message": message})));
     json!({"status": status, "source": source, "windows": Map::from_iter(windows)})
 }
 

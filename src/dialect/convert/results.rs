@@ -6,7 +6,8 @@
 //! and the thinking before it would not be its own any more. The last turn waits for no answer yet, and stays
 //! as it is. A result that comes later is told in words where it comes: the request before had the error
 //! behind the call, and a prompt that begins otherwise is not cached. A result of no call, or a second one, is
-//! left out.
+//! left out; where the user's side says nothing else, it is told in words too, since a conversation that ends
+//! with the assistant asks for more of its own words.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,6 +16,9 @@ use crate::dialect::literal::Text;
 
 /// What the model reads in place of a result.
 const NO_RESULT: &str = "No result was given for this call.";
+
+/// What the model reads before a result of no call that waits.
+const STRAY: &str = "A result has come that no call waits for:";
 
 /// Where a part stands.
 type PartPlace = (usize, usize);
@@ -25,6 +29,8 @@ enum Fate<'a> {
     Kept,
     /// It answers an earlier call of that function.
     Late(Text<'a>),
+    /// It answers no call that waits, and nothing else is said.
+    Stray,
 }
 
 /// Puts a result behind each call.
@@ -44,9 +50,11 @@ pub(super) fn settle<'a>(request: &mut Request<'a>) {
             continue;
         }
         let mut results = places(run, begin);
+        let mut says_more = run.iter().flat_map(|turn| &turn.parts).any(is_more);
         for call in calls.drain(..) {
             match results.get_mut(call.id.literal()).and_then(VecDeque::pop_front) {
                 Some(place) => {
+                    says_more = true;
                     fates.insert(place, Fate::Kept);
                 }
                 None => {
@@ -55,12 +63,18 @@ pub(super) fn settle<'a>(request: &mut Request<'a>) {
                 }
             }
         }
-        for (id, places) in results {
-            if let Some(place) = places.front()
+        let mut strays = Vec::new();
+        for (id, mut places) in results {
+            if !places.is_empty()
                 && let Some(name) = unanswered.remove(id)
             {
-                fates.insert(*place, Fate::Late(name));
+                says_more = true;
+                fates.extend(places.pop_front().map(|place| (place, Fate::Late(name))));
             }
+            strays.extend(places);
+        }
+        if !says_more {
+            fates.extend(strays.into_iter().map(|place| (place, Fate::Stray)));
         }
     }
     tell(&mut request.turns, fates);
@@ -71,6 +85,15 @@ fn as_call<'r, 'a>(part: &'r Part<'a>) -> Option<&'r Call<'a>> {
     match part {
         Part::Call(call) if !call.name.is_empty() => Some(call),
         _ => None,
+    }
+}
+
+/// Whether a part says more than that a result has come.
+fn is_more(part: &Part<'_>) -> bool {
+    match part {
+        Part::Result(_) | Part::CacheMark(_) => false,
+        Part::Text(text) => !text.is_blank(),
+        _ => true,
     }
 }
 
@@ -108,7 +131,8 @@ fn tell<'a>(turns: &mut [Turn<'a>], mut fates: HashMap<PartPlace, Fate<'a>>) {
             match part {
                 Part::Result(result) => match fates.remove(&(index, at)) {
                     Some(Fate::Kept) => turn.parts.push(Part::Result(result)),
-                    Some(Fate::Late(name)) => turn.parts.extend(in_words(&name, result)),
+                    Some(Fate::Late(name)) => turn.parts.extend(late(&name, result)),
+                    Some(Fate::Stray) => turn.parts.extend(in_words(Text::plain(STRAY), result)),
                     None => {}
                 },
                 part => turn.parts.push(part),
@@ -117,10 +141,14 @@ fn tell<'a>(turns: &mut [Turn<'a>], mut fates: HashMap<PartPlace, Fate<'a>>) {
     }
 }
 
-/// A result as what the user's side says: its texts as one, then its pictures and files.
-fn in_words<'a>(name: &Text<'_>, result: ToolResult<'a>) -> impl Iterator<Item = Part<'a>> {
+/// What has come of an earlier call of that function, in words.
+fn late<'a>(name: &Text<'_>, result: ToolResult<'a>) -> impl Iterator<Item = Part<'a>> {
     let how = if result.is_error { " failed:" } else { " has come to its result:" };
-    let begin = Text::join([&Text::plain("The earlier call of "), name, &Text::plain(how)], "");
+    in_words(Text::join([&Text::plain("The earlier call of "), name, &Text::plain(how)], ""), result)
+}
+
+/// A result as what the user's side says: its texts as one, after those words, then its pictures and files.
+fn in_words<'a>(begin: Text<'_>, result: ToolResult<'a>) -> impl Iterator<Item = Part<'a>> {
     let said = result.parts.iter().filter_map(Part::as_text);
     let text = Text::join(&[begin].into_iter().chain(said).collect::<Vec<_>>(), "\\n");
     let attached = result.parts.into_iter().filter(|part| part.as_text().is_none());

@@ -159,6 +159,11 @@ fn every_call_has_its_result_behind_it_where_it_must() {
         (json!([called(&["a"]), said, user("go on")]), &[&["said"], &["!a", "go on"]]),
         (json!([called(&["a"]), result("z"), user("go on")]), &[&[], &["!a", "go on"]]),
         (json!([called(&["a"]), result("a"), result("a")]), &[&[], &["a"]]),
+        // Or the conversation would end with the assistant, and ask for more of its words.
+        (
+            json!([called(&["a"]), result("a"), said, result("a")]),
+            &[&[], &["a"], &["said"], &["A result has come that no call waits for:\na"]],
+        ),
         (json!([called(&["a"])]), &[&[]]),
     ] {
         let mut all = vec![user("x")];

@@ -3,13 +3,17 @@
 //! ```text
 //! off_the_workers   on a thread where no request waits behind it
 //! Pace              in pieces, one at a time, with rests between them: ▇▁▁▁▁▇▁▁▁▁▇▁▁▁▁
+//! Breaths           the same within one computation, on such a thread
 //! ```
 //!
-//! The system gives a thread that wakes for a request a processor at once if one idles, and else after what may be
-//! milliseconds: one busy thread beside the requests is felt little, two are.
+//! The system gives a thread that wakes for a request a processor at once if one idles, and else when the thread that
+//! runs has had its turn, which may take milliseconds. So pieces are to be short: how long one is makes the difference to
+//! the slowest requests, not how many there are.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::panic::resume_unwind;
+use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -20,6 +24,10 @@ use crate::store;
 
 /// A rest is so many times as long as the piece of work before it.
 const REST: u32 = 4;
+/// A computation rests when it has run for so long.
+const PIECE: Duration = Duration::from_micros(200);
+/// Steps of a computation between two looks at the clock.
+const STEPS: u32 = 32;
 /// The longest rest: work that took longer has waited for something else than the processor.
 const LONGEST: Duration = Duration::from_millis(100);
 
@@ -27,6 +35,34 @@ const LONGEST: Duration = Duration::from_millis(100);
 pub struct Pace {
     /// Held by the piece under way: when the next may begin.
     rested: Mutex<Instant>,
+}
+
+/// The rests of one computation on a thread of its own.
+pub struct Breaths {
+    began: Cell<Instant>,
+    steps: Cell<u32>,
+}
+
+impl Default for Breaths {
+    fn default() -> Self {
+        Self { began: Cell::new(Instant::now()), steps: Cell::new(0) }
+    }
+}
+
+impl Breaths {
+    /// Marks the end of a step, which takes microseconds at most: rests when enough of them are done.
+    pub fn step(&self) {
+        self.steps.set(self.steps.get() + 1);
+        if self.steps.get() < STEPS {
+            return;
+        }
+        self.steps.set(0);
+        let took = self.began.get().elapsed();
+        if took >= PIECE {
+            thread::sleep((took * REST).min(LONGEST));
+            self.began.set(Instant::now());
+        }
+    }
 }
 
 impl Default for Pace {

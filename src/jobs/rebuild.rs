@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use super::models::outcome::RebuildCounts;
-use super::pace::{Pace, off_the_workers};
+use super::pace::{Breaths, Pace, off_the_workers};
 use super::rebuild_scope::Scope;
 use crate::core::Core;
 use crate::jobs::Jobs;
@@ -26,6 +26,8 @@ use crate::sync::lock;
 
 /// How often a plan is made anew because the rows changed under it.
 const ATTEMPTS: usize = 3;
+/// So many rows are read in one piece: a fraction of a millisecond's work.
+const PAGE: u32 = 250;
 
 /// What a run looks at; the next run looks at it, too, unless this one succeeds.
 struct Run<'a> {
@@ -48,11 +50,18 @@ pub async fn rebuild_in(jobs: &Arc<Jobs>, scope: Scope) -> store::Result<Rebuild
 async fn run(jobs: Arc<Jobs>) -> store::Result<RebuildCounts> {
     let mut attempt = 1;
     let mut run = Run::begin(&jobs.model_refresh.rebuilds.pending);
-    // Models are most of what is read, and no edit of a route waits for them.
-    let mut models = match run.scope.everything {
-        true => Some(Models::read(&jobs.core.store).await?),
-        false => None,
-    };
+    let mut models = None;
+    if run.scope.everything {
+        // Most runs find nothing to change, and no edit of a route waits to learn that.
+        let rows = Rows::read(&jobs.core, Models::read(&jobs.core.store).await?).await?;
+        let plan = rows.with_inventory(&jobs.core.settings.load(), plan);
+        if plan.changes_nothing() {
+            jobs.core.publish().await?;
+            run.scope = Scope::default();
+            return Ok(rows.counts(&plan));
+        }
+        models = Some(rows.into_models());
+    }
     let _turn = jobs.core.route_edits.lock().await;
     let counts = loop {
         let rows = match (models.take(), run.scope.everything) {
@@ -143,6 +152,7 @@ pub async fn offers(core: &Arc<Core>) -> store::Result<Vec<(String, Credential)>
 
 /// The stored rows a plan is made from.
 struct Rows {
+    names: Names,
     sites: Vec<sites::SiteRow>,
     accounts: Vec<accounts::AccountRow>,
     tokens: Vec<tokens::TokenRow>,
@@ -186,20 +196,24 @@ impl Names {
     }
 
     /// All channels.
-    async fn of_channels(&mut self, store: &Store) -> store::Result<Vec<ChannelRow>> {
+    async fn of_channels(&mut self, store: &Store, pace: &Pace) -> store::Result<Vec<ChannelRow>> {
         let mut channels: Vec<ChannelRow> = Vec::new();
-        loop {
-            let after = channels.last().map_or(0, |last| last.id);
-            let page = routes::planned_after(store, after, routes::PAGE).await?;
-            let is_last = page.len() < routes::PAGE as usize;
-            channels.extend(page.into_iter().map(|row| ChannelRow {
-                source_model: row.source_model.map(|name| self.shared(&name)),
-                ..row
-            }));
-            if is_last {
-                return Ok(channels);
-            }
+        let mut is_last = false;
+        while !is_last {
+            is_last = pace
+                .piece(async {
+                    let after = channels.last().map_or(0, |last| last.id);
+                    let page = routes::planned_after(store, after, PAGE).await?;
+                    let is_last = page.len() < PAGE as usize;
+                    channels.extend(page.into_iter().map(|row| ChannelRow {
+                        source_model: row.source_model.map(|name| self.shared(&name)),
+                        ..row
+                    }));
+                    Ok::<_, store::Error>(is_last)
+                })
+                .await?;
         }
+        Ok(channels)
     }
 }
 
@@ -215,9 +229,9 @@ impl Models {
                 let is_last = pace
                     .piece(async {
                         let after = models.last().map_or((0, ""), |(id, name)| (*id, name));
-                        let page = availability::available_after(store, of, after, routes::PAGE).await?;
+                        let page = availability::available_after(store, of, after, PAGE).await?;
                         models.extend(page.iter().map(|(id, name)| (*id, names.shared(name))));
-                        Ok::<_, store::Error>(page.len() < routes::PAGE as usize)
+                        Ok::<_, store::Error>(page.len() < PAGE as usize)
                     })
                     .await?;
                 if is_last {
@@ -237,8 +251,11 @@ impl Rows {
     async fn read(core: &Core, models: Models) -> store::Result<Self> {
         let store = &core.store;
         let keys = core.keys.load();
+        let pace = Pace::default();
         let Models { mut names, of_accounts: account_models, of_tokens: token_models } = models;
+        let channels = names.of_channels(store, &pace).await?;
         Ok(Self {
+            names,
             named_routes: keys.iter().flat_map(|key| &key.policy.allowed_route_ids).copied().collect(),
             sites: sites::list(store).await?,
             accounts: accounts::list(store).await?,
@@ -246,8 +263,8 @@ impl Rows {
             account_models,
             token_models,
             disabled_models: availability::disabled_models(store).await?,
-            routes: routes::list(store).await?,
-            channels: names.of_channels(store).await?,
+            routes: all_routes(store, &pace).await?,
+            channels,
             units: units(store).await?,
             others: Vec::new(),
             served_elsewhere: HashSet::new(),
@@ -312,6 +329,7 @@ impl Rows {
             channels.any(|channel| ids.binary_search(&channel.account.id).is_err())
         };
         Ok(Self {
+            names,
             served_elsewhere: exact.iter().filter(is_elsewhere).copied().collect(),
             others: snapshot.groups().chain(snapshot.patterns()).map(|route| in_memory(route)).collect(),
             named_routes: keys.iter().flat_map(|key| &key.policy.allowed_route_ids).copied().collect(),
@@ -327,6 +345,10 @@ impl Rows {
         })
     }
 
+    fn into_models(self) -> Models {
+        Models { names: self.names, of_accounts: self.account_models, of_tokens: self.token_models }
+    }
+
     fn with_inventory<T>(&self, settings: &Settings, look: impl FnOnce(&Inventory<'_>) -> T) -> T {
         let accounts: Vec<_> = self.accounts.iter().map(|row| self.account(row)).collect();
         let tokens: Vec<_> = self.tokens.iter().map(token).collect();
@@ -337,8 +359,9 @@ impl Rows {
         let disabled_models = self.disabled_models.iter();
         let disabled_models: Vec<_> =
             disabled_models.map(|row| (row.site_id, row.model_name.as_str())).collect();
+        let breaths = Breaths::default();
         let routes = self.routes.iter().map(|row| self.route(row)).chain(self.others.iter().cloned());
-        let routes: Vec<_> = routes.collect();
+        let routes: Vec<_> = routes.inspect(|_| breaths.step()).collect();
         look(&Inventory {
             accounts: &accounts,
             tokens: &tokens,
@@ -350,6 +373,7 @@ impl Rows {
             routes: &routes,
             channels: &self.channels,
             served_elsewhere: &self.served_elsewhere,
+            between_steps: &|| breaths.step(),
         })
     }
 
@@ -408,6 +432,19 @@ async fn units(store: &Store) -> store::Result<HashMap<i64, UnitRef>> {
         unit.members.iter().filter_map(move |member| Some((member.account_id, first?)))
     });
     Ok(members.collect())
+}
+
+async fn all_routes(store: &Store, pace: &Pace) -> store::Result<Vec<routes::RouteRow>> {
+    let mut all: Vec<routes::RouteRow> = Vec::new();
+    loop {
+        let after = all.last().map_or(0, |last| last.id);
+        let mut page = pace.piece(routes::some_after(store, after, PAGE)).await?;
+        let is_last = page.len() < PAGE as usize;
+        all.append(&mut page);
+        if is_last {
+            return Ok(all);
+        }
+    }
 }
 
 /// Which credentials of an account make channels.

@@ -37,6 +37,8 @@ pub struct Inventory<'a> {
     pub channels: &'a [ChannelRow],
     /// Routes that have channels of accounts that are not looked at: these stay.
     pub served_elsewhere: &'a HashSet<i64>,
+    /// Called between the steps of a plan, each of which takes microseconds: a plan for everything takes long.
+    pub between_steps: &'a dyn Fn(),
 }
 
 /// An account, as far as a rebuild looks at it.
@@ -186,11 +188,14 @@ pub fn plan(inventory: &Inventory<'_>) -> Plan {
         // Of several routes with one pattern, the first gets the channels.
         let grows = known.insert(model);
         settle(route, own, offers, &preferred, grows, &mut plan);
+        own.iter().for_each(|_| (inventory.between_steps)());
     }
-    for (model, offers) in offered.iter().filter(|(model, offers)| !known.contains(*model) && is_firm(offers))
-    {
-        let channels = offers.iter().filter(|(_, firm)| **firm).map(|(credential, _)| *credential).collect();
-        plan.create_routes.push(NewRoute { model: (*model).to_owned(), channels });
+    for (model, offers) in offered {
+        (inventory.between_steps)();
+        if !known.contains(model) && is_firm(&offers) {
+            let channels = offers.into_iter().filter(|(_, firm)| *firm).map(|(credential, _)| credential);
+            plan.create_routes.push(NewRoute { model: model.to_owned(), channels: channels.collect() });
+        }
     }
     plan
 }
@@ -315,6 +320,7 @@ impl<'a> Inventory<'a> {
             let is_on = account.site_active && account.status == AccountStatus::Active;
             // A unit offers what one of its members does.
             *offers.entry(credential).or_insert(false) |= is_on;
+            (self.between_steps)();
         }
         let offered = judged.into_iter().filter_map(|(model, offers)| Some((model, offers?)));
         offered.filter(|(_, offers)| !offers.is_empty()).collect()
@@ -375,6 +381,7 @@ impl<'a> Inventory<'a> {
         let mut by_route: HashMap<i64, Vec<&ChannelRow>> = HashMap::new();
         for channel in self.channels {
             by_route.entry(channel.route_id).or_default().push(channel);
+            (self.between_steps)();
         }
         by_route
     }

@@ -58,6 +58,7 @@ impl Tables {
             routes: &self.routes,
             channels: &self.channels,
             served_elsewhere: &HashSet::new(),
+            between_steps: &|| {},
         })
     }
 
@@ -89,6 +90,7 @@ impl Tables {
             routes: &self.routes.iter().filter(concerns).cloned().collect::<Vec<_>>(),
             channels: &own,
             served_elsewhere: &others.iter().map(|channel| channel.route_id).collect(),
+            between_steps: &|| {},
         })
     }
 

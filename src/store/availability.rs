@@ -1,5 +1,6 @@
 //! Which models an account or token can reach, and which an operator switched off on a site.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::routes::MAX_MARKS;
@@ -68,6 +69,20 @@ pub async fn of_account(store: &Store, account_id: i64) -> Result<Vec<ModelRow>>
     rows(store, sql, vec![account_id.into()]).await
 }
 
+/// So many rows of one account by name, from behind this one.
+pub async fn of_account_after(
+    store: &Store,
+    account_id: i64,
+    name: &str,
+    count: u32,
+) -> Result<Vec<ModelRow>> {
+    let sql = format!(
+        "SELECT account_id, model_name, available, is_manual, latency_ms, checked_at \
+         FROM model_availability WHERE account_id = ? AND model_name > ? ORDER BY model_name LIMIT {count}"
+    );
+    rows(store, sql, vec![account_id.into(), name.into()]).await
+}
+
 /// The accounts that have a model available.
 pub async fn accounts_with_models(store: &Store) -> Result<HashSet<i64>> {
     let sql = "SELECT a.id FROM accounts a WHERE EXISTS \
@@ -106,7 +121,7 @@ pub async fn available_after(
         .collect()
 }
 
-async fn rows(store: &Store, sql: &'static str, args: Vec<Value>) -> Result<Vec<ModelRow>> {
+async fn rows(store: &Store, sql: impl Into<Cow<'static, str>>, args: Vec<Value>) -> Result<Vec<ModelRow>> {
     let rows = store.query(sql, args).await?;
     rows.iter()
         .map(|row| {

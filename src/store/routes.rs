@@ -173,6 +173,21 @@ pub async fn some(store: &Store, ids: &[i64]) -> Result<Vec<RouteRow>> {
     Ok(routes)
 }
 
+/// So many routes by id, from behind this one.
+pub async fn some_after(store: &Store, after: i64, count: u32) -> Result<Vec<RouteRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM token_routes WHERE id > ? ORDER BY id LIMIT {count}");
+    let rows = store.query(sql, vec![after.into()]).await?;
+    let mut routes = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
+    if let (true, Some(last)) = (routes.iter().any(RouteRow::is_group), routes.last()) {
+        let sql = "SELECT group_route_id, source_route_id FROM route_group_sources \
+                   WHERE group_route_id > ? AND group_route_id <= ? \
+                   ORDER BY group_route_id, position, source_route_id";
+        let links = store.query(sql, vec![after.into(), last.id.into()]).await?;
+        add_sources(&mut routes, &links)?;
+    }
+    Ok(routes)
+}
+
 fn add_sources(routes: &mut [RouteRow], links: &[Row]) -> Result<()> {
     for row in links {
         let mut row = row.fields();

@@ -36,7 +36,7 @@ use crate::routing::rebuild::ServesBy;
 use crate::store;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountRow, Health, HealthState};
-use crate::store::availability;
+use crate::store::availability::{self, ModelRow};
 use crate::store::connections::note_statement;
 use crate::store::sites::{self, SiteStatus};
 use crate::store::snapshot::site_of_account;
@@ -48,6 +48,8 @@ use crate::upstream::platforms::DiscoveryKind;
 const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
 /// How often an account is asked about whose credential is changed meanwhile.
 const ATTEMPTS: usize = 3;
+/// So many stored models are read in one piece: a fraction of a millisecond's work.
+const PAGE: u32 = 250;
 /// How long a site may take to tell the keys of an account that has none here.
 const KEY_WAIT: Duration = Duration::from_secs(8);
 /// How often clients' requests for unknown models can start a refresh.
@@ -186,7 +188,7 @@ async fn refresh_once(
         return Ok(None);
     }
     match found {
-        Ok(found) => match pace.piece(store_found(&jobs.core.store, &account, &found)).await {
+        Ok(found) => match store_found(pace, &jobs.core.store, &account, &found).await {
             // It, or one of its tokens, was deleted meanwhile.
             Err(store::Error::Dangling(_) | store::Error::NotFound) => Ok(None),
             Err(error) => Err(error),
@@ -228,10 +230,33 @@ async fn refresh_once(
     }
 }
 
+/// The models of an account as they are stored.
+async fn known_models(pace: &Pace, store: &Store, id: i64) -> store::Result<Vec<ModelRow>> {
+    let mut known: Vec<ModelRow> = Vec::new();
+    loop {
+        let after = known.last().map_or("", |last| last.model_name.as_str());
+        let mut page = pace.piece(availability::of_account_after(store, id, after, PAGE)).await?;
+        let is_last = page.len() < PAGE as usize;
+        known.append(&mut page);
+        if is_last {
+            return Ok(known);
+        }
+    }
+}
+
 /// Stores what an account's site lists, with the health that follows from it.
-async fn store_found(store: &Store, account: &AccountRow, found: &Found) -> store::Result<()> {
+async fn store_found(pace: &Pace, store: &Store, account: &AccountRow, found: &Found) -> store::Result<()> {
+    let known = known_models(pace, store, account.id).await?;
+    pace.piece(store_changes(store, account, known, found)).await
+}
+
+async fn store_changes(
+    store: &Store,
+    account: &AccountRow,
+    known: Vec<ModelRow>,
+    found: &Found,
+) -> store::Result<()> {
     let (id, dialect) = (account.id, store.database().dialect());
-    let known = availability::of_account(store, id).await?;
     let mut batch = availability::replace_discovered_statements(dialect, id, &known, found.models.models());
     if !found.of_tokens.is_empty() {
         let known = availability::of_tokens_of(store, id).await?;

@@ -34,6 +34,7 @@
 //! background   work that outlives its caller: owned, stopped with the process, panics contained
 //! codings      gzip, deflate, br and zstd, decoded: of what clients and upstreams compress
 //! id_map, name_map   maps whose copies share what they have in common
+//! site_url     addresses of sites, in the one form in which they are stored and compared
 //! mask         texts without the secrets in them
 //! time, cron, logging, metrics, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
 //! ```
@@ -72,6 +73,7 @@ pub mod request_id;
 pub mod routing;
 pub mod service;
 pub mod settings;
+pub mod site_url;
 pub mod store;
 pub mod sync;
 pub mod time;

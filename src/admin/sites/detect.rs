@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::presets;
 use super::presets::Preset;
-use super::url::SiteUrl;
 use crate::core::Core;
 use crate::platform::{Address, Platform};
 use crate::routing::{BaseUrl, OutboundProxy};
+use crate::site_url::SiteUrl;
 use crate::upstream::platforms;
 
 /// What an address was recognised as.

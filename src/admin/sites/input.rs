@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::presets;
 use super::presets::Preset;
-use super::url::{SiteUrl, UrlError};
 use crate::admin::input::{Fields, Invalid, MAX_KEY_CHARS, Patch, exact_integer, whole};
 use crate::platform::Platform;
 use crate::routing::OutboundProxy;
+use crate::site_url::{SiteUrl, UrlError};
 use crate::store::sites::{NewEndpoint, SiteStatus};
 
 /// More addresses than a pool will ever need; bounds one request's work.

@@ -8,5 +8,4 @@ pub mod models;
 pub mod presets;
 pub mod probes;
 pub mod subscriptions;
-pub mod url;
 pub mod view;

@@ -1,8 +1,8 @@
 //! Recommended addresses of API vendors: what `detect` recognises and what the
 //! console offers. A table of data: vendors change names often.
 
-use super::url::SiteUrl;
 use crate::platform::Platform;
+use crate::site_url::SiteUrl;
 
 /// One vendor address with the models it is known for.
 #[derive(Debug, PartialEq, Eq)]

@@ -195,7 +195,7 @@ fn normal_path(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::admin::sites::url::*;
+    use super::*;
 
     #[test]
     fn a_site_url_is_stored_in_one_form() {

@@ -88,6 +88,8 @@ pub struct Config {
     pub video_retention_days: u32,
     pub proxy_log_retention_days: u32,
     pub proxy_log_prune_interval: Duration,
+    /// The most pairs of channel and model that `/metrics` tells apart.
+    pub metrics_max_series: usize,
     pub jobs: JobsConfig,
     /// The providers whose accounts are connected by a login in a browser.
     pub oauth: OAuthConfig,
@@ -238,6 +240,7 @@ fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -
         proxy_log_prune_interval: Duration::from_secs(
             60 * vars.integer("PROXY_LOG_RETENTION_PRUNE_INTERVAL_MINUTES", 30, 1, 100_000),
         ),
+        metrics_max_series: vars.integer("METRICS_MAX_SERIES", 2_000, 0, 100_000) as usize,
         jobs: JobsConfig::read(&mut vars),
         oauth: OAuthConfig::read(&mut vars),
         runtime: runtime::from_variables(values, &mut vars.warnings),

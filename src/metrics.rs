@@ -1,14 +1,21 @@
 //! What the service counts about itself: atomics only, cheap enough for every request.
 //!
-//! [`Counter`]s grow, [`Gauge`]s go up while a [`GaugeGuard`] lives and down when it drops. Who serves
-//! `/metrics` reads them; nothing here knows the text form.
+//! [`Counter`]s grow, [`Gauge`]s go up while a [`GaugeGuard`] lives and down when it drops; [`series`] has the counts of each
+//! channel and model. Who serves `/metrics` reads them; nothing here knows the text form.
+
+pub mod histogram;
+pub mod series;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use series::SeriesTable;
+
 /// All counters of the process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Metrics {
+    /// By channel and model.
+    pub series: SeriesTable,
     requests: [[Counter; CLASSES]; Surface::ALL.len()],
     /// Attempts sent to an upstream.
     pub attempts: Counter,
@@ -34,6 +41,23 @@ pub struct Metrics {
 const CLASSES: usize = 5;
 
 impl Metrics {
+    /// With at most so many series of channels and models.
+    pub fn new(most_series: usize) -> Self {
+        Self {
+            series: SeriesTable::new(most_series),
+            requests: Default::default(),
+            attempts: Counter::default(),
+            attempt_failures: Counter::default(),
+            in_flight: Gauge::default(),
+            streams: Gauge::default(),
+            sockets: Gauge::default(),
+            prompt_tokens: Counter::default(),
+            completion_tokens: Counter::default(),
+            received_bytes: Counter::default(),
+            sent_bytes: Counter::default(),
+        }
+    }
+
     /// Counts one answered request.
     pub fn answered(&self, surface: Surface, status: u16) {
         let class = usize::from((status / 100).clamp(1, 5)) - 1;
@@ -165,7 +189,7 @@ mod tests {
 
     #[test]
     fn requests_count_by_surface_and_class() {
-        let metrics = Metrics::default();
+        let metrics = Metrics::new(0);
         for status in [200, 204, 404, 599, 0, 999] {
             metrics.answered(Surface::Chat, status);
         }

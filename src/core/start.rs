@@ -87,7 +87,7 @@ impl Core {
             leases,
             affinity: Affinity::default(),
             uploads: Arc::default(),
-            metrics: Metrics::default(),
+            metrics: Metrics::new(config.metrics_max_series),
             started: now_ms(),
             resets: AtomicU64::new(0),
             stopping: AtomicBool::new(false),

@@ -61,6 +61,13 @@ impl Usage {
         self.prompt_includes_cache = Some(true);
     }
 
+    /// Input (with what caches took part in), output, read from caches, written to caches; 0 is also unknown.
+    pub fn by_kind(&self) -> [u64; 4] {
+        let mut all = *self;
+        all.count_cache_in();
+        [all.prompt, all.completion, all.cache_read, all.cache_creation].map(Option::unwrap_or_default)
+    }
+
     fn settle_total(&mut self) {
         if self.prompt.is_some() || self.completion.is_some() {
             let sum = self.prompt.unwrap_or(0).saturating_add(self.completion.unwrap_or(0));

@@ -17,6 +17,7 @@ use crate::keys::Key;
 use crate::limits::Lease;
 use crate::mask::Mask;
 use crate::metrics::GaugeGuard;
+use crate::metrics::series::{AtWork, Ended};
 use crate::proxy::Proxy;
 use crate::routing::failure::Rest;
 use crate::routing::{Channel, ChannelLive, Conversation, FailureWeight, SelectionReason, Trial, failure};
@@ -77,6 +78,8 @@ pub(super) struct Attempt {
     /// A failure says nothing of the channel: what was asked is an extra that few upstreams offer.
     is_extra: bool,
     _in_flight: GaugeGuard,
+    /// Counts what this channel does with this model.
+    at_work: AtWork,
 }
 
 impl Attempt {
@@ -134,6 +137,7 @@ impl Attempt {
             slots,
             is_extra: call.operation == Operation::CountTokens,
             _in_flight: proxy.core.metrics.in_flight.enter(),
+            at_work: proxy.core.metrics.series.begin(channel.id, model),
         })
     }
 
@@ -240,6 +244,7 @@ impl Attempt {
         // Not before the channel has recovered: who tries it next need not be alone.
         self.slots = Slots::default();
         self.charge(bill.usd, now);
+        self.measure(&row, usage.as_ref());
         if let Some(conversation) = self.conversation {
             self.bind(conversation, now);
         }
@@ -300,6 +305,7 @@ impl Attempt {
         // Not before the channel cools: who waits for a slot would go on to it.
         self.slots = Slots::default();
         self.proxy.core.metrics.attempt_failures.add(1);
+        self.measure(&row, usage.as_ref());
         self.proxy.core.store.telemetry().log(row);
     }
 
@@ -389,6 +395,18 @@ impl Attempt {
         row.total_tokens = count(usage.total);
         self.proxy.core.metrics.prompt_tokens.add(usage.prompt.unwrap_or(0));
         self.proxy.core.metrics.completion_tokens.add(usage.completion.unwrap_or(0));
+    }
+
+    /// Counts a settled row among those of its channel and model.
+    fn measure(&self, row: &ProxyLogRow, usage: Option<&Usage>) {
+        self.at_work.end(&Ended {
+            status: row.http_status.unwrap_or(0),
+            is_failure: !row.status.is_success(),
+            first_byte_ms: row.first_byte_latency_ms.map(i64::unsigned_abs),
+            duration_ms: row.latency_ms.unwrap_or(0).unsigned_abs(),
+            cost_nano: cost::nano(row.estimated_cost),
+            tokens: usage.map(Usage::by_kind).unwrap_or_default(),
+        });
     }
 
     fn elapsed_ms(&self) -> i64 {

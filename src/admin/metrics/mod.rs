@@ -3,25 +3,35 @@
 //! Names follow the conventions at <https://prometheus.io/docs/practices/naming/>: base units,
 //! `_total` for what only grows, `process_` for what every exporter calls so.
 
-use std::fmt::{Display, Write};
+mod channels;
+mod page;
+
 use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
-use super::errors::Result;
+use super::errors::{AdminError, Result};
 use crate::admin::Admin;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::time;
+use page::Page;
 
 /// `GET /metrics`
 pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
-    let mut page = Page::default();
-    traffic(&mut page, &admin.core);
-    upstreams(&mut page, &admin.core);
-    process(&mut page, &admin.core);
-    let mut response = http::text(StatusCode::OK, page.text);
+    let core = admin.core.clone();
+    // Thousands of series are megabytes of text, which no request in flight is to wait for.
+    let text = tokio::task::spawn_blocking(move || {
+        let mut page = Page::default();
+        traffic(&mut page, &core);
+        upstreams(&mut page, &core);
+        channels::write(&mut page, &core);
+        process(&mut page, &core);
+        page.text
+    });
+    let text = text.await.map_err(|error| AdminError::internal("writing the metrics", error))?;
+    let mut response = http::text(StatusCode::OK, text);
     let media_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, media_type);
     Ok(response)
@@ -102,59 +112,9 @@ fn resident_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// The text form, family by family.
-#[derive(Default)]
-struct Page {
-    text: String,
-    /// The family that samples are added to.
-    family: &'static str,
-}
-
-impl Page {
-    fn counter(&mut self, name: &'static str, help: &str, value: impl Display) {
-        self.family(name, "counter", help);
-        self.sample(&[], value);
-    }
-
-    fn gauge(&mut self, name: &'static str, help: &str, value: impl Display) {
-        self.family(name, "gauge", help);
-        self.sample(&[], value);
-    }
-
-    fn family(&mut self, name: &'static str, kind: &str, help: &str) {
-        self.family = name;
-        self.write(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
-    }
-
-    /// Label values are this program's own words, so they need no escaping.
-    fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
-        let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
-        let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        let family = self.family;
-        self.write(format_args!("{family}{labels} {value}\n"));
-    }
-
-    fn write(&mut self, text: std::fmt::Arguments<'_>) {
-        self.text.write_fmt(text).expect("writing to a String cannot fail");
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_page_is_in_the_text_form() {
-        let mut page = Page::default();
-        page.family("a_total", "counter", "How many a.");
-        page.sample(&[("kind", "x"), ("status", "2xx")], 3);
-        page.gauge("b_seconds", "Time of b.", 1.5);
-        assert_eq!(
-            page.text,
-            "# HELP a_total How many a.\n# TYPE a_total counter\na_total{kind=\"x\",status=\"2xx\"} 3\n\
-             # HELP b_seconds Time of b.\n# TYPE b_seconds gauge\nb_seconds 1.5\n"
-        );
-    }
 
     #[test]
     #[cfg(target_os = "linux")]

@@ -1,0 +1,129 @@
+//! What each channel does with each model: `channel` is its number, `site` the name of its site, `model` the name there.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::page::Page;
+use crate::core::Core;
+use crate::metrics::series::Series;
+use crate::routing::Snapshot;
+use crate::time;
+
+/// The label of everything beyond the bound.
+const OTHER: &str = "other";
+
+/// A series with its labels.
+struct Labelled {
+    channel: String,
+    site: String,
+    model: String,
+    series: Arc<Series>,
+}
+
+/// Writes the families of channels and models, with at most as many label sets as are configured and one for the rest.
+pub(super) fn write(page: &mut Page, core: &Core) {
+    let snapshot = core.snapshot.load_full();
+    let sites: HashMap<i64, &str> =
+        snapshot.channels().map(|channel| (channel.id, channel.account.site.name.as_str())).collect();
+    core.metrics.series.retain(|channel| sites.contains_key(&channel));
+    let all: Vec<_> =
+        core.metrics.series.all().into_iter().map(|series| Labelled::of(series, &sites)).collect();
+    counts(page, &all);
+    times(page, &all);
+    page.family("switchyard_channel_requests_in_flight", "gauge", "Attempts at work, by channel and model.");
+    for one in &all {
+        page.sample(&one.labels(), one.series.in_flight());
+    }
+    cooling(page, &snapshot, core.config.metrics_max_series);
+}
+
+fn counts(page: &mut Page, all: &[Labelled]) {
+    page.family(
+        "switchyard_channel_requests_total",
+        "counter",
+        "Attempts that ended, by channel, model and class of the upstream status; none is without an answer.",
+    );
+    for one in all {
+        for (status, count) in one.series.statuses().filter(|(_, count)| *count > 0) {
+            let [channel, site, model] = one.labels();
+            page.sample(&[channel, site, model, ("status", status)], count);
+        }
+    }
+    page.family(
+        "switchyard_channel_failures_total",
+        "counter",
+        "Attempts that failed, also in the middle of an answer or because the client hung up.",
+    );
+    for one in all {
+        page.sample(&one.labels(), one.series.failures());
+    }
+    page.family(
+        "switchyard_channel_tokens_total",
+        "counter",
+        "Tokens as the upstream reports them; input has those read from and written to caches in it.",
+    );
+    for one in all {
+        for (kind, count) in one.series.tokens() {
+            let [channel, site, model] = one.labels();
+            page.sample(&[channel, site, model, ("kind", kind)], count);
+        }
+    }
+    page.family("switchyard_channel_cost_usd_total", "counter", "Estimated cost in US dollars.");
+    for one in all {
+        page.sample(&one.labels(), one.series.cost_nano() as f64 / 1e9);
+    }
+}
+
+fn times(page: &mut Page, all: &[Labelled]) {
+    page.family(
+        "switchyard_channel_first_byte_seconds",
+        "histogram",
+        "Time to the first byte of an answer's body.",
+    );
+    for one in all {
+        page.histogram(&one.labels(), &one.series.first_byte().read());
+    }
+    page.family("switchyard_channel_duration_seconds", "histogram", "Time to the end of an attempt.");
+    for one in all {
+        page.histogram(&one.labels(), &one.series.duration().read());
+    }
+}
+
+/// One sample per channel; its model is the one it stands for, or the pattern of its route.
+fn cooling(page: &mut Page, snapshot: &Snapshot, most: usize) {
+    page.family("switchyard_channel_cooling", "gauge", "1 while a channel is left alone after a failure.");
+    let now = time::now_ms();
+    let routes = snapshot.routes().iter().filter(|route| !route.is_group());
+    let channels = routes.flat_map(|route| route.channels.iter().map(move |channel| (route, channel)));
+    let mut rest = None;
+    for (number, (route, channel)) in channels.enumerate() {
+        let is_cooling = u64::from(channel.live.is_cooling(now));
+        if number >= most {
+            *rest.get_or_insert(0) += is_cooling;
+            continue;
+        }
+        let id = channel.id.to_string();
+        let model = channel.source_model.as_ref().unwrap_or(&route.pattern).as_str();
+        page.sample(&[("channel", &id), ("site", &channel.account.site.name), ("model", model)], is_cooling);
+    }
+    if let Some(rest) = rest {
+        page.sample(&[("channel", OTHER), ("site", OTHER), ("model", OTHER)], rest);
+    }
+}
+
+impl Labelled {
+    fn of(series: Arc<Series>, sites: &HashMap<i64, &str>) -> Self {
+        let (channel, site, model) = match series.pair() {
+            Some((channel, model)) => {
+                let site = sites.get(&channel).copied().unwrap_or_default();
+                (channel.to_string(), site.to_owned(), model.to_owned())
+            }
+            None => (OTHER.to_owned(), OTHER.to_owned(), OTHER.to_owned()),
+        };
+        Self { channel, site, model, series }
+    }
+
+    fn labels(&self) -> [(&str, &str); 3] {
+        [("channel", &self.channel), ("site", &self.site), ("model", &self.model)]
+    }
+}

@@ -1,0 +1,343 @@
+//! What each channel does with each model, counted without a lock.
+//!
+//! ```text
+//! (channel, model) ── hash ──▶ slots: [ – | Series | Series | – | … ]   open addressing, filled once, never emptied
+//!                                       └ atomics                        full: everything else counts in `other`
+//! ```
+//!
+//! The first request of a pair fills a slot; those after it find it with a few loads. Models may be names that clients
+//! made up, so the number of pairs is bounded. Whoever reads the counts has the pairs of channels that are gone
+//! taken out ([`SeriesTable::retain`]), so that they make room.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+
+use super::histogram::Histogram;
+
+/// The longest model name that is told; longer ones are cut.
+const MAX_MODEL_CHARS: usize = 191;
+/// What an attempt without an HTTP answer is told as.
+const NO_ANSWER: usize = 0;
+const STATUSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// The kinds of tokens: `input` has those of caches in it.
+pub const TOKEN_KINDS: [&str; 4] = ["input", "output", "cache_read", "cache_creation"];
+
+/// All series, at most so many beside the one that counts the rest.
+#[derive(Debug)]
+pub struct SeriesTable {
+    slots: ArcSwap<Slots>,
+    most: usize,
+    hasher: RandomState,
+    other: Arc<Series>,
+}
+
+#[derive(Debug)]
+struct Slots {
+    /// A power of two, at least twice as many as may be taken: a search soon meets an empty one.
+    slots: Box<[OnceLock<Arc<Series>>]>,
+    taken: AtomicUsize,
+}
+
+/// What one channel did with one model.
+#[derive(Debug, Default)]
+pub struct Series {
+    /// `None` of the series that counts the rest.
+    pair: Option<(i64, Box<str>)>,
+    statuses: [AtomicU64; STATUSES.len()],
+    failures: AtomicU64,
+    tokens: [AtomicU64; TOKEN_KINDS.len()],
+    cost_nano: AtomicU64,
+    in_flight: AtomicI64,
+    first_byte: Histogram,
+    duration: Histogram,
+}
+
+/// A request of a series at work, counted until it drops.
+#[derive(Debug)]
+pub struct AtWork(Arc<Series>);
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ended {
+    /// 0 when there was no HTTP answer.
+    pub status: u16,
+    pub is_failure: bool,
+    pub first_byte_ms: Option<u64>,
+    pub duration_ms: u64,
+    pub cost_nano: u64,
+    /// By [`TOKEN_KINDS`].
+    pub tokens: [u64; TOKEN_KINDS.len()],
+}
+
+// === impl SeriesTable ===
+
+impl SeriesTable {
+    pub fn new(most: usize) -> Self {
+        Self {
+            slots: ArcSwap::from_pointee(Slots::new(most)),
+            most,
+            hasher: RandomState::new(),
+            other: Arc::default(),
+        }
+    }
+
+    /// Counts a request that begins.
+    pub fn begin(&self, channel: i64, model: &str) -> AtWork {
+        let series = self.find(channel, cut(model));
+        series.in_flight.fetch_add(1, Relaxed);
+        AtWork(series)
+    }
+
+    /// All series by channel and model, the one of the rest last if it has counted anything.
+    pub fn all(&self) -> Vec<Arc<Series>> {
+        let slots = self.slots.load();
+        let mut all: Vec<_> = slots.slots.iter().filter_map(OnceLock::get).cloned().collect();
+        all.sort_unstable_by(|one, other| one.pair.cmp(&other.pair));
+        all.extend(self.other.has_counted().then(|| self.other.clone()));
+        all
+    }
+
+    /// Forgets the series of all channels but these, unless a request is at work there.
+    pub fn retain(&self, is_kept: impl Fn(i64) -> bool) {
+        let before = self.slots.load_full();
+        let is_gone = |series: &Series| {
+            series.in_flight.load(Relaxed) == 0
+                && series.pair.as_ref().is_some_and(|(channel, _)| !is_kept(*channel))
+        };
+        if !before.slots.iter().filter_map(OnceLock::get).any(|series| is_gone(series)) {
+            return;
+        }
+        let after = Arc::new(Slots::new(self.most));
+        let copy = || {
+            for series in before.slots.iter().filter_map(OnceLock::get).filter(|series| !is_gone(series)) {
+                let (channel, model) = series.pair.as_ref().map_or((0, ""), |(id, model)| (*id, &**model));
+                drop(after.find(self.hash(channel, model), channel, model, || series.clone(), self.most));
+            }
+        };
+        copy();
+        self.slots.store(after.clone());
+        // Those that began meanwhile.
+        copy();
+    }
+
+    fn find(&self, channel: i64, model: &str) -> Arc<Series> {
+        let make = || Arc::new(Series { pair: Some((channel, model.into())), ..Series::default() });
+        let slots = self.slots.load();
+        let found = slots.find(self.hash(channel, model), channel, model, make, self.most);
+        found.unwrap_or_else(|| self.other.clone())
+    }
+
+    fn hash(&self, channel: i64, model: &str) -> usize {
+        self.hasher.hash_one((channel, model)) as usize
+    }
+}
+
+// === impl Slots ===
+
+impl Slots {
+    fn new(most: usize) -> Self {
+        let count = (most.saturating_mul(2)).next_power_of_two();
+        Self {
+            slots: std::iter::repeat_with(OnceLock::new).take(count).collect(),
+            taken: AtomicUsize::new(0),
+        }
+    }
+
+    /// The series of a pair, which is made if there is room for it.
+    fn find(
+        &self,
+        hash: usize,
+        channel: i64,
+        model: &str,
+        make: impl Fn() -> Arc<Series>,
+        most: usize,
+    ) -> Option<Arc<Series>> {
+        let last = self.slots.len() - 1;
+        for step in 0..=last {
+            let slot = &self.slots[hash.wrapping_add(step) & last];
+            if let Some(series) = slot.get() {
+                if series.is_of(channel, model) {
+                    return Some(series.clone());
+                }
+                continue;
+            }
+            let room = |taken: usize| (taken < most).then_some(taken + 1);
+            self.taken.fetch_update(Relaxed, Relaxed, room).ok()?;
+            let mut is_made = false;
+            let series = slot.get_or_init(|| {
+                is_made = true;
+                make()
+            });
+            if !is_made {
+                self.taken.fetch_sub(1, Relaxed);
+            }
+            if series.is_of(channel, model) {
+                return Some(series.clone());
+            }
+        }
+        None
+    }
+}
+
+// === impl Series ===
+
+impl Series {
+    /// The channel and the model; `None` of the series that counts the rest.
+    pub fn pair(&self) -> Option<(i64, &str)> {
+        self.pair.as_ref().map(|(channel, model)| (*channel, &**model))
+    }
+
+    /// Requests that have ended, by the class of their status.
+    pub fn statuses(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        STATUSES.iter().zip(&self.statuses).map(|(name, count)| (*name, count.load(Relaxed)))
+    }
+
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Relaxed)
+    }
+
+    pub fn tokens(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        TOKEN_KINDS.iter().zip(&self.tokens).map(|(name, count)| (*name, count.load(Relaxed)))
+    }
+
+    /// Billionths of a US dollar.
+    pub fn cost_nano(&self) -> u64 {
+        self.cost_nano.load(Relaxed)
+    }
+
+    pub fn in_flight(&self) -> i64 {
+        self.in_flight.load(Relaxed)
+    }
+
+    pub fn first_byte(&self) -> &Histogram {
+        &self.first_byte
+    }
+
+    pub fn duration(&self) -> &Histogram {
+        &self.duration
+    }
+
+    fn is_of(&self, channel: i64, model: &str) -> bool {
+        self.pair() == Some((channel, model))
+    }
+
+    fn has_counted(&self) -> bool {
+        self.in_flight() != 0 || self.statuses().any(|(_, count)| count > 0)
+    }
+}
+
+// === impl AtWork ===
+
+impl AtWork {
+    /// Counts how it ended.
+    pub fn end(&self, ended: &Ended) {
+        let series = &self.0;
+        let class = match ended.status {
+            0 => NO_ANSWER,
+            status => usize::from((status / 100).clamp(1, 5)),
+        };
+        series.statuses[class].fetch_add(1, Relaxed);
+        if ended.is_failure {
+            series.failures.fetch_add(1, Relaxed);
+        }
+        if let Some(first_byte) = ended.first_byte_ms {
+            series.first_byte.record(first_byte);
+        }
+        series.duration.record(ended.duration_ms);
+        for (sum, tokens) in series.tokens.iter().zip(ended.tokens).filter(|(_, tokens)| *tokens > 0) {
+            sum.fetch_add(tokens, Relaxed);
+        }
+        if ended.cost_nano > 0 {
+            series.cost_nano.fetch_add(ended.cost_nano, Relaxed);
+        }
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Relaxed);
+    }
+}
+
+fn cut(model: &str) -> &str {
+    match model.char_indices().nth(MAX_MODEL_CHARS) {
+        Some((end, _)) => &model[..end],
+        None => model,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(table: &SeriesTable) -> Vec<Option<(i64, String)>> {
+        let pair = |series: &Arc<Series>| series.pair().map(|(id, model)| (id, model.to_owned()));
+        table.all().iter().map(pair).collect()
+    }
+
+    #[test]
+    fn a_pair_counts_in_one_series_and_what_has_no_room_in_the_rest() {
+        let table = SeriesTable::new(2);
+        for (channel, model) in [(1, "a"), (2, "a"), (1, "a"), (1, "b"), (3, "c"), (2, "a")] {
+            table.begin(channel, model).end(&Ended { status: 200, ..Ended::default() });
+        }
+        assert_eq!(pairs(&table), [Some((1, "a".into())), Some((2, "a".into())), None]);
+        let answered: Vec<u64> = table.all().iter().map(|series| series.statuses[2].load(Relaxed)).collect();
+        assert_eq!(answered, [2, 2, 2]);
+    }
+
+    #[test]
+    fn without_room_for_any_everything_is_the_rest() {
+        let table = SeriesTable::new(0);
+        assert!(table.all().is_empty());
+        let _work = table.begin(1, "a");
+        assert_eq!((pairs(&table), table.all()[0].in_flight()), (vec![None], 1));
+    }
+
+    #[test]
+    fn channels_that_are_gone_make_room_once_nothing_is_at_work_there() {
+        let table = SeriesTable::new(3);
+        let at_work = table.begin(1, "a");
+        table.begin(2, "a").end(&Ended { status: 502, is_failure: true, ..Ended::default() });
+        drop(table.begin(3, "a"));
+        table.retain(|channel| channel == 2);
+        assert_eq!(pairs(&table), [Some((1, "a".into())), Some((2, "a".into()))]);
+        assert_eq!(table.all()[1].failures(), 1);
+        drop(at_work);
+        table.retain(|channel| channel == 2);
+        assert_eq!(pairs(&table), [Some((2, "a".into()))]);
+        drop((table.begin(4, "a"), table.begin(5, "a")));
+        assert_eq!(pairs(&table).len(), 3);
+    }
+
+    #[test]
+    fn threads_that_meet_at_an_empty_slot_share_it() {
+        let table = SeriesTable::new(16);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for number in 0..4_000 {
+                        let ended = Ended { duration_ms: 1, ..Ended::default() };
+                        table.begin(number % 16, "a").end(&ended);
+                    }
+                });
+            }
+        });
+        let all = table.all();
+        assert_eq!((all.len(), table.slots.load().taken.load(Relaxed)), (16, 16));
+        for series in all {
+            assert_eq!((series.statuses[NO_ANSWER].load(Relaxed), series.in_flight()), (1_000, 0));
+        }
+    }
+
+    #[test]
+    fn a_model_name_of_any_length_is_cut() {
+        let table = SeriesTable::new(2);
+        drop(table.begin(1, &"é".repeat(10_000)));
+        assert_eq!(table.all()[0].pair().map(|(_, model)| model.chars().count()), Some(MAX_MODEL_CHARS));
+    }
+}

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, Home, Reply, Setup, Upstream, eventually, seconds_ahead, wire};
+use support::{Gateway, Home, Reply, Request, Setup, Upstream, eventually, seconds_ahead, wire};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -202,4 +202,88 @@ fn without_a_retention_nothing_is_pruned() {
         gateway.client().chat("alpha").expect(200);
         gateway.wait_for_logs(4);
     }
+}
+
+/// The next event of the live log that is no comment: its name and its data.
+#[track_caller]
+fn next_live(live: &mut support::Stream) -> (String, Value) {
+    loop {
+        let event = live.next_event().expect("an event").expect("the log goes on");
+        let Some(rest) = event.strip_prefix("event: ") else {
+            assert!(event.starts_with(':'), "{event}");
+            continue;
+        };
+        let (name, data) = rest.split_once("\ndata: ").expect("data");
+        return (name.to_owned(), serde_json::from_str(data).expect("JSON"));
+    }
+}
+
+#[test]
+fn the_live_log_shows_rows_as_they_come() {
+    let upstream = Upstream::start(&["alpha"]);
+    let gateway = Gateway::start();
+    gateway.add("one", &upstream);
+    gateway.client().chat("alpha").expect(200);
+    gateway.wait_for_logs(1);
+    assert_eq!(gateway.anyone().get("/api/stats/live").status, 401);
+    let mut live = gateway.admin().stream(Request::new("GET", "/api/stats/live"));
+    assert_eq!((live.status, live.header("content-type")), (200, Some("text/event-stream; charset=utf-8")));
+    for _ in 0..2 {
+        gateway.client().chat("alpha").expect(200);
+        let (name, row) = next_live(&mut live);
+        assert_eq!(name, "log");
+        assert_eq!(row, items(&gateway, "?limit=1")[0], "as the list shows it");
+    }
+}
+
+#[test]
+fn the_live_log_shows_fifty_rows_a_second_and_counts_the_rest() {
+    let gateway = Gateway::start();
+    let mut live = gateway.admin().stream(Request::new("GET", "/api/stats/live"));
+    let mut database = gateway.home().database();
+    database.busy_timeout(support::SOON).expect("a time-out");
+    let transaction = database.transaction().expect("a transaction");
+    for number in 0..1000 {
+        let sql = "INSERT INTO proxy_logs (status, created_at, retry_count) VALUES ('success', ?1, 0)";
+        transaction.execute(sql, [number]).expect("a row");
+    }
+    transaction.commit().expect("committed");
+    let mut shown = 0;
+    let (name, data) = loop {
+        match next_live(&mut live) {
+            (name, _) if name == "log" => shown += 1,
+            told => break told,
+        }
+    };
+    assert_eq!((name.as_str(), shown, &data["count"]), ("skipped", 50, &json!(950)));
+}
+
+#[test]
+fn the_live_log_has_few_readers_who_leave_their_places_to_others() {
+    let gateway = Gateway::start();
+    let open = || gateway.admin().stream(Request::new("GET", "/api/stats/live"));
+    let mut readers: Vec<_> = (0..16).map(|_| open()).collect();
+    assert!(readers.iter().all(|reader| reader.status == 200));
+    let refused = gateway.admin().get("/api/stats/live");
+    assert_eq!(refused.status, 429, "{}", refused.text());
+    assert_eq!(refused.json()["success"], false);
+    drop(readers.pop());
+    eventually("a place is free", || (open().status == 200).then_some(()));
+}
+
+#[test]
+fn the_live_log_ends_when_the_service_stops_or_the_token_changes() {
+    let mut gateway = Gateway::start();
+    let open = |gateway: &Gateway| gateway.admin().stream(Request::new("GET", "/api/stats/live"));
+    let before = open(&gateway);
+    let change = json!({"oldToken": support::ADMIN_TOKEN, "newToken": "another-token-of-the-tests"});
+    gateway.admin().post("/api/settings/auth/change", &change).expect(200);
+    assert!(before.rest().1.is_ok(), "it ends cleanly");
+    let bearer = "Bearer another-token-of-the-tests";
+    let after = Request::new("GET", "/api/stats/live").header("authorization", bearer);
+    let after = gateway.anyone().stream(after);
+    assert_eq!(after.status, 200);
+    gateway.signal("TERM");
+    assert!(after.rest().1.is_ok(), "it ends cleanly");
+    assert!(gateway.wait_for_exit().success());
 }

@@ -119,6 +119,7 @@ static OPERATIONS: &[Operation] = &[
     asks("GET /api/stats/model-by-site", "Calls, spend and tokens by model", "siteId days"),
     asks("GET /api/stats/proxy-logs", "The log of attempts, newest first", "limit offset status search client siteId from to view"),
     op("DELETE /api/stats/proxy-logs", "Empty the log; the sums stay"),
+    op("GET /api/stats/live", "The log of attempts as it grows, as server-sent events: `log` (a row of the list), `skipped` (how many rows were not shown)"),
     op("GET /api/stats/proxy-logs/{id}", "One attempt with its billing details"),
     asks("GET /api/stats/proxy-debug/traces", "Requests recorded in full, newest first", "limit"),
     op("GET /api/stats/proxy-debug/traces/{id}", "One recorded request with its attempts"),

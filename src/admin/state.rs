@@ -6,6 +6,7 @@ use tokio::sync::Mutex;
 
 use super::accounts::list_cache::ListCache;
 use super::decisions::cache::DecisionCache;
+use super::logs::live_readers::LiveReaders;
 use super::models::list_cache::MarketplaceCache;
 use super::playground::job_list::JobList;
 use super::stats::cache::StatsCache;
@@ -32,6 +33,7 @@ pub struct Admin {
     /// Statistics as last made.
     pub stats: StatsCache,
     decisions: DecisionCache,
+    pub live_readers: LiveReaders,
     /// Requests to the proxy that operators sent as jobs, to look at later.
     pub playground: JobList,
 }
@@ -54,6 +56,7 @@ impl Admin {
             marketplace: MarketplaceCache::default(),
             stats: StatsCache::default(),
             decisions: DecisionCache::default(),
+            live_readers: LiveReaders::default(),
             playground: JobList::default(),
         })
     }

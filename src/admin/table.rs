@@ -110,6 +110,7 @@ pub fn routes() -> Vec<Route<Admin>> {
         admin(Method::GET, "/api/stats/proxy-logs", logs::proxy_logs::list),
         removal("/api/stats/proxy-logs", logs::proxy_logs::clear),
         admin(Method::GET, "/api/stats/proxy-logs/{id}", logs::proxy_logs::get),
+        admin(Method::GET, "/api/stats/live", logs::live::stream),
         admin(Method::GET, "/api/stats/proxy-debug/traces", logs::debug_traces::list),
         admin(Method::GET, "/api/stats/proxy-debug/traces/{id}", logs::debug_traces::get),
         admin(Method::GET, "/api/models/marketplace", models::marketplace::list),

@@ -131,6 +131,19 @@ pub async fn get(store: &Store, id: i64) -> Result<Option<LogItem>> {
     store.query(sql, vec![id.into()]).await?.first().map(read).transpose()
 }
 
+/// The number of the newest row; 0 without any.
+pub async fn newest_id(store: &Store) -> Result<i64> {
+    let rows = store.query("SELECT COALESCE(MAX(id), 0) FROM proxy_logs", Vec::new()).await?;
+    rows.first().map_or(Ok(0), |row| row.fields().int())
+}
+
+/// The first rows above one number and not above another, oldest first.
+pub async fn between(store: &Store, above: i64, to: i64, limit: usize) -> Result<Vec<LogItem>> {
+    let sql = format!("SELECT {ITEM}, NULL {FROM_NAMED} WHERE l.id > ? AND l.id <= ? ORDER BY l.id LIMIT ?");
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    store.query(sql, vec![above.into(), to.into(), limit.into()]).await?.iter().map(read).collect()
+}
+
 /// Totals of every row the filter lets through, its status aside.
 pub async fn summary(store: &Store, filter: &LogFilter) -> Result<LogSummary> {
     let (filtered, args) = condition(filter, false, true);

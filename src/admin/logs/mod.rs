@@ -1,4 +1,6 @@
-//! What calls left behind: log rows and debug traces.
+//! What calls left behind: log rows, also as they come, and debug traces.
 
 pub mod debug_traces;
+pub mod live;
+pub mod live_readers;
 pub mod proxy_logs;

@@ -183,9 +183,10 @@ struct Detail {
     billing_details: Option<Value>,
 }
 
+/// A row as the list shows it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Item {
+pub(super) struct Item {
     id: i64,
     request_id: Option<String>,
     route_id: Option<i64>,

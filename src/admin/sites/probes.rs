@@ -8,24 +8,20 @@
 //! event: complete  what `probe-now` answers                event: error  a message, and no more
 //! ```
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::body::{Body, Frame};
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
+use crate::admin::event_stream;
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
-use crate::http::body::Truncated;
-use crate::http::{self, Request, Response, ResponseBody};
+use crate::http::{self, Request, Response};
 use crate::jobs::Jobs;
 use crate::jobs::probe::after_refresh::{self, ProbeScope, ProbeStep};
 use crate::jobs::probe::result::PostProbe;
@@ -60,11 +56,7 @@ pub async fn stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
             () = told.closed() => {}
         }
     });
-    let mut response = Response::new(ResponseBody::stream(Events(heard)));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    Ok(response)
+    Ok(event_stream::response(heard))
 }
 
 async fn stream_steps(jobs: &Arc<Jobs>, id: i64, scope: &ProbeScope, events: &mpsc::Sender<Bytes>) {
@@ -175,20 +167,5 @@ impl Subject {
             rebuild_best_effort(jobs, Scope::of_sites(&jobs.core.store, &[site.id]).await?).await;
         }
         Ok(probed)
-    }
-}
-
-/// Events as they come.
-struct Events(mpsc::Receiver<Bytes>);
-
-impl Body for Events {
-    type Data = Bytes;
-    type Error = Truncated;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
-        self.0.poll_recv(context).map(|event| event.map(|event| Ok(Frame::data(event))))
     }
 }

@@ -1,0 +1,138 @@
+//! `GET /api/stats/live`: the proxy log as it grows.
+//!
+//! ```text
+//! event: log       a row, as the list shows it            at most 50 a second
+//! event: skipped   {"count": n}, the rows between          at most once a second
+//! : keep-alive     every 15 seconds
+//! ```
+//!
+//! The rows are read where the writer has put them, so that requests pay nothing for being watched. A reader that lags
+//! is told how many rows it has missed, and holds a bounded number of events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use serde_json::json;
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::live_readers::MOST;
+use super::proxy_logs::Item;
+use crate::admin::Admin;
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::event_stream;
+use crate::core::Core;
+use crate::http::{Request, Response};
+use crate::store::{self, proxy_logs};
+
+/// How many rows a reader gets in a second.
+const MOST_ROWS: usize = 50;
+/// Events that a slow reader may be behind.
+const BEHIND: usize = 64;
+/// How often it looks for new rows.
+const LOOK: Duration = Duration::from_millis(200);
+const SECOND: Duration = Duration::from_secs(1);
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// `GET /api/stats/live`
+pub async fn stream(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    let Some(place) = admin.live_readers.enter() else {
+        let message = format!("{MOST} readers follow the log already: close one of them first");
+        return Err(AdminError::new(StatusCode::TOO_MANY_REQUESTS, message));
+    };
+    // Before the answer begins: whatever is logged after that is shown.
+    let seen = proxy_logs::newest_id(&admin.core.store).await?;
+    let (events, heard) = mpsc::channel(BEHIND);
+    let core = admin.core.clone();
+    core.clone().background.spawn("the live log", async move {
+        let _place = place;
+        let gone = events.clone();
+        let mut follower = Follower::new(core, events, seen);
+        tokio::select! {
+            ended = follower.follow() => if let Err(error) = ended {
+                log::warn!("a reader of the live log is sent away: {error}");
+            },
+            () = gone.closed() => {}
+        }
+    });
+    Ok(event_stream::response(heard))
+}
+
+/// Follows the log for one reader.
+struct Follower {
+    core: Arc<Core>,
+    events: mpsc::Sender<Bytes>,
+    /// The token that the reader came with.
+    token: String,
+    /// The newest row that was shown or counted.
+    seen: i64,
+    /// Rows since the last event that told of them.
+    skipped: i64,
+    /// When the second began, and how many rows were shown in it.
+    second: Instant,
+    shown: usize,
+    heartbeat: Instant,
+}
+
+impl Follower {
+    fn new(core: Arc<Core>, events: mpsc::Sender<Bytes>, seen: i64) -> Self {
+        let token = core.settings.load().auth_token.clone();
+        let now = Instant::now();
+        Self { core, events, token, seen, skipped: 0, second: now, shown: 0, heartbeat: now }
+    }
+
+    /// Goes on until the service stops or the admin token is another: then the reader has to show the new one.
+    async fn follow(&mut self) -> store::Result<()> {
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.send(Bytes::from_static(b": the log from here on\n\n"));
+        while !self.core.is_stopping() && self.core.settings.load().auth_token == self.token {
+            looks.tick().await;
+            if self.second.elapsed() >= SECOND {
+                (self.second, self.shown) = (Instant::now(), 0);
+                self.tell_skipped();
+            }
+            if self.heartbeat.elapsed() >= HEARTBEAT && self.send(Bytes::from_static(b": keep-alive\n\n")) {
+                self.heartbeat = Instant::now();
+            }
+            self.look().await?;
+        }
+        Ok(())
+    }
+
+    /// Shows what is new, as far as the second and the reader have room for it.
+    async fn look(&mut self) -> store::Result<()> {
+        let newest = proxy_logs::newest_id(&self.core.store).await?;
+        if newest <= self.seen {
+            return Ok(());
+        }
+        let room = (MOST_ROWS - self.shown).min(self.events.capacity());
+        if room > 0 {
+            for row in proxy_logs::between(&self.core.store, self.seen, newest, room).await? {
+                let id = row.id;
+                let data = serde_json::to_string(&Item::from(row)).unwrap_or_default();
+                if !self.send(event_stream::event("log", &data)) {
+                    break;
+                }
+                self.seen = id;
+                self.shown += 1;
+            }
+        }
+        self.skipped += newest - self.seen;
+        self.seen = newest;
+        Ok(())
+    }
+
+    fn tell_skipped(&mut self) {
+        if self.skipped > 0 && self.send(event_stream::event("skipped", &json!({ "count": self.skipped }))) {
+            self.skipped = 0;
+        }
+    }
+
+    /// Whether the reader has room for it.
+    fn send(&self, event: Bytes) -> bool {
+        !matches!(self.events.try_send(event), Err(TrySendError::Full(_)))
+    }
+}

@@ -1,0 +1,23 @@
+//! The places of those who follow the log.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How many may follow at once.
+pub(super) const MOST: usize = 16;
+
+pub struct LiveReaders(Arc<Semaphore>);
+
+impl LiveReaders {
+    /// A place, held until it is dropped; `None` when all are taken.
+    pub(super) fn enter(&self) -> Option<OwnedSemaphorePermit> {
+        self.0.clone().try_acquire_owned().ok()
+    }
+}
+
+impl Default for LiveReaders {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MOST)))
+    }
+}

@@ -195,6 +195,52 @@ fn a_quota_is_what_the_latest_answer_to_a_client_told() {
 }
 
 #[test]
+fn a_reached_limit_is_told_with_the_time_of_its_reset() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let (gateway, shown) = connected(&provider);
+    assert_eq!(shown["quota"]["lastLimitResetAt"], json!(null));
+    let reached = |at: i64| {
+        let error = json!({"type": "usage_limit_reached", "message": "The usage limit has been reached", "resets_at": at});
+        Reply::json(429, &json!({ "error": error }))
+    };
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_secs() as i64;
+    let hour = now / 3600 * 3600;
+    provider.answer_once("/responses", reached(hour + 7200));
+    gateway.client().chat(MODEL).expect(429);
+    let told = list(&gateway)["items"][0]["quota"]["lastLimitResetAt"].clone();
+    assert!(told.as_str().is_some_and(|time| time.ends_with(":00:00.000Z")), "{told}");
+    let path = format!("/api/oauth/connections/{}/quota/refresh", shown["accountId"]);
+    // A probe is told the same way, and keeps it.
+    provider.answer_once("/responses", reached(hour + 10_800));
+    let quota = gateway.admin().post(&path, &json!({})).expect(200)["quota"].clone();
+    assert_eq!(
+        (&quota["status"], quota["lastError"].as_str().map(|text| &text[..8])),
+        (&json!("error"), Some("HTTP 429"))
+    );
+    let later = quota["lastLimitResetAt"].clone();
+    assert!(later.as_str() > told.as_str(), "{later} after {told}");
+    let gateway = gateway.restart();
+    assert_eq!(list(&gateway)["items"][0]["quota"]["lastLimitResetAt"], later);
+}
+
+#[test]
+fn a_renewed_token_makes_an_unhealthy_account_active_and_no_disabled_one() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let (gateway, shown) = connected(&provider);
+    let id = &shown["accountId"];
+    let status = || list(&gateway)["items"][0]["accountStatus"].clone();
+    for (before, after) in [("unhealthy", "active"), ("expired", "active"), ("disabled", "disabled")] {
+        gateway.admin().put(&format!("/api/accounts/{id}"), &json!({"status": before})).expect(200);
+        assert_eq!(status(), before);
+        provider.end_access();
+        let refreshes = provider.book().refreshes;
+        gateway.admin().post(&format!("/api/oauth/connections/{id}/quota/refresh"), &json!({})).expect(200);
+        assert_eq!(provider.book().refreshes, refreshes + 1, "{before}");
+        assert_eq!(status(), after, "{before}");
+    }
+}
+
+#[test]
 fn several_quotas_are_read_in_one_call_each_once_and_in_order() {
     let provider = Provider::start("codex", &[MODEL]);
     let (gateway, shown) = connected(&provider);

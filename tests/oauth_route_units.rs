@@ -142,6 +142,70 @@ fn a_token_that_is_renewed_in_a_unit_serves_on_the_same_member() {
 }
 
 #[test]
+fn clearing_the_cooldowns_of_an_account_reaches_it_as_a_member() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let (gateway, ids) = connected(&provider, 3);
+    unit(&gateway, &ids, "stick_until_unavailable");
+    gateway.wait_for_channels(MODEL, 1);
+    let refuse = || {
+        provider.answer_once("/responses", Reply::json(500, &json!({"error": {"message": "broken"}})));
+        assert_eq!(ask(&gateway), 200);
+    };
+    refuse();
+    refuse();
+    assert_eq!(asked(&provider), tokens(&[0, 1, 1, 2]), "two members rest");
+    let cleared = format!("/api/accounts/{}/clear-cooldown", ids[1]);
+    let cleared = gateway.admin().post(&cleared, &json!({})).expect(200);
+    assert_eq!(cleared, json!({"success": true, "clearedChannels": 1}));
+    // The one that is used last goes on, as long as it can.
+    refuse();
+    assert_eq!(
+        asked(&provider)[4..],
+        tokens(&[2, 1]),
+        "the one that was cleared serves, the first one still rests"
+    );
+    // What is cleared stays so.
+    let mut gateway = gateway;
+    gateway.signal("TERM");
+    gateway.wait_for_exit();
+    let gateway = gateway.restart();
+    assert_eq!(ask(&gateway), 200);
+    assert_eq!(asked(&provider).last(), Some(&token_of(1)));
+    let route = gateway.routes().remove(0)["id"].clone();
+    gateway.admin().post(&format!("/api/routes/{route}/cooldown/clear"), &json!({})).expect(200);
+    provider.answer_once("/responses", Reply::json(500, &json!({"error": {"message": "broken"}})));
+    assert_eq!(ask(&gateway), 200);
+    assert_ne!(asked(&provider).last(), Some(&token_of(1)), "another member serves again");
+}
+
+#[test]
+fn a_member_is_not_asked_for_a_model_that_it_does_not_have() {
+    const OTHER: &str = "model-of-one-member";
+    let provider = Provider::start("codex", &[MODEL]);
+    let (gateway, ids) = connected(&provider, 3);
+    unit(&gateway, &ids, "round_robin");
+    gateway.wait_for_channels(MODEL, 1);
+    let models = format!("/api/accounts/{}/models/manual", ids[1]);
+    gateway.admin().post(&models, &json!({"models": [OTHER]})).expect(200);
+    gateway.wait_for_channels(OTHER, 1);
+    let ask = |model: &str| {
+        let body = json!({"model": model, "stream": true, "input": "Which way?"});
+        assert_eq!(gateway.client().send(Request::post("/v1/responses").json(&body)).status, 200);
+    };
+    for _ in 0..3 {
+        ask(OTHER);
+    }
+    assert_eq!(asked(&provider), tokens(&[1, 1, 1]));
+    // A model that another one gets later is served by both.
+    let models = format!("/api/accounts/{}/models/manual", ids[2]);
+    gateway.admin().post(&models, &json!({"models": [OTHER]})).expect(200);
+    eventually("the other one is asked for it", || {
+        ask(OTHER);
+        (asked(&provider).last() == Some(&token_of(2))).then_some(())
+    });
+}
+
+#[test]
 fn a_unit_is_of_connected_accounts_of_one_site_each_in_one_unit() {
     let provider = Provider::start("codex", &[MODEL]);
     let (gateway, ids) = connected(&provider, 3);

@@ -12,8 +12,8 @@ use crate::dialect::Dialect;
 use crate::dialect::canonical::ReplyContext;
 use crate::http::timer::ReusableTimer;
 use crate::proxy::Proxy;
-use crate::routing::Endpoint;
 use crate::routing::limit_windows::{self, LimitWindows};
+use crate::routing::{Endpoint, failure};
 use crate::settings::Settings;
 use crate::time::now_ms;
 use crate::upstream::{self, Answer, AnswerHead, SendError, UpstreamBody};
@@ -183,6 +183,11 @@ pub(super) async fn answered(
     }
     let status = head.status.as_u16();
     let (body, complete) = Box::pin(read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT)).await;
+    if let Some(limits) = limits.filter(|_| status == 429)
+        && let Some(reset_at) = failure::usage_limit_reset(&body, now_ms())
+    {
+        limits.note_reached(reset_at, now_ms());
+    }
     Err(Failure::status(status, path, &head.headers, body, complete, now_ms()))
 }
 

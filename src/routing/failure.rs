@@ -263,7 +263,8 @@ pub fn provider_hint(status: u16, retry_after: Option<&str>, body: &[u8], now: M
     reset.or_else(|| retry_after_time(retry_after?.trim(), now)).filter(|until| *until > now)
 }
 
-fn usage_limit_reset(body: &[u8], now: Millis) -> Option<Millis> {
+/// When the usage limit is reset that the body of a 429 says was reached.
+pub fn usage_limit_reset(body: &[u8], now: Millis) -> Option<Millis> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let error = body.get("error")?;
     if error.get("type")?.as_str()? != "usage_limit_reached" {

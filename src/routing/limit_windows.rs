@@ -7,27 +7,32 @@
 //! | Anthropic, of a key (`anthropic-ratelimit-{requests,tokens,…}-…`) | `requests`, `tokens`, `input-tokens`, `output-tokens` |
 //! | OpenAI and who is asked like it (`x-ratelimit-{limit,remaining,reset}-…`) | `requests`, `tokens` |
 //!
-//! [`read()`] only reads. What was read is kept per account in [`LimitWindows`], in memory; it is saved with the health of
-//! sites. A window whose reset has passed says nothing any more.
+//! [`read()`] and [`told()`] only read. What was read is kept per account in [`LimitWindows`], in memory; it is saved with
+//! the health of sites. A window whose reset has passed says nothing any more.
 
 mod read;
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 
 use crate::sync::lock;
 use crate::time::Millis;
 
-pub use read::read;
+pub use read::{read, told};
 
+/// The names of the two windows of a plan.
+pub const FIVE_HOURS: &str = "5h";
+pub const SEVEN_DAYS: &str = "7d";
 /// The most windows that are kept of an account.
 pub const MAX_WINDOWS: usize = 8;
 /// How long a window says something that names no reset.
 const WITHOUT_RESET: Millis = 10 * 60 * 1000;
 /// The longest name of a window.
 const MAX_NAME: usize = 32;
+/// The latest reset of a reached limit that is believed, from now.
+const LATEST_RESET: Millis = 366 * 24 * 60 * 60 * 1000;
 
 /// One limit of an account.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +47,9 @@ pub struct LimitWindow {
     pub remaining: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_at: Option<Millis>,
+    /// How long the window is, where the provider tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minutes: Option<i64>,
     pub source: WindowSource,
     pub observed_at: Millis,
 }
@@ -62,6 +70,8 @@ pub struct LimitWindows {
     windows: Mutex<Vec<LimitWindow>>,
     /// The fullest of them in whole percent: mostly a selection need look no further.
     fullest: AtomicU32,
+    /// When the limit that was reached last is reset, 0 for none.
+    last_reset: AtomicI64,
 }
 
 // === impl LimitWindow ===
@@ -100,6 +110,16 @@ impl LimitWindows {
         self.fullest.store(fullest.ceil() as u32, Relaxed);
     }
 
+    /// A limit was reached that is reset at this time.
+    pub fn note_reached(&self, reset_at: Millis, now: Millis) {
+        self.last_reset.store(reset_at.min(now.saturating_add(LATEST_RESET)), Relaxed);
+    }
+
+    /// When the limit that was reached last is reset, or was.
+    pub fn last_reset(&self) -> Option<Millis> {
+        Some(self.last_reset.load(Relaxed)).filter(|at| *at > 0)
+    }
+
     /// Those in force, by name.
     pub fn in_force(&self, now: Millis) -> Vec<LimitWindow> {
         let mut windows: Vec<_> =
@@ -122,8 +142,17 @@ mod tests {
     use super::*;
 
     fn window(name: &str, used_percent: f64, reset_at: Option<Millis>, observed_at: Millis) -> LimitWindow {
-        let (limit, remaining, source) = (None, None, WindowSource::Headers);
-        LimitWindow { name: name.into(), used_percent, limit, remaining, reset_at, source, observed_at }
+        let (limit, remaining, minutes, source) = (None, None, None, WindowSource::Headers);
+        LimitWindow {
+            name: name.into(),
+            used_percent,
+            limit,
+            remaining,
+            reset_at,
+            minutes,
+            source,
+            observed_at,
+        }
     }
 
     #[test]

@@ -97,9 +97,8 @@ impl LiveTable {
     /// The health of all sites, and the limits of all accounts, as text for the store.
     pub fn saved_health(&self, now: Millis) -> String {
         let sites: Vec<_> = lock(&self.sites).iter().map(|(id, site)| (*id, site.clone())).collect();
-        let known: Vec<_> = lock(&self.limits).iter().map(|(id, limits)| (*id, limits.clone())).collect();
-        let limits = known.iter().map(|(id, limits)| (*id, limits.in_force(now)));
-        saved::write(&sites, limits.filter(|(_, windows)| !windows.is_empty()).collect(), now)
+        let limits: Vec<_> = lock(&self.limits).iter().map(|(id, limits)| (*id, limits.clone())).collect();
+        saved::write(&sites, &limits, now)
     }
 
     /// The moment of the last attempt whose outcome is known, on any site.

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::routes::MAX_MARKS;
 use super::sql::{OnConflict, SqlDialect, Statement, marks, upsert, upsert_rows};
+use super::touches::Part;
 use super::{Result, Store, Value};
 use crate::time::{Millis, now_ms};
 
@@ -197,7 +198,7 @@ pub fn replace_discovered_statements(
             );
             let mut args = vec![account_id.clone(), false.into()];
             args.extend(names.iter().map(|name| Value::from(*name)));
-            Statement::new(sql, args)
+            Statement::new(sql, args).touching(Part::Account, [account_id.clone()])
         })
         .collect();
     let now = now_ms();
@@ -221,6 +222,7 @@ pub fn replace_discovered_statements(
             ]
         };
         Statement::new(sql, models.iter().flat_map(row).collect())
+            .touching(Part::Account, [account_id.clone()])
     }));
     batch
 }
@@ -332,7 +334,7 @@ pub async fn add_manual(store: &Store, account_id: i64, models: &[String]) -> Re
     let batch = models.iter().map(|model| {
         let args =
             vec![account_id.into(), model.as_str().into(), true.into(), true.into(), Value::Null, now.into()];
-        Statement::new(sql.clone(), args)
+        Statement::new(sql.clone(), args).touching(Part::Account, [account_id.into()])
     });
     store.batch(batch.collect()).await.map(drop)
 }
@@ -405,14 +407,15 @@ pub async fn of_site(store: &Store, site_id: i64) -> Result<Vec<String>> {
 pub async fn check(store: &Store, account_id: i64, model: &str, checked: Checked) -> Result<bool> {
     let sql = "UPDATE model_availability SET available = ?, latency_ms = ?, checked_at = ? \
                WHERE account_id = ? AND model_name = ? AND is_manual = ?";
-    update_checked(store, sql, checked, vec![account_id.into(), model.into(), false.into()]).await
+    let which = vec![account_id.into(), model.into(), false.into()];
+    update_checked(store, sql, checked, which, Some(account_id)).await
 }
 
 /// Stores what a probe found of a token's model; false when there is no such row any more.
 pub async fn check_token(store: &Store, token_id: i64, model: &str, checked: Checked) -> Result<bool> {
     let sql = "UPDATE token_model_availability SET available = ?, latency_ms = ?, checked_at = ? \
                WHERE token_id = ? AND model_name = ?";
-    update_checked(store, sql, checked, vec![token_id.into(), model.into()]).await
+    update_checked(store, sql, checked, vec![token_id.into(), model.into()], None).await
 }
 
 async fn update_checked(
@@ -420,8 +423,10 @@ async fn update_checked(
     sql: &'static str,
     checked: Checked,
     which: Vec<Value>,
+    account_id: Option<i64>,
 ) -> Result<bool> {
     let mut args = vec![checked.available.into(), checked.latency_ms.into(), checked.at.into()];
     args.extend(which);
-    Ok(store.batch(vec![Statement::new(sql, args)]).await?[0].rows > 0)
+    let check = Statement::new(sql, args).touching(Part::Account, account_id.map(Value::from));
+    Ok(store.batch(vec![check]).await?[0].rows > 0)
 }

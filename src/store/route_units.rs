@@ -192,6 +192,19 @@ pub async fn channels_of(store: &Store, id: i64) -> Result<Vec<i64>> {
     store.query(sql, vec![id.into()]).await?.iter().map(|row| row.fields().int()).collect()
 }
 
+/// Forgets that these members ever failed: failures, cooldown and its level.
+pub async fn clear_failures(store: &Store, members: &[MemberRow]) -> Result<()> {
+    let clear = members.chunks(MAX_MARKS).map(|members| {
+        let sql = format!(
+            "UPDATE oauth_route_unit_members SET fail_count = 0, consecutive_fail_count = 0, cooldown_level = 0, \
+             last_fail_at = NULL, cooldown_until = NULL, provider_cooldown_until = NULL WHERE id IN ({})",
+            marks(members.len())
+        );
+        Statement::new(sql, members.iter().map(|member| member.id.into()).collect()).touching_nothing()
+    });
+    store.batch(clear.collect()).await.map(drop)
+}
+
 fn insert_member(unit: Value, account: i64, place: i64, now: Millis) -> Statement {
     Statement::new(
         "INSERT INTO oauth_route_unit_members (unit_id, account_id, sort_order, created_at, updated_at) \

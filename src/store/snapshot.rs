@@ -6,6 +6,7 @@
 
 mod source;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -270,10 +271,26 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The channel that stands for a unit, with its members.
-    fn whole(&self, channel: Channel, unit: &UnitRow, members: &[(&AccountRow, &Arc<Account>)]) -> Channel {
+    /// The channel that stands for a unit, with those of its members that have its model; with all of them, where none
+    /// is known to have it.
+    fn whole(
+        &self,
+        channel: Channel,
+        unit: &UnitRow,
+        members: &[(&AccountRow, &Arc<Account>)],
+        models: &HashMap<i64, Vec<String>>,
+    ) -> Channel {
         let (whole, enabled) = (channel.live.clone(), channel.enabled && unit.enabled);
+        let has_model = |row: &MemberRow| {
+            let source = channel.source_model.as_ref();
+            let own = models.get(&row.account_id).map_or(&[][..], Vec::as_slice);
+            source.is_none_or(|source| own.iter().any(|model| source.matches(model.trim())))
+        };
+        let is_known = unit.members.iter().any(has_model);
         let member = |row: &MemberRow| {
+            if is_known && !has_model(row) {
+                return None;
+            }
             let (account_row, account) = members.iter().find(|(account, _)| account.id == row.account_id)?;
             Some(Arc::new(Channel {
                 account: Arc::clone(account),

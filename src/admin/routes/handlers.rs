@@ -1,5 +1,6 @@
 //! `/api/routes`: which models clients can ask for, and the channels that serve them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -18,6 +19,7 @@ use crate::jobs::models::refresh;
 use crate::jobs::rebuild;
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
 use crate::store::route_edits::{self, Dependents};
+use crate::store::route_units::{self, MemberRow};
 use crate::store::routes::{self, ChannelRow};
 
 /// One run at a time, whatever asked for it.
@@ -114,26 +116,50 @@ pub async fn clear_cooldown(admin: Arc<Admin>, request: Request) -> Result<Respo
     let id = require_id(&request)?;
     let route_index = RouteIndex::of(&admin.core.store, &[id], &[]).await?;
     let route = route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
-    clear_rests(&admin, &route_index, route_index.channels(route).collect()).await
+    let channels: Vec<&ChannelRow> = route_index.channels(route).collect();
+    let unit_ids: HashSet<i64> = channels.iter().filter_map(|channel| channel.oauth_route_unit_id).collect();
+    let mut units = match unit_ids.is_empty() {
+        true => Vec::new(),
+        false => route_units::list(&admin.core.store).await?,
+    };
+    units.retain(|unit| unit_ids.contains(&unit.id));
+    let members = units.into_iter().flat_map(|unit| unit.members).collect();
+    clear_rests(&admin, &route_index, channels, members).await
 }
 
-/// `POST /api/accounts/{id}/clear-cooldown`: as [`clear_cooldown`], for all channels of an account.
+/// `POST /api/accounts/{id}/clear-cooldown`: as [`clear_cooldown`], for all channels of an account, also those that it
+/// shares with the others of a route unit.
 pub async fn clear_cooldown_of_account(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let route_index = RouteIndex::read(&admin.core.store).await?;
     route_index.account(id).ok_or_else(|| AdminError::not_found("Account"))?;
-    clear_rests(&admin, &route_index, route_index.channels_of_account(id).collect()).await
+    let store = &admin.core.store;
+    let unit = match route_units::of_accounts(store, &[id]).await?.get(&id) {
+        Some(unit) => route_units::get(store, *unit).await?,
+        None => None,
+    };
+    let shared = unit.iter().flat_map(|unit| route_index.channels_of_unit(unit.id));
+    let own = route_index.channels_of_account(id).filter(|channel| channel.oauth_route_unit_id.is_none());
+    let channels = own.chain(shared).collect();
+    let members = unit.into_iter().flat_map(|unit| unit.members);
+    clear_rests(&admin, &route_index, channels, members.filter(|member| member.account_id == id).collect())
+        .await
 }
 
 async fn clear_rests(
     admin: &Admin,
     route_index: &RouteIndex,
     channels: Vec<&ChannelRow>,
+    members: Vec<MemberRow>,
 ) -> Result<Response> {
     let ids: Vec<i64> = channels.iter().map(|channel| channel.id).collect();
     // Failures on their way to the store must not arrive there after the clearing.
     admin.core.store.flush().await;
     routes::clear_failures(&admin.core.store, &ids).await?;
+    route_units::clear_failures(&admin.core.store, &members).await?;
+    for member in &members {
+        admin.core.live.member(member.id, || member.stats.totals()).clear_cooldown();
+    }
     for channel in channels {
         live(&admin.core, channel).clear_cooldown();
         if let Some(account) = route_index.account(channel.account_id) {

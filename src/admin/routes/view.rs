@@ -127,6 +127,10 @@ impl RouteIndex {
         self.channels.values().flatten().filter(move |channel| channel.account_id == account_id)
     }
 
+    pub fn channels_of_unit(&self, unit_id: i64) -> impl Iterator<Item = &ChannelRow> {
+        self.channels.values().flatten().filter(move |channel| channel.oauth_route_unit_id == Some(unit_id))
+    }
+
     /// The names of the sites behind a route, each once.
     pub fn site_names(&self, route: &RouteRow) -> Vec<&str> {
         let mut names = Vec::new();

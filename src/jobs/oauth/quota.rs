@@ -12,7 +12,7 @@ use super::renewal;
 use crate::core::Core;
 use crate::jobs::Jobs;
 use crate::platform::OAuthProvider;
-use crate::routing::limit_windows::{LimitWindow, WindowSource};
+use crate::routing::limit_windows::{FIVE_HOURS, LimitWindow, SEVEN_DAYS, WindowSource};
 use crate::routing::pool;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::connections::{self, Notes};
@@ -20,12 +20,15 @@ use crate::store::sites;
 use crate::store::snapshot::site_of_account;
 use crate::store::{self, Secret};
 use crate::time::{iso, now_ms};
-use crate::upstream::oauth::{Claims, QuotaAsker, QuotaError, QuotaWindow, QuotaWindows};
+use crate::upstream::oauth::{Claims, QuotaAsker, QuotaError};
 
 /// The model that a word is asked of, where the account has it or its models are not known.
 const PROBE_MODEL: &str = "gpt-5.4";
 /// The two windows: their names here, and among the limits of an account.
-const WINDOWS: [(&str, &str); 2] = [("fiveHour", "5h"), ("sevenDay", "7d")];
+const WINDOWS: [(&str, &str); 2] = [("fiveHour", FIVE_HOURS), ("sevenDay", SEVEN_DAYS)];
+
+/// When the limit that was reached last is reset, or was.
+const LAST_RESET: &str = "lastLimitResetAt";
 
 /// What is known of an account's limits.
 pub fn known(core: &Core, account: &AccountRow, notes: &Notes) -> Value {
@@ -37,7 +40,11 @@ pub fn known(core: &Core, account: &AccountRow, notes: &Notes) -> Value {
         }
     }
     if provider == Some(OAuthProvider::Codex) {
-        put_in_what_was_seen(&mut snapshot, &core.live.limits(account.id).in_force(now_ms()));
+        let limits = core.live.limits(account.id);
+        put_in_what_was_seen(&mut snapshot, &limits.in_force(now_ms()));
+        if let Some(at) = limits.last_reset() {
+            snapshot[LAST_RESET] = iso(at).into();
+        }
     }
     if let Some(subscription) = subscription(account, notes) {
         snapshot["subscription"] = subscription;
@@ -57,32 +64,11 @@ fn put_in_what_was_seen(snapshot: &mut Value, windows: &[LimitWindow]) {
         if seen_at <= read_at {
             continue;
         }
-        let (used_percent, resets_at) = (window.used_percent.min(100.0), window.reset_at);
-        snapshot["windows"][name] = shown(Some(QuotaWindow { used_percent, resets_at, minutes: None }));
+        snapshot["windows"][name] = shown(Some(window));
         snapshot["status"] = "supported".into();
         snapshot["providerMessage"] = "windows read from an answer to a client".into();
         snapshot["lastSyncAt"] = seen_at.into();
     }
-}
-
-/// The windows of a snapshot among the limits that selection goes by.
-fn limits(windows: QuotaWindows) -> Vec<LimitWindow> {
-    let told = [("5h", windows.five_hour), ("7d", windows.seven_day)];
-    let limit = |(name, window): (&str, Option<QuotaWindow>)| {
-        let QuotaWindow { used_percent, resets_at, .. } = window?;
-        let (limit, remaining, source) = (None, None, WindowSource::Quota);
-        let observed_at = now_ms();
-        Some(LimitWindow {
-            name: name.into(),
-            used_percent,
-            limit,
-            remaining,
-            reset_at: resets_at,
-            source,
-            observed_at,
-        })
-    };
-    told.into_iter().filter_map(limit).collect()
 }
 
 /// Asks the provider, stores what it says and gives it; `None` when there is no such account.
@@ -107,11 +93,11 @@ pub async fn refresh(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Value>> 
         }
         match asked {
             Ok(windows) => {
-                jobs.core.live.limits(id).note(limits(windows));
-                let [five_hour, seven_day] = [windows.five_hour, windows.seven_day].map(shown);
+                let window = |name: &str| windows.iter().find(|window| *window.name == *name);
+                let windows = WINDOWS.map(|(shown_as, name)| (shown_as.to_owned(), shown(window(name))));
                 read.insert("status".to_owned(), "supported".into());
                 read.insert("providerMessage".to_owned(), "windows read from rate limit headers".into());
-                read.insert("windows".to_owned(), json!({"fiveHour": five_hour, "sevenDay": seven_day}));
+                read.insert("windows".to_owned(), Value::Object(windows.into_iter().collect()));
                 read.insert("lastError".to_owned(), Value::Null);
             }
             Err(error) => {
@@ -119,6 +105,9 @@ pub async fn refresh(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Value>> 
                 read.insert("lastError".to_owned(), error.message.into());
             }
         }
+    }
+    if let Some(at) = jobs.core.live.limits(id).last_reset() {
+        read.insert(LAST_RESET.to_owned(), iso(at).into());
     }
     // What a request has noted meanwhile stays.
     let Some(account) = accounts::get(store, id).await? else { return Ok(None) };
@@ -134,7 +123,7 @@ pub async fn refresh(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Value>> 
     Ok(Some(known(&jobs.core, &account, &notes)))
 }
 
-async fn ask(jobs: &Jobs, account: &AccountRow) -> store::Result<Result<QuotaWindows, QuotaError>> {
+async fn ask(jobs: &Jobs, account: &AccountRow) -> store::Result<Result<Vec<LimitWindow>, QuotaError>> {
     let (core, store) = (&jobs.core, &jobs.core.store);
     let failed = |message: &str| QuotaError { message: message.to_owned(), is_unauthorized: false };
     let Some(site) = sites::get(store, account.site_id).await? else {
@@ -156,7 +145,7 @@ async fn ask(jobs: &Jobs, account: &AccountRow) -> store::Result<Result<QuotaWin
     };
     let account_key = account.oauth_account_key.as_deref();
     let asker = QuotaAsker { client: &core.client, base: &endpoint.base, access_token, account_key, model };
-    Ok(asker.ask(now_ms()).await)
+    Ok(asker.ask(&core.live.limits(account.id), now_ms()).await)
 }
 
 /// What is shown of an account of this provider before anything was read.
@@ -170,15 +159,15 @@ fn blank(provider: Option<OAuthProvider>) -> Value {
 }
 
 /// A window in per cent, with two decimals.
-fn shown(window: Option<QuotaWindow>) -> Value {
+fn shown(window: Option<&LimitWindow>) -> Value {
     let Some(window) = window else {
         return json!({"supported": false, "message": "not told by the provider"});
     };
     let rounded = |percent: f64| (percent * 100.0).round() / 100.0;
-    let used = rounded(window.used_percent);
+    let used = rounded(window.used_percent.min(100.0));
     let mut shown =
         json!({"supported": true, "limit": 100, "used": used, "remaining": rounded(100.0 - used)});
-    if let Some(at) = window.resets_at {
+    if let Some(at) = window.reset_at {
         shown["resetAt"] = iso(at).into();
     }
     if let Some(minutes) = window.minutes {

@@ -2,7 +2,7 @@
 //!
 //! ```json
 //! {"version":1,"savedAtMs":…,"globalBySiteId":{"7":{…}},"modelBySiteId":{"7":{"gpt-4o":{…}}},
-//!  "limitWindowsByAccountId":{"3":[{…}]}}
+//!  "limitWindowsByAccountId":{"3":[{…}]},"lastLimitResetByAccountId":{"3":…}}
 //! ```
 //!
 //! Whatever the text holds, reading it gives numbers that the rules can work with.
@@ -29,6 +29,7 @@ struct Saved {
     global_by_site_id: BTreeMap<i64, SavedHealth>,
     model_by_site_id: BTreeMap<i64, BTreeMap<Box<str>, SavedHealth>>,
     limit_windows_by_account_id: BTreeMap<i64, Vec<LimitWindow>>,
+    last_limit_reset_by_account_id: BTreeMap<i64, Millis>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -49,13 +50,16 @@ struct SavedHealth {
 
 /// The health of these sites, and the limits of these accounts, at `now`. What has been idle too long is dropped, here and
 /// there.
-pub fn write(
-    sites: &[(i64, Arc<SiteHealth>)],
-    limits: BTreeMap<i64, Vec<LimitWindow>>,
-    now: Millis,
-) -> String {
-    let limit_windows_by_account_id = limits;
-    let mut saved = Saved { version: 1, saved_at_ms: now, limit_windows_by_account_id, ..Saved::default() };
+pub fn write(sites: &[(i64, Arc<SiteHealth>)], limits: &[(i64, Arc<LimitWindows>)], now: Millis) -> String {
+    let mut saved = Saved { version: 1, saved_at_ms: now, ..Saved::default() };
+    for (id, limits) in limits {
+        let windows = limits.in_force(now);
+        if !windows.is_empty() {
+            saved.limit_windows_by_account_id.insert(*id, windows);
+        }
+        let last_reset = limits.last_reset().filter(|at| *at >= now - IDLE);
+        saved.last_limit_reset_by_account_id.extend(last_reset.map(|at| (*id, at)));
+    }
     for (id, site) in sites {
         site.retain_since(now - IDLE);
         let (health, models) = site.records();
@@ -81,6 +85,9 @@ pub fn read(text: &str, site: impl Fn(i64) -> Arc<SiteHealth>, account: impl Fn(
     }
     for (id, windows) in saved.limit_windows_by_account_id {
         account(id).note(windows);
+    }
+    for (id, reset_at) in saved.last_limit_reset_by_account_id {
+        account(id).note_reached(reset_at, saved.saved_at_ms);
     }
     for (id, models) in saved.model_by_site_id {
         site(id).restore(None, models.into_iter().map(|(name, health)| (name, health.into())).collect());

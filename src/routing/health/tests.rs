@@ -229,10 +229,14 @@ fn health_outlives_the_process_as_text() {
         limit: None,
         remaining: Some(7.0),
         reset_at: Some(NOW + MINUTE),
+        minutes: Some(300),
         source: WindowSource::Quota,
         observed_at: NOW,
     };
-    let text = saved::write(&sites, [(3, vec![window.clone()])].into(), NOW);
+    let known = Arc::<LimitWindows>::default();
+    known.note(vec![window.clone()]);
+    known.note_reached(NOW - MINUTE, NOW);
+    let text = saved::write(&sites, &[(3, known), (4, Arc::default())], NOW);
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&json["version"], &json["savedAtMs"]), (&1.into(), &NOW.into()));
     assert_eq!(json["globalBySiteId"].as_object().unwrap().keys().collect::<Vec<_>>(), ["7", "8"]);
@@ -242,6 +246,7 @@ fn health_outlives_the_process_as_text() {
     let windows = Arc::<LimitWindows>::default();
     saved::read(&text, |id| restored[id as usize - 7].clone(), |_| windows.clone());
     assert_eq!(windows.in_force(NOW), [window]);
+    assert_eq!(windows.last_reset(), Some(NOW - MINUTE));
     for (index, (_, site)) in sites.iter().enumerate() {
         assert_eq!(restored[index].multipliers("gpt-4o", NOW), site.multipliers("gpt-4o", NOW));
         assert_eq!(restored[index].is_open("gpt-4o", NOW), site.is_open("gpt-4o", NOW));

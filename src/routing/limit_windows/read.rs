@@ -1,7 +1,7 @@
 //! Windows in the headers of an answer. The names are those of the vendors' documentation; Codex's are what its
 //! published client reads.
 
-use super::{LimitWindow, WindowSource};
+use super::{FIVE_HOURS, LimitWindow, SEVEN_DAYS, WindowSource};
 use crate::time::{self, Millis};
 
 /// The longest header that is looked at.
@@ -9,7 +9,7 @@ const MAX_LENGTH: usize = 96;
 /// A window of at most so many minutes is the short one of Codex's two.
 const SHORT_MINUTES: f64 = 360.0;
 const COUNTED: [&str; 4] = ["requests", "tokens", "input-tokens", "output-tokens"];
-const PLANS: [&str; 2] = ["5h", "7d"];
+const PLANS: [&str; 2] = [FIVE_HOURS, SEVEN_DAYS];
 
 /// What one window's headers say.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -35,6 +35,17 @@ struct Gathered {
 /// The windows that the headers of an answer tell of, as far as they are not over. Mostly there are none, and that is
 /// seen by the beginnings of the names.
 pub fn read<'h>(headers: impl Iterator<Item = (&'h [u8], &'h [u8])>, now: Millis) -> Vec<LimitWindow> {
+    let mut windows = told(headers, WindowSource::Headers, now);
+    windows.retain(|window| window.is_in_force(now));
+    windows
+}
+
+/// The windows that the headers of an answer tell of, with those that are over.
+pub fn told<'h>(
+    headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+    source: WindowSource,
+    now: Millis,
+) -> Vec<LimitWindow> {
     let mut gathered: Option<Box<Gathered>> = None;
     for (name, value) in headers {
         let Some((family, rest)) = Family::of(name) else { continue };
@@ -43,7 +54,7 @@ pub fn read<'h>(headers: impl Iterator<Item = (&'h [u8], &'h [u8])>, now: Millis
             gathered.get_or_insert_default().put(family, &rest.to_ascii_lowercase(), text, now);
         }
     }
-    gathered.map(|gathered| gathered.windows(now)).unwrap_or_default()
+    gathered.map(|gathered| gathered.windows(source, now)).unwrap_or_default()
 }
 
 #[derive(Clone, Copy)]
@@ -125,12 +136,11 @@ impl Gathered {
         }
     }
 
-    fn windows(self, now: Millis) -> Vec<LimitWindow> {
+    fn windows(self, source: WindowSource, now: Millis) -> Vec<LimitWindow> {
         let codex = codex_names(self.codex).into_iter().zip(self.codex);
         let named =
             codex.chain(PLANS.into_iter().zip(self.plans)).chain(COUNTED.into_iter().zip(self.counted));
-        let windows = named.filter_map(|(name, told)| told.window(name, now));
-        windows.filter(|window| window.is_in_force(now)).collect()
+        named.filter_map(|(name, told)| told.window(name, source, now)).collect()
     }
 }
 
@@ -147,7 +157,7 @@ fn codex_names([primary, secondary]: [Told; 2]) -> [&'static str; 2] {
 }
 
 impl Told {
-    fn window(self, name: &str, now: Millis) -> Option<LimitWindow> {
+    fn window(self, name: &str, source: WindowSource, now: Millis) -> Option<LimitWindow> {
         let counted = || {
             let (limit, remaining) = (self.limit.filter(|limit| *limit > 0.0)?, self.remaining?);
             Some(((limit - remaining) / limit * 100.0).max(0.0))
@@ -159,7 +169,9 @@ impl Told {
             limit: self.limit,
             remaining: self.remaining,
             reset_at: self.reset_at,
-            source: WindowSource::Headers,
+            // The conversion saturates.
+            minutes: self.minutes.filter(|minutes| *minutes >= 1.0).map(|minutes| minutes as i64),
+            source,
             observed_at: now,
         })
     }

@@ -4,14 +4,15 @@
 //! start, import, reset, another system proxy ──▶ load     every row
 //! every other change                         ──▶ follow   the rows of the journal, and what hangs on them:
 //!     a site      its accounts; their channels get the new ones, and are not read
-//!     an account  its channels: another credential, another site, a token that is gone
+//!     an account  its channels: another credential, another site, a token that is gone; those of its route unit,
+//!                 which serves a model with the members that have it
 //!     a route     its channels, when its pattern is another, since they inherit it
 //! ```
 //!
 //! What follows from a change equals what a full load gives. Rows that change while they are read are in the journal
 //! again by the time their own change is published.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::task::yield_now;
@@ -20,6 +21,7 @@ use super::{Builder, build_route};
 use crate::fast_map::FastMap;
 use crate::routing::{Account, Changed, Channel, LiveTable, Route, RouteMode, Site, Snapshot, Weights};
 use crate::store::accounts::{self, AccountRow};
+use crate::store::connections;
 use crate::store::route_units::{self, UnitRow};
 use crate::store::routes::{self, ChannelRow, ChannelsOf, RouteRow};
 use crate::store::sites::{self, SiteRow};
@@ -67,7 +69,14 @@ struct Rows {
     whole_routes: BTreeSet<i64>,
     channels: BTreeMap<i64, ChannelRow>,
     /// The route units of these channels.
-    units: BTreeMap<i64, UnitRow>,
+    units: Units,
+}
+
+/// Route units, and the available models of their members.
+#[derive(Default)]
+struct Units {
+    rows: BTreeMap<i64, UnitRow>,
+    models: HashMap<i64, Vec<String>>,
 }
 
 /// A change on its way into the next snapshot.
@@ -93,7 +102,7 @@ impl Source {
         let account_rows = by_id(accounts::list(store).await?, |row| row.id);
         let token_rows = by_id(tokens::list(store).await?, |row| row.id);
         let route_rows = routes::list(store).await?;
-        let units = by_id(route_units::list(store).await?, |unit| unit.id);
+        let units = Units::read(store, true).await?;
         let builder = Builder::new(live, system_proxy_url);
         let mut source = Self {
             snapshot: Arc::default(),
@@ -103,7 +112,7 @@ impl Source {
             units: FastMap::default(),
             endpoints: FastMap::default(),
         };
-        for unit in units.values() {
+        for unit in units.rows.values() {
             source.units.extend(unit.members.iter().map(|member| (member.account_id, unit.id)));
         }
         let mut sites: BTreeMap<i64, (&SiteRow, Arc<Site>)> = BTreeMap::new();
@@ -143,7 +152,9 @@ impl Source {
             &source.endpoints.values().flatten().copied().collect(),
             &sites.keys().copied().collect(),
         );
-        live.retain_members(&units.values().flat_map(|unit| &unit.members).map(|member| member.id).collect());
+        live.retain_members(
+            &units.rows.values().flat_map(|unit| &unit.members).map(|member| member.id).collect(),
+        );
         let accounts = source.accounts.keys().copied().collect();
         live.retain_prices(&accounts);
         live.retain_limits(&accounts);
@@ -222,12 +233,10 @@ impl Source {
         let is_unknown = |id: &i64| self.snapshot.route(*id).is_none() && !touched.routes.contains(id);
         let unknown: BTreeSet<i64> = channels.values().map(|row| row.route_id).filter(is_unknown).collect();
         routes.extend(by_id(routes::some(store, &list(&unknown)).await?, |row| row.id));
-        let units = match channels.values().any(|row| row.oauth_route_unit_id.is_some()) {
-            true => by_id(route_units::list(store).await?, |unit| unit.id),
-            false => BTreeMap::new(),
-        };
+        let units =
+            Units::read(store, channels.values().any(|row| row.oauth_route_unit_id.is_some())).await?;
         let of_channels = |row: &ChannelRow| {
-            let unit = row.oauth_route_unit_id.and_then(|id| units.get(&id));
+            let unit = row.oauth_route_unit_id.and_then(|id| units.rows.get(&id));
             let members = unit.into_iter().flat_map(|unit| &unit.members).map(|member| member.account_id);
             members.chain([row.account_id]).collect::<Vec<_>>()
         };
@@ -359,6 +368,21 @@ impl Source {
     }
 }
 
+// === impl Units ===
+
+impl Units {
+    /// All units, where they are wanted.
+    async fn read(store: &Store, are_wanted: bool) -> Result<Self> {
+        if !are_wanted {
+            return Ok(Self::default());
+        }
+        let rows = by_id(route_units::list(store).await?, |unit| unit.id);
+        let members = rows.values().flat_map(|unit| &unit.members).map(|member| member.account_id);
+        let models = connections::models_of(store, &members.collect::<Vec<_>>()).await?;
+        Ok(Self { rows, models })
+    }
+}
+
 // === impl Edit ===
 
 impl Edit<'_> {
@@ -476,12 +500,12 @@ fn with_members<'r>(
     builder: &Builder<'_>,
     channel: Channel,
     row: &ChannelRow,
-    units: &BTreeMap<i64, UnitRow>,
+    units: &Units,
     find: impl Fn(i64) -> Option<(&'r AccountRow, &'r Arc<Account>)>,
 ) -> Channel {
-    let Some(unit) = row.oauth_route_unit_id.and_then(|id| units.get(&id)) else { return channel };
+    let Some(unit) = row.oauth_route_unit_id.and_then(|id| units.rows.get(&id)) else { return channel };
     let members: Vec<_> = unit.members.iter().filter_map(|member| find(member.account_id)).collect();
-    builder.whole(channel, unit, &members)
+    builder.whole(channel, unit, &members, &units.models)
 }
 
 /// The group without these sources; `None` when it has none of them.

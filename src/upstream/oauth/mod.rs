@@ -36,6 +36,6 @@ pub use google::settle_project;
 pub use grant::{Grant, Identity, TokenError};
 pub use models::{Reach, list_models};
 pub use provider_client::ProviderClient;
-pub use quota::{QuotaAsker, QuotaError, QuotaWindow, QuotaWindows};
+pub use quota::{QuotaAsker, QuotaError};
 pub use revocation::revoke;
 pub use token::{Code, exchange, refresh};

@@ -191,6 +191,7 @@ impl Service {
             headers: head.headers,
             peer: connection.peer,
             timer: connection.timer.clone(),
+            first_output_timer: connection.first_output_timer.clone(),
             last_token: connection.last_token.clone(),
             upgrade: connection.upgrade(&mut head.extensions),
             client_ip,

@@ -48,6 +48,7 @@ pub struct Settings {
     pub limit_avoid: Option<f64>,
     /// Zero is off.
     pub first_byte_timeout: Duration,
+    pub heartbeats: Heartbeats,
     pub judge: judge::Rules,
     /// `responsesCompactFallbackToResponsesEnabled`: who cannot compact is asked for an answer instead.
     pub compact_fallback: bool,
@@ -66,6 +67,15 @@ pub struct Settings {
     pub log_cleanup: LogCleanup,
     /// Which requests are recorded in full; `None` while none is.
     pub trace: Option<Arc<TraceRules>>,
+}
+
+/// When a silent stream gets a heartbeat, so that nothing between us and its client gives it up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heartbeats {
+    /// So long after the request while nothing of an answer has come; `None` is never.
+    pub first: Option<Duration>,
+    /// So long after the client got something, once there is output; `None` is never.
+    pub pause: Option<Duration>,
 }
 
 /// Which requests are recorded, and how much of each.
@@ -184,6 +194,9 @@ impl Settings {
         let keywords = values.texts("proxy_error_keywords");
         let weight =
             |name: &str| values.get("routing_weights").get(name).and_then(Value::as_f64).unwrap_or(0.0);
+        // None of them is never.
+        let some_seconds =
+            |name: &str| Some(values.count(name)).filter(|seconds| *seconds > 0).map(Duration::from_secs);
         Self {
             auth_token: secret("auth_token", &config.auth_token),
             proxy_token: secret("proxy_token", &config.proxy_token),
@@ -201,12 +214,14 @@ impl Settings {
                 base_ms: millis(config.proxy.failure_cooldown),
                 max_ms: millis(Duration::from_secs(values.count("token_router_failure_cooldown_max_sec"))),
             },
-            last_resort: Some(values.count("cooldown_last_resort_sec"))
-                .filter(|seconds| *seconds > 0)
-                .map(|seconds| millis(Duration::from_secs(seconds))),
+            last_resort: some_seconds("cooldown_last_resort_sec").map(millis),
             limit_avoid: Some(values.count("account_limit_avoid_percent"))
                 .filter(|percent| *percent > 0)
                 .map(|percent| percent as f64),
+            heartbeats: Heartbeats {
+                first: some_seconds("stream_first_heartbeat_sec"),
+                pause: some_seconds("stream_heartbeat_sec"),
+            },
             first_byte_timeout: Duration::from_secs(values.count("proxy_first_byte_timeout_sec")),
             judge: judge::Rules::new(
                 keywords.iter().map(String::as_str),

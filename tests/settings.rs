@@ -27,6 +27,7 @@ const DEFAULTS: &str = r#"{
     "routingFallbackUnitCost": 1, "proxyFirstByteTimeoutSec": 0,
     "tokenRouterFailureCooldownMaxSec": 2592000,
     "cooldownLastResortSec": 30, "accountLimitAvoidPercent": 95,
+    "streamHeartbeatSec": 15, "streamFirstHeartbeatSec": 45,
     "routingWeights": {"baseWeightFactor": 0.5, "valueScoreFactor": 0.5, "costWeight": 0.4,
         "balanceWeight": 0.3, "usageWeight": 0.3},
     "proxyErrorKeywords": [], "proxyEmptyContentFailEnabled": false,

@@ -112,6 +112,8 @@ pub static SETTINGS: &[Setting] = &[
     setting("tokenRouterFailureCooldownMaxSec", "token_router_failure_cooldown_max_sec", Rule::CooldownCap, &["TOKEN_ROUTER_FAILURE_COOLDOWN_MAX_SEC"], || json!(2_592_000)),
     setting("cooldownLastResortSec", "cooldown_last_resort_sec", Rule::Integer(0, 31_536_000), &["COOLDOWN_LAST_RESORT_SEC"], || json!(30)),
     setting("accountLimitAvoidPercent", "account_limit_avoid_percent", Rule::Integer(0, 100), &["ACCOUNT_LIMIT_AVOID_PERCENT"], || json!(95)),
+    setting("streamHeartbeatSec", "stream_heartbeat_sec", Rule::Integer(0, 31_536_000), &["STREAM_HEARTBEAT_SEC"], || json!(15)),
+    setting("streamFirstHeartbeatSec", "stream_first_heartbeat_sec", Rule::Integer(0, 31_536_000), &["STREAM_FIRST_HEARTBEAT_SEC"], || json!(45)),
     members("routingWeights", "routing_weights", Rule::Weights, WEIGHTS),
     setting("proxyErrorKeywords", "proxy_error_keywords", Rule::Words, &["PROXY_ERROR_KEYWORDS"], || json!([])),
     setting("proxyEmptyContentFailEnabled", "proxy_empty_content_fail_enabled", Rule::Flag, &["PROXY_EMPTY_CONTENT_FAIL"], OFF),

@@ -6,6 +6,7 @@
 
 use super::Dialect;
 use super::error_kinds::{self, anthropic, google, in_openai_words};
+use super::sse;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -127,13 +128,12 @@ fn failed_response(error: &UpstreamError, sequence: u64, begun: Option<&str>) ->
     json!({"type": "response.failed", "sequence_number": sequence, "response": response})
 }
 
-/// The bytes that keep a silent stream open. On messages a `ping`, once `message_start` has passed;
-/// elsewhere a comment: typed events are never invented.
-pub fn keepalive(dialect: Dialect, message_started: bool) -> &'static [u8] {
-    if dialect == Dialect::Messages && message_started {
-        b"event: ping\ndata: {\"type\":\"ping\"}\n\n"
-    } else {
-        b": keepalive\n\n"
+/// The bytes that keep a silent stream open. On messages a `ping`, as that API sends it; its clients pass over one
+/// wherever it stands. Elsewhere a comment: typed events are never invented.
+pub fn heartbeat(dialect: Dialect) -> &'static [u8] {
+    match dialect {
+        Dialect::Messages => b"event: ping\ndata: {\"type\": \"ping\"}\n\n",
+        _ => sse::KEEP_ALIVE,
     }
 }
 

@@ -38,15 +38,13 @@ pub(super) struct Reading {
     pub usage: Option<Usage>,
     /// `sequence_number` (responses).
     pub sequence: Option<u64>,
-    /// It is the `message_start` (messages).
-    pub message_started: bool,
     /// The response as the first event has it, in JSON (responses).
     pub begun: Option<String>,
 }
 
 impl Reading {
     fn of(meaning: Meaning, output: bool) -> Self {
-        Self { meaning, output, usage: None, sequence: None, message_started: false, begun: None }
+        Self { meaning, output, usage: None, sequence: None, begun: None }
     }
 
     fn preamble() -> Self {
@@ -221,8 +219,7 @@ fn read_chat(event: &Value) -> Reading {
 
 fn read_messages(kind: &str, event: &Value) -> Reading {
     match kind {
-        "message_start" => Reading { message_started: true, ..Reading::preamble() },
-        "ping" | "content_block_stop" | "message_delta" => Reading::preamble(),
+        "message_start" | "ping" | "content_block_stop" | "message_delta" => Reading::preamble(),
         "message_stop" => Reading::end(true, false),
         "content_block_start" => {
             let block = &event["content_block"];

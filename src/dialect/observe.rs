@@ -65,7 +65,6 @@ struct StreamState {
     output: bool,
     finished: bool,
     events: u64,
-    message_started: bool,
     /// The response as it began, in JSON (responses).
     begun: Option<String>,
     /// The block that is open (messages).
@@ -84,7 +83,6 @@ impl StreamObserver {
                 output: false,
                 finished: false,
                 events: 0,
-                message_started: false,
                 begun: None,
                 open_block: None,
                 broke: None,
@@ -139,11 +137,6 @@ impl StreamObserver {
         self.state.events
     }
 
-    /// Whether a `message_start` has passed, so that a `ping` may be sent (messages).
-    pub fn message_started(&self) -> bool {
-        self.state.message_started
-    }
-
     /// No event is half fed: only now may an event of our own be put into the stream.
     pub fn between_events(&self) -> bool {
         self.scanner.between_events()
@@ -182,7 +175,6 @@ impl StreamState {
         if read.sequence.is_some_and(|sequence| sequence >= number) {
             self.events = read.sequence.unwrap_or(number).saturating_add(1);
         }
-        self.message_started |= read.message_started;
         if read.begun.is_some() {
             self.begun = read.begun;
         }

@@ -8,6 +8,9 @@
 //! Memory is bounded: of an event longer than the limit only the beginning and the end are kept,
 //! and it is marked as cut.
 
+/// A comment that says no more than that the stream goes on. Readers of events pass over it.
+pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+
 /// An event as it was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {

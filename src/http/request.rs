@@ -56,6 +56,8 @@ pub struct Parts {
     pub internal: Option<Internal>,
     /// The connection's, for what its handler waits for; one wait at a time.
     pub timer: ReusableTimer,
+    /// The connection's, for the wait for the first output, which goes on beside the handler's.
+    pub first_output_timer: ReusableTimer,
     /// The connection's, for the check of the caller.
     pub last_token: LastToken,
     /// Set when it asks for another protocol.

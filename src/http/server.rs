@@ -63,6 +63,8 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// For what its handlers wait for, one after the other.
     pub timer: ReusableTimer,
+    /// For the wait for an answer's first output, which goes on beside what the handlers wait for.
+    pub first_output_timer: ReusableTimer,
     pub last_token: LastToken,
     wire: Arc<Wire>,
     upgrade_slot: UpgradeSlot,
@@ -197,6 +199,7 @@ where
     let connection = Connection {
         peer,
         timer: ReusableTimer::default(),
+        first_output_timer: ReusableTimer::default(),
         last_token: LastToken::default(),
         wire: wire.clone(),
         upgrade_slot: upgrade_slot.clone(),

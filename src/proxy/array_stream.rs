@@ -34,6 +34,10 @@ struct Array {
 
 impl Rewrite for Array {
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
+        // A comment between events keeps a connection awake, and so does a blank between the array's items.
+        if bytes.starts_with(b":") && self.scanner.between_events() {
+            out.push(b'\n');
+        }
         let mut is_whole = true;
         let begun = &mut self.begun;
         self.scanner.feed(bytes, |event| is_whole &= put(&event, begun, out));

@@ -5,7 +5,7 @@
 
 use crate::dialect::code_assist::{AROUND, seal_event, seal_whole};
 use crate::dialect::convert::MAX_EVENT;
-use crate::dialect::sse::Scanner;
+use crate::dialect::sse::{KEEP_ALIVE, Scanner};
 use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody, is_event_stream};
 
@@ -42,7 +42,7 @@ impl Rewrite for Sealed {
             Some(scanner) => {
                 // A comment between events keeps a connection awake.
                 if bytes.starts_with(b":") && scanner.between_events() {
-                    out.extend_from_slice(b": keepalive\n\n");
+                    out.extend_from_slice(KEEP_ALIVE);
                 }
                 let mut is_whole = true;
                 scanner.feed(bytes, |event| is_whole &= seal_event(&event, out));

@@ -39,13 +39,13 @@ use super::long_reply::LongReply;
 use super::operation::Operation;
 use super::relay::{self, HeldStream, LAST_WORDS};
 use super::response_owners;
-use super::send::Accepted;
+use super::send::{Accepted, Timeouts};
 use super::videos::{self, CreatedVideo};
 
 /// The most of a stream's preamble that is held back before it is sent on all the same.
 const MAX_HELD: usize = 1 << 20;
-/// And for how long, counted from its first byte: then the client gets what there is, and the comments
-/// that keep its connection open.
+/// And for how long, counted from its first byte, where no heartbeat keeps the client's connection open meanwhile:
+/// then the client gets what there is.
 const MAX_HOLD: Duration = Duration::from_secs(10);
 /// A complete answer up to this size is held and judged; a longer one passes through.
 const MAX_JUDGED: usize = 2 << 20;
@@ -123,9 +123,15 @@ impl<'a> StartedResponse<'a> {
         observer.feed(&held);
         let mut last_data = Instant::now();
         let hold_until = last_data + MAX_HOLD;
+        let is_kept_open = attempt.settings().heartbeats.first.is_some();
         while withheld(&observer, &attempt) && held.len() < MAX_HELD {
-            let more = tokio::time::timeout_at(hold_until, self.accepted.next()).await;
-            let Ok(more) = more else { break };
+            let more = match is_kept_open {
+                true => self.accepted.next().await,
+                false => match tokio::time::timeout_at(hold_until, self.accepted.next()).await {
+                    Ok(more) => more,
+                    Err(_) => break,
+                },
+            };
             let more = match more {
                 Ok(more) => more,
                 Err(failure) => return Err(self.uncommittable(attempt, failure)),
@@ -173,7 +179,8 @@ impl<'a> StartedResponse<'a> {
             self.note_stored(&held, &attempt);
         }
         let Accepted { body, timeouts, .. } = *self.accepted;
-        let stream = HeldStream { upstream: body, held, last_data, observer, idle: timeouts.idle };
+        let Timeouts { idle, timer, .. } = timeouts;
+        let stream = HeldStream { upstream: body, held, last_data, observer, idle, timer };
         *response.body_mut() = relay::body(dialect, converter, stream, attempt);
         Ok(Answered { response, not_stored })
     }

@@ -44,6 +44,7 @@ pub async fn send(proxy: &Arc<Proxy>, request: InternalRequest) -> Option<Respon
         id: RequestId::next(),
         body: RequestBody::Own((!request.body.is_empty()).then_some(request.body)),
         timer: ReusableTimer::default(),
+        first_output_timer: ReusableTimer::default(),
         last_token: LastToken::default(),
         body_limit: proxy.core.config.request_body_limit,
         memory: None,

@@ -44,6 +44,7 @@
 //! | `call_signatures` | signatures of calls that clients cannot carry |
 //! | `quota`, `cost` | a call counted against its key; what an answer cost |
 //! | `token_renewal` | a refused token is renewed, and the request sent once more |
+//! | `heartbeats` | a stream that is long in beginning, kept open |
 //! | `silence` | how long an upstream may say nothing |
 //! | `trace`, `traced`, `redact` | what an operator has recorded of a call; which calls; without secrets |
 //! | `alerts` | alerts to the operator |
@@ -76,6 +77,7 @@ mod formats;
 mod forms;
 mod gemini;
 mod headers;
+mod heartbeats;
 pub mod internal;
 mod login_headers;
 mod long_reply;

@@ -35,6 +35,7 @@ use super::client::Family;
 use super::failure::Failure;
 use super::formats::is_served;
 use super::headers;
+use super::heartbeats::BeforeAnswer;
 use super::operation::{CallKind, Operation};
 use super::pick::{Picked, pick};
 use super::renamed;
@@ -66,10 +67,15 @@ pub(super) async fn serve_body(
     body: Bytes,
     caller: Caller,
 ) -> Response {
+    let timer = request.first_output_timer.clone();
     let (length, read) = (body.len(), || read_call(&proxy, kind, request, body, caller));
-    match proxy.conversions.read_through(length, read).await {
-        Ok(call) => answer(&proxy, call).await,
-        Err(refusal) => *refusal,
+    let call = match proxy.conversions.read_through(length, read).await {
+        Ok(call) => call,
+        Err(refusal) => return *refusal,
+    };
+    match BeforeAnswer::of(&call, timer) {
+        None => answer(&proxy, call).await,
+        Some(heartbeats) => heartbeats.wait(async move { answer(&proxy, call).await }).await,
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) struct Timeouts {
     pub(super) idle: Duration,
     /// When an answer that is held has to be whole.
     pub(super) whole: Option<Instant>,
-    timer: ReusableTimer,
+    pub(super) timer: ReusableTimer,
 }
 
 impl Timeouts {

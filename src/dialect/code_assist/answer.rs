@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::dialect::convert::MAX_EVENT;
 use crate::dialect::json;
-use crate::dialect::sse::{Event, Scanner};
+use crate::dialect::sse::{Event, KEEP_ALIVE, Scanner};
 use crate::dialect::tree::Node;
 
 const RESPONSE: &str = "response";
@@ -52,7 +52,7 @@ impl Opener {
             Form::Events(scanner) => {
                 // A comment between events says that the upstream is still there.
                 if bytes.starts_with(b":") && scanner.between_events() {
-                    out.extend_from_slice(b": keepalive\n\n");
+                    out.extend_from_slice(KEEP_ALIVE);
                 }
                 let mut is_whole = true;
                 scanner.feed(bytes, |event| is_whole &= put_opened(&event, out));
@@ -174,7 +174,7 @@ mod tests {
             (&["data: {\"response\":\ndata: {\"a\":", "1}}\r\n\r", "\n"], "data: {\"a\":1}\n\n"),
             (&["data: {\"response\":{\"a\":1}}"], "data: {\"a\":1}\n\n"),
             (&["data: {\"error\":{}}\n\n"], "data: {\"error\":{}}\n\n"),
-            (&[": there\n\n", "data: {}\n\n"], ": keepalive\n\ndata: {}\n\n"),
+            (&[": there\n\n", "data: {}\n\n"], ": keep-alive\n\ndata: {}\n\n"),
             (&["no JSON"], ""),
             (&["{no JSON"], "{no JSON"),
             (&["<html>"], "<html>"),

@@ -104,11 +104,6 @@ impl StreamConverter {
         self.choices.context.several
     }
 
-    /// The client has the beginning of the answer.
-    pub fn is_started(&self) -> bool {
-        self.choices.all.iter().any(|choice| choice.started)
-    }
-
     /// Writes the error that ends the stream. Nothing may follow.
     pub fn fail(&mut self, error: &UpstreamError, out: &mut String) {
         let mut reported = self.is_ended();

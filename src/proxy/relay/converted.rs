@@ -58,8 +58,4 @@ impl Transit for Converted {
     fn is_between_events(&self) -> bool {
         true
     }
-
-    fn is_started(&self, _: &StreamObserver) -> bool {
-        self.0.is_started()
-    }
 }

@@ -7,6 +7,7 @@
 //!     ├ end after the end event      settled as success
 //!     ├ error event                  relayed, settled as failure
 //!     ├ break, or silence too long   an error event of our own, settled as failure
+//!     ├ silence towards the client   a heartbeat between two events
 //!     └ (the client hangs up)        dropped, which closes the upstream
 //! ```
 //!
@@ -16,12 +17,12 @@ mod converted;
 mod passed;
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame};
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
 use crate::dialect::Dialect;
 use crate::dialect::convert::{CallSignature, StreamConverter};
@@ -29,15 +30,15 @@ use crate::dialect::errors::{self, UpstreamError};
 use crate::dialect::observe::{Phase, StreamObserver};
 use crate::http::ResponseBody;
 use crate::http::body::Truncated;
+use crate::http::timer::ReusableTimer;
 use crate::metrics::GaugeGuard;
+use crate::settings::Heartbeats;
 use crate::upstream::UpstreamBody;
 
 use super::attempt::Attempt;
 use converted::Converted;
 use passed::Passed;
 
-/// A silent stream gets a comment this often, so that nothing between us and the client drops it.
-const KEEPALIVE: Duration = Duration::from_secs(15);
 /// After the last event an upstream gets this long to end its body, so that its connection can be
 /// used again; then it is closed.
 const LINGER: Duration = Duration::from_millis(100);
@@ -58,6 +59,8 @@ pub(super) struct HeldStream {
     pub(super) observer: StreamObserver,
     /// The longest silence.
     pub(super) idle: Duration,
+    /// What waited for it so far.
+    pub(super) timer: ReusableTimer,
 }
 
 /// The body of a streamed answer of which the first output has been seen. `dialect` is the client's; the converter is
@@ -102,9 +105,6 @@ trait Transit: Unpin {
 
     /// The client has no half of an event: something of our own may be put into the stream.
     fn is_between_events(&self) -> bool;
-
-    /// The client has the beginning of the answer.
-    fn is_started(&self, observer: &StreamObserver) -> bool;
 }
 
 /// An error that the upstream told in its stream.
@@ -128,9 +128,14 @@ struct Relay<T: Transit> {
     observer: StreamObserver,
     attempt: Box<Attempt>,
     idle: Duration,
-    timer: Option<Pin<Box<Sleep>>>,
+    heartbeats: Heartbeats,
+    timer: ReusableTimer,
+    /// When the silence is to be looked at next; `None` where that is to be worked out.
+    wake_at: Option<Instant>,
     /// When something was read last, as long as it matters: heartbeats behind the finish do not.
     last_data: Instant,
+    /// When the client got something last: an upstream's own heartbeats may not reach it.
+    last_sent: Instant,
     /// The answer has finished, and its usage may follow.
     finished: bool,
     lingering: bool,
@@ -139,7 +144,8 @@ struct Relay<T: Transit> {
 
 impl<T: Transit> Relay<T> {
     fn new(dialect: Dialect, transit: T, stream: HeldStream, attempt: Box<Attempt>) -> Self {
-        let HeldStream { upstream, held, last_data, observer, idle } = stream;
+        let HeldStream { upstream, held, last_data, observer, idle, timer } = stream;
+        let heartbeats = attempt.settings().heartbeats;
         let open = attempt.proxy().core.metrics.streams.enter();
         let mut relay = Self {
             dialect,
@@ -149,8 +155,11 @@ impl<T: Transit> Relay<T> {
             observer,
             attempt,
             idle,
-            timer: None,
+            heartbeats,
+            timer,
+            wake_at: None,
             last_data,
+            last_sent: Instant::now(),
             finished: false,
             lingering: false,
             _stream: open,
@@ -161,11 +170,15 @@ impl<T: Transit> Relay<T> {
 
     /// Takes the next chunk.
     fn take(&mut self, chunk: Bytes) {
+        let now = Instant::now();
         if !self.finished {
-            self.last_data = Instant::now();
+            self.last_data = now;
         }
         self.observer.feed(&chunk);
         self.hand_on(chunk);
+        if self.ready.is_some() {
+            self.last_sent = now;
+        }
     }
 
     /// Hands on a chunk that the observer has seen.
@@ -243,35 +256,36 @@ impl<T: Transit> Relay<T> {
         if !self.finished && has_ended && self.transit.is_followed_by_usage_alone() {
             // What is still to come has its own time, however long the wait before.
             self.finished = true;
-            self.timer = None;
+            self.wake_at = None;
         }
         let idle = if self.finished { LAST_WORDS.min(self.idle) } else { self.idle };
         loop {
-            let pause = KEEPALIVE.min(idle);
-            let due = self.last_data + pause;
-            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
-            if timer.as_mut().poll(context).is_pending() {
-                return Poll::Pending;
-            }
-            let silence = self.last_data.elapsed();
-            let (due, told) = if silence >= idle {
-                let cause = format!("nothing came for {} s", idle.as_secs());
-                self.broke(&cause);
-                (None, true)
-            } else if silence >= KEEPALIVE && self.transit.is_between_events() {
-                let started = self.transit.is_started(&self.observer);
-                self.ready = Some(Bytes::from_static(errors::keepalive(self.dialect, started)));
-                (Some(pause), true)
-            } else {
-                (Some(pause.saturating_sub(silence).max(Duration::from_millis(10))), false)
-            };
-            if let (Some(due), Some(timer)) = (due, &mut self.timer) {
-                timer.as_mut().reset(Instant::now() + due);
-            }
-            if told {
+            let until = *self.wake_at.get_or_insert_with(|| {
+                let broken_at = self.last_data + idle;
+                self.heartbeats.pause.map_or(broken_at, |pause| broken_at.min(self.last_sent + pause))
+            });
+            ready!(self.timer.poll_until(until, context));
+            self.wake_at = None;
+            let now = Instant::now();
+            if now >= self.last_data + idle {
+                self.broke(&format!("nothing came for {} s", idle.as_secs()));
                 return Poll::Ready(());
             }
+            if self.heartbeats.pause.is_some_and(|pause| now >= self.last_sent + pause) {
+                // Where none may stand, that is looked at again after another pause.
+                self.last_sent = now;
+                if self.takes_heartbeats() {
+                    self.ready = Some(Bytes::from_static(errors::heartbeat(self.dialect)));
+                    return Poll::Ready(());
+                }
+            }
         }
+    }
+
+    /// Whether a heartbeat may stand where the stream is. What comes behind its finish comes soon.
+    fn takes_heartbeats(&self) -> bool {
+        let has_begun = self.heartbeats.first.is_some() || !matches!(self.observer.phase(), Phase::Preamble);
+        has_begun && !self.finished && self.transit.is_between_events()
     }
 
     /// The client has everything; only the end of the upstream's body is missing.
@@ -281,17 +295,15 @@ impl<T: Transit> Relay<T> {
             let (Ok(rest) | Err(rest)) = self.transit.conclude(&self.observer);
             self.send(rest);
             self.lingering = true;
-            self.timer = Some(Box::pin(tokio::time::sleep(LINGER)));
+            self.wake_at = None;
             if self.ready.is_some() {
                 return Poll::Ready(());
             }
         }
-        let over = self.timer.as_mut().is_none_or(|timer| timer.as_mut().poll(context).is_ready());
-        if over {
-            self.upstream = None;
-            return Poll::Ready(());
-        }
-        Poll::Pending
+        let until = *self.wake_at.get_or_insert_with(|| Instant::now() + LINGER);
+        ready!(self.timer.poll_until(until, context));
+        self.upstream = None;
+        Poll::Ready(())
     }
 }
 

@@ -67,10 +67,6 @@ impl Transit for Passed {
     fn is_between_events(&self) -> bool {
         !self.relayed
     }
-
-    fn is_started(&self, observer: &StreamObserver) -> bool {
-        observer.message_started()
-    }
 }
 
 impl Passed {

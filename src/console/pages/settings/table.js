@@ -26,6 +26,8 @@ export const FORMS = {
   limits: [
   ["Limits and time-outs", "限制与超时", [
    ["proxyFirstByteTimeoutSec", 0, "Longest wait for the first byte of an answer, s; 0 is no limit", "等待回答首字节的最长时间，秒；0 为不限"],
+   ["streamHeartbeatSec", 15, "Silence within a streamed answer after which a heartbeat goes out, s; 0 is never", "流式回答中静默多久后发送心跳，秒；0 为从不"],
+   ["streamFirstHeartbeatSec", 45, "Wait for a streamed answer's first output after which a heartbeat goes out, s; 0 is never", "等待流式回答首个输出多久后发送心跳，秒；0 为从不"],
    ["proxySessionChannelConcurrencyLimit", 2, "Sessions at work on one channel of a login; 0 is any number", "登录类通道上同时工作的会话数；0 为不限"],
    ["proxySessionChannelQueueWaitMs", 1500, "How long a further session waits before the next channel is tried, ms", "更多会话等待多久后改试下一个通道，毫秒"]]]],
   jobs: [

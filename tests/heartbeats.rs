@@ -1,0 +1,299 @@
+//! Heartbeats: a stream that says nothing for a while, before its output or in its middle, is kept open for who waits
+//! for it, and is no other stream for that.
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::{Caller, Gate, Gateway, Pair, Reply, Request, Stream, Upstream, eventually, wire};
+
+const MODEL: &str = "model-silent";
+const CHAT: &str = "/v1/chat/completions";
+const MESSAGES: &str = "/v1/messages";
+const GEMINI: &str = "/v1beta/models/model-silent:streamGenerateContent";
+
+const COMMENT: &str = ": keep-alive\n\n";
+const PING: &str = "event: ping\ndata: {\"type\": \"ping\"}\n\n";
+
+/// Soon enough for a test.
+const EVERY_SECOND: [(&str, &str); 2] = [("STREAM_HEARTBEAT_SEC", "1"), ("STREAM_FIRST_HEARTBEAT_SEC", "1")];
+const IN_THE_MIDDLE: [(&str, &str); 1] = [("STREAM_HEARTBEAT_SEC", "1")];
+
+/// A dialect: where its clients ask, what, and how a heartbeat looks to them.
+struct Surface {
+    path: &'static str,
+    body: Value,
+    events: Vec<String>,
+    heartbeat: &'static str,
+}
+
+fn surfaces(model: &str) -> Vec<Surface> {
+    let turns = json!([{"role": "user", "content": "x"}]);
+    let ask = |more: Value| {
+        let mut body = json!({"model": model, "stream": true});
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        body
+    };
+    let surface = |path, more, events, heartbeat| Surface { path, body: ask(more), events, heartbeat };
+    vec![
+        surface(CHAT, json!({"messages": turns}), wire::chat_events(model), COMMENT),
+        surface("/v1/completions", json!({"prompt": "x"}), wire::completion_events(model), COMMENT),
+        surface("/v1/responses", json!({"input": "x"}), wire::response_events(model), COMMENT),
+        surface(MESSAGES, json!({"max_tokens": 9, "messages": turns}), wire::message_events(model), PING),
+    ]
+}
+
+fn gemini_events() -> Vec<String> {
+    let said = |text: &str| json!({"candidates": [{"index": 0, "content": {"role": "model", "parts": [{"text": text}]}}]});
+    let mut last = said("set.");
+    last["candidates"][0]["finishReason"] = json!("STOP");
+    last["usageMetadata"] = json!({"promptTokenCount": 11, "candidatesTokenCount": 7});
+    [said("Signals "), said("are "), last].iter().map(wire::data).collect()
+}
+
+fn gemini_body() -> Value {
+    json!({"contents": [{"role": "user", "parts": [{"text": "x"}]}]})
+}
+
+fn gemini_site(gateway: &Gateway) -> Upstream {
+    let upstream = Upstream::start(&[]);
+    let model = json!({"name": format!("models/{MODEL}"), "supportedGenerationMethods": ["generateContent"]});
+    upstream.answer("/v1beta/models", Reply::json(200, &json!({"models": [model]})));
+    gateway.add_as(&json!({"name": "gemini", "platform": "gemini"}), &upstream);
+    upstream
+}
+
+fn site(gateway: &Gateway) -> Upstream {
+    let upstream = Upstream::start(&[MODEL]);
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    upstream
+}
+
+#[track_caller]
+fn next(stream: &mut Stream) -> String {
+    stream.next_event().expect("no break").expect("not the end")
+}
+
+/// What is left of a stream, without its heartbeats.
+#[track_caller]
+fn rest(stream: Stream, heartbeat: &str) -> String {
+    stream.whole().text().replace(heartbeat, "")
+}
+
+#[test]
+fn a_stream_that_is_long_in_beginning_begins_with_heartbeats() {
+    let gateway = Gateway::with(&EVERY_SECOND);
+    let upstream = site(&gateway);
+    for Surface { path, body, events, heartbeat } in surfaces(MODEL) {
+        // Before the head, and behind what is no output yet.
+        for held in [false, true] {
+            let gate = Gate::new();
+            let reply = Reply::events(&events);
+            let waits_in_body = held && path != "/v1/completions";
+            let reply = if waits_in_body { reply.waits_for(1, &gate) } else { reply.head_waits_for(&gate) };
+            upstream.answer(path, reply);
+            let mut stream = gateway.client().stream(Request::post(path).json(&body));
+            assert_eq!(stream.status, 200, "{path}");
+            let kind = stream.header("content-type").unwrap_or_default();
+            assert!(kind.starts_with("text/event-stream"), "{path}: {kind}");
+            assert_eq!(
+                (next(&mut stream), next(&mut stream)),
+                (heartbeat.into(), heartbeat.into()),
+                "{path}"
+            );
+            gate.open();
+            assert_eq!(rest(stream, heartbeat), events.concat(), "{path}");
+        }
+    }
+    for row in gateway.wait_for_logs(8) {
+        assert_eq!((&row["status"], &row["promptTokens"]), (&json!("success"), &json!(11)), "{row}");
+    }
+}
+
+#[test]
+fn a_stream_of_gemini_is_kept_open_in_each_of_its_forms() {
+    let gateway = Gateway::with(&EVERY_SECOND);
+    let upstream = gemini_site(&gateway);
+    let events = gemini_events();
+    let answers: Vec<Value> = wire::data_of(&events.concat());
+    let held_back = |gate: &Gate| upstream.answer(GEMINI, Reply::events(&events).head_waits_for(gate));
+
+    let gate = Gate::new();
+    held_back(&gate);
+    let ask = Request::post(&format!("{GEMINI}?alt=sse")).json(&gemini_body());
+    let mut stream = gateway.client().stream(ask);
+    assert_eq!(next(&mut stream), COMMENT);
+    gate.open();
+    assert_eq!(rest(stream, COMMENT), events.concat());
+
+    // A blank means nothing between the items of an array.
+    let gate = Gate::new();
+    held_back(&gate);
+    let mut stream = gateway.client().stream(Request::post(GEMINI).json(&gemini_body()));
+    let first = stream.next_piece().expect("no break").expect("not the end");
+    assert_eq!(first, b"\n");
+    gate.open();
+    let array: Value = serde_json::from_str(&stream.whole().text()).expect("JSON");
+    assert_eq!(array, Value::from(answers.clone()));
+
+    let gate = Gate::new();
+    held_back(&gate);
+    let sealed = json!({"model": MODEL, "request": gemini_body()});
+    let path = "/v1internal:streamGenerateContent?alt=sse";
+    let mut stream = gateway.client().stream(Request::post(path).json(&sealed));
+    assert_eq!(next(&mut stream), COMMENT);
+    gate.open();
+    let told = wire::data_of(&rest(stream, COMMENT));
+    let sealed: Vec<Value> = answers.iter().map(|answer| json!({"response": answer})).collect();
+    assert_eq!(told, sealed);
+}
+
+#[test]
+fn failover_goes_on_behind_a_heartbeat() {
+    let pair = Pair::with(&EVERY_SECOND);
+    let (events, gate) = (wire::chat_events(Pair::MODEL), Gate::new());
+    // It says who speaks, and nothing more.
+    pair.first.answer(CHAT, Reply::events(&events[..2]).waits_for(1, &gate).cut_after(2));
+    let mut stream = pair.gateway.client().stream(Caller::chat_ask(Pair::MODEL, true));
+    assert_eq!(next(&mut stream), COMMENT);
+    gate.open();
+    assert_eq!(rest(stream, COMMENT), events.concat(), "all of it is the second's");
+    let log = pair.gateway.wait_for_logs(2);
+    let statuses: Vec<_> = log.iter().map(|row| row["status"].as_str().unwrap_or_default()).collect();
+    assert!(statuses.contains(&"failed") && statuses.contains(&"success"), "{log:?}");
+    assert!(pair.channel("first")["cooldownUntil"].is_string());
+}
+
+#[test]
+fn when_all_fail_behind_a_heartbeat_an_event_of_the_clients_dialect_tells() {
+    let gateway =
+        Gateway::with(&[&EVERY_SECOND[..], &[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]].concat());
+    let upstream = site(&gateway);
+    for Surface { path, body, heartbeat, .. } in surfaces(MODEL) {
+        let gate = Gate::new();
+        upstream.answer(path, Reply::error(500, "out of order").head_waits_for(&gate));
+        let mut stream = gateway.client().stream(Request::post(path).json(&body));
+        assert_eq!(next(&mut stream), heartbeat, "{path}");
+        gate.open();
+        let told = rest(stream, heartbeat);
+        let error = wire::data_of(&told);
+        assert_eq!(error.len(), 1, "{path}: nothing follows: {told}");
+        let message = match path {
+            "/v1/responses" => {
+                assert!(told.starts_with("event: response.failed\n"), "{told}");
+                &error[0]["response"]["error"]["message"]
+            }
+            MESSAGES => {
+                assert!(told.starts_with("event: error\n"), "{told}");
+                assert_eq!(error[0]["error"]["type"], "api_error", "{told}");
+                &error[0]["error"]["message"]
+            }
+            _ => &error[0]["error"]["message"],
+        };
+        assert_eq!(message, "out of order", "{path}: {told}");
+        let channel = gateway.channels(MODEL).remove(0);
+        assert!(channel["cooldownUntil"].is_string(), "{path}: {channel}");
+        let clear = format!("/api/routes/{}/cooldown/clear", channel["routeId"]);
+        gateway.admin().post(&clear, &json!({})).expect(200);
+    }
+    for row in gateway.wait_for_logs(4) {
+        assert_eq!((&row["status"], &row["httpStatus"]), (&json!("failed"), &json!(500)), "{row}");
+    }
+}
+
+#[test]
+fn a_failure_of_gemini_behind_a_heartbeat_is_told_in_each_of_its_forms() {
+    let gateway = Gateway::with(&EVERY_SECOND);
+    let upstream = gemini_site(&gateway);
+    let error = json!({"error": {"code": 400, "message": "no such thing", "status": "INVALID_ARGUMENT"}});
+    for path in [GEMINI.to_owned(), format!("{GEMINI}?alt=sse")] {
+        let gate = Gate::new();
+        upstream.answer(GEMINI, Reply::json(400, &error).head_waits_for(&gate));
+        let mut stream = gateway.client().stream(Request::post(&path).json(&gemini_body()));
+        stream.next_piece().expect("no break").expect("a heartbeat");
+        gate.open();
+        let text = stream.whole().text();
+        let told = match path.ends_with("sse") {
+            true => wire::data_of(&text),
+            false => serde_json::from_str(&text).expect("an array"),
+        };
+        let [Value::Object(told)] = &told[..] else { panic!("{path}: {text}") };
+        assert_eq!(
+            (&told["error"]["code"], &told["error"]["status"]),
+            (&json!(400), &json!("INVALID_ARGUMENT")),
+            "{text}"
+        );
+        assert_eq!(told["error"]["message"], "no such thing", "{text}");
+    }
+}
+
+#[test]
+fn in_the_middle_of_a_stream_heartbeats_stand_between_whole_events() {
+    let gateway = Gateway::with(&IN_THE_MIDDLE);
+    let upstream = site(&gateway);
+    for Surface { path, body, events, heartbeat } in surfaces(MODEL) {
+        // The silence falls into an event of which the first half is here.
+        let (gate, whole) = (Gate::new(), events.concat());
+        let begun: usize = events[..events.len() - 3].iter().map(String::len).sum();
+        let cut = begun + events[events.len() - 3].len() / 2;
+        let pieces = [&whole.as_bytes()[..cut], &whole.as_bytes()[cut..]];
+        upstream.answer(path, Reply::events(pieces).waits_for(1, &gate));
+        let mut stream = gateway.client().stream(Request::post(path).json(&body));
+        let mut got = String::new();
+        for _ in 0..events.len() - 3 {
+            got += &next(&mut stream);
+        }
+        assert_eq!(got, whole[..begun], "{path}");
+        assert_eq!((next(&mut stream), next(&mut stream)), (heartbeat.into(), heartbeat.into()), "{path}");
+        gate.open();
+        assert_eq!(rest(stream, heartbeat), whole[begun..], "{path}");
+    }
+    for row in gateway.wait_for_logs(4) {
+        assert_eq!((&row["status"], &row["promptTokens"]), (&json!("success"), &json!(11)), "{row}");
+    }
+}
+
+#[test]
+fn an_upstreams_own_heartbeats_do_not_keep_a_converted_stream_silent() {
+    let gateway = Gateway::with(&IN_THE_MIDDLE);
+    let upstream = Upstream::with_one_path(MODEL, CHAT);
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let mut events = wire::chat_events(MODEL);
+    let rest_of = events.split_off(2);
+    // The last of them waits, so that the client has the content before the silence.
+    let still_here = std::iter::repeat_n(": still here\n\n".to_owned(), 30);
+    let reply = Reply::events(events.into_iter().chain(still_here).chain(rest_of));
+    upstream.answer(CHAT, reply.paced(Duration::from_millis(100)));
+    let body = surfaces(MODEL).pop().expect("messages").body;
+    let text = gateway.client().stream(Request::post(MESSAGES).json(&body)).whole().text();
+    let at = |needle: &str| text.find(needle).unwrap_or_else(|| panic!("{needle}: {text}"));
+    assert!(at("Signals ") < at(PING) && at(PING) < at("set."), "{text}");
+    assert!(text.ends_with("data: {\"type\":\"message_stop\"}\n\n"), "{text}");
+}
+
+#[test]
+fn no_heartbeat_goes_where_the_operator_wants_none() {
+    let gateway = Gateway::with(&[("STREAM_HEARTBEAT_SEC", "0"), ("STREAM_FIRST_HEARTBEAT_SEC", "0")]);
+    let upstream = site(&gateway);
+    let events = wire::chat_events(MODEL);
+    let pause = Duration::from_millis(1_500);
+    upstream.answer(CHAT, Reply::events(&events[..3]).paced(pause).after(pause).cut_after(5));
+    let text = gateway.client().stream(Caller::chat_ask(MODEL, true)).whole().text();
+    assert!(text.starts_with(&events[..3].concat()) && !text.contains(COMMENT), "{text}");
+}
+
+#[test]
+fn a_client_that_leaves_behind_a_heartbeat_frees_the_upstream() {
+    let gateway = Gateway::with(&EVERY_SECOND);
+    let upstream = site(&gateway);
+    upstream.answer(CHAT, Reply::stall());
+    let mut stream = gateway.client().stream(Caller::chat_ask(MODEL, true));
+    assert_eq!(next(&mut stream), COMMENT);
+    let asked = upstream.last(CHAT);
+    drop(stream);
+    eventually("the upstream connection is closed", || asked.hung_up().then_some(()));
+    let row = &gateway.wait_for_logs(1)[0];
+    assert!(row["errorMessage"].as_str().is_some_and(|text| text.contains("client_closed")), "{row}");
+    assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], json!(null));
+}

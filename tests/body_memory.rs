@@ -8,7 +8,10 @@ use std::net::TcpStream;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
-use support::{Answer, Caller, Gate, Gateway, Reply, Request, SOON, Upstream, eventually};
+use support::{
+    Answer, CONTINUED, Caller, Gate, Gateway, PING, Reply, Request, SOON, Socket, TEXT, Upstream, eventually,
+    wire,
+};
 
 const MODEL: &str = "model-m";
 const CHAT: &str = "/v1/chat/completions";
@@ -143,6 +146,17 @@ fn who_finds_no_room_in_time_is_told_so_in_the_shape_of_its_dialect() {
         ("admin", of(&admin, large("/api/sites"))),
     ];
     let answers: Vec<(&str, Answer)> = std::thread::scope(|scope| {
+        let socket = scope.spawn(|| {
+            let mut socket = gateway.client().socket();
+            let body = body.to_string();
+            for (at, part) in body.as_bytes().chunks(32 << 10).enumerate() {
+                socket.frame(false, if at == 0 { TEXT } else { CONTINUED }, part);
+                // One within a message makes no room for more of it.
+                socket.frame(true, PING, b"");
+            }
+            socket.frame(true, CONTINUED, b"");
+            (socket.event(), socket.closed_with())
+        });
         let asking = asked.map(|(what, request)| {
             let connection = gateway.anyone().connect();
             (
@@ -155,6 +169,9 @@ fn who_finds_no_room_in_time_is_told_so_in_the_shape_of_its_dialect() {
         });
         gateway.client().post(CHAT, &chat(1000)).expect(200);
         gateway.admin().get("/api/sites").expect(200);
+        let (event, code) = socket.join().unwrap();
+        assert_eq!((&event["type"], &event["status"], code), (&json!("error"), &json!(503), 1013), "{event}");
+        assert!(event["error"]["message"].as_str().unwrap().contains("REQUEST_BODY_MEMORY_BYTES"), "{event}");
         asking.map(|(what, asking)| (what, asking.join().unwrap())).into()
     });
     for (what, answer) in &answers {
@@ -221,6 +238,56 @@ fn one_key_leaves_room_for_the_others() {
     assert_eq!(upstream.asked_for(CHAT).len(), 1);
     drop((held, waiting));
     all_is_given_back(&gateway, "requests that never came");
+}
+
+#[test]
+fn the_conversation_of_an_idle_socket_gives_way_to_a_body() {
+    let (gateway, _upstream) = gateway(&[]);
+    let mut socket = gateway.client().socket();
+    let turn = |socket: &mut Socket, input: String, previous: Option<&str>| {
+        socket.send(&json!({"type": "response.create", "model": MODEL, "input": input, "store": false,
+            "previous_response_id": previous}));
+        socket.turn().pop().expect("an event")
+    };
+    let long = || "x".repeat(MEMORY / 4);
+    let first = turn(&mut socket, long(), None);
+    let id = first["response"]["id"].as_str().expect("an id");
+    let second = turn(&mut socket, "And then?".to_owned(), Some(id));
+    assert_eq!(second["type"], "response.completed", "nobody has waited for its memory: {second}");
+    all_is_given_back(&gateway, "two turns");
+    let id = second["response"]["id"].as_str().expect("an id");
+    let third = turn(&mut socket, "And then?".to_owned(), Some(id));
+    assert_eq!(third["error"]["code"], "previous_response_not_found", "{third}");
+    assert_eq!(turn(&mut socket, long(), None)["type"], "response.completed", "all of it, once more");
+}
+
+#[test]
+fn an_answer_that_finds_no_room_is_told_and_not_kept_for_the_next_turn() {
+    let upstream = Upstream::with_one_path(MODEL, CHAT);
+    let memory = MEMORY.to_string();
+    let gateway = Gateway::with(&[("REQUEST_BODY_MEMORY_BYTES", memory.as_str())]);
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let greedy = key(&gateway, "greedy");
+    for (is_taken, status) in [(false, 200), (true, 400)] {
+        let _held = is_taken.then(|| begun(&gateway, &greedy, 2 * MEMORY));
+        let long = [
+            wire::chat_role(MODEL),
+            wire::chat_content(MODEL, &"y".repeat(MEMORY / 8)),
+            wire::chat_chunk(MODEL, &json!({}), json!("stop")),
+            "data: [DONE]\n\n".to_owned(),
+        ];
+        upstream.answer_once(CHAT, Reply::events(long));
+        let ask = |input: &str, previous: Option<&str>, stream: bool| {
+            Request::post("/v1/responses").json(&json!({"model": MODEL, "input": input, "stream": stream,
+                "previous_response_id": previous}))
+        };
+        let answer = gateway.client().stream(ask("Which way?", None, true)).whole();
+        let events = wire::data_of(&answer.text());
+        let end = events.last().expect("an event");
+        assert_eq!(end["type"], "response.completed", "{}", answer.status);
+        let id = end["response"]["id"].as_str();
+        gateway.client().send(ask("And then?", id, false)).expect(status);
+    }
 }
 
 #[test]

@@ -5,10 +5,16 @@
 //! ```
 //!
 //! Extensions are never offered: a deflated frame may grow a thousandfold while it is read. Pings are
-//! answered, and a close frame is echoed, while the receiver is being read; so it always should be.
+//! answered, and a close frame is echoed, while the receiver is being read; so it always should be. A long message has
+//! its place in the memory that all bodies share while it comes, and is not read on before.
 //! Whoever writes faster than the client reads waits for it, and a client that stops reading for good is
 //! cut by the connection's own guard (`stream`).
 
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use base64::Engine;
@@ -21,7 +27,8 @@ use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper_util::rt::TokioIo;
 use ring::digest;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::select;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -33,6 +40,8 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::upgrade::{Upgrade, stopped};
 use super::{Request, Response, ResponseBody};
+use crate::limits::{FREE_BODY, HeldMemory, NoRoom};
+use crate::sync::lock;
 
 /// What RFC 6455 §1.3 has every server append to the client's key.
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -40,6 +49,10 @@ const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const VERSION: &str = "13";
 /// Read and write buffer of one socket; a longer message has room of its own while it passes.
 const BUFFER: usize = 16 * 1024;
+/// A long message gets room for so many times what there is of it.
+const STEP: usize = 4;
+/// Bytes of a client's control frame before what it says, RFC 6455 §5.2.
+const CONTROL_HEAD: usize = 6;
 /// How long a client may take to see a socket closed.
 const CLOSING: Duration = Duration::from_secs(2);
 
@@ -65,11 +78,34 @@ trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 
-type Stream = WebSocketStream<Box<dyn Transport>>;
+type Stream = WebSocketStream<Metered>;
+
+/// A transport that reads no further than there is room for.
+struct Metered {
+    transport: Box<dyn Transport>,
+    meter: Arc<Meter>,
+}
+
+/// What has been read since the last whole message, and the room there is for it.
+struct Meter {
+    /// The longest message.
+    longest: usize,
+    state: Mutex<MeterState>,
+}
+
+struct MeterState {
+    read: usize,
+    room: usize,
+    /// Who reads, and waits for room.
+    reader: Option<Waker>,
+    /// Who makes room.
+    receiver: Option<Waker>,
+}
 
 /// One open socket.
 pub struct WebSocket {
     stream: Stream,
+    meter: Arc<Meter>,
     stop: watch::Receiver<bool>,
 }
 
@@ -77,7 +113,10 @@ pub struct WebSocket {
 pub struct Sender(SplitSink<Stream, Message>);
 
 /// Where frames of the client come from.
-pub struct Receiver(SplitStream<Stream>);
+pub struct Receiver {
+    stream: SplitStream<Stream>,
+    meter: Arc<Meter>,
+}
 
 /// Turns true when the service stops.
 pub struct Stopping(watch::Receiver<bool>);
@@ -104,6 +143,8 @@ pub enum CloseReason {
     NotUtf8,
     Policy(&'static str),
     TooBig,
+    /// There is no memory for a long message.
+    NoRoom,
 }
 
 /// The client is gone.
@@ -232,8 +273,10 @@ impl WebSocket {
             .max_write_buffer_size(max_sent.saturating_add(4 * BUFFER))
             .max_message_size(Some(max_message))
             .max_frame_size(Some(max_message));
+        let meter = Arc::new(Meter::new(max_message));
+        let transport = Metered { transport, meter: meter.clone() };
         let stream = WebSocketStream::from_raw_socket(transport, Role::Server, Some(config)).await;
-        Self { stream, stop }
+        Self { stream, meter, stop }
     }
 
     /// The gateway's end of a pipe.
@@ -244,7 +287,92 @@ impl WebSocket {
 
     pub fn split(self) -> (Sender, Receiver, Stopping) {
         let (sink, stream) = self.stream.split();
-        (Sender(sink), Receiver(stream), Stopping(self.stop))
+        (Sender(sink), Receiver { stream, meter: self.meter }, Stopping(self.stop))
+    }
+}
+
+// === impl Meter ===
+
+impl Meter {
+    fn new(longest: usize) -> Self {
+        let state = MeterState { read: 0, room: FREE_BODY, reader: None, receiver: None };
+        Self { longest, state: Mutex::new(state) }
+    }
+
+    /// The next message begins, or what has been read of it.
+    fn begin(&self) {
+        let mut state = lock(&self.state);
+        (state.read, state.room) = (0, FREE_BODY);
+    }
+
+    /// So much of what has been read was no part of the message.
+    fn pass(&self, bytes: usize) {
+        let mut state = lock(&self.state);
+        state.read = state.read.saturating_sub(bytes);
+    }
+
+    /// Waits until all the room is taken; how much has been read by then.
+    async fn is_full(&self) -> usize {
+        poll_fn(|context| {
+            let mut state = lock(&self.state);
+            if state.read >= state.room {
+                return Poll::Ready(state.read);
+            }
+            state.receiver = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn make_room(&self, bytes: usize) {
+        let mut state = lock(&self.state);
+        state.room = bytes;
+        if let Some(reader) = state.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
+// === impl Metered ===
+
+impl AsyncRead for Metered {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Self { transport, meter } = self.get_mut();
+        {
+            let mut state = lock(&meter.state);
+            if state.read >= state.room {
+                state.reader = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+        }
+        let before = buffer.filled().len();
+        ready!(Pin::new(transport).poll_read(context, buffer))?;
+        let mut state = lock(&meter.state);
+        state.read += buffer.filled().len() - before;
+        if state.read >= state.room
+            && let Some(receiver) = state.receiver.take()
+        {
+            receiver.wake();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Metered {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().transport).poll_write(context, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().transport).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().transport).poll_shutdown(context)
     }
 }
 
@@ -279,23 +407,47 @@ fn gone(error: Error) -> ClientGone {
 // === impl Receiver ===
 
 impl Receiver {
-    /// What comes next, or how the socket ends.
-    pub async fn next(&mut self) -> Result<Received, CloseReason> {
-        match self.0.next().await {
-            Some(Ok(Message::Text(text))) => Ok(Received::Text(Bytes::from(text))),
-            Some(Ok(Message::Binary(_))) => Ok(Received::Binary),
-            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(Received::Alive),
-            Some(Ok(Message::Close(_))) | None => Err(CloseReason::Theirs),
-            Some(Err(error)) => {
-                log::debug!("a WebSocket cannot be read: {error}");
-                Err(match error {
-                    Error::Capacity(_) => CloseReason::TooBig,
-                    Error::Utf8(_) => CloseReason::NotUtf8,
-                    Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => CloseReason::Theirs,
-                    Error::Protocol(_) | Error::AttackAttempt => CloseReason::ProtocolError,
-                    _ => CloseReason::Theirs,
-                })
+    /// What comes next, or how the socket ends. A message longer than every body may be has what it takes of `memory`
+    /// by then.
+    pub async fn next(&mut self, memory: &mut HeldMemory) -> Result<Received, CloseReason> {
+        loop {
+            let Self { stream, meter } = self;
+            select! {
+                biased;
+                message = stream.next() => {
+                    match &message {
+                        // It may have come within a long message.
+                        Some(Ok(Message::Ping(said) | Message::Pong(said))) => meter.pass(said.len() + CONTROL_HEAD),
+                        _ => meter.begin(),
+                    }
+                    return received(message);
+                }
+                read = meter.is_full() => {
+                    let room = read.saturating_mul(STEP).min(meter.longest).max(read + BUFFER);
+                    // Boxed, so that a socket that waits for a message has no room for the wait.
+                    Box::pin(memory.grow_to(room)).await.map_err(|NoRoom| CloseReason::NoRoom)?;
+                    meter.make_room(room);
+                }
             }
+        }
+    }
+}
+
+fn received(message: Option<Result<Message, Error>>) -> Result<Received, CloseReason> {
+    match message {
+        Some(Ok(Message::Text(text))) => Ok(Received::Text(Bytes::from(text))),
+        Some(Ok(Message::Binary(_))) => Ok(Received::Binary),
+        Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(Received::Alive),
+        Some(Ok(Message::Close(_))) | None => Err(CloseReason::Theirs),
+        Some(Err(error)) => {
+            log::debug!("a WebSocket cannot be read: {error}");
+            Err(match error {
+                Error::Capacity(_) => CloseReason::TooBig,
+                Error::Utf8(_) => CloseReason::NotUtf8,
+                Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => CloseReason::Theirs,
+                Error::Protocol(_) | Error::AttackAttempt => CloseReason::ProtocolError,
+                _ => CloseReason::Theirs,
+            })
         }
     }
 }
@@ -313,6 +465,7 @@ impl CloseReason {
             Self::NotUtf8 => (CloseCode::Invalid, "a text frame is not UTF-8"),
             Self::Policy(reason) => (CloseCode::Policy, reason),
             Self::TooBig => (CloseCode::Size, "the message is too big"),
+            Self::NoRoom => (CloseCode::Again, "there is no memory for the message"),
         };
         Some(CloseFrame { code, reason: Utf8Bytes::from_static(reason) })
     }
@@ -323,12 +476,13 @@ impl CloseReason {
 /// frame lost with it.
 pub async fn close(sender: Sender, receiver: Receiver, reason: CloseReason) {
     let mut sink = sender.0;
+    receiver.meter.make_room(usize::MAX);
     let closing = async {
         let said = match reason.frame() {
             Some(frame) => sink.send(Message::Close(Some(frame))).await,
             None => sink.flush().await,
         };
-        let mut transport = match (said, sink.reunite(receiver.0)) {
+        let mut transport = match (said, sink.reunite(receiver.stream)) {
             (Ok(()), Ok(stream)) => stream.into_inner(),
             _ => return,
         };

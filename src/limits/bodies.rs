@@ -12,11 +12,15 @@
 //! step while it holds what it has. Only one such body waits at a time. A second one is refused at once, which gives
 //! back what it holds; all others go on to their end. So there is no circle of bodies that wait for each other.
 //!
+//! What its holder can do without (the conversation of an idle socket) is lent: who has lent for longest is asked for it as
+//! soon as a body waits that it would help.
+//!
 //! First come, first served, except for whoever has its share already: it stands aside until something of its own
 //! ends. A body larger than its owner's share is read when the owner has no other, one larger than all of the memory
 //! when nobody has.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -65,12 +69,29 @@ pub struct HeldMemory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     free: usize,
     owners: FastMap<BodyOwner, usize>,
     waiting: VecDeque<Waiter>,
+    /// Oldest first.
+    loans: VecDeque<Lender>,
     last_ticket: u64,
+}
+
+#[derive(Debug)]
+struct Lender {
+    ticket: u64,
+    owner: BodyOwner,
+    asked: oneshot::Sender<()>,
+}
+
+/// Memory that its holder does without once it is asked for it.
+#[derive(Debug)]
+pub struct Loan {
+    memory: Arc<BodyMemory>,
+    ticket: u64,
+    asked: oneshot::Receiver<()>,
 }
 
 #[derive(Debug)]
@@ -108,8 +129,7 @@ impl NoRoom {
 impl BodyMemory {
     /// So many bytes for all bodies together.
     pub fn new(total: usize) -> Arc<Self> {
-        let state =
-            State { free: total, owners: FastMap::default(), waiting: VecDeque::new(), last_ticket: 0 };
+        let state = State { free: total, ..State::default() };
         Arc::new(Self { total, share: total / 4 * 3, state: Mutex::new(state) })
     }
 
@@ -148,6 +168,7 @@ impl BodyMemory {
             }
         }
         state.admit(self.share);
+        state.call_in();
     }
 }
 
@@ -195,7 +216,20 @@ impl State {
         } else {
             self.waiting.push_back(waiter)
         }
+        self.call_in();
         Ok(receiver)
+    }
+
+    /// Asks for what has been lent for longest and would help somebody who waits.
+    fn call_in(&mut self) {
+        let helps = |loan: &Lender| {
+            let mut waiting = self.waiting.iter();
+            waiting.any(|waiter| waiter.demand.more > self.free || waiter.demand.owner == loan.owner)
+        };
+        if let Some(loan) = self.loans.iter().position(helps).and_then(|at| self.loans.remove(at)) {
+            // Who is gone meanwhile has given it back.
+            let _ = loan.asked.send(());
+        }
     }
 
     /// Grants what waits, in order, as far as there is room.
@@ -269,6 +303,41 @@ impl HeldMemory {
         Ok(())
     }
 
+    /// Has at least so many bytes, if there is room for them now.
+    ///
+    /// # Errors
+    /// There is none, or others wait for it; what is held stays so.
+    pub fn grow_at_once(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        let more = bytes.min(self.memory.total).saturating_sub(self.bytes);
+        if more > 0 {
+            let demand = Demand { owner: self.owner, has: self.bytes, more };
+            let (share, mut state) = (self.memory.share, self.memory.state());
+            if !state.has_room(demand, share) || !state.is_next(demand, share) {
+                return Err(NoRoom);
+            }
+            state.grant(demand);
+            self.bytes += more;
+        }
+        Ok(())
+    }
+
+    /// Has what another body of its owner has, too.
+    pub fn take_over(&mut self, mut other: Self) {
+        if other.owner == self.owner {
+            self.bytes += mem::take(&mut other.bytes);
+        }
+    }
+
+    /// Says that its holder can do without it: to be given back as soon as it is asked for.
+    pub fn lend(&self) -> Loan {
+        let (asked, receiver) = oneshot::channel();
+        let mut state = self.memory.state();
+        state.last_ticket += 1;
+        let ticket = state.last_ticket;
+        state.loans.push_back(Lender { ticket, owner: self.owner, asked });
+        Loan { memory: self.memory.clone(), ticket, asked: receiver }
+    }
+
     /// Gives back what a body of so many bytes has no need of.
     pub fn shrink_to(&mut self, bytes: usize) {
         let needed = if bytes <= FREE_BODY { 0 } else { bytes };
@@ -286,6 +355,21 @@ impl HeldMemory {
 impl Drop for HeldMemory {
     fn drop(&mut self) {
         self.shrink_to(0);
+    }
+}
+
+// === impl Loan ===
+
+impl Loan {
+    /// Waits until it is asked for.
+    pub async fn asked_for(&mut self) {
+        let _ = (&mut self.asked).await;
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.memory.state().loans.retain(|loan| loan.ticket != self.ticket);
     }
 }
 
@@ -399,6 +483,39 @@ mod tests {
         drop(some);
         granted.abort();
         assert!(granted.await.is_err());
+        assert!(is_whole(&memory));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_lent_is_asked_for_when_it_would_help_the_oldest_first() {
+        let memory = BodyMemory::new(8 * MIB);
+        let mut lent = Vec::new();
+        for owner in [BodyOwner::Key(1), BodyOwner::Key(2), BodyOwner::Key(2)] {
+            let held = held(&memory, owner, MIB).await.unwrap();
+            let loan = held.lend();
+            lent.push((held, loan));
+        }
+        let (third, second, first) = (lent.remove(2), lent.remove(1), lent.remove(0));
+        // There is room, but not for one that has its share.
+        let own = asked(&memory, BodyOwner::Key(2), 5 * MIB);
+        let (held, mut loan) = second;
+        loan.asked_for().await;
+        drop((held, loan));
+        drop(own.await.unwrap().unwrap());
+        let other = asked(&memory, BodyOwner::Key(3), 7 * MIB);
+        let (held, mut loan) = first;
+        loan.asked_for().await;
+        drop((held, loan));
+        drop(other.await.unwrap().unwrap());
+        let (mut held, loan) = third;
+        drop(loan);
+        assert!(memory.state().loans.is_empty());
+        assert_eq!(held.grow_at_once(8 * MIB), Ok(()));
+        assert_eq!(memory.body(BodyOwner::Operator).grow_at_once(1), Err(NoRoom));
+        let mut all = memory.body(BodyOwner::Key(2));
+        all.take_over(held);
+        assert_eq!(all.bytes(), 8 * MIB);
+        drop(all);
         assert!(is_whole(&memory));
     }
 

@@ -120,7 +120,7 @@ pub(super) async fn answer(proxy: &Arc<Proxy>, mut call: Box<Call>) -> Response 
         return refusal;
     }
     call.trace = trace_of(&proxy.core, &call);
-    let mut response = response_store::remember(&proxy.stored_responses, &call, route(proxy, &call).await);
+    let mut response = response_store::remember(proxy, &call, route(proxy, &call).await);
     if call.settings.echo_model {
         response = renamed::of(&call, response);
     }

@@ -29,6 +29,7 @@ use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, edit::edit, envelope, json};
 use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody};
+use crate::limits::{FREE_BODY, HeldMemory};
 use crate::proxy::Proxy;
 use crate::time::now_ms;
 use crate::uuid;
@@ -107,7 +108,7 @@ fn has_id(item: &str, id: &str) -> bool {
 }
 
 /// Stores a response whose upstream does not, under an id of ours, when the client may refer to it.
-pub(super) fn remember(store: &Arc<ResponseStore>, call: &Call, answered: Answered) -> Response {
+pub(super) fn remember(proxy: &Proxy, call: &Call, answered: Answered) -> Response {
     let Answered { response: mut answer, not_stored } = answered;
     let may_go_on = call.face.dialect == Dialect::Responses && call.operation == Operation::Answer;
     let Some(not_stored) = not_stored.filter(|_| may_go_on) else {
@@ -126,7 +127,7 @@ pub(super) fn remember(store: &Arc<ResponseStore>, call: &Call, answered: Answer
         }
     };
     let key = (call.key_id, id);
-    let recorder = TurnRecorder { store: store.clone(), key, request: call.body.clone() };
+    let recorder = TurnRecorder { store: proxy.stored_responses.clone(), key, request: call.body.clone() };
     let body = std::mem::replace(answer.body_mut(), ResponseBody::empty());
     *answer.body_mut() = match body {
         ResponseBody::Full(Some(bytes)) => {
@@ -139,7 +140,8 @@ pub(super) fn remember(store: &Arc<ResponseStore>, call: &Call, answered: Answer
         ResponseBody::Full(None) => ResponseBody::empty(),
         stream => {
             let (scanner, output) = (Scanner::new(MAX_TURN), TurnOutput::default());
-            ResponseBody::stream(RecordedStream { stream, scanner, output, read: 0, recorder })
+            let memory = proxy.core.body_memory.body(call.caller.body_owner());
+            ResponseBody::stream(RecordedStream { stream, scanner, output, read: 0, memory, recorder })
         }
     };
     answer
@@ -166,17 +168,25 @@ struct RecordedStream {
     output: TurnOutput,
     /// Bytes of the events that `output` was read from.
     read: usize,
+    /// What the request and the answer have of the memory for bodies.
+    memory: HeldMemory,
     recorder: TurnRecorder,
 }
 
 impl RecordedStream {
     fn observe(&mut self, bytes: &[u8]) {
-        let Self { scanner, output, read, recorder, .. } = self;
+        let Self { scanner, output, read, memory, recorder, .. } = self;
         scanner.feed(bytes, |event| {
-            if !TurnOutput::concerns(event.data) || event.cut {
+            if !TurnOutput::concerns(event.data) || event.cut || *read == usize::MAX {
                 return;
             }
             *read = read.saturating_add(event.data.len());
+            let held = recorder.request.len().saturating_add(*read);
+            if held > FREE_BODY && memory.grow_at_once(held).is_err() {
+                // The client gets its answer, and sends everything again to go on from it.
+                (*read, *output) = (usize::MAX, TurnOutput::default());
+                memory.shrink_to(0);
+            }
             // The last event repeats the rest.
             if *read <= 2 * MAX_TURN {
                 output.read(&String::from_utf8_lossy(event.data));

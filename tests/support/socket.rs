@@ -117,13 +117,13 @@ impl Socket {
         }
     }
 
-    /// The next event; pings in between are nothing to a client.
+    /// The next event; pings and their answers in between are nothing to a client.
     #[track_caller]
     pub fn event(&mut self) -> Value {
         loop {
             match self.next() {
                 Incoming::Text(event) => return event,
-                Incoming::Ping => {}
+                Incoming::Ping | Incoming::Pong(_) => {}
                 other => panic!("no event but {other:?}"),
             }
         }

@@ -6,9 +6,12 @@
 //! way is dropped with it, and with the turn its upstream connection, its slots and its attempt.
 //!
 //! What a client can make us keep is bounded: [`MAX_WAITING`] frames and the bytes of one longest frame
-//! waiting, one conversation of the length of a request ([`History`]), and one event. A client that reads
-//! slowly slows its upstream down.
+//! waiting, one conversation of the length of a request ([`History`]), and one event. All but the event is counted in the
+//! memory that all bodies share; between two turns the conversation is lent ([`Loan`]), and forgotten when it is asked
+//! for. A client that reads slowly slows its upstream down.
 
+use std::future::pending;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,7 +32,7 @@ use crate::http::timer::ReusableTimer;
 use crate::http::websocket::{
     self, ClientGone, CloseReason, Received, Receiver, Sender, Stopping, WebSocket,
 };
-use crate::limits::{BodyOwner, FREE_BODY, HeldMemory};
+use crate::limits::{BodyOwner, FREE_BODY, HeldMemory, Loan, NoRoom};
 use crate::metrics::Surface;
 use crate::proxy::Proxy;
 use crate::request_id::RequestId;
@@ -60,9 +63,12 @@ const MAX_WAITING: usize = 16;
 /// How long sending the final error may take.
 const FINAL_ERROR_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// A frame with what it has of the memory for bodies.
+type HeldFrame = (Bytes, HeldMemory);
+
 /// The frames that have been read and whose turns have not begun.
 struct Inbox {
-    frames: mpsc::Sender<Bytes>,
+    frames: mpsc::Sender<HeldFrame>,
     /// Bytes of the frames that wait, and the most there may be.
     bytes: AtomicUsize,
     max_bytes: usize,
@@ -78,10 +84,12 @@ struct TurnRunner<'a> {
     opener: &'a Opener,
     sender: &'a mut Sender,
     inbox: &'a Inbox,
-    frames: mpsc::Receiver<Bytes>,
+    frames: mpsc::Receiver<HeldFrame>,
     cancels: watch::Receiver<u64>,
     heartbeat: Interval,
     history: History,
+    /// What the turn under way and the history have of the memory for bodies.
+    memory: HeldMemory,
 }
 
 /// What a frame leads to.
@@ -106,10 +114,21 @@ async fn serve_socket(proxy: &Arc<Proxy>, opener: &Opener, socket: WebSocket) {
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let history = History::new(proxy.core.config.request_body_limit);
     let (inbox, sender_in_turn) = (&inbox, &mut sender);
-    let mut runner =
-        TurnRunner { proxy, opener, sender: sender_in_turn, inbox, frames, cancels, heartbeat, history };
+    let owner = opener.caller(&proxy.core).map_or(BodyOwner::ProxyToken, |caller| caller.body_owner());
+    let memory = || proxy.core.body_memory.body(owner);
+    let mut runner = TurnRunner {
+        proxy,
+        opener,
+        sender: sender_in_turn,
+        inbox,
+        frames,
+        cancels,
+        heartbeat,
+        history,
+        memory: memory(),
+    };
     let reason = select! {
-        reason = read_frames(&mut receiver, inbox) => reason,
+        reason = read_frames(&mut receiver, inbox, memory) => reason,
         reason = runner.run(&mut stopping) => reason,
     };
     drop(runner);
@@ -120,11 +139,17 @@ async fn serve_socket(proxy: &Arc<Proxy>, opener: &Opener, socket: WebSocket) {
 }
 
 /// Reads until the client sends nothing more that would be served.
-async fn read_frames(receiver: &mut Receiver, inbox: &Inbox) -> CloseReason {
+async fn read_frames(
+    receiver: &mut Receiver,
+    inbox: &Inbox,
+    no_memory: impl Fn() -> HeldMemory,
+) -> CloseReason {
+    let mut memory = no_memory();
     loop {
-        match timeout(SILENCE, receiver.next()).await {
+        match timeout(SILENCE, receiver.next(&mut memory)).await {
             Ok(Ok(Received::Text(frame))) => {
-                if !inbox.put(frame) {
+                memory.shrink_to(frame.len());
+                if !inbox.put((frame, mem::replace(&mut memory, no_memory()))) {
                     return CloseReason::Policy("too much is waiting for the turn under way");
                 }
             }
@@ -141,6 +166,7 @@ fn final_error(reason: CloseReason) -> Option<String> {
     match reason {
         CloseReason::NoBinary => Some(FrameRefusal::new(400, "Frames must be text, not binary").frame()),
         CloseReason::TooBig => Some(FrameRefusal::new(413, "The frame is too big").frame()),
+        CloseReason::NoRoom => Some(no_room()),
         CloseReason::Done => {
             let minutes = LIFETIME.as_secs() / 60;
             let message = format!(
@@ -152,10 +178,16 @@ fn final_error(reason: CloseReason) -> Option<String> {
     }
 }
 
+/// The frame for who finds no memory.
+fn no_room() -> String {
+    let face = ErrorShape::new(Dialect::Responses, RequestId::next());
+    refusal::of_response(face.body_error(&NoRoom.into()))
+}
+
 // === impl Inbox ===
 
 impl Inbox {
-    fn new(max_bytes: usize) -> (Self, mpsc::Receiver<Bytes>, watch::Receiver<u64>) {
+    fn new(max_bytes: usize) -> (Self, mpsc::Receiver<HeldFrame>, watch::Receiver<u64>) {
         let (frames, waiting) = mpsc::channel(MAX_WAITING);
         let (cancels, cancelled) = watch::channel(0);
         let inbox =
@@ -164,7 +196,7 @@ impl Inbox {
     }
 
     /// Takes a frame in; false when that would be too much.
-    fn put(&self, frame: Bytes) -> bool {
+    fn put(&self, (frame, memory): HeldFrame) -> bool {
         if self.in_turn.load(Ordering::Relaxed) && frame::cancels(&frame) {
             self.cancels.send_modify(|count| *count += 1);
             return true;
@@ -174,7 +206,7 @@ impl Inbox {
             return false;
         }
         self.bytes.fetch_add(length, Ordering::Relaxed);
-        self.frames.try_send(frame).is_ok()
+        self.frames.try_send((frame, memory)).is_ok()
     }
 
     fn taken(&self, frame: &Bytes) {
@@ -188,12 +220,22 @@ impl TurnRunner<'_> {
     /// One turn after the other, until the socket's time is over.
     async fn run(&mut self, stopping: &mut Stopping) -> CloseReason {
         let mut over = pin!(sleep(LIFETIME));
+        let mut loan = None;
         loop {
+            if self.memory.bytes() > 0 && loan.is_none() {
+                loan = Some(self.memory.lend());
+            }
             let frame = select! {
                 biased;
                 () = stopping.requested() => return CloseReason::GoingAway,
                 () = over.as_mut() => return CloseReason::Done,
                 frame = self.frames.recv() => frame,
+                () = asked_for(&mut loan) => {
+                    loan = None;
+                    self.history.forget();
+                    self.memory.shrink_to(0);
+                    continue;
+                }
                 _ = self.heartbeat.tick() => {
                     if self.sender.ping().await.is_err() {
                         return CloseReason::Theirs;
@@ -201,9 +243,16 @@ impl TurnRunner<'_> {
                     continue;
                 }
             };
-            let Some(frame) = frame else { return CloseReason::Theirs };
+            let Some((frame, memory)) = frame else { return CloseReason::Theirs };
+            loan = None;
             self.inbox.taken(&frame);
-            if self.turn(frame).await.is_err() {
+            self.memory.take_over(memory);
+            let served = self.turn(frame).await;
+            if self.memory.grow_at_once(self.history.counted()).is_err() {
+                self.history.forget();
+            }
+            self.memory.shrink_to(self.history.length());
+            if served.is_err() {
                 return CloseReason::Theirs;
             }
         }
@@ -213,13 +262,16 @@ impl TurnRunner<'_> {
         self.proxy.core.metrics.received_bytes.add(frame.len() as u64);
         // With the turns before it is as long as this at most.
         let length = frame.len() + self.history.length();
-        let memory = match self.memory(length).await {
-            Ok(memory) => memory,
-            Err(refusal) => return self.sender.texts([refusal]).await,
-        };
+        // The turns before are kept beside it, and the frame until it is read.
+        let needed = if length > FREE_BODY { 2 * length } else { 0 };
+        // Boxed, so that a socket between two turns does not keep the room for it.
+        if Box::pin(self.memory.grow_to(needed)).await.is_err() {
+            return self.sender.texts([no_room()]).await;
+        }
         let proxy = self.proxy;
-        let turn = proxy.conversions.read_through(length, || self.begin(&frame, memory)).await;
+        let turn = proxy.conversions.read_through(length, || self.begin(&frame)).await;
         drop(frame);
+        self.memory.shrink_to(length + self.history.length());
         match turn {
             Ok(Turn::Local(events)) => self.sender.texts(events).await,
             Ok(Turn::Call(call)) => {
@@ -233,27 +285,8 @@ impl TurnRunner<'_> {
         }
     }
 
-    /// The memory for a request of at most this length, or the frame that refuses it.
-    async fn memory(&self, length: usize) -> Result<Option<HeldMemory>, String> {
-        if length <= FREE_BODY {
-            return Ok(None);
-        }
-        // Who may not ask is told so when the frame is read.
-        let owner = self
-            .opener
-            .caller(&self.proxy.core)
-            .map_or_else(|_| BodyOwner::ProxyToken, |caller| caller.body_owner());
-        let mut memory = self.proxy.core.body_memory.body(owner);
-        // Boxed, so that a socket between two turns does not keep the room for it.
-        Box::pin(memory.grow_to(length)).await.map_err(|no_room| {
-            let face = ErrorShape::new(Dialect::Responses, RequestId::next());
-            refusal::of_response(face.body_error(&no_room.into()))
-        })?;
-        Ok(Some(memory))
-    }
-
     /// What a frame leads to, or the frame that refuses it. One over the limit is not even read.
-    fn begin(&mut self, frame: &Bytes, memory: Option<HeldMemory>) -> Result<Turn, String> {
+    fn begin(&mut self, frame: &Bytes) -> Result<Turn, String> {
         let (proxy, opener) = (self.proxy, self.opener);
         proxy.core.rates.admit_frame(&opener.rates, monotonic_ms()).map_err(refusal::too_many)?;
         let face = ErrorShape::new(Dialect::Responses, RequestId::next());
@@ -272,7 +305,8 @@ impl TurnRunner<'_> {
             query: opener.query.raw(),
             timer: ReusableTimer::default(),
             session: Some(&opener.session),
-            memory,
+            // The socket holds it, because it keeps the request for the next turn.
+            memory: None,
         };
         let mut call = Call::read(proxy, head, request)
             .map_err(|(_, error)| FrameRefusal::invalid(error.field, error.message).frame())?;
@@ -350,6 +384,14 @@ impl TurnRunner<'_> {
                 _ = self.heartbeat.tick() => self.sender.ping().await?,
             }
         }
+    }
+}
+
+/// Waits until what is lent is asked for.
+async fn asked_for(loan: &mut Option<Loan>) {
+    match loan {
+        Some(loan) => loan.asked_for().await,
+        None => pending().await,
     }
 }
 

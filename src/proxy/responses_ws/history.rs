@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::dialect::responses::{TurnOutput, merge_turn, whole_turn};
 use crate::dialect::tree::Node;
+use crate::limits::FREE_BODY;
 
 use super::frame::Frame;
 use super::refusal::FrameRefusal;
@@ -63,6 +64,16 @@ impl History {
     /// The bytes of the last turn.
     pub(super) fn length(&self) -> usize {
         self.last.as_ref().map_or(0, Turn::length)
+    }
+
+    /// What the last turn counts for in the memory for bodies, where it is long.
+    pub(super) fn counted(&self) -> usize {
+        Some(self.length()).filter(|length| *length > FREE_BODY).unwrap_or(0)
+    }
+
+    /// Forgets the last turn: who goes on with it sends everything again.
+    pub(super) fn forget(&mut self) {
+        self.last = None;
     }
 
     /// Keeps a turn for the next. One that never had an id leaves the one before in place: nothing came

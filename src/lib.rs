@@ -14,6 +14,7 @@
 //! console      the operator's page, served from the binary
 //! proxy        /v1/*, every surface over one pipeline
 //! jobs         the scheduler and one file per job
+//! backup       everything an operator has set up as one document, and back
 //! http         the edge; knows no business: accept loop, limits, routes, bodies, CORS, TLS
 //! core         what every face gets: configuration, settings, store, snapshot and its publishing, live state, client
 //! ── what they do it with ───────────────────────────────────────────────────────
@@ -43,6 +44,7 @@
 pub mod admin;
 pub mod app;
 pub mod background;
+pub mod backup;
 pub mod cli;
 pub mod codings;
 pub mod config;

@@ -172,6 +172,20 @@ pub fn is_public(name: &HeaderName) -> bool {
     )
 }
 
+/// A secret as it is shown: nothing for nothing, `****` up to 8 characters, else the first 4, `****` and the last 4.
+pub fn of_secret(secret: &str) -> String {
+    let count = secret.chars().count();
+    match count {
+        0 => String::new(),
+        1..=8 => "****".to_owned(),
+        _ => {
+            let head: String = secret.chars().take(4).collect();
+            let tail: String = secret.chars().skip(count - 4).collect();
+            format!("{head}****{tail}")
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

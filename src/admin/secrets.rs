@@ -7,19 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// Nothing for nothing, `****` up to 8 characters, else the first 4, `****` and the last 4.
-pub fn mask(secret: &str) -> String {
-    let count = secret.chars().count();
-    match count {
-        0 => String::new(),
-        1..=8 => "****".to_owned(),
-        _ => {
-            let head: String = secret.chars().take(4).collect();
-            let tail: String = secret.chars().skip(count - 4).collect();
-            format!("{head}****{tail}")
-        }
-    }
-}
+pub use crate::mask::of_secret as mask;
 
 /// Whether `sent` is the mask of what is stored.
 pub fn is_echo(sent: &str, stored: Option<&str>) -> bool {

@@ -80,6 +80,7 @@ impl Core {
             route_edits: Mutex::new(()),
             token_edits: Mutex::new(()),
             settings_edits: Mutex::new(()),
+            imports: Mutex::new(()),
             key_edits: Mutex::new(()),
             rates: RateLimiter::new(config.rate_limits),
             body_memory: BodyMemory::new(config.request_body_memory),

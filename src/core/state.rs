@@ -52,6 +52,8 @@ pub struct Core {
     pub token_edits: Mutex<()>,
     /// Held while settings are changed in part. Who needs `route_edits` as well takes that first.
     pub settings_edits: Mutex<()>,
+    /// Held while a backup is imported: one at a time.
+    pub imports: Mutex<()>,
     /// Held from looking whether a key of the store is being replaced to beginning it.
     pub key_edits: Mutex<()>,
     /// What request bodies take while they are read and answered.

@@ -5,10 +5,12 @@
 
 use std::borrow::Cow;
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -136,6 +138,17 @@ impl Database {
     /// Runs the statements as one transaction and returns once it is committed: all of them hold, or none.
     pub async fn batch(&self, statements: Vec<Statement>) -> Result<Vec<Outcome>> {
         self.command(|reply| Command::Batch { statements, reply }).await
+    }
+
+    /// Runs the statements as one transaction, in which they see the database in this file as `staged`.
+    pub(super) async fn batch_with(&self, file: PathBuf, statements: Vec<Statement>) -> Result<Vec<Outcome>> {
+        self.command(|reply| Command::BatchWith { file, statements, reply }).await
+    }
+
+    /// A connection that sees what is committed now for as long as it lives; `None` for a database in memory, which
+    /// has only the writer's.
+    pub(super) fn moment(&self) -> Result<Option<Connection>> {
+        self.readers.as_ref().map(|readers| readers.moment()).transpose()
     }
 
     /// Gives up to this many free pages back to the file system, where that needs asking for.

@@ -10,6 +10,7 @@
 //! | `seal/` | credentials at rest, and their keys |
 //! | `telemetry/` | log rows, counters and usage: handed over without waiting, written in groups |
 //! | `journal` | which of the rows that requests are routed by have changed |
+//! | `moment`, `staging/` | everything as it is at one moment; many rows on their way in, compared with what is there |
 //! | `uploads`, `prune` | files on their way in; how tables lose what is old |
 //! | the rest | one file per resource: rows, queries, changes |
 //!
@@ -36,6 +37,7 @@ pub mod key_usage;
 pub mod keys;
 mod migrate;
 pub mod model_rates;
+mod moment;
 mod new_event;
 mod options;
 pub mod owner;
@@ -54,6 +56,7 @@ pub mod snapshot;
 pub mod spend;
 mod sql;
 mod sqlite;
+pub mod staging;
 pub mod stats;
 mod telemetry;
 #[cfg(test)]
@@ -69,8 +72,9 @@ pub use database::Database;
 pub use error::{Error, FULL, OpenError, Result};
 pub use handle::Store;
 pub(crate) use journal::Touched;
+pub use moment::Moment;
 pub use options::StoreOptions;
-pub use seal::{Purpose, Sealer, rekey};
+pub use seal::{Hashing, Purpose, Sealer, rekey};
 pub use sql::{Outcome, Row, Statement, Value};
 pub use telemetry::Telemetry;
 

@@ -16,5 +16,4 @@ mod sealer;
 mod sweep;
 
 pub(super) use sealed::Sealed;
-pub(super) use sealer::Hashing;
-pub use sealer::{Purpose, Sealer};
+pub use sealer::{Hashing, Purpose, Sealer};

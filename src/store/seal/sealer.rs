@@ -103,7 +103,7 @@ pub(in crate::store) struct NewKey {
 }
 
 /// A turn in which the index key stays what it is: hold it until the hashes made with it are committed.
-pub(in crate::store) struct Hashing<'a> {
+pub struct Hashing<'a> {
     ring: Arc<Ring>,
     _turn: RwLockReadGuard<'a, ()>,
 }
@@ -203,7 +203,7 @@ impl Sealer {
     }
 
     /// A turn to make hashes and store them.
-    pub(in crate::store) async fn hashing(&self) -> Hashing<'_> {
+    pub async fn hashing(&self) -> Hashing<'_> {
         let turn = self.hashing.read().await;
         Hashing { ring: self.ring.load_full(), _turn: turn }
     }

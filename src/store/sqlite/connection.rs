@@ -132,7 +132,7 @@ fn run(connection: &Connection, statements: &[Statement]) -> Result<Vec<Outcome>
 }
 
 /// Answers one question.
-pub(super) fn select(connection: &Connection, sql: &str, args: &[Value]) -> Result<Vec<Row>> {
+pub(in crate::store) fn select(connection: &Connection, sql: &str, args: &[Value]) -> Result<Vec<Row>> {
     let mut query = connection.prepare_cached(sql)?;
     bind(&mut query, args, &[])?;
     let width = query.column_count();

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,6 +31,12 @@ pub(in crate::store) const FULL_GROUP: usize = 500;
 /// What the writer thread is asked to do at once, with somebody waiting for the answer.
 pub(in crate::store) enum Command {
     Batch {
+        statements: Vec<Statement>,
+        reply: oneshot::Sender<Result<Vec<Outcome>>>,
+    },
+    /// A batch whose statements see the database in a file as `staged`.
+    BatchWith {
+        file: PathBuf,
         statements: Vec<Statement>,
         reply: oneshot::Sender<Result<Vec<Outcome>>>,
     },

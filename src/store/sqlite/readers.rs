@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::connection::{open_reader, select};
@@ -91,6 +92,14 @@ impl Readers {
             return Err(Error::Database(format!("cannot start a reader thread: {error}")));
         }
         Ok(())
+    }
+
+    /// A connection of its own that sees what is committed now for as long as it lives.
+    pub(in crate::store) fn moment(&self) -> Result<Connection> {
+        let connection = open_reader(&self.location)?;
+        // The first read is what fixes what is seen.
+        connection.execute_batch("BEGIN; SELECT count(*) FROM settings;")?;
+        Ok(connection)
     }
 
     /// Ends the threads once the queue is empty.

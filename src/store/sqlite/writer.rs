@@ -15,6 +15,7 @@
 //! still sees what is committed.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -220,6 +221,11 @@ impl Writer {
                 self.queue.note(&applied);
                 let _ = reply.send(applied);
             }
+            Command::BatchWith { file, statements, reply } => {
+                let applied = self.apply_with(&file, &statements);
+                self.queue.note(&applied);
+                let _ = reply.send(applied);
+            }
             Command::Query { sql, args, reply } => {
                 let _ = reply.send(connection::select(&self.connection, &sql, &args));
             }
@@ -236,6 +242,22 @@ impl Writer {
         let outcomes = connection::apply(&mut self.connection, statements)?;
         self.journal.note(statements, &outcomes);
         Ok(outcomes)
+    }
+
+    /// Makes a change that copies rows from another database, which nobody else has open.
+    fn apply_with(&mut self, file: &Path, statements: &[Statement]) -> Result<Vec<Outcome>> {
+        self.wait_for_disk(true)?;
+        self.connection.execute("ATTACH DATABASE ? AS staged", [file.to_string_lossy()])?;
+        let applied = connection::apply(&mut self.connection, statements);
+        if applied.is_ok() {
+            self.journal.note_everything();
+        }
+        // Statements that know it would keep it.
+        self.connection.flush_prepared_statement_cache();
+        if let Err(error) = self.connection.execute_batch("DETACH DATABASE staged") {
+            log::error!("the rows of an import stay attached: {error}");
+        }
+        applied
     }
 
     /// Commits the open group, or the one that failed before. `last` gives up instead of waiting

@@ -1,0 +1,160 @@
+//! Accounts in documents: what has a column of its own here stands there in `extraConfig`, a JSON text.
+
+use serde_json::{Map, Value, json};
+
+use crate::store::Store;
+use crate::time::{self, iso};
+
+/// The members of `extraConfig` that are columns as they are.
+const PLAIN: &[&str] = &["credentialMode", "platformUserId", "proxyUrl", "useSystemProxy"];
+/// The objects in `extraConfig` with columns: their members, and the columns as a row shows them.
+const NESTED: &[(&str, &[(&str, &str)])] = &[
+    (
+        "autoRelogin",
+        &[("username", "loginUsername"), ("password", "loginPassword"), ("updatedAt", "loginUpdatedAt")],
+    ),
+    ("sub2apiAuth", &[("refreshToken", "sub2apiRefreshToken"), ("tokenExpiresAt", "sub2apiTokenExpiresAt")]),
+    (
+        "oauth",
+        &[
+            ("refreshToken", "refreshToken"),
+            ("idToken", "idToken"),
+            ("providerData", "providerData"),
+            ("tokenExpiresAt", "tokenExpiresAt"),
+            ("tokenIssuedAt", "tokenIssuedAt"),
+        ],
+    ),
+    (
+        "runtimeHealth",
+        &[
+            ("state", "healthState"),
+            ("reason", "healthReason"),
+            ("source", "healthSource"),
+            ("checkedAt", "healthCheckedAt"),
+        ],
+    ),
+];
+/// Moments that documents show as numbers of milliseconds.
+const AS_NUMBERS: &[&str] = &["tokenExpiresAt", "tokenIssuedAt", "sub2apiTokenExpiresAt"];
+
+/// Puts the columns of a row into `extraConfig`.
+pub fn nest(row: &mut Map<String, Value>) {
+    let mut config = match row.remove("extra") {
+        Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or_default(),
+        _ => Map::new(),
+    };
+    for name in PLAIN {
+        let value = row.remove(*name).unwrap_or_default();
+        if !matches!(&value, Value::Null | Value::Bool(false)) && value != "auto" {
+            config.insert((*name).to_owned(), value);
+        }
+    }
+    for (object, members) in NESTED {
+        let mut inner = match config.remove(*object) {
+            Some(Value::Object(inner)) => inner,
+            _ => Map::new(),
+        };
+        for (member, column) in *members {
+            let mut value = row.remove(*column).unwrap_or_default();
+            if AS_NUMBERS.contains(column) {
+                value = value.as_str().and_then(time::parse).map_or(Value::Null, Value::from);
+            }
+            // What a provider says of an account is JSON, and an object to who wrote it.
+            if *member == "providerData"
+                && let Some(object) = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok())
+                && object.is_object()
+            {
+                value = object;
+            }
+            if !value.is_null() {
+                inner.insert((*member).to_owned(), value);
+            }
+        }
+        if !inner.is_empty() {
+            config.insert((*object).to_owned(), Value::Object(inner));
+        }
+    }
+    let config = (!config.is_empty()).then(|| Value::Object(config).to_string());
+    row.insert("extraConfig".to_owned(), config.into());
+    // Programs that read such documents expect a text.
+    if row.get("accessToken").is_none_or(Value::is_null) {
+        row.insert("accessToken".to_owned(), "".into());
+    }
+}
+
+/// Takes the columns of a row out of its `extraConfig`, a text or an object.
+///
+/// # Errors
+/// What was expected instead of an `extraConfig` that is neither.
+pub fn flatten(store: &Store, row: &mut Map<String, Value>) -> Result<(), &'static str> {
+    let config = match row.remove("extraConfig") {
+        None => return Ok(()),
+        Some(Value::Null) => Some(Map::new()),
+        Some(Value::Object(config)) => Some(config),
+        Some(Value::String(text)) if text.trim().is_empty() => Some(Map::new()),
+        Some(Value::String(text)) => serde_json::from_str(&text).ok(),
+        Some(_) => None,
+    };
+    let mut config = config.ok_or("JSON text of an object")?;
+    for name in PLAIN {
+        row.insert((*name).to_owned(), config.remove(*name).unwrap_or_default());
+    }
+    take_login(store, &mut config);
+    if let Some(Value::Object(oauth)) = config.get("oauth") {
+        let text = |names: &[&str]| {
+            let texts = names.iter().filter_map(|name| oauth.get(*name)?.as_str());
+            texts.map(str::trim).find(|text| !text.is_empty()).map(Value::from)
+        };
+        for (column, names) in [
+            ("oauthProvider", &["provider"][..]),
+            ("oauthAccountKey", &["accountKey", "accountId"]),
+            ("oauthProjectId", &["projectId"]),
+        ] {
+            // Older documents have them only here.
+            if row.get(column).is_none_or(Value::is_null)
+                && let Some(found) = text(names)
+            {
+                row.insert(column.to_owned(), found);
+            }
+        }
+    }
+    for (object, members) in NESTED {
+        let Some(Value::Object(mut inner)) = config.remove(*object) else {
+            members.iter().for_each(|(_, column)| drop(row.insert((*column).to_owned(), Value::Null)));
+            continue;
+        };
+        for (member, column) in *members {
+            let value = match inner.remove(*member).unwrap_or_default() {
+                Value::Object(object) => Value::Object(object).to_string().into(),
+                value => value,
+            };
+            row.insert((*column).to_owned(), value);
+        }
+        if !inner.is_empty() {
+            config.insert((*object).to_owned(), Value::Object(inner));
+        }
+    }
+    let extra = (!config.is_empty()).then(|| Value::Object(config).to_string());
+    row.insert("extra".to_owned(), extra.into());
+    Ok(())
+}
+
+/// The password of another gateway is sealed under the secret of that one, which may be ours or a former one of ours.
+fn take_login(store: &Store, config: &mut Map<String, Value>) {
+    let Some(Value::Object(login)) = config.get_mut("autoRelogin") else { return };
+    let Some(Value::String(cipher)) = login.remove("passwordCipher") else { return };
+    if login.contains_key("password") || cipher.is_empty() {
+        return;
+    }
+    match store.sealer().open("accounts", "login_password", &cipher) {
+        Ok(password) => drop(login.insert("password".to_owned(), json!(password.expose()))),
+        Err(_) => log::warn!(
+            "the login of an imported account comes without its password, which no known secret opens"
+        ),
+    }
+}
+
+/// A moment as documents show it.
+pub fn moment(at: Option<time::Millis>) -> Value {
+    at.map_or(Value::Null, |at| iso(at).into())
+}

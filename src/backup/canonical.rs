@@ -1,0 +1,45 @@
+//! Canonical JSON: members in order of their names, no blanks, whole numbers without a fraction. Equal values have
+//! one text, whoever wrote them, so that a digest of it outlives a formatter.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+/// The largest whole number that every reader of JSON takes exactly.
+const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
+
+/// Writes a value in its canonical form. (A map of serde_json is in order of its names.)
+pub fn write(value: &mut Value, out: &mut impl Write) -> io::Result<()> {
+    settle(value);
+    serde_json::to_writer(out, value).map_err(io::Error::from)
+}
+
+/// Gives every number within a value the form that stands for it: `1`, not `1.0`.
+fn settle(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let whole = number.as_f64().filter(|_| number.is_f64());
+            if let Some(whole) = whole.filter(|whole| whole.fract() == 0.0 && whole.abs() <= MAX_EXACT) {
+                *value = Value::from(whole as i64);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(settle),
+        Value::Object(members) => members.values_mut().for_each(settle),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_have_one_text() {
+        for text in [r#"{"b":1,"a":[1.0,2.50,"\u00e9"]}"#, "{ \"a\": [1, 25e-1, \"é\"],\n \"b\": 1.0e0 }"] {
+            let mut written = Vec::new();
+            let mut value = serde_json::from_str(text).expect("JSON");
+            write(&mut value, &mut written).expect("written");
+            assert_eq!(String::from_utf8(written).as_deref(), Ok(r#"{"a":[1,2.5,"é"],"b":1}"#), "{text}");
+        }
+    }
+}

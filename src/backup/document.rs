@@ -1,0 +1,554 @@
+//! A document too large for a tree: written canonically into a file without a name, with a table of where each of its
+//! parts stands.
+//!
+//! ```text
+//! {"accounts":{"sites":[{…},{…}],…},…} ──▶ file: {…}⏎{…}⏎…      table: accounts.sites ─▶ 0..120
+//! ```
+//!
+//! Objects that hold sections are taken apart member by member, arrays in them element by element: what is in memory is
+//! one element. One element is [`MAX_ELEMENT`] bytes at most.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::rc::Rc;
+
+use ring::digest::{Context, SHA256};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, de};
+use serde_json::Value;
+
+use super::{canonical, scratch};
+use crate::hex;
+
+/// The longest element of an array, or value outside of one: a row with a large text in it.
+const MAX_ELEMENT: u64 = 4 << 20;
+/// The most members of all objects that are taken apart.
+const MAX_MEMBERS: usize = 10_000;
+/// The objects that are taken apart, wherever they stand in each other.
+const CONTAINERS: &[&str] = &["data", "accounts", "preferences", "apiCredentialProfiles"];
+/// How deep they stand at most.
+const MAX_DEPTH: usize = 4;
+/// What rows that are pushed gather to before they are written.
+const RUN: usize = 64 << 10;
+
+/// A whole document. Paths name members from the root down: `&["accounts", "sites"]`.
+pub struct Document {
+    file: File,
+    root: Node,
+}
+
+/// Makes a [`Document`] in our own form of rows that come in any order.
+pub struct Draft {
+    file: BufWriter<File>,
+    written: u64,
+    arrays: BTreeMap<&'static str, Pushed>,
+    settings: Pushed,
+}
+
+#[derive(Default)]
+struct Pushed {
+    runs: Vec<Extent>,
+    open: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+struct Extent {
+    start: u64,
+    end: u64,
+}
+
+enum Node {
+    Object(BTreeMap<String, Node>),
+    Array(Vec<Extent>),
+    Value(Extent),
+}
+
+// === impl Document ===
+
+impl Document {
+    /// Reads a document once, from its beginning to its end. `dir` is where the file is made.
+    ///
+    /// # Errors
+    /// `InvalidData` when it is not a JSON object, with what is wrong with it; else what the disk says.
+    pub fn read(source: impl Read, dir: &Path) -> io::Result<Self> {
+        let mut file = scratch::file(dir)?;
+        let meter = Meter { read: Rc::default(), most: Rc::default() };
+        meter.begin_element();
+        let metered = Metered { inner: source, meter: meter.clone() };
+        let mut parts =
+            Parts { out: BufWriter::new(&mut file), written: 0, meter, members: 0, failure: None };
+        let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(RUN, metered));
+        let read = Part { parts: &mut parts, depth: Some(0) }.deserialize(&mut json);
+        let read = read.and_then(|root| json.end().map(|()| root));
+        let failure = parts.failure.take();
+        let root = match (read, failure) {
+            (_, Some(failure)) => return Err(failure),
+            (Err(error), _) => return Err(unreadable(error)),
+            (Ok(root), _) => root,
+        };
+        parts.out.flush()?;
+        drop(parts);
+        match root {
+            Node::Object(_) => Ok(Self { file, root }),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "The document is not a JSON object")),
+        }
+    }
+
+    /// The document that stands in a member of this one, when that is an object.
+    pub fn within(self, member: &str) -> Option<Self> {
+        let Node::Object(mut members) = self.root else { return None };
+        match members.remove(member)? {
+            root @ Node::Object(_) => Some(Self { file: self.file, root }),
+            _ => None,
+        }
+    }
+
+    /// Whether there is such a member, of whatever kind.
+    pub fn has(&self, path: &[&str]) -> bool {
+        self.node(path).is_some()
+    }
+
+    /// Whether a member is an array whose elements [`Self::rows`] gives.
+    pub fn is_array(&self, path: &[&str]) -> bool {
+        matches!(self.node(path), Some(Node::Array(_)))
+    }
+
+    /// The names of the members of an object that is taken apart.
+    pub fn members(&self, path: &[&str]) -> Vec<&str> {
+        match self.node(path) {
+            Some(Node::Object(members)) => members.keys().map(String::as_str).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// A member that is neither an array nor an object of sections.
+    pub fn value(&self, path: &[&str]) -> Option<Value> {
+        let Some(Node::Value(extent)) = self.node(path) else { return None };
+        let mut text = Vec::new();
+        self.reader(*extent).read_to_end(&mut text).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// The elements of an array in their order; none where there is no array.
+    pub fn rows(&self, path: &[&str]) -> impl Iterator<Item = io::Result<Value>> {
+        let runs: &[Extent] = match self.node(path) {
+            Some(Node::Array(runs)) => runs,
+            _ => &[],
+        };
+        runs.iter().flat_map(|run| {
+            let mut lines = self.reader(*run);
+            let mut line = Vec::new();
+            std::iter::from_fn(move || {
+                line.clear();
+                match lines.read_until(b'\n', &mut line) {
+                    Ok(0) => None,
+                    Ok(_) => Some(serde_json::from_slice(&line).map_err(io::Error::from)),
+                    Err(error) => Some(Err(error)),
+                }
+            })
+        })
+    }
+
+    /// The digest of the canonical text of the document without its member `checksum`: `sha256:` and 64 hex digits.
+    pub fn checksum(&self) -> io::Result<String> {
+        let mut digest = Digest::default();
+        self.digest(&self.root, true, &mut digest)?;
+        Ok(digest.finish())
+    }
+
+    fn digest(&self, node: &Node, is_root: bool, digest: &mut Digest) -> io::Result<()> {
+        match node {
+            Node::Object(members) => {
+                digest.write_all(b"{")?;
+                let counted = members.iter().filter(|(name, _)| !is_root || name.as_str() != "checksum");
+                for (index, (name, member)) in counted.enumerate() {
+                    digest.write_all(if index == 0 { b"" } else { b"," })?;
+                    serde_json::to_writer(&mut *digest, name)?;
+                    digest.write_all(b":")?;
+                    self.digest(member, false, digest)?;
+                }
+                digest.write_all(b"}")
+            }
+            Node::Array(runs) => {
+                digest.write_all(b"[")?;
+                let mut is_first = true;
+                for run in runs {
+                    let mut lines = self.reader(*run);
+                    let mut line = Vec::new();
+                    while lines.read_until(b'\n', &mut line)? > 0 {
+                        digest.write_all(if is_first { b"" } else { b"," })?;
+                        digest.write_all(line.trim_ascii_end())?;
+                        line.clear();
+                        is_first = false;
+                    }
+                }
+                digest.write_all(b"]")
+            }
+            Node::Value(extent) => io::copy(&mut self.reader(*extent), digest).map(drop),
+        }
+    }
+
+    fn node(&self, path: &[&str]) -> Option<&Node> {
+        path.iter().try_fold(&self.root, |node, name| match node {
+            Node::Object(members) => members.get(*name),
+            Node::Array(_) | Node::Value(_) => None,
+        })
+    }
+
+    fn reader(&self, extent: Extent) -> BufReader<Slice<'_>> {
+        BufReader::with_capacity(RUN, Slice { file: &self.file, at: extent.start, end: extent.end })
+    }
+}
+
+fn unreadable(error: serde_json::Error) -> io::Error {
+    match error.io_error_kind() {
+        Some(kind) => io::Error::new(kind, error.to_string()),
+        None => io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("The document cannot be read as JSON: {error}"),
+        ),
+    }
+}
+
+// === impl Draft ===
+
+impl Draft {
+    pub fn new(dir: &Path) -> io::Result<Self> {
+        Ok(Self {
+            file: BufWriter::new(scratch::file(dir)?),
+            written: 0,
+            arrays: BTreeMap::new(),
+            settings: Pushed::default(),
+        })
+    }
+
+    /// Adds a row to an array of the accounts: `sites`, `accounts`, … in the form of our own backups. The arrays that a
+    /// document must have are there without rows, too.
+    pub fn push(&mut self, array: &'static str, mut row: Value) -> io::Result<()> {
+        let pushed = self.arrays.entry(array).or_default();
+        pushed.add(&mut row, &mut self.file, &mut self.written)
+    }
+
+    /// Adds a setting to the preferences.
+    pub fn setting(&mut self, key: &str, value: Value) -> io::Result<()> {
+        let mut row = serde_json::json!({ "key": key, "value": value });
+        self.settings.add(&mut row, &mut self.file, &mut self.written)
+    }
+
+    /// The document: with accounts when `arrays` or rows say so, with preferences when there is a setting.
+    pub fn finish(mut self, arrays: &[&'static str]) -> io::Result<Document> {
+        for array in arrays {
+            self.arrays.entry(array).or_default();
+        }
+        let mut members = BTreeMap::new();
+        let timestamp = crate::time::now_ms().to_string();
+        self.file.write_all(timestamp.as_bytes())?;
+        let end = self.written + timestamp.len() as u64;
+        members.insert("timestamp".to_owned(), Node::Value(Extent { start: self.written, end }));
+        self.written = end;
+        let mut accounts = BTreeMap::new();
+        for (array, mut pushed) in std::mem::take(&mut self.arrays) {
+            pushed.write(&mut self.file, &mut self.written)?;
+            accounts.insert(array.to_owned(), Node::Array(pushed.runs));
+        }
+        if !accounts.is_empty() {
+            members.insert("accounts".to_owned(), Node::Object(accounts));
+        }
+        let mut settings = std::mem::take(&mut self.settings);
+        settings.write(&mut self.file, &mut self.written)?;
+        if !settings.runs.is_empty() {
+            let settings = BTreeMap::from([("settings".to_owned(), Node::Array(settings.runs))]);
+            members.insert("preferences".to_owned(), Node::Object(settings));
+        }
+        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        Ok(Document { file, root: Node::Object(members) })
+    }
+}
+
+impl Pushed {
+    fn add(&mut self, row: &mut Value, file: &mut BufWriter<File>, written: &mut u64) -> io::Result<()> {
+        canonical::write(row, &mut self.open)?;
+        self.open.push(b'\n');
+        if self.open.len() >= RUN { self.write(file, written) } else { Ok(()) }
+    }
+
+    fn write(&mut self, file: &mut BufWriter<File>, written: &mut u64) -> io::Result<()> {
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        file.write_all(&self.open)?;
+        let end = *written + self.open.len() as u64;
+        self.runs.push(Extent { start: *written, end });
+        *written = end;
+        self.open.clear();
+        Ok(())
+    }
+}
+
+// === Reading ===
+
+/// Where the parts of a document go while it is read.
+struct Parts<'f> {
+    out: BufWriter<&'f mut File>,
+    written: u64,
+    meter: Meter,
+    members: usize,
+    /// What the disk said. The parser's error only says that there was one.
+    failure: Option<io::Error>,
+}
+
+/// The next part: with a depth an object there is taken apart.
+struct Part<'p, 'f> {
+    parts: &'p mut Parts<'f>,
+    depth: Option<usize>,
+}
+
+impl Parts<'_> {
+    fn put(&mut self, value: &mut Value, end: &[u8]) -> io::Result<()> {
+        let mut counted = Counted { out: &mut self.out, count: 0 };
+        canonical::write(value, &mut counted)?;
+        counted.write_all(end)?;
+        self.written += counted.count;
+        self.meter.begin_element();
+        Ok(())
+    }
+
+    /// Writes a value and says where it stands.
+    fn value<E: de::Error>(&mut self, mut value: Value) -> Result<Node, E> {
+        let start = self.written;
+        self.put(&mut value, b"").map_err(|error| self.fail(error))?;
+        Ok(Node::Value(Extent { start, end: self.written }))
+    }
+
+    fn fail<E: de::Error>(&mut self, error: io::Error) -> E {
+        let message = error.to_string();
+        self.failure = Some(error);
+        E::custom(message)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Part<'_, '_> {
+    type Value = Node;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Part<'_, '_> {
+    type Value = Node;
+
+    fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("any JSON value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+        let Some(depth) = self.depth else {
+            return self.parts.value(Value::deserialize(MapAccessDeserializer::new(map))?);
+        };
+        let mut members = BTreeMap::new();
+        while let Some(name) = map.next_key::<String>()? {
+            self.parts.members += 1;
+            if self.parts.members > MAX_MEMBERS {
+                return Err(A::Error::custom(format!("more than {MAX_MEMBERS} members")));
+            }
+            let is_container = depth < MAX_DEPTH && CONTAINERS.contains(&name.as_str());
+            let depth = is_container.then_some(depth + 1);
+            let member = map.next_value_seed(Part { parts: &mut *self.parts, depth })?;
+            members.insert(name, member);
+        }
+        Ok(Node::Object(members))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Node, A::Error> {
+        let start = self.parts.written;
+        while let Some(mut element) = sequence.next_element::<Value>()? {
+            self.parts.put(&mut element, b"\n").map_err(|error| self.parts.fail(error))?;
+        }
+        let run = Extent { start, end: self.parts.written };
+        Ok(Node::Array(if run.start == run.end { Vec::new() } else { vec![run] }))
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Node, E> {
+        self.parts.value(value.into())
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Node, E> {
+        self.parts.value(value.into())
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Node, E> {
+        self.parts.value(value.into())
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Node, E> {
+        self.parts.value(value.into())
+    }
+
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<Node, E> {
+        self.parts.value(value.into())
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Node, E> {
+        self.parts.value(Value::Null)
+    }
+}
+
+/// How far a document has been read, and how far it may be before the element at hand is over.
+#[derive(Clone)]
+struct Meter {
+    read: Rc<Cell<u64>>,
+    most: Rc<Cell<u64>>,
+}
+
+impl Meter {
+    fn begin_element(&self) {
+        // What the parser's buffer has of later elements is read already.
+        self.most.set(self.read.get() + MAX_ELEMENT);
+    }
+}
+
+struct Metered<R> {
+    inner: R,
+    meter: Meter,
+}
+
+impl<R: Read> Read for Metered<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.meter.read.get() >= self.meter.most.get() {
+            let message = format!("A row of the document is longer than {} MiB", MAX_ELEMENT >> 20);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        let count = self.inner.read(buffer)?;
+        self.meter.read.set(self.meter.read.get() + count as u64);
+        Ok(count)
+    }
+}
+
+struct Counted<W> {
+    out: W,
+    count: u64,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.out.write(bytes)?;
+        self.count += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// A part of a file, read without moving the place of others in it.
+struct Slice<'f> {
+    file: &'f File,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Slice<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let room = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(buffer.len());
+        let count = self.file.read_at(&mut buffer[..room], self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+/// The digest of what is written to it.
+pub(super) struct Digest(Context);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(Context::new(&SHA256))
+    }
+}
+
+impl Digest {
+    pub(super) fn finish(self) -> String {
+        format!("sha256:{}", hex::encode(self.0.finish().as_ref()))
+    }
+}
+
+impl Write for Digest {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> io::Result<Document> {
+        Document::read(text.as_bytes(), &std::env::temp_dir())
+    }
+
+    #[test]
+    fn a_document_has_one_checksum_however_it_is_written() {
+        let plain = r#"{"accounts":{"sites":[{"id":1,"weight":1}],"tokens":[]},"n":null,"timestamp":5}"#;
+        let pretty = "{\"timestamp\": 5, \"checksum\": \"x\",\n \"n\": null, \"accounts\": {\"tokens\": [ ],\n \"sites\": \
+             [ {\"weight\": 1.0,\n \"id\": 1} ] } }";
+        let mut digest = Digest::default();
+        digest.write_all(plain.as_bytes()).expect("a digest takes anything");
+        let expected = digest.finish();
+        for text in [plain, pretty] {
+            assert_eq!(read(text).expect(text).checksum().expect("a digest"), expected, "{text}");
+        }
+        assert_ne!(read(&plain.replace('5', "6")).expect("JSON").checksum().expect("a digest"), expected);
+    }
+
+    #[test]
+    fn rows_and_values_are_found_by_their_paths() {
+        let document = read(
+            r#"{"data":{"accounts":{"accounts":[{"id":1},[2],"x"],"last":7},"preferences":{"a":{"b":1}}}}"#,
+        );
+        let document = document.expect("JSON").within("data").expect("an object");
+        let rows: Vec<Value> =
+            document.rows(&["accounts", "accounts"]).map(|row| row.expect("a row")).collect();
+        assert_eq!(rows, [serde_json::json!({"id": 1}), serde_json::json!([2]), "x".into()]);
+        assert_eq!(document.value(&["accounts", "last"]), Some(7.into()));
+        assert_eq!(document.value(&["preferences", "a"]), Some(serde_json::json!({"b": 1})));
+        assert!(!document.is_array(&["accounts", "last"]) && !document.has(&["settings"]));
+    }
+
+    #[test]
+    fn what_is_no_document_is_refused() {
+        for text in ["", "[1]", "7", "{\"a\":1", "{\"a\":1} x", "{\"a\":01}", "{\"a\":[1,]}"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        let long = format!("{{\"a\":[\"{}\"]}}", "x".repeat(5 << 20));
+        assert!(read(&long).is_err_and(|error| error.to_string().contains("longer than 4 MiB")));
+    }
+
+    #[test]
+    fn rows_that_were_pushed_in_any_order_stand_together() {
+        let mut draft = Draft::new(&std::env::temp_dir()).expect("a file");
+        for id in 0..5000 {
+            draft.push("sites", serde_json::json!({"id": id, "name": "a site with a name"})).expect("pushed");
+            draft.push("accounts", serde_json::json!({"id": id, "siteId": id})).expect("pushed");
+        }
+        draft.setting("checkin_cron", "0 8 * * *".into()).expect("pushed");
+        let document = draft.finish(&["tokenRoutes"]).expect("a document");
+        let ids = |array| {
+            let rows = document.rows(&["accounts", array]).map(|row| row.expect("a row")["id"].as_i64());
+            rows.collect::<Option<Vec<i64>>>().expect("ids")
+        };
+        assert_eq!((ids("sites"), ids("accounts")), ((0..5000).collect(), (0..5000).collect()));
+        assert!(document.is_array(&["accounts", "tokenRoutes"]));
+        assert_eq!(document.rows(&["preferences", "settings"]).count(), 1);
+    }
+}

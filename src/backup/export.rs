@@ -1,0 +1,166 @@
+//! Writing a backup: rows of one moment, page by page, in canonical form with the checksum at the end.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+use super::report::ImportError;
+use super::{canonical, document, preferences, rows};
+use crate::core::Core;
+use crate::store::staging::tables::{Kind, TABLES, Table};
+use crate::store::{Moment, Row, settings};
+use crate::time::now_ms;
+
+/// Rows that are read at once.
+const PAGE: usize = 500;
+/// The version of the form.
+const VERSION: &str = "2.1";
+
+/// Which sections a backup has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum What {
+    #[default]
+    All,
+    Accounts,
+    Preferences,
+}
+
+impl What {
+    /// In any case; `None` for another word.
+    pub fn parse(word: &str) -> Option<Self> {
+        let word = word.trim();
+        [Self::All, Self::Accounts, Self::Preferences]
+            .into_iter()
+            .find(|what| word.eq_ignore_ascii_case(what.as_str()))
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Accounts => "accounts",
+            Self::Preferences => "preferences",
+        }
+    }
+}
+
+/// Writes a backup of what is committed now, and gives the writer back.
+pub async fn export<W: Write + Send + 'static>(
+    core: &Arc<Core>,
+    what: What,
+    out: W,
+) -> Result<W, ImportError> {
+    let core = core.clone();
+    let written = tokio::task::spawn_blocking(move || write_all(&core, what, out)).await;
+    written.map_err(|error| ImportError::Io(io::Error::other(error)))?
+}
+
+fn write_all<W: Write>(core: &Arc<Core>, what: What, out: W) -> Result<W, ImportError> {
+    let mut out = Digested { out: io::BufWriter::new(out), digest: document::Digest::default() };
+    let moment = Moment::of(&core.store)?;
+    out.write_all(b"{")?;
+    if what != What::Preferences {
+        out.write_all(b"\"accounts\":{")?;
+        // In the order of their names, as the canonical form has them.
+        let mut tables: Vec<&Table> = TABLES.iter().collect();
+        tables.sort_by_key(|table| table.array);
+        for (index, table) in tables.into_iter().enumerate() {
+            out.write_all(if index == 0 { b"" } else { b"," })?;
+            write!(out, "\"{}\":[", table.array)?;
+            write_rows(core, &moment, table, &mut out)?;
+            out.write_all(b"]")?;
+        }
+        out.write_all(b"},")?;
+    }
+    out.write_all(b"\"format\":\"switchyard\",")?;
+    if what != What::Accounts {
+        let saved = Handle::current().block_on(settings::all(&core.store))?;
+        let mut settings = json!({ "settings": preferences::exported(saved) });
+        out.write_all(b"\"preferences\":")?;
+        canonical::write(&mut settings, &mut out)?;
+        out.write_all(b",")?;
+    }
+    write!(out, "\"timestamp\":{}", now_ms())?;
+    if what != What::All {
+        write!(out, ",\"type\":\"{}\"", what.as_str())?;
+    }
+    write!(out, ",\"version\":\"{VERSION}\"")?;
+    let Digested { mut out, mut digest } = out;
+    digest.write_all(b"}")?;
+    write!(out, ",\"checksum\":\"{}\"}}", digest.finish())?;
+    out.into_inner().map_err(|error| error.into_error().into())
+}
+
+fn write_rows(core: &Core, moment: &Moment, table: &Table, out: &mut impl Write) -> Result<(), ImportError> {
+    let columns: Vec<&str> =
+        table.columns.iter().filter(|column| column.kind != Kind::Hash).map(|column| column.sql).collect();
+    // What a page is ordered by: its last row says where the next begins.
+    let (source, condition, order) = match table.name {
+        "manual_models" => ("model_availability", "is_manual = 1 AND ", "account_id, model_name"),
+        "site_disabled_models" => (table.name, "", "site_id, model_name"),
+        "route_group_sources" => (table.name, "", "group_route_id, source_route_id"),
+        name => (name, "", "id"),
+    };
+    let selected = if table.has_id { format!("id, {}", columns.join(", ")) } else { columns.join(", ") };
+    let mut last: Option<(i64, Option<Value>)> = None;
+    let mut is_first = true;
+    loop {
+        let (after, args) = match &last {
+            None => ("1 = 1".to_owned(), Vec::new()),
+            Some((id, None)) => (format!("{order} > ?"), vec![(*id).into()]),
+            Some((id, Some(second))) => {
+                let second = match second {
+                    Value::String(text) => text.as_str().into(),
+                    other => other.as_i64().into(),
+                };
+                (format!("({order}) > (?, ?)"), vec![(*id).into(), second])
+            }
+        };
+        let sql =
+            format!("SELECT {selected} FROM {source} WHERE {condition}{after} ORDER BY {order} LIMIT {PAGE}");
+        let page = moment.query(&sql, args)?;
+        for row in &page {
+            last = Some(place(table, row)?);
+            let Some(mut row) = rows::write(&core.store, table, row)? else { continue };
+            out.write_all(if is_first { b"" } else { b"," })?;
+            canonical::write(&mut row, out)?;
+            is_first = false;
+        }
+        if page.len() < PAGE {
+            return Ok(());
+        }
+    }
+}
+
+/// What a row is ordered by.
+fn place(table: &Table, row: &Row) -> Result<(i64, Option<Value>), ImportError> {
+    let mut fields = row.fields();
+    let first = fields.int()?;
+    if table.has_id {
+        return Ok((first, None));
+    }
+    let second = match table.columns.get(1).map(|column| column.kind) {
+        Some(Kind::Int) => fields.int()?.into(),
+        _ => fields.text()?.into(),
+    };
+    Ok((first, Some(second)))
+}
+
+/// What is written, digested on its way.
+struct Digested<W> {
+    out: W,
+    digest: document::Digest,
+}
+
+impl<W: Write> Write for Digested<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.out.write(bytes)?;
+        self.digest.write_all(&bytes[..count])?;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

@@ -1,0 +1,248 @@
+//! The import: a document is checked, staged, compared with what is stored, and taken over in one transaction.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+
+use super::document::Document;
+use super::options::ImportOptions;
+use super::plan;
+use super::preferences::{self, Taken};
+use super::report::{ImportError, Report, RowReport, Sections};
+use super::rows::RowReader;
+use super::sections::{self, Found};
+use crate::core::Core;
+use crate::store::events::{EventLevel, NewEvent};
+use crate::store::staging::tables::TABLES;
+use crate::store::staging::{Action, Counts, Policy, Staging};
+use crate::store::{self, Hashing, Secret, Statement, settings};
+use crate::time::{Millis, now_ms};
+
+/// How many rows a report tells of one by one.
+const MAX_REPORTED: usize = 10_000;
+/// How often it is planned anew because rows changed under the plan.
+const ATTEMPTS: usize = 3;
+
+/// Imports a document: all of it, or nothing. What is committed is in force when it returns.
+pub async fn import(
+    core: &Arc<Core>,
+    document: Document,
+    options: ImportOptions,
+) -> Result<Report, ImportError> {
+    let _turn = core.imports.lock().await;
+    let runtime = Handle::current();
+    let import = Import { core: core.clone(), options, runtime };
+    let imported = tokio::task::spawn_blocking(move || import.run(&document)).await;
+    let (report, is_written) = imported.map_err(|error| {
+        ImportError::Store(store::Error::Database(format!("an import was cut off: {error}")))
+    })??;
+    if is_written {
+        core.reload_settings().await?;
+        core.publish_keys().await?;
+        core.publish().await?;
+    }
+    Ok(report)
+}
+
+struct Import {
+    core: Arc<Core>,
+    options: ImportOptions,
+    runtime: Handle,
+}
+
+/// What the preferences come to.
+#[derive(Default)]
+struct Preferences {
+    taken: Vec<Taken>,
+}
+
+impl Import {
+    /// The report, and whether anything was written.
+    fn run(&self, document: &Document) -> Result<(Report, bool), ImportError> {
+        let found = sections::find(document)?.map_err(ImportError::Refused)?;
+        let mut attempt = 1;
+        loop {
+            match self.attempt(document, &found) {
+                Err(ImportError::Store(store::Error::Conflict(what) | store::Error::Dangling(what)))
+                    if attempt < ATTEMPTS =>
+                {
+                    log::info!("an import is planned anew, rows changed meanwhile: {what}");
+                    attempt += 1;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn attempt(&self, document: &Document, found: &Found) -> Result<(Report, bool), ImportError> {
+        let (store, now) = (&self.core.store, now_ms());
+        let policy = Policy { replaces: !self.options.merge, conflict: self.options.conflict };
+        let mut report = Report {
+            dry_run: self.options.dry_run,
+            all_imported: !found.is_partial,
+            sections: Sections {
+                accounts: found.accounts.is_some(),
+                preferences: found.preferences.is_some(),
+            },
+            ..Report::default()
+        };
+        if found.is_partial {
+            let part = if found.accounts.is_some() { "preferences" } else { "accounts" };
+            report.warnings.push(format!("the {part} of the document are incomplete and were left out"));
+        }
+        // Hashes that are stored are made with the key that is in force when they are.
+        let hashing = self.runtime.block_on(store.sealer().hashing());
+        let mut staging = Staging::create(store, &self.core.config.data_dir)?;
+        if let Some(place) = found.accounts {
+            self.stage(document, place, &hashing, &mut staging, now)?;
+        }
+        staging.check_references()?;
+        let (refused, first) = staging.refused()?;
+        if refused > 0 && !self.options.dry_run {
+            let first = first.map_or_else(String::new, |fate| match fate.id {
+                Some(id) => format!("{} {id} ({}): {}", fate.array, fate.label, fate.reason),
+                None => format!("{} ({}): {}", fate.array, fate.label, fate.reason),
+            });
+            let more = if refused > 1 {
+                format!(" ({} more row(s) are refused)", refused - 1)
+            } else {
+                String::new()
+            };
+            return Err(ImportError::Refused(format!("Nothing was imported. {first}{more}")));
+        }
+        let _tokens = self.runtime.block_on(self.core.token_edits.lock());
+        let _routes = self.runtime.block_on(self.core.route_edits.lock());
+        let _settings = self.runtime.block_on(self.core.settings_edits.lock());
+        if found.accounts.is_some() {
+            plan::match_all(store, &mut staging, policy)?;
+            plan::renumber_policies(&mut staging, &mut report.warnings)?;
+            report.counts = staging.counts(policy)?;
+        }
+        let preferences = match found.preferences {
+            Some(place) => self.weigh(document, place, &mut report)?,
+            None => Preferences::default(),
+        };
+        if self.options.dry_run {
+            self.tell_rows(&staging, &preferences, &mut report)?;
+            return Ok((report, false));
+        }
+        let mut more = self.settings_to_put(&preferences, now)?;
+        more.push(event(&report).insert(now));
+        if found.accounts.is_some() {
+            // What requests leave behind is in the database before rows that it names go.
+            self.runtime.block_on(store.flush());
+            self.runtime.block_on(staging.apply(store, policy, now, more))?;
+        } else {
+            self.runtime.block_on(store.batch(more))?;
+        }
+        drop(hashing);
+        Ok((report, true))
+    }
+
+    /// Stages every row of the accounts.
+    fn stage(
+        &self,
+        document: &Document,
+        place: &[&str],
+        hashing: &Hashing<'_>,
+        staging: &mut Staging,
+        now: Millis,
+    ) -> Result<(), ImportError> {
+        let reader = RowReader { store: &self.core.store, now };
+        for (index, table) in TABLES.iter().enumerate() {
+            let path = [place, &[table.array]].concat();
+            if document.is_array(&path) {
+                staging.give(index);
+            }
+            for (line, row) in (1..).zip(document.rows(&path)) {
+                match reader.read(table, line, row?) {
+                    Ok(row) => staging.add(hashing, index, row)?,
+                    Err(refused) => staging.refuse(index, refused.id, &refused.label, &refused.reason)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What becomes of the settings.
+    fn weigh(
+        &self,
+        document: &Document,
+        place: &[&str],
+        report: &mut Report,
+    ) -> Result<Preferences, ImportError> {
+        let saved: HashMap<String, Secret> = self.runtime.block_on(settings::all(&self.core.store))?;
+        let current = self.core.settings.load_full();
+        let mut taken: Vec<Taken> = Vec::new();
+        for row in document.rows(&[place, &["settings"]].concat()) {
+            let Some(one) = preferences::take(&row?, &saved, &current, &self.options) else { continue };
+            if one.value.is_none() {
+                report.warnings.push(format!("setting {} skipped: {}", one.key, one.reason));
+            }
+            // Of two rows of one name the last holds.
+            taken.retain(|other| other.key != one.key);
+            taken.push(one);
+        }
+        preferences::complete(&mut taken, &saved, &current);
+        let mut counts = Counts::default();
+        for one in &taken {
+            match one.action {
+                Action::Created => counts.created += 1,
+                Action::Updated => counts.updated += 1,
+                Action::Skipped => counts.skipped += 1,
+                Action::Refused => counts.refused += 1,
+            }
+            if let Some(value) = &one.value {
+                report.applied_settings.push((one.key.clone(), preferences::masked(&one.key, value)));
+            }
+        }
+        report.counts.insert("settings", counts);
+        Ok(Preferences { taken })
+    }
+
+    fn settings_to_put(&self, preferences: &Preferences, now: Millis) -> Result<Vec<Statement>, ImportError> {
+        let puts = preferences.taken.iter().filter_map(|one| Some((&one.key, one.value.as_ref()?)));
+        let puts =
+            puts.map(|(key, value)| settings::put_statement(&self.core.store, key, &value.to_string(), now));
+        Ok(puts.collect::<store::Result<_>>()?)
+    }
+
+    fn tell_rows(
+        &self,
+        staging: &Staging,
+        preferences: &Preferences,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        let fates = staging.fates(MAX_REPORTED)?.into_iter().map(|fate| RowReport {
+            section: fate.array,
+            id: fate.id,
+            label: fate.label,
+            action: fate.action,
+            reason: fate.reason,
+        });
+        let settings = preferences.taken.iter().map(|one| RowReport {
+            section: "settings",
+            id: None,
+            label: one.key.clone(),
+            action: one.action,
+            reason: one.reason.clone(),
+        });
+        report.rows = fates.chain(settings).take(MAX_REPORTED).collect();
+        let total = report.total();
+        let all = total.created + total.updated + total.skipped + total.refused;
+        report.rows_omitted = all.saturating_sub(report.rows.len() as u64);
+        Ok(())
+    }
+}
+
+fn event(report: &Report) -> NewEvent {
+    NewEvent {
+        kind: "status",
+        title: "Backup imported".to_owned(),
+        message: Some(report.message()),
+        level: EventLevel::Info,
+        related_id: None,
+        related_type: Some("settings"),
+    }
+}

@@ -1,0 +1,48 @@
+//! Backups: everything an operator has set up, as one JSON document, and back.
+//!
+//! ```text
+//! export   rows of one moment ─▶ canonical JSON ─▶ any `Write`
+//! import   any `Read` ─▶ Document ─▶ checked ─▶ staged ─▶ planned ─▶ one transaction ─▶ in force
+//!                  Draft ─┘ (rows of another gateway, in our form)     └▶ a dry run ends here: Report
+//! ```
+//!
+//! Who takes over from elsewhere and who works from a command line use the same three things, none of which knows HTTP:
+//!
+//! - [`Document::read`] takes a file of any size; [`Draft`] makes a document of rows that are pushed (`sites`, `accounts`,
+//!   `accountTokens`, … with numbers of their own that refer to each other). Looking into a document before it is
+//!   imported: [`Document::rows`], [`Document::value`], [`Document::members`].
+//! - [`import`] puts it in force, or with `dry_run` tells what it would do; all of it holds, or nothing. It publishes what
+//!   requests are routed by. Who keeps caches above the core clears them afterwards, and rebuilds the routes.
+//! - [`export`] writes one.
+//!
+//! All of them block and take long: they run on threads of their own. What is in memory is a row, not the document.
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | `document`, `canonical`, `scratch` | a document on disk; the text that its checksum is of; files without a name |
+//! | `sections` | which parts a document has, and whether it is whole |
+//! | `rows`, `accounts`, `preferences` | rows and settings in documents and here |
+//! | `import`, `options`, `plan`, `report` | the import; how; what it compares with; what it tells |
+//! | `export` | writing |
+
+mod accounts;
+mod canonical;
+mod document;
+mod export;
+mod import;
+mod options;
+mod plan;
+mod preferences;
+mod report;
+mod rows;
+mod scratch;
+mod sections;
+
+pub use document::{Document, Draft};
+pub use export::{What, export};
+pub use import::import;
+pub use options::ImportOptions;
+pub use report::{ImportError, Report, RowReport, Sections};
+pub use scratch::file as scratch_file;
+
+pub use crate::store::staging::{Action, Conflict, Counts};

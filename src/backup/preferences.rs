@@ -1,0 +1,185 @@
+//! Settings in documents: which go out, and which are taken.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+use serde_json::{Value, json};
+
+use super::options::ImportOptions;
+use crate::config::rule::Rule;
+use crate::config::runtime::SETTINGS;
+use crate::cron::Cron;
+use crate::settings::{AllowList, LOG_CLEANUP_KEYS, Settings};
+use crate::store::staging::{Action, Conflict};
+use crate::store::{Secret, settings};
+
+/// Settings that belong to one instance: they neither go out nor are taken.
+const EXCLUDED: &[&str] = &[
+    "auth_token",
+    "db_type",
+    "db_url",
+    "db_ssl",
+    "backup_webdav_state_v1",
+    "update_center_runtime_state_v1",
+    "token_router_site_runtime_health_v1",
+    "crypto_kdf_v1",
+];
+/// Settings without a rule that are taken as they are.
+const PLAIN: &[&str] = &[
+    "codex_header_defaults",
+    "update_center_k3s_config_v1",
+    "default_site_seed_v1",
+    "legacy_preferences_ref_v2",
+    "legacy_channel_configs_ref_v2",
+    "legacy_tag_store_ref_v2",
+];
+/// How backups are kept on a WebDAV server.
+pub const WEBDAV: &str = "backup_webdav_config_v1";
+
+/// What becomes of one setting of a document.
+pub struct Taken {
+    pub key: String,
+    pub action: Action,
+    pub reason: String,
+    /// JSON to store, unless it is skipped.
+    pub value: Option<Value>,
+}
+
+/// The settings as a document has them, by their names.
+pub fn exported(saved: HashMap<String, Secret>) -> Vec<Value> {
+    let mut saved: Vec<(String, Secret)> = saved.into_iter().collect();
+    saved.sort_by(|one, other| one.0.cmp(&other.0));
+    let kept = saved.into_iter().filter(|(key, _)| !EXCLUDED.contains(&key.as_str()));
+    let rows = kept.filter_map(|(key, value)| {
+        let mut value: Value = serde_json::from_str(value.expose()).ok()?;
+        if key == WEBDAV
+            && let Some(config) = value.as_object_mut()
+        {
+            // Where backups lie must not be readable in them.
+            config.remove("password");
+        }
+        Some(json!({ "key": key, "value": value }))
+    });
+    rows.collect()
+}
+
+/// Weighs one row of the array; `None` for what belongs to one instance.
+pub fn take(
+    row: &Value,
+    saved: &HashMap<String, Secret>,
+    current: &Settings,
+    options: &ImportOptions,
+) -> Option<Taken> {
+    let key = row.get("key").and_then(Value::as_str).unwrap_or_default().trim().to_owned();
+    if EXCLUDED.contains(&key.as_str()) {
+        return None;
+    }
+    let value = row.get("value").cloned().unwrap_or_default();
+    let is_saved = saved.contains_key(&key);
+    let skipped = |reason: String| Taken { key: key.clone(), action: Action::Skipped, reason, value: None };
+    if key.is_empty() {
+        return Some(skipped("a setting without a key".to_owned()));
+    }
+    if is_saved && options.conflict != Conflict::Overwrite {
+        return Some(skipped("is saved already".to_owned()));
+    }
+    let checked = match key.as_str() {
+        WEBDAV => webdav(value, saved.get(&key)),
+        _ => checked(&key, value, current, options.caller),
+    };
+    Some(match checked {
+        Err(reason) => skipped(reason),
+        Ok(value) => Taken {
+            action: if is_saved { Action::Updated } else { Action::Created },
+            reason: if is_saved { "is saved already".to_owned() } else { String::new() },
+            value: Some(value),
+            key,
+        },
+    })
+}
+
+fn checked(key: &str, value: Value, current: &Settings, caller: Option<IpAddr>) -> Result<Value, String> {
+    if PLAIN.contains(&key) {
+        return Ok(value);
+    }
+    let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) else {
+        return Err("no such setting".to_owned());
+    };
+    let holds = current.values.get(key);
+    let checked = match (setting.rule, &value) {
+        // The list that everybody passes is written in more than one way; a word that passes nobody is none.
+        (Rule::Words | Rule::List, _) => {
+            setting.rule.sent(&value, holds).or_else(|why| setting.rule.stored(&value, holds).ok_or(why))
+        }
+        (Rule::Weights, Value::Object(weights)) if weights.values().any(|weight| !weight.is_number()) => {
+            Err("object of numbers".to_owned())
+        }
+        _ => setting.rule.sent(&value, holds),
+    };
+    let value = checked.map_err(|why| match setting.rule {
+        Rule::ProxyToken => format!("must start with sk- ({why})"),
+        _ => format!("expected {why}"),
+    })?;
+    if setting.rule == Rule::Networks {
+        let entries: Vec<String> =
+            value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+        let caller = caller.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        if !AllowList::of(&entries).admits(caller) {
+            return Err(format!("would lock out {caller}, who imports it"));
+        }
+    }
+    Ok(value)
+}
+
+/// A WebDAV configuration arrives at rest: two instances must not write one file. The password here stays when it is for
+/// the same file.
+fn webdav(value: Value, saved: Option<&Secret>) -> Result<Value, String> {
+    let Value::Object(mut config) = value else { return Err("expected object".to_owned()) };
+    let cron = config.get("autoSyncCron").and_then(Value::as_str);
+    if cron.is_some_and(|cron| Cron::parse(cron).is_err()) {
+        return Err("expected cron expression in autoSyncCron".to_owned());
+    }
+    config.insert("autoSyncEnabled".to_owned(), false.into());
+    let here: Value = saved.and_then(|saved| serde_json::from_str(saved.expose()).ok()).unwrap_or_default();
+    let is_same = |member: &str| here.get(member) == config.get(member);
+    if !config.contains_key("password") && is_same("fileUrl") && is_same("username") {
+        config.insert("password".to_owned(), here.get("password").cloned().unwrap_or_default());
+    }
+    Ok(Value::Object(config))
+}
+
+/// A value as reports show it.
+pub fn masked(key: &str, value: &Value) -> Value {
+    match value {
+        Value::Object(members) if settings::SEALED.contains(&key) => {
+            let members = members.iter().map(|(name, value)| {
+                let value = if name == "password" { mask(value) } else { value.clone() };
+                (name.clone(), value)
+            });
+            Value::Object(members.collect())
+        }
+        value if settings::SEALED.contains(&key) => mask(value),
+        value => value.clone(),
+    }
+}
+
+fn mask(value: &Value) -> Value {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    crate::mask::of_secret(&text).into()
+}
+
+/// The four settings of the log's cleanup, of which none is saved without the others: one alone would leave the rest to
+/// what the environment says.
+pub fn complete(taken: &mut Vec<Taken>, saved: &HashMap<String, Secret>, current: &Settings) {
+    let is_taken = |key: &str, taken: &[Taken]| taken.iter().any(|t| t.key == key && t.value.is_some());
+    if !LOG_CLEANUP_KEYS.iter().any(|key| is_taken(key, taken)) {
+        return;
+    }
+    for key in LOG_CLEANUP_KEYS {
+        if !is_taken(key, taken) && !saved.contains_key(key) {
+            let value = current.values.get(key).clone();
+            let reason = "goes with the other settings of the log's cleanup".to_owned();
+            taken.push(Taken { key: key.to_owned(), action: Action::Created, reason, value: Some(value) });
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! One row: as a document has it, and as it is stored.
+
+use serde_json::{Map, Value as Json};
+
+use super::accounts;
+use crate::store::staging::NewRow;
+use crate::store::staging::tables::{Column, Kind, Missing, Table};
+use crate::store::tokens::{MASKED_PENDING, READY, is_mask};
+use crate::store::{Result, Row, Store, Value};
+use crate::time::{self, Millis};
+
+/// The longest text of a `Key` column, in characters.
+const MAX_KEY: usize = 191;
+/// The longest address.
+const MAX_URL: usize = 500;
+/// The longest label in a report.
+const MAX_LABEL: usize = 120;
+/// Numbers that every client reads exactly end here.
+const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
+
+/// Why a row of a document cannot be taken; the text is for people.
+#[derive(Debug)]
+pub struct Refused {
+    pub id: Option<i64>,
+    pub label: String,
+    pub reason: String,
+}
+
+/// Reads rows of documents.
+pub struct RowReader<'a> {
+    pub store: &'a Store,
+    pub now: Millis,
+}
+
+impl RowReader<'_> {
+    /// The row to stage; `line` counts the rows of its array from 1.
+    pub fn read(&self, table: &Table, line: i64, element: Json) -> Result<NewRow, Refused> {
+        let refuse = |id, label: &str, reason: String| Refused { id, label: shortened(label), reason };
+        let Json::Object(mut row) = element else {
+            return Err(refuse(None, "", format!("{}[{}] is not an object", table.array, line - 1)));
+        };
+        let label = row.get(table.label).map(|label| match label {
+            Json::String(text) => text.trim().to_owned(),
+            Json::Null => String::new(),
+            other => other.to_string(),
+        });
+        let label = shortened(&label.unwrap_or_default());
+        let id = match table.shows_id {
+            true => row.get("id").and_then(exact).filter(|id| *id > 0),
+            false => Some(line),
+        };
+        let Some(id) = id else {
+            return Err(refuse(None, &label, invalid(table, "id", "positive integer")));
+        };
+        let shown_id = table.shows_id.then_some(id);
+        let amended = self.amend(table, line, &mut row);
+        amended.map_err(|(member, expected)| refuse(shown_id, &label, invalid(table, member, expected)))?;
+        let mut values = Vec::with_capacity(table.columns.len());
+        let mut present = 0;
+        for (bit, column) in table.columns.iter().enumerate() {
+            let (value, is_present) = match column.kind {
+                Kind::Hash => (Value::Null, present >> (bit - 1) & 1 == 1),
+                _ => self
+                    .value(column, row.get(column.json))
+                    .map_err(|expected| refuse(shown_id, &label, invalid(table, column.json, &expected)))?,
+            };
+            values.push(value);
+            present |= u64::from(is_present) << bit;
+        }
+        let is_found_by_hash = row.get("valueStatus").is_none_or(|status| status == READY);
+        Ok(NewRow { id, who: self.who(table, &values), label, values, is_found_by_hash, present })
+    }
+
+    /// Brings a row into the form of ours: what is said otherwise in older documents and in those of others.
+    fn amend(
+        &self,
+        table: &Table,
+        line: i64,
+        row: &mut Map<String, Json>,
+    ) -> Result<(), (&'static str, &'static str)> {
+        match table.name {
+            "sites" => {
+                lower(row, "platform");
+                one_of(row, "status", &["active", "disabled"]);
+                one_of(row, "postRefreshProbeScope", &["single", "all"]);
+                trim(row, "url");
+                if row.get("maxConcurrency") == Some(&Json::from(0)) {
+                    row.insert("maxConcurrency".to_owned(), Json::Null);
+                }
+            }
+            "accounts" => {
+                accounts::flatten(self.store, row).map_err(|expected| ("extraConfig", expected))?;
+                one_of(row, "status", &["active", "disabled", "expired", "unhealthy"]);
+                one_of(row, "credentialMode", &["auto", "session", "apikey"]);
+            }
+            "account_tokens" => {
+                let masked = row.get("token").and_then(Json::as_str).is_some_and(is_mask);
+                let is_pending = row.get("valueStatus").is_some_and(|status| status == MASKED_PENDING);
+                let status = if masked || is_pending { MASKED_PENDING } else { READY };
+                row.insert("valueStatus".to_owned(), status.into());
+                one_of(row, "source", &["manual", "sync", "legacy"]);
+            }
+            "oauth_route_units" => one_of(row, "strategy", &["round_robin", "stick_until_unavailable"]),
+            "token_routes" => {
+                one_of(row, "routeMode", &["pattern", "explicit_group"]);
+                one_of(row, "routingStrategy", &["weighted", "round_robin", "stable_first"]);
+                if row.get("isManual").is_none_or(Json::is_null) {
+                    // A route of a pattern is nobody's but an operator's.
+                    let pattern = row.get("modelPattern").and_then(Json::as_str).unwrap_or_default();
+                    let is_group = row.get("routeMode").is_some_and(|mode| mode == "explicit_group");
+                    let is_manual = is_group || pattern.contains('*') || pattern.starts_with("re:");
+                    row.insert("isManual".to_owned(), is_manual.into());
+                }
+            }
+            "route_group_sources" if row.get("position").is_none_or(Json::is_null) => {
+                row.insert("position".to_owned(), (line - 1).into());
+            }
+            "downstream_api_keys" => {
+                trim(row, "key");
+                let says_nothing =
+                    |row: &Map<String, Json>, member: &str| row.get(member).is_none_or(Json::is_null);
+                if says_nothing(row, "supportedModels") && says_nothing(row, "allowedRouteIds") {
+                    row.insert("supportedModels".to_owned(), "[\"*\"]".into());
+                }
+                for (member, is_list) in [
+                    ("tags", true),
+                    ("supportedModels", true),
+                    ("allowedRouteIds", true),
+                    ("excludedSiteIds", true),
+                    ("excludedCredentialRefs", true),
+                    ("siteWeightMultipliers", false),
+                ] {
+                    list_or_object(row, member, is_list)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What tells a row apart where no columns do: digests, where secrets are part of it.
+    fn who(&self, table: &Table, values: &[Value]) -> Option<String> {
+        let text = |sql: &str| {
+            let at = table.columns.iter().position(|column| column.sql == sql)?;
+            match &values[at] {
+                Value::Text(text) => Some(text.as_str()),
+                Value::Bool(true) => Some("1"),
+                _ => None,
+            }
+        };
+        who(self.store, table, text)
+    }
+
+    /// The value of a column, and whether the document says something of it; or what was expected instead.
+    fn value(&self, column: &Column, member: Option<&Json>) -> Result<(Value, bool), String> {
+        let missing = || match column.missing {
+            Missing::Null => Ok(Value::Null),
+            Missing::Int(value) => Ok(Value::Int(value)),
+            Missing::Bool(value) => Ok(Value::Bool(value)),
+            Missing::Real(value) => Ok(Value::Real(value)),
+            Missing::Text(value) => Ok(Value::Text(value.to_owned())),
+            Missing::Now => Ok(Value::Int(self.now)),
+            Missing::Refused => Err(expected(column)),
+        };
+        let Some(member) = member.filter(|member| !member.is_null()) else {
+            // To say null of what cannot be null is to say nothing.
+            return missing().map(|value| (value, member.is_some() && column.missing == Missing::Null));
+        };
+        let value = match (column.kind, member) {
+            (Kind::Int, Json::Number(_)) => {
+                exact(member).filter(|value| column.refers.is_none() || *value > 0).map(Value::Int)
+            }
+            (Kind::Bool, Json::Bool(value)) => Some(Value::Bool(*value)),
+            (Kind::Bool, Json::Number(number)) if number.as_i64().is_some_and(|bit| bit == 0 || bit == 1) => {
+                Some(Value::Bool(number.as_i64() == Some(1)))
+            }
+            (Kind::Real, Json::Number(number)) => number.as_f64().map(Value::Real),
+            (Kind::Text, Json::String(text)) => Some(Value::Text(text.clone())),
+            (Kind::Key, Json::String(text)) if text.chars().count() <= MAX_KEY => {
+                Some(Value::Text(text.clone()))
+            }
+            (Kind::Url, Json::String(text)) if text.chars().count() <= MAX_URL => {
+                Some(Value::Text(text.clone()))
+            }
+            (Kind::Json, Json::String(text)) if text.trim().is_empty() => {
+                return missing().map(|value| (value, true));
+            }
+            (Kind::Json, Json::String(text)) => {
+                let is_json = serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+                is_json.then(|| Value::Text(text.clone()))
+            }
+            (Kind::Json, Json::Array(_) | Json::Object(_)) => Some(Value::Text(member.to_string())),
+            (Kind::Time, Json::String(text)) if text.trim().is_empty() => {
+                return missing().map(|value| (value, true));
+            }
+            (Kind::Time, Json::String(_) | Json::Number(_)) => time::from_json(member).map(Value::Int),
+            (Kind::Secret, Json::String(text)) if text.trim().is_empty() => match column.missing {
+                Missing::Refused => None,
+                _ => Some(Value::Null),
+            },
+            (Kind::Secret, Json::String(text)) => Some(Value::Text(text.clone())),
+            (Kind::Secret, Json::Object(_)) => Some(Value::Text(member.to_string())),
+            _ => None,
+        };
+        let is_blank = matches!(&value, Some(Value::Text(text)) if text.trim().is_empty());
+        if is_blank && column.missing == Missing::Refused {
+            return Err(expected(column));
+        }
+        value.map(|value| (value, true)).ok_or_else(|| expected(column))
+    }
+}
+
+/// What tells a row of this table from others in its scope, by the texts of its columns; `None` where SQL says it.
+pub fn who<'t>(store: &Store, table: &Table, text: impl Fn(&str) -> Option<&'t str>) -> Option<String> {
+    let digest = |kind: &str, parts: &[Option<&str>]| {
+        let mut pieces: Vec<&[u8]> = vec![kind.as_bytes()];
+        for part in parts {
+            pieces.push(&[0]);
+            pieces.push(part.unwrap_or_default().trim().as_bytes());
+        }
+        crate::hex::encode(&store.sealer().derive(&pieces))
+    };
+    match table.name {
+        "sites" => Some(format!("{} {}", text("platform")?, text("url")?.trim_end_matches('/'))),
+        "accounts" => Some(match (text("oauth_provider"), text("api_token"), text("access_token")) {
+            (Some(provider), ..) if text("oauth_account_key").is_some() => {
+                digest("oauth", &[Some(provider), text("oauth_account_key"), text("oauth_project_id")])
+            }
+            (_, token @ Some(_), _) => digest("api", &[token]),
+            (_, _, token @ Some(_)) => digest("session", &[token]),
+            _ => digest("user", &[text("username")]),
+        }),
+        "account_tokens" => Some(match text("token_enc") {
+            token @ Some(_) => digest("value", &[token]),
+            None => digest("meta", &[text("name"), text("token_group"), text("source"), text("is_default")]),
+        }),
+        "downstream_api_keys" => Some(digest("key", &[text("key_enc")])),
+        _ => None,
+    }
+}
+
+/// A stored row as documents have it; the columns come in the order of the table, behind the row's number where it has
+/// one. `None` for a row that is nothing without its secret, which does not open.
+pub fn write(store: &Store, table: &Table, row: &Row) -> Result<Option<Json>> {
+    let mut fields = row.fields();
+    let mut members = Map::new();
+    let id = if table.has_id { Some(fields.int()?) } else { None };
+    if table.shows_id {
+        members.insert("id".to_owned(), id.into());
+    }
+    for column in table.columns.iter().filter(|column| column.kind != Kind::Hash) {
+        let value: Json = match column.kind {
+            Kind::Int => fields.opt_int()?.into(),
+            Kind::Bool => fields.opt_bool()?.into(),
+            Kind::Real => fields.opt_real()?.into(),
+            Kind::Time => accounts::moment(fields.opt_int()?),
+            Kind::Text | Kind::Key | Kind::Url | Kind::Json | Kind::Hash => fields.opt_text()?.into(),
+            Kind::Secret => {
+                let stored = fields.opt_str()?.filter(|text| !text.is_empty());
+                let opened =
+                    stored.map(|stored| store.sealer().open(table.name, column.sql, stored)).transpose();
+                let opened = opened.unwrap_or_else(|error| {
+                    log::error!("a backup lacks what does not open: {error}");
+                    None
+                });
+                if opened.is_none() && column.missing == Missing::Refused {
+                    return Ok(None);
+                }
+                opened.map(|secret| secret.expose().to_owned()).into()
+            }
+        };
+        members.insert(column.json.to_owned(), value);
+    }
+    if table.name == "accounts" {
+        accounts::nest(&mut members);
+    }
+    Ok(Some(Json::Object(members)))
+}
+
+fn invalid(table: &Table, member: &str, expected: &str) -> String {
+    format!("Invalid {}[].{member}. Expected {expected}.", table.array)
+}
+
+fn expected(column: &Column) -> String {
+    let kind = match column.kind {
+        Kind::Int if column.refers.is_some() => "positive integer",
+        Kind::Int => "integer",
+        Kind::Bool => "boolean",
+        Kind::Real => "number",
+        Kind::Key => "string of at most 191 characters",
+        Kind::Url => "string of at most 500 characters",
+        Kind::Text | Kind::Secret | Kind::Hash => "string",
+        Kind::Json => "JSON text",
+        Kind::Time => "time",
+    };
+    match column.missing {
+        Missing::Refused if kind.starts_with("string") => format!("non-empty {kind}"),
+        Missing::Null => format!("{kind} or null"),
+        _ => kind.to_owned(),
+    }
+}
+
+/// A whole number that every client reads exactly.
+fn exact(value: &Json) -> Option<i64> {
+    let number = value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= MAX_EXACT)?;
+    Some(number as i64)
+}
+
+fn shortened(label: &str) -> String {
+    label.chars().take(MAX_LABEL).collect()
+}
+
+fn trim(row: &mut Map<String, Json>, member: &str) {
+    if let Some(Json::String(text)) = row.get_mut(member) {
+        *text = text.trim().to_owned();
+    }
+}
+
+fn lower(row: &mut Map<String, Json>, member: &str) {
+    if let Some(Json::String(text)) = row.get_mut(member) {
+        *text = text.trim().to_ascii_lowercase();
+    }
+}
+
+/// A word that is none of these counts as not said.
+fn one_of(row: &mut Map<String, Json>, member: &str, words: &[&str]) {
+    lower(row, member);
+    if row.get(member).is_some_and(|word| word.as_str().is_none_or(|word| !words.contains(&word))) {
+        row.remove(member);
+    }
+}
+
+/// A list or an object, itself or as JSON text.
+fn list_or_object(
+    row: &mut Map<String, Json>,
+    member: &'static str,
+    is_list: bool,
+) -> Result<(), (&'static str, &'static str)> {
+    let value = match row.get(member) {
+        None | Some(Json::Null) => return Ok(()),
+        Some(Json::String(text)) if text.trim().is_empty() => return Ok(()),
+        Some(Json::String(text)) => serde_json::from_str(text).unwrap_or_default(),
+        Some(value) => value.clone(),
+    };
+    match value {
+        Json::Null => {
+            row.remove(member);
+            Ok(())
+        }
+        Json::Array(_) if is_list => Ok(()),
+        Json::Object(_) if !is_list => Ok(()),
+        _ if is_list => Err((member, "JSON text of an array")),
+        _ => Err((member, "JSON text of an object")),
+    }
+}

@@ -1,0 +1,19 @@
+//! Files without a name: they are gone with the process, however it ends, and nobody else opens them.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::uuid;
+
+/// An empty file on the disk of this directory, which is made when it is missing.
+pub fn file(dir: &Path) -> io::Result<File> {
+    if !dir.exists() {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    }
+    let path = dir.join(format!(".backup-{}", uuid::v4()));
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+    fs::remove_file(&path)?;
+    Ok(file)
+}

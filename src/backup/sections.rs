@@ -1,0 +1,105 @@
+//! Which parts a document has, and whether it is whole.
+
+use std::io;
+
+use serde_json::Value;
+
+use super::document::Document;
+use crate::store::staging::tables::TABLES;
+
+/// The members that the root of our own documents may have.
+const OWN_MEMBERS: &[&str] =
+    &["accounts", "checksum", "data", "format", "preferences", "timestamp", "type", "version"];
+
+/// Where the sections of a document stand; `None` for one that it does not have.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub accounts: Option<&'static [&'static str]>,
+    pub preferences: Option<&'static [&'static str]>,
+    /// A section is there in part, too little of it to be taken.
+    pub is_partial: bool,
+}
+
+/// Finds the sections, after the checksum has been held against what there is.
+///
+/// # Errors
+/// The outer one is the disk's; the inner one is for people.
+pub fn find(document: &Document) -> io::Result<Result<Found, String>> {
+    if let Err(why) = check(document)? {
+        return Ok(Err(why));
+    }
+    Ok(sections(document))
+}
+
+fn check(document: &Document) -> io::Result<Result<(), String>> {
+    let refused = |why: &str| Ok(Err(why.to_owned()));
+    let is_said = |path: &[&str]| document.value(path).is_some_and(|value| !value.is_null());
+    if !is_said(&["timestamp"]) && !is_said(&["data", "timestamp"]) {
+        return refused("The document has no timestamp: it is no backup");
+    }
+    match document.value(&["checksum"]) {
+        None if document.has(&["checksum"]) => refused("The checksum of the document is not a string"),
+        None | Some(Value::Null) => {
+            // Where one byte of its name is another, the checksum is not missing: it is not found.
+            let is_ours = document.value(&["format"]).is_some_and(|format| format == "switchyard");
+            let members = document.members(&[]);
+            let strange = members.iter().find(|name| !OWN_MEMBERS.contains(*name));
+            match strange.filter(|_| is_ours) {
+                Some(name) => Ok(Err(format!(
+                    "The document is damaged: it has no checksum, and a member {name:?} that no backup has"
+                ))),
+                None => Ok(Ok(())),
+            }
+        }
+        Some(said) => {
+            let found = document.checksum()?;
+            if said == found.as_str() {
+                return Ok(Ok(()));
+            }
+            refused(
+                "The checksum of the document does not match what is in it: it is damaged or was changed. Nothing was imported",
+            )
+        }
+    }
+}
+
+fn sections(document: &Document) -> Result<Found, String> {
+    const PLACES: &[&[&str]] = &[&[], &["accounts"], &["data", "accounts"]];
+    const SETTINGS: &[&[&str]] = &[&[], &["preferences"], &["data", "preferences"]];
+    let has_array = |place: &[&str], array: &str| document.is_array(&[place, &[array]].concat());
+    let has_all =
+        |place: &&&[&str]| TABLES.iter().filter(|table| table.required).all(|t| has_array(place, t.array));
+    let found = Found {
+        accounts: PLACES.iter().find(has_all).copied(),
+        preferences: SETTINGS.iter().find(|place| has_array(place, "settings")).copied(),
+        is_partial: false,
+    };
+    if let Some(place) = found.accounts {
+        for table in TABLES {
+            let path = [place, &[table.array]].concat();
+            let is_null = document.value(&path).is_some_and(|value| value.is_null());
+            if document.has(&path) && !document.is_array(&path) && !is_null {
+                return Err(format!("Invalid {}. Expected array.", table.array));
+            }
+        }
+    }
+    let kind = document.value(&["type"]);
+    let lacks = |section: Option<&'static [&'static str]>, name: &str| {
+        section.is_none() && kind.as_ref().is_some_and(|kind| kind == name)
+    };
+    let arrays = "sites, accounts, accountTokens, tokenRoutes and routeChannels";
+    if lacks(found.accounts, "accounts") {
+        return Err(format!("A document of type accounts needs the arrays {arrays}"));
+    }
+    if lacks(found.preferences, "preferences") {
+        return Err("A document of type preferences needs the array settings".to_owned());
+    }
+    if found.accounts.is_none() && found.preferences.is_none() {
+        return Err(format!(
+            "The document has nothing to import: neither accounts (the arrays {arrays}) nor preferences (the array settings)"
+        ));
+    }
+    let is_partial = (found.accounts.is_none() && document.has(&["accounts"]))
+        || (found.preferences.is_none() && document.has(&["preferences"]));
+    Ok(Found { is_partial, ..found })
+}

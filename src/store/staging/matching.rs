@@ -1,0 +1,284 @@
+//! Which staged row is which stored one, and what number each row gets.
+
+use super::super::error::Result;
+use super::Staging;
+use super::tables::{Column, Missing, TABLES, Table};
+
+/// What becomes of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    Created,
+    Updated,
+    Skipped,
+    Refused,
+}
+
+/// What a row of the document does to the stored one that it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Conflict {
+    /// Nothing.
+    Skip,
+    #[default]
+    Overwrite,
+    /// Gives it what it lacks.
+    Fill,
+}
+
+/// What is done with rows on both sides.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Stored rows that the document does not have go.
+    pub replaces: bool,
+    pub conflict: Conflict,
+}
+
+/// A stored row, as far as it is compared.
+#[derive(Debug)]
+pub struct LocalRow {
+    pub id: i64,
+    pub scope: i64,
+    pub who: String,
+}
+
+impl Action {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Updated => "updated",
+            Self::Skipped => "skipped",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl Staging {
+    /// Refuses rows that name one that is not in the document.
+    pub fn check_references(&mut self) -> Result<()> {
+        self.settle()?;
+        for (index, table) in TABLES.iter().enumerate() {
+            for column in table.columns {
+                let Some(other) = column.refers else { continue };
+                let (name, sql) = (table.name, column.sql);
+                let is_optional = column.missing == Missing::Null;
+                let other_table = TABLES.iter().position(|table| table.name == other);
+                let array = other_table.map_or(other, |other| TABLES[other].array);
+                if is_optional && other_table.is_some_and(|other| !self.is_given(other)) {
+                    // Who wrote the document knew nothing of such rows.
+                    self.connection.execute_batch(&format!("UPDATE {name} SET {sql} = NULL"))?;
+                    continue;
+                }
+                let id = if table.shows_id { "s.file_id" } else { "NULL" };
+                let dangling = format!(
+                    "s.{sql} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {other} o WHERE o.file_id = s.{sql})"
+                );
+                self.connection.execute_batch(&format!(
+                    "INSERT INTO refused (tbl, id, label, reason) SELECT {index}, {id}, s.label, '{} ' || s.{sql} || \
+                     ' is not among the {array} of this document' FROM {name} s WHERE {dangling} ORDER BY s.line;
+                     DELETE FROM {name} AS s WHERE {dangling};",
+                    column.json
+                ))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes stored rows of a table to compare with.
+    pub fn add_local(&mut self, table: usize, rows: &[LocalRow]) -> Result<()> {
+        for row in rows {
+            self.step()?;
+            let sql = "INSERT OR REPLACE INTO local (tbl, id, scope, who) VALUES (?, ?, ?, ?)";
+            self.connection.prepare_cached(sql)?.execute((table as i64, row.id, row.scope, &row.who))?;
+        }
+        self.settle()
+    }
+
+    /// Matches the rows of a table with the stored ones, numbers those that are new after `last`, and lets the rows
+    /// that refer to them do so by their numbers here. Tables come in the order of [`TABLES`].
+    pub fn match_table(&mut self, index: usize, last: i64, policy: Policy) -> Result<()> {
+        self.settle()?;
+        let table = &TABLES[index];
+        let name = table.name;
+        let scope = table.scope.unwrap_or("0");
+        let who = table.who.unwrap_or("who");
+        self.connection.execute_batch(&format!("UPDATE {name} SET scope = {scope}, who = {who};"))?;
+        self.pair(index)?;
+        if name == "sites" {
+            self.pair_sites_by_origin(index)?;
+        }
+        let (action, reason) = match policy.conflict {
+            Conflict::Skip => (Action::Skipped, "is there already"),
+            Conflict::Overwrite => (Action::Updated, "is there already"),
+            Conflict::Fill => (Action::Updated, "is there already; only what is empty is filled"),
+        };
+        self.connection.execute_batch(&format!(
+            "UPDATE {name} SET action = '{}', reason = '{reason}', final_id = local_id WHERE local_id IS NOT NULL;",
+            action.as_str()
+        ))?;
+        if name == "account_tokens" {
+            // Two tokens of one value are one token; who refers to the second means the first.
+            self.connection.execute_batch(
+                "UPDATE account_tokens SET action = 'skipped', reason = 'another token of the account has the same value',
+                   local_id = NULL,
+                   final_id = (SELECT min(o.file_id) FROM account_tokens o
+                     WHERE o.account_id = account_tokens.account_id AND o.token_hash = account_tokens.token_hash)
+                 WHERE token_hash IS NOT NULL AND EXISTS (SELECT 1 FROM account_tokens o
+                   WHERE o.account_id = account_tokens.account_id AND o.token_hash = account_tokens.token_hash
+                     AND o.line < account_tokens.line);",
+            )?;
+        }
+        self.connection.execute_batch(&format!(
+            "UPDATE {name} SET action = 'created' WHERE action IS NULL;
+             UPDATE {name} SET final_id = file_id WHERE action = 'created' AND {} AND NOT EXISTS
+               (SELECT 1 FROM local l WHERE l.tbl = {index} AND l.id = file_id);",
+            if table.shows_id { "1" } else { "0" }
+        ))?;
+        let highest: i64 = self.connection.query_row(
+            &format!("SELECT COALESCE(max(file_id), 0) FROM {name}"),
+            [],
+            |row| row.get(0),
+        )?;
+        let after = last.max(if table.shows_id { highest } else { 0 });
+        self.connection.execute_batch(&format!(
+            "UPDATE {name} SET final_id = {after} + n FROM (SELECT line AS l, row_number() OVER (ORDER BY line) AS n
+               FROM {name} WHERE final_id IS NULL) WHERE line = l;"
+        ))?;
+        if name == "account_tokens" {
+            self.connection.execute_batch(
+                "UPDATE account_tokens SET final_id = (SELECT o.final_id FROM account_tokens o
+                   WHERE o.file_id = account_tokens.final_id)
+                 WHERE action = 'skipped' AND local_id IS NULL;",
+            )?;
+        }
+        self.resolve(name)
+    }
+
+    /// Pairs rows that are the same: first those that have the same number as well, then in their order.
+    fn pair(&mut self, index: usize) -> Result<()> {
+        let name = TABLES[index].name;
+        self.connection.execute_batch(&format!(
+            "UPDATE {name} SET local_id = file_id WHERE EXISTS (SELECT 1 FROM local l WHERE l.tbl = {index}
+               AND l.id = {name}.file_id AND l.scope = {name}.scope AND l.who = {name}.who);
+             {take}
+             UPDATE {name} SET local_id = pairs.id FROM (
+               SELECT s.line AS line, l.id AS id FROM
+                 (SELECT line, scope, who, row_number() OVER (PARTITION BY scope, who ORDER BY line) AS n
+                    FROM {name} WHERE local_id IS NULL) s
+                 JOIN (SELECT id, scope, who, row_number() OVER (PARTITION BY scope, who ORDER BY id) AS n
+                    FROM local WHERE tbl = {index} AND taken = 0) l
+                 ON l.scope = s.scope AND l.who = s.who AND l.n = s.n) pairs
+             WHERE {name}.line = pairs.line;
+             {take}",
+            take = take(index)
+        ))?;
+        Ok(())
+    }
+
+    /// Sites that are at one origin under another path are the same site. What they are told apart by is
+    /// `platform url`, and of the origin the url up to its path.
+    fn pair_sites_by_origin(&mut self, index: usize) -> Result<()> {
+        let origin = |who: &str| {
+            // Behind `://`, up to the next slash.
+            let rest = format!("substr({who}, instr({who}, '://') + 3)");
+            format!(
+                "CASE WHEN instr({rest}, '/') = 0 THEN {who} ELSE \
+                 substr({who}, 1, instr({who}, '://') + 1 + instr({rest}, '/')) END"
+            )
+        };
+        self.connection.execute_batch(&format!(
+            "UPDATE sites SET local_id = pairs.id FROM (
+               SELECT s.line AS line, l.id AS id FROM
+                 (SELECT line, origin, row_number() OVER (PARTITION BY origin ORDER BY line) AS n
+                    FROM (SELECT line, {} AS origin FROM sites WHERE local_id IS NULL)) s
+                 JOIN (SELECT id, origin, row_number() OVER (PARTITION BY origin ORDER BY id) AS n
+                    FROM (SELECT id, {} AS origin FROM local WHERE tbl = {index} AND taken = 0)) l
+                 ON l.origin = s.origin AND l.n = s.n) pairs
+             WHERE sites.line = pairs.line;
+             {}",
+            origin("who"),
+            origin("who"),
+            take(index)
+        ))?;
+        Ok(())
+    }
+
+    /// Has the columns that name rows of this table name them by their numbers here.
+    fn resolve(&mut self, name: &str) -> Result<()> {
+        for table in TABLES {
+            for column in table.columns.iter().filter(|column| column.refers == Some(name)) {
+                let (other, sql) = (table.name, column.sql);
+                // By way of numbers below zero: on the way no two rows have the same values.
+                self.connection.execute_batch(&format!(
+                    "UPDATE {other} SET {sql} = -(SELECT o.final_id FROM {name} o WHERE o.file_id = {other}.{sql})
+                       WHERE {sql} IS NOT NULL;
+                     UPDATE {other} SET {sql} = -{sql} WHERE {sql} IS NOT NULL;"
+                ))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The number that a row of the document has here.
+    pub fn final_id(&self, table: usize, file_id: i64) -> Result<Option<i64>> {
+        let sql = format!("SELECT final_id FROM {} WHERE file_id = ?", TABLES[table].name);
+        let mut query = self.connection.prepare_cached(&sql)?;
+        let mut rows = query.query([file_id])?;
+        Ok(rows.next()?.map(|row| row.get(0)).transpose()?)
+    }
+
+    /// What a column of the staged rows says, with the line of each.
+    pub fn texts(
+        &self,
+        table: usize,
+        after: i64,
+        columns: &[&str],
+        most: usize,
+    ) -> Result<Vec<(i64, Vec<Option<String>>)>> {
+        let sql = format!(
+            "SELECT line, {} FROM {} WHERE line > {after} ORDER BY line LIMIT {most}",
+            columns.join(", "),
+            TABLES[table].name
+        );
+        let mut query = self.connection.prepare_cached(&sql)?;
+        let rows = query.query_map([], |row| {
+            let texts = (1..=columns.len()).map(|at| row.get::<_, Option<String>>(at));
+            Ok((row.get(0)?, texts.collect::<rusqlite::Result<_>>()?))
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Changes a column of one staged row.
+    pub fn set_text(&mut self, table: usize, line: i64, column: &str, text: &str) -> Result<()> {
+        let sql = format!("UPDATE {} SET {column} = ? WHERE line = ?", TABLES[table].name);
+        self.connection.prepare_cached(&sql)?.execute((text, line))?;
+        Ok(())
+    }
+}
+
+/// Marks the stored rows that are matched.
+fn take(index: usize) -> String {
+    let name = TABLES[index].name;
+    format!(
+        "UPDATE local SET taken = 1 WHERE tbl = {index} AND taken = 0 AND EXISTS (SELECT 1 FROM {name} s WHERE s.local_id = id);"
+    )
+}
+
+/// What an update gives a column of a stored row `t` of the staged row `s`; `None` for a column that stays.
+pub(super) fn updated(table: &Table, column: &Column, policy: Policy) -> Option<String> {
+    if column.keeps || table.scope == Some(column.sql) {
+        return None;
+    }
+    let (name, sql) = (table.name, column.sql);
+    let bit = table.columns.iter().position(|other| other.sql == sql)?;
+    let present = format!("(s.present >> {bit}) & 1");
+    match (policy.conflict, policy.replaces) {
+        (Conflict::Skip, _) => None,
+        (Conflict::Overwrite, true) => Some(format!("s.{sql}")),
+        (Conflict::Overwrite, false) => {
+            Some(format!("CASE WHEN {present} THEN s.{sql} ELSE {name}.{sql} END"))
+        }
+        (Conflict::Fill, _) => {
+            let is_empty = format!("({name}.{sql} IS NULL OR {name}.{sql} = '')");
+            Some(format!("CASE WHEN {present} AND {is_empty} THEN s.{sql} ELSE {name}.{sql} END"))
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Rows on their way into the database: gathered in a file of their own, compared there with what is stored, and taken
+//! over from there in one transaction.
+//!
+//! ```text
+//! rows ─▶ staged tables ─▶ references, doubles ─▶ matched with what is there ─▶ one batch of the writer
+//!         (a database       refused rows           by natural keys: the row      INSERT … SELECT FROM staged
+//!          beside ours)                            keeps its number here
+//! ```
+//!
+//! So an import takes as little memory as its longest row, the writer is busy only while rows are copied, and nothing is
+//! in the database before all of it is known to fit. Secrets are sealed before they are staged.
+//!
+//! A row that is matched keeps its number. One that is not takes the number that the document gives it, where no row
+//! has it, or else a new one: what still runs for a row that goes must not meet another under its number.
+
+mod apply;
+mod matching;
+pub mod tables;
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, params_from_iter};
+
+use super::error::{Error, Result};
+use super::sql::Value;
+use super::{Hashing, Store};
+pub use matching::{Action, Conflict, LocalRow, Policy};
+use tables::{Column, Kind, TABLES, Table};
+
+/// The name of the file in the data directory. One import is under way at a time.
+const NAME: &str = "import.db";
+/// Rows that are staged in one transaction of their own.
+const AT_ONCE: usize = 5000;
+
+/// A row of a document, as it shall be stored.
+#[derive(Debug)]
+pub struct NewRow {
+    /// Its number in the document; for tables that show none, any that no other row of it has.
+    pub id: i64,
+    /// What tells it apart within its scope; `None` where columns say it.
+    pub who: Option<String>,
+    /// What people know it by. Never a secret.
+    pub label: String,
+    /// A value for each column of the table; secrets are open, hashes are left out as [`Value::Null`].
+    pub values: Vec<Value>,
+    /// Whether its secret is whole, so that it can be looked up by it.
+    pub is_found_by_hash: bool,
+    /// Which of the columns the document says something of, a bit for each.
+    pub present: u64,
+}
+
+/// What became of one row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fate {
+    pub array: &'static str,
+    pub id: Option<i64>,
+    pub label: String,
+    pub action: Action,
+    pub reason: String,
+}
+
+/// How many rows of one array have which fate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub created: u64,
+    pub updated: u64,
+    pub skipped: u64,
+    pub refused: u64,
+    /// Rows that are stored, not in the document, and go.
+    pub deleted: u64,
+}
+
+/// The staged rows of one import. Its file goes with it.
+pub struct Staging {
+    store: Store,
+    connection: Connection,
+    path: PathBuf,
+    /// Arrays that the document has.
+    given: [bool; TABLES.len()],
+    in_transaction: usize,
+}
+
+/// Removes what an import left that was cut off.
+pub(super) fn clear(dir: &Path) {
+    for ending in ["", "-journal", "-wal", "-shm"] {
+        let _ = fs::remove_file(dir.join(format!("{NAME}{ending}")));
+    }
+}
+
+// === impl Staging ===
+
+impl Staging {
+    /// An empty one in this directory.
+    pub fn create(store: &Store, dir: &Path) -> Result<Self> {
+        clear(dir);
+        let path = dir.join(NAME);
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(
+            |error| match error.kind() {
+                std::io::ErrorKind::StorageFull => Error::Full(error.to_string()),
+                _ => Error::Database(format!("cannot make {}: {error}", path.display())),
+            },
+        )?;
+        let connection = Connection::open(&path)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        // What a power cut leaves of it is thrown away.
+        connection.execute_batch(
+            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -8192;
+             CREATE TABLE refused (tbl INTEGER NOT NULL, id INTEGER, label TEXT NOT NULL, reason TEXT NOT NULL);
+             CREATE TABLE local (tbl INTEGER NOT NULL, id INTEGER NOT NULL, scope INTEGER NOT NULL, who TEXT NOT NULL,
+               taken INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (tbl, id)) WITHOUT ROWID;
+             CREATE INDEX local_who ON local (tbl, scope, who, taken);",
+        )?;
+        for table in TABLES {
+            connection.execute_batch(&definition(table))?;
+        }
+        Ok(Self { store: store.clone(), connection, path, given: [false; TABLES.len()], in_transaction: 0 })
+    }
+
+    /// Says that the document has this array, rows in it or not.
+    pub fn give(&mut self, table: usize) {
+        self.given[table] = true;
+    }
+
+    pub fn is_given(&self, table: usize) -> bool {
+        self.given[table]
+    }
+
+    /// Stages a row, or notes why it is refused: another has its number, or what only one may have.
+    pub fn add(&mut self, hashing: &Hashing<'_>, table: usize, row: NewRow) -> Result<()> {
+        self.step()?;
+        let definition = &TABLES[table];
+        let values = self.sealed(hashing, definition, &row)?;
+        let names: Vec<&str> = definition.columns.iter().map(|column| column.sql).collect();
+        let sql = format!(
+            "INSERT OR IGNORE INTO {} (file_id, who, label, present, {}) VALUES (?, ?, ?, ?{})",
+            definition.name,
+            names.join(", "),
+            ", ?".repeat(names.len())
+        );
+        let head = [
+            Value::Int(row.id),
+            row.who.clone().into(),
+            row.label.as_str().into(),
+            Value::Int(row.present.cast_signed()),
+        ];
+        let added = {
+            let mut insert = self.connection.prepare_cached(&sql)?;
+            insert.execute(params_from_iter(head.iter().chain(&values).map(Bound)))?
+        };
+        if added > 0 {
+            return Ok(());
+        }
+        let sql = format!("SELECT count(*) FROM {} WHERE file_id = ?", definition.name);
+        let same: i64 = self.connection.prepare_cached(&sql)?.query_row([row.id], |row| row.get(0))?;
+        let reason = match same > 0 && definition.shows_id {
+            true => format!("id {} occurs twice", row.id),
+            false => format!("another row has the same {}", shown(definition, definition.unique)),
+        };
+        self.refuse(table, definition.shows_id.then_some(row.id), &row.label, &reason)
+    }
+
+    /// The values as they are stored: secrets sealed, each followed by its hash where it has one.
+    fn sealed(&self, hashing: &Hashing<'_>, table: &Table, row: &NewRow) -> Result<Vec<Value>> {
+        let mut values = Vec::with_capacity(row.values.len());
+        let mut plain: Option<&str> = None;
+        for (column, value) in table.columns.iter().zip(&row.values) {
+            values.push(match (column.kind, value) {
+                (Kind::Secret, Value::Text(secret)) => {
+                    plain = Some(secret);
+                    self.store.sealer().seal(table.name, column.sql, secret)?.into()
+                }
+                (Kind::Secret, _) => {
+                    plain = None;
+                    Value::Null
+                }
+                (Kind::Hash, _) => {
+                    plain.filter(|_| row.is_found_by_hash).map(|plain| hashing.index(plain)).into()
+                }
+                _ => value.clone(),
+            });
+        }
+        Ok(values)
+    }
+
+    /// Notes a row that cannot be taken.
+    pub fn refuse(&mut self, table: usize, id: Option<i64>, label: &str, reason: &str) -> Result<()> {
+        self.step()?;
+        let mut insert = self
+            .connection
+            .prepare_cached("INSERT INTO refused (tbl, id, label, reason) VALUES (?, ?, ?, ?)")?;
+        insert.execute((table as i64, id, label, reason))?;
+        Ok(())
+    }
+
+    /// How many rows are refused, and the first of them.
+    pub fn refused(&self) -> Result<(u64, Option<Fate>)> {
+        let count: i64 = self.connection.query_row("SELECT count(*) FROM refused", [], |row| row.get(0))?;
+        let first =
+            self.fates_of("SELECT tbl, id, label, reason FROM refused ORDER BY rowid LIMIT 1", None)?;
+        Ok((count.unsigned_abs(), first.into_iter().next()))
+    }
+
+    /// What becomes of each row, those that are refused first; at most so many.
+    pub fn fates(&self, most: usize) -> Result<Vec<Fate>> {
+        let sql = format!("SELECT tbl, id, label, reason FROM refused ORDER BY rowid LIMIT {most}");
+        let mut fates = self.fates_of(&sql, None)?;
+        for (index, table) in TABLES.iter().enumerate() {
+            for action in [Action::Created, Action::Updated, Action::Skipped] {
+                let left = most.saturating_sub(fates.len());
+                let id = if table.shows_id { "file_id" } else { "NULL" };
+                let sql = format!(
+                    "SELECT {index}, {id}, label, COALESCE(reason, '') FROM {} WHERE action = '{}' ORDER BY line \
+                     LIMIT {left}",
+                    table.name,
+                    action.as_str()
+                );
+                fates.extend(self.fates_of(&sql, Some(action))?);
+            }
+        }
+        Ok(fates)
+    }
+
+    fn fates_of(&self, sql: &str, action: Option<Action>) -> Result<Vec<Fate>> {
+        let mut query = self.connection.prepare(sql)?;
+        let rows = query.query_map([], |row| {
+            let table: i64 = row.get(0)?;
+            Ok(Fate {
+                array: usize::try_from(table)
+                    .ok()
+                    .and_then(|table| TABLES.get(table))
+                    .map_or("", |t| t.array),
+                id: row.get(1)?,
+                label: row.get(2)?,
+                action: action.unwrap_or(Action::Refused),
+                reason: row.get(3)?,
+            })
+        })?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// How many rows of which array have which fate; arrays that are not given are left out.
+    pub fn counts(&self, policy: Policy) -> Result<BTreeMap<&'static str, Counts>> {
+        let mut all = BTreeMap::new();
+        for (index, table) in TABLES.iter().enumerate().filter(|(index, _)| self.given[*index]) {
+            let count = |sql: String| -> Result<u64> {
+                let count: i64 = self.connection.query_row(&sql, [], |row| row.get(0))?;
+                Ok(count.unsigned_abs())
+            };
+            let of = |action: Action| {
+                count(format!("SELECT count(*) FROM {} WHERE action = '{}'", table.name, action.as_str()))
+            };
+            let deleted = format!("SELECT count(*) FROM local WHERE tbl = {index} AND taken = 0");
+            let counts = Counts {
+                created: of(Action::Created)?,
+                updated: of(Action::Updated)?,
+                skipped: of(Action::Skipped)?,
+                refused: count(format!("SELECT count(*) FROM refused WHERE tbl = {index}"))?,
+                deleted: if policy.replaces { count(deleted)? } else { 0 },
+            };
+            all.insert(table.array, counts);
+        }
+        Ok(all)
+    }
+
+    /// Ends the transaction that rows are staged in.
+    fn settle(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.in_transaction) > 0 {
+            self.connection.execute_batch("COMMIT")?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<()> {
+        if self.in_transaction == 0 {
+            self.connection.execute_batch("BEGIN")?;
+        }
+        self.in_transaction += 1;
+        if self.in_transaction > AT_ONCE {
+            self.settle()?;
+            self.connection.execute_batch("BEGIN")?;
+            self.in_transaction = 1;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if let Some(dir) = self.path.parent() {
+            clear(dir);
+        }
+    }
+}
+
+/// A staged table: what the document says, and what is found out of it.
+fn definition(table: &Table) -> String {
+    let columns: Vec<String> = table.columns.iter().map(|column| format!("{} BLOB", column.sql)).collect();
+    let name = table.name;
+    let unique = match table.unique {
+        [] => String::new(),
+        columns => format!("CREATE UNIQUE INDEX {name}_only ON {name} ({});", columns.join(", ")),
+    };
+    format!(
+        "CREATE TABLE {name} (line INTEGER PRIMARY KEY, file_id INTEGER NOT NULL UNIQUE, who TEXT, scope INTEGER, \
+         label TEXT NOT NULL, present INTEGER NOT NULL, local_id INTEGER, final_id INTEGER, action TEXT, reason TEXT, \
+         {}); {unique} CREATE INDEX {name}_local ON {name} (local_id); CREATE INDEX {name}_final ON {name} (final_id); \
+         CREATE INDEX {name}_who ON {name} (scope, who);",
+        columns.join(", ")
+    )
+}
+
+/// Columns by their names in documents.
+fn shown(table: &Table, columns: &[&str]) -> String {
+    let name = |sql: &&str| -> &str {
+        let column: Option<&Column> = table.columns.iter().find(|column| column.sql == *sql);
+        column.map(|column| column.json).filter(|json| !json.is_empty()).unwrap_or("key")
+    };
+    columns.iter().map(name).collect::<Vec<_>>().join(" and ")
+}
+
+struct Bound<'a>(&'a Value);
+
+impl ToSql for Bound<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self.0 {
+            Value::Null | Value::IdOf(_) => ValueRef::Null,
+            Value::Bool(value) => ValueRef::Integer(i64::from(*value)),
+            Value::Int(value) => ValueRef::Integer(*value),
+            Value::Real(value) => ValueRef::Real(*value),
+            Value::Text(value) => ValueRef::Text(value.as_bytes()),
+            Value::Sealed(value) => ValueRef::Text(value.as_str().as_bytes()),
+            Value::Blob(value) => ValueRef::Blob(value),
+        }))
+    }
+}

@@ -21,6 +21,7 @@
 //! notify       notices to the operator: cool-down, one file per channel
 //! upstream     the HTTP client, its pool and dialers, one adapter per platform
 //! store        typed rows and queries, migrations, the writer, sealing of secrets
+//! takeover     files of other gateways, read as a backup document of ours
 //! settings     what an operator saved, over what the environment says
 //! config       the environment, read once, into the values that the rooms below define
 //! ── pure: no I/O, no clock of their own ────────────────────────────────────────
@@ -78,6 +79,7 @@ pub mod settings;
 pub mod site_url;
 pub mod store;
 pub mod sync;
+pub mod takeover;
 pub mod time;
 pub mod upstream;
 pub mod uuid;

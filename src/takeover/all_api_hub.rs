@@ -1,0 +1,197 @@
+//! Exports of the browser extension All API Hub, versions 1.0 to 4.0.
+//!
+//! | there | here |
+//! |---|---|
+//! | an account with `authType` `access_token` or `cookie` | a session at its site; a key where the site has no sessions |
+//! | a profile of `apiCredentialProfiles` | an account with an API key |
+//! | a quota of 10,000 or more | divided by 500,000: US dollars |
+//!
+//! The members are those of `src/types/index.ts` in github.com/qixing-jk/all-api-hub.
+
+use serde_json::{Map, Value, json};
+
+use super::draft::{Draft, QUOTA_PER_USD, platform_at};
+use super::{Kind, TakenOver};
+use crate::platform::Platform;
+use crate::site_url::SiteUrl;
+use crate::time;
+
+/// Members by which a row is one of this program's accounts.
+const MARKS: [&str; 6] = ["site_url", "site_type", "account_info", "cookieAuth", "authType", "sub2apiAuth"];
+/// From here on a number is in units of quota, not in dollars.
+const RAW_QUOTA: f64 = 10_000.0;
+/// Sections that are of use in that program only.
+const IGNORED: [&str; 3] = ["preferences", "channelConfigs", "tagStore"];
+
+pub(super) fn is(document: &Value) -> bool {
+    let is_row = |row: &Value| MARKS.iter().any(|mark| !row[*mark].is_null());
+    rows(document).is_some_and(|rows| rows.iter().any(is_row)) || profiles(document).is_some()
+}
+
+pub(super) fn read(document: &Value) -> TakenOver {
+    let mut draft = Draft::default();
+    for (at, row) in rows(document).into_iter().flatten().enumerate() {
+        take_account(&mut draft, &format!("accounts.accounts[{at}]"), row);
+    }
+    for (at, profile) in profiles(document).into_iter().flatten().enumerate() {
+        take_profile(&mut draft, &format!("apiCredentialProfiles.profiles[{at}]"), profile);
+    }
+    let is_filled = |value: &Value| match value {
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        _ => false,
+    };
+    if is_filled(&document["accounts"]["bookmarks"]) {
+        draft.leave("accounts.bookmarks", "there are no bookmarks here");
+    }
+    for section in IGNORED.into_iter().filter(|section| is_filled(&document[*section])) {
+        draft.leave(section, "settings of that extension");
+    }
+    draft.finish(Kind::AllApiHub)
+}
+
+fn rows(document: &Value) -> Option<&Vec<Value>> {
+    let places = [
+        &document["accounts"]["accounts"],
+        &document["accounts"],
+        &document["data"]["accounts"]["accounts"],
+        &document["data"]["accounts"],
+    ];
+    // An object with sites is another program's.
+    places.into_iter().filter(|_| document["accounts"]["sites"].is_null()).find_map(Value::as_array)
+}
+
+fn profiles(document: &Value) -> Option<&Vec<Value>> {
+    let places = [
+        &document["apiCredentialProfiles"]["profiles"],
+        &document["data"]["apiCredentialProfiles"]["profiles"],
+    ];
+    places.into_iter().find_map(Value::as_array)
+}
+
+fn text<'a>(row: &'a Value, name: &str) -> Option<&'a str> {
+    row[name].as_str().map(str::trim).filter(|text| !text.is_empty())
+}
+
+fn take_account(draft: &mut Draft, place: &str, row: &Value) {
+    let name = text(row, "site_name").unwrap_or_default();
+    let Some(url) = text(row, "site_url") else {
+        draft.leave(place, "it has no site_url");
+        return;
+    };
+    let platform = platform_of(text(row, "site_type").unwrap_or_default(), url);
+    let info = &row["account_info"];
+    let cookie = text(&row["cookieAuth"], "sessionCookie");
+    let token = text(info, "access_token").or_else(|| text(row, "access_token"));
+    // Files of version 1 have no authType: whichever credential is there was used.
+    let (credential, is_key) = match row["authType"].as_str().unwrap_or("") {
+        "cookie" => (cookie, false),
+        "access_token" => (token, false),
+        "api_key" => (token, true),
+        "" => (token.or(cookie), false),
+        _ => {
+            draft.leave(place, "an authType that is not known here");
+            return;
+        }
+    };
+    let Some(credential) = credential else {
+        draft.leave(place, "the credential that its authType names is missing");
+        return;
+    };
+    let origin = origin(url);
+    let Some(site) = draft.site(place, platform, &origin, name) else { return };
+    let has_sessions = platform.profile().management.is_some();
+    let is_key = is_key || !has_sessions;
+    let user_name = text(info, "username").or_else(|| text(row, "username")).unwrap_or(name);
+    let mut config = Map::new();
+    config.insert("credentialMode".to_owned(), (if is_key { "apikey" } else { "session" }).into());
+    config.insert("source".to_owned(), "all-api-hub".into());
+    if let Some(id) = user_id(&info["id"]) {
+        config.insert("platformUserId".to_owned(), id.into());
+    }
+    if let Some(refresh) = text(&row["sub2apiAuth"], "refreshToken") {
+        let expires = time::from_json(&row["sub2apiAuth"]["tokenExpiresAt"]);
+        config.insert("sub2apiAuth".to_owned(), json!({"refreshToken": refresh, "tokenExpiresAt": expires}));
+    }
+    let usd = |value: &Value| {
+        let amount = value.as_f64().filter(|amount| amount.is_finite()).unwrap_or(0.0);
+        if amount >= RAW_QUOTA { amount / QUOTA_PER_USD } else { amount }
+    };
+    let is_off = row["disabled"] == true;
+    let checks_in = !is_key && row["checkIn"]["autoCheckInEnabled"] != false;
+    let balance = row["manualBalanceUsd"].as_f64().or_else(|| text(row, "manualBalanceUsd")?.parse().ok());
+    let balance = balance.filter(|balance| balance.is_finite()).unwrap_or_else(|| usd(&info["quota"]));
+    let columns = json!({
+        "accessToken": if is_key { "" } else { credential },
+        "apiToken": is_key.then_some(credential),
+        "balance": balance,
+        "balanceUsed": usd(&info["today_quota_consumption"]),
+        "status": if is_off { "disabled" } else { "active" },
+        "checkinEnabled": checks_in,
+        "extraConfig": Value::Object(config).to_string(),
+    });
+    let before = draft.accounts();
+    let Some(account) = draft.account(place, site, user_name, credential, columns) else { return };
+    if draft.accounts() == before {
+        draft.leave(place, "the file has this account twice; the first is kept");
+    } else if is_key {
+        draft.default_token(account, credential);
+    }
+    if text(row, "notes").is_some() {
+        draft.leave(format!("{place}.notes"), "notes");
+    }
+}
+
+fn take_profile(draft: &mut Draft, place: &str, profile: &Value) {
+    let (Some(url), Some(key)) = (text(profile, "baseUrl"), text(profile, "apiKey")) else {
+        draft.leave(place, "its baseUrl or its apiKey is missing");
+        return;
+    };
+    let platform = match text(profile, "apiType").unwrap_or_default() {
+        "openai" => Platform::OpenAi,
+        "anthropic" => Platform::Claude,
+        "google" => Platform::Gemini,
+        _ => platform_at(url, Platform::OpenAi),
+    };
+    let name = text(profile, "name").unwrap_or_default();
+    let Some(site) = draft.site(place, platform, &origin(url), name) else { return };
+    let before = draft.accounts();
+    let mut config = json!({"credentialMode": "apikey", "source": "all-api-hub"});
+    if let Some(id) = text(profile, "id") {
+        config["importedProfileId"] = id.into();
+    }
+    let columns = json!({"accessToken": "", "apiToken": key, "checkinEnabled": false,
+        "extraConfig": config.to_string()});
+    let Some(account) = draft.account(place, site, name, key, columns) else { return };
+    if draft.accounts() > before {
+        draft.default_token(account, key);
+    } else {
+        draft.leave(place, "the file has this key twice; the first is kept");
+    }
+}
+
+/// By its name there, by its address, else a member of the family that most such sites belong to.
+fn platform_of(kind: &str, url: &str) -> Platform {
+    let kind = kind.to_ascii_lowercase();
+    if let Some(platform) = Platform::parse(&kind) {
+        return platform;
+    }
+    let otherwise = match &kind {
+        kind if kind.contains("anyrouter") => Platform::AnyRouter,
+        kind if kind.contains("done") => Platform::DoneHub,
+        _ => Platform::NewApi,
+    };
+    platform_at(url, otherwise)
+}
+
+/// An address without its path: pages of a site are often what was written down.
+fn origin(url: &str) -> String {
+    let Ok(parsed) = SiteUrl::parse(url) else { return url.to_owned() };
+    let canonical = parsed.canonical();
+    canonical.strip_suffix(parsed.path()).map_or(canonical.clone(), str::to_owned)
+}
+
+fn user_id(id: &Value) -> Option<i64> {
+    let id = id.as_i64().or_else(|| id.as_str()?.trim().parse().ok());
+    id.filter(|id| *id > 0)
+}

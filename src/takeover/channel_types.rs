@@ -1,0 +1,85 @@
+//! What the numbers in `channels.type` mean: an upstream's protocol and its address where none is set.
+//!
+//! The two programs went apart above 25. Addresses are those to which the paths of the protocol are appended here:
+//! new-api and one-api append `/api/v3/…` for Volcengine and `/api/paas/v4/…` for Zhipu by themselves.
+//!
+//! Sources: `constant/channel.go` of github.com/QuantumNous/new-api, `relay/channeltype/` of
+//! github.com/songquanpeng/one-api.
+
+use super::Kind;
+use crate::platform::Platform;
+
+/// A kind of upstream that is served here.
+#[derive(Clone, Copy)]
+pub(super) struct ChannelType {
+    pub name: &'static str,
+    pub platform: Platform,
+    /// Empty where the operator has to write one.
+    pub url: &'static str,
+    /// What is appended to an address without a path.
+    pub path: &'static str,
+}
+
+/// The kind of upstream of a number, or the name of what is not served here.
+pub(super) fn find(program: Kind, number: i64) -> Result<ChannelType, &'static str> {
+    let known = |name, platform, url| Ok(ChannelType { name, platform, url, path: "" });
+    let below = |name, url, path| Ok(ChannelType { name, platform: Platform::OpenAi, url, path });
+    let openai = |name, url| known(name, Platform::OpenAi, url);
+    match number {
+        1 => return openai("OpenAI", "https://api.openai.com"),
+        3 => return Err("Azure OpenAI"),
+        8 => return openai("Custom", ""),
+        14 => return known("Anthropic", Platform::Claude, "https://api.anthropic.com"),
+        15 => return Err("Baidu Wenxin"),
+        16 => return Err("Zhipu's older protocol"),
+        17 => return Err("Alibaba DashScope's own protocol"),
+        18 => return Err("iFlytek Spark"),
+        20 => return openai("OpenRouter", "https://openrouter.ai/api"),
+        24 => return known("Gemini", Platform::Gemini, "https://generativelanguage.googleapis.com"),
+        25 => return openai("Moonshot", "https://api.moonshot.cn"),
+        33 => return Err("AWS Bedrock"),
+        _ => {}
+    }
+    if program == Kind::NewApi {
+        match number {
+            26 => below("Zhipu v4", "https://open.bigmodel.cn", "/api/paas/v4"),
+            35 => openai("MiniMax", "https://api.minimax.chat"),
+            40 => openai("SiliconFlow", "https://api.siliconflow.cn"),
+            41 => Err("Google Vertex AI"),
+            43 => openai("DeepSeek", "https://api.deepseek.com"),
+            45 => below("Volcengine", "https://ark.cn-beijing.volces.com", "/api/v3"),
+            48 => openai("xAI", "https://api.x.ai"),
+            57 => known("Codex", Platform::Codex, "https://chatgpt.com/backend-api/codex"),
+            2 | 5 => Err("Midjourney"),
+            36 => Err("Suno"),
+            50..=52 => Err("a video service"),
+            _ => Err("a protocol that is not served here"),
+        }
+    } else {
+        match number {
+            27 => openai("MiniMax", "https://api.minimax.chat"),
+            36 => openai("DeepSeek", "https://api.deepseek.com"),
+            40 => below("Doubao", "https://ark.cn-beijing.volces.com", "/api/v3"),
+            42 => Err("Google Vertex AI"),
+            44 => openai("SiliconFlow", "https://api.siliconflow.cn"),
+            45 => openai("xAI", "https://api.x.ai"),
+            50 => openai("OpenAI-compatible", ""),
+            51 => below(
+                "Gemini's OpenAI protocol",
+                "https://generativelanguage.googleapis.com",
+                "/v1beta/openai",
+            ),
+            _ => Err("a protocol that is not served here"),
+        }
+    }
+}
+
+impl ChannelType {
+    /// The address of a channel: its own, else that of the kind.
+    pub fn address(&self, own: Option<&str>) -> String {
+        let address = own.unwrap_or(self.url).trim_end_matches('/');
+        let path = address.split_once("://").map_or(address, |(_, rest)| rest).split_once('/');
+        let needs_path = path.is_none() && !address.is_empty();
+        if needs_path { format!("{address}{}", self.path) } else { address.to_owned() }
+    }
+}

@@ -1,0 +1,146 @@
+//! The key sections of CLIProxyAPI's `config.yaml`: credentials for upstreams, and the keys of its clients.
+//!
+//! | there | here |
+//! |---|---|
+//! | `api-keys` | keys for clients |
+//! | `claude-api-key`, `gemini-api-key`, `codex-api-key` | accounts at Claude, Gemini, and an upstream of OpenAI's dialects |
+//! | `openai-compatibility` | a site with an account for each of its keys |
+//! | `models` with `name` and `alias` | a route of the alias, whose channels ask for the name |
+//!
+//! The members are those of `config.example.yaml` in github.com/router-for-me/CLIProxyAPI. Logins are files of their own
+//! there, and are connected here by the import of connections.
+
+use serde_json::{Value, json};
+
+use super::draft::{Channel, ClientKey, DEFAULT_WEIGHT, Draft, RowId};
+use super::{Kind, TakenOver};
+use crate::platform::Platform;
+
+/// A list of credentials: its name, whose they are, and the address where none is written.
+const SECTIONS: [(&str, Platform, &str); 5] = [
+    ("claude-api-key", Platform::Claude, "https://api.anthropic.com"),
+    ("gemini-api-key", Platform::Gemini, GEMINI),
+    ("generative-language-api-key", Platform::Gemini, GEMINI),
+    ("codex-api-key", Platform::OpenAi, "https://api.openai.com"),
+    ("openai-compatibility", Platform::OpenAi, ""),
+];
+const GEMINI: &str = "https://generativelanguage.googleapis.com";
+
+pub(super) fn is(document: &Value) -> bool {
+    let has = |name: &str| document[name].is_array();
+    SECTIONS.iter().any(|(name, ..)| has(name)) || (has("api-keys") && document["model_list"].is_null())
+}
+
+pub(super) fn read(document: &Value) -> TakenOver {
+    let mut draft = Draft::default();
+    let no_members = serde_json::Map::new();
+    let members = document.as_object().unwrap_or(&no_members);
+    for (at, key) in document["api-keys"].as_array().into_iter().flatten().enumerate() {
+        let place = format!("api-keys[{at}]");
+        let key = key.as_str().or_else(|| key["api-key"].as_str()).unwrap_or_default().to_owned();
+        let name = format!("CLIProxyAPI key {}", at + 1);
+        draft.client_key(&place, ClientKey { name, key, enabled: true, ..ClientKey::default() });
+    }
+    // The higher is asked first there.
+    let entries = || SECTIONS.iter().flat_map(|(name, ..)| document[*name].as_array().into_iter().flatten());
+    let highest = entries().filter_map(|entry| entry["priority"].as_i64()).max().unwrap_or(0).max(0);
+    for (section, platform, address) in SECTIONS {
+        for (at, entry) in document[section].as_array().into_iter().flatten().enumerate() {
+            let place = format!("{section}[{at}]");
+            take_entry(&mut draft, &place, (platform, address), entry, highest);
+        }
+    }
+    for (name, value) in members {
+        let is_taken = name == "api-keys" || SECTIONS.iter().any(|(section, ..)| section == name);
+        let is_empty =
+            matches!(value, Value::Null | Value::Bool(false)) || value == "" || value == &json!([]);
+        if is_taken || is_empty {
+            continue;
+        }
+        let reason = match name.as_str() {
+            "auth-dir" => "the files of logins in that directory: connect them at POST /api/oauth/import",
+            "proxy-url" => "the proxy for all upstreams: set it as the system proxy in the settings",
+            "vertex-api-key" => "Google Vertex AI is not served here",
+            "payload" => "changes to requests: write them as payload rules in the settings",
+            _ => "a setting of that program",
+        };
+        draft.leave(name, reason);
+    }
+    draft.finish(Kind::CliProxyApi)
+}
+
+fn take_entry(
+    draft: &mut Draft,
+    place: &str,
+    (platform, address): (Platform, &str),
+    entry: &Value,
+    highest: i64,
+) {
+    let text = |name: &str| entry[name].as_str().map(str::trim).filter(|text| !text.is_empty());
+    let url = text("base-url").unwrap_or(address);
+    if url.is_empty() {
+        draft.leave(place, "it has no base-url");
+        return;
+    }
+    // Older files have lists of bare keys.
+    let mut keys: Vec<(&str, Option<&str>)> = Vec::new();
+    if let Some(key) = entry.as_str().or_else(|| text("api-key")) {
+        keys.push((key, text("proxy-url")));
+    }
+    for key in entry["api-key-entries"].as_array().into_iter().flatten() {
+        let proxy = key["proxy-url"].as_str().map(str::trim).filter(|proxy| !proxy.is_empty());
+        keys.push((key["api-key"].as_str().unwrap_or_default(), proxy));
+    }
+    keys.extend(
+        entry["api-keys"].as_array().into_iter().flatten().filter_map(|key| Some((key.as_str()?, None))),
+    );
+    if keys.is_empty() {
+        draft.leave(place, "it has no key");
+        return;
+    }
+    let Some(site) = draft.site(place, platform, url, text("name").unwrap_or_default()) else { return };
+    let name = text("name").unwrap_or(platform.id());
+    let mut accounts: Vec<RowId> = Vec::new();
+    for (at, (key, proxy)) in keys.iter().enumerate() {
+        let place = format!("{place}, key {}", at + 1);
+        let before = draft.accounts();
+        let Some(account) = draft.key_account(&place, site, &format!("{name} {}", before + 1), key) else {
+            continue;
+        };
+        if accounts.contains(&account) {
+            draft.leave(place, "this key stands there twice");
+            continue;
+        }
+        accounts.push(account);
+        if let (Some(proxy), true) = (proxy, draft.accounts() > before) {
+            let extra = json!({"credentialMode": "apikey", "proxyUrl": proxy}).to_string();
+            draft.set_account(account, "extraConfig", extra.into());
+        }
+    }
+    let is_off = entry["disabled"] == true;
+    if is_off {
+        for account in &accounts {
+            draft.set_account(*account, "status", "disabled".into());
+        }
+    }
+    let priority = highest.saturating_sub(entry["priority"].as_i64().unwrap_or(0));
+    for model in entry["models"].as_array().into_iter().flatten() {
+        let name = model.as_str().or_else(|| model["name"].as_str()).unwrap_or_default();
+        let alias = model["alias"].as_str().filter(|alias| !alias.trim().is_empty()).unwrap_or(name);
+        let Some(route) = draft.route(place, alias) else { continue };
+        for account in &accounts {
+            let (source_model, weight) = (name.to_owned(), DEFAULT_WEIGHT);
+            let channel = Channel { route, account: *account, source_model, priority, weight, enabled: true };
+            draft.channel(place, channel);
+        }
+    }
+    for (member, reason) in [
+        ("prefix", "prefixes of models: make a route with the prefixed name by hand"),
+        ("headers", "headers: set them as custom headers of the site"),
+        ("excluded-models", "models that are left out: switch them off at the site"),
+    ] {
+        if !matches!(&entry[member], Value::Null) && entry[member] != "" && entry[member] != json!([]) {
+            draft.leave(format!("{place}.{member}"), reason);
+        }
+    }
+}

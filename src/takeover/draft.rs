@@ -1,0 +1,380 @@
+//! The document in the making: rows with ids and references of their own, and what was not taken.
+//!
+//! The files are written by strangers: texts are cut, addresses are read as an operator's would be, and there is a bound
+//! to the number of rows. Whatever cannot be used becomes an entry of the list of what was not taken, and never an error
+//! of the whole.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value, json};
+
+use super::{Kind, LeftOut, TakenOver};
+use crate::platform::{Address, Platform};
+use crate::site_url::SiteUrl;
+use crate::time::{iso, now_ms};
+
+/// Rows of all tables together.
+const MAX_ROWS: usize = 500_000;
+/// Entries of the list of what was not taken; further ones are counted.
+const MAX_LISTED: usize = 2_000;
+/// The longest name of anything, in characters.
+const MAX_NAME: usize = 191;
+const MAX_GROUP: usize = 64;
+/// The longest credential, in bytes: tokens of logins have some thousand.
+const MAX_CREDENTIAL: usize = 16 * 1024;
+/// Lengths of a key that a client presents.
+const KEY_LENGTHS: std::ops::RangeInclusive<usize> = 6..=512;
+/// What a channel weighs that nobody gave a weight.
+pub(super) const DEFAULT_WEIGHT: i64 = 10;
+/// Priorities that lie further apart are not told apart.
+const MAX_PRIORITY: i64 = 1_000_000_000;
+const MAX_WEIGHT: i64 = 1_000_000_000;
+/// One US dollar in the unit in which the new-api family counts quotas.
+pub(super) const QUOTA_PER_USD: f64 = 500_000.0;
+
+pub(super) type RowId = i64;
+pub(super) type Row = Map<String, Value>;
+
+/// What one file gives.
+#[derive(Default)]
+pub(super) struct Draft {
+    sites: Vec<Row>,
+    site_ids: HashMap<(Platform, String), RowId>,
+    accounts: Vec<Row>,
+    account_ids: HashMap<(RowId, String), RowId>,
+    tokens: Vec<Row>,
+    routes: Vec<Row>,
+    route_ids: HashMap<String, RowId>,
+    channels: Vec<Channel>,
+    channel_at: HashMap<(RowId, RowId, String), usize>,
+    channels_by_route: HashMap<RowId, Vec<usize>>,
+    keys: Vec<Row>,
+    key_texts: HashSet<String>,
+    list: LeftList,
+}
+
+/// A channel that serves one model by one account.
+#[derive(Clone)]
+pub(super) struct Channel {
+    pub route: RowId,
+    pub account: RowId,
+    /// What the upstream calls the model.
+    pub source_model: String,
+    /// Lower first.
+    pub priority: i64,
+    pub weight: i64,
+    pub enabled: bool,
+}
+
+/// A key for clients. Whoever has it goes on working with it.
+#[derive(Default)]
+pub(super) struct ClientKey {
+    pub name: String,
+    pub key: String,
+    pub enabled: bool,
+    pub group: Option<String>,
+    /// Milliseconds.
+    pub expires_at: Option<i64>,
+    pub max_cost: Option<f64>,
+    /// `None` for all models.
+    pub models: Option<Vec<String>>,
+    pub allowed_ips: Vec<String>,
+}
+
+/// What was not taken, and why.
+#[derive(Default)]
+pub(super) struct LeftList {
+    entries: Vec<LeftOut>,
+    more: usize,
+}
+
+// === impl Draft ===
+
+impl Draft {
+    /// Notes what is not taken. The place is as a person finds it in the file; neither may hold a secret.
+    pub fn leave(&mut self, place: impl Into<String>, reason: impl Into<String>) {
+        self.list.add(place, reason);
+    }
+
+    /// The site at this address, made when it is new. `None` when the address is no use; that is on the list then.
+    pub fn site(&mut self, place: &str, platform: Platform, url: &str, name: &str) -> Option<RowId> {
+        let url = match SiteUrl::parse(url) {
+            Ok(url) => url.persisted(),
+            Err(error) => {
+                self.leave(place, format!("its address {}", error.0));
+                return None;
+            }
+        };
+        if let Some(id) = self.site_ids.get(&(platform, url.clone())) {
+            return Some(*id);
+        }
+        if self.is_full(place) {
+            return None;
+        }
+        let name = clipped(name, MAX_NAME).unwrap_or_else(|| url.clone());
+        let id = next(&self.sites);
+        let site = json!({"id": id, "name": name, "url": url, "platform": platform.id(), "status": "active"});
+        self.sites.push(row(site));
+        self.site_ids.insert((platform, url), id);
+        Some(id)
+    }
+
+    /// The account with an API key at a site, made when it is new: several channels may share one.
+    pub fn key_account(&mut self, place: &str, site: RowId, name: &str, key: &str) -> Option<RowId> {
+        let account = json!({"accessToken": "", "apiToken": key.trim(), "checkinEnabled": false,
+            "extraConfig": json!({"credentialMode": "apikey"}).to_string()});
+        self.account(place, site, name, key, account)
+    }
+
+    /// The account with this credential at a site; `columns` count when it is new.
+    pub fn account(
+        &mut self,
+        place: &str,
+        site: RowId,
+        name: &str,
+        credential: &str,
+        columns: Value,
+    ) -> Option<RowId> {
+        let credential = credential.trim();
+        if credential.is_empty() {
+            self.leave(place, "it has no credential");
+            return None;
+        }
+        if credential.len() > MAX_CREDENTIAL || credential.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
+            self.leave(place, "its credential is too long, or has characters that no request can carry");
+            return None;
+        }
+        let identity = (site, credential.to_owned());
+        if let Some(id) = self.account_ids.get(&identity) {
+            return Some(*id);
+        }
+        if self.is_full(place) {
+            return None;
+        }
+        let id = next(&self.accounts);
+        let mut account = row(columns);
+        account.insert("id".into(), id.into());
+        account.insert("siteId".into(), site.into());
+        account.insert("username".into(), clipped(name, MAX_NAME).into());
+        account.entry("status").or_insert_with(|| "active".into());
+        self.accounts.push(account);
+        self.account_ids.insert(identity, id);
+        Some(id)
+    }
+
+    pub fn set_account(&mut self, id: RowId, column: &str, value: Value) {
+        if let Some(account) = usize::try_from(id - 1).ok().and_then(|at| self.accounts.get_mut(at)) {
+            account.insert(column.to_owned(), value);
+        }
+    }
+
+    /// Gives an account the token that it is used with.
+    pub fn default_token(&mut self, account: RowId, token: &str) {
+        let id = next(&self.tokens);
+        let token = json!({"id": id, "accountId": account, "name": "default", "token": token.trim(),
+            "tokenGroup": "default", "valueStatus": "ready", "source": "legacy", "enabled": true, "isDefault": true});
+        self.tokens.push(row(token));
+    }
+
+    /// How many accounts there are so far.
+    pub fn accounts(&self) -> usize {
+        self.accounts.len()
+    }
+
+    /// The route of a model that clients name.
+    pub fn route(&mut self, place: &str, model: &str) -> Option<RowId> {
+        let Some(model) = model_name(model) else {
+            self.leave(place, "the name of a model is empty, too long or has control characters");
+            return None;
+        };
+        if is_pattern(&model) {
+            self.leave(place, format!("`{model}` is read as a pattern here; make such a route by hand"));
+            return None;
+        }
+        if let Some(id) = self.route_ids.get(&model) {
+            return Some(*id);
+        }
+        if self.is_full(place) {
+            return None;
+        }
+        let id = next(&self.routes);
+        let route = json!({"id": id, "modelPattern": model, "routeMode": "pattern",
+            "routingStrategy": "weighted", "enabled": true, "isManual": true});
+        self.routes.push(row(route));
+        self.route_ids.insert(model, id);
+        Some(id)
+    }
+
+    /// The route of a model, if there is one.
+    pub fn known_route(&self, model: &str) -> Option<RowId> {
+        self.route_ids.get(model.trim()).copied()
+    }
+
+    /// Adds a channel. Where the file has it twice, the one that is asked first counts.
+    pub fn channel(&mut self, place: &str, channel: Channel) {
+        let Some(source_model) = model_name(&channel.source_model) else {
+            self.leave(place, "the name of a model is empty, too long or has control characters");
+            return;
+        };
+        let channel = Channel {
+            source_model,
+            priority: channel.priority.clamp(0, MAX_PRIORITY),
+            weight: channel.weight.clamp(1, MAX_WEIGHT),
+            ..channel
+        };
+        let identity = (channel.route, channel.account, channel.source_model.clone());
+        if let Some(known) = self.channel_at.get(&identity).and_then(|at| self.channels.get_mut(*at)) {
+            let reason = format!(
+                "two channels send `{}` to one model of one credential; the one asked first is kept",
+                channel.source_model
+            );
+            if (!channel.enabled, channel.priority) < (!known.enabled, known.priority) {
+                *known = channel;
+            }
+            self.leave(place, reason);
+            return;
+        }
+        if self.is_full(place) {
+            return;
+        }
+        self.channel_at.insert(identity, self.channels.len());
+        self.channels_by_route.entry(channel.route).or_default().push(self.channels.len());
+        self.channels.push(channel);
+    }
+
+    /// What serves a route, in the order of the file.
+    pub fn channels_of(&self, route: RowId) -> Vec<Channel> {
+        let of_route = self.channels_by_route.get(&route).into_iter().flatten();
+        of_route.filter_map(|at| self.channels.get(*at).cloned()).collect()
+    }
+
+    pub fn client_key(&mut self, place: &str, key: ClientKey) {
+        let text = key.key.trim();
+        if !text.starts_with("sk-")
+            || !KEY_LENGTHS.contains(&text.len())
+            || !text.bytes().all(|byte| byte.is_ascii_graphic())
+        {
+            let form = "a key for clients has 6 to 512 visible ASCII characters and begins with sk-";
+            self.leave(place, format!("{form}; make a new key for its clients"));
+            return;
+        }
+        if !self.key_texts.insert(text.to_owned()) {
+            self.leave(place, "the file has this key twice; the first is kept");
+            return;
+        }
+        if self.is_full(place) {
+            return;
+        }
+        let models = key.models.map(|models| self.literal_models(place, &models));
+        let mut columns = json!({"name": clipped(&key.name, MAX_NAME).unwrap_or_else(|| "unnamed".to_owned()),
+            "key": text, "enabled": key.enabled, "groupName": key.group.and_then(|group| clipped(&group, MAX_GROUP)),
+            "expiresAt": key.expires_at.map(iso), "maxCost": key.max_cost.map(|usd| usd.max(0.0))});
+        // A list that ended up empty allows nothing; no list at all would allow everything.
+        if let Some(models) = models {
+            columns["supportedModels"] = json!(models).to_string().into();
+            columns["allowedRouteIds"] = "[]".into();
+        }
+        if !key.allowed_ips.is_empty() {
+            let reason = "the addresses that may use this key are not taken: the key works from everywhere";
+            self.leave(place, reason);
+        }
+        self.keys.push(row(columns));
+    }
+
+    /// Names of models that mean themselves only, each once.
+    fn literal_models(&mut self, place: &str, models: &[String]) -> Vec<String> {
+        let mut seen = HashSet::new();
+        let mut literal = Vec::new();
+        for model in models.iter().filter_map(|model| model_name(model)) {
+            if is_pattern(&model) {
+                self.leave(
+                    place,
+                    format!("`{model}` would be read as a pattern here: the key does not get it"),
+                );
+            } else if seen.insert(model.clone()) {
+                literal.push(model);
+            }
+        }
+        literal
+    }
+
+    fn is_full(&mut self, place: &str) -> bool {
+        let rows = [self.sites.len(), self.accounts.len(), self.tokens.len(), self.routes.len()];
+        let rows = rows.iter().sum::<usize>() + self.channels.len() + self.keys.len();
+        if rows >= MAX_ROWS {
+            self.leave(place, format!("the file has more than {MAX_ROWS} rows"));
+        }
+        rows >= MAX_ROWS
+    }
+
+    pub fn finish(self, kind: Kind) -> TakenOver {
+        let channels = self.channels.into_iter().zip(1..).map(|(channel, id): (Channel, RowId)| {
+            json!({"id": id, "routeId": channel.route, "accountId": channel.account, "tokenId": null,
+                "sourceModel": channel.source_model, "priority": channel.priority, "weight": channel.weight,
+                "enabled": channel.enabled, "manualOverride": true})
+        });
+        let accounts = json!({
+            "sites": self.sites, "accounts": self.accounts, "accountTokens": self.tokens,
+            "tokenRoutes": self.routes, "routeChannels": channels.collect::<Vec<_>>(),
+            "downstreamApiKeys": self.keys,
+        });
+        let document =
+            json!({"version": "2.1", "timestamp": now_ms(), "type": "accounts", "accounts": accounts});
+        self.list.finish(kind, document)
+    }
+}
+
+// === impl LeftList ===
+
+impl LeftList {
+    pub fn add(&mut self, place: impl Into<String>, reason: impl Into<String>) {
+        if self.entries.len() >= MAX_LISTED {
+            self.more += 1;
+            return;
+        }
+        let (place, reason) = (place.into(), reason.into());
+        let line =
+            |text: String| text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect();
+        self.entries.push(LeftOut { place: line(place), reason: line(reason) });
+    }
+
+    pub fn finish(self, kind: Kind, document: Value) -> TakenOver {
+        TakenOver { kind, document, left_out: self.entries, more_left_out: self.more }
+    }
+}
+
+/// The platform that the address shows, else `otherwise`.
+pub(super) fn platform_at(url: &str, otherwise: Platform) -> Platform {
+    let Ok(url) = SiteUrl::parse(url) else { return otherwise };
+    let address = Address { host: url.host(), port: url.port(), path: url.path() };
+    Platform::at(&address).unwrap_or(otherwise)
+}
+
+/// One line of at most `most` characters; `None` where nothing is left.
+pub(super) fn clipped(text: &str, most: usize) -> Option<String> {
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line: String = line.trim().chars().take(most).collect();
+    Some(line.trim_end().to_owned()).filter(|line| !line.is_empty())
+}
+
+fn model_name(text: &str) -> Option<String> {
+    let name = text.trim();
+    let is_sound = !name.is_empty() && name.len() <= MAX_NAME && !name.chars().any(char::is_control);
+    is_sound.then(|| name.to_owned())
+}
+
+/// Whether a route or a key with this name would mean other models, too.
+fn is_pattern(model: &str) -> bool {
+    model.starts_with("re:") || model.contains(['*', '?', '['])
+}
+
+fn next<T>(rows: &[T]) -> RowId {
+    RowId::try_from(rows.len()).unwrap_or(RowId::MAX - 1) + 1
+}
+
+fn row(value: Value) -> Row {
+    match value {
+        Value::Object(row) => row,
+        _ => Row::new(),
+    }
+}

@@ -1,0 +1,111 @@
+//! metapi's database, `hub.db`: the tables of which its backups are made.
+//!
+//! It is read by the names of columns, since files of different ages differ by dozens of them.
+
+use serde_json::{Map, Value, json};
+
+use super::draft::LeftList;
+use super::metapi::{self, TABLES, camel};
+use super::sqlite::Foreign;
+use super::{Error, Kind, Secrets, TakenOver};
+
+/// What stays behind, and why.
+const OTHER_TABLES: &[(&str, &str)] = &[
+    ("checkin_logs", "the history of check-ins stays behind"),
+    ("events", "the notices of that program"),
+    ("proxy_debug_traces", "recorded requests"),
+    ("proxy_debug_attempts", "recorded requests"),
+    ("proxy_video_tasks", "tasks under way: ask that program for their results"),
+    ("proxy_files", "uploaded files: clients upload them again"),
+    ("site_announcements", "announcements are read anew from the sites"),
+];
+/// Found out or worked out anew, or no data at all.
+const DERIVED_TABLES: &[&str] = &[
+    "model_availability",
+    "token_model_availability",
+    "site_day_usage",
+    "site_hour_usage",
+    "model_day_usage",
+    "analytics_projection_checkpoints",
+    "admin_snapshots",
+    "sqlite_sequence",
+    "settings",
+    "__drizzle_migrations",
+    "proxy_logs",
+];
+/// What no preferences section has: they belong to the instance that the file comes from.
+const OWN_SETTINGS: [&str; 4] = ["auth_token", "db_type", "db_url", "db_ssl"];
+
+pub(super) fn is(database: &Foreign) -> bool {
+    database.has("sites", &["platform", "url"]) && database.has("accounts", &["site_id", "access_token"])
+}
+
+pub(super) fn read(database: &Foreign, secrets: &Secrets) -> Result<TakenOver, Error> {
+    let mut list = LeftList::default();
+    let mut section = Map::new();
+    for table in TABLES {
+        // What a file lacks is kept as it is here.
+        if !database.has(table.name, &[]) {
+            continue;
+        }
+        for column in database.unknown_columns(table.name, table.columns) {
+            if !metapi::is_runtime(&column) {
+                list.add(format!("{}.{column}", table.name), "a column that is not known here");
+            }
+        }
+        let (rows, is_cut) = database.rows(table.name, table.columns)?;
+        if is_cut {
+            list.add(table.name, "there are more rows than are read");
+        }
+        let row = |row: &super::sqlite::ForeignRow| {
+            let cell = |column: &&str| Some((camel(column), row.value(column)?));
+            Value::Object(table.columns.iter().filter_map(cell).collect())
+        };
+        section.insert(table.array.to_owned(), rows.iter().map(row).collect());
+    }
+    let (models, _) = database.rows("model_availability", &["account_id", "model_name", "is_manual"])?;
+    let manual = models.iter().filter(|model| model.flag("is_manual") == Some(true));
+    let manual: Vec<Value> = manual
+        .map(|model| json!({"accountId": model.int("account_id"), "modelName": model.text("model_name")}))
+        .collect();
+    if database.has("model_availability", &["is_manual"]) {
+        section.insert("manualModels".to_owned(), manual.into());
+    }
+    let accounts = metapi::arrays(&section, secrets, &mut list);
+    tell_of_others(database, &mut list);
+    let (settings, _) = database.rows("settings", &["key", "value"])?;
+    let settings = settings.iter().filter_map(|row| {
+        let key = row.text("key").filter(|key| !OWN_SETTINGS.contains(&key.as_str()))?;
+        let value = row.json("value").or_else(|| row.text("value").map(Value::String))?;
+        Some(json!({"key": key, "value": value}))
+    });
+    let settings: Vec<Value> = settings.collect();
+    let settings = (!settings.is_empty()).then(|| settings.into());
+    Ok(metapi::finish(Kind::MetapiDatabase, Some(accounts), settings, list))
+}
+
+fn tell_of_others(database: &Foreign, list: &mut LeftList) {
+    if database.has("proxy_logs", &[]) && database.count("proxy_logs") > 0 {
+        let (calls, tokens) = (database.count("proxy_logs"), database.sum("proxy_logs", "total_tokens"));
+        let cost = database.sum("proxy_logs", "estimated_cost");
+        list.add(
+            format!("proxy_logs ({calls} rows)"),
+            format!(
+                "the history of requests stays behind: {calls} calls, {tokens} tokens, {cost:.6} USD in all"
+            ),
+        );
+    }
+    let mut tables: Vec<&str> = database.tables().collect();
+    tables.sort_unstable();
+    for table in tables {
+        if DERIVED_TABLES.contains(&table) || TABLES.iter().any(|known| known.name == table) {
+            continue;
+        }
+        let known = OTHER_TABLES.iter().find(|(name, _)| *name == table);
+        let reason = known.map_or("a table that is not known here", |(_, reason)| reason);
+        let rows = database.count(table);
+        if rows > 0 {
+            list.add(format!("{table} ({rows} rows)"), reason);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The `model_list` of LiteLLM's `config.yaml`, or the JSON made from it.
+//!
+//! | there | here |
+//! |---|---|
+//! | entries with one `model_name` | channels of one route |
+//! | `litellm_params.model` | the upstream, and the model's name there |
+//! | `weight`, `order` | weight; priority, the lower first in both |
+//! | `router_settings.model_group_alias` | a route with the channels of the one it stands for |
+//! | `fallbacks` | channels of the fallbacks behind the route's own |
+//!
+//! The members are those of docs.litellm.ai/docs/proxy/config_settings.
+
+use serde_json::{Map, Value};
+
+use super::draft::{Channel, DEFAULT_WEIGHT, Draft, platform_at};
+use super::litellm_providers;
+use super::{Kind, Secrets, TakenOver};
+use crate::platform::Platform;
+
+/// How a configuration names a variable in place of a key.
+const VARIABLE: &str = "os.environ/";
+/// Members of `litellm_params` that are taken.
+const TAKEN: [&str; 8] = [
+    "model",
+    "api_base",
+    "base_url",
+    "api_key",
+    "weight",
+    "order",
+    "custom_llm_provider",
+    "use_in_pass_through",
+];
+const MAX_ALIASES: usize = 2_000;
+const MAX_FALLBACKS: usize = 20;
+
+pub(super) fn is(document: &Value) -> bool {
+    let models = document["model_list"].as_array();
+    models.is_some_and(|models| models.iter().all(|model| model["litellm_params"].is_object()))
+}
+
+pub(super) fn read(document: &Value, secrets: &Secrets) -> TakenOver {
+    let mut draft = Draft::default();
+    for (at, entry) in document["model_list"].as_array().into_iter().flatten().enumerate() {
+        take_model(&mut draft, &format!("model_list[{at}]"), entry, secrets);
+    }
+    take_aliases(&mut draft, &document["router_settings"]["model_group_alias"]);
+    for section in ["router_settings", "litellm_settings"] {
+        for list in ["fallbacks", "default_fallbacks"] {
+            take_fallbacks(&mut draft, &format!("{section}.{list}"), &document[section][list]);
+        }
+    }
+    let no_members = Map::new();
+    for (name, value) in document.as_object().unwrap_or(&no_members) {
+        match (name.as_str(), value) {
+            ("model_list", _) => {}
+            ("general_settings", Value::Object(members)) => {
+                if members.contains_key("master_key") {
+                    let reason = "the master key is no key for clients here: set it as PROXY_TOKEN, or make keys for clients";
+                    draft.leave("general_settings.master_key", reason);
+                }
+                if members.keys().any(|member| member != "master_key") {
+                    draft.leave(
+                        "general_settings",
+                        "settings of that program; its keys and teams are in its database",
+                    );
+                }
+            }
+            ("router_settings" | "litellm_settings", Value::Object(members)) => {
+                let taken = ["model_group_alias", "fallbacks", "default_fallbacks"];
+                for member in members.keys().filter(|member| !taken.contains(&member.as_str())) {
+                    draft.leave(format!("{name}.{member}"), "a setting of that program");
+                }
+            }
+            (_, Value::Null) => {}
+            _ => draft.leave(name, "a setting of that program"),
+        }
+    }
+    draft.finish(Kind::LiteLlm)
+}
+
+fn take_model(draft: &mut Draft, place: &str, entry: &Value, secrets: &Secrets) {
+    let params = &entry["litellm_params"];
+    let text = |name: &str| params[name].as_str().map(str::trim).filter(|text| !text.is_empty());
+    let name = entry["model_name"].as_str().unwrap_or_default().trim();
+    let Some(model) = text("model") else {
+        draft.leave(place, "it has no litellm_params.model");
+        return;
+    };
+    let upstream = match litellm_providers::find(model, text("custom_llm_provider")) {
+        Ok(upstream) => upstream,
+        Err(reason) => {
+            draft.leave(place, reason);
+            return;
+        }
+    };
+    let looked_up = |member: &str, draft: &mut Draft| -> Result<Option<String>, ()> {
+        let Some(written) = text(member) else { return Ok(None) };
+        let Some(variable) = written.strip_prefix(VARIABLE) else { return Ok(Some(written.to_owned())) };
+        let value = secrets.variable.and_then(|read| read(variable));
+        if value.is_none() {
+            let reason = match secrets.variable {
+                Some(_) => format!("the variable {variable} is not set: set it and import again"),
+                None => format!("its value is in the variable {variable}, which only the command line reads"),
+            };
+            draft.leave(format!("{place}.{member}"), reason);
+            return Err(());
+        }
+        Ok(value)
+    };
+    let Ok(address) = looked_up("api_base", draft) else { return };
+    let Ok(address) = address.map_or_else(|| looked_up("base_url", draft), |address| Ok(Some(address)))
+    else {
+        return;
+    };
+    let Ok(key) = looked_up("api_key", draft) else { return };
+    let url = address.as_deref().unwrap_or(upstream.url);
+    if url.is_empty() {
+        draft.leave(place, "it has no api_base");
+        return;
+    }
+    let Some(key) = key else {
+        draft.leave(
+            place,
+            "it has no api_key; LiteLLM reads a variable of the provider's then: write it into the file",
+        );
+        return;
+    };
+    let platform = match upstream.platform {
+        Platform::OpenAi => match platform_at(url, Platform::OpenAi) {
+            // These speak OpenAI's dialects only below a path of their own.
+            Platform::Claude | Platform::Gemini => Platform::OpenAi,
+            known => known,
+        },
+        platform => platform,
+    };
+    let Some(site) = draft.site(place, platform, url, "") else { return };
+    let Some(account) = draft.key_account(place, site, name, &key) else { return };
+    for member in params.as_object().into_iter().flat_map(Map::keys) {
+        if !TAKEN.contains(&member.as_str()) {
+            draft.leave(format!("{place}.litellm_params.{member}"), "a setting of that program");
+        }
+    }
+    if name.contains('*') || upstream.model.contains('*') {
+        draft.leave(
+            place,
+            "a wildcard: the account is taken, and routes are made for the models that it lists",
+        );
+        return;
+    }
+    let Some(route) = draft.route(place, name) else { return };
+    let channel = Channel {
+        route,
+        account,
+        source_model: upstream.model.to_owned(),
+        priority: params["order"].as_i64().unwrap_or(0),
+        weight: params["weight"].as_f64().map_or(DEFAULT_WEIGHT, |weight| weight.round() as i64),
+        enabled: true,
+    };
+    draft.channel(place, channel);
+}
+
+fn take_aliases(draft: &mut Draft, aliases: &Value) {
+    let no_members = Map::new();
+    for (alias, target) in aliases.as_object().unwrap_or(&no_members).iter().take(MAX_ALIASES) {
+        let place = format!("router_settings.model_group_alias.{alias}");
+        let target = target.as_str().or_else(|| target["model"].as_str()).unwrap_or_default();
+        let Some(known) = draft.known_route(target) else {
+            draft.leave(place, "the model that it stands for was not taken");
+            continue;
+        };
+        let Some(route) = draft.route(&place, alias) else { continue };
+        for channel in draft.channels_of(known) {
+            draft.channel(&place, Channel { route, ..channel });
+        }
+    }
+}
+
+/// Adds the channels of each fallback behind those that the route has.
+fn take_fallbacks(draft: &mut Draft, place: &str, fallbacks: &Value) {
+    for entry in fallbacks.as_array().into_iter().flatten().take(MAX_ALIASES) {
+        let Value::Object(entry) = entry else {
+            draft.leave(place, "fallbacks of every model: add them to the routes that need them");
+            continue;
+        };
+        for (model, others) in entry {
+            let Some(route) = draft.known_route(model) else {
+                draft.leave(format!("{place}.{model}"), "the model was not taken");
+                continue;
+            };
+            let own = draft.channels_of(route);
+            let mut last = own.iter().map(|channel| channel.priority).max().unwrap_or(0);
+            for other in others.as_array().into_iter().flatten().take(MAX_FALLBACKS) {
+                let name = other.as_str().unwrap_or_default();
+                let Some(known) = draft.known_route(name).filter(|known| *known != route) else {
+                    draft.leave(format!("{place}.{model}"), "a fallback that was not taken");
+                    continue;
+                };
+                let behind = last + 1;
+                for channel in draft.channels_of(known) {
+                    let priority = behind.saturating_add(channel.priority);
+                    last = last.max(priority);
+                    draft.channel(&format!("{place}.{model}"), Channel { route, priority, ..channel });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Files of other gateways, read as a backup document of our own.
+//!
+//! ```text
+//! file ─▶ kind, by content ─▶ draft: sites, accounts, routes, channels, keys ─▶ document, which `backup` imports
+//!                                └──────▶ what was not taken: the place in the file, and the reason
+//! ```
+//!
+//! | file | reads |
+//! |---|---|
+//! | `metapi`, `hub_database` | a backup of metapi; its database |
+//! | `old_password` | the passwords in those, which are sealed under the secret of the instance they come from |
+//! | `all_api_hub` | an export of the browser extension All API Hub |
+//! | `new_api`, `channel_types` | a database of new-api or one-api; what their numbers of upstreams mean |
+//! | `cli_proxy_api` | the key sections of CLIProxyAPI's `config.yaml` |
+//! | `litellm`, `litellm_providers` | the `model_list` of LiteLLM's `config.yaml` |
+//! | `yaml`, `sqlite` | the two forms that need more than a JSON parser |
+//! | `draft` | the document in the making |
+//!
+//! Nothing here asks an upstream, knows the store, or changes the file it reads.
+
+mod all_api_hub;
+mod channel_types;
+mod cli_proxy_api;
+mod draft;
+mod hub_database;
+mod litellm;
+mod litellm_providers;
+mod metapi;
+mod new_api;
+mod old_password;
+mod sqlite;
+mod yaml;
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::Value;
+
+use sqlite::Foreign;
+
+/// The longest file that is read into memory; databases are read row by row.
+const MAX_FILE: u64 = 64 * 1024 * 1024;
+
+/// Whose file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A backup of metapi, which has the form of our own without our mark.
+    MetapiBackup,
+    MetapiDatabase,
+    AllApiHub,
+    NewApi,
+    OneApi,
+    CliProxyApi,
+    LiteLlm,
+}
+
+/// What a file gives.
+#[derive(Debug)]
+pub struct TakenOver {
+    pub kind: Kind,
+    /// A backup document, as an export of ours has it.
+    pub document: Value,
+    pub left_out: Vec<LeftOut>,
+    /// How many more were left out than are listed.
+    pub more_left_out: usize,
+}
+
+/// Something in the file that was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Where it stands, as the file's owner finds it. Never a secret.
+    pub place: String,
+    pub reason: String,
+}
+
+/// Why a file gives nothing, for the person who chose it.
+#[derive(Debug)]
+pub struct Error(pub String);
+
+/// What reading needs to know that no file says.
+#[derive(Default)]
+pub struct Secrets {
+    /// What the passwords in the file may be sealed under, the likeliest first.
+    pub old: Vec<String>,
+    /// Reads a variable that a file names in place of a key. `None` where the file comes from somebody else than the
+    /// owner of this process: a file could send any variable to an address of its own.
+    pub variable: Option<fn(&str) -> Option<String>>,
+}
+
+/// Reads a file of another gateway, whatever its name is.
+///
+/// # Errors
+/// Says what the file is, if it is none that can be taken over.
+pub fn read(path: &Path, secrets: &Secrets) -> Result<TakenOver, Error> {
+    let failed = |error: std::io::Error| Error(format!("{}: {error}", path.display()));
+    let mut file = File::open(path).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?;
+    if !length.is_file() {
+        return Err(Error(format!("{} is no file", path.display())));
+    }
+    let mut head = Vec::new();
+    (&mut file).take(sqlite::MAGIC.len() as u64).read_to_end(&mut head).map_err(failed)?;
+    if head == sqlite::MAGIC {
+        return from_database(path, secrets);
+    }
+    file.take(MAX_FILE).read_to_end(&mut head).map_err(failed)?;
+    if head.len() as u64 > MAX_FILE {
+        return Err(Error(format!("{} is longer than {} MiB", path.display(), MAX_FILE >> 20)));
+    }
+    from_text(&head, secrets)
+}
+
+/// Reads JSON or YAML that is in memory.
+///
+/// # Errors
+/// Says what it is, if it is none that can be taken over.
+pub fn from_text(text: &[u8], secrets: &Secrets) -> Result<TakenOver, Error> {
+    let text = std::str::from_utf8(text)
+        .map_err(|_| Error("it is neither text nor an SQLite database".to_owned()))?
+        .trim_start_matches('\u{feff}');
+    let document = if text.trim_start().starts_with(['{', '[']) {
+        serde_json::from_str(text).map_err(|error| Error(format!("it is no valid JSON: {error}")))?
+    } else {
+        yaml::read(text).map_err(Error)?
+    };
+    match recognise(&document).map_err(|why| Error(why.to_owned()))? {
+        Kind::AllApiHub => Ok(all_api_hub::read(&document)),
+        Kind::CliProxyApi => Ok(cli_proxy_api::read(&document)),
+        Kind::LiteLlm => Ok(litellm::read(&document, secrets)),
+        // The other kinds are databases.
+        _ => Ok(metapi::read(&document, secrets)),
+    }
+}
+
+/// Whose document this is. A backup of ours has its mark, and is not taken over but imported.
+///
+/// # Errors
+/// Says what it is instead, or that it is not known.
+fn recognise(document: &Value) -> Result<Kind, &'static str> {
+    if document["format"] == "switchyard" {
+        return Err("it is a backup of Switchyard itself");
+    }
+    if all_api_hub::is(document) {
+        return Ok(Kind::AllApiHub);
+    }
+    if metapi::is(document) {
+        return Ok(Kind::MetapiBackup);
+    }
+    if litellm::is(document) {
+        return Ok(Kind::LiteLlm);
+    }
+    if cli_proxy_api::is(document) {
+        return Ok(Kind::CliProxyApi);
+    }
+    let kind = document["type"].as_str().unwrap_or_default();
+    if matches!(kind, "sub2api-data" | "sub2api-bundle")
+        || (document["access_token"].is_string() && document["refresh_token"].is_string())
+    {
+        return Err("it holds accounts of logins: connect them at POST /api/oauth/import, or in the console");
+    }
+    Err(
+        "it is no file of a gateway that is known here: a backup of Switchyard, metapi or All API Hub, a database of \
+         metapi, new-api or one-api, or a config.yaml of CLIProxyAPI or LiteLLM",
+    )
+}
+
+fn from_database(path: &Path, secrets: &Secrets) -> Result<TakenOver, Error> {
+    let database = Foreign::open(path)?;
+    if database.has("crypto_keys", &[]) && database.has("schema_migrations", &[]) {
+        return Err(Error("it is a database of Switchyard itself: `switchyard restore` takes it".to_owned()));
+    }
+    if hub_database::is(&database) {
+        return hub_database::read(&database, secrets);
+    }
+    if new_api::is(&database) {
+        return new_api::read(&database);
+    }
+    let mut tables: Vec<&str> = database.tables().collect();
+    tables.sort_unstable();
+    tables.truncate(8);
+    let message = "it is an SQLite database of none of metapi, new-api and one-api; its tables begin with";
+    Err(Error(format!("{message}: {}", tables.join(", "))))
+}
+
+impl Kind {
+    /// What a person calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MetapiBackup => "backup of metapi",
+            Self::MetapiDatabase => "database of metapi",
+            Self::AllApiHub => "export of All API Hub",
+            Self::NewApi => "database of new-api",
+            Self::OneApi => "database of one-api",
+            Self::CliProxyApi => "configuration of CLIProxyAPI",
+            Self::LiteLlm => "configuration of LiteLLM",
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}

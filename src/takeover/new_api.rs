@@ -1,0 +1,448 @@
+//! Databases of new-api and of one-api, which it was forked from.
+//!
+//! | there | here |
+//! |---|---|
+//! | a channel | a site by protocol and address, an account for each of its keys, a channel for each of its models |
+//! | priority, the higher first | the highest becomes 0, the others follow |
+//! | a weight of several keys | shared out among them |
+//! | a model mapping | the name that the upstream knows stands in the channel |
+//! | a token | a key for clients, `sk-` before it as its clients send it |
+//! | 500,000 of quota | 1 USD |
+//!
+//! The schemas are those of `model/channel.go` and `model/token.go` in both programs.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::channel_types::{self, ChannelType};
+use super::draft::{Channel, ClientKey, DEFAULT_WEIGHT, Draft, QUOTA_PER_USD, RowId, clipped};
+use super::sqlite::{Foreign, ForeignRow};
+use super::{Error, Kind, TakenOver};
+use crate::platform::Platform;
+
+const CHANNEL_COLUMNS: &[&str] = &[
+    "id",
+    "type",
+    "key",
+    "openai_organization",
+    "test_model",
+    "status",
+    "name",
+    "weight",
+    "created_time",
+    "test_time",
+    "response_time",
+    "base_url",
+    "other",
+    "balance",
+    "balance_updated_time",
+    "models",
+    "group",
+    "used_quota",
+    "model_mapping",
+    "status_code_mapping",
+    "priority",
+    "auto_ban",
+    "other_info",
+    "tag",
+    "setting",
+    "param_override",
+    "header_override",
+    "remark",
+    "channel_info",
+    "settings",
+    "config",
+    "system_prompt",
+];
+const TOKEN_COLUMNS: &[&str] = &[
+    "id",
+    "user_id",
+    "key",
+    "status",
+    "name",
+    "created_time",
+    "accessed_time",
+    "expired_time",
+    "remain_quota",
+    "unlimited_quota",
+    "model_limits_enabled",
+    "model_limits",
+    "allow_ips",
+    "used_quota",
+    "group",
+    "cross_group_retry",
+    "deleted_at",
+    "models",
+    "subnet",
+];
+/// What is not taken for what it is; other tables are named as unknown.
+const OTHER_TABLES: &[(&str, &str)] = &[
+    ("users", "there are no users here, only keys for clients"),
+    ("options", "settings of that program: set what is still needed in the settings here"),
+    ("logs", "the history of requests stays behind"),
+    ("redemptions", "there are no redemption codes here"),
+    ("top_ups", "there are no payments here"),
+    ("midjourneys", "tasks of that program"),
+    ("tasks", "tasks of that program"),
+];
+/// Made from other tables, or of no meaning without that program.
+const DERIVED_TABLES: &[&str] =
+    &["abilities", "quota_data", "setups", "sqlite_sequence", "channels", "tokens"];
+const MAX_KEYS: usize = 1_000;
+const MAX_MODELS: usize = 5_000;
+/// How far names that stand for names are followed.
+const MAX_RENAMES: usize = 16;
+
+/// `channels.status` and `tokens.status`: 1 is on; others are kinds of off.
+const ON: i64 = 1;
+
+pub(super) fn is(database: &Foreign) -> bool {
+    database.has("channels", &["type", "key", "models"]) && database.has("tokens", &["key", "remain_quota"])
+}
+
+pub(super) fn read(database: &Foreign) -> Result<TakenOver, Error> {
+    let newer = database.has("channels", &["channel_info"]) || database.has("channels", &["tag"]);
+    let kind = if newer { Kind::NewApi } else { Kind::OneApi };
+    let mut draft = Draft::default();
+    for (table, columns) in [("channels", CHANNEL_COLUMNS), ("tokens", TOKEN_COLUMNS)] {
+        for column in database.unknown_columns(table, columns) {
+            draft.leave(format!("{table}.{column}"), "a column that is not known here");
+        }
+    }
+    let (channels, is_cut) = database.rows("channels", CHANNEL_COLUMNS)?;
+    if is_cut {
+        draft.leave("channels", "there are more rows than are read");
+    }
+    take_channels(kind, &channels, &mut draft);
+    take_tokens(database, &mut draft)?;
+    for table in database.tables() {
+        let known = OTHER_TABLES.iter().find(|(name, _)| *name == table);
+        let reason = match known {
+            Some((_, reason)) => reason,
+            None if DERIVED_TABLES.contains(&table) => continue,
+            None => "a table that is not known here",
+        };
+        let rows = database.count(table);
+        if rows > 0 {
+            draft.leave(format!("{table} ({rows} rows)"), reason);
+        }
+    }
+    Ok(draft.finish(kind))
+}
+
+/// A channel that can be served here.
+struct Served<'a> {
+    row: &'a ForeignRow,
+    place: String,
+    of_type: ChannelType,
+    name: String,
+    /// Its keys, and whether each is in use.
+    keys: Vec<(String, bool)>,
+    /// The names that clients use.
+    models: Vec<String>,
+    mapping: HashMap<String, String>,
+    priority: i64,
+    weight: i64,
+}
+
+fn take_channels(kind: Kind, rows: &[ForeignRow], draft: &mut Draft) {
+    let served: Vec<Served> = rows.iter().filter_map(|row| served(kind, row, draft)).collect();
+    let highest = served.iter().map(|channel| channel.priority).max().unwrap_or(0);
+    // The models of a priority at which somebody has a weight: there a weight of 0 means hardly ever.
+    let weighted: HashSet<(&str, i64)> = served
+        .iter()
+        .filter(|channel| channel.weight > 0)
+        .flat_map(|channel| channel.models.iter().map(|model| (model.as_str(), channel.priority)))
+        .collect();
+    // Whether an account is on, is settled by the channels that use it: one that is on needs it.
+    let mut in_use: HashMap<RowId, bool> = HashMap::new();
+    let mut accounts_of: Vec<Vec<(RowId, bool)>> = Vec::new();
+    for channel in &served {
+        let accounts = accounts(channel, draft);
+        for (account, on) in &accounts {
+            *in_use.entry(*account).or_default() |= on;
+        }
+        accounts_of.push(accounts);
+    }
+    for (account, on) in &in_use {
+        if !on {
+            draft.set_account(*account, "status", "disabled".into());
+        }
+    }
+    for (channel, accounts) in served.iter().zip(&accounts_of) {
+        let keys = i64::try_from(accounts.len()).unwrap_or(1).max(1);
+        for model in &channel.models {
+            let Some(route) = draft.route(&channel.place, model) else { continue };
+            let is_weighted = weighted.contains(&(model.as_str(), channel.priority));
+            let weight = match channel.weight {
+                0 if !is_weighted => DEFAULT_WEIGHT,
+                weight => (weight / keys).max(1),
+            };
+            for (account, on) in accounts {
+                let channel_row = Channel {
+                    route,
+                    account: *account,
+                    source_model: renamed(&channel.mapping, model),
+                    priority: highest.saturating_sub(channel.priority),
+                    weight,
+                    // An account that is off keeps its channels from serving; switched on again it serves as before.
+                    enabled: *on || !in_use.get(account).copied().unwrap_or(false),
+                };
+                draft.channel(&channel.place, channel_row);
+            }
+        }
+    }
+}
+
+fn served<'a>(kind: Kind, row: &'a ForeignRow, draft: &mut Draft) -> Option<Served<'a>> {
+    let id = row.int("id").unwrap_or(row.rowid);
+    let name =
+        row.text("name").and_then(|name| clipped(&name, 191)).unwrap_or_else(|| format!("channel {id}"));
+    let place = format!("channel {id} “{}”", clipped(&name, 60).unwrap_or_default());
+    let of_type = match channel_types::find(kind, row.int("type").unwrap_or(0)) {
+        Ok(of_type) => of_type,
+        Err(what) => {
+            draft.leave(place, format!("type {}: {what}", row.int("type").unwrap_or(0)));
+            return None;
+        }
+    };
+    let mut models: Vec<String> = Vec::new();
+    let mut seen = HashSet::new();
+    for model in row.text("models").unwrap_or_default().split(',').map(str::trim) {
+        if !model.is_empty() && models.len() < MAX_MODELS && seen.insert(model.to_owned()) {
+            models.push(model.to_owned());
+        }
+    }
+    if models.is_empty() {
+        draft.leave(&place, "it names no models: only its account is taken");
+    }
+    let mapping = row.json("model_mapping").and_then(|mapping| serde_json::from_value(mapping).ok());
+    if mapping.is_none() && row.text("model_mapping").is_some_and(|text| text != "null") {
+        draft.leave(&place, "its model mapping is no JSON object of texts: models go by their own names");
+    }
+    let keys = keys(row, &place, draft);
+    untaken_columns(row, &place, draft);
+    let mapping = mapping.unwrap_or_default();
+    let priority = row.int("priority").unwrap_or(0);
+    let weight = row.int("weight").unwrap_or(0).max(0);
+    Some(Served { row, place, of_type, name, keys, models, mapping, priority, weight })
+}
+
+/// The keys of a channel: one, one a line, or a JSON array of them.
+fn keys(row: &ForeignRow, place: &str, draft: &mut Draft) -> Vec<(String, bool)> {
+    let text = row.text("key").unwrap_or_default();
+    let list: Option<Vec<Value>> =
+        if text.starts_with('[') { serde_json::from_str(&text).ok() } else { None };
+    let is_several =
+        list.is_some() || row.json("channel_info").is_some_and(|info| info["is_multi_key"] == true);
+    let mut keys: Vec<String> = match list {
+        Some(list) => {
+            let key = |item: Value| match item {
+                Value::String(key) => key,
+                // A login's credentials are an object each.
+                other => other.to_string(),
+            };
+            list.into_iter().map(key).collect()
+        }
+        // A single key that is a JSON object may be written over several lines.
+        None if text.starts_with('{') && serde_json::from_str::<Value>(&text).is_ok() => vec![text],
+        None => text.lines().map(str::to_owned).collect(),
+    };
+    if keys.len() > MAX_KEYS {
+        draft.leave(place, format!("it has {} keys; the first {MAX_KEYS} are taken", keys.len()));
+        keys.truncate(MAX_KEYS);
+    }
+    let is_on = row.int("status").unwrap_or(ON) == ON;
+    let info = row.json("channel_info").unwrap_or_default();
+    let state = |at: usize| info["multi_key_status_list"][at.to_string()].as_i64().unwrap_or(ON);
+    let mut seen = HashSet::new();
+    let mut taken = Vec::new();
+    for (at, key) in keys.iter().enumerate() {
+        let key = key.trim();
+        if key.is_empty() {
+            continue;
+        }
+        if !seen.insert(key.to_owned()) {
+            draft.leave(format!("{place}, key {}", at + 1), "the channel has this key twice");
+            continue;
+        }
+        taken.push((key.to_owned(), is_on && (!is_several || state(at) == ON)));
+    }
+    if taken.is_empty() {
+        draft.leave(place, "it has no key");
+    }
+    taken
+}
+
+/// The accounts of a channel, and whether each is in use there.
+fn accounts(channel: &Served, draft: &mut Draft) -> Vec<(RowId, bool)> {
+    let row = channel.row;
+    let url = channel.of_type.address(row.text("base_url").as_deref());
+    if url.is_empty() || url.contains(['{', '}']) {
+        draft.leave(&channel.place, "its address is missing or is made of the model's name");
+        return Vec::new();
+    }
+    let site_name = if row.text("base_url").is_some() { &channel.name } else { channel.of_type.name };
+    if channel.keys.is_empty() {
+        return Vec::new();
+    }
+    let Some(site) = draft.site(&channel.place, channel.of_type.platform, &url, site_name) else {
+        return Vec::new();
+    };
+    let proxy = row.json("setting").and_then(|setting| Some(setting["proxy"].as_str()?.trim().to_owned()));
+    let proxy = proxy.filter(|proxy| !proxy.is_empty());
+    let mut accounts = Vec::new();
+    for (at, (key, on)) in channel.keys.iter().enumerate() {
+        let several = channel.keys.len() > 1;
+        let (place, name) = if several {
+            (format!("{}, key {}", channel.place, at + 1), format!("{} #{}", channel.name, at + 1))
+        } else {
+            (channel.place.clone(), channel.name.clone())
+        };
+        let before = draft.accounts();
+        let account = if channel.of_type.platform == Platform::Codex && key.starts_with('{') {
+            login_account(&place, site, &name, key, draft)
+        } else {
+            draft.key_account(&place, site, &name, key)
+        };
+        let Some(account) = account else { continue };
+        accounts.push((account, *on));
+        if draft.accounts() == before {
+            continue;
+        }
+        if let Some(balance) = row.real("balance").filter(|balance| *balance != 0.0 && !several) {
+            draft.set_account(account, "balance", balance.into());
+        }
+        if let Some(proxy) = &proxy {
+            let extra = serde_json::json!({"credentialMode": "apikey", "proxyUrl": proxy}).to_string();
+            draft.set_account(account, "extraConfig", extra.into());
+        }
+    }
+    accounts
+}
+
+/// A key that is the credentials of a ChatGPT login.
+fn login_account(place: &str, site: RowId, name: &str, key: &str, draft: &mut Draft) -> Option<RowId> {
+    let login: Value = serde_json::from_str(key).unwrap_or_default();
+    let text = |name: &str| login[name].as_str().map(str::trim).filter(|text| !text.is_empty());
+    let (Some(token), Some(account)) = (text("access_token"), text("account_id")) else {
+        draft.leave(place, "its credentials have no access_token and account_id");
+        return None;
+    };
+    let oauth = serde_json::json!({"provider": "codex", "accountKey": account, "email": text("email"),
+        "refreshToken": text("refresh_token"), "idToken": text("id_token")});
+    let extra = serde_json::json!({"credentialMode": "session", "oauth": oauth}).to_string();
+    let columns = serde_json::json!({"accessToken": token, "checkinEnabled": false, "oauthProvider": "codex",
+        "oauthAccountKey": account, "extraConfig": extra});
+    draft.account(place, site, text("email").unwrap_or(name), token, columns)
+}
+
+/// Names what a channel has beside.
+fn untaken_columns(row: &ForeignRow, place: &str, draft: &mut Draft) {
+    let is_set = |column: &str| {
+        row.text(column).is_some_and(|text| !matches!(text.as_str(), "{}" | "null" | "[]" | "\"\""))
+    };
+    let untaken = [
+        ("openai_organization", "the organization of OpenAI: set it as a custom header of the site"),
+        ("status_code_mapping", "status codes are judged by rules of our own"),
+        ("param_override", "changes to requests: write them as payload rules in the settings"),
+        ("header_override", "headers: set them as custom headers of the site"),
+        ("system_prompt", "a prompt of the channel's own: write it as a payload rule in the settings"),
+        ("remark", "notes"),
+        ("tag", "tags of channels"),
+    ];
+    for (column, reason) in untaken {
+        if is_set(column) {
+            draft.leave(format!("{place}, {column}"), reason);
+        }
+    }
+    for column in ["setting", "settings", "config"] {
+        let Some(Value::Object(members)) = row.json(column) else { continue };
+        let used =
+            |value: &Value| !matches!(value, Value::Null | Value::Bool(false)) && value.as_str() != Some("");
+        let mut names: Vec<&str> = members
+            .iter()
+            .filter(|(name, value)| used(value) && !(column == "setting" && name.as_str() == "proxy"))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        names.truncate(10);
+        if !names.is_empty() {
+            draft.leave(format!("{place}, {column}"), format!("not known here: {}", names.join(", ")));
+        }
+    }
+    let groups = row.text("group").unwrap_or_default();
+    if !groups.is_empty() && groups != "default" {
+        draft.leave(
+            format!("{place}, group"),
+            "groups do not limit who uses a channel: every key may, as far as its models allow",
+        );
+    }
+    if row.int("auto_ban") == Some(0) {
+        draft.leave(format!("{place}, auto_ban"), "a failing channel is left out for a while, always");
+    }
+}
+
+/// What the upstream calls a model: names that stand for names are followed, in a circle until it closes.
+fn renamed(mapping: &HashMap<String, String>, model: &str) -> String {
+    let mut name = model;
+    for _ in 0..MAX_RENAMES {
+        match mapping.get(name).map(|next| next.trim()) {
+            Some(next) if !next.is_empty() && next != name && next != model => name = next,
+            _ => break,
+        }
+    }
+    name.to_owned()
+}
+
+fn take_tokens(database: &Foreign, draft: &mut Draft) -> Result<(), Error> {
+    let (users, _) = database.rows("users", &["id", "status", "quota"])?;
+    let blocked: HashSet<i64> = users
+        .iter()
+        .filter(|user| user.int("status").is_some_and(|status| status != ON))
+        .filter_map(|user| user.int("id"))
+        .collect();
+    let (tokens, is_cut) = database.rows("tokens", TOKEN_COLUMNS)?;
+    if is_cut {
+        draft.leave("tokens", "there are more rows than are read");
+    }
+    for row in &tokens {
+        let id = row.int("id").unwrap_or(row.rowid);
+        let name = row.text("name").unwrap_or_else(|| format!("token {id}"));
+        let place = format!("token {id} “{}”", clipped(&name, 60).unwrap_or_default());
+        if row.text("deleted_at").is_some() {
+            draft.leave(place, "it was deleted");
+            continue;
+        }
+        let Some(key) = row.text("key") else {
+            draft.leave(place, "it has no key");
+            continue;
+        };
+        let owner_is_blocked = row.int("user_id").is_some_and(|user| blocked.contains(&user));
+        if owner_is_blocked {
+            draft.leave(&place, "its user is switched off: the key is taken, and switched off");
+        }
+        let is_limited = row.flag("model_limits_enabled").unwrap_or(false);
+        let listed =
+            if is_limited { row.text("model_limits").or(Some(String::new())) } else { row.text("models") };
+        let models = listed.map(|list| list.split(',').map(|model| model.trim().to_owned()).collect());
+        let addresses = row.text("allow_ips").or_else(|| row.text("subnet")).unwrap_or_default();
+        let split = |c: char| c == ',' || c == ';' || c.is_whitespace();
+        let allowed_ips = addresses.split(split).filter(|part| !part.is_empty()).map(str::to_owned).collect();
+        let unlimited = row.flag("unlimited_quota").unwrap_or(false);
+        let remaining = row.real("remain_quota").unwrap_or(0.0) / QUOTA_PER_USD;
+        let expiry = row.int("expired_time").filter(|seconds| *seconds > 0);
+        let key = ClientKey {
+            name,
+            key: if key.starts_with("sk-") { key } else { format!("sk-{key}") },
+            enabled: row.int("status").unwrap_or(ON) == ON && !owner_is_blocked,
+            group: row.text("group"),
+            expires_at: expiry.and_then(|seconds| seconds.checked_mul(1000)),
+            max_cost: (!unlimited).then_some(remaining),
+            models,
+            allowed_ips,
+        };
+        draft.client_key(&place, key);
+    }
+    Ok(())
+}

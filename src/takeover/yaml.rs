@@ -1,0 +1,156 @@
+//! YAML 1.2 as a JSON value, as far as configuration files need it.
+//!
+//! The parser gives events; the tree is built here, where its depth and its size are bounded. An alias counts as much as
+//! what it stands for, so that a few lines cannot become a billion values. Of a file with several documents the first is
+//! read.
+
+use std::collections::HashMap;
+
+use saphyr_parser::{Event, Parser, ScalarStyle};
+use serde_json::{Map, Value};
+
+/// Values that are open inside each other.
+const MAX_DEPTH: usize = 64;
+/// Values and bytes of text of the whole, aliases followed.
+const MAX_SIZE: usize = 16 * 1024 * 1024;
+
+/// An open value and the name it gets in the one around it.
+enum Open {
+    List { items: Vec<Value>, anchor: usize, size: usize },
+    Map { members: Map<String, Value>, name: Option<String>, anchor: usize, size: usize },
+}
+
+pub(super) fn read(text: &str) -> Result<Value, String> {
+    let mut open: Vec<Open> = Vec::new();
+    let mut anchors: HashMap<usize, (Value, usize)> = HashMap::new();
+    let mut total = 0_usize;
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.map_err(|error| format!("it is no valid YAML: {error}"))?;
+        let line = span.start.line();
+        let (value, anchor, size) = match event {
+            Event::SequenceStart(anchor, _) => {
+                open.push(Open::List { items: Vec::new(), anchor, size: 1 });
+                if open.len() > MAX_DEPTH {
+                    return Err(format!("line {line}: more than {MAX_DEPTH} values inside each other"));
+                }
+                continue;
+            }
+            Event::MappingStart(anchor, _) => {
+                open.push(Open::Map { members: Map::new(), name: None, anchor, size: 1 });
+                if open.len() > MAX_DEPTH {
+                    return Err(format!("line {line}: more than {MAX_DEPTH} values inside each other"));
+                }
+                continue;
+            }
+            Event::SequenceEnd | Event::MappingEnd => match open.pop() {
+                Some(Open::List { items, anchor, size }) => (Value::Array(items), anchor, size),
+                Some(Open::Map { members, anchor, size, .. }) => (Value::Object(members), anchor, size),
+                None => return Err(format!("line {line}: an end without a beginning")),
+            },
+            Event::Scalar(text, style, anchor, tag) => {
+                let is_text = style != ScalarStyle::Plain
+                    || tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
+                let size = text.len() + 1;
+                let value = if is_text { Value::String(text.into_owned()) } else { plain(&text) };
+                (value, anchor, size)
+            }
+            Event::Alias(anchor) => {
+                let named = anchors.get(&anchor);
+                let (value, size) =
+                    named.cloned().ok_or_else(|| format!("line {line}: an alias inside its own value"))?;
+                (value, 0, size)
+            }
+            Event::DocumentEnd => break,
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) => continue,
+        };
+        total += size;
+        if total > MAX_SIZE {
+            return Err("it is too large with its aliases written out".to_owned());
+        }
+        if anchor != 0 {
+            total += size;
+            anchors.insert(anchor, (value.clone(), size));
+        }
+        match open.last_mut() {
+            None => return Ok(value),
+            Some(Open::List { items, size: whole, .. }) => {
+                *whole += size;
+                items.push(value);
+            }
+            Some(Open::Map { members, name, size: whole, .. }) => {
+                *whole += size;
+                match name.take() {
+                    None => *name = Some(member_name(value, line)?),
+                    Some(name) => {
+                        if members.contains_key(&name) {
+                            return Err(format!("line {line}: a name that stands twice in one mapping"));
+                        }
+                        members.insert(name, value);
+                    }
+                }
+            }
+        }
+    }
+    Ok(Value::Null)
+}
+
+fn member_name(value: Value, line: usize) -> Result<String, String> {
+    match value {
+        Value::String(name) => Ok(name),
+        Value::Null => Ok(String::new()),
+        Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),
+        Value::Array(_) | Value::Object(_) => Err(format!("line {line}: a list or mapping as a name")),
+    }
+}
+
+/// A scalar without quotes (YAML 1.2.2, 10.3.2: the core schema).
+fn plain(text: &str) -> Value {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
+        "true" | "True" | "TRUE" => return Value::Bool(true),
+        "false" | "False" | "FALSE" => return Value::Bool(false),
+        _ => {}
+    }
+    let begins_as_number = text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.'));
+    if begins_as_number && let Ok(number) = text.parse::<i64>() {
+        return number.into();
+    }
+    let is_real = begins_as_number
+        && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E'));
+    if is_real && let Some(number) = text.parse().ok().and_then(serde_json::Number::from_f64) {
+        return Value::Number(number);
+    }
+    Value::String(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_configuration_becomes_the_json_that_it_means() {
+        let text = "# a comment\nlist:\n  - name: \"a b\"\n    on: yes\n    n: 12\n  - {url: 'http://x', none: ~}\nblock: |\n  two\n  lines\n\
+                    share: &x [1, 2.5]\nagain: *x\nkey: 0123abc\nfalse: false\n";
+        let expected = json!({"list": [{"name": "a b", "on": "yes", "n": 12}, {"url": "http://x", "none": null}],
+            "block": "two\nlines\n", "share": [1, 2.5], "again": [1, 2.5], "key": "0123abc", "false": false});
+        assert_eq!(read(text), Ok(expected));
+    }
+
+    #[test]
+    fn aliases_of_aliases_do_not_grow_without_bound() {
+        let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..9 {
+            let inner = format!("*a{}, ", level - 1).repeat(10);
+            text += &format!("a{level}: &a{level} [{}]\n", inner.trim_end_matches(", "));
+        }
+        assert!(read(&text).unwrap_err().contains("too large"));
+        let deep: String = (0..100).map(|level| format!("{}a:\n", " ".repeat(level))).collect();
+        assert!(read(&deep).unwrap_err().contains("inside each other"));
+        assert!(read(&"[".repeat(10_000)).is_err());
+        for broken in ["a: [1", "a: 1\na: 2", "a: *nowhere", "? [a]\n: b", "a: b: c"] {
+            assert!(read(broken).is_err(), "{broken}");
+        }
+    }
+}

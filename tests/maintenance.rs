@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{ADMIN_TOKEN, Caller, Gate, Gateway, Reply, Upstream, eventually, wire};
+use support::{ADMIN_TOKEN, Caller, Gate, Gateway, PROXY_TOKEN, Reply, Request, Upstream, eventually, wire};
 
 const CLEAR_CACHE: &str = "/api/settings/maintenance/clear-cache";
 const FACTORY_RESET: &str = "/api/settings/maintenance/factory-reset";
@@ -128,6 +128,60 @@ fn a_factory_reset_leaves_an_empty_gateway_with_the_built_in_token() {
     };
     check_empty(&gateway);
     check_empty(&gateway.restart());
+}
+
+#[test]
+fn a_factory_reset_leaves_nothing_of_the_old_data_in_the_files() {
+    let upstream = Upstream::start(&["alpha-of-the-old-days"]);
+    let gateway = Gateway::start();
+    gateway.add("the old site", &upstream);
+    gateway.client().chat("alpha-of-the-old-days").expect(200);
+    gateway.wait_for_logs(1);
+    let key = json!({"name": "the old team", "key": "sk-team-1", "supportedModels": ["*"]});
+    gateway.admin().post("/api/downstream-keys", &key).expect(200);
+    let form = "--b\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nassistants\r\n\
+                --b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"old.txt\"\r\n\r\n\
+                the old words\r\n--b--\r\n";
+    let upload = Request::post("/v1/files").header("content-type", "multipart/form-data; boundary=b");
+    gateway.client().send(upload.body(form)).expect(200);
+    let old = ["the old site", "alpha-of-the-old-days", "the old team", "old.txt", "the old words"];
+    let holders = |text: &str| {
+        let files = gateway.home().files();
+        let holds = |bytes: &[u8]| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        let holders = files.into_iter().filter(|(_, bytes)| holds(bytes)).map(|(path, _)| path);
+        holders.collect::<Vec<_>>()
+    };
+    for text in old {
+        assert!(!holders(text).is_empty(), "{text} was stored");
+    }
+    gateway.admin().post(FACTORY_RESET, &json!({})).expect(200);
+    for text in old {
+        assert_eq!(holders(text), Vec::<std::path::PathBuf>::new(), "{text}");
+    }
+}
+
+#[test]
+fn a_factory_reset_stops_what_runs_and_the_gateway_serves_at_once() {
+    let upstream = Upstream::start(&["alpha"]);
+    let gateway = Gateway::start();
+    gateway.add("old", &upstream);
+    let asked = upstream.asked_for("/v1/models").len();
+    let gate = Gate::new();
+    let models = json!({"object": "list", "data": [{"id": "alpha", "object": "model"}]});
+    upstream.answer_once("/v1/models", Reply::json(200, &models).head_waits_for(&gate));
+    post(&gateway, CLEAR_CACHE);
+    eventually("the task asks", || (upstream.asked_for("/v1/models").len() > asked).then_some(()));
+    gateway.admin().post(FACTORY_RESET, &json!({})).expect(200);
+    gate.open();
+    let admin = with_token(&gateway, BUILT_IN_TOKEN);
+    assert_eq!(admin.get("/api/tasks").expect(200)["tasks"], json!([]));
+    let site = json!({"name": "new", "url": upstream.url(), "platform": "openai"});
+    let site = admin.post("/api/sites", &site).expect(200);
+    let account = json!({"siteId": site["id"], "accessToken": "sk-new", "credentialMode": "apikey"});
+    admin.post("/api/accounts", &account).expect(200);
+    let client = gateway.anyone().with("authorization", &format!("Bearer {PROXY_TOKEN}"));
+    eventually("the new account serves", || (client.chat("alpha").status == 200).then_some(()));
+    assert_eq!(upstream.last("/v1/chat/completions").header("authorization"), Some("Bearer sk-new"));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! In memory only: a restart forgets them. A start whose dedupe key belongs to a task that has not ended gives
-//! that task. What has not ended is dropped by a reset only; of what has, the newest [`MAX_ENDED`] stay. Each
+//! that task. What has not ended is stopped by a reset only; of what has, the newest [`MAX_ENDED`] stay. Each
 //! start and end is reported to the listener, which writes an event; the end before the task shows it, so that
 //! who sees a task ended finds its event.
 
@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{Instant, timeout};
 
 use crate::background::{Background, contain};
 use crate::sync::lock;
@@ -30,6 +30,8 @@ use crate::uuid;
 const KEPT: Duration = Duration::from_secs(6 * 3600);
 /// How many ended tasks can be read.
 const MAX_ENDED: usize = 1000;
+/// How long a task may take to be stopped: it goes where it next waits for something.
+const STOP: Duration = Duration::from_secs(5);
 /// Lines kept of each task's log.
 const MAX_LOG: usize = 200;
 /// How many tasks run at once; the others wait as `pending`.
@@ -55,6 +57,16 @@ struct Entry {
     task: Task,
     /// The retention counts from here.
     ended: Option<Instant>,
+    /// `None` once it has ended.
+    running: Option<Running>,
+}
+
+/// The work of a task that has not ended.
+struct Running {
+    /// Dropping it stops the work.
+    stop: oneshot::Sender<()>,
+    /// Resolves once the work is gone.
+    gone: oneshot::Receiver<()>,
 }
 
 /// What a start asks for.
@@ -176,7 +188,9 @@ impl Tasks {
         let task = Task::pending(spec);
         let started = Started::of(&task, false);
         let (id, kind, title) = (task.id.clone(), task.kind, task.title.clone());
-        tasks.push_back(Entry { task, ended: None });
+        let (stop, stopped) = oneshot::channel();
+        let (at_work, gone) = oneshot::channel::<()>();
+        tasks.push_back(Entry { task, ended: None, running: Some(Running { stop, gone }) });
         drop(tasks);
 
         let progress = Progress { inner: self.inner.clone(), id };
@@ -184,11 +198,16 @@ impl Tasks {
         let work = Box::pin(work(progress.clone()));
         let run = progress.clone();
         let supervised = async move {
-            let outcome = run.run_in_slot(kind, &title, work).await;
-            if run.is_known() {
+            let _at_work = at_work;
+            let work = async {
+                let outcome = run.run_in_slot(kind, &title, work).await;
                 run.inner.notify(Notice::of_end(kind, &title, &outcome)).await;
+                run.finish(outcome);
+            };
+            tokio::select! {
+                () = work => {}
+                _ = stopped => {}
             }
-            run.finish(outcome);
         };
         if !self.inner.background.spawn("a background task", supervised) {
             progress.finish(Err("the service is stopping".to_owned()));
@@ -202,9 +221,21 @@ impl Tasks {
         unended(&tasks, dedupe_key).map(|entry| Started::of(&entry.task, true))
     }
 
-    /// Forgets every task. Those that run are not stopped, but nobody hears of their end.
-    pub fn forget_all(&self) {
-        lock(&self.inner.tasks).clear();
+    /// Stops and forgets every task: nobody hears of its end, and once this returns it changes nothing more.
+    pub async fn stop_all(&self) {
+        let entries = std::mem::take(&mut *lock(&self.inner.tasks));
+        let (stops, ends): (Vec<_>, Vec<_>) =
+            entries.into_iter().filter_map(|entry| entry.running).map(|work| (work.stop, work.gone)).unzip();
+        drop(stops);
+        let all_gone = async {
+            for end in ends {
+                // The work has dropped the other side.
+                let _ = end.await;
+            }
+        };
+        if timeout(STOP, all_gone).await.is_err() {
+            log::warn!("a task could not be stopped");
+        }
     }
 
     /// The newest `limit` tasks, newest first.
@@ -246,14 +277,11 @@ impl Progress {
         })
     }
 
-    fn is_known(&self) -> bool {
-        lock(&self.inner.tasks).iter().any(|entry| entry.task.id == self.id)
-    }
-
     fn finish(&self, outcome: Outcome) {
         self.change(|entry, now| {
             let task = &mut entry.task;
             entry.ended = Some(Instant::now());
+            entry.running = None;
             task.finished_at = Some(now.to_owned());
             task.expires_at_ms = expiry();
             task.log(end_message(&task.title, &outcome), now);

@@ -151,6 +151,11 @@ impl Database {
         self.readers.as_ref().map(|readers| readers.moment()).transpose()
     }
 
+    /// Leaves nothing in the files of what was deleted.
+    pub(super) async fn wipe(&self) -> Result<()> {
+        self.command(|reply| Command::Wipe { reply }).await
+    }
+
     /// Gives up to this many free pages back to the file system, where that needs asking for.
     pub async fn reclaim(&self, pages: u32) -> Result<()> {
         self.command(|reply| Command::Reclaim { pages, reply }).await

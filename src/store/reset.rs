@@ -48,3 +48,8 @@ pub async fn everything(store: &Store, auth_token: &str) -> Result<()> {
     batch.push(settings::put_statement(store, "auth_token", &token, now_ms())?);
     store.batch(batch).await.map(drop)
 }
+
+/// Leaves nothing in the files of what was deleted.
+pub async fn wipe(store: &Store) -> Result<()> {
+    store.database().wipe().await
+}

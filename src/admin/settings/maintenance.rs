@@ -129,12 +129,15 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<()> {
     if timeout(DRAIN, ended).await.is_err() {
         log::warn!("a reset goes on although requests are still at their upstreams");
     }
-    admin.jobs.tasks.forget_all();
     admin.core.begin_reset();
+    admin.jobs.tasks.stop_all().await;
     admin.core.store.flush().await;
     if let Err(error) = reset::everything(&admin.core.store, PLACEHOLDER_AUTH_TOKEN).await {
         admin.core.publish().await?;
         return Err(error);
+    }
+    if let Err(error) = reset::wipe(&admin.core.store).await {
+        tell_of_remains(admin, &error).await;
     }
     admin.core.reload_settings().await?;
     admin.core.publish_keys().await?;
@@ -155,5 +158,23 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<()> {
         "everything was reset: AUTH_TOKEN is its built-in value again, which works from this machine only; \
          change it at POST /api/settings/auth/change"
     );
+    // What was stopped in the middle of a change of keys.
+    rekey::resume(&admin.jobs);
     Ok(())
+}
+
+/// Everything is gone from the tables, but perhaps not from the pages they were on.
+async fn tell_of_remains(admin: &Arc<Admin>, error: &crate::store::Error) {
+    log::error!("the files of the database may still hold deleted rows: {error}");
+    let event = NewEvent {
+        kind: "status",
+        title: "Deleted data may still be in the files".to_owned(),
+        message: Some(format!("Reset once more, when nobody reads from the database: {error}")),
+        level: EventLevel::Error,
+        related_id: None,
+        related_type: Some("settings"),
+    };
+    if let Err(error) = admin.core.store.batch(vec![event.insert(now_ms())]).await {
+        log::warn!("the event of a reset could not be stored: {error}");
+    }
 }

@@ -101,7 +101,7 @@ async fn tasks_are_forgotten_six_hours_after_their_end_but_never_while_they_run(
 }
 
 #[tokio::test]
-async fn nobody_hears_of_the_end_of_a_forgotten_task() {
+async fn a_stopped_task_goes_no_further_and_nobody_hears_of_its_end() {
     let (tasks, mut notices) = tasks();
     let (release, released) = oneshot::channel::<()>();
     let old = tasks.start(spec("Old", Some("key")), |_| async move {
@@ -109,10 +109,9 @@ async fn nobody_hears_of_the_end_of_a_forgotten_task() {
         Err("ended".to_owned())
     });
     assert_eq!(notices.recv().await.expect("its start").title, "Old");
-    tasks.forget_all();
+    tasks.stop_all().await;
     assert!(tasks.get(&old.id).is_none() && tasks.running("key").is_none());
-    release.send(()).expect("the task waits");
-    tokio::task::yield_now().await;
+    assert!(release.send(()).is_err(), "it waits no more");
     tasks.start(spec("New", Some("key")), |_| async { Err("ended".to_owned()) });
     assert_eq!(ended(&mut notices).await.title, "New");
 }

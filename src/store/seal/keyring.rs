@@ -22,6 +22,7 @@ use super::sealer::{IndexKey, Keys, Sealer, wrap_aad};
 use super::sweep;
 use crate::store::error::{Error, OpenError, Result};
 use crate::store::options::StoreOptions;
+use crate::store::sqlite::connection;
 use crate::time::now_ms;
 
 const KDF_SETTING: &str = "crypto_kdf_v1";
@@ -120,9 +121,25 @@ impl Derivation {
         let swept = sweep::seal_plain(&transaction, &sealer)?;
         transaction.commit().map_err(Error::from)?;
         if swept > 0 {
-            sweep::wipe_traces(connection)?;
+            connection::wipe(connection)?;
         }
         Ok(sealer)
+    }
+
+    /// Opens the keys of a database in which nothing is to change.
+    pub(in crate::store) fn read(
+        self,
+        connection: &Connection,
+        options: &StoreOptions,
+    ) -> Result<Sealer, OpenError> {
+        let kek = joined(self.kek)?;
+        let transaction = connection.unchecked_transaction().map_err(Error::from)?;
+        let rows = Keyring { transaction: &transaction, random: &SystemRandom::new() }.rows()?;
+        let formerly =
+            |secret: &String| self.kdf.derive(secret).and_then(|former| unwrap_all(&former, &rows));
+        let raw = unwrap_all(&kek, &rows).or_else(|| options.previous_secrets.iter().find_map(formerly));
+        let raw = raw.ok_or_else(wrong_secret)?;
+        sealer(Arc::new(OnceLock::from(kek)), keys(&rows, &raw)?, options)
     }
 
     /// The keys of a database that has just been made, without waiting for the derivation.
@@ -212,13 +229,7 @@ impl Keyring<'_> {
             return Ok((keys(&rows, &raw)?, false));
         }
         if !options.secret_lost {
-            return Err(OpenError::WrongSecret(
-                "the credentials in this database are sealed under another secret. Set \
-                 ACCOUNT_CREDENTIAL_SECRET (or, where it is unset, AUTH_TOKEN) to the value it had, or put \
-                 the former value into ACCOUNT_CREDENTIAL_SECRET_PREVIOUS. If it is lost for good, \
-                 CREDENTIAL_SECRET_LOST=1 starts with new keys and empties every stored credential"
-                    .into(),
-            ));
+            return Err(wrong_secret());
         }
         let next = rows.iter().map(|row| row.id).max().unwrap_or(0) + 1;
         let created = self.create(kek, next)?;
@@ -316,6 +327,16 @@ fn keys(rows: &[WrappedKey], raw: &[Vec<u8>]) -> Result<Keys, OpenError> {
             .map(|(row, key)| IndexKey::new(row.id, key))
             .collect(),
     })
+}
+
+fn wrong_secret() -> OpenError {
+    OpenError::WrongSecret(
+        "the credentials in this database are sealed under another secret. Set \
+         ACCOUNT_CREDENTIAL_SECRET (or, where it is unset, AUTH_TOKEN) to the value it had, or put \
+         the former value into ACCOUNT_CREDENTIAL_SECRET_PREVIOUS. If it is lost for good, \
+         CREDENTIAL_SECRET_LOST=1 starts with new keys and empties every stored credential"
+            .into(),
+    )
 }
 
 fn no_randomness() -> OpenError {

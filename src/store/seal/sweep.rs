@@ -1,7 +1,7 @@
 //! The pass over sealed columns at start: plain text from older rows and imports is sealed, and
 //! after the loss of the secret what cannot be opened any more is emptied.
 
-use rusqlite::{Connection, Transaction};
+use rusqlite::Transaction;
 
 use super::columns::{COLUMNS, Column, SETTINGS};
 use super::sealer::Sealer;
@@ -36,13 +36,6 @@ pub(in crate::store) fn seal_plain(transaction: &Transaction<'_>, sealer: &Seale
         }
     }
     Ok(count)
-}
-
-/// Overwrites what the pages and the write-ahead log still hold of the plain values.
-pub(in crate::store) fn wipe_traces(connection: &Connection) -> Result<()> {
-    // VACUUM rebuilds the file without its free pages; the checkpoint empties the log.
-    connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); VACUUM; PRAGMA wal_checkpoint(TRUNCATE);")?;
-    Ok(())
 }
 
 /// Empties what the new keys cannot open, marks the accounts it belonged to, and leaves one event.

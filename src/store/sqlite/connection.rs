@@ -60,6 +60,20 @@ pub(super) fn open_reader(location: &Location) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
+/// Overwrites what the file and the write-ahead log still hold of rows that are no longer there.
+pub(in crate::store) fn wipe(connection: &Connection) -> Result<()> {
+    empty_wal(connection)?;
+    // It makes the file anew without its free pages, in the log.
+    connection.execute_batch("VACUUM")?;
+    empty_wal(connection)
+}
+
+/// Moves the write-ahead log into the file and cuts it to nothing, once nobody reads from it.
+fn empty_wal(connection: &Connection) -> Result<()> {
+    let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    if busy == 0 { Ok(()) } else { Err(Error::Busy) }
+}
+
 /// Runs the statements in one transaction: all of them, or none.
 pub(in crate::store) fn apply(connection: &mut Connection, statements: &[Statement]) -> Result<Vec<Outcome>> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;

@@ -45,6 +45,10 @@ pub(in crate::store) enum Command {
         args: Vec<Value>,
         reply: oneshot::Sender<Result<Vec<Row>>>,
     },
+    /// Leaves nothing in the files of what was deleted.
+    Wipe {
+        reply: oneshot::Sender<Result<()>>,
+    },
     /// Gives up to this many free pages back to the file system.
     Reclaim {
         pages: u32,

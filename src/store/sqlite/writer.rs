@@ -229,6 +229,9 @@ impl Writer {
             Command::Query { sql, args, reply } => {
                 let _ = reply.send(connection::select(&self.connection, &sql, &args));
             }
+            Command::Wipe { reply } => {
+                let _ = reply.send(connection::wipe(&self.connection));
+            }
             Command::Reclaim { pages, reply } => {
                 let vacuum = format!("PRAGMA incremental_vacuum({pages});");
                 let _ = reply.send(self.connection.execute_batch(&vacuum).map_err(Error::from));

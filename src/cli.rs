@@ -1,4 +1,4 @@
-//! The command line: `switchyard [serve] | health | demo`.
+//! The command line: `switchyard [serve] | desktop | health | doctor | demo`.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream, ToSocketAddrs};
@@ -14,7 +14,9 @@ Usage: switchyard [COMMAND]
 
 Commands:
   serve      Serve requests until told to stop (the default)
+  desktop    Serve on this machine only, with data of its own, and open the console in the browser
   health     Ask the instance on this machine whether it serves; exit 0 when it does
+  doctor     Look at configuration, data and sites, and say what is wrong; exit 1 when something is (--json: as JSON)
   demo       Show the main job end to end with a stub upstream, then clean up
 
 Options:
@@ -32,7 +34,9 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command {
     Serve,
+    Desktop,
     Health,
+    Doctor { as_json: bool },
     Demo,
     Help,
     Version,
@@ -46,10 +50,16 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
     let mut command = None;
     for argument in arguments {
         let found = match argument.as_str() {
+            "--json" if matches!(command, Some(Command::Doctor { .. })) => {
+                command = Some(Command::Doctor { as_json: true });
+                continue;
+            }
             "-h" | "--help" | "help" => return Ok(Command::Help),
             "-V" | "--version" | "version" => return Ok(Command::Version),
             "serve" => Command::Serve,
+            "desktop" => Command::Desktop,
             "health" => Command::Health,
+            "doctor" => Command::Doctor { as_json: false },
             "demo" => Command::Demo,
             other => return Err(format!("`{other}` is not understood; see switchyard --help")),
         };
@@ -104,6 +114,9 @@ mod tests {
         assert_eq!(parse(""), Ok(Command::Serve));
         assert_eq!(parse("health"), Ok(Command::Health));
         assert_eq!(parse("serve --help"), Ok(Command::Help));
+        assert_eq!(parse("doctor"), Ok(Command::Doctor { as_json: false }));
+        assert_eq!(parse("doctor --json"), Ok(Command::Doctor { as_json: true }));
+        assert!(parse("--json doctor").is_err() && parse("serve --json").is_err());
         assert!(parse("serve health").is_err());
         assert!(parse("--port 1").unwrap_err().contains("--port"));
     }

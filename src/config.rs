@@ -36,10 +36,15 @@ pub const PLACEHOLDER_AUTH_TOKEN: &str = "change-me-admin-token";
 /// The value of PROXY_TOKEN when nobody chose one. Works from loopback peers only.
 pub const PLACEHOLDER_PROXY_TOKEN: &str = "change-me-proxy-sk-token";
 
+/// Where the service listens when nobody chose a port.
+pub const DEFAULT_PORT: u16 = 4000;
+
 /// What the environment says. Carries secrets, so it has no `Debug`.
 pub struct Config {
     pub host: String,
     pub port: u16,
+    /// Where `switchyard desktop` listens; `None` leaves the choice to it.
+    pub desktop_port: Option<u16>,
     pub data_dir: PathBuf,
     pub log_level: LevelFilter,
     pub time_zone: TimeZone,
@@ -143,6 +148,11 @@ pub type Reading = Result<(Config, Vec<String>), Vec<String>>;
 
 /// Reads the process environment over a `.env` file.
 pub fn from_environment() -> Reading {
+    from_environment_over(&[])
+}
+
+/// Reads the process environment over a `.env` file, and that over other defaults than the usual.
+pub fn from_environment_over(defaults: &[(&str, String)]) -> Reading {
     let (mut values, mut errors) = match env_file::read(Path::new(".env")) {
         Ok(values) => (values, Vec::new()),
         Err(why) => (HashMap::new(), vec![why]),
@@ -157,6 +167,9 @@ pub fn from_environment() -> Reading {
             Ok(value) => drop(values.insert(name, value)),
             Err(_) => drop(unreadable.insert(name)),
         }
+    }
+    for (name, value) in defaults {
+        values.entry((*name).to_owned()).or_insert_with(|| value.clone());
     }
     match read_beside(&values, &unreadable) {
         Ok(reading) if errors.is_empty() => Ok(reading),
@@ -190,6 +203,7 @@ fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -
     let config = Config {
         host: vars.text("HOST", "0.0.0.0"),
         port: vars.port(),
+        desktop_port: vars.desktop_port(),
         data_dir: PathBuf::from(vars.text("DATA_DIR", "./data")),
         log_level: vars.one_of(
             "LOG_LEVEL",
@@ -246,6 +260,7 @@ fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -
         runtime: runtime::from_variables(values, &mut vars.warnings),
     };
     vars.check_database(&config.database);
+    vars.ignore_what_has_no_use();
     vars.refuse_unreadable(runtime::variables());
     if vars.errors.is_empty() { Ok((config, vars.warnings)) } else { Err(vars.errors) }
 }

@@ -5,7 +5,9 @@
 //!
 //! ```text
 //! main.rs      the life of the process
-//! cli, demo    switchyard [serve] | health | demo
+//! desktop      switchyard desktop: the service for one person on one machine
+//! doctor       switchyard doctor: what is wrong with an installation
+//! cli, demo    switchyard [serve] | desktop | health | doctor | demo
 //! greeting     what the log says once the service serves
 //! app          the parts, built in order and stopped in reverse
 //! service      one request through the layers, in order
@@ -53,7 +55,9 @@ pub mod console;
 pub mod core;
 pub mod cron;
 pub mod demo;
+pub mod desktop;
 pub mod dialect;
+pub mod doctor;
 pub mod error_words;
 pub mod fast_map;
 pub mod flight;

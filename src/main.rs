@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use switchyard::app::App;
 use switchyard::cli::{self, Command};
-use switchyard::config::{self, Config};
+use switchyard::config::{self, Config, Reading};
+use switchyard::desktop::{self, Desktop};
 use switchyard::http::server::{self, ServerOptions};
 use switchyard::http::tls::Tls;
 use switchyard::jobs;
-use switchyard::{demo, greeting, logging, open_files};
+use switchyard::{demo, doctor, greeting, logging, open_files};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -32,26 +33,18 @@ const IDLE_THREAD: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
     match cli::parse(std::env::args().skip(1)) {
-        Ok(Command::Serve) => configured(|config| {
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .enable_all()
-                .max_blocking_threads(32)
-                .thread_keep_alive(IDLE_THREAD)
-                .build();
-            match runtime {
-                Ok(runtime) => {
-                    let code = runtime.block_on(serve(config));
-                    // Everything is flushed; only `getaddrinfo` threads may still run.
-                    runtime.shutdown_background();
-                    code
-                }
-                Err(error) => fail(1, &format!("no runtime: {error}")),
-            }
-        }),
-        Ok(Command::Health) => configured(|config| match cli::health(&config) {
+        Ok(Command::Serve) => configured(config::from_environment(), |config| run(config, None)),
+        Ok(Command::Desktop) => {
+            configured(desktop::read_configuration(), |config| match desktop::listen(config) {
+                Ok(Desktop { config, listener }) => run(config, Some(listener)),
+                Err(message) => fail(1, &message),
+            })
+        }
+        Ok(Command::Health) => configured(config::from_environment(), |config| match cli::health(&config) {
             Ok(()) => ExitCode::SUCCESS,
             Err(message) => fail(1, &message),
         }),
+        Ok(Command::Doctor { as_json }) => doctor::run(config::from_environment(), as_json),
         Ok(Command::Demo) => demo::run(),
         Ok(Command::Help) => print(cli::HELP),
         Ok(Command::Version) => print(concat!("switchyard ", env!("CARGO_PKG_VERSION"), "\n")),
@@ -59,8 +52,27 @@ fn main() -> ExitCode {
     }
 }
 
+/// Runs the service, on a listener that is open already or on the configured address.
+fn run(config: Config, listener: Option<std::net::TcpListener>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(32)
+        .thread_keep_alive(IDLE_THREAD)
+        .build();
+    match runtime {
+        Ok(runtime) => {
+            let code = runtime.block_on(serve(config, listener));
+            // Everything is flushed; only `getaddrinfo` threads may still run.
+            runtime.shutdown_background();
+            code
+        }
+        Err(error) => fail(1, &format!("no runtime: {error}")),
+    }
+}
+
 /// Serves until a signal, then lets requests in flight end and everything reach the disk.
-async fn serve(config: Config) -> ExitCode {
+async fn serve(config: Config, listener: Option<std::net::TcpListener>) -> ExitCode {
+    let is_desktop = listener.is_some();
     // With a handler in place the write that crosses the limit fails like one on a full disk; without, the process ends.
     // It stays when its stream is dropped.
     if let Err(error) = signal(SignalKind::from_raw(SIGXFSZ)) {
@@ -77,7 +89,11 @@ async fn serve(config: Config) -> ExitCode {
         Err(error) => return fail(error.exit_code, &error.message),
     };
     let address = (app.core.config.host.as_str(), app.core.config.port);
-    let listener = match TcpListener::bind(address).await {
+    let listener = match listener {
+        Some(listener) => TcpListener::from_std(listener),
+        None => TcpListener::bind(address).await,
+    };
+    let listener = match listener {
         Ok(listener) => listener,
         Err(error) => {
             app.stop().await;
@@ -115,6 +131,9 @@ async fn serve(config: Config) -> ExitCode {
     let serving = tokio::spawn(server::serve(listener, options, handler_for, stopping, cut));
     let scheduler = jobs::start(&app.jobs);
     greeting::started(&app.core);
+    if is_desktop {
+        desktop::open(&app.core.config);
+    }
 
     let cause = signals.stop(tls.as_deref()).await;
     log::info!(
@@ -184,9 +203,9 @@ impl Signals {
     }
 }
 
-/// Runs with the configuration of the environment, or names every mistake in it.
-fn configured(run: impl FnOnce(Config) -> ExitCode) -> ExitCode {
-    match config::from_environment() {
+/// Runs with the configuration that was read, or names every mistake in it.
+fn configured(reading: Reading, run: impl FnOnce(Config) -> ExitCode) -> ExitCode {
+    match reading {
         Ok((config, warnings)) => {
             logging::init(config.log_level);
             for warning in warnings {

@@ -499,3 +499,96 @@ fn the_data_directory_and_its_database_are_for_the_owner_only() {
     assert_eq!(mode(&folder), 0o700);
     assert_eq!(mode(&folder.join("switchyard.db")), 0o600);
 }
+
+/// `switchyard desktop` while it runs, with all it printed.
+struct DesktopRun(std::process::Child, std::sync::Arc<std::sync::Mutex<String>>);
+
+impl DesktopRun {
+    /// With a home of its own, and programs of these names and texts before all others.
+    fn start(home: &Home, programs: &[(&str, &str)], variables: &[(&str, &str)]) -> Self {
+        let folder = home.path().join("bin");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        for (name, text) in programs {
+            let file = folder.join(name);
+            std::fs::write(&file, text).expect("written");
+            std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).expect("runnable");
+        }
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_switchyard"))
+            .arg("desktop")
+            .env_clear()
+            .env("PATH", format!("{}:/usr/bin:/bin", folder.display()))
+            .env("HOME", home.path())
+            .envs(variables.iter().copied())
+            .current_dir(home.path())
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let said = std::sync::Arc::<std::sync::Mutex<String>>::default();
+        let streams: [Box<dyn std::io::Read + Send>; 2] =
+            [Box::new(child.stdout.take().expect("piped")), Box::new(child.stderr.take().expect("piped"))];
+        for stream in streams {
+            let said = said.clone();
+            std::thread::spawn(move || {
+                use std::io::BufRead;
+                for line in std::io::BufReader::new(stream).lines().map_while(Result::ok) {
+                    said.lock().expect("no panic there").push_str(&(line + "\n"));
+                }
+            });
+        }
+        Self(child, said)
+    }
+
+    fn said(&self) -> String {
+        self.1.lock().expect("no panic there").clone()
+    }
+
+    #[track_caller]
+    fn address(&self) -> std::net::SocketAddr {
+        let address = eventually("it tells its address", || {
+            let said = self.said();
+            let (_, rest) = said.split_once("Switchyard is at http://")?;
+            rest.split_once("/\n").map(|(address, _)| address.to_owned())
+        });
+        address.parse().expect("an address with its port")
+    }
+}
+
+impl Drop for DesktopRun {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_desktop_serves_this_machine_with_data_of_its_own_and_opens_the_console() {
+    let home = Home::new();
+    let opened = home.path().join("opened");
+    let opener = format!("#!/bin/sh\necho \"$@\" > '{}.new' && mv '{0}.new' '{0}'\n", opened.display());
+    let desktop = DesktopRun::start(&home, &[("xdg-open", &opener)], &[("HOST", "0.0.0.0")]);
+    let address = desktop.address();
+    assert!(address.ip().is_loopback() && address.port() > 0, "{address}");
+    Caller::new(address).get("/api/desktop/health").expect(200);
+    let admin = Caller::new(address).with("authorization", "Bearer change-me-admin-token");
+    assert_eq!(admin.get("/api/sites").expect(200), json!([]));
+    let told = eventually("the browser is opened", || std::fs::read_to_string(&opened).ok());
+    assert_eq!(told.trim(), format!("http://{address}/"));
+    assert!(home.path().join(".local/share/switchyard/switchyard.db").exists());
+}
+
+#[test]
+fn a_desktop_without_a_browser_says_so_and_serves_beside_another_one() {
+    let (home, other) = (Home::new(), Home::new());
+    let refusing = [("xdg-open", "#!/bin/sh\nexit 3\n")];
+    let first = DesktopRun::start(&home, &refusing, &[]);
+    let second = DesktopRun::start(&other, &refusing, &[]);
+    for desktop in [&first, &second] {
+        Caller::new(desktop.address()).get("/api/desktop/health").expect(200);
+        eventually("it says that nothing was opened", || {
+            desktop.said().contains("xdg-open did not open").then_some(())
+        });
+    }
+    assert_ne!(first.address(), second.address());
+}

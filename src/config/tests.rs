@@ -236,3 +236,42 @@ fn rules_for_tiers_that_cannot_be_read_are_no_rules_and_a_warning() {
         assert!(config.proxy.tier_rules == Default::default() && warnings[0].contains(NAME), "{warnings:?}");
     }
 }
+
+/// The variables that the service's contract names.
+const PROMISED: &str = "AUTH_TOKEN PROXY_TOKEN PORT DATA_DIR TZ ACCOUNT_CREDENTIAL_SECRET DB_TYPE DB_URL DB_SSL \
+    ADMIN_IP_ALLOWLIST SYSTEM_PROXY_URL CHECKIN_CRON BALANCE_REFRESH_CRON PROVIDER_A_CLIENT_ID PROVIDER_B_CLIENT_ID \
+    PROVIDER_B_CLIENT_SECRET PROVIDER_C_CLIENT_ID PROVIDER_C_CLIENT_SECRET PROVIDER_D_CLIENT_ID \
+    PROVIDER_D_CLIENT_SECRET DEPLOY_HELPER_TOKEN UPDATE_CENTER_HELPER_TOKEN DEPLOY_HELPER_HOST DEPLOY_HELPER_PORT \
+    TOKEN_ROUTER_CACHE_TTL_MS PROXY_LOG_RETENTION_DAYS PROXY_LOG_RETENTION_PRUNE_INTERVAL_MINUTES \
+    MODEL_AVAILABILITY_PROBE_INTERVAL_MS MODEL_AVAILABILITY_PROBE_TIMEOUT_MS MODEL_AVAILABILITY_PROBE_CONCURRENCY \
+    PROXY_SITE_CONCURRENCY_QUEUE_LIMIT PROXY_SITE_CONCURRENCY_QUEUE_WAIT_MS PROXY_SITE_CONCURRENCY_LEASE_TTL_MS \
+    PROXY_SITE_CONCURRENCY_LEASE_KEEPALIVE_MS REQUEST_RATE_LIMIT_MAX REQUEST_RATE_LIMIT_WINDOW_MS \
+    AUTHENTICATED_RATE_LIMIT_MAX WEBHOOK_ENABLED WEBHOOK_URL PUSH_APP_ENABLED PUSH_APP_URL PUSH_SERVICE_ENABLED \
+    PUSH_SERVICE_KEY CHATBOT_ENABLED CHATBOT_BOT_TOKEN CHATBOT_CHAT_ID CHATBOT_API_BASE_URL \
+    CHATBOT_MESSAGE_THREAD_ID CHATBOT_USE_SYSTEM_PROXY SMTP_ENABLED SMTP_HOST SMTP_PORT SMTP_SECURE SMTP_USER \
+    SMTP_PASS SMTP_FROM SMTP_TO NOTIFY_COOLDOWN_SEC";
+
+#[test]
+fn every_promised_variable_is_read_and_those_without_use_say_why() {
+    let unused = ["DB_SSL", "TOKEN_ROUTER_CACHE_TTL_MS", "UPDATE_CENTER_HELPER_TOKEN"];
+    let page = include_str!("../../docs/configuration.md");
+    for name in PROMISED.split_whitespace() {
+        // A value that is no text is a mistake of a variable that is read, and of no other.
+        let errors = read_beside(&HashMap::new(), &HashSet::from([name.to_owned()])).err();
+        let errors = errors.unwrap_or_else(|| panic!("nobody reads {name}"));
+        assert!(errors.iter().any(|error| error.starts_with(&format!("{name}:"))), "{name}: {errors:?}");
+        assert!(page.contains(&format!("`{name}`")), "{name} is not in docs/configuration.md");
+        let (_, warnings) = read_pairs(&[(name, "1")]).ok().unwrap_or_else(|| read_pairs(&[]).ok().unwrap());
+        let is_unused = unused.contains(&name) || name.starts_with("DEPLOY_HELPER_");
+        let says_why = warnings.iter().any(|warning| warning.starts_with(&format!("{name} is not used: ")));
+        assert_eq!(says_why, is_unused, "{name}: {warnings:?}");
+    }
+}
+
+#[test]
+fn the_desktop_has_a_port_of_its_own() {
+    let port = |pairs: &[(&str, &str)]| read_pairs(pairs).ok().map(|(config, _)| config.desktop_port);
+    assert_eq!(port(&[("PORT", "5000")]), Some(None));
+    assert_eq!(port(&[("METAPI_DESKTOP_SERVER_PORT", "4711")]), Some(Some(4711)));
+    assert_eq!(port(&[("SWITCHYARD_DESKTOP_SERVER_PORT", "0")]), Some(None));
+}

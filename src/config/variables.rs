@@ -10,11 +10,25 @@ use std::time::Duration;
 use ipnet::IpNet;
 use jiff::tz::TimeZone;
 
-use super::rule;
 use super::values::{DatabaseConfig, DatabaseKind, TlsFiles, parse_network};
+use super::{DEFAULT_PORT, rule};
 use crate::dialect::service_tier::TierRules;
 use crate::limits::LeaseRules;
 use crate::routing::{BaseUrl, OutboundProxy};
+
+/// Variables that are known and not used, and why.
+const USELESS: &[(&str, &str)] = &[
+    (
+        "TOKEN_ROUTER_CACHE_TTL_MS",
+        "routes are in memory and replaced with each change, so that nothing cached grows old",
+    ),
+    ("UPDATE_CENTER_HELPER_TOKEN", NO_HELPER),
+    ("DEPLOY_HELPER_TOKEN", NO_HELPER),
+    ("DEPLOY_HELPER_HOST", NO_HELPER),
+    ("DEPLOY_HELPER_PORT", NO_HELPER),
+];
+const NO_HELPER: &str =
+    "this build does not deploy releases; replace the binary or the image and start again";
 
 /// The variables being read, with what was wrong about them so far.
 pub(super) struct Vars<'a> {
@@ -150,13 +164,39 @@ impl<'a> Vars<'a> {
     }
 
     pub(super) fn port(&mut self) -> u16 {
-        let Some(value) = self.optional("PORT") else { return 4000 };
+        let Some(value) = self.optional("PORT") else { return DEFAULT_PORT };
         match value.parse::<u16>() {
             Ok(port) if port > 0 => port,
             _ => {
                 self.errors.push(format!("PORT: `{value}` is not a port; use a number from 1 to 65535"));
-                4000
+                DEFAULT_PORT
             }
+        }
+    }
+
+    /// The port of the desktop, also by its former name; what is none leaves the choice to it.
+    pub(super) fn desktop_port(&mut self) -> Option<u16> {
+        let names = ["SWITCHYARD_DESKTOP_SERVER_PORT", "METAPI_DESKTOP_SERVER_PORT"];
+        let (name, value) = names.into_iter().find_map(|name| Some((name, self.optional(name)?)))?;
+        let port = value.parse().ok().filter(|port| *port > 0);
+        if port.is_none() {
+            self.warnings.push(format!("{name}: `{value}` is not a port, any that is free is taken"));
+        }
+        port
+    }
+
+    /// Says of variables that other gateways know, where they are set, why they have no use here.
+    pub(super) fn ignore_what_has_no_use(&mut self) {
+        for (name, why) in USELESS {
+            if self.optional(name).is_some() {
+                self.warnings.push(format!("{name} is not used: {why}"));
+            }
+        }
+        if self.flag("DB_SSL", false) {
+            self.warnings.push(
+                "DB_SSL is not used: this build keeps its state in an SQLite file, to which there is no connection"
+                    .to_owned(),
+            );
         }
     }
 

@@ -12,5 +12,5 @@ mod publish;
 mod start;
 mod state;
 
-pub use start::StartError;
+pub use start::{StartError, store_options};
 pub use state::Core;

@@ -106,7 +106,8 @@ impl Core {
     }
 }
 
-fn store_options(config: &Config) -> StoreOptions {
+/// What the store of this configuration is opened with.
+pub fn store_options(config: &Config) -> StoreOptions {
     StoreOptions {
         kind: config.database.kind,
         db_url: config.database.url.clone(),

@@ -71,6 +71,11 @@ pub(super) const STEPS: &[Migration] = &[
     step!(81, "0081_member_limits"),
 ];
 
+/// The number of the last step there is.
+pub(super) fn newest() -> i64 {
+    STEPS.iter().map(|step| step.version).max().unwrap_or(0)
+}
+
 impl Migration {
     fn text(&self, dialect: SqlDialect) -> &'static str {
         self.replacements

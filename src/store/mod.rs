@@ -7,6 +7,7 @@
 //! | `value`, `sql`, `touches`, `error` | values and rows; statements and dialects; what a statement touches; what can go wrong |
 //! | `database`, `sqlite/` | the open database; the threads and connections below it |
 //! | `migrate` | the schema, step by step |
+//! | `inspect` | a look at a database that changes nothing in it |
 //! | `seal/` | credentials at rest, and their keys |
 //! | `telemetry/` | log rows, counters and usage: handed over without waiting, written in groups |
 //! | `journal` | which of the rows that requests are routed by have changed |
@@ -31,6 +32,7 @@ mod error;
 pub mod events;
 pub mod files;
 mod handle;
+pub mod inspect;
 pub mod job_runs;
 mod journal;
 pub mod key_usage;

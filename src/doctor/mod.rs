@@ -1,0 +1,136 @@
+//! `switchyard doctor`: what is wrong with an installation, in one table.
+//!
+//! | check | asks |
+//! |---|---|
+//! | configuration, TLS | is what the environment says understood, and are its files readable |
+//! | permissions, open files | may this user write the data, may others read it, how many files may be open |
+//! | database, credentials | is every page of it sound, does the secret open what is sealed |
+//! | service | does an instance answer at the configured address |
+//! | site …, clock | does each active site answer, and what time is it there |
+//!
+//! Nothing is changed, and an instance that runs on the same data goes on. No secret is printed. The exit code is 0, or
+//! 1 when a check has failed; a warning is no failure.
+
+mod database;
+mod report;
+mod sites;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::cli;
+use crate::config::{Config, Reading};
+use crate::core::store_options;
+use crate::http::tls::Tls;
+use crate::open_files;
+use crate::store::inspect;
+use report::Report;
+
+/// Fewer open files than this, and a busy gateway runs out of them.
+const FEW_FILES: usize = 4096;
+
+/// Looks at everything and prints what it found, as a table or as JSON.
+pub fn run(reading: Reading, as_json: bool) -> ExitCode {
+    let mut report = Report::default();
+    match reading {
+        Err(errors) => errors.into_iter().for_each(|error| report.failed("configuration", error)),
+        Ok((config, warnings)) => examine(&mut report, &config, warnings),
+    }
+    report.print(as_json);
+    if report.has_failure() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn examine(report: &mut Report, config: &Config, warnings: Vec<String>) {
+    configuration(report, config, warnings);
+    permissions(report, config);
+    files(report, config);
+    let found = database::examine(report, config);
+    match cli::health(config) {
+        Ok(()) => report.fine("service", format!("an instance answers on port {}", config.port)),
+        Err(_) => report.fine("service", format!("no instance answers on port {}", config.port)),
+    }
+    sites::examine(report, config, found);
+}
+
+fn configuration(report: &mut Report, config: &Config, warnings: Vec<String>) {
+    let before = report.troubles();
+    warnings.into_iter().for_each(|warning| report.doubtful("configuration", warning));
+    for (name, value, placeholder) in [
+        ("AUTH_TOKEN", &config.auth_token, crate::config::PLACEHOLDER_AUTH_TOKEN),
+        ("PROXY_TOKEN", &config.proxy_token, crate::config::PLACEHOLDER_PROXY_TOKEN),
+    ] {
+        if value == placeholder {
+            let text = format!("{name} has its built-in value, which works from this machine only");
+            report.doubtful("configuration", text);
+        }
+    }
+    if config.credential_secret_weak {
+        let text = "ACCOUNT_CREDENTIAL_SECRET is not set, or the same as AUTH_TOKEN";
+        report.doubtful("configuration", text.to_owned());
+    }
+    if before == report.troubles() {
+        report.fine("configuration", "understood".to_owned());
+    }
+    if let Some(files) = config.tls.clone() {
+        match Tls::load(files) {
+            Ok(_) => report.fine("TLS", "certificate and key fit together".to_owned()),
+            Err(why) => report.failed("TLS", why),
+        }
+    }
+}
+
+/// Whether this user may write the data, and others may read it.
+fn permissions(report: &mut Report, config: &Config) {
+    const CHECK: &str = "permissions";
+    let before = report.troubles();
+    let options = store_options(config);
+    let Some(database) = inspect::database_file(&options) else {
+        return report.doubtful(CHECK, "the database is in memory: nothing survives a restart".to_owned());
+    };
+    let directory =
+        database.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(about) = directory.metadata() else {
+        return report.fine(CHECK, format!("{} is not there: the first start makes it", directory.display()));
+    };
+    if !about.is_dir() {
+        return report.failed(CHECK, format!("{} is no directory", directory.display()));
+    }
+    if about.permissions().readonly() {
+        report.failed(CHECK, format!("nobody may write to {}", directory.display()));
+    }
+    for ending in ["", "-wal", ".lock"] {
+        let file = inspect::beside(&database, ending);
+        if let Err(error) = std::fs::OpenOptions::new().read(true).write(true).open(&file)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            report.failed(CHECK, format!("{} cannot be written: {error}", file.display()));
+        }
+    }
+    let is_open = |path: &Path| path.metadata().is_ok_and(|about| about.permissions().mode() & 0o007 != 0);
+    if is_open(directory) && is_open(&database) {
+        report.doubtful(CHECK, format!("every user of this machine may open {}", database.display()));
+    }
+    if is_open(Path::new(".env")) {
+        report.doubtful(CHECK, "every user of this machine may read .env".to_owned());
+    }
+    if before == report.troubles() {
+        report.fine(CHECK, format!("{} is writable", directory.display()));
+    }
+}
+
+fn files(report: &mut Report, config: &Config) {
+    const CHECK: &str = "open files";
+    let Some(limit) = open_files::limit() else {
+        return report.fine(CHECK, "without a limit".to_owned());
+    };
+    let clients = open_files::for_clients(limit);
+    let text = format!(
+        "{limit} may be open: {clients} clients at once of MAX_CONNECTIONS {}",
+        config.max_connections
+    );
+    if limit < FEW_FILES {
+        return report.doubtful(CHECK, format!("{text}; raise it with `ulimit -n` or LimitNOFILE"));
+    }
+    report.fine(CHECK, text);
+}

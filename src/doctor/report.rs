@@ -1,0 +1,101 @@
+//! What the checks found: a table for people, JSON for programs.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use serde::Serialize;
+use serde_json::json;
+
+/// What came of all checks, in the order they were made.
+#[derive(Default)]
+pub(super) struct Report(Vec<Finding>);
+
+#[derive(Serialize)]
+struct Finding {
+    check: String,
+    result: Verdict,
+    detail: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Ok,
+    Warning,
+    Failed,
+}
+
+impl Report {
+    pub(super) fn fine(&mut self, check: &str, detail: String) {
+        self.add(check, Verdict::Ok, detail);
+    }
+
+    pub(super) fn doubtful(&mut self, check: &str, detail: String) {
+        self.add(check, Verdict::Warning, detail);
+    }
+
+    pub(super) fn failed(&mut self, check: &str, detail: String) {
+        self.add(check, Verdict::Failed, detail);
+    }
+
+    pub(super) fn has_failure(&self) -> bool {
+        self.0.iter().any(|finding| finding.result == Verdict::Failed)
+    }
+
+    /// How many findings are not fine.
+    pub(super) fn troubles(&self) -> usize {
+        self.0.iter().filter(|finding| finding.result != Verdict::Ok).count()
+    }
+
+    /// Prints to standard output; whoever closed it wants no more.
+    pub(super) fn print(&self, as_json: bool) {
+        let text = if as_json { self.json() } else { self.table() };
+        let _ = std::io::stdout().write_all(text.as_bytes());
+    }
+
+    fn add(&mut self, check: &str, result: Verdict, detail: String) {
+        // Names of sites and words of upstreams are anybody's: none of them makes a line of its own.
+        let in_line = |text: &str| text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        self.0.push(Finding { check: in_line(check), result, detail: in_line(&detail) });
+    }
+
+    fn json(&self) -> String {
+        format!("{:#}\n", json!({ "ok": !self.has_failure(), "checks": self.0 }))
+    }
+
+    fn table(&self) -> String {
+        let width = self.0.iter().map(|finding| finding.check.chars().count()).max().unwrap_or(0);
+        let mut table = String::new();
+        for Finding { check, result, detail } in &self.0 {
+            let result = match result {
+                Verdict::Ok => "ok",
+                Verdict::Warning => "WARNING",
+                Verdict::Failed => "FAILED",
+            };
+            // Writing to a String cannot fail.
+            let _ = writeln!(table, "{check:width$}  {result:7}  {detail}");
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_one_line_of_the_table() {
+        let mut report = Report::default();
+        report.fine("database", "sound".to_owned());
+        report.doubtful("site a\nb", "slow\r\n\x1b[31m".to_owned());
+        assert!(!report.has_failure() && report.troubles() == 1);
+        report.failed("clock", "wrong".to_owned());
+        assert_eq!(
+            report.table(),
+            "database  ok       sound\nsite a b  WARNING  slow   [31m\nclock     FAILED   wrong\n"
+        );
+        assert!(report.has_failure());
+        let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");
+        assert_eq!((&json["ok"], &json["checks"][2]["result"]), (&json!(false), &json!("failed")));
+    }
+}

@@ -1,0 +1,118 @@
+//! `switchyard doctor`: what is wrong with an installation, without a change of anything.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use support::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Reply, Setup, Upstream, run};
+
+/// The findings of one run by check, and its exit code.
+#[track_caller]
+fn examine(setup: &Setup, home: &Home) -> (BTreeMap<String, Vec<Value>>, Option<i32>) {
+    let finished = run(setup, home, &["doctor", "--json"]);
+    let report: Value = serde_json::from_str(&finished.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}{}", finished.stdout, finished.stderr));
+    let mut findings: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for finding in report["checks"].as_array().expect("checks") {
+        let check = finding["check"].as_str().expect("a name").to_owned();
+        findings.entry(check).or_default().push(finding.clone());
+    }
+    assert_eq!(report["ok"], json!(finished.status.success()), "{report:#}");
+    (findings, finished.status.code())
+}
+
+/// Sites as an operator adds them, in a database that is closed again.
+fn closed(sites: &[(&str, &Upstream)]) -> (Setup, std::sync::Arc<Home>) {
+    let mut gateway = Gateway::start();
+    for (name, upstream) in sites {
+        gateway.add(name, upstream);
+    }
+    gateway.signal("TERM");
+    assert!(gateway.wait_for_exit().success());
+    (Setup::default(), gateway.home().clone())
+}
+
+#[test]
+fn an_installation_without_faults_is_told_line_by_line() {
+    let upstream = Upstream::start(&["alpha"]);
+    let (setup, home) = closed(&[("one", &upstream)]);
+    let before = home.files();
+    let finished = run(&setup, &home, &["doctor"]);
+    assert!(finished.status.success(), "{}{}", finished.stdout, finished.stderr);
+    for check in [
+        "configuration",
+        "permissions",
+        "open files",
+        "database",
+        "credentials",
+        "service",
+        "site one",
+        "clock",
+    ] {
+        assert!(finished.stdout.lines().any(|line| line.starts_with(check)), "{check}: {}", finished.stdout);
+    }
+    for secret in [ADMIN_TOKEN, PROXY_TOKEN, "sk-upstream-key", "credential-secret-of-the-tests"] {
+        assert!(!finished.stdout.contains(secret), "{}", finished.stdout);
+    }
+    assert!(home.files() == before, "no file is another, and none is new");
+}
+
+#[test]
+fn a_gateway_that_runs_is_looked_at_too_and_goes_on() {
+    let upstream = Upstream::start(&["alpha"]);
+    let gateway = Gateway::start();
+    gateway.add("one", &upstream);
+    let (findings, code) = examine(&Setup::default(), gateway.home());
+    assert_eq!((code, &findings["database"][0]["result"]), (Some(0), &json!("ok")), "{findings:#?}");
+    assert_eq!(findings["site one"][0]["result"], "ok");
+    gateway.client().chat("alpha").expect(200);
+    gateway.wait_for_logs(1);
+}
+
+#[test]
+fn a_site_that_does_not_answer_is_a_failure_and_the_others_are_asked_all_the_same() {
+    let (one, two) = (Upstream::start(&["alpha"]), Upstream::start(&["beta"]));
+    let (setup, home) = closed(&[("one", &one), ("two", &two)]);
+    drop(one);
+    let (findings, code) = examine(&setup, &home);
+    assert_eq!(code, Some(1));
+    assert_eq!(findings["site one"][0]["result"], "failed", "{findings:#?}");
+    assert_eq!(findings["site two"][0]["result"], "ok", "{findings:#?}");
+}
+
+#[test]
+fn a_clock_that_differs_from_the_upstreams_is_told() {
+    let upstream = Upstream::start(&["alpha"]);
+    let (setup, home) = closed(&[("one", &upstream)]);
+    let past = "Fri, 01 May 2020 08:00:00 GMT";
+    upstream.answer("/", Reply::json(200, &json!({})).header("date", past));
+    let (findings, code) = examine(&setup, &home);
+    assert_eq!((code, &findings["clock"][0]["result"]), (Some(1), &json!("failed")), "{findings:#?}");
+    assert!(findings["clock"][0]["detail"].as_str().is_some_and(|text| text.contains("ahead of")));
+}
+
+#[test]
+fn mistakes_a_wrong_secret_and_a_damaged_database_are_failures() {
+    let upstream = Upstream::start(&["alpha"]);
+    let (setup, home) = closed(&[("one", &upstream)]);
+    let (findings, code) = examine(&setup.clone().with("PORT", "many"), &home);
+    assert_eq!((code, &findings["configuration"][0]["result"]), (Some(1), &json!("failed")));
+    let (findings, code) = examine(&setup.clone().with("ACCOUNT_CREDENTIAL_SECRET", "another"), &home);
+    assert_eq!((code, &findings["credentials"][0]["result"]), (Some(1), &json!("failed")));
+
+    let file = home.data_dir().join("switchyard.db");
+    let mut bytes = std::fs::read(&file).expect("the database");
+    bytes[2 * 4096..].fill(0xA5);
+    std::fs::write(&file, bytes).expect("written");
+    let (findings, code) = examine(&setup, &home);
+    assert_eq!((code, &findings["database"][0]["result"]), (Some(1), &json!("failed")), "{findings:#?}");
+}
+
+#[test]
+fn before_the_first_start_there_is_nothing_to_complain_of() {
+    let home = Home::new();
+    let (findings, code) = examine(&Setup::default(), &home);
+    assert_eq!((code, &findings["database"][0]["result"]), (Some(0), &json!("ok")), "{findings:#?}");
+    assert!(home.files().is_empty() && !home.data_dir().exists());
+}

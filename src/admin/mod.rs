@@ -6,6 +6,7 @@
 //! | `table` | every route with its handler; where an error becomes a response |
 //! | `auth` | authentication of operators; the change of the admin token |
 //! | `settings` | what an operator changes while the service runs, tests of it, and upkeep of what is stored |
+//! | `backup` | everything that was set up as one document, out and in |
 //! | `sites` | sites: their addresses, models, probes, and the platform behind an address |
 //! | `accounts` | accounts by what is done with them; reading, verifying and showing a credential |
 //! | `tokens` | the keys of session accounts |
@@ -27,6 +28,7 @@
 mod accounts;
 mod announcements;
 mod auth;
+mod backup;
 mod batch;
 mod channels;
 mod checkins;

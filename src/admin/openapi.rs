@@ -42,6 +42,8 @@ static OPERATIONS: &[Operation] = &[
     op("POST /api/search", "Look for a text in sites, accounts, tokens, logs and models"),
     op("POST /api/settings/notify/test", "Send a test message on every notification channel"),
     op("GET /api/settings/brand-list", "Brands that can be blocked"),
+    asks("GET /api/settings/backup/export", "Everything that was set up, as one document with its credentials in clear", "type"),
+    asks("POST /api/settings/backup/import", "Take a document's configuration over: all of it, or nothing", "mode conflict dryRun"),
     op("POST /api/settings/maintenance/clear-usage", "Forget the log, all sums, counters and cooldowns"),
     op("POST /api/settings/maintenance/clear-cache", "Forget what was discovered and ask for it anew"),
     op("POST /api/settings/maintenance/rotate-seal-key", "Seal all stored credentials with a new key, as a task"),

@@ -8,8 +8,8 @@ use hyper::Method;
 
 use super::errors::{AdminError, Result};
 use super::{
-    accounts, announcements, auth, channels, checkins, decisions, events, health, keys, logs, metrics,
-    models, oauth, openapi, playground, routes, search, settings, sites, stats, tasks, tokens,
+    accounts, announcements, auth, backup, channels, checkins, decisions, events, health, keys, logs,
+    metrics, models, oauth, openapi, playground, routes, search, settings, sites, stats, tasks, tokens,
 };
 use crate::admin::Admin;
 use crate::http::{Access, Request, Response, Route};
@@ -26,6 +26,8 @@ pub fn routes() -> Vec<Route<Admin>> {
         admin(Method::POST, "/api/settings/system-proxy/test", settings::system_proxy::test),
         action("/api/settings/notify/test", settings::notifications::send_test),
         admin(Method::GET, "/api/settings/brand-list", settings::runtime::brand_list),
+        admin(Method::GET, "/api/settings/backup/export", backup::handlers::export),
+        admin(Method::POST, "/api/settings/backup/import", backup::handlers::import),
         admin(Method::GET, "/api/sites", sites::handlers::list),
         admin(Method::POST, "/api/sites", sites::handlers::create),
         admin(Method::GET, "/api/sites/presets", sites::handlers::list_presets),

@@ -17,10 +17,6 @@ const PAGE: i64 = 1000;
 pub fn match_all(store: &Store, staging: &mut Staging, policy: Policy) -> Result<(), ImportError> {
     let moment = Moment::of(store)?;
     for (index, table) in TABLES.iter().enumerate() {
-        if !table.has_id {
-            staging.match_table(index, 0, policy)?;
-            continue;
-        }
         let mut after = 0;
         loop {
             let page = page(&moment, store, table, after)?;
@@ -39,13 +35,20 @@ pub fn match_all(store: &Store, staging: &mut Staging, policy: Policy) -> Result
 
 /// Stored rows, as far as they are compared.
 fn page(moment: &Moment, store: &Store, table: &Table, after: i64) -> Result<Vec<LocalRow>, ImportError> {
-    let compared: Vec<&Column> = table.columns.iter().filter(|column| column.kind != Kind::Hash).collect();
-    let names: Vec<&str> = compared.iter().map(|column| column.sql).collect();
+    let compared: Vec<&Column> = match table.who {
+        Some(_) => Vec::new(),
+        None => table.columns.iter().filter(|column| column.kind != Kind::Hash).collect(),
+    };
+    let names: String = compared.iter().map(|column| format!(", {}", column.sql)).collect();
     let (scope, who) = (table.scope.unwrap_or("0"), table.who.unwrap_or("''"));
+    let (source, condition) = match table.name {
+        "manual_models" => ("model_availability", "is_manual = 1 AND "),
+        name => (name, ""),
+    };
+    // Where a row has a number, this is it.
     let sql = format!(
-        "SELECT id, {scope}, CAST({who} AS TEXT), {} FROM {} WHERE id > ? ORDER BY id LIMIT {PAGE}",
-        names.join(", "),
-        table.name
+        "SELECT rowid, {scope}, CAST({who} AS TEXT){names} FROM {source} WHERE {condition}rowid > ? ORDER BY rowid \
+         LIMIT {PAGE}"
     );
     let read = |row: &Row| -> Result<LocalRow, crate::store::Error> {
         let mut fields = row.fields();

@@ -7,7 +7,7 @@
 //! | `strict`, `timer` | heads that hyper lets through and we refuse; timers that are used again |
 //! | `router`, `route`, `request`, `address` | paths to handlers; a line of a table of routes; what a handler is given; the address of the client |
 //! | `body`, `body_error`, `response` | request and response bodies; why a body cannot be read; answers in one line |
-//! | `coded`, `form`, `multipart` | compressed requests; forms held whole; forms read as they come |
+//! | `coded`, `form`, `multipart`, `file_body` | compressed requests; forms held whole; forms read as they come; answers that stand in a file |
 //! | `wire`, `wire_body`, `unread`, `upgrade` | what a stream and the requests on it tell each other; a body on its connection; what a handler has left of it; another protocol after the answer |
 //! | `too_many` | the refusals of rate limits, alike on every surface |
 //! | `bearer`, `origin`, `cors`, `websocket` | tokens in headers; whose page asks; cross-origin rules; the protocol a connection may go on with |
@@ -18,6 +18,7 @@ pub mod body;
 mod body_error;
 mod coded;
 pub mod cors;
+mod file_body;
 pub mod form;
 mod framing;
 mod heads;
@@ -42,6 +43,7 @@ pub mod wire_body;
 
 pub use body::ResponseBody;
 pub use body_error::BodyError;
+pub use file_body::json_file;
 pub use request::{Params, Query, Request};
 pub use response::{Response, is_event_stream, json, json_bytes, text};
 pub use route::{Access, Endpoint, Route};

@@ -71,6 +71,11 @@ impl Request {
         body::collect(body, headers, *body_limit, memory.as_mut()).await
     }
 
+    /// Bounds what a compressed body that is read in pieces may have on the wire.
+    pub fn bound_pieces(&mut self, bytes: usize) {
+        self.body.bound(bytes);
+    }
+
     /// The next piece of the body, for who does not keep it whole; `None` at its end.
     pub async fn piece(&mut self) -> Result<Option<Bytes>, BodyError> {
         body::next_data(&mut self.body).await
@@ -93,9 +98,14 @@ impl Request {
     /// As [`BodyError`] says: too long, a media type other than JSON.
     pub async fn json_bytes(&mut self) -> Result<Bytes, BodyError> {
         let bytes = self.bytes().await?;
-        if bytes.is_empty() {
-            return Ok(bytes);
+        if !bytes.is_empty() {
+            self.expect_json()?;
         }
+        Ok(bytes)
+    }
+
+    /// Refuses a body that is something else than JSON, as far as its headers say.
+    pub fn expect_json(&self) -> Result<(), BodyError> {
         if let Some(found) = self.headers.get(CONTENT_TYPE) {
             let found = found.to_str().unwrap_or_default();
             let essence = found.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -105,7 +115,7 @@ impl Request {
         } else {
             return Err(BodyError::MediaType("none".to_owned()));
         }
-        Ok(bytes)
+        Ok(())
     }
 }
 

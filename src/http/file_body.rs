@@ -1,0 +1,67 @@
+//! An answer that stands in a file.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::StatusCode;
+use hyper::header::{self, HeaderValue};
+
+use super::body::Truncated;
+use super::{Response, ResponseBody};
+
+/// What is read at once: a file that has just been written is in memory still.
+const PIECE: u64 = 64 * 1024;
+
+/// A whole file as a JSON answer, sent with its length.
+pub fn json_file(status: StatusCode, file: File) -> io::Result<Response> {
+    let length = file.metadata()?.len();
+    let mut response = Response::new(ResponseBody::stream(FileBody { file, at: 0, length }));
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static("application/json; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    Ok(response)
+}
+
+struct FileBody {
+    file: File,
+    at: u64,
+    length: u64,
+}
+
+impl Body for FileBody {
+    type Data = Bytes;
+    type Error = Truncated;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
+        let this = self.get_mut();
+        if this.at >= this.length {
+            return Poll::Ready(None);
+        }
+        let mut piece = vec![0; usize::try_from(PIECE.min(this.length - this.at)).unwrap_or_default()];
+        let read = this.file.read_exact_at(&mut piece, this.at);
+        this.at += piece.len() as u64;
+        Poll::Ready(Some(match read {
+            Ok(()) => Ok(Frame::data(piece.into())),
+            Err(_) => {
+                this.at = this.length;
+                Err(Truncated("the file of the answer cannot be read"))
+            }
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.at >= self.length
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.length - self.at.min(self.length))
+    }
+}

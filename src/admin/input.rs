@@ -56,6 +56,11 @@ impl From<Map<String, Value>> for Fields {
 }
 
 impl Fields {
+    /// The names of all fields.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// The field as sent, `null` included.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)

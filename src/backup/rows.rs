@@ -129,6 +129,8 @@ impl RowReader<'_> {
                     ("excludedSiteIds", true),
                     ("excludedCredentialRefs", true),
                     ("siteWeightMultipliers", false),
+                    ("allowedIps", true),
+                    ("budgets", true),
                 ] {
                     list_or_object(row, member, is_list)?;
                 }

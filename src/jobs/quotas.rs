@@ -24,7 +24,7 @@ pub async fn give_back_all(core: &Core) -> store::Result<()> {
 
 async fn give_back(core: &Core, chosen: impl Fn(&Key) -> bool) -> store::Result<()> {
     let keys = core.keys.load_full();
-    for key in keys.iter().filter(|key| key.live.block() > 0 && chosen(key)) {
+    for key in keys.iter().filter(|key| chosen(key) && key.live.holds_reserved()) {
         let _turn = key.live.turn.lock().await;
         quota::give_back(&core.store, &key.live).await?;
     }

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::sessions::site_client::site_client_of;
 use crate::core::Core;
 use crate::jobs::Jobs;
-use crate::keys::Key;
+use crate::keys::{BudgetMask, Charge, Key};
 use crate::routing::Channel;
 use crate::routing::pricing::usage_record::{UsageQuery, UsageRecord, find};
 use crate::routing::pricing::{self, Bill, Billing, Labels, ModelPrice, Tokens};
@@ -21,7 +21,7 @@ use crate::store::accounts;
 use crate::store::amend::{Amendment, RowName, amend};
 use crate::store::proxy_logs::UsageSource;
 use crate::store::sites;
-use crate::time::{Millis, now_ms};
+use crate::time::{Millis, monotonic_ms, now_ms};
 use crate::upstream::platforms::{USAGE_LOG_LIMITS, fetch_usage_records};
 
 /// Sites write their log after the answer, some not at once: the pauses before each look.
@@ -33,6 +33,8 @@ pub struct Lookup {
     pub channel: Arc<Channel>,
     /// Who paid for it.
     pub key: Option<Arc<Key>>,
+    /// Which of the key's budgets count it.
+    pub budgets: BudgetMask,
     pub ended: Millis,
     /// As the answer reported them, and what was charged for them.
     pub tokens: Tokens,
@@ -118,10 +120,18 @@ async fn settle(core: &Core, lookup: &Lookup, record: &UsageRecord) -> crate::st
             core.store.telemetry().dirty_channel(live.clone());
         }
     }
-    if let Some(key) = lookup.key.as_ref().filter(|_| more_cost != 0.0)
-        && key.live.charge(more_cost, now_ms())
+    let more_tokens = count(total(tokens)) - count(total(lookup.tokens));
+    let charge = Charge {
+        usd: more_cost,
+        tokens: more_tokens,
+        began: lookup.row.created_at,
+        now: now_ms(),
+        ticks: monotonic_ms(),
+    };
+    if let Some(key) = lookup.key.as_ref().filter(|_| more_cost != 0.0 || more_tokens != 0)
+        && key.charge(lookup.budgets, &charge)
     {
-        core.store.telemetry().dirty_key(key.live.clone(), key.is_near_cost_limit());
+        core.store.telemetry().dirty_key(key.live.clone(), key.is_near_limit());
     }
     let amendment = Amendment {
         row: lookup.row.clone(),
@@ -131,7 +141,7 @@ async fn settle(core: &Core, lookup: &Lookup, record: &UsageRecord) -> crate::st
         usage_source: source,
         cost: bill.usd,
         billing_details: bill.details.and_then(|details| serde_json::to_string(&details).ok()),
-        more_tokens: count(total(tokens)) - count(total(lookup.tokens)),
+        more_tokens,
         more_cost,
     };
     amend(&core.store, &core.config.time_zone, amendment).await

@@ -1,56 +1,48 @@
 //! What a key has used, while it is being used.
 //!
-//! ```text
-//!   database   used_requests = 128  ◀── reserved, a block at a time, before any of it is spent
-//!   memory     reserved 128 = used 115 + block 13      one atomic step per request
-//! ```
-//!
-//! A limited key spends only what the database already counts, so a crash can over-count by a block
-//! but never forget a request. A key without a limit counts in memory and is written behind, like
-//! costs and the time of last use.
+//! A limited key spends only what the database already counts ([`Quota`]). A key without a limit counts in memory and is
+//! written behind, like costs and the time of last use.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
-use tokio::sync::Mutex;
+use tokio::sync::Mutex as TurnLock;
 
-use crate::limits::IdentityWindows;
+use crate::limits::{Gate, IdentityWindows, Lease, LeaseRules, RateWindow};
+use crate::sync::lock;
 use crate::time::Millis;
 
-const NANO_PER_USD: f64 = 1e9;
-/// The most requests that are reserved ahead in the database, unless the key is in a hurry: a crash costs a
-/// key no more than that many.
-const BLOCK: i64 = 32;
-/// The most for a key in a hurry. Each reservation is a commit of its own: thousands of requests a second
-/// must not become hundreds of commits.
-const MAX_BLOCK: i64 = 1024;
-/// A block of which half was spent sooner than this is too small: the commit of the next one, which waits for the
-/// disk behind what the writer is at, would take longer than the other half lasts.
-const HURRY_MS: Millis = 25;
-/// One of which half lasted this long need not be larger than the usual.
-const EASE_MS: Millis = 200;
+use super::budget::{BudgetDelta, BudgetLive};
+use super::quota::Quota;
 
-/// How many requests to hold reserved while `rest` are left of a limit: a hundredth of them, at
-/// least one, at most `most`.
-fn block_size(rest: i64, most: i64) -> i64 {
-    (rest / 100).clamp(1, most).min(rest)
-}
+const NANO_PER_USD: f64 = 1e9;
+
+/// Calls of a key do not wait for each other, and one that takes long keeps its slot to its end.
+const AT_ONCE: LeaseRules = LeaseRules {
+    queue_limit: 0,
+    queue_wait: Duration::ZERO,
+    ttl: Duration::from_secs(10 * 365 * 86_400),
+    keepalive: Duration::from_secs(365 * 86_400),
+};
 
 /// Usage of one key.
 #[derive(Debug)]
 pub struct KeyLive {
     pub id: i64,
     /// Held by whoever changes what is reserved, across the commit that makes it so.
-    pub turn: Arc<Mutex<()>>,
-    /// Counts its requests, for the rate limits.
+    pub turn: Arc<TurnLock<()>>,
+    /// Counts its requests, for the rate limits of the service.
     pub rates: Arc<IdentityWindows>,
-    /// Reserved and not yet spent.
-    block: AtomicI64,
-    /// How large a block may be, by how long the last ones lasted.
-    most: AtomicI64,
-    granted_at: AtomicI64,
-    /// What the database counts, or will once everything unsaved is written.
-    reserved: AtomicI64,
+    /// Count its requests and tokens, for its own limits.
+    pub minute_requests: RateWindow,
+    pub minute_tokens: RateWindow,
+    /// Its requests over all of time.
+    pub requests: Quota,
+    /// Behind it are its calls at work, once they were limited.
+    gate: OnceLock<Arc<Gate>>,
+    /// Those in force. Locked when a key is changed and when it is written, never by requests.
+    budgets: Mutex<Vec<Arc<BudgetLive>>>,
     used_cost_nano: AtomicI64,
     /// 0 = never.
     last_used: AtomicI64,
@@ -67,6 +59,8 @@ pub struct KeyDelta {
     /// USD.
     pub cost: f64,
     pub last_used: Option<Millis>,
+    /// And to those of its budgets.
+    pub budgets: Vec<BudgetDelta>,
 }
 
 // === impl KeyLive ===
@@ -78,10 +72,11 @@ impl KeyLive {
             id,
             turn: Arc::default(),
             rates: Arc::default(),
-            block: AtomicI64::new(0),
-            most: AtomicI64::new(BLOCK),
-            granted_at: AtomicI64::new(0),
-            reserved: AtomicI64::new(used_requests),
+            minute_requests: RateWindow::default(),
+            minute_tokens: RateWindow::default(),
+            requests: Quota::new(used_requests),
+            gate: OnceLock::new(),
+            budgets: Mutex::default(),
             used_cost_nano: AtomicI64::new(nano(used_cost)),
             last_used: AtomicI64::new(last_used.unwrap_or(0)),
             unsaved_requests: AtomicU64::new(0),
@@ -90,14 +85,36 @@ impl KeyLive {
         }
     }
 
-    /// Spends one reserved request; false when none is left in the block.
-    pub fn take(&self) -> bool {
-        self.block.fetch_update(AcqRel, Acquire, |left| (left > 0).then_some(left - 1)).is_ok()
+    /// Lets so many calls be at work at once from now on; `None` is any number. Those at work go on.
+    pub fn limit_concurrency(&self, most: Option<u32>) {
+        let most = most.unwrap_or(0) as usize;
+        match self.gate.get() {
+            Some(gate) => gate.set_limit(most),
+            None if most > 0 => {
+                drop(self.gate.set(Arc::new(Gate::new("downstream key", self.id, most, AT_ONCE))))
+            }
+            None => {}
+        }
+    }
+
+    /// The slot of one call at work, given back when it is dropped; `None` when all are taken.
+    pub fn enter(&self) -> Option<Lease> {
+        self.gate.get().map_or_else(|| Some(Lease::default()), Gate::try_enter)
+    }
+
+    /// The budgets in force.
+    pub fn budgets(&self) -> Vec<Arc<BudgetLive>> {
+        lock(&self.budgets).clone()
+    }
+
+    /// Puts these budgets in force.
+    pub fn set_budgets(&self, budgets: Vec<Arc<BudgetLive>>) {
+        *lock(&self.budgets) = budgets;
     }
 
     /// Counts one request of a key without a limit.
     pub fn count(&self) {
-        self.reserved.fetch_add(1, AcqRel);
+        self.requests.count(1);
         self.unsaved_requests.fetch_add(1, AcqRel);
     }
 
@@ -125,12 +142,13 @@ impl KeyLive {
             requests: self.unsaved_requests.swap(0, AcqRel),
             cost: usd(self.unsaved_cost_nano.swap(0, AcqRel)),
             last_used: self.last_used(),
+            budgets: lock(&self.budgets).iter().filter_map(|budget| budget.take_delta()).collect(),
         }
     }
 
-    /// Requests made.
-    pub fn used_requests(&self) -> i64 {
-        (self.reserved.load(Acquire) - self.block.load(Acquire)).max(0)
+    /// Requests that are reserved and not spent, of the key's own limit or of a budget.
+    pub fn holds_reserved(&self) -> bool {
+        self.requests.block() > 0 || lock(&self.budgets).iter().any(|budget| budget.requests().0.block() > 0)
     }
 
     /// USD spent.
@@ -142,74 +160,13 @@ impl KeyLive {
         Some(self.last_used.load(Acquire)).filter(|at| *at > 0)
     }
 
-    /// What the database counts.
-    pub fn reserved(&self) -> i64 {
-        self.reserved.load(Acquire)
-    }
-
-    /// Reserved and not yet spent.
-    pub fn block(&self) -> i64 {
-        self.block.load(Acquire)
-    }
-
-    /// All of a limit is reserved, and all that was reserved is spent.
-    pub fn is_exhausted(&self, max: i64) -> bool {
-        self.reserved() >= max && self.block() <= 0
-    }
-
-    /// Half of the block is spent and more can be reserved: better now than when a request waits.
-    pub fn runs_low(&self, max: i64) -> bool {
-        let size = block_size((max - self.reserved()).max(0), self.most.load(Acquire));
-        size > 1 && self.block() <= size / 2
-    }
-
-    // What follows is for the holder of `turn`.
-
-    /// How many more to reserve while `rest` are left of the limit; none when the block is full.
-    pub fn wants(&self, rest: i64, now: Millis) -> i64 {
-        let lasted = now - self.granted_at.load(Acquire);
-        let most = self.most.load(Acquire);
-        let most = match lasted {
-            ..HURRY_MS => (most * 2).min(MAX_BLOCK),
-            HURRY_MS..EASE_MS => most,
-            EASE_MS.. => BLOCK,
-        };
-        self.most.store(most, Release);
-        block_size(rest.max(0), most) - self.block()
-    }
-
-    /// The database counts `count` more, and they may be spent.
-    pub fn grant(&self, count: i64, now: Millis) {
-        self.granted_at.store(now, Release);
-        // In this order, so that a key is never taken for exhausted in between.
-        self.block.fetch_add(count, AcqRel);
-        self.reserved.fetch_add(count, AcqRel);
-    }
-
-    /// Takes back what is not spent and gives how much; the database must then count as many less.
-    pub fn withdraw(&self) -> i64 {
-        loop {
-            let left = self.block();
-            self.reserved.fetch_sub(left, AcqRel);
-            if self.block.compare_exchange(left, 0, AcqRel, Acquire).is_ok() {
-                return left;
-            }
-            self.reserved.fetch_add(left, AcqRel);
-        }
-    }
-
-    /// The database counts this many, whoever used them.
-    pub fn set_reserved(&self, used: i64) {
-        self.reserved.store(used, Release);
-    }
-
-    /// Nothing is used.
+    /// Nothing is used. For the holder of the turn.
     pub fn reset(&self) {
-        self.block.store(0, Release);
-        self.reserved.store(0, Release);
+        self.requests.reset();
         self.used_cost_nano.store(0, Release);
         self.unsaved_requests.store(0, Release);
         self.unsaved_cost_nano.store(0, Release);
+        lock(&self.budgets).iter().for_each(|budget| budget.reset());
     }
 
     fn raise(&self) -> bool {
@@ -230,59 +187,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_a_hundredth_of_the_rest_between_1_and_32() {
-        for (rest, size) in [(-1, 0), (0, 0), (1, 1), (99, 1), (500, 5), (3200, 32), (1_000_000, 32)] {
-            assert_eq!(KeyLive::new(1, 0, 0.0, None).wants(rest, 1_000), size, "{rest}");
-        }
-    }
-
-    #[test]
-    fn a_key_in_a_hurry_reserves_more_at_once_until_it_has_time_again() {
-        let live = KeyLive::new(1, 0, 0.0, None);
-        let mut now = 1_000;
-        for (lasted, size) in
-            [(60_000, 32), (25, 32), (24, 64), (1, 128), (199, 128), (0, 256), (200, 32), (24, 64)]
-        {
-            now += lasted;
-            assert_eq!(live.wants(1_000_000, now), size, "after {lasted} ms");
-            live.grant(size, now);
-            assert_eq!(live.withdraw(), size);
-        }
-        for _ in 0..10 {
-            live.grant(1, now);
-            live.withdraw();
-            assert!(live.wants(1_000_000, now) <= 1024);
-        }
-        assert_eq!(live.wants(500, now), 5, "a hundredth of the rest is the most all the same");
-    }
-
-    #[test]
-    fn only_what_is_granted_can_be_taken() {
-        let live = KeyLive::new(1, 7, 0.0, None);
-        assert!(!live.take());
-        live.grant(2, 0);
-        assert!(live.take() && live.take() && !live.take());
-        assert_eq!((live.used_requests(), live.reserved()), (9, 9));
-        assert!(live.is_exhausted(9) && !live.is_exhausted(10));
-    }
-
-    #[test]
-    fn what_is_withdrawn_was_never_used() {
-        let live = KeyLive::new(1, 0, 0.0, None);
-        live.grant(5, 0);
-        assert!(live.take());
-        assert_eq!(live.withdraw(), 4);
-        assert_eq!((live.used_requests(), live.reserved(), live.block()), (1, 1, 0));
-    }
-
-    #[test]
     fn a_delta_is_handed_over_once() {
         let live = KeyLive::new(3, 0, 1.0, None);
         live.count();
         assert!(live.charge(0.25, 50) && !live.charge(0.25, 40));
-        assert_eq!(live.take_delta(), KeyDelta { id: 3, requests: 1, cost: 0.5, last_used: Some(50) });
-        assert_eq!((live.used_requests(), live.used_cost()), (1, 1.5));
+        let delta =
+            |requests, cost, at| KeyDelta { id: 3, requests, cost, last_used: Some(at), budgets: Vec::new() };
+        assert_eq!(live.take_delta(), delta(1, 0.5, 50));
+        assert_eq!((live.requests.used(), live.used_cost()), (1, 1.5));
         assert!(live.record_use(60));
-        assert_eq!(live.take_delta(), KeyDelta { id: 3, requests: 0, cost: 0.0, last_used: Some(60) });
+        assert_eq!(live.take_delta(), delta(0, 0.0, 60));
+    }
+
+    #[test]
+    fn calls_at_work_are_counted_while_they_are_limited() {
+        let live = KeyLive::new(3, 0, 0.0, None);
+        let unlimited = live.enter();
+        live.limit_concurrency(Some(1));
+        let first = live.enter();
+        assert!(unlimited.is_some() && first.is_some() && live.enter().is_none());
+        live.limit_concurrency(Some(2));
+        let second = live.enter();
+        assert!(second.is_some() && live.enter().is_none());
+        live.limit_concurrency(Some(1));
+        drop(second);
+        assert!(live.enter().is_none(), "the first is still at work");
+        drop(first);
+        assert!(live.enter().is_some());
+        live.limit_concurrency(None);
+        assert!((0..5).map(|_| live.enter()).all(|slot| slot.is_some()));
     }
 }

@@ -7,15 +7,28 @@
 //!
 //! Pure: reserving, charging and resetting in the database is `store::quota`'s.
 
+mod budget;
+mod limits;
 mod live;
+mod period;
+mod quota;
+mod shown;
 
+use std::net::IpAddr;
 use std::sync::Arc;
+
+use ipnet::IpNet;
 
 use crate::fast_map::FastMap;
 use crate::routing::Policy;
 use crate::time::Millis;
 
+pub use budget::{Bounds, Budget, BudgetDelta, BudgetLive, Reached, Used};
+pub use limits::{BudgetMask, Charge, KeyLimits, MAX_BUDGETS, NotTaken, OverLimit};
 pub use live::{KeyDelta, KeyLive};
+pub use period::Period;
+pub use quota::Quota;
+pub use shown::{ShownBudget, usd};
 
 /// HMAC-SHA256 of a token under a key that the process has made for itself.
 pub type Digest = [u8; 32];
@@ -30,6 +43,10 @@ pub struct Key {
     pub max_cost: Option<f64>,
     pub max_requests: Option<i64>,
     pub policy: Policy,
+    /// From where it may be used; `None` is from everywhere.
+    pub allowed_ips: Option<Box<[IpNet]>>,
+    /// `None` without a limit beside those above.
+    pub limits: Option<Box<KeyLimits>>,
     pub live: Arc<KeyLive>,
 }
 
@@ -38,6 +55,7 @@ pub struct Key {
 pub enum KeyRejection {
     Disabled,
     Expired,
+    Address(IpAddr),
     OverCost,
     OverRequests,
 }
@@ -52,26 +70,50 @@ pub struct KeyTable {
 // === impl Key ===
 
 impl Key {
-    /// Whether the key may be used now. Clients see the first reason that applies, in this order.
-    pub fn check(&self, now: Millis) -> Result<(), KeyRejection> {
+    /// Whether the key may be used now, from this address. Clients see the first reason that applies: these, then those
+    /// of [`Self::check_totals`].
+    pub fn check(&self, now: Millis, client: IpAddr) -> Result<(), KeyRejection> {
         if !self.enabled {
             return Err(KeyRejection::Disabled);
         }
         if self.expires_at.is_some_and(|at| at <= now) {
             return Err(KeyRejection::Expired);
         }
+        match &self.allowed_ips {
+            Some(allowed) if !allowed.iter().any(|network| network.contains(&client.to_canonical())) => {
+                Err(KeyRejection::Address(client))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether anything is left of what the key may use in all.
+    pub fn check_totals(&self) -> Result<(), KeyRejection> {
         if self.max_cost.is_some_and(|most| self.live.used_cost() >= most) {
             return Err(KeyRejection::OverCost);
         }
-        if self.max_requests.is_some_and(|most| self.live.is_exhausted(most)) {
+        if self.max_requests.is_some_and(|most| self.live.requests.is_exhausted(most)) {
             return Err(KeyRejection::OverRequests);
         }
         Ok(())
     }
 
-    /// Less than a twentieth of the cost limit is left: what is spent should be on disk at once.
-    pub fn is_near_cost_limit(&self) -> bool {
+    /// Adds what a request cost that is counted in these budgets; true when the key is to be handed to the writer.
+    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
+    pub fn charge(&self, mask: BudgetMask, charge: &Charge) -> bool {
+        if let Some(limits) = &self.limits {
+            limits.charge(&self.live, mask, charge);
+        }
+        self.live.charge(charge.usd, charge.now)
+    }
+
+    /// Less than a twentieth of a limit is left that is charged afterwards: what is spent should be on disk at once.
+    pub fn is_near_limit(&self) -> bool {
+        let of_budgets = |limits: &KeyLimits| {
+            limits.budgets.iter().any(|budget| budget.live.is_near_limit(&budget.bounds))
+        };
         self.max_cost.is_some_and(|most| self.live.used_cost() >= most * 0.95)
+            || self.limits.as_deref().is_some_and(of_budgets)
     }
 }
 
@@ -111,6 +153,8 @@ impl KeyTable {
 mod tests {
     use super::*;
 
+    const HOME: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
     fn key() -> Key {
         Key {
             id: 1,
@@ -119,7 +163,24 @@ mod tests {
             max_cost: None,
             max_requests: None,
             policy: Policy::default(),
+            allowed_ips: None,
+            limits: None,
             live: Arc::new(KeyLive::new(1, 10, 2.5, None)),
+        }
+    }
+
+    #[test]
+    fn a_key_is_used_from_its_networks_in_either_form_of_an_address() {
+        let networks = ["10.0.0.0/8", "2001:db8::/32"].map(|network| network.parse().unwrap());
+        let key = Key { allowed_ips: Some(networks.into()), ..key() };
+        for (client, allowed) in [
+            ("10.1.2.3", true),
+            ("::ffff:10.1.2.3", true),
+            ("11.0.0.1", false),
+            ("2001:db8::1", true),
+            ("2001:db9::1", false),
+        ] {
+            assert_eq!(key.check(0, client.parse().unwrap()).is_ok(), allowed, "{client}");
         }
     }
 
@@ -128,7 +189,7 @@ mod tests {
         let barred = |change: fn(&mut Key)| {
             let mut key = key();
             change(&mut key);
-            key.check(1000).err()
+            key.check(1000, HOME).and_then(|()| key.check_totals()).err()
         };
         assert_eq!(barred(|_| ()), None);
         assert_eq!(barred(|key| key.expires_at = Some(1001)), None);
@@ -140,6 +201,10 @@ mod tests {
         assert_eq!(barred(over_both), Some(KeyRejection::OverCost));
         let expired = |key: &mut Key| (key.expires_at, key.max_cost) = (Some(1000), Some(0.0));
         assert_eq!(barred(expired), Some(KeyRejection::Expired));
+        let elsewhere = |key: &mut Key| {
+            (key.allowed_ips, key.max_cost) = (Some(["10.0.0.0/8".parse().unwrap()].into()), Some(0.0));
+        };
+        assert_eq!(barred(elsewhere), Some(KeyRejection::Address(HOME)));
         let disabled = |key: &mut Key| (key.enabled, key.expires_at) = (false, Some(0));
         assert_eq!(barred(disabled), Some(KeyRejection::Disabled));
     }

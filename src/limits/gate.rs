@@ -66,8 +66,8 @@ struct Renewal(AbortHandle);
 
 /// One thing that takes only so many at once.
 #[derive(Debug)]
-pub(super) struct Gate {
-    /// For the log: `site`, `channel`.
+pub struct Gate {
+    /// For the log: `site`, `channel`, `downstream key`.
     what: &'static str,
     id: i64,
     /// The times and the length of the queue; how long a request waits, it says itself when it enters.
@@ -142,7 +142,8 @@ impl Drop for Renewal {
 // === impl Gate ===
 
 impl Gate {
-    pub(super) fn new(what: &'static str, id: i64, limit: usize, rules: LeaseRules) -> Self {
+    /// With room for so many, `limit`; 0 is any number. The log calls it by `what` and `id`.
+    pub fn new(what: &'static str, id: i64, limit: usize, rules: LeaseRules) -> Self {
         Self { what, id, rules, state: Mutex::new(GateState { limit, ..GateState::default() }) }
     }
 
@@ -202,7 +203,7 @@ impl Gate {
     }
 
     /// A lease, if one is to be had without waiting.
-    pub(super) fn try_enter(self: &Arc<Self>) -> Option<Lease> {
+    pub fn try_enter(self: &Arc<Self>) -> Option<Lease> {
         let now = Instant::now();
         self.admit(&mut self.state_at(now), now)
     }
@@ -265,7 +266,8 @@ impl Gate {
         }
     }
 
-    pub(super) fn set_limit(self: &Arc<Self>, limit: usize) {
+    /// Has room for so many from now on, 0 being any number. Those behind it stay.
+    pub fn set_limit(self: &Arc<Self>, limit: usize) {
         let now = Instant::now();
         let mut state = self.state_at(now);
         if state.limit != limit {

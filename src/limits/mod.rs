@@ -1,6 +1,6 @@
-//! What bounds how much is asked: rate limits for everybody, guards of single admin routes, how many
-//! requests may be at one upstream site at once, and how many sessions on one channel; how much memory all bodies take,
-//! and how much is converted at once.
+//! What bounds how much is asked: rate limits for everybody, guards of single admin routes, how many requests may be at
+//! one upstream site at once, or come from one downstream key, and how many sessions on one channel; how much memory
+//! all bodies take, and how much is converted at once.
 //!
 //! Counters in memory, nothing else. The time is an argument, except for leases, bodies and conversions, which wait.
 
@@ -16,7 +16,7 @@ mod window;
 
 pub use bodies::{BodyMemory, BodyOwner, FREE_BODY, HeldMemory, Loan, NoRoom};
 pub use conversions::{Conversions, Overloaded};
-pub use gate::{Lease, LeaseRules, SlotRefused};
+pub use gate::{Gate, Lease, LeaseRules, SlotRefused};
 pub use guard::{Bucket, Guards, bucket};
 pub use leases::SiteLeases;
 pub use load::Load;

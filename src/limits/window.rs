@@ -53,10 +53,30 @@ impl RateWindow {
                 _ => None,
             }
         });
-        counted.map(drop).map_err(|word| {
-            let left = unpack(word).0 + length - now;
-            RetryAfterSeconds(u64::try_from(left).unwrap_or(0).div_ceil(1000).max(1))
-        })
+        counted.map(drop).map_err(|word| left(word, length, now))
+    }
+
+    /// Whether one more would be counted; else when to come again.
+    pub fn check(&self, max: u32, length: Millis, now: Millis) -> Result<(), RetryAfterSeconds> {
+        let word = self.0.load(Relaxed);
+        let (_, count) = unpack(word);
+        match is_open(word, length, now) && count != UNLIMITED && count >= u64::from(max) {
+            true => Err(left(word, length, now)),
+            false => Ok(()),
+        }
+    }
+
+    /// Counts so many more, whatever the maximum: what is known only when it has happened.
+    pub fn add(&self, more: u64, length: Millis, now: Millis) {
+        if more == 0 {
+            return;
+        }
+        let added = |word| {
+            let (opened, count) = if is_open(word, length, now) { unpack(word) } else { (now, 0) };
+            Some(pack(opened, count.saturating_add(more).min(UNLIMITED - 1)))
+        };
+        // Never fails: it always has a new word.
+        let _ = self.0.fetch_update(Relaxed, Relaxed, added);
     }
 
     fn is_open(&self, length: Millis, now: Millis) -> bool {
@@ -80,6 +100,12 @@ fn unpack(word: u64) -> (Millis, u64) {
 fn is_open(word: u64, length: Millis, now: Millis) -> bool {
     let (opened, count) = unpack(word);
     count > 0 && now < opened + length
+}
+
+/// When a window ends.
+fn left(word: u64, length: Millis, now: Millis) -> RetryAfterSeconds {
+    let left = unpack(word).0 + length - now;
+    RetryAfterSeconds(u64::try_from(left).unwrap_or(0).div_ceil(1000).max(1))
 }
 
 // === impl Windows ===
@@ -170,6 +196,20 @@ mod tests {
         assert_eq!(window.count(1, LENGTH, now), Ok(()));
         assert_eq!(window.count(1, LENGTH, now + 1_000), Err(RetryAfterSeconds(59)));
         assert_eq!(window.count(1, LENGTH, now + LENGTH), Ok(()));
+    }
+
+    #[test]
+    fn what_is_known_afterwards_refuses_the_next_until_the_window_ends() {
+        let window = RateWindow::default();
+        assert_eq!(window.check(100, LENGTH, 0), Ok(()));
+        window.add(0, LENGTH, 0);
+        window.add(99, LENGTH, 1_000);
+        assert_eq!(window.check(100, LENGTH, 1_000), Ok(()));
+        window.add(5_000, LENGTH, 2_000);
+        assert_eq!(window.check(100, LENGTH, 2_000), Err(RetryAfterSeconds(59)));
+        assert_eq!(window.check(100, LENGTH, 1_000 + LENGTH), Ok(()));
+        window.add(u64::MAX, LENGTH, 2_000);
+        assert_eq!(window.check(100, LENGTH, 2_000), Err(RetryAfterSeconds(59)), "more than a word holds");
     }
 
     #[test]

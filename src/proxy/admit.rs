@@ -7,11 +7,12 @@ use crate::dialect::stored_files;
 use crate::http::Response;
 use crate::keys::KeyRejection;
 use crate::proxy::Proxy;
+use crate::time::now_ms;
 
 use super::auth::Refused;
 use super::call::Call;
 use super::files;
-use super::quota::{self, QuotaError};
+use super::quota::{self, NotAdmitted};
 use super::response_owners;
 
 /// May this caller ask for this model, are the files there that it names, and may it ask once more at
@@ -27,10 +28,12 @@ pub(super) async fn admit(proxy: &Arc<Proxy>, call: &mut Call) -> Result<(), Res
         Box::pin(files::resolve(proxy, call)).await?;
     }
     let Some(key) = &call.caller.key else { return Ok(()) };
-    quota::count(&proxy.core, key).await.map_err(|not_counted| match not_counted {
-        QuotaError::OverLimit => call.face.reject_caller(&Refused::Rejected(KeyRejection::OverRequests)),
-        QuotaError::Unavailable => call.face.refuse(503, "The request could not be counted", None, None),
-    })
+    call.admission = quota::admit(&proxy.core, key, &call.model).await.map_err(|refused| match refused {
+        NotAdmitted::OverTotal => call.face.reject_caller(&Refused::Rejected(KeyRejection::OverRequests)),
+        NotAdmitted::Over(limit) => call.face.over_limit(limit, now_ms()),
+        NotAdmitted::Unavailable => call.face.refuse(503, "The request could not be counted", None, None),
+    })?;
+    Ok(())
 }
 
 /// The refusal of a model that this caller may not ask for.

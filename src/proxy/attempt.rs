@@ -13,7 +13,7 @@ use crate::dialect::convert::CallSignature;
 use crate::dialect::errors::UpstreamError;
 use crate::dialect::usage::Usage;
 use crate::jobs::usage_lookup;
-use crate::keys::Key;
+use crate::keys::{Charge, Key};
 use crate::limits::Lease;
 use crate::mask::Mask;
 use crate::metrics::GaugeGuard;
@@ -23,13 +23,14 @@ use crate::routing::failure::Rest;
 use crate::routing::{Channel, ChannelLive, Conversation, FailureWeight, SelectionReason, Trial, failure};
 use crate::settings::Settings;
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
-use crate::time::{Millis, measured_ms, now_ms};
+use crate::time::{Millis, measured_ms, monotonic_ms, now_ms};
 
 use super::alerts;
 use super::call::Call;
 use super::cost;
 use super::failure::Failure;
 use super::operation::Operation;
+use super::quota::Admission;
 use super::redact;
 use super::session::{self, Session};
 
@@ -66,6 +67,8 @@ pub(super) struct Attempt {
     row: Option<ProxyLogRow>,
     /// Who pays for a success.
     key: Option<Arc<Key>>,
+    /// What its call holds of the key's limits, until it is settled.
+    admission: Admission,
     /// What the client showed for itself.
     presented: Option<HeaderValue>,
     /// Those that the call began with.
@@ -131,6 +134,7 @@ impl Attempt {
             started: Instant::now(),
             row: Some(row),
             key: call.caller.key.clone(),
+            admission: call.admission.clone(),
             presented: call.presented.clone(),
             settings: call.settings.clone(),
             conversation: call.session.as_ref().map(Session::conversation),
@@ -243,12 +247,14 @@ impl Attempt {
         }
         // Not before the channel has recovered: who tries it next need not be alone.
         self.slots = Slots::default();
-        self.charge(bill.usd, now);
+        self.admission.leave();
+        self.charge(&row, bill.usd, now);
         self.measure(&row, usage.as_ref());
         if let Some(conversation) = self.conversation {
             self.bind(conversation, now);
         }
-        let lookup = cost::lookup(&self.channel, self.key.as_ref(), &row, usage.as_ref());
+        let lookup =
+            cost::lookup(&self.channel, (self.key.as_ref(), self.admission.budgets()), &row, usage.as_ref());
         self.proxy.core.store.telemetry().log(row);
         if let Some(lookup) = lookup {
             usage_lookup::enqueue(&self.proxy.jobs, lookup);
@@ -299,11 +305,12 @@ impl Attempt {
             // nothing, as every failure, but shows how much that was.
             let partial = cost::bill(&self.channel, &row, Some(usage));
             row.billing_details = cost::details(partial.details.as_ref());
-            self.charge(partial.usd, now_ms());
+            self.charge(&row, partial.usd, now_ms());
         }
         book(self);
         // Not before the channel cools: who waits for a slot would go on to it.
         self.slots = Slots::default();
+        self.admission.leave();
         self.proxy.core.metrics.attempt_failures.add(1);
         self.measure(&row, usage.as_ref());
         self.proxy.core.store.telemetry().log(row);
@@ -379,10 +386,12 @@ impl Attempt {
     }
 
     /// Adds what a request cost to what the caller's key has used.
-    fn charge(&self, usd: f64, now: Millis) {
-        let Some(key) = self.key.as_ref().filter(|_| usd > 0.0) else { return };
-        if key.live.charge(usd, now) {
-            self.proxy.core.store.telemetry().dirty_key(key.live.clone(), key.is_near_cost_limit());
+    fn charge(&self, row: &ProxyLogRow, usd: f64, now: Millis) {
+        let Some(key) = self.key.as_ref().filter(|key| usd > 0.0 || key.limits.is_some()) else { return };
+        let (tokens, began) = (row.tokens(), row.created_at);
+        let charge = Charge { usd, tokens, began, now, ticks: monotonic_ms() };
+        if key.charge(self.admission.budgets(), &charge) {
+            self.proxy.core.store.telemetry().dirty_key(key.live.clone(), key.is_near_limit());
         }
     }
 

@@ -8,6 +8,8 @@
 //! Managed keys are looked up before the global token, by the HMAC of what was presented; without a
 //! managed key none is computed.
 
+use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 use hyper::HeaderMap;
@@ -78,13 +80,17 @@ impl Refused {
             Self::Invalid | Self::Placeholder | Self::PlaceholderElsewhere => "invalid_api_key",
             Self::Rejected(KeyRejection::Disabled) => "key_disabled",
             Self::Rejected(KeyRejection::Expired) => "key_expired",
+            Self::Rejected(KeyRejection::Address(_)) => "key_address_not_allowed",
             Self::Rejected(KeyRejection::OverCost) => "key_over_cost",
             Self::Rejected(KeyRejection::OverRequests) => "key_over_requests",
         }
     }
 
-    pub fn message(&self) -> &'static str {
-        match self {
+    pub fn message(&self) -> Cow<'static, str> {
+        let fixed = match self {
+            Self::Rejected(KeyRejection::Address(client)) => {
+                return format!("This API key may not be used from the address {client}").into();
+            }
             Self::Missing => "Missing API key: send Authorization, x-api-key, x-goog-api-key or ?key=",
             Self::Invalid => "Invalid API key",
             Self::Rejected(KeyRejection::Disabled) => "This API key is disabled",
@@ -97,7 +103,8 @@ impl Refused {
             Self::PlaceholderElsewhere => {
                 "The built-in proxy token, which every web page knows, works for localhost only, and the Host or the Origin of this request is another: set PROXY_TOKEN to a secret of your own and restart"
             }
-        }
+        };
+        fixed.into()
     }
 }
 
@@ -107,6 +114,7 @@ pub struct PresentedToken<'a> {
     pub query: &'a Query,
     /// Both the socket's peer and the client are this machine.
     pub local: bool,
+    pub client_ip: IpAddr,
     pub last_token: &'a LastToken,
 }
 
@@ -116,13 +124,23 @@ impl<'a> From<&'a Request> for PresentedToken<'a> {
             headers: &request.headers,
             query: &request.query,
             local: address::is_local(request.peer.ip(), request.client_ip),
+            client_ip: request.client_ip,
             last_token: &request.last_token,
         }
     }
 }
 
-/// Finds the caller.
+/// Finds the caller, if it may ask for anything.
 pub fn authenticate(core: &Core, shown: &PresentedToken<'_>) -> Result<Caller, Refused> {
+    let caller = identify(core, shown)?;
+    if let Some(key) = &caller.key {
+        key.check_totals().map_err(Refused::Rejected)?;
+    }
+    Ok(caller)
+}
+
+/// Finds the caller, who may have used up what its key had.
+pub fn identify(core: &Core, shown: &PresentedToken<'_>) -> Result<Caller, Refused> {
     let from_query;
     let token = match token_in_headers(shown.headers) {
         Some(token) => token,
@@ -139,7 +157,7 @@ pub fn authenticate(core: &Core, shown: &PresentedToken<'_>) -> Result<Caller, R
         && let Some(key) =
             keys.find(&shown.last_token.digest(token, |token| core.store.sealer().digest(token)))
     {
-        key.check(now_ms()).map_err(Refused::Rejected)?;
+        key.check(now_ms(), shown.client_ip).map_err(Refused::Rejected)?;
         return Ok(Caller { key: Some(key.clone()), forced_channel: None });
     }
     let settings = core.settings.load();

@@ -24,6 +24,7 @@ use super::call_signatures::CallSignatures;
 use super::client::Client;
 use super::form_body;
 use super::operation::{CallKind, Operation};
+use super::quota::Admission;
 use super::reply::ErrorShape;
 use super::session::Session;
 use super::trace::Trace;
@@ -69,6 +70,8 @@ pub(super) struct Call {
     /// As they were when it came: they stay the same until it is answered.
     pub(super) settings: Arc<Settings>,
     pub(super) key_id: Option<i64>,
+    /// What it holds of the limits of its key, once it was let in.
+    pub(super) admission: Admission,
     pub(super) client: Client,
     /// The conversation it belongs to, where it says so and it matters.
     pub(super) session: Option<Session>,
@@ -138,6 +141,7 @@ impl Call {
             query,
             presented,
             key_id,
+            admission: Admission::default(),
             caller: head.caller,
             settings,
             unknown_history: None,

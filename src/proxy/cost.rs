@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::dialect::usage::Usage;
 use crate::jobs::usage_lookup::Lookup;
-use crate::keys::Key;
+use crate::keys::{BudgetMask, Key};
 use crate::routing::Channel;
 use crate::routing::pricing::{self, Bill, BillingDetails, Tokens, usage_record};
 use crate::store::amend::RowName;
@@ -32,7 +32,7 @@ pub(super) fn nano(usd: f64) -> u64 {
 /// What to look for in the site's own log, when it keeps one worth asking.
 pub(super) fn lookup(
     channel: &Arc<Channel>,
-    key: Option<&Arc<Key>>,
+    (key, budgets): (Option<&Arc<Key>>, BudgetMask),
     row: &ProxyLogRow,
     usage: Option<&Usage>,
 ) -> Option<Lookup> {
@@ -50,6 +50,7 @@ pub(super) fn lookup(
         },
         channel: channel.clone(),
         key: key.cloned(),
+        budgets,
         ended: row.created_at.saturating_add(row.latency_ms.unwrap_or(0)),
         tokens: usage.map(tokens).unwrap_or_default(),
         usd: row.estimated_cost,

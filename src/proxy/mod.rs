@@ -42,7 +42,7 @@
 //! | `response_store`, `stored_turns` | answers that a conversation's next request needs and no upstream keeps; their memory |
 //! | `response_owners`, `response_holders` | whose the answers are that upstreams keep; their memory |
 //! | `call_signatures` | signatures of calls that clients cannot carry |
-//! | `quota`, `cost` | a call counted against its key; what an answer cost |
+//! | `quota`, `over_limit`, `cost` | a call counted against its key; what a refused one is told; what an answer cost |
 //! | `token_renewal` | a refused token is renewed, and the request sent once more |
 //! | `heartbeats` | a stream that is long in beginning, kept open |
 //! | `silence` | how long an upstream may say nothing |
@@ -84,6 +84,7 @@ mod long_reply;
 mod models;
 mod operation;
 mod outgoing;
+mod over_limit;
 mod pick;
 mod pipeline;
 mod quota;

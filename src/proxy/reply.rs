@@ -11,10 +11,13 @@ use crate::codings::{self, CodingError};
 use crate::dialect::Dialect;
 use crate::dialect::errors::{self, ErrorReply, UpstreamError};
 use crate::http::{self, BodyError, Response};
+use crate::keys::OverLimit;
 use crate::request_id::RequestId;
+use crate::time::Millis;
 
 use super::auth::Refused;
 use super::headers;
+use super::over_limit::refused_by;
 
 /// Roots of Google's paths: those that are served here, then its other versions, its uploads and Vertex AI.
 const GOOGLES: [&str; 7] =
@@ -85,7 +88,15 @@ impl ErrorShape {
 
     /// The refusal of a caller that is not let in.
     pub(super) fn reject_caller(self, refused: &Refused) -> Response {
-        self.refuse(refused.status(), refused.message(), Some(refused.code()), None)
+        self.refuse(refused.status(), &refused.message(), Some(refused.code()), None)
+    }
+
+    /// 429 for a limit of the caller's key, which says when to come again.
+    pub(super) fn over_limit(self, limit: OverLimit, now: Millis) -> Response {
+        let over = refused_by(limit, now);
+        let mut response = self.refuse(429, &over.message, Some(over.code), None);
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(over.retry_after_secs));
+        response
     }
 
     /// 503 with a text that must not change: operators' monitoring searches for it.

@@ -232,7 +232,7 @@ fn caller(core: &Core, request: &Request, dialect: Option<Dialect>) -> Result<Ca
             Err(wait) => Err(Box::new(too_many_of_identity(wait))),
         },
         Err(refused) => {
-            core.note_auth_failure(request.client_ip, refused.message());
+            core.note_auth_failure(request.client_ip, &refused.message());
             Err(Box::new(ErrorShape::of(&request.headers, dialect, request.id).reject_caller(&refused)))
         }
     }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
+
 use super::database::Database;
 use super::error::{OpenError, Result};
 use super::journal::Journal;
@@ -20,6 +22,7 @@ struct Inner {
     telemetry: Telemetry,
     database: Database,
     sealer: Sealer,
+    time_zone: TimeZone,
 }
 
 impl Store {
@@ -27,7 +30,8 @@ impl Store {
     /// there is anything else to do.
     pub fn open(options: StoreOptions) -> Result<Self, OpenError> {
         let (database, sealer) = Database::open(&options)?;
-        Ok(Self { inner: Arc::new(Inner { telemetry: database.telemetry(), database, sealer }) })
+        let (telemetry, time_zone) = (database.telemetry(), options.time_zone);
+        Ok(Self { inner: Arc::new(Inner { telemetry, database, sealer, time_zone }) })
     }
 
     /// Where questions and changes go.
@@ -43,6 +47,11 @@ impl Store {
     /// Where requests leave what they did.
     pub fn telemetry(&self) -> &Telemetry {
         &self.inner.telemetry
+    }
+
+    /// The service's time zone: days begin at its midnight.
+    pub fn time_zone(&self) -> &TimeZone {
+        &self.inner.time_zone
     }
 
     /// What has changed of the rows that requests are routed by.

@@ -4,14 +4,19 @@
 //! means anything is ignored on reading.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
+use ipnet::IpNet;
+use ring::digest::{SHA256, digest};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::seal::Hashing;
 use super::sql::{Row, Statement, Value};
-use super::{Error, Result, Secret, Store};
-use crate::keys::{Key, KeyLive, KeyTable};
+use super::{Error, Result, Secret, Store, budgets};
+use crate::config;
+use crate::hex;
+use crate::keys::{Bounds, Budget, BudgetLive, Key, KeyLimits, KeyLive, KeyTable, MAX_BUDGETS, Period};
 use crate::routing::{CredentialRef, ModelPattern, Policy};
 use crate::time::{Millis, now_ms};
 
@@ -47,6 +52,26 @@ pub struct KeySettings {
     pub site_weight_multipliers: BTreeMap<i64, f64>,
     pub excluded_site_ids: Vec<i64>,
     pub excluded_credential_refs: Vec<ExcludedCredential>,
+    /// Calls at once; `None` without a limit, as those below.
+    pub max_concurrency: Option<u32>,
+    pub requests_per_minute: Option<u32>,
+    pub tokens_per_minute: Option<u32>,
+    /// Addresses and networks; `None` is from everywhere.
+    pub allowed_ips: Option<Vec<String>>,
+    pub budgets: Option<Vec<BudgetSettings>>,
+}
+
+/// A budget of a key, as stored and as clients write it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetSettings {
+    pub period: Period,
+    /// USD.
+    pub max_cost: Option<f64>,
+    pub max_requests: Option<i64>,
+    pub max_tokens: Option<i64>,
+    /// Patterns; `None` counts every model.
+    pub models: Option<Vec<String>>,
 }
 
 /// A credential that a key must not use, as stored and as clients write it.
@@ -61,7 +86,8 @@ const TABLE: &str = "downstream_api_keys";
 
 const COLUMNS: &str = "id, key_enc, name, description, group_name, tags, enabled, expires_at, max_cost, \
      max_requests, supported_models, allowed_route_ids, site_weight_multipliers, excluded_site_ids, \
-     excluded_credential_refs, used_cost, used_requests, last_used_at, created_at, updated_at";
+     excluded_credential_refs, max_concurrency, requests_per_minute, tokens_per_minute, allowed_ips, budgets, \
+     used_cost, used_requests, last_used_at, created_at, updated_at";
 
 /// All keys, the newest first.
 pub async fn list(store: &Store) -> Result<Vec<KeyRow>> {
@@ -85,8 +111,9 @@ pub async fn insert(store: &Store, key: &Secret, settings: &KeySettings) -> Resu
     let insert = Statement::new(
         "INSERT INTO downstream_api_keys (key_hash, key_enc, name, description, group_name, tags, enabled, \
          expires_at, max_cost, max_requests, supported_models, allowed_route_ids, site_weight_multipliers, \
-         excluded_site_ids, excluded_credential_refs, created_at, updated_at) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+         excluded_site_ids, excluded_credential_refs, max_concurrency, requests_per_minute, tokens_per_minute, \
+         allowed_ips, budgets, created_at, updated_at) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         args,
     );
     let mut statements = bring_forward(&hashing, key);
@@ -113,11 +140,12 @@ pub async fn update(store: &Store, id: i64, key: Option<&Secret>, settings: &Key
     let update = Statement::new(
         "UPDATE downstream_api_keys SET name = ?, description = ?, group_name = ?, tags = ?, enabled = ?, \
          expires_at = ?, max_cost = ?, max_requests = ?, supported_models = ?, allowed_route_ids = ?, \
-         site_weight_multipliers = ?, excluded_site_ids = ?, excluded_credential_refs = ?, updated_at = ? \
-         WHERE id = ?",
+         site_weight_multipliers = ?, excluded_site_ids = ?, excluded_credential_refs = ?, max_concurrency = ?, \
+         requests_per_minute = ?, tokens_per_minute = ?, allowed_ips = ?, budgets = ?, updated_at = ? WHERE id = ?",
         args,
     );
     statements.push(update.must_change());
+    statements.push(budgets::keep_only(id, &settings.scopes()));
     store.batch(statements).await.map(drop)
 }
 
@@ -133,16 +161,31 @@ fn bring_forward(hashing: &Hashing<'_>, key: &Secret) -> Vec<Statement> {
 /// Deletes a key; its logs stay. [`Error::NotFound`] when it is gone already.
 pub async fn delete(store: &Store, id: i64) -> Result<()> {
     let delete = Statement::new("DELETE FROM downstream_api_keys WHERE id = ?", vec![id.into()]);
-    store.batch(vec![delete.must_change()]).await.map(drop)
+    store.batch(vec![delete.must_change(), budgets::keep_only(id, &[])]).await.map(drop)
 }
 
 /// The table that requests read. Keys that were in the last one keep their live usage.
 pub async fn load_table(store: &Store, last: &KeyTable) -> Result<KeyTable> {
+    let mut stored = budgets::all(store).await?;
+    let zone = store.time_zone();
     let keys = list(store).await?.into_iter().filter_map(|row| {
         let digest = store.sealer().digest(row.key.as_ref()?.expose().as_bytes());
         let live = last.get(row.id).map(|key| key.live.clone()).unwrap_or_else(|| {
             KeyLive::new(row.id, row.used_requests, row.used_cost, row.last_used_at).into()
         });
+        let known = live.budgets();
+        let limits = row.settings.limits(|scope, period| {
+            let known = known.iter().find(|budget| budget.scope == scope);
+            known.cloned().unwrap_or_else(|| {
+                let budget = BudgetLive::new(scope.to_owned());
+                if let Some((start, used)) = stored.remove(&(row.id, scope.to_owned())) {
+                    budget.open(start, period.end(start, zone), used);
+                }
+                Arc::new(budget)
+            })
+        });
+        live.set_budgets(limits.budgets.iter().map(|budget| budget.live.clone()).collect());
+        live.limit_concurrency(limits.max_concurrency);
         let key = Key {
             id: row.id,
             enabled: row.settings.enabled,
@@ -150,6 +193,8 @@ pub async fn load_table(store: &Store, last: &KeyTable) -> Result<KeyTable> {
             max_cost: row.settings.max_cost,
             max_requests: row.settings.max_requests,
             policy: row.settings.policy(),
+            allowed_ips: row.settings.networks(),
+            limits: limits.is_any().then(|| Box::new(limits)),
             live,
         };
         Some((digest, key))
@@ -175,6 +220,54 @@ impl KeySettings {
                 .map(|&excluded| excluded.into())
                 .collect(),
         }
+    }
+
+    /// The limits beside the totals; `live` gives what counts a scope.
+    fn limits(&self, mut live: impl FnMut(&str, Period) -> Arc<BudgetLive>) -> KeyLimits {
+        let budget = |(settings, scope): (&BudgetSettings, String)| Budget {
+            period: settings.period,
+            bounds: Bounds {
+                cost: settings.max_cost,
+                requests: settings.max_requests,
+                tokens: settings.max_tokens,
+            },
+            models: settings.models.iter().flatten().map(|text| ModelPattern::stored(text)).collect(),
+            live: live(&scope, settings.period),
+        };
+        let budgets = self.budgets.iter().flatten().take(MAX_BUDGETS);
+        KeyLimits {
+            max_concurrency: self.max_concurrency,
+            requests_per_minute: self.requests_per_minute,
+            tokens_per_minute: self.tokens_per_minute,
+            budgets: budgets.zip(self.scopes()).map(budget).collect(),
+        }
+    }
+
+    /// The limits of a key of which nothing is used.
+    pub fn unused_limits(&self) -> KeyLimits {
+        self.limits(|scope, _| Arc::new(BudgetLive::new(scope.to_owned())))
+    }
+
+    /// What each budget counts, as its row is called: the period, the models, and which it is of those of the same kind.
+    /// Its limits are not in it, so that what was used stays when they are changed.
+    pub fn scopes(&self) -> Vec<String> {
+        let mut scopes: Vec<String> = Vec::new();
+        for budget in self.budgets.iter().flatten() {
+            let mut models = budget.models.clone().unwrap_or_default();
+            models.sort_unstable();
+            let digest = digest(&SHA256, models.join("\n").as_bytes());
+            let models = if models.is_empty() { String::new() } else { hex::encode(&digest.as_ref()[..16]) };
+            let nth =
+                |number: usize| format!("{} {number} {models}", budget.period.name()).trim_end().to_owned();
+            let mut names = (1..).map(nth);
+            scopes.extend(names.find(|name| !scopes.contains(name)));
+        }
+        scopes
+    }
+
+    fn networks(&self) -> Option<Box<[IpNet]>> {
+        let networks = self.allowed_ips.as_ref()?.iter();
+        Some(networks.filter_map(|text| config::parse_network(text)).collect())
     }
 }
 
@@ -241,6 +334,11 @@ fn columns(settings: &KeySettings) -> Result<Vec<Value>> {
         json(&settings.site_weight_multipliers)?,
         json(&settings.excluded_site_ids)?,
         json(&settings.excluded_credential_refs)?,
+        settings.max_concurrency.map(i64::from).into(),
+        settings.requests_per_minute.map(i64::from).into(),
+        settings.tokens_per_minute.map(i64::from).into(),
+        settings.allowed_ips.as_ref().map_or(Ok(Value::Null), json)?,
+        settings.budgets.as_ref().map_or(Ok(Value::Null), json)?,
     ])
 }
 
@@ -266,13 +364,22 @@ fn read(store: &Store, row: &Row) -> Result<KeyRow> {
         site_weight_multipliers: list_or_empty(id, "site_weight_multipliers", row.opt_str()?),
         excluded_site_ids: Vec::new(),
         excluded_credential_refs: Vec::new(),
+        ..KeySettings::default()
     };
-    let sites = exclusions(id, "excluded_site_ids", row.opt_str()?);
-    let credentials = exclusions(id, "excluded_credential_refs", row.opt_str()?);
-    match (sites, credentials) {
-        (Some(sites), Some(credentials)) => {
+    let sites = restrictions(id, "excluded_site_ids", row.opt_str()?);
+    let credentials = restrictions(id, "excluded_credential_refs", row.opt_str()?);
+    let count = |number: Option<i64>| number.and_then(|number| u32::try_from(number).ok());
+    settings.max_concurrency = count(row.opt_int()?);
+    settings.requests_per_minute = count(row.opt_int()?);
+    settings.tokens_per_minute = count(row.opt_int()?);
+    let addresses = restrictions::<Option<_>>(id, "allowed_ips", row.opt_str()?);
+    let budgets = restrictions::<Option<_>>(id, "budgets", row.opt_str()?);
+    match (sites, credentials, addresses, budgets) {
+        (Some(sites), Some(credentials), Some(addresses), Some(budgets)) => {
             settings.excluded_site_ids = sites;
             settings.excluded_credential_refs = credentials;
+            settings.allowed_ips = addresses;
+            settings.budgets = budgets;
         }
         // Nobody knows what to keep the key from. It stays without a use until an operator sets it anew.
         _ => {
@@ -301,9 +408,9 @@ fn list_or_empty<T: DeserializeOwned + Default>(id: i64, column: &str, text: Opt
     })
 }
 
-/// What a key must not use; `None` when that cannot be read.
-fn exclusions<T: DeserializeOwned>(id: i64, column: &str, text: Option<&str>) -> Option<Vec<T>> {
-    let Some(text) = text else { return Some(Vec::new()) };
+/// What a key is kept from; `None` when that cannot be read.
+fn restrictions<T: DeserializeOwned + Default>(id: i64, column: &str, text: Option<&str>) -> Option<T> {
+    let Some(text) = text else { return Some(T::default()) };
     serde_json::from_str(text)
         .inspect_err(|error| {
             log::error!("{column} of downstream key {id} cannot be read: the key serves nothing: {error}");

@@ -69,6 +69,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(72, "0072_half_open"),
     step!(80, "0080_token_issued"),
     step!(81, "0081_member_limits"),
+    step!(90, "0090_key_limits"),
 ];
 
 /// The number of the last step there is.

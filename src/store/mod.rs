@@ -24,6 +24,7 @@ pub mod amend;
 pub mod announcements;
 pub mod availability;
 pub mod balances;
+pub mod budgets;
 pub mod checkins;
 pub mod connections;
 mod database;

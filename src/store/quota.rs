@@ -2,68 +2,152 @@
 //!
 //! A block of requests is counted in the database before any of it is spent, by one conditional
 //! update; what stays unspent goes back after a while of silence, before a change of the key, and
-//! when the service stops. Every function here takes the key's turn, or asks its caller to hold it.
+//! when the service stops. What holds for all of a key's time holds for each window of a budget too. Every function
+//! here takes the key's turn, or asks its caller to hold it.
+
+use std::borrow::Cow;
 
 use super::sql::{Statement, Value};
-use super::{Result, Store};
-use crate::keys::KeyLive;
-use crate::time::now_ms;
+use super::{Result, Store, budgets};
+use crate::keys::{BudgetLive, KeyLive, Quota};
+use crate::time::{Millis, now_ms};
 
 /// Other instances may move the counter between a look and an update.
 const TRIES: usize = 4;
 
-/// Tops the block up; false when nothing is left of the limit. For the holder of the turn, and not
+/// The row that counts requests.
+enum Counter<'a> {
+    /// All those of a key.
+    Key(i64),
+    /// Those of a budget's window.
+    Window { key: i64, scope: Cow<'a, str>, start: Millis },
+}
+
+/// Tops up the block of a key's requests; false when nothing is left of the limit. For the holder of the turn, and not
 /// to be dropped before it ends: the commit would count requests that nobody may spend.
 pub async fn reserve(store: &Store, live: &KeyLive, max: i64) -> Result<bool> {
+    top_up(store, &live.requests, max, &Counter::Key(live.id)).await
+}
+
+/// As [`reserve`], of the window of a budget that is open.
+pub async fn reserve_in_window(store: &Store, key: i64, budget: &BudgetLive, max: i64) -> Result<bool> {
+    let (requests, start) = budget.requests();
+    top_up(store, &requests, max, &Counter::Window { key, scope: Cow::Borrowed(&budget.scope), start }).await
+}
+
+async fn top_up(store: &Store, quota: &Quota, max: i64, counter: &Counter<'_>) -> Result<bool> {
     let mut max = max;
     for _ in 0..TRIES {
-        let rest = max.saturating_sub(live.reserved());
-        let count = live.wants(rest, now_ms());
+        let rest = max.saturating_sub(quota.reserved());
+        let count = quota.wants(rest, now_ms());
         if rest <= 0 || count <= 0 {
-            return Ok(live.block() > 0);
+            return Ok(quota.block() > 0);
         }
-        let reserve = Statement::new(
-            "UPDATE downstream_api_keys SET used_requests = used_requests + ? \
-             WHERE id = ? AND (max_requests IS NULL OR used_requests + ? <= max_requests)",
-            vec![count.into(), live.id.into(), count.into()],
-        );
-        if store.batch(vec![reserve]).await?[0].rows > 0 {
-            live.grant(count, now_ms());
+        if store.batch(vec![counter.reserve(count, max)]).await?[0].rows > 0 {
+            quota.grant(count, now_ms());
             return Ok(true);
         }
-        let sql = "SELECT used_requests, max_requests FROM downstream_api_keys WHERE id = ?";
-        let rows = store.query(sql, vec![live.id.into()]).await?;
+        let (sql, args) = counter.look();
+        let rows = store.query(sql, args).await?;
         let Some(row) = rows.first() else { return Ok(false) };
         let mut row = row.fields();
-        live.set_reserved(row.int()?);
-        max = row.opt_int()?.unwrap_or(i64::MAX);
+        quota.set_reserved(row.int()?);
+        if matches!(counter, Counter::Key(_)) {
+            max = row.opt_int()?.unwrap_or(i64::MAX);
+        }
     }
-    Ok(live.block() > 0)
+    Ok(quota.block() > 0)
 }
 
 /// Gives back what is reserved and not spent. For the holder of the turn.
 pub async fn give_back(store: &Store, live: &KeyLive) -> Result<()> {
-    let unspent = live.withdraw();
-    if unspent == 0 {
+    let budgets = live.budgets();
+    let windows: Vec<_> = budgets.iter().map(|budget| (budget.requests(), budget.scope.as_str())).collect();
+    let of_windows = windows.iter().map(|((requests, start), scope)| {
+        (&**requests, Counter::Window { key: live.id, scope: Cow::Borrowed(*scope), start: *start })
+    });
+    let mut unspent = Vec::new();
+    for (quota, counter) in std::iter::once((&live.requests, Counter::Key(live.id))).chain(of_windows) {
+        let count = quota.withdraw();
+        if count != 0 {
+            unspent.push((quota, count, counter.give_back(count)));
+        }
+    }
+    if unspent.is_empty() {
         return Ok(());
     }
-    let given = store.batch(vec![Statement::new(
-        "UPDATE downstream_api_keys SET used_requests = used_requests - ? WHERE id = ?",
-        vec![unspent.into(), live.id.into()],
-    )]);
-    given.await.map(drop).inspect_err(|_| live.grant(unspent, now_ms()))
+    let given = store.batch(unspent.iter().map(|(_, _, statement)| statement.clone()).collect());
+    given.await.map(drop).inspect_err(|_| {
+        unspent.iter().for_each(|(quota, count, _)| quota.grant(*count, now_ms()));
+    })
 }
 
 /// Forgets what a key has used. What runs at this moment is forgotten with it.
 pub async fn reset(store: &Store, live: &KeyLive) -> Result<()> {
     let _turn = live.turn.lock().await;
-    live.withdraw();
+    live.requests.withdraw();
     store.flush().await;
     let reset = Statement::new(
         "UPDATE downstream_api_keys SET used_requests = 0, used_cost = 0, updated_at = ? WHERE id = ?",
         vec![Value::Int(now_ms()), live.id.into()],
     );
-    store.batch(vec![reset.must_change()]).await?;
+    let days = Statement::new("DELETE FROM downstream_key_days WHERE key_id = ?", vec![live.id.into()]);
+    store.batch(vec![reset.must_change(), budgets::keep_only(live.id, &[]), days]).await?;
     live.reset();
     Ok(())
+}
+
+// === impl Counter ===
+
+impl Counter<'_> {
+    /// Counts so many more, where the limit has room for them.
+    fn reserve(&self, count: i64, max: i64) -> Statement {
+        match self {
+            Self::Key(id) => Statement::new(
+                "UPDATE downstream_api_keys SET used_requests = used_requests + ? \
+                 WHERE id = ? AND (max_requests IS NULL OR used_requests + ? <= max_requests)",
+                vec![count.into(), (*id).into(), count.into()],
+            ),
+            Self::Window { key, scope, start } => Statement::new(
+                "UPDATE downstream_key_budgets SET used_requests = used_requests + ? \
+                 WHERE key_id = ? AND scope = ? AND window_start = ? AND used_requests + ? <= ?",
+                vec![
+                    count.into(),
+                    (*key).into(),
+                    (&**scope).into(),
+                    (*start).into(),
+                    count.into(),
+                    max.into(),
+                ],
+            ),
+        }
+    }
+
+    fn give_back(&self, count: i64) -> Statement {
+        match self {
+            Self::Key(id) => Statement::new(
+                "UPDATE downstream_api_keys SET used_requests = used_requests - ? WHERE id = ?",
+                vec![count.into(), (*id).into()],
+            ),
+            Self::Window { key, scope, start } => Statement::new(
+                "UPDATE downstream_key_budgets SET used_requests = used_requests - ? \
+                 WHERE key_id = ? AND scope = ? AND window_start = ?",
+                vec![count.into(), (*key).into(), (&**scope).into(), (*start).into()],
+            ),
+        }
+    }
+
+    /// What is counted, and of a key the limit.
+    fn look(&self) -> (&'static str, Vec<Value>) {
+        match self {
+            Self::Key(id) => (
+                "SELECT used_requests, max_requests FROM downstream_api_keys WHERE id = ?",
+                vec![(*id).into()],
+            ),
+            Self::Window { key, scope, start } => (
+                "SELECT used_requests FROM downstream_key_budgets WHERE key_id = ? AND scope = ? AND window_start = ?",
+                vec![(*key).into(), (&**scope).into(), (*start).into()],
+            ),
+        }
+    }
 }

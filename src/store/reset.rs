@@ -26,6 +26,8 @@ pub(super) const TABLES: &[&str] = &[
     "site_disabled_models",
     "site_api_endpoints",
     "sites",
+    "downstream_key_budgets",
+    "downstream_key_days",
     "downstream_api_keys",
     "proxy_file_chunks",
     "proxy_file_blobs",

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
 
-use crate::admin::input::{Fields, Invalid, MAX_EXACT, exact_integer, whole};
-use crate::routing::ModelPattern;
+use super::limits;
+use super::readers::{embedded, limit, models, set, texts};
+use crate::admin::input::{Fields, Invalid, exact_integer, whole};
 use crate::store::Secret;
 use crate::store::keys::{ExcludedCredential, KeySettings, Referable};
 use crate::time::{self, Millis};
@@ -46,7 +47,7 @@ pub fn apply(fields: &Fields, mut settings: KeySettings) -> Result<KeySettings, 
     set(&mut settings.max_cost, limit(fields, "maxCost")?);
     let requests = limit(fields, "maxRequests")?;
     set(&mut settings.max_requests, requests.map(|most| most.map(|most| most.trunc() as i64)));
-    set(&mut settings.supported_models, models(fields)?);
+    set(&mut settings.supported_models, models(fields, "supportedModels")?);
     set(&mut settings.allowed_route_ids, ids(fields, "allowedRouteIds")?);
     set(&mut settings.site_weight_multipliers, multipliers(fields)?);
     let excluded_sites = ids(fields, "excludedSiteIds")?;
@@ -58,6 +59,7 @@ pub fn apply(fields: &Fields, mut settings: KeySettings) -> Result<KeySettings, 
         }),
     );
     set(&mut settings.excluded_credential_refs, excluded_credentials(fields)?);
+    limits::apply(fields, &mut settings)?;
     Ok(settings)
 }
 
@@ -166,12 +168,6 @@ impl Metadata {
     }
 }
 
-fn set<T>(field: &mut T, sent: Option<T>) {
-    if let Some(value) = sent {
-        *field = value;
-    }
-}
-
 /// Trimmed text; `null` and blank clear.
 fn optional_text(fields: &Fields, name: &str) -> Result<Option<Option<String>>, Invalid> {
     let text = fields.nullable_text(name)?;
@@ -180,21 +176,6 @@ fn optional_text(fields: &Fields, name: &str) -> Result<Option<Option<String>>, 
 
 fn group(name: Option<String>) -> Option<String> {
     name.map(|name| name.chars().take(MAX_GROUP_CHARS).collect())
-}
-
-/// Texts from an array, or from one text split at these characters.
-fn texts(fields: &Fields, name: &str, separators: &[char]) -> Result<Option<Vec<String>>, Invalid> {
-    let invalid = || Invalid::field(name, "string or array of strings");
-    let parts: Vec<&str> = match fields.get(name) {
-        None => return Ok(None),
-        Some(Value::Null) => Vec::new(),
-        Some(Value::String(text)) => text.split(separators).collect(),
-        Some(Value::Array(items)) => {
-            items.iter().map(|item| item.as_str().ok_or_else(invalid)).collect::<Result<_, _>>()?
-        }
-        Some(_) => return Err(invalid()),
-    };
-    Ok(Some(parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()))
 }
 
 fn tags(fields: &Fields) -> Result<Option<Vec<String>>, Invalid> {
@@ -211,20 +192,6 @@ fn tags(fields: &Fields) -> Result<Option<Vec<String>>, Invalid> {
     Ok(Some(tags))
 }
 
-fn models(fields: &Fields) -> Result<Option<Vec<String>>, Invalid> {
-    let Some(sent) = texts(fields, "supportedModels", &[',', '\n'])? else { return Ok(None) };
-    let mut models: Vec<String> = Vec::new();
-    let mut seen = HashSet::new();
-    for model in sent {
-        let pattern = ModelPattern::parse(&model);
-        pattern.map_err(|error| Invalid(format!("Invalid supportedModels. {model}: {error}.")))?;
-        if seen.insert(model.clone()) {
-            models.push(model);
-        }
-    }
-    Ok(Some(models))
-}
-
 fn expires_at(fields: &Fields) -> Result<Option<Option<Millis>>, Invalid> {
     match optional_text(fields, "expiresAt")? {
         Some(Some(text)) => {
@@ -234,20 +201,6 @@ fn expires_at(fields: &Fields) -> Result<Option<Option<Millis>>, Invalid> {
         }
         other => Ok(other.map(|_| None)),
     }
-}
-
-/// A number of at least 0, also as text; `null` and blank mean no limit.
-fn limit(fields: &Fields, name: &str) -> Result<Option<Option<f64>>, Invalid> {
-    let number = match fields.get(name) {
-        None => return Ok(None),
-        Some(Value::Null) => return Ok(Some(None)),
-        Some(Value::String(text)) if text.trim().is_empty() => return Ok(Some(None)),
-        Some(Value::String(text)) => text.trim().parse().ok(),
-        Some(value) => value.as_f64(),
-    };
-    let sane = number.filter(|number: &f64| (0.0..=MAX_EXACT).contains(number));
-    let limit = sane.ok_or_else(|| Invalid::field(name, "number from 0 to 9007199254740991, or null"))?;
-    Ok(Some(Some(limit)))
 }
 
 fn ids(fields: &Fields, name: &str) -> Result<Option<Vec<i64>>, Invalid> {
@@ -273,18 +226,6 @@ fn ids(fields: &Fields, name: &str) -> Result<Option<Vec<i64>>, Invalid> {
         }
     }
     if ids.len() > MAX_IDS { Err(invalid()) } else { Ok(Some(ids)) }
-}
-
-/// A member as JSON, or as text that holds JSON; blank text and `null` are the default.
-fn embedded(fields: &Fields, name: &str, expected: &str) -> Result<Option<Value>, Invalid> {
-    Ok(match fields.get(name) {
-        None => None,
-        Some(Value::String(text)) if text.trim().is_empty() => Some(Value::Null),
-        Some(Value::String(text)) => {
-            Some(serde_json::from_str(text).map_err(|_| Invalid::field(name, expected))?)
-        }
-        Some(value) => Some(value.clone()),
-    })
 }
 
 /// By site; entries that are no positive number of a site are dropped.

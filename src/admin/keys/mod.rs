@@ -2,5 +2,7 @@
 
 pub mod handlers;
 pub mod input;
+mod limits;
+mod readers;
 pub mod usage;
 pub mod view;

@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use crate::admin::{money, number, secrets};
 use crate::core::Core;
+use crate::keys::{KeyLimits, ShownBudget};
 use crate::store::keys::{ExcludedCredential, KeyRow};
-use crate::time::iso;
+use crate::time::{iso, now_ms};
 
 /// One key, as every endpoint shows it.
 #[derive(Serialize)]
@@ -31,6 +32,11 @@ pub struct KeyItem {
     site_weight_multipliers: serde_json::Map<String, Value>,
     excluded_site_ids: Vec<i64>,
     excluded_credential_refs: Vec<ExcludedCredential>,
+    max_concurrency: Option<u32>,
+    requests_per_minute: Option<u32>,
+    tokens_per_minute: Option<u32>,
+    allowed_ips: Option<Vec<String>>,
+    budgets: Option<Vec<ShownBudget>>,
     last_used_at: Option<String>,
     created_at: String,
     updated_at: String,
@@ -41,8 +47,18 @@ impl KeyItem {
     pub fn new(core: &Core, row: &KeyRow) -> Self {
         let masked = row.key.as_ref().map(|key| secrets::mask(key.expose())).unwrap_or_default();
         let keys = core.keys.load();
-        let live = keys.get(row.id).map(|key| &key.live);
+        let key = keys.get(row.id);
+        let live = key.map(|key| &key.live);
         let settings = row.settings.clone();
+        let shown = |limits: &KeyLimits| {
+            let shown = |budget| ShownBudget::new(budget, now_ms(), core.store.time_zone());
+            limits.budgets.iter().map(shown).collect()
+        };
+        let budgets = settings.budgets.is_some().then(|| match key.and_then(|key| key.limits.as_deref()) {
+            Some(limits) => shown(limits),
+            // A key that does not open any more has budgets that nobody uses.
+            None => shown(&settings.unused_limits()),
+        });
         Self {
             id: row.id,
             name: settings.name,
@@ -56,7 +72,7 @@ impl KeyItem {
             max_cost: settings.max_cost.map(number),
             used_cost: number(money(live.map_or(row.used_cost, |live| live.used_cost()))),
             max_requests: settings.max_requests,
-            used_requests: live.map_or(row.used_requests, |live| live.used_requests()),
+            used_requests: live.map_or(row.used_requests, |live| live.requests.used()),
             supported_models: settings.supported_models,
             allowed_route_ids: settings.allowed_route_ids,
             site_weight_multipliers: settings
@@ -66,6 +82,11 @@ impl KeyItem {
                 .collect(),
             excluded_site_ids: settings.excluded_site_ids,
             excluded_credential_refs: settings.excluded_credential_refs,
+            max_concurrency: settings.max_concurrency,
+            requests_per_minute: settings.requests_per_minute,
+            tokens_per_minute: settings.tokens_per_minute,
+            allowed_ips: settings.allowed_ips,
+            budgets,
             last_used_at: live.and_then(|live| live.last_used()).or(row.last_used_at).map(iso),
             created_at: iso(row.created_at),
             updated_at: iso(row.updated_at),

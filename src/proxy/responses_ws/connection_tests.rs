@@ -46,6 +46,7 @@ async fn served() -> Served {
         headers: HeaderMap::new(),
         query: Query::default(),
         local: true,
+        client_ip: std::net::Ipv4Addr::LOCALHOST.into(),
         last_token: LastToken::default(),
         rates: proxy.core.rates.global.clone(),
         session: "s".to_owned(),

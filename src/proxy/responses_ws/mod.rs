@@ -20,6 +20,7 @@ mod history;
 mod refusal;
 
 use std::mem;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::HeaderMap;
@@ -50,6 +51,7 @@ struct Opener {
     query: Query,
     /// The caller is this machine.
     local: bool,
+    client_ip: IpAddr,
     last_token: LastToken,
     rates: Arc<IdentityWindows>,
     /// The conversation's name where the client gives none.
@@ -59,8 +61,9 @@ struct Opener {
 impl Opener {
     /// The caller as the keys are now.
     fn caller(&self, core: &Core) -> Result<Caller, Refused> {
-        let Self { headers, query, local, last_token, .. } = self;
-        auth::authenticate(core, &PresentedToken { headers, query, local: *local, last_token })
+        let Self { headers, query, local, client_ip, last_token, .. } = self;
+        let (local, client_ip) = (*local, *client_ip);
+        auth::authenticate(core, &PresentedToken { headers, query, local, client_ip, last_token })
     }
 }
 
@@ -72,7 +75,7 @@ pub(super) fn open(proxy: Arc<Proxy>, mut request: Request) -> Response {
     let rates = match auth::authenticate(&proxy.core, &shown) {
         Ok(caller) => caller.rates(&proxy.core.rates).clone(),
         Err(refused) => {
-            proxy.core.note_auth_failure(request.client_ip, refused.message());
+            proxy.core.note_auth_failure(request.client_ip, &refused.message());
             return closing(face.reject_caller(&refused));
         }
     };
@@ -92,6 +95,7 @@ pub(super) fn open(proxy: Arc<Proxy>, mut request: Request) -> Response {
         headers: without_socket_beta(mem::take(&mut request.headers)),
         query: mem::take(&mut request.query),
         local,
+        client_ip: request.client_ip,
         last_token: request.last_token.clone(),
         rates,
         session: uuid::v4(),

@@ -307,6 +307,11 @@ pub const TABLES: &[Table] = &[
             column("site_weight_multipliers", "siteWeightMultipliers", Json, Missing::Text("{}")),
             column("excluded_site_ids", "excludedSiteIds", Json, Missing::Text("[]")),
             column("excluded_credential_refs", "excludedCredentialRefs", Json, Missing::Text("[]")),
+            column("max_concurrency", "maxConcurrency", Int, Null),
+            column("requests_per_minute", "requestsPerMinute", Int, Null),
+            column("tokens_per_minute", "tokensPerMinute", Int, Null),
+            column("allowed_ips", "allowedIps", Json, Null),
+            column("budgets", "budgets", Json, Null),
         ],
     },
 ];

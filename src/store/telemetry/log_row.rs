@@ -164,7 +164,7 @@ impl ProxyLogRow {
     }
 
     /// All tokens of the attempt; 0 when unknown.
-    pub(in crate::store) fn tokens(&self) -> i64 {
+    pub fn tokens(&self) -> i64 {
         let parts = self.prompt_tokens.unwrap_or(0).saturating_add(self.completion_tokens.unwrap_or(0));
         self.total_tokens.unwrap_or(0).max(parts)
     }

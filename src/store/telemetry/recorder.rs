@@ -8,7 +8,7 @@ use super::debug_trace::DebugTrace;
 use super::log_row::{ProxyLogRow, RowName};
 use super::stored_response::StoredResponse;
 use super::usage::Usage;
-use crate::keys::{KeyDelta, KeyLive};
+use crate::keys::{BudgetDelta, KeyDelta, KeyLive};
 use crate::routing::{ChannelDelta, ChannelLive, EndpointLive, EndpointState};
 use crate::store::sql::{OnConflict, SqlDialect, Statement, Value, upsert};
 
@@ -65,7 +65,9 @@ impl Recorder {
         statements.extend(states.into_iter().map(|(id, state)| endpoint_update(id, state)));
         let mut keys: Vec<KeyDelta> = group.keys.iter().map(|live| live.take_delta()).collect();
         keys.sort_unstable_by_key(|delta| delta.id);
-        statements.extend(keys.into_iter().map(key_update));
+        for delta in keys {
+            statements.extend(key_updates(delta));
+        }
         statements.extend(self.used());
         statements
     }
@@ -133,8 +135,8 @@ fn endpoint_update(id: i64, state: EndpointState) -> Statement {
     )
 }
 
-fn key_update(delta: KeyDelta) -> Statement {
-    Statement::new(
+fn key_updates(delta: KeyDelta) -> impl Iterator<Item = Statement> {
+    let of_key = Statement::new(
         "UPDATE downstream_api_keys SET used_requests = used_requests + ?, used_cost = used_cost + ?, \
          last_used_at = ? WHERE id = ?",
         vec![
@@ -142,6 +144,25 @@ fn key_update(delta: KeyDelta) -> Statement {
             delta.cost.into(),
             delta.last_used.into(),
             delta.id.into(),
+        ],
+    );
+    let of_budgets = delta.budgets.into_iter().map(move |budget| budget_update(delta.id, budget));
+    std::iter::once(of_key).chain(of_budgets)
+}
+
+/// Adds to the row of a window; without an effect when it has ended meanwhile.
+fn budget_update(key: i64, delta: BudgetDelta) -> Statement {
+    let BudgetDelta { scope, window_start, used } = delta;
+    Statement::new(
+        "UPDATE downstream_key_budgets SET used_requests = used_requests + ?, used_cost = used_cost + ?, \
+         used_tokens = used_tokens + ? WHERE key_id = ? AND scope = ? AND window_start = ?",
+        vec![
+            used.requests.into(),
+            used.cost.into(),
+            used.tokens.into(),
+            key.into(),
+            scope.into(),
+            window_start.into(),
         ],
     )
 }

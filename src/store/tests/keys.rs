@@ -79,10 +79,10 @@ async fn a_block_is_counted_before_it_is_spent_and_the_rest_goes_back() {
     let store = dir.open();
     let (id, live) = stored(&store, Some(500)).await;
     assert!(quota::reserve(&store, &live, 500).await.unwrap());
-    assert_eq!((counted(&store, id).await, live.block(), live.used_requests()), (5, 5, 0));
-    assert!(live.take());
+    assert_eq!((counted(&store, id).await, live.requests.block(), live.requests.used()), (5, 5, 0));
+    assert!(live.requests.take());
     quota::give_back(&store, &live).await.unwrap();
-    assert_eq!((counted(&store, id).await, live.block(), live.used_requests()), (1, 0, 1));
+    assert_eq!((counted(&store, id).await, live.requests.block(), live.requests.used()), (1, 0, 1));
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn nothing_is_reserved_beyond_a_limit_that_others_share() {
     let there = KeyLive::new(id, 0, 0.0, None);
     let mut passed = 0;
     for live in [&here, &there].into_iter().cycle().take(10) {
-        if quota::reserve(&store, live, 3).await.unwrap() && live.take() {
+        if quota::reserve(&store, live, 3).await.unwrap() && live.requests.take() {
             passed += 1;
         }
     }
@@ -105,10 +105,10 @@ async fn a_reset_forgets_what_was_used_and_what_was_reserved() {
     let dir = Dir::new();
     let store = dir.open();
     let (id, live) = stored(&store, Some(10)).await;
-    assert!(quota::reserve(&store, &live, 10).await.unwrap() && live.take());
+    assert!(quota::reserve(&store, &live, 10).await.unwrap() && live.requests.take());
     let _ = live.charge(2.5, 1);
     quota::reset(&store, &live).await.unwrap();
-    assert_eq!((counted(&store, id).await, live.used_requests(), live.block()), (0, 0, 0));
+    assert_eq!((counted(&store, id).await, live.requests.used(), live.requests.block()), (0, 0, 0));
     assert_eq!(live.used_cost(), 0.0);
 }
 

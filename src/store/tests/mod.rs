@@ -1,5 +1,6 @@
 //! The store with real files, each test in a directory of its own.
 
+mod budgets;
 mod following;
 mod keys;
 mod rekeying;

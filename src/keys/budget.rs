@@ -1,0 +1,353 @@
+//! Budgets of a key: so much in each window of a period, perhaps of some models only.
+//!
+//! ```text
+//! none open ── open ──▶ window: start, end, what was used ── its end ──▶ none open
+//!                         └ requests by a block ahead (Quota), cost and tokens when known
+//! ```
+//!
+//! Requests hold exactly: those of a limited budget are counted in the database before they are made. Cost and tokens
+//! are known when an answer ends, so the requests under way may go beyond them. What is charged belongs to the window
+//! in which the request began: a window that has ended takes nothing more.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::routing::ModelPattern;
+use crate::sync::lock;
+use crate::time::Millis;
+
+use super::period::Period;
+use super::quota::Quota;
+
+const NANO_PER_USD: f64 = 1e9;
+/// Of a limit of cost or tokens so much is used when what is spent should be on disk at once.
+const NEARLY_ALL: f64 = 0.95;
+
+/// One budget as an operator set it, and what is used of it.
+#[derive(Debug)]
+pub struct Budget {
+    pub period: Period,
+    pub bounds: Bounds,
+    /// What it counts; empty for every model.
+    pub models: Vec<ModelPattern>,
+    pub live: Arc<BudgetLive>,
+}
+
+/// The most of a window; `None` without a limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Bounds {
+    /// USD.
+    pub cost: Option<f64>,
+    pub requests: Option<i64>,
+    pub tokens: Option<i64>,
+}
+
+/// Which of the bounds a window has reached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Reached {
+    Cost(f64),
+    Requests(i64),
+    Tokens(i64),
+}
+
+/// What is used of a window.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Used {
+    pub requests: i64,
+    /// USD.
+    pub cost: f64,
+    pub tokens: i64,
+}
+
+/// Why a window has no room for a request.
+#[derive(Debug, PartialEq)]
+pub enum NoRoom {
+    /// It is used up until it ends.
+    Over { reached: Reached, end: Millis },
+    /// None is open: [`BudgetLive::open`] one first.
+    NoWindow,
+    /// Requests are left, but none is reserved: reserve some first.
+    NoneReserved,
+}
+
+/// What is to be added to the row of a window.
+#[derive(Debug, PartialEq)]
+pub struct BudgetDelta {
+    pub scope: String,
+    pub window_start: Millis,
+    pub used: Used,
+}
+
+/// What is used of one budget.
+#[derive(Debug)]
+pub struct BudgetLive {
+    /// What it counts, as its row is called: two budgets of a key never share one.
+    pub scope: String,
+    window: Mutex<Window>,
+}
+
+/// From `start` to before `end`; where both are 0 none was ever open.
+#[derive(Debug)]
+pub(super) struct Window {
+    start: Millis,
+    end: Millis,
+    requests: Arc<Quota>,
+    cost_nano: i64,
+    tokens: i64,
+    unsaved: Unsaved,
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Unsaved {
+    requests: i64,
+    cost_nano: i64,
+    tokens: i64,
+}
+
+// === impl Budget ===
+
+impl Budget {
+    /// Whether it counts requests of this model.
+    pub fn counts(&self, model: &str) -> bool {
+        self.models.is_empty() || self.models.iter().any(|pattern| pattern.matches(model))
+    }
+}
+
+// === impl BudgetLive ===
+
+impl BudgetLive {
+    /// Without a window.
+    pub fn new(scope: String) -> Self {
+        Self { scope, window: Mutex::new(Window::new(0, 0, Used::default())) }
+    }
+
+    /// Gives back a request that was counted and not made, unless its window has ended since.
+    pub fn put_back(&self, bounds: &Bounds, taken_at: Millis) {
+        let mut window = self.window();
+        if taken_at < window.start {
+            return;
+        }
+        match bounds.requests {
+            Some(_) => window.requests.put_back(),
+            None => window.count(-1),
+        }
+    }
+
+    /// Adds what a request cost that began then.
+    pub fn charge(&self, usd: f64, tokens: i64, began: Millis) {
+        let mut window = self.window();
+        if began >= window.start {
+            let nano = nano(usd);
+            window.cost_nano = window.cost_nano.saturating_add(nano);
+            window.tokens = window.tokens.saturating_add(tokens);
+            window.unsaved.cost_nano = window.unsaved.cost_nano.saturating_add(nano);
+            window.unsaved.tokens = window.unsaved.tokens.saturating_add(tokens);
+        }
+    }
+
+    /// What is used of the window that is open, and its end.
+    pub fn used(&self, now: Millis) -> Option<(Used, Millis)> {
+        let window = self.window();
+        (now < window.end).then(|| (window.used(), window.end))
+    }
+
+    /// Little is left of what is only known afterwards.
+    pub fn is_near_limit(&self, bounds: &Bounds) -> bool {
+        let used = self.window().used();
+        bounds.cost.is_some_and(|most| used.cost >= most * NEARLY_ALL)
+            || bounds.tokens.is_some_and(|most| used.tokens as f64 >= most as f64 * NEARLY_ALL)
+    }
+
+    /// The requests of the newest window, and its start.
+    pub fn requests(&self) -> (Arc<Quota>, Millis) {
+        let window = self.window();
+        (window.requests.clone(), window.start)
+    }
+
+    /// Whether a window is open.
+    pub fn is_open(&self, now: Millis) -> bool {
+        now < self.window().end
+    }
+
+    /// What is not written yet.
+    pub fn take_delta(&self) -> Option<BudgetDelta> {
+        let mut window = self.window();
+        let unsaved = std::mem::take(&mut window.unsaved);
+        (unsaved != Unsaved::default()).then(|| BudgetDelta {
+            scope: self.scope.clone(),
+            window_start: window.start,
+            used: Used { requests: unsaved.requests, cost: usd(unsaved.cost_nano), tokens: unsaved.tokens },
+        })
+    }
+
+    /// Goes on with a window of which the database counts so much. For the holder of the key's turn.
+    pub fn open(&self, start: Millis, end: Millis, used: Used) {
+        *self.window() = Window::new(start, end, used);
+    }
+
+    /// Nothing is used, and no window is open.
+    pub fn reset(&self) {
+        self.open(0, 0, Used::default());
+    }
+
+    /// The window, for who looks at several before counting in any. Those of a key are locked in the order of its list.
+    pub(super) fn window(&self) -> MutexGuard<'_, Window> {
+        lock(&self.window)
+    }
+}
+
+// === impl Window ===
+
+impl Window {
+    fn new(start: Millis, end: Millis, used: Used) -> Self {
+        Self {
+            start,
+            end,
+            requests: Arc::new(Quota::new(used.requests)),
+            cost_nano: nano(used.cost),
+            tokens: used.tokens,
+            unsaved: Unsaved::default(),
+        }
+    }
+
+    /// Whether there is room for a request.
+    pub(super) fn check(&self, bounds: &Bounds, now: Millis) -> Result<(), NoRoom> {
+        if now >= self.end {
+            return Err(NoRoom::NoWindow);
+        }
+        match self.reached(bounds) {
+            Some(reached) => Err(NoRoom::Over { reached, end: self.end }),
+            None if bounds.requests.is_some() && self.requests.block() <= 0 => Err(NoRoom::NoneReserved),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts a request for which there was room; false when what was reserved has been given back since.
+    pub(super) fn take(&mut self, bounds: &Bounds) -> bool {
+        if bounds.requests.is_some() {
+            return self.requests.take();
+        }
+        self.count(1);
+        true
+    }
+
+    fn reached(&self, bounds: &Bounds) -> Option<Reached> {
+        let used = usd(self.cost_nano);
+        let cost = bounds.cost.filter(|most| used >= *most).map(Reached::Cost);
+        let requests =
+            || bounds.requests.filter(|most| self.requests.is_exhausted(*most)).map(Reached::Requests);
+        let tokens = || bounds.tokens.filter(|most| self.tokens >= *most).map(Reached::Tokens);
+        cost.or_else(requests).or_else(tokens)
+    }
+
+    fn count(&mut self, requests: i64) {
+        self.requests.count(requests);
+        self.unsaved.requests += requests;
+    }
+
+    fn used(&self) -> Used {
+        Used { requests: self.requests.used(), cost: usd(self.cost_nano), tokens: self.tokens }
+    }
+}
+
+fn nano(usd: f64) -> i64 {
+    (usd * NANO_PER_USD).round() as i64 // saturates
+}
+
+fn usd(nano: i64) -> f64 {
+    nano as f64 / NANO_PER_USD
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUESTS: Bounds = Bounds { cost: None, requests: Some(2), tokens: None };
+
+    fn take(live: &BudgetLive, bounds: &Bounds, now: Millis) -> Result<bool, NoRoom> {
+        let mut window = live.window();
+        window.check(bounds, now).map(|()| window.take(bounds))
+    }
+
+    fn open(used: Used) -> BudgetLive {
+        let live = BudgetLive::new("day".to_owned());
+        live.open(1_000, 2_000, used);
+        live
+    }
+
+    #[test]
+    fn a_window_counts_until_a_bound_is_reached_and_until_it_ends() {
+        let used = Used { requests: 1, cost: 0.5, tokens: 70 };
+        for (bounds, reached) in [
+            (Bounds { cost: Some(0.5), ..Bounds::default() }, Some(Reached::Cost(0.5))),
+            (Bounds { cost: Some(0.6), ..Bounds::default() }, None),
+            (Bounds { requests: Some(1), ..Bounds::default() }, Some(Reached::Requests(1))),
+            (Bounds { requests: Some(2), ..Bounds::default() }, None),
+            (Bounds { tokens: Some(70), ..Bounds::default() }, Some(Reached::Tokens(70))),
+            (Bounds { tokens: Some(71), ..Bounds::default() }, None),
+            (Bounds { cost: Some(0.0), ..Bounds::default() }, Some(Reached::Cost(0.0))),
+            (Bounds::default(), None),
+        ] {
+            let live = open(used);
+            // Its requests are all spent, and none is reserved.
+            let room = match (reached, bounds.requests) {
+                (Some(reached), _) => Err(NoRoom::Over { reached, end: 2_000 }),
+                (None, Some(_)) => Err(NoRoom::NoneReserved),
+                (None, None) => Ok(true),
+            };
+            assert_eq!(take(&live, &bounds, 1_999), room, "{bounds:?}");
+            assert_eq!(take(&live, &bounds, 2_000), Err(NoRoom::NoWindow), "{bounds:?}");
+        }
+    }
+
+    #[test]
+    fn limited_requests_are_spent_only_when_they_are_reserved() {
+        let live = open(Used::default());
+        assert_eq!(take(&live, &REQUESTS, 1_000), Err(NoRoom::NoneReserved));
+        live.requests().0.grant(2, 0);
+        for _ in 0..2 {
+            assert_eq!(take(&live, &REQUESTS, 1_000), Ok(true));
+        }
+        let over = NoRoom::Over { reached: Reached::Requests(2), end: 2_000 };
+        assert_eq!(take(&live, &REQUESTS, 1_000), Err(over));
+        live.put_back(&REQUESTS, 1_000);
+        assert_eq!(take(&live, &REQUESTS, 1_000), Ok(true));
+        assert_eq!(live.take_delta(), None, "the database counts them already");
+    }
+
+    #[test]
+    fn what_began_in_a_window_that_has_ended_is_not_charged_to_the_next() {
+        let live = open(Used::default());
+        live.open(2_000, 3_000, Used::default());
+        live.charge(1.0, 10, 1_999);
+        live.put_back(&Bounds::default(), 1_999);
+        assert_eq!(live.used(2_500), Some((Used::default(), 3_000)));
+        live.charge(0.25, 10, 2_000);
+        assert_eq!(live.used(2_500), Some((Used { requests: 0, cost: 0.25, tokens: 10 }, 3_000)));
+        assert_eq!(live.used(3_000), None);
+    }
+
+    #[test]
+    fn a_delta_is_of_one_window_and_handed_over_once() {
+        let live = open(Used::default());
+        assert_eq!(take(&live, &Bounds::default(), 1_000), Ok(true));
+        live.charge(0.5, 7, 1_000);
+        let used = Used { requests: 1, cost: 0.5, tokens: 7 };
+        let delta = BudgetDelta { scope: "day".to_owned(), window_start: 1_000, used };
+        assert_eq!((live.take_delta(), live.take_delta()), (Some(delta), None));
+        live.charge(0.5, 7, 1_000);
+        live.open(2_000, 3_000, Used::default());
+        assert_eq!(live.take_delta(), None, "a window that has ended needs no more counting");
+    }
+
+    #[test]
+    fn little_is_left_from_a_twentieth_on() {
+        let bounds = Bounds { cost: Some(10.0), requests: Some(1), tokens: Some(100) };
+        for (cost, tokens, near) in [(9.4, 94, false), (9.5, 0, true), (0.0, 95, true)] {
+            assert_eq!(
+                open(Used { requests: 1, cost, tokens }).is_near_limit(&bounds),
+                near,
+                "{cost} {tokens}"
+            );
+        }
+    }
+}

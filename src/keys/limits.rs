@@ -1,0 +1,147 @@
+//! What bounds a key beside its totals: calls at once and in a minute, and budgets.
+//!
+//! A key without any has no [`KeyLimits`], and costs a request one look at that. What counts is in [`KeyLive`], or in
+//! the budgets themselves, so that it outlives a change of the key.
+
+use std::sync::MutexGuard;
+
+use crate::limits::RetryAfterSeconds;
+use crate::time::Millis;
+
+use super::budget::{Budget, NoRoom, Reached, Window};
+use super::live::KeyLive;
+
+/// The windows of requests and tokens.
+pub const MINUTE: Millis = 60_000;
+
+/// The limits of one key, of which it has at least one.
+#[derive(Debug, Default)]
+pub struct KeyLimits {
+    pub max_concurrency: Option<u32>,
+    pub requests_per_minute: Option<u32>,
+    pub tokens_per_minute: Option<u32>,
+    /// As many as a [`BudgetMask`] has bits, at most.
+    pub budgets: Vec<Budget>,
+}
+
+/// The budgets that count a request, by their place in the list.
+pub type BudgetMask = u8;
+
+/// The most budgets of a key.
+pub const MAX_BUDGETS: usize = 8;
+
+/// The limit that refuses a request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum OverLimit {
+    Concurrency(u32),
+    RequestsPerMinute(u32, RetryAfterSeconds),
+    TokensPerMinute(u32, RetryAfterSeconds),
+    /// `end` is when it can be used again; [`Millis::MAX`] is never.
+    Budget {
+        period: &'static str,
+        reached: Reached,
+        end: Millis,
+    },
+}
+
+/// What a request cost, or a correction of that.
+#[derive(Debug, Clone, Copy)]
+pub struct Charge {
+    pub usd: f64,
+    pub tokens: i64,
+    /// When the request began, and when this became known.
+    pub began: Millis,
+    pub now: Millis,
+    /// When it became known, on the clock that never steps back.
+    pub ticks: Millis,
+}
+
+/// Why the budgets do not take a request yet, or not at all.
+#[derive(Debug)]
+pub enum NotTaken {
+    Over(OverLimit),
+    /// The budget of this place has no window open, or no request reserved.
+    NotReady(usize),
+}
+
+impl KeyLimits {
+    /// Whether anything is limited at all.
+    pub fn is_any(&self) -> bool {
+        self.max_concurrency.is_some()
+            || self.requests_per_minute.is_some()
+            || self.tokens_per_minute.is_some()
+            || !self.budgets.is_empty()
+    }
+
+    /// Whether the minute has room for one more request; counts nothing. `now` comes from a clock that never steps back.
+    pub fn check_minute(&self, live: &KeyLive, now: Millis) -> Result<(), OverLimit> {
+        if let Some(most) = self.requests_per_minute {
+            let checked = live.minute_requests.check(most, MINUTE, now);
+            checked.map_err(|wait| OverLimit::RequestsPerMinute(most, wait))?;
+        }
+        if let Some(most) = self.tokens_per_minute {
+            let checked = live.minute_tokens.check(most, MINUTE, now);
+            checked.map_err(|wait| OverLimit::TokensPerMinute(most, wait))?;
+        }
+        Ok(())
+    }
+
+    /// Counts a request in the minute.
+    pub fn count_in_minute(&self, live: &KeyLive, now: Millis) -> Result<(), OverLimit> {
+        let Some(most) = self.requests_per_minute else { return Ok(()) };
+        let counted = live.minute_requests.count(most, MINUTE, now);
+        counted.map_err(|wait| OverLimit::RequestsPerMinute(most, wait))
+    }
+
+    /// Counts a request of this model in every budget that is for it, or in none.
+    pub fn take(&self, model: &str, now: Millis) -> Result<BudgetMask, NotTaken> {
+        // All are looked at before one counts: a request that another budget refuses never seems to use up this one.
+        let mut windows: [Option<MutexGuard<'_, Window>>; MAX_BUDGETS] = Default::default();
+        for (place, budget) in self.budgets.iter().enumerate().filter(|(_, budget)| budget.counts(model)) {
+            let window = windows[place].insert(budget.live.window());
+            window.check(&budget.bounds, now).map_err(|no_room| match no_room {
+                NoRoom::Over { reached, end } => {
+                    NotTaken::Over(OverLimit::Budget { period: budget.period.name(), reached, end })
+                }
+                NoRoom::NoWindow | NoRoom::NoneReserved => NotTaken::NotReady(place),
+            })?;
+        }
+        let mut mask = 0;
+        let mut spent = None;
+        for (place, budget) in self.budgets.iter().enumerate() {
+            let Some(mut window) = windows[place].take() else { continue };
+            match window.take(&budget.bounds) {
+                true => mask |= 1 << place,
+                false => spent = Some(place),
+            }
+        }
+        match spent {
+            Some(place) => {
+                self.put_back(mask, now);
+                Err(NotTaken::NotReady(place))
+            }
+            None => Ok(mask),
+        }
+    }
+
+    /// Gives back a request that was taken then and not made.
+    pub fn put_back(&self, mask: BudgetMask, taken_at: Millis) {
+        self.in_mask(mask).for_each(|budget| budget.live.put_back(&budget.bounds, taken_at));
+    }
+
+    /// Adds what a request cost that is counted in these budgets.
+    pub fn charge(&self, live: &KeyLive, mask: BudgetMask, charge: &Charge) {
+        if self.tokens_per_minute.is_some() {
+            live.minute_tokens.add(u64::try_from(charge.tokens).unwrap_or(0), MINUTE, charge.ticks);
+        }
+        self.in_mask(mask).for_each(|budget| budget.live.charge(charge.usd, charge.tokens, charge.began));
+    }
+
+    pub fn in_mask(&self, mask: BudgetMask) -> impl Iterator<Item = &Budget> {
+        self.budgets
+            .iter()
+            .enumerate()
+            .filter(move |(place, _)| mask & (1 << place) != 0)
+            .map(|(_, budget)| budget)
+    }
+}

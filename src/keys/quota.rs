@@ -1,0 +1,197 @@
+//! Requests counted against a limit, a block of them ahead.
+//!
+//! ```text
+//!   database   used_requests = 128  ◀── reserved, a block at a time, before any of it is spent
+//!   memory     reserved 128 = used 115 + block 13      one atomic step per request
+//! ```
+//!
+//! Only what the database already counts is spent, so a crash can over-count by a block but never forget a request.
+
+use std::sync::atomic::{AtomicI64, Ordering::*};
+
+use crate::time::Millis;
+
+/// The most requests that are reserved ahead in the database, unless the key is in a hurry: a crash costs a
+/// key no more than that many.
+const BLOCK: i64 = 32;
+/// The most for a key in a hurry. Each reservation is a commit of its own: thousands of requests a second
+/// must not become hundreds of commits.
+const MAX_BLOCK: i64 = 1024;
+/// A block of which half was spent sooner than this is too small: the commit of the next one, which waits for the
+/// disk behind what the writer is at, would take longer than the other half lasts.
+const HURRY_MS: Millis = 25;
+/// One of which half lasted this long need not be larger than the usual.
+const EASE_MS: Millis = 200;
+
+/// How many requests to hold reserved while `rest` are left of a limit: a hundredth of them, at
+/// least one, at most `most`.
+fn block_size(rest: i64, most: i64) -> i64 {
+    (rest / 100).clamp(1, most).min(rest)
+}
+
+/// Requests counted against one limit.
+#[derive(Debug)]
+pub struct Quota {
+    /// Reserved and not yet spent.
+    block: AtomicI64,
+    /// How large a block may be, by how long the last ones lasted.
+    most: AtomicI64,
+    granted_at: AtomicI64,
+    /// What the database counts, or will once everything unsaved is written.
+    reserved: AtomicI64,
+}
+
+// === impl Quota ===
+
+impl Quota {
+    /// As the row says.
+    pub fn new(used: i64) -> Self {
+        Self {
+            block: AtomicI64::new(0),
+            most: AtomicI64::new(BLOCK),
+            granted_at: AtomicI64::new(0),
+            reserved: AtomicI64::new(used),
+        }
+    }
+
+    /// Spends one reserved request; false when none is left in the block.
+    pub fn take(&self) -> bool {
+        self.block.fetch_update(AcqRel, Acquire, |left| (left > 0).then_some(left - 1)).is_ok()
+    }
+
+    /// Gives back a request that was taken and not made.
+    pub fn put_back(&self) {
+        self.block.fetch_add(1, AcqRel);
+    }
+
+    /// Counts so many requests where nothing limits them; less than none takes back.
+    pub fn count(&self, requests: i64) {
+        self.reserved.fetch_add(requests, AcqRel);
+    }
+
+    /// Requests made.
+    pub fn used(&self) -> i64 {
+        (self.reserved.load(Acquire) - self.block.load(Acquire)).max(0)
+    }
+
+    /// What the database counts.
+    pub fn reserved(&self) -> i64 {
+        self.reserved.load(Acquire)
+    }
+
+    /// Reserved and not yet spent.
+    pub fn block(&self) -> i64 {
+        self.block.load(Acquire)
+    }
+
+    /// All of a limit is reserved, and all that was reserved is spent.
+    pub fn is_exhausted(&self, max: i64) -> bool {
+        self.reserved() >= max && self.block() <= 0
+    }
+
+    /// Half of the block is spent and more can be reserved: better now than when a request waits.
+    pub fn runs_low(&self, max: i64) -> bool {
+        let size = block_size((max - self.reserved()).max(0), self.most.load(Acquire));
+        size > 1 && self.block() <= size / 2
+    }
+
+    // What follows is for the holder of the key's turn.
+
+    /// How many more to reserve while `rest` are left of the limit; none when the block is full.
+    pub fn wants(&self, rest: i64, now: Millis) -> i64 {
+        let lasted = now - self.granted_at.load(Acquire);
+        let most = self.most.load(Acquire);
+        let most = match lasted {
+            ..HURRY_MS => (most * 2).min(MAX_BLOCK),
+            HURRY_MS..EASE_MS => most,
+            EASE_MS.. => BLOCK,
+        };
+        self.most.store(most, Release);
+        block_size(rest.max(0), most) - self.block()
+    }
+
+    /// The database counts `count` more, and they may be spent.
+    pub fn grant(&self, count: i64, now: Millis) {
+        self.granted_at.store(now, Release);
+        // In this order, so that a key is never taken for exhausted in between.
+        self.block.fetch_add(count, AcqRel);
+        self.reserved.fetch_add(count, AcqRel);
+    }
+
+    /// Takes back what is not spent and gives how much; the database must then count as many less.
+    pub fn withdraw(&self) -> i64 {
+        loop {
+            let left = self.block();
+            self.reserved.fetch_sub(left, AcqRel);
+            if self.block.compare_exchange(left, 0, AcqRel, Acquire).is_ok() {
+                return left;
+            }
+            self.reserved.fetch_add(left, AcqRel);
+        }
+    }
+
+    /// The database counts this many, whoever used them.
+    pub fn set_reserved(&self, used: i64) {
+        self.reserved.store(used, Release);
+    }
+
+    /// Nothing is used.
+    pub fn reset(&self) {
+        self.block.store(0, Release);
+        self.reserved.store(0, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_a_hundredth_of_the_rest_between_1_and_32() {
+        for (rest, size) in [(-1, 0), (0, 0), (1, 1), (99, 1), (500, 5), (3200, 32), (1_000_000, 32)] {
+            assert_eq!(Quota::new(0).wants(rest, 1_000), size, "{rest}");
+        }
+    }
+
+    #[test]
+    fn a_key_in_a_hurry_reserves_more_at_once_until_it_has_time_again() {
+        let quota = Quota::new(0);
+        let mut now = 1_000;
+        for (lasted, size) in
+            [(60_000, 32), (25, 32), (24, 64), (1, 128), (199, 128), (0, 256), (200, 32), (24, 64)]
+        {
+            now += lasted;
+            assert_eq!(quota.wants(1_000_000, now), size, "after {lasted} ms");
+            quota.grant(size, now);
+            assert_eq!(quota.withdraw(), size);
+        }
+        for _ in 0..10 {
+            quota.grant(1, now);
+            quota.withdraw();
+            assert!(quota.wants(1_000_000, now) <= 1024);
+        }
+        assert_eq!(quota.wants(500, now), 5, "a hundredth of the rest is the most all the same");
+    }
+
+    #[test]
+    fn only_what_is_granted_can_be_taken() {
+        let quota = Quota::new(7);
+        assert!(!quota.take());
+        quota.grant(2, 0);
+        assert!(quota.take() && quota.take() && !quota.take());
+        assert_eq!((quota.used(), quota.reserved()), (9, 9));
+        assert!(quota.is_exhausted(9) && !quota.is_exhausted(10));
+        quota.put_back();
+        assert_eq!((quota.used(), quota.reserved()), (8, 9));
+        assert!(quota.take() && !quota.take());
+    }
+
+    #[test]
+    fn what_is_withdrawn_was_never_used() {
+        let quota = Quota::new(0);
+        quota.grant(5, 0);
+        assert!(quota.take());
+        assert_eq!(quota.withdraw(), 4);
+        assert_eq!((quota.used(), quota.reserved(), quota.block()), (1, 1, 0));
+    }
+}

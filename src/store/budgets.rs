@@ -1,0 +1,82 @@
+//! What was used of the budgets of downstream keys: a row for each, of its newest window.
+//!
+//! The row is there before anything is counted in it, and a row of a window that has ended is begun anew. Where several
+//! instances share a database the first to come opens the window, and the others go on with it.
+
+use std::collections::HashMap;
+
+use super::sql::{Fields, OnConflict, Statement, Value, marks, upsert};
+use super::{Result, Store};
+use crate::keys::{BudgetLive, Period, Used};
+use crate::time::Millis;
+
+const TABLE: &str = "downstream_key_budgets";
+
+/// The windows of all budgets, by key and scope: when each began, and what is used of it.
+pub async fn all(store: &Store) -> Result<HashMap<(i64, String), (Millis, Used)>> {
+    let sql =
+        format!("SELECT key_id, scope, window_start, used_requests, used_cost, used_tokens FROM {TABLE}");
+    let rows = store.query(sql, Vec::new()).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok(((row.int()?, row.text()?), read(&mut row)?))
+        })
+        .collect()
+}
+
+/// Opens a window for a request of this moment, unless one is open. For the holder of the key's turn.
+pub async fn open(
+    store: &Store,
+    key: i64,
+    (budget, period): (&BudgetLive, Period),
+    now: Millis,
+) -> Result<()> {
+    if budget.is_open(now) {
+        return Ok(());
+    }
+    let zone = store.time_zone();
+    let start = period.start(now, zone);
+    let of_row =
+        |args: Vec<Value>| args.into_iter().chain([key.into(), budget.scope.as_str().into()]).collect();
+    let insert = upsert(
+        store.database().dialect(),
+        TABLE,
+        &["key_id", "scope"],
+        &[("window_start", OnConflict::Keep)],
+    );
+    let begin_anew = format!(
+        "UPDATE {TABLE} SET window_start = ?, used_requests = 0, used_cost = 0, used_tokens = 0 \
+         WHERE window_start < ? AND key_id = ? AND scope = ?"
+    );
+    store
+        .batch(vec![
+            Statement::new(insert, vec![key.into(), budget.scope.as_str().into(), start.into()]),
+            Statement::new(begin_anew, of_row(vec![start.into(), period.over_before(start).into()])),
+        ])
+        .await?;
+    let sql = format!(
+        "SELECT window_start, used_requests, used_cost, used_tokens FROM {TABLE} WHERE key_id = ? AND scope = ?"
+    );
+    let rows = store.query(sql, of_row(Vec::new())).await?;
+    if let Some(row) = rows.first() {
+        let (start, used) = read(&mut row.fields())?;
+        budget.open(start, period.end(start, zone), used);
+    }
+    Ok(())
+}
+
+/// Forgets the budgets of a key but for those of these scopes.
+pub(super) fn keep_only(key: i64, scopes: &[String]) -> Statement {
+    let mut args: Vec<Value> = vec![key.into()];
+    args.extend(scopes.iter().map(|scope| Value::from(scope.as_str())));
+    let others = match scopes.len() {
+        0 => String::new(),
+        count => format!(" AND scope NOT IN ({})", marks(count)),
+    };
+    Statement::new(format!("DELETE FROM {TABLE} WHERE key_id = ?{others}"), args)
+}
+
+fn read(row: &mut Fields<'_>) -> Result<(Millis, Used)> {
+    Ok((row.int()?, Used { requests: row.int()?, cost: row.real()?, tokens: row.int()? }))
+}

@@ -1,0 +1,268 @@
+//! Budgets of downstream keys: so much in each window, to the request, over a kill and a change of the window.
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use support::{Answer, Caller, Gateway, Reply, Setup, Upstream, eventually, wire};
+
+const MODEL: &str = "model-budgets";
+const OTHER: &str = "other-model";
+const CHAT: &str = "/v1/chat/completions";
+const KEY: &str = "sk-team-budgets-0123456789";
+
+fn world() -> (Gateway, Upstream) {
+    let upstream = Upstream::start(&[MODEL, OTHER]);
+    let gateway = Setup::default().with("TZ", "UTC").start();
+    gateway.add("site", &upstream);
+    gateway.wait_for_channels(MODEL, 1);
+    gateway.wait_for_channels(OTHER, 1);
+    (gateway, upstream)
+}
+
+#[track_caller]
+fn create(gateway: &Gateway, budgets: Value) -> Value {
+    let body = json!({"name": "team", "key": KEY, "budgets": budgets});
+    gateway.admin().post("/api/downstream-keys", &body).expect(200)["item"].clone()
+}
+
+fn path(item: &Value, rest: &str) -> String {
+    format!("/api/downstream-keys/{}{rest}", item["id"])
+}
+
+#[track_caller]
+fn change(gateway: &Gateway, item: &Value, fields: &Value) -> Value {
+    gateway.admin().put(&path(item, ""), fields).expect(200)["item"].clone()
+}
+
+/// The budgets as the list shows them.
+#[track_caller]
+fn budgets(gateway: &Gateway) -> Vec<Value> {
+    let list = gateway.admin().get("/api/downstream-keys").expect(200);
+    list["items"][0]["budgets"].as_array().expect("budgets").clone()
+}
+
+fn with_key(gateway: &Gateway) -> Caller {
+    gateway.anyone().with("authorization", &format!("Bearer {KEY}"))
+}
+
+#[track_caller]
+fn over(answer: &Answer, words: &[&str]) {
+    let error = &answer.expect(429)["error"];
+    assert_eq!(
+        (&error["code"], &error["type"]),
+        (&json!("key_over_budget"), &json!("rate_limit_error")),
+        "{error}"
+    );
+    let message = error["message"].as_str().expect("a message");
+    for word in words {
+        assert!(message.contains(word), "{word}: {message}");
+    }
+    let wait: u64 = answer.header("retry-after").expect("Retry-After").parse().expect("whole seconds");
+    assert!(wait >= 1);
+}
+
+/// An answer of 110 tokens, 500,000 of which cost a dollar.
+fn reply(model: &str) -> Reply {
+    let mut reply = wire::chat(model);
+    reply["usage"] = json!({"prompt_tokens": 90, "completion_tokens": 20, "total_tokens": 110});
+    Reply::json(200, &reply)
+}
+
+#[test]
+fn a_budget_shows_what_is_used_of_it_and_when_it_resets() {
+    let (gateway, upstream) = world();
+    upstream.answer(CHAT, reply(MODEL));
+    let set = json!([
+        {"period": "day", "maxRequests": 10},
+        {"period": "5h", "maxCost": 1.5, "models": ["model-*"]},
+        {"period": "total", "maxTokens": 1000},
+    ]);
+    create(&gateway, set);
+    let fresh = budgets(&gateway);
+    let nothing = json!({"cost": 0, "requests": 0, "tokens": 0});
+    assert!(fresh.iter().all(|budget| budget["used"] == nothing), "{fresh:?}");
+    assert!(fresh[0]["resetsAt"].as_str().is_some_and(|at| at.ends_with("T00:00:00.000Z")), "{fresh:?}");
+    assert_eq!((&fresh[1]["resetsAt"], &fresh[2]["resetsAt"]), (&json!(null), &json!(null)));
+    assert_eq!((&fresh[1]["maxCost"], &fresh[1]["models"]), (&json!(1.5), &json!(["model-*"])));
+    with_key(&gateway).chat(MODEL).expect(200);
+    with_key(&gateway).chat(OTHER).expect(200);
+    let used = budgets(&gateway);
+    let both = json!({"cost": 0.00044, "requests": 2, "tokens": 220});
+    assert_eq!((&used[0]["used"], &used[2]["used"]), (&both, &both));
+    assert_eq!(used[1]["used"], json!({"cost": 0.00022, "requests": 1, "tokens": 110}), "of its models only");
+    assert!(used[1]["resetsAt"].is_string(), "its five hours have begun");
+    // What is shown may be sent back.
+    let item = gateway.admin().get("/api/downstream-keys").expect(200)["items"][0].clone();
+    assert_eq!(change(&gateway, &item, &json!({"budgets": used}))["budgets"], json!(used));
+    let reset = gateway.admin().post(&path(&item, "/reset-usage"), &json!({})).expect(200);
+    assert_eq!(reset["item"]["budgets"][0]["used"], nothing);
+    with_key(&gateway).chat(MODEL).expect(200);
+    assert_eq!(budgets(&gateway)[0]["used"]["requests"], 1);
+}
+
+#[test]
+fn a_budget_of_requests_holds_to_the_request_one_at_a_time() {
+    let (gateway, upstream) = world();
+    for (period, words) in [
+        ("5h", ["5h budget", "maxRequests of 3", "resets at"]),
+        ("day", ["day budget", "maxRequests of 3", "T00:00:00.000Z"]),
+        ("week", ["week budget", "maxRequests of 3", "T00:00:00.000Z"]),
+        ("month", ["month budget", "maxRequests of 3", "-01T00:00:00.000Z"]),
+        ("total", ["total budget", "maxRequests of 3", "does not reset"]),
+    ] {
+        let item = create(&gateway, json!([{"period": period, "maxRequests": 3}]));
+        let asked = upstream.asked_for(CHAT).len();
+        for _ in 0..3 {
+            with_key(&gateway).chat(MODEL).expect(200);
+        }
+        over(&with_key(&gateway).chat(MODEL), &words);
+        assert_eq!(upstream.asked_for(CHAT).len(), asked + 3, "{period}: no upstream is asked");
+        with_key(&gateway).get("/v1/models").expect(200);
+        // A refused call counts nowhere, and a larger budget counts from what was used.
+        assert_eq!(budgets(&gateway)[0]["used"]["requests"], 3, "{period}");
+        change(&gateway, &item, &json!({"budgets": [{"period": period, "maxRequests": 4}]}));
+        with_key(&gateway).chat(MODEL).expect(200);
+        over(&with_key(&gateway).chat(MODEL), &["maxRequests of 4"]);
+        gateway.admin().delete(&path(&item, "")).expect(200);
+    }
+}
+
+#[test]
+fn of_a_thousand_parallel_requests_exactly_the_budget_passes() {
+    let (gateway, upstream) = world();
+    create(&gateway, json!([{"period": "month", "maxRequests": 500}, {"period": "5h", "maxRequests": 700}]));
+    let passed = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..200 {
+            scope.spawn(|| {
+                let client = with_key(&gateway);
+                for _ in 0..5 {
+                    let answer = client.chat(MODEL);
+                    match answer.status {
+                        200 => drop(passed.fetch_add(1, Ordering::Relaxed)),
+                        _ => over(&answer, &["month budget", "500"]),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!((passed.into_inner(), upstream.asked_for(CHAT).len()), (500, 500));
+    let used: Vec<_> = budgets(&gateway).iter().map(|budget| budget["used"]["requests"].clone()).collect();
+    assert_eq!(used, [500, 500]);
+}
+
+#[test]
+fn a_kill_never_lets_more_than_the_budget_pass() {
+    let (mut gateway, _upstream) = world();
+    let most = 400;
+    create(&gateway, json!([{"period": "total", "maxRequests": most}]));
+    let mut passed = 0;
+    for round in 1..=2 {
+        let here = AtomicUsize::new(0);
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let (client, here, over) = (with_key(&gateway), &here, &over);
+                scope.spawn(move || {
+                    while !over.load(Ordering::SeqCst) {
+                        match client.try_send(Caller::chat_ask(MODEL, false)) {
+                            Ok(answer) if answer.status == 200 => drop(here.fetch_add(1, Ordering::SeqCst)),
+                            _ => break,
+                        }
+                    }
+                });
+            }
+            eventually("some pass", || (here.load(Ordering::SeqCst) >= 40).then_some(()));
+            gateway.kill();
+            over.store(true, Ordering::SeqCst);
+        });
+        passed += here.into_inner();
+        gateway = gateway.restart();
+        assert!(passed <= most, "round {round}: {passed}");
+    }
+    let client = with_key(&gateway);
+    while client.chat(MODEL).status == 200 {
+        passed += 1;
+        assert!(passed <= most, "{passed} passed");
+    }
+    assert!(passed >= most - 2 * 40, "a kill loses no more than what was reserved or under way: {passed}");
+}
+
+#[test]
+fn what_was_used_survives_a_stop_and_a_window_of_yesterday_is_over() {
+    let (mut gateway, upstream) = world();
+    upstream.answer(CHAT, reply(MODEL));
+    let set = json!([{"period": "day", "maxRequests": 2, "maxTokens": 1000}, {"period": "5h", "maxCost": 1}]);
+    create(&gateway, set);
+    for _ in 0..2 {
+        with_key(&gateway).chat(MODEL).expect(200);
+    }
+    let before = budgets(&gateway);
+    gateway.signal("TERM");
+    gateway.wait_for_exit();
+    let mut gateway = gateway.restart();
+    assert_eq!(budgets(&gateway), before);
+    over(&with_key(&gateway).chat(MODEL), &["day budget", "maxRequests of 2"]);
+    gateway.kill();
+    let a_day_earlier = "UPDATE downstream_key_budgets SET window_start = window_start - 86400000";
+    gateway.home().database().execute(a_day_earlier, []).expect("older windows");
+    let gateway = gateway.restart();
+    let nothing = json!({"cost": 0, "requests": 0, "tokens": 0});
+    assert!(budgets(&gateway).iter().all(|budget| budget["used"] == nothing));
+    for _ in 0..2 {
+        with_key(&gateway).chat(MODEL).expect(200);
+    }
+    over(&with_key(&gateway).chat(MODEL), &["day budget"]);
+    assert_eq!(budgets(&gateway)[1]["used"]["requests"], 2, "a refused call counts in no budget");
+}
+
+#[test]
+fn cost_and_tokens_are_charged_when_they_are_known_and_refuse_the_next() {
+    let (gateway, upstream) = world();
+    upstream.answer(CHAT, reply(MODEL));
+    let item = create(&gateway, json!([{"period": "week", "maxTokens": 220}]));
+    for _ in 0..2 {
+        with_key(&gateway).chat(MODEL).expect(200);
+    }
+    over(&with_key(&gateway).chat(MODEL), &["week budget", "maxTokens of 220"]);
+    change(&gateway, &item, &json!({"budgets": [{"period": "week", "maxCost": "0.0004"}]}));
+    over(&with_key(&gateway).chat(MODEL), &["week budget", "maxCost of 0.0004 USD"]);
+    change(&gateway, &item, &json!({"budgets": [{"period": "week", "maxCost": 0.1}]}));
+    with_key(&gateway).chat(MODEL).expect(200);
+    assert_eq!(budgets(&gateway)[0]["used"]["tokens"], 330);
+}
+
+#[test]
+fn a_budget_of_some_models_leaves_the_others_alone() {
+    let (gateway, _upstream) = world();
+    create(&gateway, json!([{"period": "day", "maxRequests": 1, "models": [MODEL, "re:^x-"]}]));
+    with_key(&gateway).chat(MODEL).expect(200);
+    over(&with_key(&gateway).chat(MODEL), &["day budget"]);
+    for _ in 0..3 {
+        with_key(&gateway).chat(OTHER).expect(200);
+    }
+    assert_eq!(budgets(&gateway)[0]["used"]["requests"], 1);
+}
+
+#[test]
+fn a_bad_budget_is_refused_with_what_is_wrong() {
+    let gateway = Gateway::start();
+    let eight: Vec<_> = (0..8).map(|_| json!({"period": "day", "maxRequests": 5})).collect();
+    let item = create(&gateway, json!(eight));
+    assert_eq!(item["budgets"].as_array().map(Vec::len), Some(8));
+    let nine: Vec<_> = (0..9).map(|_| json!({"period": "day", "maxRequests": 5})).collect();
+    for (sent, word) in [
+        (json!(nine), "at most 8"),
+        (json!([{"period": "year"}]), "5h, day, week, month or total"),
+        (json!([{"maxCost": 1}]), "budgets[].period"),
+        (json!([{"period": "day", "maxCost": -1}]), "budgets[].maxCost"),
+        (json!([{"period": "day", "models": ["re:["]}]), "budgets[].models"),
+        (json!("day"), "budgets"),
+    ] {
+        let error = gateway.admin().put(&path(&item, ""), &json!({ "budgets": sent })).expect(400);
+        assert!(error["message"].as_str().is_some_and(|text| text.contains(word)), "{sent}: {error}");
+    }
+    assert_eq!(change(&gateway, &item, &json!({"budgets": null}))["budgets"], json!(null));
+}

@@ -26,7 +26,7 @@ use log::LevelFilter;
 use crate::dialect::service_tier::TierRules;
 use crate::limits::{LeaseRules, RateLimits};
 
-pub use values::{DatabaseConfig, DatabaseKind, Synchronous, TlsFiles, parse_network};
+pub use values::{DEFAULT_PORT, DatabaseConfig, DatabaseKind, Synchronous, TlsFiles, parse_network};
 
 use oauth::OAuthConfig;
 use variables::Vars;
@@ -35,9 +35,6 @@ use variables::Vars;
 pub const PLACEHOLDER_AUTH_TOKEN: &str = "change-me-admin-token";
 /// The value of PROXY_TOKEN when nobody chose one. Works from loopback peers only.
 pub const PLACEHOLDER_PROXY_TOKEN: &str = "change-me-proxy-sk-token";
-
-/// Where the service listens when nobody chose a port.
-pub const DEFAULT_PORT: u16 = 4000;
 
 /// What the environment says. Carries secrets, so it has no `Debug`.
 pub struct Config {
@@ -95,6 +92,7 @@ pub struct Config {
     pub proxy_log_prune_interval: Duration,
     /// The most pairs of channel and model that `/metrics` tells apart.
     pub metrics_max_series: usize,
+    pub updates: UpdateSources,
     pub jobs: JobsConfig,
     /// The providers whose accounts are connected by a login in a browser.
     pub oauth: OAuthConfig,
@@ -131,6 +129,16 @@ pub struct ProxyConfig {
     pub max_request_parts: usize,
     /// Bytes of memory for all conversions of large bodies together.
     pub conversion_memory: usize,
+}
+
+/// Where updates are looked for.
+pub struct UpdateSources {
+    /// `owner/name` at GitHub; blank for none.
+    pub release_repository: String,
+    pub releases_url: String,
+    pub tags_url: String,
+    /// What the helper in the cluster is shown; blank for none.
+    pub helper_token: String,
 }
 
 /// How jobs go about their work; when they do is among the saved settings.
@@ -255,6 +263,7 @@ fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -
             60 * vars.integer("PROXY_LOG_RETENTION_PRUNE_INTERVAL_MINUTES", 30, 1, 100_000),
         ),
         metrics_max_series: vars.integer("METRICS_MAX_SERIES", 2_000, 0, 100_000) as usize,
+        updates: UpdateSources::read(&mut vars),
         jobs: JobsConfig::read(&mut vars),
         oauth: OAuthConfig::read(&mut vars),
         runtime: runtime::from_variables(values, &mut vars.warnings),
@@ -316,6 +325,20 @@ impl FileRules {
             prune_interval: Duration::from_secs(
                 60 * vars.integer("PROXY_FILE_RETENTION_PRUNE_INTERVAL_MINUTES", 60, 1, 100_000),
             ),
+        }
+    }
+}
+
+impl UpdateSources {
+    fn read(vars: &mut Vars<'_>) -> Self {
+        // Both are asked for, so that both are known to be read.
+        let (token, alias) =
+            (vars.text("DEPLOY_HELPER_TOKEN", ""), vars.text("UPDATE_CENTER_HELPER_TOKEN", ""));
+        Self {
+            release_repository: vars.text("UPDATE_CENTER_RELEASE_REPOSITORY", ""),
+            releases_url: vars.web_address("UPDATE_CENTER_RELEASES_URL", "https://api.github.com"),
+            tags_url: vars.web_address("UPDATE_CENTER_TAGS_URL", "https://hub.docker.com"),
+            helper_token: if token.is_empty() { alias } else { token },
         }
     }
 }

@@ -17,6 +17,7 @@
 //! | `stats` | usage and availability statistics, and their cache |
 //! | `oauth` | accounts that are connected by a login in a browser |
 //! | `checkins`, `announcements` | daily check-ins and their log; what sites announce |
+//! | `update_center` | whether there is something newer than what runs |
 //! | `search` | one text over everything |
 //! | `playground` | an operator tries the proxy |
 //! | `openapi` | every route in a line |
@@ -58,6 +59,7 @@ mod stats;
 mod table;
 mod tasks;
 mod tokens;
+mod update_center;
 
 pub use auth::{Caller, authorize};
 use numbers::{money, number};

@@ -10,6 +10,7 @@ use super::errors::{AdminError, Result};
 use super::{
     accounts, announcements, auth, backup, channels, checkins, decisions, events, health, keys, logs,
     metrics, models, oauth, openapi, playground, routes, search, settings, sites, stats, tasks, tokens,
+    update_center,
 };
 use crate::admin::Admin;
 use crate::http::{Access, Request, Response, Route};
@@ -130,6 +131,9 @@ pub fn routes() -> Vec<Route<Admin>> {
         action("/api/site-announcements/read-all", announcements::mark_all_read),
         admin(Method::POST, "/api/site-announcements/sync", announcements::sync),
         action("/api/site-announcements/{id}/read", announcements::mark_read),
+        admin(Method::GET, "/api/update-center/status", update_center::status),
+        action("/api/update-center/check", update_center::check),
+        admin(Method::PUT, "/api/update-center/config", update_center::configure),
         admin(Method::POST, "/api/search", search::search),
         admin(Method::GET, "/api/events", events::list),
         removal("/api/events", events::clear),

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 
+/// Where the service listens when nobody chose a port.
+pub const DEFAULT_PORT: u16 = 4000;
+
 /// Which database keeps the state.
 pub struct DatabaseConfig {
     /// The others are known, and refused at the start ([`store`](crate::store)): this build has SQLite alone.

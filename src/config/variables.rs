@@ -10,8 +10,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use jiff::tz::TimeZone;
 
-use super::values::{DatabaseConfig, DatabaseKind, TlsFiles, parse_network};
-use super::{DEFAULT_PORT, rule};
+use super::rule;
+use super::values::{DEFAULT_PORT, DatabaseConfig, DatabaseKind, TlsFiles, parse_network};
 use crate::dialect::service_tier::TierRules;
 use crate::limits::LeaseRules;
 use crate::routing::{BaseUrl, OutboundProxy};
@@ -22,8 +22,6 @@ const USELESS: &[(&str, &str)] = &[
         "TOKEN_ROUTER_CACHE_TTL_MS",
         "routes are in memory and replaced with each change, so that nothing cached grows old",
     ),
-    ("UPDATE_CENTER_HELPER_TOKEN", NO_HELPER),
-    ("DEPLOY_HELPER_TOKEN", NO_HELPER),
     ("DEPLOY_HELPER_HOST", NO_HELPER),
     ("DEPLOY_HELPER_PORT", NO_HELPER),
 ];

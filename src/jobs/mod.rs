@@ -15,6 +15,7 @@
 //! | `checkin`, `announcements`, `summary` | daily check-ins; what sites announce; the day in one notice |
 //! | `probe` | which models are really served, and which cooling channels answer again |
 //! | `prices`, `usage_lookup` | price lists, read before requests need them; exact usage from a site's own log |
+//! | `update_center` | whether there is something newer than what runs |
 //! | `rekey` | replaces the keys that credentials are sealed and found by |
 //! | `health`, `quotas`, `retention` | keeps the health of sites over a restart; gives back unused reservations of keys; deletes old rows and files |
 
@@ -44,6 +45,7 @@ pub mod summary;
 pub mod tasks;
 mod timetable;
 pub mod tokens;
+pub mod update_center;
 pub mod usage_lookup;
 pub mod usage_lookups;
 

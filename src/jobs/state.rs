@@ -38,6 +38,8 @@ pub struct Jobs {
     pub usage_lookup: UsageLookup,
     /// Keeps the health of sites over a restart.
     pub health_saver: Saver,
+    /// Held by the look for updates under way: two would both take the same for new.
+    pub update_checks: tokio::sync::Mutex<()>,
     route_changes: AtomicU64,
 }
 
@@ -57,6 +59,7 @@ impl Jobs {
             announcements: Announcements::default(),
             usage_lookup: UsageLookup::default(),
             health_saver: Saver::default(),
+            update_checks: tokio::sync::Mutex::default(),
             route_changes: AtomicU64::new(0),
         })
     }

@@ -11,6 +11,7 @@ use super::sessions::renewal;
 use super::state::Jobs;
 use super::{
     announcements, checkin, health, oauth, prices, probe, quotas, rebuild, rekey, retention, summary,
+    update_center,
 };
 use crate::cron::Cron;
 use crate::settings::LogCleanup;
@@ -53,6 +54,7 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
         planned(jobs, "check-in", plan_of_checkins, check_in),
         planned(jobs, "balance refresh", plan_of_balances, refresh_balances),
         job(jobs, "announcements", When::AtStartAndEvery(announcements::INTERVAL), sync_announcements),
+        job(jobs, "update check", When::AtStartAndEvery(update_center::check::INTERVAL), check_for_updates),
         planned(jobs, "daily summary", plan_of_summary, summary::send),
         planned(jobs, "model probe", plan_of_probes, probe_models),
         planned(jobs, "recovery of channels", plan_of_recovery, probe::recovery::sweep),
@@ -191,6 +193,19 @@ async fn sync_announcements(jobs: Arc<Jobs>) -> Pass {
     let synced = announcements::sync(&jobs, None).await.map_err(|error| error.to_string())?;
     Ok((synced.inserted + synced.failed > 0)
         .then(|| format!("{} new, {} site(s) failed", synced.inserted, synced.failed)))
+}
+
+/// Nothing is asked of anybody while the update center is off.
+async fn check_for_updates(jobs: Arc<Jobs>) -> Pass {
+    let config = update_center::saved::config(&jobs.core.store).await.map_err(|error| error.to_string())?;
+    if !config.enabled {
+        return Ok(None);
+    }
+    let state = update_center::check::check(&jobs).await.map_err(|error| error.to_string())?;
+    match state.last_check_error {
+        Some(problem) => Err(problem),
+        None => Ok(None),
+    }
 }
 
 async fn prune_proxy_logs(jobs: Arc<Jobs>) -> Pass {

@@ -1,0 +1,119 @@
+//! What the update center keeps: what an operator set up, and what the last check found. Each is one setting.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::versions::{RELEASE, Version};
+use crate::store::{self, Store, settings};
+
+const CONFIG: &str = "update_center_k3s_config_v1";
+pub(super) const STATE: &str = "update_center_runtime_state_v1";
+
+/// What an operator set up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct UpdateConfig {
+    /// Look for updates now and then.
+    pub enabled: bool,
+    pub helper_base_url: String,
+    pub namespace: String,
+    pub release_name: String,
+    pub chart_ref: String,
+    pub image_repository: String,
+    pub github_releases_enabled: bool,
+    pub docker_hub_tags_enabled: bool,
+    pub default_deploy_source: String,
+}
+
+/// What is known from check to check.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct UpdateState {
+    pub last_checked_at: Option<String>,
+    pub last_check_error: Option<String>,
+    pub last_resolved_source: Option<String>,
+    pub last_resolved_display_version: Option<String>,
+    pub last_resolved_candidate_key: Option<String>,
+    pub last_notified_candidate_key: Option<String>,
+    pub last_notified_at: Option<String>,
+    pub status_snapshot: Option<Found>,
+}
+
+/// What a check found; a source that is off, or failed, found nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Found {
+    pub github_release: Option<Version>,
+    pub docker_hub_tag: Option<Version>,
+    pub docker_hub_recent_tags: Vec<Version>,
+    pub helper: Helper,
+}
+
+/// What runs in the cluster, as the helper there tells it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Helper {
+    pub ok: bool,
+    pub release_name: Option<String>,
+    pub namespace: Option<String>,
+    pub revision: Option<String>,
+    pub image_repository: Option<String>,
+    pub image_tag: Option<String>,
+    pub image_digest: Option<String>,
+    pub healthy: bool,
+    pub error: Option<String>,
+    pub history: Vec<Revision>,
+}
+
+/// An earlier state of the release in the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Revision {
+    pub revision: String,
+    pub updated_at: Option<String>,
+    pub status: Option<String>,
+    pub description: Option<String>,
+    pub image_repository: Option<String>,
+    pub image_tag: Option<String>,
+    pub image_digest: Option<String>,
+}
+
+impl Default for UpdateConfig {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            helper_base_url: String::new(),
+            namespace: "default".to_owned(),
+            release_name: String::new(),
+            chart_ref: String::new(),
+            image_repository: String::new(),
+            github_releases_enabled: true,
+            docker_hub_tags_enabled: true,
+            default_deploy_source: RELEASE.to_owned(),
+        }
+    }
+}
+
+/// The configuration as it was saved last.
+pub async fn config(store: &Store) -> store::Result<UpdateConfig> {
+    read(store, CONFIG).await
+}
+
+pub async fn save_config(store: &Store, config: &UpdateConfig) -> store::Result<()> {
+    settings::put(store, vec![(CONFIG.to_owned(), text(config)?)]).await
+}
+
+/// What the last check left.
+pub async fn state(store: &Store) -> store::Result<UpdateState> {
+    read(store, STATE).await
+}
+
+pub(super) fn text(value: &impl Serialize) -> store::Result<String> {
+    serde_json::to_string(value).map_err(|error| store::Error::Database(error.to_string()))
+}
+
+/// What cannot be read means the defaults: the next save mends it.
+async fn read<T: DeserializeOwned + Default>(store: &Store, name: &str) -> store::Result<T> {
+    let saved = settings::get(store, name).await?.unwrap_or_default();
+    Ok(serde_json::from_str(&saved).unwrap_or_default())
+}

@@ -125,6 +125,8 @@ pub struct ProxyConfig {
     pub session_lease_keepalive: Duration,
     pub failure_cooldown: Duration,
     pub tier_rules: TierRules,
+    /// The beta under which Codex has WebSockets.
+    pub codex_websocket_beta: String,
     /// The most parts and calls of a request that is converted.
     pub max_request_parts: usize,
     /// Bytes of memory for all conversions of large bodies together.
@@ -310,6 +312,8 @@ impl ProxyConfig {
                 .min(session_lease_ttl / 2),
             failure_cooldown: vars.seconds("CHANNEL_FAILURE_COOLDOWN_SEC", 600, 1),
             tier_rules: vars.tier_rules(),
+            codex_websocket_beta: vars
+                .text("CODEX_RESPONSES_WEBSOCKET_BETA", "responses_websockets=2026-02-06"),
             max_request_parts: vars.integer("MAX_REQUEST_PARTS", 20_000, 100, 10_000_000) as usize,
             conversion_memory: vars.integer("CONVERSION_MEMORY_BYTES", 256 << 20, 1 << 20, 1 << 40) as usize,
         }

@@ -40,6 +40,7 @@
 //! id_map, name_map   maps whose copies share what they have in common
 //! site_url     addresses of sites, in the one form in which they are stored and compared
 //! mask         texts without the secrets in them
+//! websocket    what both ends of a WebSocket share: the proof of the handshake, the bounds of frames
 //! time, cron, logging, metrics, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
 //! ```
 #![forbid(unsafe_code)]
@@ -88,3 +89,4 @@ pub mod time;
 pub mod upstream;
 pub mod uuid;
 pub mod wake_flag;
+pub mod websocket;

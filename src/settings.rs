@@ -56,6 +56,8 @@ pub struct Settings {
     pub payload_rules: Option<PayloadRules>,
     /// `disableCrossProtocolFallback`: only the first dialect of a site is tried.
     pub single_format: bool,
+    /// `codexUpstreamWebsocketEnabled`: Codex is asked over WebSockets.
+    pub codex_websocket: bool,
     /// `echoRequestedModel`: answers name the model as the client did, not as the upstream does.
     pub echo_model: bool,
     /// How long after its last answer a conversation stays on its channel; `None` is not at all.
@@ -243,6 +245,7 @@ impl Settings {
             allowed_models: values.texts("global_allowed_models"),
             blocked_brands: BlockedBrands::of(&values.texts("global_blocked_brands")),
             single_format: values.flag("disable_cross_protocol_fallback"),
+            codex_websocket: values.flag("codex_upstream_websocket_enabled"),
             echo_model: values.flag("echo_requested_model"),
             log_cleanup,
             trace: values.flag("proxy_debug_trace_enabled").then(|| Arc::new(TraceRules::of(&values))),

@@ -267,11 +267,10 @@ mod tests {
         }
     }
 
-    /// Except the one that is only kept for the clients that send it.
     #[test]
     fn every_variable_is_documented() {
         let page = include_str!("../../docs/configuration.md");
-        for setting in SETTINGS.iter().filter(|setting| setting.key != "codex_upstream_websocket_enabled") {
+        for setting in SETTINGS {
             let names = match setting.default {
                 Default::Variables([name, ..], _) => vec![*name],
                 Default::Members(members) => members.iter().map(|(_, name, _)| *name).collect(),

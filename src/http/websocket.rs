@@ -4,9 +4,9 @@
 //! request ─ Upgrade ─▶ Handshake ─ accept ─▶ 101 ─▶ WebSocket ─ split ─▶ Sender, Receiver ─▶ close
 //! ```
 //!
-//! Extensions are never offered: a deflated frame may grow a thousandfold while it is read. Pings are
-//! answered, and a close frame is echoed, while the receiver is being read; so it always should be. A long message has
-//! its place in the memory that all bodies share while it comes, and is not read on before.
+//! What both ends share is in [`crate::websocket`]. Pings are answered, and a close frame is echoed, while the receiver is
+//! being read; so it always should be. A long message has its place in the memory that all bodies share while it comes, and
+//! is not read on before.
 //! Whoever writes faster than the client reads waits for it, and a client that stops reading for good is
 //! cut by the connection's own guard (`stream`).
 
@@ -26,7 +26,6 @@ use http_body::Body;
 use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper_util::rt::TokioIo;
-use ring::digest;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::select;
 use tokio::sync::watch;
@@ -35,20 +34,15 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::frame::Utf8Bytes;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::upgrade::{Upgrade, stopped};
 use super::{Request, Response, ResponseBody};
 use crate::limits::{FREE_BODY, HeldMemory, NoRoom};
 use crate::sync::lock;
+use crate::websocket::{self, BUFFER, VERSION, accept};
 
-/// What RFC 6455 §1.3 has every server append to the client's key.
-const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// The only version there is.
-const VERSION: &str = "13";
-/// Read and write buffer of one socket; a longer message has room of its own while it passes.
-const BUFFER: usize = 16 * 1024;
 /// A long message gets room for so many times what there is of it.
 const STEP: usize = 4;
 /// Bytes of a client's control frame before what it says, RFC 6455 §5.2.
@@ -213,14 +207,6 @@ impl Handshake {
     }
 }
 
-/// What proves to the client that its key was read by a server of this protocol.
-fn accept(key: &[u8]) -> Option<HeaderValue> {
-    let mut context = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
-    context.update(key);
-    context.update(KEY_SUFFIX);
-    HeaderValue::from_str(&BASE64.encode(context.finish())).ok()
-}
-
 /// Whether a header that is a list of tokens has this one.
 fn names(headers: &HeaderMap, name: header::HeaderName, token: &str) -> bool {
     headers.get_all(name).iter().any(|value| {
@@ -266,13 +252,7 @@ impl WebSocket {
         max_sent: usize,
         stop: watch::Receiver<bool>,
     ) -> Self {
-        let config = WebSocketConfig::default()
-            .read_buffer_size(BUFFER)
-            .write_buffer_size(BUFFER)
-            // Every message is flushed before the next, so this only stops what is too long.
-            .max_write_buffer_size(max_sent.saturating_add(4 * BUFFER))
-            .max_message_size(Some(max_message))
-            .max_frame_size(Some(max_message));
+        let config = websocket::config(max_message, max_sent);
         let meter = Arc::new(Meter::new(max_message));
         let transport = Metered { transport, meter: meter.clone() };
         let stream = WebSocketStream::from_raw_socket(transport, Role::Server, Some(config)).await;
@@ -499,11 +479,6 @@ pub async fn close(sender: Sender, receiver: Receiver, reason: CloseReason) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_key_of_the_standard_is_accepted_with_its_answer() {
-        assert_eq!(accept(b"dGhlIHNhbXBsZSBub25jZQ==").unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-    }
 
     #[test]
     fn a_token_is_found_in_any_case_and_any_line() {

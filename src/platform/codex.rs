@@ -23,6 +23,7 @@ pub(super) static PROFILE: Profile = Profile {
     path,
     compaction_path: "/responses/compact",
     streams_responses_only: true,
+    has_websocket: true,
     keeps_threads: false,
     code_assist: None,
     body_edit: Some(BodyEdit {

@@ -23,6 +23,7 @@ pub(super) static PROFILE: Profile = Profile {
     path: |_| "/v1internal:generateContent",
     compaction_path: "/v1/responses/compact",
     streams_responses_only: false,
+    has_websocket: false,
     keeps_threads: false,
     code_assist: Some(CodeAssist {
         wants_project: true,

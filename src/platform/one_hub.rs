@@ -26,6 +26,7 @@ pub(super) static PROFILE: Profile = Profile {
     path: Dialect::path,
     compaction_path: "/v1/responses/compact",
     streams_responses_only: false,
+    has_websocket: false,
     keeps_threads: false,
     code_assist: None,
     body_edit: None,

@@ -50,6 +50,8 @@ pub struct Profile {
     /// It answers requests of the responses dialect with a stream or not at all, keeps none of its answers, and wants
     /// to be told not to.
     pub streams_responses_only: bool,
+    /// It takes requests of the responses dialect over a WebSocket, too, in the way of Codex.
+    pub has_websocket: bool,
     /// It keeps threads of the messages dialect.
     pub keeps_threads: bool,
     /// How requests of gemini's dialect are put to it, where it is Google's Code Assist API.

@@ -36,6 +36,7 @@ pub(super) static PROFILE: Profile = Profile {
     path: Dialect::path,
     compaction_path: "/v1/responses/compact",
     streams_responses_only: true,
+    has_websocket: false,
     keeps_threads: false,
     code_assist: None,
     body_edit: Some(BodyEdit {

@@ -29,7 +29,9 @@
 //! | `state` | what the proxy keeps from one call to the next |
 //! | `operation` | what a client asks for, as far as its path tells |
 //! | `client`, `session` | the client's application; a conversation and its channel |
-//! | `cache_key`, `cache_key_memory` | the conversation's name for the upstream's cache of prompts; which sites have refused one |
+//! | `cache_key` | the conversation's name for the upstream's cache of prompts |
+//! | `upstream_socket` | requests to Codex over a WebSocket |
+//! | `site_refusals` | which sites have refused such a name, or a WebSocket |
 //! | `formats`, `downgrade`, `recovery` | the dialects to ask in; what a refusal says of them; a refused request in other words |
 //! | `reply`, `foreign` | errors in the shape of the surface, and of interfaces not spoken here |
 //! | `gemini`, `array_stream`, `cli_envelope` | the surface whose paths name the model; its streams without events; the envelope of its command line |
@@ -59,7 +61,6 @@ mod ask;
 mod attempt;
 pub mod auth;
 mod cache_key;
-mod cache_key_memory;
 mod call;
 mod call_signatures;
 mod cli_envelope;
@@ -103,11 +104,13 @@ mod search;
 mod send;
 mod session;
 mod silence;
+mod site_refusals;
 mod state;
 mod stored_turns;
 mod token_renewal;
 mod trace;
 mod traced;
+mod upstream_socket;
 mod videos;
 
 pub use routes::routes;

@@ -23,6 +23,7 @@ use super::compose::Delivery;
 use super::failure::Failure;
 use super::outgoing;
 use super::trace::Trace;
+use super::upstream_socket;
 
 /// How much of an upstream's error body is read, and for how long.
 const MAX_ERROR_BODY: usize = 64 * 1024;
@@ -133,7 +134,8 @@ impl Delivery<'_> {
         let Self { proxy, call, channel, .. } = *self;
         call.trace.request_sent(&endpoint.base, path, &request);
         attempt.via(path);
-        let sending = proxy.core.client.send_boxed(&endpoint.base.origin, request);
+        let upgrade = self.upgrade(endpoint, path, format, &request);
+        let sending = upstream_socket::send(proxy, &endpoint.base.origin, request, upgrade);
         let timeouts = Timeouts::of(proxy, &call.settings, call.timer.clone());
         let limits = Some(&*channel.account.limits);
         match answered(pin!(sending), path, &timeouts, &call.trace, limits).await {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::cache_key_memory::CacheKeyMemory;
 use super::call_signatures::CallSignatures;
 use super::formats::Memory as FormatMemory;
 use super::response_holders::ResponseOwners;
+use super::site_refusals::SiteRefusals;
 use super::stored_turns::ResponseStore;
 use crate::core::Core;
 use crate::http::Route;
@@ -24,7 +24,9 @@ pub struct Proxy {
     /// Which dialects sites have refused.
     pub formats: FormatMemory,
     /// Which sites have refused a key for the cache of a prompt.
-    pub cache_keys: CacheKeyMemory,
+    pub cache_keys: SiteRefusals,
+    /// Which sites have refused a WebSocket.
+    pub sockets: SiteRefusals,
     /// Answers that clients may refer to and no upstream keeps.
     pub stored_responses: Arc<ResponseStore>,
     /// Whose the answers are that upstreams store.
@@ -43,7 +45,8 @@ impl Proxy {
             router: Router::of(routes),
             conversions: Conversions::new(core.config.proxy.conversion_memory),
             formats: FormatMemory::default(),
-            cache_keys: CacheKeyMemory::default(),
+            cache_keys: SiteRefusals::default(),
+            sockets: SiteRefusals::default(),
             stored_responses: Arc::default(),
             response_owners: ResponseOwners::default(),
             call_signatures: Arc::default(),

@@ -36,6 +36,7 @@ pub fn account(id: i64, site: Site) -> Account {
         oauth_key: None,
         oauth_project: None,
         session_scoped: false,
+        refuses_websocket: false,
     }
 }
 

@@ -75,6 +75,8 @@ pub struct Account {
     pub oauth_project: Option<Box<str>>,
     /// Its credential is one person's login, which is not meant for a crowd: OAuth, or a session.
     pub session_scoped: bool,
+    /// It is asked by HTTP alone.
+    pub refuses_websocket: bool,
 }
 
 /// A credential in the clear. It shows itself only to those who ask for it by name.

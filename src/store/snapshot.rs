@@ -19,6 +19,7 @@ use super::routes::{ChannelRow, RouteRow};
 use super::sites::{EndpointRow, SiteRow, SiteStatus};
 use super::tokens::TokenRow;
 use super::{Result, Secret, Store};
+use crate::dialect::json;
 use crate::platform::{OAuthProvider, Platform};
 use crate::routing::{
     self, Account, BaseUrl, Channel, Endpoint, EndpointLive, EndpointState, LiveTable, ModelPattern,
@@ -245,6 +246,7 @@ impl<'a> Builder<'a> {
             oauth_key: known(row.oauth_account_key.as_deref()),
             oauth_project: known(row.oauth_project_id.as_deref()),
             session_scoped: row.oauth_provider.is_some() || row.credential_mode == CredentialMode::Session,
+            refuses_websocket: row.extra.as_deref().is_some_and(refuses_websocket),
         }
     }
 
@@ -306,6 +308,14 @@ impl<'a> Builder<'a> {
         let members = unit.members.iter().filter_map(member).collect();
         Channel { enabled, unit: UnitRole::Whole { strategy: unit.strategy, members }, ..channel }
     }
+}
+
+/// The member of an account's further configuration that switches WebSockets off.
+const WEBSOCKETS: &str = "websockets";
+
+/// Whether the rest of an account's configuration switches its WebSocket off.
+fn refuses_websocket(extra: &str) -> bool {
+    extra.contains(WEBSOCKETS) && json::member(extra, WEBSOCKETS) == Some("false")
 }
 
 /// Where the vendor wants requests sent from a site that is at its address.

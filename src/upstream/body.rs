@@ -13,6 +13,7 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 
 use super::error::BodyError;
+use super::frames::FrameBody;
 use super::pool::Pool;
 use super::wire::{Piece, Wire};
 use crate::codings::{Decoder, Pulled};
@@ -28,7 +29,7 @@ const LARGE: usize = 8 * 1024;
 /// The body of an upstream's answer. Dropping it before its end closes the connection at once; at its end the connection
 /// goes back to the pool.
 pub struct UpstreamBody {
-    raw: RawBody,
+    raw: Source,
     decoder: Option<Box<Decoder>>,
     tap: Option<Tap>,
     /// Takes what was read out of an envelope.
@@ -40,7 +41,12 @@ type Tap = Box<dyn FnMut(&Bytes) + Send>;
 
 impl UpstreamBody {
     pub(crate) fn new(raw: RawBody, decoder: Option<Box<Decoder>>) -> Self {
-        Self { raw, decoder, tap: None, opener: None }
+        Self { raw: Source::Http(raw), decoder, tap: None, opener: None }
+    }
+
+    /// What comes over a WebSocket.
+    pub(crate) fn of_frames(frames: FrameBody) -> Self {
+        Self { raw: Source::Frames(Box::new(frames)), decoder: None, tap: None, opener: None }
     }
 
     /// Calls `tap` with every piece that is read.
@@ -112,7 +118,7 @@ impl UpstreamBody {
             match ready!(self.raw.poll_data(cx)) {
                 Some(Ok(data)) => decoder.push(&data),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-                None if self.raw.failed => return Poll::Ready(None),
+                None if self.raw.has_failed() => return Poll::Ready(None),
                 None => decoder.push_end(),
             }
         }
@@ -143,13 +149,67 @@ impl Body for UpstreamBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.decoder.is_none() && self.opener.is_none() && self.raw.is_ended() && self.raw.error.is_none()
+        self.decoder.is_none() && self.opener.is_none() && self.raw.is_over()
     }
 
     fn size_hint(&self) -> SizeHint {
         match (&self.decoder, &self.opener) {
             (None, None) => self.raw.size_hint(),
             _ => SizeHint::default(),
+        }
+    }
+}
+
+/// Where the bytes of a body come from.
+enum Source {
+    Http(RawBody),
+    Frames(Box<FrameBody>),
+}
+
+impl Source {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
+        match self {
+            Self::Http(raw) => raw.poll_data(cx),
+            Self::Frames(frames) => frames.poll_data(cx),
+        }
+    }
+
+    /// Gives the connection up, for this reason.
+    fn fail(&mut self, error: BodyError) -> BodyError {
+        match self {
+            Self::Http(raw) => raw.fail(error),
+            Self::Frames(frames) => {
+                frames.fail();
+                error
+            }
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        matches!(self, Self::Http(raw) if raw.failed)
+    }
+
+    /// Whether neither bytes nor a failure are still to come.
+    fn is_over(&self) -> bool {
+        match self {
+            Self::Http(raw) => raw.is_ended() && raw.error.is_none(),
+            Self::Frames(frames) => frames.is_ended(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Http(raw) => raw.size_hint(),
+            Self::Frames(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http(raw) => raw.fmt(f),
+            Self::Frames(frames) => f.debug_struct("Frames").field("ended", &frames.is_ended()).finish(),
         }
     }
 }

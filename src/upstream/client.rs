@@ -129,7 +129,7 @@ impl Client {
     }
 
     /// Opens a connection. Where nothing is left to open it with, what idle ones hold goes first.
-    async fn open(&self, origin: &Origin) -> Result<Stream, SendError> {
+    pub(super) async fn open(&self, origin: &Origin) -> Result<Stream, SendError> {
         match self.dialer.dial(origin).await {
             Err(error) if error.kind() == ErrorKind::Exhausted && self.pool.drop_all() => {
                 self.dialer.dial(origin).await

@@ -8,6 +8,7 @@
 //! request    what is asked, its headers as a list       outgoing: what of it is still to be sent
 //! http1      heads and framing, pure
 //! dial       TCP, outbound proxies, TLS              names: resolved, one question at a time for each
+//! websocket  one request over a WebSocket         frames: read as the bytes of a body
 //! oauth      the calls that connect an account by a login in a browser
 //! platforms  the requests of the management calls, by platform
 //! ```
@@ -24,6 +25,7 @@ mod client;
 mod dial;
 mod error;
 mod fetch;
+mod frames;
 pub mod http1;
 mod names;
 pub mod oauth;
@@ -35,6 +37,7 @@ mod request;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod websocket;
 mod wire;
 
 pub use body::UpstreamBody;
@@ -45,3 +48,4 @@ pub use http1::{AnswerHead, AnswerHeaders};
 pub use repeat::{Came, Progress, Repeat, Work, Written};
 pub use request::{Request, RequestBody, RequestHeaders};
 pub(crate) use stream::Stream;
+pub use websocket::Conversation;

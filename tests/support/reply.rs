@@ -2,7 +2,7 @@
 //! the test, stop half-way, or never come.
 
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -176,6 +176,12 @@ impl Gate {
     pub fn open(&self) {
         *self.state.0.lock().expect("no panic there") = true;
         self.state.1.notify_all();
+    }
+
+    /// Waits for the test.
+    pub fn wait(&self) {
+        let since = Instant::now();
+        while !self.wait_a_moment() && since.elapsed() < Self::LIMIT {}
     }
 
     pub(super) fn is_open(&self) -> bool {

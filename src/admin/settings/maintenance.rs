@@ -39,6 +39,7 @@ pub async fn clear_cache(admin: Arc<Admin>, _request: Request) -> Result<Respons
             let forgotten = rebuild::forget_discovered(&admin.jobs).await?;
             admin.proxy.formats.clear();
             admin.proxy.cache_keys.clear();
+            admin.proxy.sockets.clear();
             (start_refresh(&admin, "maintenance"), forgotten)
         }
     };
@@ -144,6 +145,7 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<()> {
     admin.core.publish().await?;
     admin.proxy.formats.clear();
     admin.proxy.cache_keys.clear();
+    admin.proxy.sockets.clear();
     admin.proxy.stored_responses.clear();
     admin.proxy.call_signatures.clear();
     admin.core.rates.clear();

@@ -14,7 +14,7 @@
 //! instructions to where Codex wants them, [`echo()`] collects what an answer repeats. [`Accumulator`] makes
 //! one answer of a stream, [`replay()`] a stream of an answer, [`as_compaction`] a compaction of one.
 //! [`merge_turn`] and [`TurnOutput`] make whole requests of a socket's frames, [`warm_up`] and
-//! [`cancelled_turn`] are its answers when no upstream speaks.
+//! [`cancelled_turn`] are its answers when no upstream speaks. Frames of an upstream's socket are read by [`socket`].
 
 mod accumulator;
 mod answer;
@@ -33,6 +33,7 @@ mod reply_write;
 mod request_read;
 mod request_write;
 mod searches;
+pub mod socket;
 mod status;
 mod stream_items;
 mod stream_read;

@@ -22,7 +22,7 @@ export const FORMS = {
    ["disableCrossProtocolFallback", false, "Ask a site in one dialect only, the first in its order", "只用站点首选的一种协议请求"],
    ["responsesCompactFallbackToResponsesEnabled", false, "Ask an upstream that cannot compact a conversation to answer instead", "上游不能压缩对话时，改为请它直接回答"],
    ["echoRequestedModel", false, "Answers name the model as asked, not as the upstream calls it", "回答中使用请求的模型名，而非上游的名称"],
-   ["codexUpstreamWebsocketEnabled", false, "WebSocket to Codex upstreams: kept for clients that set it, changes nothing", "Codex 上游 WebSocket：仅为兼容保留，不起作用"]]]],
+   ["codexUpstreamWebsocketEnabled", false, "Ask Codex over WebSockets; by HTTP where one is refused", "通过 WebSocket 请求 Codex；被拒绝时改用 HTTP"]]]],
   limits: [
   ["Limits and time-outs", "限制与超时", [
    ["proxyFirstByteTimeoutSec", 0, "Longest wait for the first byte of an answer, s; 0 is no limit", "等待回答首字节的最长时间，秒；0 为不限"],

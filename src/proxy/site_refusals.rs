@@ -1,4 +1,5 @@
-//! Which sites have refused a key for the cache of a prompt, for as long as the process runs.
+//! Which sites have refused something that others take, a key for the cache of a prompt or a WebSocket: for as long as the
+//! process runs.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -7,20 +8,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::lock;
 use crate::time::Millis;
 
-/// How long a site that refuses the member is not sent it.
+/// How long a site that refuses it is not asked for it.
 const REFUSED_MS: Millis = 6 * 60 * 60 * 1000;
 const MAX_SITES: usize = 512;
 
 /// The sites that have refused it.
 #[derive(Default)]
-pub struct CacheKeyMemory {
+pub struct SiteRefusals {
     /// Until when.
     refused: Mutex<HashMap<i64, Millis>>,
     /// Mostly none: then a request takes no lock.
     count: AtomicUsize,
 }
 
-impl CacheKeyMemory {
+impl SiteRefusals {
     pub(super) fn refused(&self, site: i64, now: Millis) {
         let mut refused = lock(&self.refused);
         if refused.len() >= MAX_SITES && !refused.contains_key(&site) {
@@ -49,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_remembered_for_six_hours() {
-        let memory = CacheKeyMemory::default();
+        let memory = SiteRefusals::default();
         assert!(!memory.refuses(1, 0));
         memory.refused(1, 0);
         assert!(memory.refuses(1, REFUSED_MS - 1) && !memory.refuses(1, REFUSED_MS) && !memory.refuses(2, 1));

@@ -1,0 +1,117 @@
+//! A request to Codex over a WebSocket, where the operator wants that and the upstream has one.
+//!
+//! What comes back is an answer like any other: its events are judged, converted and counted as if they had come by HTTP.
+//! An upstream that refuses the upgrade is asked by HTTP at once, and for hours where it says that it has no WebSocket.
+
+use std::sync::Arc;
+
+use hyper::header::{self, HeaderName, HeaderValue};
+
+use crate::dialect::Dialect;
+use crate::dialect::responses::socket;
+use crate::proxy::Proxy;
+use crate::routing::{Endpoint, Origin};
+use crate::time::now_ms;
+use crate::upstream::{self, Answer, Conversation, Request, SendError};
+
+use super::compose::Delivery;
+use super::operation::Operation;
+
+const BETA: HeaderName = HeaderName::from_static("openai-beta");
+/// Statuses of an upstream that has no WebSocket there, and will have none tomorrow.
+const WITHOUT: [u16; 6] = [200, 400, 404, 405, 426, 501];
+
+/// An upgrade, and the text that is sent after it.
+pub(super) struct Upgrade {
+    request: Request,
+    text: String,
+    site: i64,
+}
+
+impl Delivery<'_> {
+    /// The request as a WebSocket takes it; `None` where it goes by HTTP.
+    pub(super) fn upgrade(
+        &self,
+        endpoint: &Endpoint,
+        path: &str,
+        format: Dialect,
+        request: &Request,
+    ) -> Option<Upgrade> {
+        let account = &self.channel.account;
+        let (site, profile) = (&account.site, account.site.platform.profile());
+        let is_wanted = self.call.settings.codex_websocket
+            && profile.has_websocket
+            && !account.refuses_websocket
+            && format == Dialect::Responses
+            && self.call.operation == Operation::Answer
+            && path == (profile.path)(Dialect::Responses)
+            && endpoint.base.origin.forwarder().is_none();
+        if !is_wanted || self.proxy.sockets.refuses(site.id, now_ms()) {
+            return None;
+        }
+        let body = request.body.pieces().concat();
+        let text = socket::request(std::str::from_utf8(&body).ok()?)?;
+        let mut request = Request { body: upstream::RequestBody::empty(), ..request.clone() };
+        let headers = &mut request.headers;
+        headers.remove(&header::CONTENT_TYPE);
+        headers.remove(&header::ACCEPT);
+        let beta = &self.proxy.core.config.proxy.codex_websocket_beta;
+        if let Ok(beta) = HeaderValue::try_from(with_beta(headers.get(&BETA), beta)) {
+            headers.set(BETA, beta);
+        }
+        Some(Upgrade { request, text, site: site.id })
+    }
+}
+
+/// The betas that a client names, with the one under which there are WebSockets.
+fn with_beta(named: Option<&HeaderValue>, beta: &str) -> String {
+    let named = named.and_then(|named| named.to_str().ok()).unwrap_or_default();
+    let family = beta.split('=').next().unwrap_or_default();
+    let is_named = |named: &str| named.split('=').next().unwrap_or_default().trim() == family;
+    match named.trim() {
+        "" => beta.to_owned(),
+        named if named.split(',').any(is_named) => named.to_owned(),
+        named => format!("{named}, {beta}"),
+    }
+}
+
+/// Sends a request, over a WebSocket where there is one.
+pub(super) async fn send(
+    proxy: &Proxy,
+    origin: &Arc<Origin>,
+    request: Box<Request>,
+    upgrade: Option<Upgrade>,
+) -> Result<Answer, SendError> {
+    if let Some(Upgrade { request, text, site }) = upgrade {
+        // Boxed, because it is rare and large.
+        match Box::pin(proxy.core.client.converse(origin, request, text)).await? {
+            Conversation::Answer(answer) => return Ok(answer),
+            Conversation::Refused(status) => {
+                if status.is_some_and(|status| WITHOUT.contains(&status.as_u16())) {
+                    proxy.sockets.refused(site, now_ms());
+                }
+                log::debug!("site {site} refused a WebSocket ({status:?}), the request goes by HTTP");
+            }
+        }
+    }
+    proxy.core.client.send_boxed(origin, request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beta_of_websockets_is_named_once() {
+        const BETA: &str = "responses_websockets=2026-02-06";
+        for (named, wanted) in [
+            (None, BETA),
+            (Some(" "), BETA),
+            (Some("responses-2025-03-11"), "responses-2025-03-11, responses_websockets=2026-02-06"),
+            (Some("a=1, responses_websockets=2025-01-01"), "a=1, responses_websockets=2025-01-01"),
+        ] {
+            let named = named.map(HeaderValue::from_static);
+            assert_eq!(with_beta(named.as_ref(), BETA), wanted);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The frames that come over a WebSocket, as the bytes of a body.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::Bytes;
+use futures_util::{Sink, Stream as _};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
+
+use super::error::BodyError;
+use super::stream::Stream;
+use crate::dialect::responses::socket::{Event, event};
+
+pub(crate) type Socket = WebSocketStream<Stream>;
+
+/// The frames of an upstream, as the events of a stream.
+pub(crate) struct FrameBody {
+    /// Until the last event, or a failure.
+    socket: Option<Box<Socket>>,
+    /// What was read before the answer was handed on.
+    first: Option<Bytes>,
+}
+
+// === impl FrameBody ===
+
+impl FrameBody {
+    pub(crate) fn new(socket: Box<Socket>) -> Self {
+        Self { socket: Some(socket), first: None }
+    }
+
+    /// The body begins with this event, which was read already.
+    pub(crate) fn begin_with(&mut self, event: Event) {
+        self.take(&event);
+        self.first = Some(Bytes::from(event.text));
+    }
+
+    /// The body is this, and nothing more is read.
+    pub(crate) fn end_with(&mut self, whole: Bytes) {
+        self.end();
+        self.first = Some(whole);
+    }
+
+    /// The next events; `None` after the last one.
+    pub(crate) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(first)));
+        }
+        while self.socket.is_some() {
+            match ready!(self.poll_text(cx)) {
+                Err(error) => return Poll::Ready(Some(Err(error))),
+                Ok(text) => {
+                    if let Some(event) = event(&text) {
+                        self.take(&event);
+                        return Poll::Ready(Some(Ok(Bytes::from(event.text))));
+                    }
+                }
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    /// Whether nothing more comes.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.socket.is_none() && self.first.is_none()
+    }
+
+    /// Gives the connection up.
+    pub(crate) fn fail(&mut self) {
+        (self.socket, self.first) = (None, None);
+    }
+
+    fn take(&mut self, event: &Event) {
+        if event.is_last {
+            self.end();
+        }
+    }
+
+    /// Says goodbye, as far as the connection takes it at once.
+    fn end(&mut self) {
+        let Some(mut socket) = self.socket.take() else { return };
+        let mut socket = Pin::new(&mut *socket);
+        let mut cx = Context::from_waker(Waker::noop());
+        if socket.as_mut().start_send(Message::Close(None)).is_ok() {
+            let _ = socket.poll_flush(&mut cx);
+        }
+    }
+
+    /// The next frame with a text.
+    pub(crate) fn poll_text(&mut self, cx: &mut Context<'_>) -> Poll<Result<Utf8Bytes, BodyError>> {
+        let cut = "the upstream closed its WebSocket in the middle of its answer";
+        let error = loop {
+            let Some(socket) = &mut self.socket else { break BodyError::closed(cut) };
+            match ready!(Pin::new(&mut **socket).poll_next(cx)) {
+                Some(Ok(Message::Text(text))) => return Poll::Ready(Ok(text)),
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Ok(Message::Close(frame))) => {
+                    let why = frame.map(|frame| format!(" ({})", u16::from(frame.code))).unwrap_or_default();
+                    break BodyError::closed(format!("{cut}{why}"));
+                }
+                None => break BodyError::closed(cut),
+                Some(Ok(Message::Binary(_))) => {
+                    break BodyError::protocol(
+                        "the upstream sent a frame over its WebSocket that is no text",
+                    );
+                }
+                Some(Err(error @ (Error::Capacity(_) | Error::Utf8(_)))) => {
+                    break BodyError::protocol(format!("the upstream's WebSocket is malformed ({error})"));
+                }
+                Some(Err(error)) => break BodyError::closed(format!("{cut} ({error})")),
+            }
+        };
+        self.fail();
+        Poll::Ready(Err(error))
+    }
+}

@@ -1,0 +1,197 @@
+//! A WebSocket to an upstream (RFC 6455) for one request of the responses dialect, whose answer is read as if it came by
+//! HTTP.
+//!
+//! ```text
+//! upgrade ─▶ 101 ─▶ one text: the request ─▶ frames ─▶ an answer with a stream of events
+//!    │                                          └ first an error with a status ─▶ an answer with that status
+//!    └▶ anything else: nothing was asked, the request goes by HTTP
+//! ```
+//!
+//! A socket serves one request and is closed after its last event. Pings are answered while the answer is read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::{Bytes, BytesMut};
+use futures_util::SinkExt;
+use hyper::StatusCode;
+use hyper::header::{self, HeaderValue};
+use hyper::http::Method;
+use ring::rand::{SecureRandom, SystemRandom};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+
+use super::body::UpstreamBody;
+use super::client::{Answer, Client};
+use super::error::{ErrorKind, SendError};
+use super::frames::FrameBody;
+use super::http1::{AnswerHead, AnswerHeaders, parse_answer, write_request};
+use super::repeat::{Came, Progress, Written};
+use super::request::Request;
+use super::stream::Stream;
+use crate::dialect::convert::MAX_EVENT;
+use crate::dialect::responses::socket::{self, Refusal};
+use crate::routing::Origin;
+use crate::websocket;
+
+/// How long an upstream has to answer the upgrade.
+const HANDSHAKE: Duration = Duration::from_secs(15);
+/// Interim responses before the real one; more are an attack on our patience.
+const MAX_INTERIM: usize = 8;
+/// Headers of an answer that were told in frames, and their bytes.
+const MAX_TOLD: usize = 64;
+const MAX_TOLD_BYTES: usize = 32 * 1024;
+
+/// What came of an attempt to open a WebSocket.
+#[derive(Debug)]
+pub enum Conversation {
+    Answer(Answer),
+    /// The upstream has none, or not now: it was asked nothing yet. Its status, where it gave one.
+    Refused(Option<StatusCode>),
+}
+
+impl Client {
+    /// Opens a WebSocket with the target and the headers of `upgrade`, and sends `text`. The answer is there with the
+    /// first frame that says something.
+    ///
+    /// # Errors
+    /// There is no connection, or it ended after the text was sent.
+    pub async fn converse(
+        &self,
+        origin: &Arc<Origin>,
+        upgrade: Request,
+        text: String,
+    ) -> Result<Conversation, SendError> {
+        // A proxy that passes single requests on passes no frames.
+        if origin.forwarder().is_some() {
+            return Ok(Conversation::Refused(None));
+        }
+        let stream = self.open(origin).await?;
+        let shaking = shake_hands(stream, origin, upgrade);
+        let (head, stream, rest) = match tokio::time::timeout(HANDSHAKE, shaking).await {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(status)) => return Ok(Conversation::Refused(status)),
+            Err(_late) => return Ok(Conversation::Refused(None)),
+        };
+        let config = websocket::config(MAX_EVENT, text.len());
+        let stream =
+            WebSocketStream::from_partially_read(stream, rest.to_vec(), Role::Client, Some(config)).await;
+        let mut socket = Box::new(stream);
+        let sent = socket.send(Message::Text(Utf8Bytes::from(text))).await;
+        sent.map_err(|error| {
+            let message = format!("the upstream closed its WebSocket before the request was sent ({error})");
+            let progress = Progress { written: Written::Part, came: Came::Nothing };
+            SendError::new(ErrorKind::Closed, message).after(progress)
+        })?;
+        let body = FrameBody::new(socket);
+        answer(body, &head.headers).await.map(Conversation::Answer)
+    }
+}
+
+/// The head of a 101, the connection, and what was read behind the head; the status of another answer, if there is one.
+async fn shake_hands(
+    mut stream: Stream,
+    origin: &Origin,
+    mut upgrade: Request,
+) -> Result<(AnswerHead, Stream, BytesMut), Option<StatusCode>> {
+    let mut nonce = [0; 16];
+    SystemRandom::new().fill(&mut nonce).map_err(|_| None)?;
+    let key = BASE64.encode(nonce);
+    upgrade.method = Method::GET;
+    let headers = &mut upgrade.headers;
+    headers.set(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.set(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static(websocket::VERSION));
+    headers.set(header::SEC_WEBSOCKET_KEY, HeaderValue::from_str(&key).map_err(|_| None)?);
+    let mut asked = Vec::new();
+    write_request(&mut asked, &upgrade, origin, 0);
+    // Writing a request leaves the connection to who sends it; here it is to go on in another protocol.
+    asked.truncate(asked.len() - b"\r\n".len());
+    asked.extend_from_slice(b"connection: upgrade\r\n\r\n");
+    stream.write_all(&asked).await.map_err(|_| None)?;
+    stream.flush().await.map_err(|_| None)?;
+    let mut input = BytesMut::with_capacity(websocket::BUFFER);
+    let mut interim = 0;
+    loop {
+        match parse_answer(&input, false).map_err(|_| None)? {
+            Some((head, length)) => {
+                let _head = input.split_to(length);
+                if head.status == StatusCode::SWITCHING_PROTOCOLS {
+                    return if is_proven(&head.headers, &key) {
+                        Ok((head, stream, input))
+                    } else {
+                        Err(None)
+                    };
+                }
+                interim += 1;
+                if !head.status.is_informational() || interim > MAX_INTERIM {
+                    return Err(Some(head.status));
+                }
+            }
+            None => {
+                if stream.read_buf(&mut input).await.map_err(|_| None)? == 0 {
+                    return Err(None);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a server of this protocol has read the key (RFC 6455 §4.1).
+fn is_proven(headers: &AnswerHeaders, key: &str) -> bool {
+    let upgrades = headers.get(&header::UPGRADE).is_some_and(|to| to.eq_ignore_ascii_case(b"websocket"));
+    let proof = headers.get(&header::SEC_WEBSOCKET_ACCEPT).map(<[u8]>::trim_ascii);
+    let accept = websocket::accept(key.as_bytes());
+    // Extensions and protocols that nobody asked for would make other frames.
+    let is_plain = !headers.contains(&header::SEC_WEBSOCKET_EXTENSIONS)
+        && !headers.contains(&header::SEC_WEBSOCKET_PROTOCOL);
+    upgrades && is_plain && accept.is_some_and(|accept| proof == Some(accept.as_bytes()))
+}
+
+/// A head as it would have come by HTTP.
+fn head(status: u16, content_type: &str, told: &[(String, String)]) -> Result<AnswerHead, SendError> {
+    let mut text = format!("HTTP/1.1 {status} -\r\ncontent-type: {content_type}\r\n");
+    for (name, value) in told.iter().take(MAX_TOLD) {
+        if text.len() + name.len() + value.len() < MAX_TOLD_BYTES {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+    }
+    text.push_str("\r\n");
+    let unusable =
+        |why: String| SendError::new(ErrorKind::Protocol, why).after(Progress::whole(Came::Answer));
+    match parse_answer(text.as_bytes(), false) {
+        Ok(Some((head, _))) => Ok(head),
+        Ok(None) => Err(unusable("the upstream's WebSocket told no headers".to_owned())),
+        Err(error) => Err(unusable(format!("the upstream's WebSocket told headers that are none ({error})"))),
+    }
+}
+
+/// Waits for the first frame that is part of the answer. What an upstream tells of limits before it is told in headers by
+/// HTTP.
+async fn answer(mut body: FrameBody, opened: &AnswerHeaders) -> Result<Answer, SendError> {
+    let mut told: Vec<(String, String)> = opened.iter().filter_map(socket::header).collect();
+    loop {
+        let frame = std::future::poll_fn(|cx| body.poll_text(cx)).await;
+        let text = frame.map_err(|error| {
+            SendError::new(error.kind(), error.message()).after(Progress::whole(Came::Nothing))
+        })?;
+        if let Some(Refusal { status, headers, body: refusal }) = socket::refusal(&text) {
+            told.extend(headers);
+            body.end_with(Bytes::from(refusal));
+            let head = head(status, "application/json", &told)?;
+            return Ok(Answer { head, body: UpstreamBody::of_frames(body) });
+        }
+        match socket::event(&text) {
+            None if told.len() < MAX_TOLD => told.extend(socket::limits(&text)),
+            None => {}
+            Some(event) => {
+                body.begin_with(event);
+                let head = head(200, "text/event-stream", &told)?;
+                return Ok(Answer { head, body: UpstreamBody::of_frames(body) });
+            }
+        }
+    }
+}

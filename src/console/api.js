@@ -55,11 +55,13 @@ function words(value, status) {
 export async function send(method, path, { body, signal, as = token.get(), timeoutMs = TIMEOUT_MS } = {}) {
   const headers = { authorization: `Bearer ${as}` };
   if (body !== undefined) headers["content-type"] = "application/json";
+  // What comes from a file may be longer than a text can be here.
+  const text = body === undefined || body instanceof Blob ? body : JSON.stringify(body);
   const limit = timeoutMs ? AbortSignal.timeout(timeoutMs) : undefined;
   const signals = [signal, limit].filter(Boolean);
   let answer;
   try {
-    answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body),
+    answer = await fetch(path, { method, headers, body: text,
       cache: "no-store", credentials: "omit", signal: signals.length ? AbortSignal.any(signals) : undefined });
   } catch (error) {
     if (signal?.aborted) throw error;
@@ -68,9 +70,9 @@ export async function send(method, path, { body, signal, as = token.get(), timeo
   }
   tell("online");
   if (answer.ok) return answer;
-  const text = await answer.text().catch(() => "");
+  const said = await answer.text().catch(() => "");
   let value = null;
-  try { value = JSON.parse(text); } catch { /* a proxy's page */ }
+  try { value = JSON.parse(said); } catch { /* a proxy's page */ }
   const failure = new Failure(kindOf(answer.status, value?.code), words(value, answer.status), {
     status: answer.status, value, retryAfter: Number(answer.headers.get("retry-after")) || null,
   });

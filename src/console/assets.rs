@@ -75,6 +75,7 @@ files! {
     "pages/playground/dialects.js",
     "pages/settings.js",
     "pages/settings/access.js",
+    "pages/settings/backup.js",
     "pages/settings/cron.js",
     "pages/settings/form.js",
     "pages/settings/table.js",

@@ -7,13 +7,14 @@ import { useRead } from "../data.js";
 import { Action, Badge, Failed, Section, Tabs, html } from "../parts.js";
 import { t } from "../words.js";
 import { AdminToken, besideAccess } from "./settings/access.js";
+import { Backup } from "./settings/backup.js";
 import { SettingsForm } from "./settings/form.js";
 import { FORMS } from "./settings/table.js";
 import { About, Events, Maintenance, Tasks } from "./settings/upkeep.js";
 
 const TABS = [["routing", "Routing"], ["limits", "Limits"], ["jobs", "Schedules"], ["notices", "Notices"], ["models", "Models"], ["traces", "Traces"],
-  ["rewriting", "Rewriting"], ["access", "Access"], ["tasks", "Tasks"], ["events", "Events"], ["maintenance", "Maintenance"], ["about", "About"]];
-const PARTS = { tasks: Tasks, events: Events, maintenance: Maintenance, about: About };
+  ["rewriting", "Rewriting"], ["access", "Access"], ["backup", "Backup"], ["tasks", "Tasks"], ["events", "Events"], ["maintenance", "Maintenance"], ["about", "About"]];
+const PARTS = { backup: Backup, tasks: Tasks, events: Events, maintenance: Maintenance, about: About };
 
 // One message on every channel that is used; each tells how it went, also when all failed.
 function NoticeTest() {

@@ -5,7 +5,7 @@ import http from "node:http";
 import { ADMIN } from "../gateway.mjs";
 import { FORMS } from "../../../src/console/pages/settings/table.js";
 
-const TABS = ["routing", "limits", "jobs", "notices", "models", "traces", "rewriting", "access", "tasks", "events", "maintenance", "about"];
+const TABS = ["routing", "limits", "jobs", "notices", "models", "traces", "rewriting", "access", "backup", "tasks", "events", "maintenance", "about"];
 const runtime = (world) => world.gateway.api("GET", "/api/settings/runtime");
 const form = (one, title) => one.page.locator("section").filter({ has: one.page.getByRole("heading", { name: title, exact: true }) });
 const save = async (one, title) => {
@@ -340,5 +340,43 @@ export default {
     const saved = one.page.waitForEvent("download");
     await one.page.getByRole("button", { name: "Save the description of the API (OpenAPI)" }).click();
     assert.equal((await saved).suggestedFilename(), "switchyard-openapi.json");
+  },
+
+  async "a backup is saved, tried, and imported only after it was tried"(world) {
+    await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await world.gateway.addSite("<i>Main</i>", stub.url, "sk-one");
+    const one = await world.open();
+    await one.goto("/settings?tab=backup");
+    const [download] = await Promise.all([one.page.waitForEvent("download"), one.page.getByRole("button", { name: "Save a backup" }).click()]);
+    assert.match(download.suggestedFilename(), /^switchyard-backup-\d{4}-\d{2}-\d{2}\.json$/);
+    const file = await download.path();
+    await world.gateway.api("DELETE", `/api/sites/${(await world.gateway.api("GET", "/api/sites"))[0].id}`);
+    const part = form(one, "Import");
+    assert.equal(await part.getByRole("button", { name: "See what it would change" }).isDisabled(), true);
+    await part.getByLabel("File").setInputFiles(file);
+    await part.getByRole("button", { name: "See what it would change" }).click();
+    await part.getByText("Dry run, nothing was written").waitFor();
+    await part.getByText("Row by row").click();
+    await part.getByText("<i>Main</i>").first().waitFor();
+    assert.equal((await world.gateway.api("GET", "/api/sites")).length, 0);
+    // Another way to import has to be tried anew.
+    await part.getByLabel("Where both have it").selectOption("skip");
+    await part.getByRole("button", { name: "See what it would change" }).click();
+    await part.getByRole("button", { name: "Import", exact: true }).click();
+    await part.getByText("Import finished").waitFor();
+    assert.deepEqual((await world.gateway.api("GET", "/api/sites")).map((site) => site.name), ["<i>Main</i>"]);
+  },
+
+  async "a file that is no backup is refused in words and changes nothing"(world) {
+    await world.start();
+    const one = await world.open();
+    one.expected.push("400");
+    await one.goto("/settings?tab=backup");
+    const part = form(one, "Import");
+    await part.getByLabel("File").setInputFiles({ name: "x.json", mimeType: "application/json", buffer: Buffer.from('{"a":') });
+    await part.getByRole("button", { name: "See what it would change" }).click();
+    await part.getByRole("alert").waitFor();
+    assert.equal(await part.getByRole("button", { name: "Import", exact: true }).count(), 0);
   },
 };

@@ -214,6 +214,11 @@ static OPERATIONS: &[Operation] = &[
     asks("GET /v1/videos/{id}/content", "The bytes of a video", "variant"),
     op("GET /v1/models", "Models the caller may ask for"),
     op("GET /v1/models/{model}", "One model"),
+    op("GET /v1/usage", "What the caller's key has used, and what is left of its budgets"),
+    op("GET /v1/dashboard/billing/subscription", "The limit of the caller's key, in OpenAI's form"),
+    op("GET /dashboard/billing/subscription", "The same"),
+    op("GET /v1/dashboard/billing/usage", "What the caller's key has cost, in OpenAI's form"),
+    op("GET /dashboard/billing/usage", "The same"),
 ];
 
 /// `GET /api/openapi.json`

@@ -37,6 +37,7 @@ pub type Digest = [u8; 32];
 #[derive(Debug)]
 pub struct Key {
     pub id: i64,
+    pub name: String,
     pub enabled: bool,
     pub expires_at: Option<Millis>,
     /// USD; `None` without a limit.
@@ -158,6 +159,7 @@ mod tests {
     fn key() -> Key {
         Key {
             id: 1,
+            name: "team".to_owned(),
             enabled: true,
             expires_at: None,
             max_cost: None,

@@ -119,6 +119,7 @@ impl Attempt {
             is_stream: Some(call.envelope.stream),
             downstream_path: Some(call.operation.path(call.face.dialect)),
             retry_count: number,
+            begins_call: number == 0,
             decision: Some(*reason),
             client_family: Some(call.client.family.id()),
             client_app_id: call.client.app.as_ref().map(|app| app.id.clone()),
@@ -210,6 +211,7 @@ impl Attempt {
             latency_ms: Some(self.elapsed_ms()),
             usage_source: Some(UsageSource::Unknown),
             error_message: Some(failure.text.clone()),
+            begins_call: false,
             ..row.clone()
         }))
     }
@@ -402,6 +404,7 @@ impl Attempt {
         row.prompt_tokens = count(usage.prompt);
         row.completion_tokens = count(usage.completion);
         row.total_tokens = count(usage.total);
+        row.cache_read_tokens = count(usage.cache_read);
         self.proxy.core.metrics.prompt_tokens.add(usage.prompt.unwrap_or(0));
         self.proxy.core.metrics.completion_tokens.add(usage.completion.unwrap_or(0));
     }

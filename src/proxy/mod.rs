@@ -45,6 +45,7 @@
 //! | `response_owners`, `response_holders` | whose the answers are that upstreams keep; their memory |
 //! | `call_signatures` | signatures of calls that clients cannot carry |
 //! | `quota`, `over_limit`, `cost` | a call counted against its key; what a refused one is told; what an answer cost |
+//! | `key_usage` | what the holder of a key is told of it |
 //! | `token_renewal` | a refused token is renewed, and the request sent once more |
 //! | `heartbeats` | a stream that is long in beginning, kept open |
 //! | `silence` | how long an upstream may say nothing |
@@ -80,6 +81,7 @@ mod gemini;
 mod headers;
 mod heartbeats;
 pub mod internal;
+mod key_usage;
 mod login_headers;
 mod long_reply;
 mod models;

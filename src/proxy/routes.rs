@@ -13,10 +13,10 @@ use crate::metrics::Surface;
 use crate::proxy::Proxy;
 use crate::time::monotonic_ms;
 
-use super::auth::{self, Caller, PresentedToken};
+use super::auth::{self, Caller, PresentedToken, Refused};
 use super::operation::{CallKind, Operation};
 use super::reply::ErrorShape;
-use super::{files, forms, gemini, models, pipeline, responses_ws, search, videos};
+use super::{files, forms, gemini, key_usage, models, pipeline, responses_ws, search, videos};
 
 const ONLY_FOR_SOCKETS: &str = "GET /v1/responses is for WebSocket upgrades, send POST /v1/responses";
 
@@ -30,6 +30,7 @@ pub fn routes() -> Vec<Route<Proxy>> {
         video_routes(),
         gemini_calls(),
         search_and_models(),
+        usage_of_keys(),
     ]
     .into_iter()
     .flatten()
@@ -145,6 +146,19 @@ fn search_and_models() -> Vec<Route<Proxy>> {
     ]
 }
 
+/// What a key has used, also for one that has used up all it had. Chat clients ask below their base URL, with the version
+/// or without.
+fn usage_of_keys() -> Vec<Route<Proxy>> {
+    let [subscriptions, usages] = [
+        ["/v1/dashboard/billing/subscription", "/dashboard/billing/subscription"],
+        ["/v1/dashboard/billing/usage", "/dashboard/billing/usage"],
+    ];
+    let mut routes = vec![told("/v1/usage", key_usage::usage)];
+    routes.extend(subscriptions.map(|path| told(path, key_usage::subscription)));
+    routes.extend(usages.map(|path| told(path, key_usage::billing_usage)));
+    routes
+}
+
 /// Opens a WebSocket on request, and answers any other GET with what the path is for.
 fn socket(path: &'static str) -> Route<Proxy> {
     let dialect = Some(Dialect::Responses);
@@ -199,6 +213,26 @@ where
     })
 }
 
+/// A route whose handler is also reached by a caller whose key is used up.
+fn told<H, F>(path: &'static str, handler: H) -> Route<Proxy>
+where
+    H: Fn(Arc<Proxy>, Request, Caller) -> F + Copy + Send + Sync + 'static,
+    F: Future<Output = Response> + Send + 'static,
+{
+    Route::new(
+        Method::GET,
+        path,
+        Access::Proxy,
+        Surface::Other,
+        move |proxy: Arc<Proxy>, request: Request| async move {
+            match let_in(&proxy.core, &request, None, auth::identify) {
+                Ok(caller) => handler(proxy, request, caller).await,
+                Err(refusal) => *refusal,
+            }
+        },
+    )
+}
+
 /// Runs the handler for callers that may ask; answers all others.
 async fn authenticated<H, F>(
     proxy: Arc<Proxy>,
@@ -210,7 +244,7 @@ where
     H: FnOnce(Arc<Proxy>, Request, Caller) -> F,
     F: Future<Output = Response>,
 {
-    match caller(&proxy.core, &request, dialect) {
+    match let_in(&proxy.core, &request, dialect, auth::authenticate) {
         Ok(caller) => {
             if let Some(memory) = &mut request.memory {
                 memory.belongs_to(caller.body_owner());
@@ -222,11 +256,16 @@ where
 }
 
 /// Authenticates the caller and counts the request against its rate limit.
-fn caller(core: &Core, request: &Request, dialect: Option<Dialect>) -> Result<Caller, Box<Response>> {
+fn let_in(
+    core: &Core,
+    request: &Request,
+    dialect: Option<Dialect>,
+    authenticate: fn(&Core, &PresentedToken<'_>) -> Result<Caller, Refused>,
+) -> Result<Caller, Box<Response>> {
     if let Some(internal) = &request.internal {
         return Ok(Caller { key: None, forced_channel: internal.forced_channel });
     }
-    match auth::authenticate(core, &PresentedToken::from(request)) {
+    match authenticate(core, &PresentedToken::from(request)) {
         Ok(caller) => match core.rates.admit_request(caller.rates(&core.rates), monotonic_ms()) {
             Ok(()) => Ok(caller),
             Err(wait) => Err(Box::new(too_many_of_identity(wait))),

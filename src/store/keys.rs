@@ -188,6 +188,7 @@ pub async fn load_table(store: &Store, last: &KeyTable) -> Result<KeyTable> {
         live.limit_concurrency(limits.max_concurrency);
         let key = Key {
             id: row.id,
+            name: row.settings.name.clone(),
             enabled: row.settings.enabled,
             expires_at: row.settings.expires_at,
             max_cost: row.settings.max_cost,

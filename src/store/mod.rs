@@ -36,6 +36,7 @@ mod handle;
 pub mod inspect;
 pub mod job_runs;
 mod journal;
+pub mod key_days;
 pub mod key_usage;
 pub mod keys;
 mod migrate;

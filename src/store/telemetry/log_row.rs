@@ -94,6 +94,8 @@ pub struct ProxyLogRow {
     pub prompt_tokens: Option<i64>,
     pub completion_tokens: Option<i64>,
     pub total_tokens: Option<i64>,
+    /// Read from a cache of the upstream.
+    pub cache_read_tokens: Option<i64>,
     pub usage_source: Option<UsageSource>,
     /// USD.
     pub estimated_cost: f64,
@@ -111,6 +113,8 @@ pub struct ProxyLogRow {
     pub error_message: Option<String>,
     /// 0 for the first attempt of a request.
     pub retry_count: u32,
+    /// It is the row by which a request is counted, one of all that it leaves; not stored.
+    pub begins_call: bool,
     /// What the channel was picked by.
     pub decision: Option<SelectionReason>,
 }
@@ -137,6 +141,7 @@ impl ProxyLogRow {
             prompt_tokens: None,
             completion_tokens: None,
             total_tokens: None,
+            cache_read_tokens: None,
             usage_source: None,
             estimated_cost: 0.0,
             is_priced: false,
@@ -150,6 +155,7 @@ impl ProxyLogRow {
             upstream_path: None,
             error_message: None,
             retry_count: 0,
+            begins_call: false,
             decision: None,
         }
     }

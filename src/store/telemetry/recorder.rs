@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 
 use super::debug_trace::DebugTrace;
+use super::key_days::KeyDays;
 use super::log_row::{ProxyLogRow, RowName};
 use super::stored_response::StoredResponse;
 use super::usage::Usage;
@@ -27,6 +28,7 @@ pub(in crate::store) struct Group {
 /// Turns groups into statements.
 pub(in crate::store) struct Recorder {
     usage: Usage,
+    key_days: KeyDays,
     usage_hour: String,
     usage_day: String,
 }
@@ -38,7 +40,8 @@ impl Recorder {
         let mut of_day = vec![("tz", OnConflict::Keep)];
         of_day.extend(sums);
         Self {
-            usage: Usage::new(zone),
+            usage: Usage::new(zone.clone()),
+            key_days: KeyDays::new(dialect, zone),
             usage_hour: upsert(dialect, "usage_hour", &["bucket_start", "site_id", "model"], &sums),
             usage_day: upsert(dialect, "usage_day", &["local_day", "site_id", "model"], &of_day),
         }
@@ -50,6 +53,7 @@ impl Recorder {
         for row in rows {
             row.settle_cost();
             self.usage.count(row);
+            self.key_days.count(row);
         }
         for trace in group.traces {
             statements.extend(trace.insert(statements.len()));
@@ -69,6 +73,7 @@ impl Recorder {
             statements.extend(key_updates(delta));
         }
         statements.extend(self.used());
+        statements.extend(self.key_days.take());
         statements
     }
 

@@ -1,0 +1,69 @@
+//! What downstream keys used by local day, as their holders are told.
+
+use std::collections::HashMap;
+
+use super::sql::Value;
+use super::{Result, Store};
+
+/// The sums of one local day.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct DayUsage {
+    pub requests: i64,
+    /// USD.
+    pub cost: f64,
+    pub tokens: i64,
+}
+
+/// The sums over all days.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct TotalUsage {
+    pub requests: i64,
+    /// USD.
+    pub cost: f64,
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+    pub cache_read_tokens: i64,
+}
+
+/// All that a key used, or all callers together.
+pub async fn total(store: &Store, key: Option<i64>) -> Result<TotalUsage> {
+    let (of_key, args) = of_key(key);
+    let sql = format!(
+        "SELECT COALESCE(SUM(requests), 0), COALESCE(SUM(cost), 0), COALESCE(SUM(input_tokens), 0), \
+         COALESCE(SUM(output_tokens), 0), COALESCE(SUM(cache_read_tokens), 0) FROM downstream_key_days WHERE {of_key}"
+    );
+    let rows = store.query(sql, args).await?;
+    let Some(row) = rows.first() else { return Ok(TotalUsage::default()) };
+    let mut row = row.fields();
+    Ok(TotalUsage {
+        requests: row.int()?,
+        cost: row.real()?,
+        input_tokens: row.int()?,
+        output_tokens: row.int()?,
+        cache_read_tokens: row.int()?,
+    })
+}
+
+/// What a key used, or all callers together, on each local day since `first`.
+pub async fn since(store: &Store, key: Option<i64>, first: &str) -> Result<HashMap<String, DayUsage>> {
+    let (of_key, mut args) = of_key(key);
+    args.push(first.into());
+    let sql = format!(
+        "SELECT local_day, SUM(requests), SUM(cost), SUM(tokens) FROM downstream_key_days \
+         WHERE {of_key} AND local_day >= ? GROUP BY local_day"
+    );
+    let rows = store.query(sql, args).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok((row.text()?, DayUsage { requests: row.int()?, cost: row.real()?, tokens: row.int()? }))
+        })
+        .collect()
+}
+
+fn of_key(key: Option<i64>) -> (&'static str, Vec<Value>) {
+    match key {
+        Some(key) => ("key_id = ?", vec![key.into()]),
+        None => ("1 = 1", Vec::new()),
+    }
+}

@@ -1,0 +1,120 @@
+//! What each downstream key used per local day: tallied in memory while a group of log rows is written, then added to
+//! its table in the same transaction, so that who holds the key can be told after the log has lost the rows.
+
+use std::collections::BTreeMap;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use super::log_row::ProxyLogRow;
+use crate::store::sql::{OnConflict, SqlDialect, Statement, upsert};
+use crate::time::{Millis, local_day};
+
+const QUARTER: Millis = 15 * 60 * 1000;
+/// In place of a key, all who have the proxy token.
+pub(in crate::store) const PROXY_TOKEN: i64 = 0;
+
+/// The sums of one key and day.
+#[derive(Default)]
+struct Tally {
+    requests: i64,
+    cost: f64,
+    tokens: i64,
+    input: i64,
+    output: i64,
+    cache_read: i64,
+}
+
+/// Tallies that are not written yet.
+pub(super) struct KeyDays {
+    zone: TimeZone,
+    zone_name: String,
+    upsert: String,
+    /// The quarter of an hour the last row fell into, and its day: no zone changes its day within one.
+    quarter: Millis,
+    day: Date,
+    tallies: BTreeMap<(i64, Date), Tally>,
+}
+
+impl KeyDays {
+    pub(super) fn new(dialect: SqlDialect, zone: TimeZone) -> Self {
+        let zone_name = zone.iana_name().unwrap_or("UTC").to_owned();
+        let sums = ["requests", "cost", "tokens", "input_tokens", "output_tokens", "cache_read_tokens"];
+        let mut columns = vec![("tz", OnConflict::Keep)];
+        columns.extend(sums.map(|name| (name, OnConflict::Add)));
+        let upsert = upsert(dialect, "downstream_key_days", &["key_id", "local_day"], &columns);
+        Self { zone, zone_name, upsert, quarter: Millis::MIN, day: Date::ZERO, tallies: BTreeMap::new() }
+    }
+
+    pub(super) fn count(&mut self, row: &ProxyLogRow) {
+        let quarter = row.created_at.div_euclid(QUARTER);
+        if quarter != self.quarter {
+            self.quarter = quarter;
+            self.day = local_day(row.created_at, &self.zone);
+        }
+        let key = row.downstream_api_key_id.unwrap_or(PROXY_TOKEN);
+        let tally = self.tallies.entry((key, self.day)).or_default();
+        tally.requests += i64::from(row.begins_call);
+        tally.cost += row.estimated_cost;
+        let add = |sum: &mut i64, tokens: i64| *sum = sum.saturating_add(tokens);
+        add(&mut tally.tokens, row.tokens());
+        add(&mut tally.input, row.prompt_tokens.unwrap_or(0));
+        add(&mut tally.output, row.completion_tokens.unwrap_or(0));
+        add(&mut tally.cache_read, row.cache_read_tokens.unwrap_or(0));
+    }
+
+    /// Statements that add the tallies to the table, in the order of its keys.
+    pub(super) fn take(&mut self) -> Vec<Statement> {
+        let tallies = std::mem::take(&mut self.tallies).into_iter();
+        let add = tallies.map(|((key, day), tally)| {
+            let args = vec![
+                key.into(),
+                day.to_string().into(),
+                self.zone_name.as_str().into(),
+                tally.requests.into(),
+                tally.cost.into(),
+                tally.tokens.into(),
+                tally.input.into(),
+                tally.output.into(),
+                tally.cache_read.into(),
+            ];
+            Statement::new(self.upsert.clone(), args)
+        });
+        add.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::log_row::LogStatus;
+    use super::*;
+    use crate::store::sql::Value;
+
+    #[test]
+    fn a_day_of_a_key_sums_its_rows_and_counts_each_call_once() {
+        let zone = TimeZone::get("Asia/Shanghai").expect("a zone");
+        let mut days = KeyDays::new(SqlDialect::Sqlite, zone);
+        let row = |at: &str, key, begins_call| ProxyLogRow {
+            downstream_api_key_id: key,
+            begins_call,
+            prompt_tokens: Some(70),
+            completion_tokens: Some(30),
+            cache_read_tokens: Some(40),
+            estimated_cost: 0.5,
+            ..ProxyLogRow::new(crate::time::parse(at).expect("a time"), LogStatus::Success)
+        };
+        days.count(&row("2026-05-01T15:59:59Z", Some(3), true));
+        days.count(&row("2026-05-01T15:59:59Z", Some(3), false));
+        days.count(&row("2026-05-01T16:00:00Z", Some(3), true));
+        days.count(&row("2026-05-01T16:00:00Z", None, true));
+        let args: Vec<_> = days.take().into_iter().map(|statement| statement.args).collect();
+        let sums = |key: i64, day: &str, requests: i64, rows: i64| {
+            let zone = Value::from("Asia/Shanghai");
+            let (cost, int) = (Value::Real(0.5 * rows as f64), |count: i64| Value::Int(count * rows));
+            vec![key.into(), day.into(), zone, requests.into(), cost, int(100), int(70), int(30), int(40)]
+        };
+        let wanted = [sums(0, "2026-05-02", 1, 1), sums(3, "2026-05-01", 1, 2), sums(3, "2026-05-02", 1, 1)];
+        assert_eq!(args, wanted);
+        assert!(days.take().is_empty());
+    }
+}

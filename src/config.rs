@@ -23,6 +23,7 @@ use ipnet::IpNet;
 use jiff::tz::TimeZone;
 use log::LevelFilter;
 
+use crate::cron::Cron;
 use crate::dialect::service_tier::TierRules;
 use crate::limits::{LeaseRules, RateLimits};
 
@@ -86,6 +87,7 @@ pub struct Config {
     pub rate_limits: RateLimits,
     pub proxy: ProxyConfig,
     pub files: FileRules,
+    pub backups: BackupRules,
     /// How long ids of videos are kept; 0 is for ever.
     pub video_retention_days: u32,
     pub proxy_log_retention_days: u32,
@@ -98,6 +100,17 @@ pub struct Config {
     pub oauth: OAuthConfig,
     /// What the environment says of the settings an operator may save.
     pub runtime: runtime::Values,
+}
+
+/// Backups as files, made by the service itself.
+pub struct BackupRules {
+    /// `None` for never.
+    pub cron: Option<Cron>,
+    /// The newest of them stay.
+    pub keep: usize,
+    pub dir: PathBuf,
+    /// Seals each file.
+    pub passphrase: Option<String>,
 }
 
 /// What clients may upload, and how long it stays.
@@ -259,6 +272,7 @@ fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -
         },
         proxy: ProxyConfig::read(&mut vars),
         files: FileRules::read(&mut vars),
+        backups: BackupRules::read(&mut vars),
         video_retention_days: vars.integer("PROXY_VIDEO_TASK_RETENTION_DAYS", 30, 0, 100_000) as u32,
         proxy_log_retention_days: vars.integer("PROXY_LOG_RETENTION_DAYS", 30, 0, 100_000) as u32,
         proxy_log_prune_interval: Duration::from_secs(
@@ -316,6 +330,27 @@ impl ProxyConfig {
                 .text("CODEX_RESPONSES_WEBSOCKET_BETA", "responses_websockets=2026-02-06"),
             max_request_parts: vars.integer("MAX_REQUEST_PARTS", 20_000, 100, 10_000_000) as usize,
             conversion_memory: vars.integer("CONVERSION_MEMORY_BYTES", 256 << 20, 1 << 20, 1 << 40) as usize,
+        }
+    }
+}
+
+impl BackupRules {
+    fn read(vars: &mut Vars<'_>) -> Self {
+        let cron = vars.optional("BACKUP_CRON").and_then(|text| {
+            Cron::parse(&text)
+                .map_err(|why| {
+                    vars.errors.push(format!("BACKUP_CRON: `{text}` is no cron expression: {why}"))
+                })
+                .ok()
+        });
+        Self {
+            cron,
+            keep: vars.integer("BACKUP_KEEP", 7, 1, 10_000) as usize,
+            dir: vars.optional("BACKUP_DIR").map_or_else(
+                || PathBuf::from(vars.text("DATA_DIR", "./data")).join("backups"),
+                PathBuf::from,
+            ),
+            passphrase: vars.optional("BACKUP_PASSPHRASE"),
         }
     }
 }

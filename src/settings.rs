@@ -4,6 +4,8 @@
 //! sees either the old or the new whole. Reading is tolerant: a row of the wrong type is ignored and
 //! the default stays.
 
+mod webdav;
+
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use crate::routing::Weights;
 use crate::routing::brands::BlockedBrands;
 use crate::routing::failure::Cooldown;
 use crate::time::Millis;
+pub use webdav::{WEBDAV_KEY, WebDav};
 
 /// The settings that, once one of them is saved, replace the retention of the configuration.
 pub const LOG_CLEANUP_KEYS: [&str; 4] = [
@@ -67,6 +70,8 @@ pub struct Settings {
     pub allowed_models: Vec<String>,
     pub blocked_brands: BlockedBrands,
     pub log_cleanup: LogCleanup,
+    /// `None` while no file on a server was ever configured.
+    pub webdav: Option<WebDav>,
     /// Which requests are recorded in full; `None` while none is.
     pub trace: Option<Arc<TraceRules>>,
 }
@@ -248,6 +253,7 @@ impl Settings {
             codex_websocket: values.flag("codex_upstream_websocket_enabled"),
             echo_model: values.flag("echo_requested_model"),
             log_cleanup,
+            webdav: WebDav::of(saved),
             trace: values.flag("proxy_debug_trace_enabled").then(|| Arc::new(TraceRules::of(&values))),
             values,
         }

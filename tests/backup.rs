@@ -504,6 +504,8 @@ fn value_of(table: &str, column: &str, kind: &str, row: i64) -> rusqlite::types:
         ("route_channels", "manual_override") => Value::Integer(1),
         ("downstream_api_keys", "key_hash") => Value::Text(format!("hash-{row}")),
         ("downstream_api_keys", "key_enc") => Value::Text(format!("sk-of-client-{row}")),
+        ("downstream_api_keys", "budgets") => text("[{\"period\":\"day\",\"maxCost\":1.5}]"),
+        ("downstream_api_keys", "allowed_ips") => text("[\"10.0.0.0/8\"]"),
         ("downstream_api_keys", "tags") => text("[\"prod\"]"),
         ("downstream_api_keys", "supported_models") => text("[\"model-1\",\"re:^m\"]"),
         ("downstream_api_keys", "allowed_route_ids") => text("[10,11]"),

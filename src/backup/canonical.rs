@@ -14,6 +14,51 @@ pub fn write(value: &mut Value, out: &mut impl Write) -> io::Result<()> {
     serde_json::to_writer(out, value).map_err(io::Error::from)
 }
 
+/// A text without blanks, laid out for people: two blanks for each level.
+pub fn pretty(text: &[u8]) -> Vec<u8> {
+    let mut laid_out = Vec::with_capacity(text.len() * 2);
+    let (mut depth, mut in_string, mut is_escaped) = (0, false, false);
+    let begin_line = |out: &mut Vec<u8>, depth: usize| {
+        out.push(b'\n');
+        out.resize(out.len() + 2 * depth, b' ');
+    };
+    for (at, &byte) in text.iter().enumerate() {
+        if in_string {
+            laid_out.push(byte);
+            in_string = is_escaped || byte != b'"';
+            is_escaped = !is_escaped && byte == b'\\';
+            continue;
+        }
+        let is_empty = |open: u8, close: u8| text.get(at.wrapping_sub(1)) == Some(&open) && byte == close;
+        match byte {
+            b'{' | b'[' => {
+                laid_out.push(byte);
+                depth += 1;
+                if !matches!(text.get(at + 1), Some(b'}' | b']')) {
+                    begin_line(&mut laid_out, depth);
+                }
+            }
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                if !is_empty(b'{', b'}') && !is_empty(b'[', b']') {
+                    begin_line(&mut laid_out, depth);
+                }
+                laid_out.push(byte);
+            }
+            b',' => {
+                laid_out.push(byte);
+                begin_line(&mut laid_out, depth);
+            }
+            b':' => laid_out.extend_from_slice(b": "),
+            _ => {
+                in_string = byte == b'"';
+                laid_out.push(byte);
+            }
+        }
+    }
+    laid_out
+}
+
 /// Gives every number within a value the form that stands for it: `1`, not `1.0`.
 fn settle(value: &mut Value) {
     match value {
@@ -32,6 +77,14 @@ fn settle(value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_is_laid_out_without_being_changed() {
+        let text = r#"{"a":[],"b":{"c":[1,"x,{\"y\":\\"]},"d":{}}"#;
+        let expected = serde_json::from_str::<Value>(text).map(|value| serde_json::to_string_pretty(&value));
+        let expected = expected.expect("JSON").expect("text");
+        assert_eq!(String::from_utf8(pretty(text.as_bytes())), Ok(expected));
+    }
 
     #[test]
     fn equal_values_have_one_text() {

@@ -13,7 +13,7 @@
 //!   imported: [`Document::rows`], [`Document::value`], [`Document::members`].
 //! - [`import`] puts it in force, or with `dry_run` tells what it would do; all of it holds, or nothing. It publishes what
 //!   requests are routed by. Who keeps caches above the core clears them afterwards, and rebuilds the routes.
-//! - [`export`] writes one.
+//! - [`export`] writes one; through [`sealed::Sealing`] it is encrypted with a passphrase, and [`sealed::Opening`] reads it.
 //!
 //! All of them block and take long: they run on threads of their own. What is in memory is a row, not the document.
 //!
@@ -23,7 +23,7 @@
 //! | `sections` | which parts a document has, and whether it is whole |
 //! | `rows`, `accounts`, `preferences` | rows and settings in documents and here |
 //! | `import`, `options`, `plan`, `report` | the import; how; what it compares with; what it tells |
-//! | `export` | writing |
+//! | `export`, `sealed` | writing; a document under a passphrase |
 
 mod accounts;
 mod canonical;
@@ -36,8 +36,10 @@ mod preferences;
 mod report;
 mod rows;
 mod scratch;
+pub mod sealed;
 mod sections;
 
+pub use canonical::pretty;
 pub use document::{Document, Draft};
 pub use export::{What, export};
 pub use import::import;

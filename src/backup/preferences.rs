@@ -9,7 +9,7 @@ use super::options::ImportOptions;
 use crate::config::rule::Rule;
 use crate::config::runtime::SETTINGS;
 use crate::cron::Cron;
-use crate::settings::{AllowList, LOG_CLEANUP_KEYS, Settings};
+use crate::settings::{AllowList, LOG_CLEANUP_KEYS, Settings, WEBDAV_KEY};
 use crate::store::staging::{Action, Conflict};
 use crate::store::{Secret, settings};
 
@@ -33,9 +33,6 @@ const PLAIN: &[&str] = &[
     "legacy_channel_configs_ref_v2",
     "legacy_tag_store_ref_v2",
 ];
-/// How backups are kept on a WebDAV server.
-pub const WEBDAV: &str = "backup_webdav_config_v1";
-
 /// What becomes of one setting of a document.
 pub struct Taken {
     pub key: String,
@@ -52,7 +49,7 @@ pub fn exported(saved: HashMap<String, Secret>) -> Vec<Value> {
     let kept = saved.into_iter().filter(|(key, _)| !EXCLUDED.contains(&key.as_str()));
     let rows = kept.filter_map(|(key, value)| {
         let mut value: Value = serde_json::from_str(value.expose()).ok()?;
-        if key == WEBDAV
+        if key == WEBDAV_KEY
             && let Some(config) = value.as_object_mut()
         {
             // Where backups lie must not be readable in them.
@@ -84,7 +81,7 @@ pub fn take(
         return Some(skipped("is saved already".to_owned()));
     }
     let checked = match key.as_str() {
-        WEBDAV => webdav(value, saved.get(&key)),
+        WEBDAV_KEY => webdav(value, saved.get(&key)),
         _ => checked(&key, value, current, options.caller),
     };
     Some(match checked {

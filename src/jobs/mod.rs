@@ -13,6 +13,7 @@
 //! | `tokens` | the tokens of one account; brought in line with what its site lists |
 //! | `balances` | what accounts have left; the alert when it runs low; what they earned in a day |
 //! | `checkin`, `announcements`, `summary` | daily check-ins; what sites announce; the day in one notice |
+//! | `backups` | files in a directory, and a file on a WebDAV server |
 //! | `probe` | which models are really served, and which cooling channels answer again |
 //! | `prices`, `usage_lookup` | price lists, read before requests need them; exact usage from a site's own log |
 //! | `update_center` | whether there is something newer than what runs |
@@ -22,6 +23,7 @@
 pub mod accounts;
 pub mod announcement_turn;
 pub mod announcements;
+pub mod backups;
 pub mod balances;
 pub mod checkin;
 pub mod health;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::announcement_turn::Announcements;
+use super::backups::Backups;
 use super::checkin::runs::Checkins;
 use super::health_saver::Saver;
 use super::models::runs::ModelRefresh;
@@ -33,6 +34,8 @@ pub struct Jobs {
     /// Logins in a browser.
     pub logins: Logins,
     pub checkins: Checkins,
+    /// The backup on a server that is being written or read.
+    pub backups: Backups,
     pub probes: Probes,
     pub announcements: Announcements,
     pub usage_lookup: UsageLookup,
@@ -55,6 +58,7 @@ impl Jobs {
             failed_renewals: FailedRenewals::default(),
             logins: Logins::default(),
             checkins: Checkins::default(),
+            backups: Backups::default(),
             probes: Probes::default(),
             announcements: Announcements::default(),
             usage_lookup: UsageLookup::default(),

@@ -10,8 +10,8 @@ use super::schedule::{Clock, Job, Pass, Plan, Scheduler, When};
 use super::sessions::renewal;
 use super::state::Jobs;
 use super::{
-    announcements, checkin, health, oauth, prices, probe, quotas, rebuild, rekey, retention, summary,
-    update_center,
+    announcements, backups, checkin, health, oauth, prices, probe, quotas, rebuild, rekey, retention,
+    summary, update_center,
 };
 use crate::cron::Cron;
 use crate::settings::LogCleanup;
@@ -56,6 +56,8 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
         job(jobs, "announcements", When::AtStartAndEvery(announcements::INTERVAL), sync_announcements),
         job(jobs, "update check", When::AtStartAndEvery(update_center::check::INTERVAL), check_for_updates),
         planned(jobs, "daily summary", plan_of_summary, summary::send),
+        planned(jobs, "backup", backups::local::plan, backups::local::make),
+        planned(jobs, "backup by WebDAV", backups::remote::plan, backups::remote::sync),
         planned(jobs, "model probe", plan_of_probes, probe_models),
         planned(jobs, "recovery of channels", plan_of_recovery, probe::recovery::sweep),
         job(jobs, "price lists", When::AtStartAndEvery(prices::INTERVAL), prices::refresh_due),

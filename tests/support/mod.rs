@@ -15,6 +15,7 @@
 //! | `connected.rs` | [`Login`]: accounts that are in the database as a login leaves them |
 //! | `logins.rs` | [`Provider`]: a provider with a login in a browser, and its upstream |
 //! | `mail.rs` | [`MailServer`]: a stub mail server that keeps what it was handed |
+//! | `webdav.rs` | [`WebDav`]: a stub WebDAV server with files in collections |
 //! | `certificates.rs` | an authority of the tests' own and a certificate for `localhost` |
 //! | `operator.rs` | what an operator does by hand: sites, accounts, waiting for routes, reading the log |
 //!
@@ -36,6 +37,7 @@ mod reply;
 mod sites;
 mod socket;
 mod upstream;
+mod webdav;
 pub mod wire;
 
 use std::time::{Duration, Instant};
@@ -52,6 +54,7 @@ pub use reply::{Gate, Reply};
 pub use sites::{Ada, Program, Site, StubKey};
 pub use socket::{BINARY, CLOSE, CONTINUED, Incoming, PING, Socket, TEXT, head};
 pub use upstream::{ReceivedRequest, Upstream};
+pub use webdav::WebDav;
 
 /// Time a test gives to anything that should happen soon. Generous: it only bounds a failure.
 pub const SOON: Duration = Duration::from_secs(15);

@@ -2,3 +2,4 @@
 
 pub mod handlers;
 mod upload;
+pub mod webdav;

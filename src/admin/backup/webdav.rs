@@ -1,0 +1,161 @@
+//! `/api/settings/backup/webdav`: a backup as a file on a WebDAV server.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+use super::handlers::{import_document, what};
+use crate::admin::Admin;
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::{Fields, Invalid};
+use crate::backup::{Document, ImportError, ImportOptions};
+use crate::cron::Cron;
+use crate::http::{self, Request, Response};
+use crate::jobs::backups::remote::{self, State};
+use crate::routing::BaseUrl;
+use crate::settings::{WEBDAV_KEY, WebDav};
+use crate::store::settings;
+
+/// `GET /api/settings/backup/webdav`
+pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    shown(&admin).await
+}
+
+/// `PUT /api/settings/backup/webdav`: part of a configuration; the rest stays.
+pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    {
+        let _turn = admin.core.settings_edits.lock().await;
+        let config = changed(saved(&admin), &fields)?;
+        let value = serde_json::to_string(&config)
+            .map_err(|error| AdminError::internal("writing the WebDAV configuration", error))?;
+        settings::put(&admin.core.store, vec![(WEBDAV_KEY.to_owned(), value)]).await?;
+        admin.core.reload_settings().await?;
+    }
+    shown(&admin).await
+}
+
+/// `POST /api/settings/backup/webdav/export`: writes the file now.
+pub async fn export(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let config = usable(&admin)?;
+    let asked = fields.text("type")?.filter(|word| !word.trim().is_empty());
+    let what = what(Some(asked.unwrap_or(&config.export_type)))?;
+    let at = remote::write(&admin.jobs, &config, what).await.map_err(AdminError::bad_request)?;
+    let answer = json!({"success": true, "fileUrl": config.file_url, "exportType": what.as_str(), "syncedAt": at,
+        "lastSyncAt": at, "lastError": null});
+    Ok(http::json(StatusCode::OK, &answer))
+}
+
+/// `POST /api/settings/backup/webdav/import`: reads the file and imports it.
+pub async fn import(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    let config = usable(&admin)?;
+    let imported = take_over(&admin, &config, &request).await;
+    // What is at fault here is not at fault there: the disk and the store answer as they do elsewhere.
+    let told = imported.as_ref().map(drop).map_err(|error| error.message().to_owned());
+    let at = remote::note(&admin.jobs, told).await;
+    let (mut answer, at) = (imported?, at.map_err(AdminError::bad_request)?);
+    for (name, value) in [
+        ("fileUrl", json!(config.file_url)),
+        ("syncedAt", json!(at)),
+        ("lastSyncAt", json!(at)),
+        ("lastError", Value::Null),
+    ] {
+        answer.insert(name.to_owned(), value);
+    }
+    Ok(http::json(StatusCode::OK, &answer))
+}
+
+async fn take_over(
+    admin: &Arc<Admin>,
+    config: &WebDav,
+    request: &Request,
+) -> Result<serde_json::Map<String, Value>> {
+    let file = remote::read(&admin.jobs, config).await.map_err(AdminError::bad_request)?;
+    let dir = admin.core.config.data_dir.clone();
+    let document = tokio::task::spawn_blocking(move || Document::read(file, &dir)).await;
+    let document = document.map_err(|error| AdminError::internal("reading a backup", error))?;
+    let document = document.map_err(ImportError::from)?;
+    let options = ImportOptions { caller: Some(request.client_ip), ..ImportOptions::default() };
+    Ok(import_document(admin, document, options).await?.json())
+}
+
+fn saved(admin: &Admin) -> WebDav {
+    admin.core.settings.load().webdav.clone().unwrap_or_default()
+}
+
+/// What is saved, when it is switched on.
+fn usable(admin: &Admin) -> Result<WebDav> {
+    let config = saved(admin);
+    if !config.enabled || config.file_url.is_empty() {
+        return Err(AdminError::bad_request("WebDAV is not enabled, or has no fileUrl"));
+    }
+    Ok(config)
+}
+
+fn changed(mut config: WebDav, fields: &Fields) -> Result<WebDav> {
+    if let Some(enabled) = fields.bool("enabled")? {
+        config.enabled = enabled;
+    }
+    if let Some(url) = fields.text("fileUrl")? {
+        config.file_url = url.trim().to_owned();
+    }
+    if let Some(username) = fields.text("username")? {
+        config.username = username.trim().to_owned();
+    }
+    let clears = fields.bool("clearPassword")?.unwrap_or(false);
+    match fields.text("password")? {
+        _ if clears => config.password.clear(),
+        Some(password) if password != mask(&config.password) => password.clone_into(&mut config.password),
+        _ => {}
+    }
+    if let Some(word) = fields.text("exportType")? {
+        let kind = crate::backup::What::parse(word);
+        let kind = kind.ok_or_else(|| Invalid::field("exportType", "all, accounts or preferences"))?;
+        kind.as_str().clone_into(&mut config.export_type);
+    }
+    if let Some(auto) = fields.bool("autoSyncEnabled")? {
+        config.auto_sync_enabled = auto;
+    }
+    if let Some(cron) = fields.text("autoSyncCron")? {
+        let cron = cron.trim();
+        Cron::parse(cron)
+            .map_err(|why| Invalid::field("autoSyncCron", &format!("cron expression: {why}")))?;
+        cron.clone_into(&mut config.auto_sync_cron);
+    }
+    config.auto_sync_enabled &= config.enabled;
+    let is_needed = config.enabled || !config.file_url.is_empty();
+    if is_needed && let Err(why) = BaseUrl::parse(&config.file_url, None) {
+        return Err(Invalid::field("fileUrl", &format!("http or https address of a file: {why}")).into());
+    }
+    Ok(config)
+}
+
+async fn shown(admin: &Admin) -> Result<Response> {
+    let config = saved(admin);
+    let state = State::load(&admin.core.store).await?;
+    let shown = json!({
+        "enabled": config.enabled,
+        "fileUrl": config.file_url,
+        "username": config.username,
+        "exportType": config.export_type,
+        "autoSyncEnabled": config.auto_sync_enabled,
+        "autoSyncCron": config.auto_sync_cron,
+        "hasPassword": !config.password.is_empty(),
+        "passwordMasked": mask(&config.password),
+    });
+    Ok(http::json(StatusCode::OK, &json!({"success": true, "config": shown, "state": state.json()})))
+}
+
+/// A short password shows nothing of itself, a longer one two characters at each end.
+fn mask(password: &str) -> String {
+    let characters: Vec<char> = password.chars().collect();
+    match characters.as_slice() {
+        [] => String::new(),
+        [first, second, _, .., third, last] if characters.len() > 4 => {
+            format!("{first}{second}****{third}{last}")
+        }
+        _ => "****".to_owned(),
+    }
+}

@@ -1,0 +1,250 @@
+//! A document under a passphrase: encrypted piece by piece, so that one of any size is opened in little memory.
+//!
+//! ```text
+//! {"format":"switchyard-sealed",…}⏎   then pieces: length (4 bytes, big-endian) ‖ ciphertext ‖ tag
+//! ```
+//!
+//! The key is Argon2id of the passphrase and a salt that no other file has, so the nonce may count the pieces. The last
+//! piece says so in its nonce: a file that was cut off does not open.
+
+use std::io::{self, Read, Write};
+
+use argon2::{Algorithm, Argon2, Params, Version};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::rand::{SecureRandom, SystemRandom};
+use serde::{Deserialize, Serialize};
+
+/// What a sealed file says it is.
+const FORMAT: &str = "switchyard-sealed";
+/// Plain bytes of a piece.
+const PIECE: usize = 64 << 10;
+const TAG: usize = 16;
+/// The longest first line of a file that is taken for one of ours.
+const MAX_HEAD: u64 = 1024;
+/// What a derivation may ask for: a file must not say how much memory it takes.
+const MAX_MEMORY_KIB: u32 = 256 * 1024;
+const MAX_PASSES: u32 = 16;
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Head {
+    format: String,
+    version: u32,
+    salt: String,
+    memory_kib: u32,
+    passes: u32,
+    lanes: u32,
+}
+
+struct Pieces {
+    key: LessSafeKey,
+    /// The first line, to which every piece is bound.
+    head: Vec<u8>,
+    count: u64,
+}
+
+/// Seals what is written to it. [`Self::finish`] writes the last piece: without it the file does not open.
+pub struct Sealing<W> {
+    out: W,
+    pieces: Pieces,
+    open: Vec<u8>,
+}
+
+/// Gives what was sealed, and fails at the first byte that is not as it was written.
+pub struct Opening<R> {
+    source: R,
+    pieces: Pieces,
+    plain: Vec<u8>,
+    at: usize,
+    is_over: bool,
+}
+
+/// Whether a file that begins so is sealed.
+pub fn is_sealed(beginning: &[u8]) -> bool {
+    beginning.starts_with(b"{\"format\":\"switchyard-sealed\"")
+}
+
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+impl Head {
+    fn key(&self, passphrase: &str) -> io::Result<LessSafeKey> {
+        let unusable = || refused("The head of the sealed file cannot be used");
+        if self.format != FORMAT || self.version != 1 {
+            return Err(refused("The file is sealed in a form that this release does not know"));
+        }
+        if self.memory_kib > MAX_MEMORY_KIB || self.passes > MAX_PASSES {
+            return Err(unusable());
+        }
+        let salt = URL_SAFE_NO_PAD.decode(&self.salt).map_err(|_| unusable())?;
+        let params =
+            Params::new(self.memory_kib, self.passes, self.lanes, Some(32)).map_err(|_| unusable())?;
+        let mut key = [0; 32];
+        Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+            .hash_password_into(passphrase.as_bytes(), &salt, &mut key)
+            .map_err(|_| unusable())?;
+        Ok(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key).map_err(|_| unusable())?))
+    }
+}
+
+impl Pieces {
+    fn nonce(&mut self, is_last: bool) -> Nonce {
+        let mut nonce = [0; NONCE_LEN];
+        nonce[..8].copy_from_slice(&self.count.to_be_bytes());
+        nonce[11] = u8::from(is_last);
+        self.count += 1;
+        Nonce::assume_unique_for_key(nonce)
+    }
+}
+
+impl<W: Write> Sealing<W> {
+    pub fn new(mut out: W, passphrase: &str) -> io::Result<Self> {
+        let mut salt = [0; 16];
+        SystemRandom::new().fill(&mut salt).map_err(|_| io::Error::other("no randomness"))?;
+        let head = Head {
+            format: FORMAT.to_owned(),
+            version: 1,
+            salt: URL_SAFE_NO_PAD.encode(salt),
+            memory_kib: 19 * 1024,
+            passes: 2,
+            lanes: 1,
+        };
+        let key = head.key(passphrase)?;
+        let mut head = serde_json::to_vec(&head)?;
+        head.push(b'\n');
+        out.write_all(&head)?;
+        Ok(Self { out, pieces: Pieces { key, head, count: 0 }, open: Vec::with_capacity(PIECE + TAG) })
+    }
+
+    /// Writes the last piece and gives the writer back.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.write_piece(true)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn write_piece(&mut self, is_last: bool) -> io::Result<()> {
+        let nonce = self.pieces.nonce(is_last);
+        let aad = Aad::from(self.pieces.head.as_slice());
+        let sealed = self.pieces.key.seal_in_place_append_tag(nonce, aad, &mut self.open);
+        sealed.map_err(|_| io::Error::other("a piece could not be sealed"))?;
+        let length = u32::try_from(self.open.len()).map_err(io::Error::other)?;
+        self.out.write_all(&length.to_be_bytes())?;
+        self.out.write_all(&self.open)?;
+        self.open.clear();
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for Sealing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.open.len() == PIECE {
+            self.write_piece(false)?;
+        }
+        let count = bytes.len().min(PIECE - self.open.len());
+        self.open.extend_from_slice(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl<R: Read> Opening<R> {
+    /// Reads the head; whether the passphrase is right shows with the first piece.
+    pub fn new(mut source: R, passphrase: &str) -> io::Result<Self> {
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while line.last() != Some(&b'\n') {
+            if line.len() as u64 >= MAX_HEAD || source.read(&mut byte)? == 0 {
+                return Err(refused("The file is not sealed by Switchyard"));
+            }
+            line.push(byte[0]);
+        }
+        let head: Head =
+            serde_json::from_slice(&line).map_err(|_| refused("The file is not sealed by Switchyard"))?;
+        let pieces = Pieces { key: head.key(passphrase)?, head: line, count: 0 };
+        Ok(Self { source, pieces, plain: Vec::new(), at: 0, is_over: false })
+    }
+
+    fn read_piece(&mut self) -> io::Result<()> {
+        let mut length = [0; 4];
+        self.source.read_exact(&mut length).map_err(|_| refused("The sealed file was cut off"))?;
+        let length = u32::from_be_bytes(length) as usize;
+        if !(TAG..=PIECE + TAG).contains(&length) {
+            return Err(refused("The sealed file is damaged"));
+        }
+        let mut piece = vec![0; length];
+        self.source.read_exact(&mut piece).map_err(|_| refused("The sealed file was cut off"))?;
+        // Only a full piece can have one behind it, and the last may be full as well.
+        for is_last in [false, true] {
+            let nonce = self.pieces.nonce(is_last);
+            let mut plain = piece.clone();
+            let aad = Aad::from(self.pieces.head.as_slice());
+            let opened = self.pieces.key.open_in_place(nonce, aad, &mut plain).map(|plain| plain.len());
+            if let Ok(length) = opened {
+                plain.truncate(length);
+                (self.plain, self.at, self.is_over) = (plain, 0, is_last);
+                return Ok(());
+            }
+            self.pieces.count -= 1;
+        }
+        Err(refused(match self.pieces.count {
+            0 => "The passphrase is another, or the sealed file is damaged",
+            _ => "The sealed file is damaged",
+        }))
+    }
+}
+
+impl<R: Read> Read for Opening<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.plain.len() {
+            if self.is_over {
+                return match self.source.read(&mut [0])? {
+                    0 => Ok(0),
+                    _ => Err(refused("The sealed file has more behind its end")),
+                };
+            }
+            self.read_piece()?;
+        }
+        let count = buffer.len().min(self.plain.len() - self.at);
+        buffer[..count].copy_from_slice(&self.plain[self.at..self.at + count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(sealed: &[u8], passphrase: &str) -> io::Result<Vec<u8>> {
+        let mut plain = Vec::new();
+        Opening::new(sealed, passphrase)?.read_to_end(&mut plain)?;
+        Ok(plain)
+    }
+
+    #[test]
+    fn what_was_sealed_opens_whole_or_not_at_all() {
+        for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE] {
+            let plain: Vec<u8> = (0..length).map(|at| at as u8).collect();
+            let mut sealing = Sealing::new(Vec::new(), "a passphrase").expect("a head");
+            sealing.write_all(&plain).expect("sealed");
+            let sealed = sealing.finish().expect("sealed");
+            assert!(is_sealed(&sealed));
+            assert_eq!(opened(&sealed, "a passphrase").expect("opened"), plain, "{length}");
+            assert!(opened(&sealed, "another").is_err(), "{length}");
+            assert!(opened(&sealed[..sealed.len() - 1], "a passphrase").is_err(), "{length}");
+            let mut damaged = sealed.clone();
+            let last = damaged.len() - 1;
+            damaged[last] ^= 1;
+            assert!(opened(&damaged, "a passphrase").is_err(), "{length}");
+            assert!(opened(&[sealed.as_slice(), b"x"].concat(), "a passphrase").is_err(), "{length}");
+        }
+        assert!(opened(b"{\"timestamp\":1}", "a passphrase").is_err());
+    }
+}

@@ -1,0 +1,119 @@
+//! Backups as files in a directory, at the times of `BACKUP_CRON`.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::backup::{self, What};
+use crate::config::BackupRules;
+use crate::jobs::Jobs;
+use crate::jobs::schedule::{Pass, Plan};
+use crate::store::events::{self, EventLevel, NewEvent};
+use crate::time::{iso, now_ms};
+
+const PREFIX: &str = "switchyard-backup-";
+const PLAIN: &str = ".json";
+const SEALED: &str = ".json.sealed";
+
+/// When the next backup is made.
+pub fn plan(jobs: &Jobs) -> Plan {
+    jobs.core.config.backups.cron.clone().map_or(Plan::Never, Plan::At)
+}
+
+/// Makes a backup and deletes those beyond `BACKUP_KEEP`.
+pub async fn make(jobs: Arc<Jobs>) -> Pass {
+    let made = write(&jobs).await;
+    if let Err(error) = &made {
+        let event = NewEvent {
+            kind: "status",
+            title: "A backup was not made".to_owned(),
+            message: Some(error.clone()),
+            level: EventLevel::Error,
+            related_id: None,
+            related_type: Some("settings"),
+        };
+        jobs.core.notifier.send((&event).into());
+        if let Err(error) = events::insert(&jobs.core.store, event).await {
+            log::warn!("the event of a failed backup could not be stored: {error}");
+        }
+    }
+    made.map(|path| Some(format!("{} written", path.display())))
+}
+
+async fn write(jobs: &Arc<Jobs>) -> Result<PathBuf, String> {
+    let rules = &jobs.core.config.backups;
+    let failed = |error: io::Error| format!("BACKUP_DIR {}: {error}", rules.dir.display());
+    let moment: String = iso(now_ms()).chars().filter(char::is_ascii_digit).take(14).collect();
+    let ending = if rules.passphrase.is_some() { SEALED } else { PLAIN };
+    let path = rules.dir.join(format!("{PREFIX}{moment}{ending}"));
+    let part = rules.dir.join(format!(".{PREFIX}{moment}.part"));
+    let file = create(&rules.dir, &part).map_err(failed)?;
+    let written = match &rules.passphrase {
+        None => backup::export(&jobs.core, What::All, file).await,
+        Some(passphrase) => match backup::sealed::Sealing::new(file, passphrase) {
+            Ok(sealing) => match backup::export(&jobs.core, What::All, sealing).await {
+                Ok(sealing) => sealing.finish().map_err(Into::into),
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error.into()),
+        },
+    };
+    let kept = written
+        .map_err(|error| error.to_string())
+        .and_then(|file| file.sync_all().and_then(|()| fs::rename(&part, &path)).map_err(failed));
+    if let Err(error) = kept {
+        let _ = fs::remove_file(&part);
+        return Err(error);
+    }
+    prune(rules).map_err(failed)?;
+    Ok(path)
+}
+
+fn create(dir: &Path, path: &Path) -> io::Result<File> {
+    if !dir.exists() {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    }
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+/// Deletes the oldest of our own files; what else is in the directory stays.
+fn prune(rules: &BackupRules) -> io::Result<()> {
+    let mut ours: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(&rules.dir)? {
+        let path = entry?.path();
+        let is_ours = path.file_name().and_then(|name| name.to_str()).is_some_and(is_ours);
+        if is_ours {
+            ours.push(path);
+        }
+    }
+    // Their names are in the order of their times.
+    ours.sort();
+    let surplus = ours.len().saturating_sub(rules.keep);
+    ours.iter().take(surplus).try_for_each(fs::remove_file)
+}
+
+fn is_ours(name: &str) -> bool {
+    let moment =
+        name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SEALED).or(rest.strip_suffix(PLAIN)));
+    moment.is_some_and(|moment| moment.len() == 14 && moment.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_our_own_are_deleted() {
+        for (name, expected) in [
+            ("switchyard-backup-20260501080000.json", true),
+            ("switchyard-backup-20260501080000.json.sealed", true),
+            ("switchyard-backup-mine.json", false),
+            ("switchyard-backup-20260501080000.json.old", false),
+            ("20260501080000.json", false),
+        ] {
+            assert_eq!(is_ours(name), expected, "{name}");
+        }
+    }
+}

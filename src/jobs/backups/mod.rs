@@ -1,0 +1,19 @@
+//! Backups that the service makes by itself: files in a directory, and a file on a WebDAV server.
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | `local` | files in `BACKUP_DIR`, the oldest of which go |
+//! | `remote`, `webdav` | the file on a server: when, and what became of it; the protocol |
+
+pub mod local;
+pub mod remote;
+mod webdav;
+
+use tokio::sync::Mutex;
+
+/// What backups keep from one run to the next.
+#[derive(Default)]
+pub struct Backups {
+    /// Held while the file on the server is written or read.
+    remote: Mutex<()>,
+}

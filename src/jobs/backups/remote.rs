@@ -1,0 +1,124 @@
+//! The backup on a WebDAV server: its configuration, what became of it last, and when it is written.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::task::block_in_place;
+
+use super::webdav::{MAX_SENT, RemoteFile};
+use crate::backup::{self, What};
+use crate::jobs::Jobs;
+use crate::jobs::schedule::{Pass, Plan};
+use crate::settings::WebDav;
+use crate::store::{self, settings};
+use crate::time::{iso, now_ms};
+
+/// The row with what became of it last.
+const STATE: &str = "backup_webdav_state_v1";
+
+/// What became of it last.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    pub last_sync_at: Option<String>,
+    pub last_error: Option<String>,
+}
+
+impl State {
+    pub async fn load(store: &store::Store) -> store::Result<Self> {
+        let stored = settings::get(store, STATE).await?;
+        let stored: Value = stored.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let text = |member: &str| stored[member].as_str().map(str::to_owned);
+        Ok(Self { last_sync_at: text("lastSyncAt"), last_error: text("lastError") })
+    }
+
+    /// As answers show it.
+    pub fn json(&self) -> Value {
+        json!({ "lastSyncAt": self.last_sync_at, "lastError": self.last_error })
+    }
+
+    async fn save(&self, store: &store::Store) -> store::Result<()> {
+        settings::put(store, vec![(STATE.to_owned(), self.json().to_string())]).await
+    }
+}
+
+/// When the file is written by itself.
+pub fn plan(jobs: &Jobs) -> Plan {
+    let settings = jobs.core.settings.load();
+    settings.webdav.as_ref().and_then(WebDav::schedule).map_or(Plan::Never, Plan::At)
+}
+
+/// Writes the file at its time.
+pub async fn sync(jobs: Arc<Jobs>) -> Pass {
+    let Some(config) = jobs.core.settings.load().webdav.clone() else { return Ok(None) };
+    let synced = write(&jobs, &config, What::parse(&config.export_type).unwrap_or_default()).await;
+    synced.map(|_| Some("the backup on the WebDAV server is written".to_owned()))
+}
+
+/// Writes the file, and notes what became of it; gives the time.
+///
+/// # Errors
+/// What went wrong, for people; also in the state.
+pub async fn write(jobs: &Arc<Jobs>, config: &WebDav, what: What) -> Result<String, String> {
+    let _turn = jobs.backups.remote.lock().await;
+    let written = send(jobs, config, what).await;
+    note(jobs, written).await
+}
+
+async fn send(jobs: &Arc<Jobs>, config: &WebDav, what: What) -> Result<(), String> {
+    let core = &jobs.core;
+    let file = backup::scratch_file(&core.config.data_dir).map_err(|error| error.to_string())?;
+    let file = backup::export(core, what, file).await.map_err(|error| error.to_string())?;
+    let length = file.metadata().map_err(|error| error.to_string())?.len();
+    let too_long = || {
+        format!(
+            "The backup is longer than {} MiB: too long to be sent; set BACKUP_CRON instead",
+            MAX_SENT >> 20
+        )
+    };
+    if length > MAX_SENT / 2 {
+        return Err(too_long());
+    }
+    let text = block_in_place(|| laid_out(file)).map_err(|error| error.to_string())?;
+    if text.len() as u64 > MAX_SENT {
+        return Err(too_long());
+    }
+    remote(jobs, config)?.write(text).await
+}
+
+/// The document as people read it; its checksum is of what it says.
+fn laid_out(mut file: File) -> std::io::Result<Bytes> {
+    let mut text = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut text)?;
+    Ok(backup::pretty(&text).into())
+}
+
+/// Reads the file; what is done with it then is told with [`note`].
+pub async fn read(jobs: &Arc<Jobs>, config: &WebDav) -> Result<File, String> {
+    let _turn = jobs.backups.remote.lock().await;
+    match remote(jobs, config)?.read().await? {
+        Some((file, _)) => Ok(file),
+        None => Err("There is no file on the WebDAV server: HTTP 404".to_owned()),
+    }
+}
+
+fn remote<'a>(jobs: &'a Arc<Jobs>, config: &WebDav) -> Result<RemoteFile<'a>, String> {
+    let core = &jobs.core;
+    RemoteFile::new(&core.client, &config.file_url, &config.username, &config.password, &core.config.data_dir)
+}
+
+/// Notes what became of writing or reading the file; gives the time of a success.
+pub async fn note(jobs: &Arc<Jobs>, done: Result<(), String>) -> Result<String, String> {
+    let store = &jobs.core.store;
+    let failed = |error: store::Error| error.to_string();
+    let now = iso(now_ms());
+    let state = match &done {
+        Ok(()) => State { last_sync_at: Some(now.clone()), last_error: None },
+        Err(error) => State { last_error: Some(error.clone()), ..State::load(store).await.map_err(failed)? },
+    };
+    state.save(store).await.map_err(failed)?;
+    done.map(|()| now)
+}

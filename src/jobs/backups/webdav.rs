@@ -1,0 +1,227 @@
+//! A file on a WebDAV server: read whole, written whole and read back (RFC 4918).
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::http::uri::PathAndQuery;
+use hyper::{Method, StatusCode};
+use tokio::task::block_in_place;
+use tokio::time::timeout;
+
+use crate::backup;
+use crate::routing::BaseUrl;
+use crate::upstream::{Client, Request, RequestBody};
+
+/// For everything about one request.
+const LIMIT: Duration = Duration::from_secs(15);
+/// The longest file that is read.
+const MAX_FILE: u64 = 1 << 30;
+/// The longest file that is written: it is in memory while it is sent.
+pub const MAX_SENT: u64 = 64 << 20;
+/// How much of what a server says goes into a message, in characters.
+const MAX_SAID: usize = 120;
+/// How deep the missing collections above a file may be.
+const MAX_COLLECTIONS: usize = 16;
+
+/// The file, and who we are to its server.
+pub struct RemoteFile<'a> {
+    client: &'a Client,
+    base: BaseUrl,
+    path: String,
+    query: String,
+    authorization: Option<HeaderValue>,
+    /// Where answers gather.
+    dir: &'a Path,
+}
+
+struct Answered {
+    status: StatusCode,
+    body: File,
+    length: u64,
+}
+
+impl<'a> RemoteFile<'a> {
+    pub fn new(
+        client: &'a Client,
+        url: &str,
+        username: &str,
+        password: &str,
+        dir: &'a Path,
+    ) -> Result<Self, String> {
+        let base = BaseUrl::parse(url, None)?;
+        let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+        let target = rest.find(['/', '?']).map_or("/", |start| &rest[start..]);
+        let target = target.split('#').next().unwrap_or_default();
+        let (path, query) = target
+            .split_once('?')
+            .map_or((target, String::new()), |(path, query)| (path, format!("?{query}")));
+        let authorization = (!username.is_empty() || !password.is_empty()).then(|| {
+            let plain = format!("{username}:{password}");
+            HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(plain)))
+        });
+        let authorization = authorization.transpose().map_err(|error| error.to_string())?;
+        Ok(Self { client, base, path: path.to_owned(), query, authorization, dir })
+    }
+
+    /// The file as it is there; `None` when there is none.
+    pub async fn read(&self) -> Result<Option<(File, u64)>, String> {
+        let answer = self.ask(Method::GET, &self.path, Bytes::new()).await?;
+        match answer.status {
+            StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::CONFLICT => Ok(None),
+            status if status.is_success() => Ok(Some((answer.body, answer.length))),
+            _ => Err(answer.refusal("GET")),
+        }
+    }
+
+    /// Writes the file; what was there before is kept beside it as `.1`. What the server has afterwards is read back.
+    pub async fn write(&self, text: Bytes) -> Result<(), String> {
+        let former = self.read().await?;
+        if let Some((mut file, length)) = former
+            && length > 0
+        {
+            if length > MAX_SENT {
+                return Err(format!(
+                    "The file on the server has more than {} MiB: it is left alone",
+                    MAX_SENT >> 20
+                ));
+            }
+            let mut bytes = Vec::new();
+            block_in_place(|| file.read_to_end(&mut bytes)).map_err(|error| error.to_string())?;
+            if bytes != text {
+                self.put(&format!("{}.1", self.path), bytes.into()).await?;
+            }
+        }
+        self.put(&self.path, text.clone()).await?;
+        let Some((mut file, _)) = self.read().await? else {
+            return Err("The server took the file, and has none when it is read back".to_owned());
+        };
+        let mut back = Vec::new();
+        block_in_place(|| Read::take(&mut file, MAX_SENT).read_to_end(&mut back))
+            .map_err(|error| error.to_string())?;
+        match back == text {
+            true => Ok(()),
+            false => {
+                Err("What the server has is not what was sent: the file was read back and differs".to_owned())
+            }
+        }
+    }
+
+    async fn put(&self, path: &str, text: Bytes) -> Result<(), String> {
+        let mut answer = self.ask(Method::PUT, path, text.clone()).await?;
+        if matches!(answer.status, StatusCode::CONFLICT | StatusCode::NOT_FOUND) {
+            // The collection that the file stands in is missing (RFC 4918 §9.7.1).
+            self.make_collections().await?;
+            answer = self.ask(Method::PUT, path, text).await?;
+        }
+        if answer.status.is_success() { Ok(()) } else { Err(answer.refusal("PUT")) }
+    }
+
+    /// Makes the collections above the file that are missing, the innermost first asked for.
+    async fn make_collections(&self) -> Result<(), String> {
+        let make = Method::from_bytes(b"MKCOL").map_err(|error| error.to_string())?;
+        let mut missing: Vec<&str> = Vec::new();
+        let mut next = parent(&self.path);
+        while let Some(collection) = next.filter(|_| missing.len() < MAX_COLLECTIONS) {
+            let answer = self.ask(make.clone(), collection, Bytes::new()).await?;
+            match answer.status {
+                StatusCode::CONFLICT | StatusCode::NOT_FOUND => missing.push(collection),
+                // It is there (RFC 4918 §9.3.1), or is now.
+                StatusCode::METHOD_NOT_ALLOWED => break,
+                status if status.is_success() => break,
+                _ => return Err(answer.refusal("MKCOL")),
+            }
+            next = parent(collection);
+        }
+        for collection in missing.into_iter().rev() {
+            let answer = self.ask(make.clone(), collection, Bytes::new()).await?;
+            if !answer.status.is_success() && answer.status != StatusCode::METHOD_NOT_ALLOWED {
+                return Err(answer.refusal("MKCOL"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Answered, String> {
+        let name = method.clone();
+        let asked = timeout(LIMIT, Box::pin(self.exchange(method, path, body))).await;
+        asked.unwrap_or_else(|_| Err(format!("no answer to {name} within {} s", LIMIT.as_secs())))
+    }
+
+    async fn exchange(&self, method: Method, path: &str, body: Bytes) -> Result<Answered, String> {
+        let target: PathAndQuery =
+            format!("{path}{}", self.query).parse().map_err(|_| "the address cannot be used")?;
+        let has_body = method == Method::PUT;
+        let mut request = Request::new(method, target, RequestBody::from(body));
+        if has_body {
+            request.headers.set(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if let Some(authorization) = &self.authorization {
+            request.headers.set(AUTHORIZATION, authorization.clone());
+        }
+        let origin = Arc::clone(&self.base.origin);
+        let answer =
+            self.client.send_boxed(&origin, Box::new(request)).await.map_err(|error| error.to_string())?;
+        let disk = |error: std::io::Error| format!("the disk: {error}");
+        let mut file = backup::scratch_file(self.dir).map_err(disk)?;
+        let (mut body, mut length) = (answer.body, 0);
+        while let Some(piece) = body.data().await {
+            let piece = piece.map_err(|error| error.to_string())?;
+            length += piece.len() as u64;
+            if length > MAX_FILE {
+                return Err(format!("the answer is longer than {} MiB", MAX_FILE >> 20));
+            }
+            block_in_place(|| file.write_all(&piece)).map_err(disk)?;
+        }
+        file.rewind().map_err(disk)?;
+        Ok(Answered { status: answer.head.status, body: file, length })
+    }
+}
+
+impl Answered {
+    /// What a refusal says, and what the status means where a server says it in no words.
+    fn refusal(mut self, method: &str) -> String {
+        let mut said = Vec::new();
+        let _ = Read::take(&mut self.body, 4096).read_to_end(&mut said);
+        let said: String = String::from_utf8_lossy(&said).trim().chars().take(MAX_SAID).collect();
+        let meaning = match self.status.as_u16() {
+            401 | 403 => ": the server does not let us in; look at user name and password",
+            409 => ": the collection that the file is to stand in is missing, and could not be made",
+            423 => ": the file is locked by somebody else on the server",
+            507 => ": the server has no room for the file",
+            _ => "",
+        };
+        let said = if said.is_empty() { String::new() } else { format!(" ({said})") };
+        format!("WebDAV {method} failed with HTTP {}{meaning}{said}", self.status.as_u16())
+    }
+}
+
+/// The collection that a path stands in; `None` at the top.
+fn parent(path: &str) -> Option<&str> {
+    let inner = path.strip_suffix('/').unwrap_or(path);
+    let (above, _) = inner.rsplit_once('/')?;
+    (!above.is_empty()).then(|| &path[..=above.len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_collections_above_a_file_are_found_to_the_top() {
+        let mut found = Vec::new();
+        let mut next = parent("/dav/a/b.json");
+        while let Some(collection) = next {
+            found.push(collection);
+            next = parent(collection);
+        }
+        assert_eq!(found, ["/dav/a/", "/dav/"]);
+        assert_eq!(parent("/b.json"), None);
+    }
+}

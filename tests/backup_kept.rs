@@ -1,0 +1,199 @@
+//! Backups that the service keeps by itself: on a WebDAV server, and as files in a directory.
+
+mod support;
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use support::{Gateway, Home, Setup, WebDav, eventually, run};
+
+const WEBDAV: &str = "/api/settings/backup/webdav";
+
+fn configured(gateway: &Gateway, server: &WebDav, more: &Value) -> Value {
+    let mut config = json!({"enabled": true, "fileUrl": server.url("/a/b/backup.json"), "username": "ann",
+        "password": "pass-word"});
+    for (name, value) in more.as_object().expect("an object") {
+        config[name] = value.clone();
+    }
+    gateway.admin().put(WEBDAV, &config).expect(200)
+}
+
+fn state(gateway: &Gateway) -> Value {
+    gateway.admin().get(WEBDAV).expect(200)["state"].clone()
+}
+
+fn add_site(gateway: &Gateway, name: &str) {
+    gateway
+        .create_site(&json!({"name": name, "url": format!("https://{name}.example"), "platform": "openai"}));
+}
+
+fn names(document: &[u8]) -> Vec<String> {
+    let document: Value = serde_json::from_slice(document).expect("JSON");
+    let sites = document["accounts"]["sites"].as_array().expect("sites").iter();
+    sites.map(|site| site["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[test]
+fn a_configuration_is_changed_in_part_and_its_password_is_never_shown() {
+    let gateway = Gateway::start();
+    let fresh = gateway.admin().get(WEBDAV).expect(200);
+    assert_eq!(
+        fresh,
+        json!({"success": true, "state": {"lastSyncAt": null, "lastError": null}, "config": {
+        "enabled": false, "fileUrl": "", "username": "", "exportType": "all", "autoSyncEnabled": false,
+        "autoSyncCron": "0 */6 * * *", "hasPassword": false, "passwordMasked": ""}})
+    );
+    let put = |body: Value| gateway.admin().put(WEBDAV, &body);
+    let config = put(json!({"enabled": true, "fileUrl": "https://dav.example/b.json", "password": "abcdef",
+        "autoSyncEnabled": true}))
+    .expect(200)["config"]
+        .clone();
+    assert_eq!((&config["hasPassword"], &config["passwordMasked"]), (&json!(true), &json!("ab****ef")));
+    let config = put(json!({"password": "ab****ef", "username": "ann"})).expect(200)["config"].clone();
+    assert_eq!((&config["passwordMasked"], &config["autoSyncEnabled"]), (&json!("ab****ef"), &json!(true)));
+    assert_eq!(put(json!({"password": "abcd"})).expect(200)["config"]["passwordMasked"], "****");
+    let config =
+        put(json!({"password": "x", "clearPassword": true, "enabled": false})).expect(200)["config"].clone();
+    assert_eq!((&config["hasPassword"], &config["autoSyncEnabled"]), (&json!(false), &json!(false)));
+    for refused in [
+        json!({"enabled": "yes"}),
+        json!({"enabled": true, "fileUrl": ""}),
+        json!({"enabled": true, "fileUrl": "ftp://dav.example/b.json"}),
+        json!({"exportType": "routes"}),
+        json!({"autoSyncCron": "soon"}),
+        json!({"fileUrl": 7}),
+    ] {
+        assert_eq!(put(refused.clone()).status, 400, "{refused}");
+    }
+    let exported = gateway.admin().get("/api/settings/backup/export").expect(200).to_string();
+    assert!(!exported.contains("backup_webdav_state_v1"), "{exported}");
+}
+
+#[test]
+fn a_backup_is_written_to_the_server_read_back_and_imported_from_there() {
+    let (gateway, server) = (Gateway::start(), WebDav::start());
+    add_site(&gateway, "first");
+    let post =
+        |gateway: &Gateway, what: &str, body: Value| gateway.admin().post(&format!("{WEBDAV}/{what}"), &body);
+    post(&gateway, "export", json!({})).expect(400);
+    assert_eq!(state(&gateway), json!({"lastSyncAt": null, "lastError": null}), "nothing was tried");
+    configured(&gateway, &server, &json!({}));
+    let answer = post(&gateway, "export", json!({})).expect(200);
+    let url = server.url("/a/b/backup.json");
+    assert_eq!((&answer["fileUrl"], &answer["exportType"]), (&json!(url), &json!("all")));
+    assert_eq!((&answer["lastError"], &answer["syncedAt"]), (&Value::Null, &answer["lastSyncAt"]));
+    let first = server.file("/a/b/backup.json").expect("the missing collections were made");
+    assert_eq!(names(&first), ["first"]);
+    assert!(!String::from_utf8_lossy(&first).contains("pass-word"), "its own password is not in it");
+    // The former one stays beside the new one.
+    add_site(&gateway, "second");
+    assert_eq!(post(&gateway, "export", json!({"type": "accounts"})).expect(200)["exportType"], "accounts");
+    assert_eq!(server.file("/a/b/backup.json.1"), Some(first));
+    assert_eq!(names(&server.file("/a/b/backup.json").expect("a file")), ["first", "second"]);
+    post(&gateway, "export", json!({"type": "x"})).expect(400);
+    let other = Gateway::start();
+    configured(&other, &server, &json!({}));
+    let answer = post(&other, "import", json!({})).expect(200);
+    assert_eq!((&answer["success"], &answer["sections"]["accounts"]), (&json!(true), &json!(true)));
+    assert_eq!((&answer["fileUrl"], &answer["lastError"]), (&json!(url), &Value::Null));
+    assert_eq!(other.admin().get("/api/sites").expect(200).as_array().map(Vec::len), Some(2));
+    assert!(state(&other)["lastSyncAt"].is_string());
+}
+
+#[test]
+fn what_a_server_refuses_is_told_plainly_and_remembered() {
+    let (gateway, server) = (Gateway::start(), WebDav::start());
+    configured(&gateway, &server, &json!({}));
+    let export = || gateway.admin().post(&format!("{WEBDAV}/export"), &json!({}));
+    export().expect(200);
+    let synced = state(&gateway)["lastSyncAt"].clone();
+    for (method, status, words, expected) in [
+        ("PUT", 423, "", "locked"),
+        ("PUT", 507, "quota of ann", "no room"),
+        ("PUT", 409, "", "collection"),
+        ("PUT", 500, "a stack trace", "HTTP 500 (a stack trace)"),
+        ("GET", 403, "", "user name and password"),
+    ] {
+        server.refuse(method, status, words);
+        let message = export().expect(400)["message"].as_str().expect("a message").to_owned();
+        assert!(message.contains(expected) && message.contains(words), "{message}");
+        assert_eq!(state(&gateway), json!({"lastSyncAt": synced, "lastError": message}));
+    }
+    server.refuse("PUT", 500, &"x".repeat(500));
+    let message = export().expect(400)["message"].as_str().expect("a message").to_owned();
+    assert!(message.contains(&"x".repeat(120)) && !message.contains(&"x".repeat(121)), "{message}");
+    server.accept();
+    export().expect(200);
+    assert_eq!(state(&gateway)["lastError"], Value::Null);
+    server.cut();
+    let message = export().expect(400)["message"].as_str().expect("a message").to_owned();
+    assert!(message.contains("differs"), "{message}");
+    let import = || gateway.admin().post(&format!("{WEBDAV}/import"), &json!({})).expect(400);
+    assert!(import()["message"].as_str().is_some_and(|message| message.contains("JSON")));
+    server.store("/a/b/backup.json", b"{\"version\":\"2.1\"}");
+    assert!(import()["message"].as_str().is_some_and(|message| message.contains("timestamp")));
+    assert!(state(&gateway)["lastError"].as_str().is_some_and(|error| error.contains("timestamp")));
+}
+
+#[test]
+fn the_file_on_the_server_is_written_at_its_times() {
+    let (gateway, server) = (Gateway::start(), WebDav::start());
+    add_site(&gateway, "first");
+    configured(&gateway, &server, &json!({"autoSyncEnabled": true, "autoSyncCron": "* * * * * *"}));
+    let file = eventually("the file is written", || server.file("/a/b/backup.json"));
+    assert_eq!(names(&file), ["first"]);
+    // A configuration that was imported is at rest.
+    let document = gateway.admin().get("/api/settings/backup/export").expect(200);
+    let other = Gateway::start();
+    other.admin().post("/api/settings/backup/import", &json!({ "data": document })).expect(200);
+    let config = other.admin().get(WEBDAV).expect(200)["config"].clone();
+    assert_eq!((&config["enabled"], &config["autoSyncEnabled"]), (&json!(true), &json!(false)));
+    assert_eq!(config["hasPassword"], false);
+}
+
+fn backups(home: &Home) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(home.data_dir().join("backups")).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.retain(|path| !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')));
+    paths.sort();
+    paths
+}
+
+#[test]
+fn backups_are_written_on_a_schedule_and_the_oldest_go() {
+    let home = Home::new();
+    let setup = Setup::default().with("BACKUP_CRON", "* * * * * *").with("BACKUP_KEEP", "2");
+    let gateway = setup.start_in(home.clone());
+    add_site(&gateway, "first");
+    let is_in = |path: &PathBuf| std::fs::read(path).is_ok_and(|bytes| names(&bytes) == ["first"]);
+    let first = eventually("a backup is written", || backups(&home).into_iter().find(is_in));
+    let other = home.data_dir().join("backups").join("notes.txt");
+    std::fs::write(&other, "mine").expect("written");
+    eventually("the first one is gone", || (!first.exists()).then_some(()));
+    assert!(other.exists(), "what is not ours stays");
+    drop(gateway);
+    assert!(backups(&home).len() <= 4, "{:?}", backups(&home));
+}
+
+#[test]
+fn a_backup_is_sealed_with_the_passphrase() {
+    let home = Home::new();
+    let setup =
+        Setup::default().with("BACKUP_CRON", "* * * * * *").with("BACKUP_PASSPHRASE", "correct horse");
+    let gateway = setup.start_in(home.clone());
+    add_site(&gateway, "first");
+    let path = eventually("a backup is written", || backups(&home).pop());
+    assert!(path.to_string_lossy().ends_with(".json.sealed"), "{path:?}");
+    let bytes = std::fs::read(&path).expect("a file");
+    assert!(bytes.starts_with(b"{\"format\":\"switchyard-sealed\""));
+    assert!(!String::from_utf8_lossy(&bytes).contains("siteApiEndpoints"));
+}
+
+#[test]
+fn a_schedule_of_backups_that_cannot_be_read_stops_the_start() {
+    let home = Home::new();
+    let setup = Setup::default().with("BACKUP_CRON", "every day");
+    let ended = run(&setup, &home, &[]);
+    assert_ne!(ended.status.code(), Some(0));
+    assert!((ended.stdout + &ended.stderr).contains("BACKUP_CRON"));
+}

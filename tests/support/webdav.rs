@@ -1,0 +1,99 @@
+//! A stub WebDAV server: files in collections, behind a user name and a password (RFC 4918).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use super::{Reply, Upstream};
+
+/// One running stub.
+pub struct WebDav {
+    upstream: Upstream,
+    held: Arc<Mutex<Held>>,
+}
+
+#[derive(Default)]
+struct Held {
+    files: BTreeMap<String, Vec<u8>>,
+    /// With a slash at the end.
+    collections: BTreeSet<String>,
+    /// A method that is refused, with the status and the words.
+    refused: Option<(String, u16, String)>,
+    /// What is stored is cut short.
+    cuts: bool,
+}
+
+impl WebDav {
+    /// Lets in `ann` with the password `pass-word`; has the root only.
+    pub fn start() -> Self {
+        let upstream = Upstream::start(&[]);
+        let held =
+            Arc::new(Mutex::new(Held { collections: BTreeSet::from(["/".to_owned()]), ..Held::default() }));
+        let shared = held.clone();
+        upstream.serve(move |request| {
+            let mut held = shared.lock().expect("no panic there");
+            let path = request.path().to_owned();
+            let reply = |status: u16| Some(Reply::bytes(status, "text/plain", ""));
+            if request.header("authorization") != Some("Basic YW5uOnBhc3Mtd29yZA==") {
+                return reply(401);
+            }
+            if let Some((method, status, words)) = held.refused.clone()
+                && method == request.method
+            {
+                return Some(Reply::bytes(status, "text/plain", words));
+            }
+            let inner = path.strip_suffix('/').unwrap_or(&path);
+            let parent = inner.rsplit_once('/').map_or("/".to_owned(), |(above, _)| format!("{above}/"));
+            match request.method.as_str() {
+                "GET" => match held.files.get(&path) {
+                    Some(bytes) => Some(Reply::bytes(200, "application/json", bytes.clone())),
+                    None => reply(404),
+                },
+                "PUT" if !held.collections.contains(&parent) => reply(409),
+                "PUT" => {
+                    let mut bytes = request.body.clone();
+                    if held.cuts {
+                        bytes.truncate(bytes.len() / 2);
+                    }
+                    held.files.insert(path, bytes);
+                    reply(201)
+                }
+                "MKCOL" if held.collections.contains(&path) => reply(405),
+                "MKCOL" if !held.collections.contains(&parent) => reply(409),
+                "MKCOL" => {
+                    held.collections.insert(path);
+                    reply(201)
+                }
+                _ => reply(501),
+            }
+        });
+        Self { upstream, held }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.upstream.url())
+    }
+
+    pub fn file(&self, path: &str) -> Option<Vec<u8>> {
+        self.held.lock().expect("no panic there").files.get(path).cloned()
+    }
+
+    pub fn store(&self, path: &str, bytes: &[u8]) {
+        self.held.lock().expect("no panic there").files.insert(path.to_owned(), bytes.to_vec());
+    }
+
+    /// From now on requests of this method are refused so; of no other.
+    pub fn refuse(&self, method: &str, status: u16, words: &str) {
+        self.held.lock().expect("no panic there").refused =
+            Some((method.to_owned(), status, words.to_owned()));
+    }
+
+    /// Refuses nothing any more.
+    pub fn accept(&self) {
+        self.held.lock().expect("no panic there").refused = None;
+    }
+
+    /// From now on half of what is written is lost.
+    pub fn cut(&self) {
+        self.held.lock().expect("no panic there").cuts = true;
+    }
+}

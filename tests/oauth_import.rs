@@ -2,8 +2,10 @@
 
 mod support;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
-use support::{Gateway, Provider, Request};
+use support::{Gateway, Provider, Proxy, Request};
 
 const MODEL: &str = "model-imported";
 const PATH: &str = "/api/oauth/import";
@@ -80,6 +82,66 @@ fn a_bundle_gives_its_accounts() {
     let shown = &list(&gateway)[0];
     assert_eq!((&shown["accountKey"], &shown["modelCount"]), (&json!("acc"), &json!(1)));
     assert_eq!(shown["tokenExpiresAt"], "2030-01-01T00:00:00.000Z");
+}
+
+#[test]
+fn an_account_of_a_bundle_is_sent_through_the_proxy_that_the_bundle_names() {
+    let provider = Provider::start("codex", &[MODEL]);
+    provider.book().access.push("access-of-the-bundle".to_owned());
+    let (proxy, other) = (Proxy::start(), Proxy::start());
+    let gateway = provider.gateway();
+    let url = proxy.url("http", "");
+    let (host, port) = url.trim_start_matches("http://").rsplit_once(':').expect("a port");
+    let bundle = json!({"type": "sub2api-data", "version": 1,
+        "proxies": [
+            {"proxy_key": "k-1", "protocol": "http", "host": host, "port": port.parse::<u16>().expect("a port"),
+                "username": "u s", "password": "p@ss"},
+            {"proxy_key": "k-2", "protocol": "carrier-pigeon", "host": "x", "port": 1}],
+        "accounts": [
+            {"name": "one", "platform": "openai", "type": "oauth", "proxy_key": "k-1",
+                "credentials": {"access_token": "access-of-the-bundle", "chatgpt_account_id": "acc"}},
+            {"name": "two", "platform": "openai", "type": "oauth", "proxy_key": "k-2", "credentials":
+                {"access_token": "access-of-the-bundle", "chatgpt_account_id": "acc-2"}}]});
+    let done = import(&gateway, &json!({"data": bundle}));
+    assert_eq!((&done["imported"], &done["failed"]), (&json!(2), &json!(0)), "{done}");
+    let shown = list(&gateway);
+    assert_eq!(shown[1]["proxyUrl"], format!("http://u%20s:****@{host}:{port}"));
+    assert_eq!(shown[0]["proxyUrl"], json!(null), "of a proxy that is none");
+    assert_eq!(proxy.seen()[0].credentials.as_deref(), Some("u s:p@ss"));
+    // What the import itself names goes before.
+    let crossings = proxy.seen().len();
+    import(&gateway, &json!({"data": bundle, "proxyUrl": other.url("http", "")}));
+    assert_eq!((proxy.seen().len(), other.seen().is_empty()), (crossings, false));
+}
+
+#[test]
+fn the_end_of_a_token_is_read_in_seconds_in_milliseconds_and_as_a_date() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    let claims = |exp: &Value| {
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        format!("{}.{}.c2ln", part(&json!({"alg": "RS256"})), part(&json!({ "exp": exp })))
+    };
+    let named = |name: &str, value: Value| json!({"type": "codex", "access_token": "a-1", "disabled": true, "email": name, name: value});
+    for (number, item) in [
+        named("expired", json!(1_893_456_000)),
+        named("expired", json!(1_893_456_000_000_i64)),
+        named("expired", json!("1893456000")),
+        named("expires_at", json!("1893456000000")),
+        named("token_expires_at", json!("2030-01-01T00:00:00Z")),
+        named("expiry", json!("2030-01-01T08:00:00+08:00")),
+        // The claim of a token is in seconds, and what is said beside it goes before.
+        json!({"type": "codex", "access_token": claims(&json!(1_893_456_000)), "disabled": true}),
+        json!({"type": "codex", "access_token": claims(&json!(1)), "disabled": true, "expired": 1_893_456_000}),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut item = item;
+        item["account_id"] = json!(format!("account-{number}"));
+        import(&gateway, &json!({ "data": item }));
+        assert_eq!(list(&gateway)[0]["tokenExpiresAt"], "2030-01-01T00:00:00.000Z", "{item}");
+    }
 }
 
 #[test]

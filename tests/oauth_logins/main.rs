@@ -1,6 +1,8 @@
 //! Accounts that are connected by a login in a browser: from the start to an account that serves.
 
+mod google;
 mod operator;
+mod secrets;
 mod story;
 #[path = "../support/mod.rs"]
 mod support;
@@ -385,45 +387,6 @@ fn a_site_that_was_disabled_stays_so_and_workspaces_of_one_address_are_accounts_
 }
 
 #[test]
-fn gemini_cli_finds_its_project_and_switches_the_service_on() {
-    for (projects, onboarded, tier, wanted, expected) in [
-        (vec!["p-first", "p-second"], None, "standard-tier", None, Ok("p-first")),
-        (vec!["p-first"], None, "standard-tier", Some("p-wanted"), Ok("p-wanted")),
-        (vec!["p-first"], Some("p-of-google"), "free-tier", None, Ok("p-of-google")),
-        (vec!["gen-lang-client-1"], Some("p-of-google"), "standard-tier", None, Ok("p-of-google")),
-        (vec!["p-first"], Some("p-of-google"), "standard-tier", None, Ok("p-first")),
-        (vec![], None, "standard-tier", None, Err("no Google Cloud projects available for this account")),
-    ] {
-        let provider = Provider::start("gemini-cli", &[]);
-        {
-            let mut book = provider.book();
-            book.projects = projects.iter().map(|&project| project.to_owned()).collect();
-            book.onboarded = onboarded.map(str::to_owned);
-            book.tier = tier.to_owned();
-            book.enabled.clear();
-        }
-        let gateway = provider.gateway();
-        let started = gateway.begin(&provider, &json!({"projectId": wanted.unwrap_or(" ")}));
-        let url = provider.agree(text(&started["authorizationUrl"]));
-        // The service is switched on, and is on when models are asked for.
-        let project = expected.unwrap_or("none");
-        let service = format!("/v1/projects/{project}/services/cloudaicompanion.googleapis.com");
-        provider.answer_once(&service, Reply::json(200, &json!({"state": "DISABLED"})));
-        provider.book().enabled.push(project.to_owned());
-        let answer = gateway.paste(&started, &url);
-        match expected {
-            Ok(project) => {
-                answer.expect(200);
-                assert_eq!(provider.asked_for(&format!("{service}:enable")).len(), 1);
-                let id = gateway.session(&started)["accountId"].clone();
-                assert_eq!(gateway.account(&id)["oauthProjectId"], project);
-            }
-            Err(message) => assert_eq!(answer.expect(500)["message"], message),
-        }
-    }
-}
-
-#[test]
 fn a_remote_operator_is_told_how_to_forward_the_port_and_no_host_reaches_the_shell_unseen() {
     let provider = Provider::start("codex", &[MODEL]);
     let gateway = provider.gateway();
@@ -440,36 +403,6 @@ fn a_remote_operator_is_told_how_to_forward_the_port_and_no_host_reaches_the_she
     );
     for host in ["gw;reboot", "$(reboot)", "`reboot`", "-oProxyCommand=reboot", "a b", "localhost", "[::1]"] {
         assert!(start(host).get("sshTunnelCommand").is_none(), "{host}");
-    }
-}
-
-#[test]
-fn no_token_is_shown_stored_in_clear_or_logged() {
-    let provider = Provider::start("codex", &[MODEL]);
-    let gateway = provider.setup(Setup::default()).with("LOG_LEVEL", "trace").start();
-    let session = gateway.connect(&provider);
-    let before = provider.book().exchanges;
-    provider.answer_once("/models", Reply::error(503, "Token access-codex-2-of-the-tests is over"));
-    gateway.admin().post(&format!("/api/models/check/{}", session["accountId"]), &json!({})).expect(200);
-    gateway.client().chat(MODEL).expect(200);
-    assert_eq!(before, 1);
-    for path in
-        ["/api/accounts", "/api/events", "/api/stats/proxy-logs", "/api/tasks", "/api/sites", "/api/routes"]
-    {
-        let answer = gateway.admin().get(path).text();
-        assert!(!answer.contains("-of-the-tests"), "{path}: {answer}");
-    }
-    assert!(!gateway.output().contains("access-codex") && !gateway.output().contains("refresh-codex"));
-    assert!(!gateway.output().contains("code-codex"), "a code is logged");
-    let secrets: Vec<String> = {
-        let book = provider.book();
-        [book.access.clone(), book.refresh.clone()].concat()
-    };
-    for (path, bytes) in gateway.home().files() {
-        for secret in &secrets {
-            let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
-            assert!(!found, "{secret} in {}", path.display());
-        }
     }
 }
 

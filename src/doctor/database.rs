@@ -1,5 +1,6 @@
 //! The database and what is sealed in it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::report::Report;
@@ -30,14 +31,14 @@ pub(super) fn examine(report: &mut Report, config: &Config) -> Found {
     let failed = |report: &mut Report, error: store::Error| {
         report.failed(CHECK, format!("{}: {error}", path.display()))
     };
-    let inspection = match Inspection::open(&path) {
-        Ok(inspection) => inspection,
+    let (inspection, integrity) = match look_through(&path) {
+        Ok(looked) => looked,
         Err(error) => {
             failed(report, error);
             return Found::default();
         }
     };
-    if let Err(error) = look_through(report, &inspection) {
+    if let Err(error) = tell(report, &inspection, integrity) {
         failed(report, error);
         return Found::default();
     }
@@ -57,8 +58,22 @@ pub(super) fn examine(report: &mut Report, config: &Config) -> Found {
     })
 }
 
-fn look_through(report: &mut Report, inspection: &Inspection) -> store::Result<()> {
-    match inspection.integrity(PATIENCE)? {
+/// Once more where a process began to use the file meanwhile.
+fn look_through(path: &Path) -> store::Result<(Inspection, Integrity)> {
+    let inspection = Inspection::open(path)?;
+    match inspection.integrity(PATIENCE) {
+        Ok(Integrity::Sound) => Ok((inspection, Integrity::Sound)),
+        _ if inspection.is_outdated() => {
+            let inspection = Inspection::open(path)?;
+            let integrity = inspection.integrity(PATIENCE)?;
+            Ok((inspection, integrity))
+        }
+        integrity => Ok((inspection, integrity?)),
+    }
+}
+
+fn tell(report: &mut Report, inspection: &Inspection, integrity: Integrity) -> store::Result<()> {
+    match integrity {
         Integrity::Sound => {
             let (taken, known) = inspection.schema()?;
             let text = match taken.cmp(&known) {

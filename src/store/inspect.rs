@@ -25,6 +25,8 @@ const MOST_FAULTS: usize = 5;
 pub struct Inspection {
     path: PathBuf,
     connection: Connection,
+    /// It is read as a file that does not change.
+    is_at_rest: bool,
 }
 
 /// What the check of a whole database found.
@@ -65,13 +67,14 @@ impl Inspection {
     /// Opens a file that is there.
     pub fn open(path: &Path) -> Result<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = if beside(path, "-wal").exists() {
-            Connection::open_with_flags(path, flags)?
-        } else {
+        let is_at_rest = !beside(path, "-wal").exists();
+        let connection = if is_at_rest {
             Connection::open_with_flags(as_uri(path), flags | OpenFlags::SQLITE_OPEN_URI)?
+        } else {
+            Connection::open_with_flags(path, flags)?
         };
         connection.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA query_only = ON;")?;
-        Ok(Self { path: path.to_owned(), connection })
+        Ok(Self { path: path.to_owned(), connection, is_at_rest })
     }
 
     /// The last step of the schema that was taken, and the last one that this program knows.
@@ -145,9 +148,10 @@ impl Inspection {
         Ok(serde_json::from_str(json.expose()).unwrap_or(None))
     }
 
-    /// Whether a write-ahead log has come since it was opened: what was read meanwhile may be half of a change.
-    pub fn is_in_use(&self) -> bool {
-        beside(&self.path, "-wal").exists()
+    /// Whether a process has opened the file since, which was read as one that does not change: what was read
+    /// may be half of a change.
+    pub fn is_outdated(&self) -> bool {
+        self.is_at_rest && beside(&self.path, "-wal").exists()
     }
 }
 

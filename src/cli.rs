@@ -1,4 +1,4 @@
-//! The command line: `switchyard [serve] | desktop | health | doctor | demo`.
+//! The command line: `switchyard [serve] | desktop | health | doctor | demo | deploy-helper`.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream, ToSocketAddrs};
@@ -13,11 +13,12 @@ Switchyard: many upstream AI sites, each with accounts, behind one address.
 Usage: switchyard [COMMAND]
 
 Commands:
-  serve      Serve requests until told to stop (the default)
-  desktop    Serve on this machine only, with data of its own, and open the console in the browser
-  health     Ask the instance on this machine whether it serves; exit 0 when it does
-  doctor     Look at configuration, data and sites, and say what is wrong; exit 1 when something is (--json: as JSON)
-  demo       Show the main job end to end with a stub upstream, then clean up
+  serve         Serve requests until told to stop (the default)
+  desktop       Serve on this machine only, with data of its own, and open the console in the browser
+  health        Ask the instance on this machine whether it serves; exit 0 when it does
+  doctor        Look at configuration, data and sites, and say what is wrong; exit 1 when something is (--json: as JSON)
+  deploy-helper Deploy releases inside a cluster with helm and kubectl, as the update center of a gateway asks for
+  demo          Show the main job end to end with a stub upstream, then clean up
 
 Options:
   -h, --help     Print this help
@@ -38,6 +39,7 @@ pub enum Command {
     Health,
     Doctor { as_json: bool },
     Demo,
+    DeployHelper,
     Help,
     Version,
 }
@@ -61,6 +63,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
             "health" => Command::Health,
             "doctor" => Command::Doctor { as_json: false },
             "demo" => Command::Demo,
+            "deploy-helper" => Command::DeployHelper,
             other => return Err(format!("`{other}` is not understood; see switchyard --help")),
         };
         if command.replace(found).is_some() {

@@ -15,7 +15,7 @@ mod values;
 mod variables;
 
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -152,8 +152,11 @@ pub struct UpdateSources {
     pub release_repository: String,
     pub releases_url: String,
     pub tags_url: String,
-    /// What the helper in the cluster is shown; blank for none.
+    /// What the helper in the cluster is shown, and wants to be shown; blank for none.
     pub helper_token: String,
+    /// Where `switchyard deploy-helper` listens.
+    pub helper_host: IpAddr,
+    pub helper_port: u16,
 }
 
 /// How jobs go about their work; when they do is among the saved settings.
@@ -378,6 +381,8 @@ impl UpdateSources {
             releases_url: vars.web_address("UPDATE_CENTER_RELEASES_URL", "https://api.github.com"),
             tags_url: vars.web_address("UPDATE_CENTER_TAGS_URL", "https://hub.docker.com"),
             helper_token: if token.is_empty() { alias } else { token },
+            helper_host: vars.address("DEPLOY_HELPER_HOST", IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+            helper_port: vars.port_or_any("DEPLOY_HELPER_PORT", 9850),
         }
     }
 }

@@ -6,8 +6,9 @@
 //! ```text
 //! main.rs      the life of the process
 //! desktop      switchyard desktop: the service for one person on one machine
+//! deploy_helper  switchyard deploy-helper: helm and kubectl, for the update center of a gateway
 //! doctor       switchyard doctor: what is wrong with an installation
-//! cli, demo    switchyard [serve] | desktop | health | doctor | demo
+//! cli, demo    switchyard [serve] | desktop | health | doctor | demo | deploy-helper
 //! greeting     what the log says once the service serves
 //! app          the parts, built in order and stopped in reverse
 //! service      one request through the layers, in order
@@ -56,6 +57,7 @@ pub mod console;
 pub mod core;
 pub mod cron;
 pub mod demo;
+pub mod deploy_helper;
 pub mod desktop;
 pub mod dialect;
 pub mod doctor;

@@ -13,7 +13,7 @@ use switchyard::desktop::{self, Desktop};
 use switchyard::http::server::{self, ServerOptions};
 use switchyard::http::tls::Tls;
 use switchyard::jobs;
-use switchyard::{demo, doctor, greeting, logging, open_files};
+use switchyard::{demo, deploy_helper, doctor, greeting, logging, open_files};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -46,6 +46,12 @@ fn main() -> ExitCode {
         }),
         Ok(Command::Doctor { as_json }) => doctor::run(config::from_environment(), as_json),
         Ok(Command::Demo) => demo::run(),
+        Ok(Command::DeployHelper) => {
+            configured(config::from_environment(), |config| match deploy_helper::run(&config) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(message) => fail(1, &message),
+            })
+        }
         Ok(Command::Help) => print(cli::HELP),
         Ok(Command::Version) => print(concat!("switchyard ", env!("CARGO_PKG_VERSION"), "\n")),
         Err(message) => fail(USAGE, &message),

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Setup, Upstream, eventually};
+use support::{Gate, Gateway, Reply, Request, Setup, Upstream, eventually, split_events};
 
 const RELEASES: &str = "/repos/acme/switchyard/releases";
 const TAGS: &str = "/v2/repositories/acme/switchyard/tags";
@@ -164,4 +164,134 @@ fn once_it_is_on_it_looks_by_itself() {
     gateway.admin().put("/api/update-center/config", &json!({"enabled": true})).expect(200);
     let gateway = gateway.restart();
     eventually("it looks after the start", || (!reminders(&gateway).is_empty()).then_some(()));
+}
+
+/// What a helper streams of a change.
+fn streamed(result: &Value) -> Reply {
+    let log = |line: &str| format!("event: log\ndata: {}\n\n", json!({"message": line}));
+    let result = format!("event: result\ndata: {result}\n\n");
+    Reply::events([log("upgrade started"), ": keep-alive\n\n".to_owned(), log("rolled out"), result])
+}
+
+fn switched_on() -> (Gateway, Upstream) {
+    let (gateway, upstream) = world();
+    let config = json!({"enabled": true, "chartRef": "oci://r.example/c"});
+    gateway.admin().put("/api/update-center/config", &config).expect(200);
+    let done = json!({"success": true, "finalRevision": "8", "rolledBack": false, "logLines": ["x"]});
+    upstream.answer("/helper/deploy", streamed(&done));
+    upstream.answer("/helper/rollback", streamed(&done));
+    (gateway, upstream)
+}
+
+/// The events of a task's stream, to its end.
+fn log_of(gateway: &Gateway, started: &Value) -> Vec<String> {
+    let path = format!("/api/update-center/tasks/{}/stream", started["task"]["id"].as_str().expect("an id"));
+    let whole = gateway.admin().stream(Request::new("GET", &path)).whole();
+    assert_eq!(whole.status, 200);
+    split_events(&whole.body)
+}
+
+#[test]
+fn a_deployment_is_a_task_whose_log_is_streamed_to_its_end() {
+    let (gateway, upstream) = switched_on();
+    let order = json!({"source": "docker-hub-tag", "targetTag": "latest", "targetDigest": "sha256:short"});
+    let started = gateway.admin().post("/api/update-center/deploy", &order).expect(202);
+    assert_eq!((&started["success"], &started["reused"]), (&json!(true), &json!(false)));
+    let events = log_of(&gateway, &started);
+    assert_eq!(events.last().map(String::as_str), Some("event: done\ndata: {\"status\":\"succeeded\"}\n\n"));
+    for line in ["upgrade started", "rolled out", "revision 8 runs"] {
+        assert!(
+            events.iter().any(|event| event.contains("event: log\n") && event.contains(line)),
+            "{line}: {events:?}"
+        );
+    }
+    let asked = upstream.last("/helper/deploy");
+    assert_eq!(asked.header("authorization"), Some(format!("Bearer {HELPER_TOKEN}").as_str()));
+    assert_eq!(
+        asked.json(),
+        json!({"namespace": "ai", "releaseName": "switchyard", "chartRef": "oci://r.example/c",
+            "imageRepository": "acme/switchyard", "source": "docker-hub-tag", "targetTag": "latest", "targetDigest": null})
+    );
+    let status = gateway.admin().get("/api/update-center/status").expect(200);
+    assert_eq!(
+        (&status["lastFinishedTask"]["id"], &status["runningTask"]),
+        (&started["task"]["id"], &Value::Null)
+    );
+    let back =
+        gateway.admin().post("/api/update-center/rollback", &json!({"targetRevision": "7"})).expect(202);
+    assert!(log_of(&gateway, &back).last().is_some_and(|event| event.contains("succeeded")));
+    assert_eq!(upstream.last("/helper/rollback").json()["targetRevision"], "7");
+    assert_eq!(gateway.admin().get("/api/update-center/tasks/none/stream").status, 404);
+}
+
+#[test]
+fn a_deployment_fails_with_its_helper() {
+    let (gateway, upstream) = switched_on();
+    let failed = json!({"success": false, "rolledBack": true, "error": "timed out"});
+    for (reply, why) in [
+        (streamed(&failed), "timed out; the release is back where it was"),
+        (Reply::events(["event: log\ndata: {}\n\n"]), "ended without a result"),
+        (Reply::error(409, "busy"), "the helper refused (409)"),
+    ] {
+        upstream.answer("/helper/deploy", reply);
+        let started = gateway
+            .admin()
+            .post("/api/update-center/deploy", &json!({"targetVersion": "99.0.0"}))
+            .expect(202);
+        let events = log_of(&gateway, &started);
+        assert_eq!(events.last().map(String::as_str), Some("event: done\ndata: {\"status\":\"failed\"}\n\n"));
+        assert!(events.iter().any(|event| event.contains(why)), "{why}: {events:?}");
+    }
+}
+
+#[test]
+fn a_second_deployment_gets_the_one_that_is_at_work() {
+    let (gateway, upstream) = switched_on();
+    let gate = Gate::new();
+    upstream.answer("/helper/deploy", streamed(&json!({"success": true})).head_waits_for(&gate));
+    let deploy =
+        || gateway.admin().post("/api/update-center/deploy", &json!({"targetTag": "v99.0.0"})).expect(202);
+    let (first, second) = (deploy(), deploy());
+    assert_eq!((&second["reused"], &second["task"]["id"]), (&json!(true), &first["task"]["id"]));
+    let status = gateway.admin().get("/api/update-center/status").expect(200);
+    assert_eq!(status["runningTask"]["id"], first["task"]["id"]);
+    gate.open();
+    assert!(log_of(&gateway, &first).last().is_some_and(|event| event.contains("succeeded")));
+}
+
+#[test]
+fn a_deployment_that_cannot_be_meant_is_refused() {
+    let (gateway, upstream) = switched_on();
+    let deploy = |body: &Value| gateway.admin().post("/api/update-center/deploy", body).status;
+    for wrong in [
+        json!({}),
+        json!({"targetTag": " "}),
+        json!({"targetTag": 7}),
+        json!({"targetTag": "a", "source": "b"}),
+    ] {
+        assert_eq!(deploy(&wrong), 400, "{wrong}");
+    }
+    assert_eq!(
+        deploy(&json!({"targetTag": "latest", "targetDigest": sha('b')})),
+        409,
+        "the digest that runs"
+    );
+    assert_eq!(
+        deploy(&json!({"targetVersion": concat!("v", env!("CARGO_PKG_VERSION"))})),
+        409,
+        "the version that runs"
+    );
+    assert_eq!(gateway.admin().post("/api/update-center/rollback", &json!({})).status, 400);
+    for missing in ["chartRef", "imageRepository", "releaseName", "helperBaseUrl"] {
+        let put = |value: &Value| {
+            gateway.admin().put("/api/update-center/config", &json!({missing: value})).expect(200)
+        };
+        let before = gateway.admin().get("/api/update-center/status").expect(200)["config"][missing].clone();
+        put(&json!(""));
+        assert_eq!(deploy(&json!({"targetTag": "v99.0.0"})), 400, "{missing}");
+        put(&before);
+    }
+    gateway.admin().put("/api/update-center/config", &json!({"enabled": false})).expect(200);
+    assert_eq!(deploy(&json!({"targetTag": "v99.0.0"})), 400);
+    assert!(upstream.asked_for("/helper/deploy").is_empty());
 }

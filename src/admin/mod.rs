@@ -21,7 +21,7 @@
 //! | `search` | one text over everything |
 //! | `playground` | an operator tries the proxy |
 //! | `openapi` | every route in a line |
-//! | `errors`, `input`, `numbers`, `paging`, `batch`, `secrets`, `request`, `event_stream` | what all of them share |
+//! | `errors`, `input`, `numbers`, `paging`, `batch`, `secrets`, `request` | what all of them share |
 //!
 //! In a folder `handlers` has what is done with the resource as a whole, `input` reads its fields and `view` shows them.
 //! A handler gives an answer or an error. A change commits, publishes, then answers.
@@ -35,7 +35,6 @@ mod channels;
 mod checkins;
 mod decisions;
 pub mod errors;
-mod event_stream;
 mod events;
 mod health;
 mod input;

@@ -1,18 +1,29 @@
 //! `/api/update-center/*`: whether there is something newer than what runs, and where it would be deployed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
 use hyper::StatusCode;
-use serde_json::{Value, json};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, interval};
 
-use super::errors::Result;
+use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
 use crate::admin::Admin;
-use crate::http::{self, Request, Response};
+use crate::http::{self, Request, Response, event_stream};
+use crate::jobs::tasks::{Started, Status, Task};
 use crate::jobs::update_center::check;
+use crate::jobs::update_center::deploy::{self, Order};
 use crate::jobs::update_center::saved::{self, UpdateConfig, UpdateState};
-use crate::jobs::update_center::versions::{IMAGE_TAG, RELEASE};
+use crate::jobs::update_center::versions::{self, IMAGE_TAG, RELEASE};
 use crate::routing::BaseUrl;
+
+/// Lines of a task's log that a slow reader may be behind.
+const BEHIND: usize = 64;
+const LOOK: Duration = Duration::from_millis(200);
+const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// `GET /api/update-center/status`: what the last check found; the first one asks.
 pub async fn status(admin: Arc<Admin>, _request: Request) -> Result<Response> {
@@ -87,6 +98,9 @@ fn change(config: &mut UpdateConfig, fields: &Fields) -> Result<(), Invalid> {
 async fn shown(admin: &Admin, state: UpdateState) -> Result<Response> {
     let config = saved::config(&admin.core.store).await?;
     let found = state.status_snapshot.clone().unwrap_or_default();
+    let tasks = admin.jobs.tasks.list(usize::MAX).into_iter().filter(|task| task.kind == deploy::TASK);
+    let (finished, running): (Vec<_>, Vec<_>) = tasks.partition(has_ended);
+    let (finished, running) = (finished.first(), running.first());
     let status = json!({
         "currentVersion": env!("CARGO_PKG_VERSION"),
         "config": config,
@@ -94,9 +108,140 @@ async fn shown(admin: &Admin, state: UpdateState) -> Result<Response> {
         "dockerHubTag": found.docker_hub_tag,
         "dockerHubRecentTags": found.docker_hub_recent_tags,
         "helper": found.helper,
-        "runningTask": Value::Null,
-        "lastFinishedTask": Value::Null,
+        "runningTask": running,
+        "lastFinishedTask": finished,
         "runtime": state,
     });
     Ok(http::json(StatusCode::OK, &status))
+}
+
+/// `POST /api/update-center/deploy`
+pub async fn deploy(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let config = saved::config(&admin.core.store).await?;
+    require_helper(&admin, &config)?;
+    for (value, name) in [(&config.chart_ref, "chartRef"), (&config.image_repository, "imageRepository")] {
+        require(value, name)?;
+    }
+    let source = fields.text("source")?.map(str::trim).unwrap_or(&config.default_deploy_source);
+    if ![RELEASE, IMAGE_TAG].contains(&source) {
+        return Err(Invalid::field("source", &format!("{RELEASE} or {IMAGE_TAG}")).into());
+    }
+    let named = |name| Ok::<_, Invalid>(fields.text(name)?.map(str::trim).filter(|text| !text.is_empty()));
+    let tag = match named("targetTag")? {
+        Some(tag) => tag,
+        None => named("targetVersion")?
+            .ok_or_else(|| AdminError::bad_request("targetTag or targetVersion is required"))?,
+    };
+    let digest = fields.nullable_text("targetDigest")?.flatten().and_then(versions::digest);
+    // A task under way is joined, whatever it deploys.
+    if admin.jobs.tasks.running(deploy::TASK).is_none() {
+        refuse_what_runs(&admin, &config, tag, digest.as_deref()).await?;
+    }
+    let order = Order::deployment(&config, source, tag, digest.as_deref());
+    started(&admin, &deploy::start(&admin.jobs, &config, order))
+}
+
+/// `POST /api/update-center/rollback`
+pub async fn rollback(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let config = saved::config(&admin.core.store).await?;
+    require_helper(&admin, &config)?;
+    let revision = fields.text("targetRevision")?.map(str::trim).filter(|text| !text.is_empty());
+    let revision = revision.ok_or_else(|| AdminError::bad_request("targetRevision is required"))?;
+    started(&admin, &deploy::start(&admin.jobs, &config, Order::rollback(&config, revision)))
+}
+
+/// `GET /api/update-center/tasks/{id}/stream`: the log of any task, from its beginning or behind `Last-Event-ID`, to
+/// its end.
+pub async fn stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    let id = request.params.get("id").to_owned();
+    if admin.jobs.tasks.get(&id).is_none() {
+        return Err(AdminError::not_found("Task"));
+    }
+    let seen = request.headers.get("last-event-id").and_then(|id| id.to_str().ok()?.trim().parse().ok());
+    let (events, heard) = mpsc::channel(BEHIND);
+    let work = admin.clone();
+    admin.core.background.spawn("the log of a task", async move {
+        let gone = events.clone();
+        tokio::select! {
+            () = follow(&work, &id, seen.unwrap_or(0), &events) => {}
+            () = gone.closed() => {}
+        }
+    });
+    Ok(event_stream::response(heard))
+}
+
+async fn follow(admin: &Admin, id: &str, mut seen: u64, events: &mpsc::Sender<Bytes>) {
+    let mut looks = interval(LOOK);
+    let mut told_at = Instant::now();
+    while !admin.core.is_stopping() {
+        looks.tick().await;
+        let Some(task) = admin.jobs.tasks.get(id) else { return };
+        for line in task.logs.iter().filter(|line| line.seq > seen) {
+            let event = format!("id: {}\nevent: log\ndata: {}\n\n", line.seq, json!(line));
+            if events.send(event.into()).await.is_err() {
+                return;
+            }
+            told_at = Instant::now();
+        }
+        seen = task.logs.back().map_or(seen, |line| line.seq.max(seen));
+        if has_ended(&task) {
+            // Nobody listens any more: there is nothing left to tell.
+            let _ = events.send(event_stream::event("done", &json!({ "status": task.status }))).await;
+            return;
+        }
+        if told_at.elapsed() >= HEARTBEAT {
+            told_at = Instant::now();
+            if events.send(Bytes::from_static(b": keep-alive\n\n")).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn has_ended(task: &Task) -> bool {
+    matches!(task.status, Status::Succeeded | Status::Failed)
+}
+
+fn started(admin: &Admin, started: &Started) -> Result<Response> {
+    let task = admin.jobs.tasks.get(&started.id);
+    let body = json!({ "success": true, "reused": started.reused, "task": task });
+    Ok(http::json(StatusCode::ACCEPTED, &body))
+}
+
+fn require_helper(admin: &Admin, config: &UpdateConfig) -> Result<()> {
+    if !config.enabled {
+        return Err(AdminError::bad_request("The update center is off: set enabled first"));
+    }
+    for (value, name) in [
+        (&config.helper_base_url, "helperBaseUrl"),
+        (&config.namespace, "namespace"),
+        (&config.release_name, "releaseName"),
+        (&admin.core.config.updates.helper_token, "DEPLOY_HELPER_TOKEN"),
+    ] {
+        require(value, name)?;
+    }
+    Ok(())
+}
+
+fn require(value: &str, name: &str) -> Result<()> {
+    if value.is_empty() { Err(AdminError::bad_request(format!("{name} is not set"))) } else { Ok(()) }
+}
+
+/// By the digest where there is one, else by the version. A helper that is not reached holds nothing up.
+async fn refuse_what_runs(
+    admin: &Admin,
+    config: &UpdateConfig,
+    tag: &str,
+    digest: Option<&str>,
+) -> Result<()> {
+    let runs = match digest {
+        Some(digest) => check::helper(&admin.core, config).await.image_digest.as_deref() == Some(digest),
+        None => {
+            versions::stable(tag).is_some()
+                && versions::stable(tag) == versions::stable(env!("CARGO_PKG_VERSION"))
+        }
+    };
+    if runs { Err(AdminError::conflict(format!("{tag} runs already"))) } else { Ok(()) }
 }

@@ -17,16 +17,10 @@ use crate::limits::LeaseRules;
 use crate::routing::{BaseUrl, OutboundProxy};
 
 /// Variables that are known and not used, and why.
-const USELESS: &[(&str, &str)] = &[
-    (
-        "TOKEN_ROUTER_CACHE_TTL_MS",
-        "routes are in memory and replaced with each change, so that nothing cached grows old",
-    ),
-    ("DEPLOY_HELPER_HOST", NO_HELPER),
-    ("DEPLOY_HELPER_PORT", NO_HELPER),
-];
-const NO_HELPER: &str =
-    "this build does not deploy releases; replace the binary or the image and start again";
+const USELESS: &[(&str, &str)] = &[(
+    "TOKEN_ROUTER_CACHE_TTL_MS",
+    "routes are in memory and replaced with each change, so that nothing cached grows old",
+)];
 
 /// The variables being read, with what was wrong about them so far.
 pub(super) struct Vars<'a> {

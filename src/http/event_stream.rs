@@ -8,14 +8,14 @@ use hyper::body::{Body, Frame};
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use tokio::sync::mpsc;
 
-use crate::http::body::Truncated;
-use crate::http::{Response, ResponseBody};
+use super::body::Truncated;
+use super::{Response, ResponseBody};
 
 /// Events as they come.
 struct Events(mpsc::Receiver<Bytes>);
 
 /// The answer whose body are these events; it ends when the other side of the channel is gone.
-pub(super) fn response(events: mpsc::Receiver<Bytes>) -> Response {
+pub fn response(events: mpsc::Receiver<Bytes>) -> Response {
     let mut response = Response::new(ResponseBody::stream(Events(events)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
@@ -26,7 +26,7 @@ pub(super) fn response(events: mpsc::Receiver<Bytes>) -> Response {
 }
 
 /// One event of this name with data of one line, as JSON is.
-pub(super) fn event(name: &str, data: &impl std::fmt::Display) -> Bytes {
+pub fn event(name: &str, data: &impl std::fmt::Display) -> Bytes {
     Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
 }
 

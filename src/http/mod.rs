@@ -18,6 +18,7 @@ pub mod body;
 mod body_error;
 mod coded;
 pub mod cors;
+pub mod event_stream;
 mod file_body;
 pub mod form;
 mod framing;

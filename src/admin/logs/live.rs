@@ -22,9 +22,8 @@ use super::live_readers::MOST;
 use super::proxy_logs::Item;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
-use crate::admin::event_stream;
 use crate::core::Core;
-use crate::http::{Request, Response};
+use crate::http::{Request, Response, event_stream};
 use crate::store::{self, proxy_logs};
 
 /// How many rows a reader gets in a second.

@@ -17,11 +17,10 @@ use tokio::sync::mpsc;
 
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
-use crate::admin::event_stream;
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
-use crate::http::{self, Request, Response};
+use crate::http::{self, Request, Response, event_stream};
 use crate::jobs::Jobs;
 use crate::jobs::probe::after_refresh::{self, ProbeScope, ProbeStep};
 use crate::jobs::probe::result::PostProbe;

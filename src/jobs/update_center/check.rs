@@ -130,6 +130,9 @@ async fn image_tags(core: &Core, config: &UpdateConfig) -> Result<(Option<Versio
         return Ok((None, Vec::new()));
     }
     let repository = repository.strip_prefix("docker.io/").unwrap_or(repository);
+    if repository.split('/').next().is_some_and(|host| host.contains(['.', ':'])) {
+        return Err("imageRepository is not at Docker Hub: switch dockerHubTagsEnabled off".to_owned());
+    }
     let path =
         format!("/v2/repositories/{}/tags?page_size=100&ordering=last_updated", path_segments(repository)?);
     let listed = ask(core, &core.config.updates.tags_url, &path).await?;

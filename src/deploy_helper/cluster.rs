@@ -1,0 +1,225 @@
+//! What the helper does in the cluster: tells what runs, deploys, goes back. Blocks.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::names::{Deployment, Rollback, Target};
+use super::programs::{self, Tell};
+use crate::jobs::update_center::saved::{Helper, Revision};
+use crate::jobs::update_center::versions;
+
+/// How long a look may take, and a change.
+const LOOK: Duration = Duration::from_secs(30);
+const CHANGE: Duration = Duration::from_secs(600);
+/// How long pods have to become ready, as kubectl is told; it gets a little longer to say so.
+const ROLLOUT_SECONDS: &str = "--timeout=300s";
+const ROLLOUT: Duration = Duration::from_secs(330);
+/// How many earlier revisions are told.
+const MOST_REVISIONS: usize = 5;
+
+/// How a change went.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Summary {
+    pub(super) success: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_source: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_tag: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_digest: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_revision: Option<String>,
+    previous_revision: Option<String>,
+    final_revision: Option<String>,
+    rolled_back: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+    pub(super) log_lines: Vec<String>,
+}
+
+impl Summary {
+    pub(super) fn failed(error: String) -> Self {
+        Self { error: Some(error), ..Self::default() }
+    }
+}
+
+/// What runs of a release.
+pub(super) fn status(target: &Target) -> Result<Helper, String> {
+    let status = helm_json(target, &["status"])?;
+    let values = helm_json(target, &["get", "values"]).ok();
+    let pods = kubectl_pods(target)?;
+    let (repository, tag, digest) = image(values.as_ref());
+    let state = status["info"]["status"].as_str().unwrap_or_default();
+    Ok(Helper {
+        ok: true,
+        release_name: Some(target.release.clone()),
+        namespace: Some(target.namespace.clone()),
+        revision: revision_of(&status["version"]),
+        image_repository: repository,
+        image_tag: tag,
+        image_digest: running_digest(&pods).or(digest),
+        healthy: state == "deployed" || state == "failed" && all_ready(&pods),
+        error: None,
+        history: history(target)?,
+    })
+}
+
+/// Upgrades a release; when its pods do not become ready, it goes back to where it was.
+pub(super) fn deploy(deployment: &Deployment, tell: Tell<'_>) -> Summary {
+    let Deployment { target, source, tag, digest, .. } = deployment;
+    let mut summary = Summary {
+        target_source: source.clone(),
+        target_tag: Some(tag.clone()),
+        target_digest: digest.clone(),
+        ..Summary::default()
+    };
+    let done = upgrade(deployment, &mut summary, tell);
+    settle(target, summary, done)
+}
+
+/// Goes back to an earlier revision.
+pub(super) fn rollback(rollback: &Rollback, tell: Tell<'_>) -> Summary {
+    let Rollback { target, revision } = rollback;
+    let summary = Summary { target_revision: Some(revision.clone()), ..Summary::default() };
+    let done = go_back(target, revision, tell).and_then(|()| await_rollout(target, tell));
+    settle(target, summary, done)
+}
+
+fn upgrade(deployment: &Deployment, summary: &mut Summary, tell: Tell<'_>) -> Result<(), String> {
+    let Deployment { target, chart, repository, tag, digest, .. } = deployment;
+    let listed = helm_history(target)?;
+    let previous =
+        listed.iter().filter_map(|row| row["revision"].as_i64()).max().map(|number| number.to_string());
+    summary.previous_revision = previous.clone();
+    let (repository, tag) = (format!("image.repository={repository}"), format!("image.tag={tag}"));
+    let digest = format!("image.digest={}", digest.as_deref().unwrap_or_default());
+    let arguments = [
+        "upgrade",
+        &target.release,
+        chart,
+        "--namespace",
+        &target.namespace,
+        "--reuse-values",
+        "--set",
+        &repository,
+        "--set",
+        &tag,
+        "--set-string",
+        &digest,
+    ];
+    programs::run("helm", &arguments, CHANGE, tell)?;
+    let Err(failed) = await_rollout(target, tell) else { return Ok(()) };
+    let Some(previous) = previous else { return Err(failed) };
+    tell(&format!("{failed}; going back to revision {previous}"));
+    go_back(target, &previous, tell).map_err(|why| format!("{failed}; going back failed, too: {why}"))?;
+    summary.rolled_back = true;
+    Err(failed)
+}
+
+fn go_back(target: &Target, revision: &str, tell: Tell<'_>) -> Result<(), String> {
+    let arguments = ["rollback", &target.release, revision, "-n", &target.namespace];
+    programs::run("helm", &arguments, CHANGE, tell).map(drop)
+}
+
+fn await_rollout(target: &Target, tell: Tell<'_>) -> Result<(), String> {
+    let label = instance(target);
+    let arguments =
+        ["rollout", "status", "deployment", "-n", &target.namespace, "-l", &label, ROLLOUT_SECONDS];
+    programs::run("kubectl", &arguments, ROLLOUT, tell).map(drop)
+}
+
+/// Completes the summary with where the release is now.
+fn settle(target: &Target, mut summary: Summary, done: Result<(), String>) -> Summary {
+    let status = helm_json(target, &["status"]);
+    summary.final_revision = status.as_ref().ok().and_then(|status| revision_of(&status["version"]));
+    let done = done.and_then(|()| status.map(drop));
+    summary.success = done.is_ok();
+    summary.error = done.err();
+    summary
+}
+
+/// The newest revisions, with the images they had.
+fn history(target: &Target) -> Result<Vec<Revision>, String> {
+    let mut listed = helm_history(target)?;
+    listed.sort_by_key(|row| std::cmp::Reverse(row["revision"].as_i64()));
+    let revisions = listed.into_iter().take(MOST_REVISIONS).filter_map(|row| {
+        let revision = revision_of(&row["revision"])?;
+        let text = |name: &str| row[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let values = helm_json(target, &["get", "values", "--revision", &revision]).ok();
+        let (image_repository, image_tag, image_digest) = image(values.as_ref());
+        Some(Revision {
+            updated_at: text("updated"),
+            status: text("status"),
+            description: text("description"),
+            revision,
+            image_repository,
+            image_tag,
+            image_digest,
+        })
+    });
+    Ok(revisions.collect())
+}
+
+fn helm_history(target: &Target) -> Result<Vec<Value>, String> {
+    let listed = helm_json(target, &["history"])?;
+    Ok(listed.as_array().cloned().unwrap_or_default())
+}
+
+/// `helm WORDS RELEASE -n NAMESPACE -o json`, options of the words behind the release.
+fn helm_json(target: &Target, words: &[&str]) -> Result<Value, String> {
+    let options = words.iter().position(|word| word.starts_with("--")).unwrap_or(words.len());
+    let (words, options) = words.split_at(options);
+    let mut arguments = words.to_vec();
+    arguments.extend([target.release.as_str(), "-n", &target.namespace]);
+    if words.ends_with(&["values"]) {
+        arguments.push("--all");
+    }
+    arguments.extend(options);
+    arguments.extend(["-o", "json"]);
+    programs::json("helm", &arguments, LOOK)
+}
+
+fn kubectl_pods(target: &Target) -> Result<Value, String> {
+    let label = instance(target);
+    programs::json("kubectl", &["get", "pods", "-n", &target.namespace, "-l", &label, "-o", "json"], LOOK)
+}
+
+fn instance(target: &Target) -> String {
+    format!("app.kubernetes.io/instance={}", target.release)
+}
+
+/// helm writes numbers, as some of its forms write text.
+fn revision_of(value: &Value) -> Option<String> {
+    value.as_i64().map(|number| number.to_string()).or_else(|| value.as_str().map(str::to_owned))
+}
+
+/// Repository, tag and digest that a chart's values name.
+fn image(values: Option<&Value>) -> (Option<String>, Option<String>, Option<String>) {
+    let text = |name: &str| {
+        let value = values?["image"][name].as_str()?;
+        Some(value.to_owned()).filter(|text| !text.is_empty())
+    };
+    (text("repository"), text("tag"), text("digest").and_then(|digest| versions::digest(&digest)))
+}
+
+fn containers(pods: &Value) -> impl Iterator<Item = &Value> {
+    let pods = pods["items"].as_array().into_iter().flatten();
+    pods.flat_map(|pod| pod["status"]["containerStatuses"].as_array().into_iter().flatten())
+}
+
+fn running_digest(pods: &Value) -> Option<String> {
+    containers(pods).find_map(|container| {
+        let id = container["imageID"].as_str()?;
+        versions::digest(&id[id.find("sha256:")?..])
+    })
+}
+
+fn all_ready(pods: &Value) -> bool {
+    let items = pods["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    !items.is_empty()
+        && items.iter().all(|pod| pod["status"]["phase"] == "Running")
+        && containers(pods).all(|container| container["ready"] == true)
+}

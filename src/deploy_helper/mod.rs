@@ -1,0 +1,253 @@
+//! `switchyard deploy-helper`: deploys releases inside a cluster, for the update center of a gateway.
+//!
+//! ```text
+//! GET  /health    without a token            POST /deploy     helm upgrade, rollout, else back to where it was
+//! GET  /status    what runs of a release     POST /rollback   helm rollback, rollout
+//! ```
+//!
+//! helm and kubectl run as child processes. What becomes one of their arguments is plain data ([`names`]), and no shell
+//! sees it. One change at a time is at work; whoever asks for another meanwhile gets a 409. With
+//! `Accept: text/event-stream` a change tells its progress line by line, then its result.
+
+mod cluster;
+mod names;
+mod programs;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::header::{ACCEPT, AUTHORIZATION};
+use hyper::{HeaderMap, Method, StatusCode};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use subtle::ConstantTimeEq;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+
+use crate::config::Config;
+use crate::http::body::{self, RequestBody};
+use crate::http::server::{self, Connection, ServerOptions};
+use crate::http::wire_body::WireBody;
+use crate::http::{self, Query, Response, bearer, event_stream, strict};
+use crate::sync::lock;
+use cluster::Summary;
+use names::{Deployment, Rollback, Target};
+use programs::Tell;
+
+/// The longest order.
+const MAX_BODY: usize = 64 * 1024;
+const MAX_CONNECTIONS: usize = 64;
+/// Events that a slow reader may be behind before lines are left out for it.
+const BEHIND: usize = 1024;
+/// What is kept of the lines of one change.
+const MAX_LINES: usize = 2_000;
+const MAX_LINE_CHARS: usize = 2_000;
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Answers the update center.
+struct Helper {
+    token: String,
+    /// Held by the change that is at work.
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// Serves until SIGTERM or SIGINT, and lets the change at work end.
+///
+/// # Errors
+/// Says what is missing, or where it cannot listen.
+pub fn run(config: &Config) -> Result<(), String> {
+    if config.updates.helper_token.is_empty() {
+        return Err("DEPLOY_HELPER_TOKEN: set it to the value that the gateway has".to_owned());
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    runtime.map_err(|error| format!("no runtime: {error}"))?.block_on(serve(config))
+}
+
+async fn serve(config: &Config) -> Result<(), String> {
+    let address = (config.updates.helper_host, config.updates.helper_port);
+    let cannot = |error: std::io::Error| {
+        format!(
+            "DEPLOY_HELPER_HOST, DEPLOY_HELPER_PORT: cannot listen on {} port {}: {error}",
+            address.0, address.1
+        )
+    };
+    let listener = TcpListener::bind(address).await.map_err(cannot)?;
+    let listens_on = listener.local_addr().map_err(cannot)?;
+    let signals = |error: std::io::Error| format!("cannot listen for signals: {error}");
+    let mut terminate = signal(SignalKind::terminate()).map_err(signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(signals)?;
+    let options = ServerOptions {
+        max_connections: MAX_CONNECTIONS,
+        header_timeout: config.request_header_timeout,
+        idle_timeout: config.client_idle_timeout,
+        shutdown_grace: config.shutdown_grace,
+        tls: None,
+    };
+    let helper = Arc::new(Helper { token: config.updates.helper_token.clone(), turn: Arc::default() });
+    let handler_for = {
+        let helper = helper.clone();
+        move |_peer| {
+            let helper = helper.clone();
+            move |request, connection| helper.clone().answer(request, connection)
+        }
+    };
+    let (stop, stopping) = watch::channel(false);
+    let serving = tokio::spawn(server::serve(listener, options, handler_for, stopping, || ()));
+    log::info!("the deploy helper serves on {listens_on}");
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    stop.send_replace(true);
+    serving.await.map_err(|error| format!("the server ended badly: {error}"))?;
+    // Half a deployment is worse than a late end.
+    let _turn = helper.turn.lock().await;
+    log::info!("stopped");
+    Ok(())
+}
+
+impl Helper {
+    async fn answer(self: Arc<Self>, request: hyper::Request<WireBody>, connection: Connection) -> Response {
+        let (mut head, wire) = request.into_parts();
+        let fault = connection.head_fault();
+        if let Err(refusal) = strict::check(&head.method, &head.uri, head.version, &head.headers, fault) {
+            return refuse(refusal.status, refusal.message);
+        }
+        let path = head.uri.path();
+        if (&head.method, path) == (&Method::GET, "/health") {
+            return http::json(StatusCode::OK, &json!({ "ok": true }));
+        }
+        if !self.is_known(&head.headers) {
+            return refuse(StatusCode::UNAUTHORIZED, "The token of the deploy helper is missing or wrong");
+        }
+        match (&head.method, path) {
+            (&Method::GET, "/status") => status(&Query::new(head.uri.query().unwrap_or_default())).await,
+            (&Method::POST, "/deploy" | "/rollback") => {
+                let mut body = RequestBody::of(&mut head.headers, wire);
+                let bytes = match body::collect(&mut body, &head.headers, MAX_BODY, None).await {
+                    Ok(bytes) => bytes,
+                    Err(error) => return refuse(error.status(), &error.to_string()),
+                };
+                let is_deployment = head.uri.path() == "/deploy";
+                self.change(is_deployment, &bytes, wants_events(&head.headers)).await
+            }
+            _ => refuse(StatusCode::NOT_FOUND, "Not found"),
+        }
+    }
+
+    fn is_known(&self, headers: &HeaderMap) -> bool {
+        let presented = headers.get(AUTHORIZATION).map(|header| bearer::token(header.as_bytes()));
+        presented.is_some_and(|presented| presented.ct_eq(self.token.as_bytes()).into())
+    }
+
+    async fn change(&self, is_deployment: bool, body: &[u8], wants_events: bool) -> Response {
+        let order: Map<String, Value> = match serde_json::from_slice(body) {
+            Ok(order) => order,
+            Err(_) => return refuse(StatusCode::BAD_REQUEST, "The body is no JSON object"),
+        };
+        let work: Box<dyn FnOnce(Tell<'_>) -> Summary + Send> = if is_deployment {
+            match Deployment::read(&order) {
+                Ok(deployment) => Box::new(move |tell| cluster::deploy(&deployment, tell)),
+                Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
+            }
+        } else {
+            match Rollback::read(&order) {
+                Ok(rollback) => Box::new(move |tell| cluster::rollback(&rollback, tell)),
+                Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
+            }
+        };
+        let Ok(turn) = self.turn.clone().try_lock_owned() else {
+            return refuse(StatusCode::CONFLICT, "Another change is at work: wait for its end");
+        };
+        let (events, heard) = mpsc::channel(BEHIND);
+        let changing = tokio::task::spawn_blocking({
+            let events = events.clone();
+            move || {
+                let _turn = turn;
+                told(work, &events)
+            }
+        });
+        if !wants_events {
+            drop((events, heard));
+            return match changing.await {
+                Ok(summary) if summary.success => http::json(StatusCode::OK, &summary),
+                Ok(summary) => http::json(StatusCode::INTERNAL_SERVER_ERROR, &summary),
+                Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "Internal error"),
+            };
+        }
+        tokio::spawn(async move {
+            let result = async {
+                let summary = changing
+                    .await
+                    .unwrap_or_else(|panic| Summary::failed(format!("internal error: {panic}")));
+                event("result", &summary)
+            };
+            let beating = async {
+                loop {
+                    tokio::time::sleep(HEARTBEAT).await;
+                    // A reader with a full channel has enough to read.
+                    let _ = events.try_send(Bytes::from_static(b": keep-alive\n\n"));
+                }
+            };
+            let result = tokio::select! {
+                result = result => result,
+                () = beating => return,
+            };
+            // Nobody listens any more: the change is made all the same.
+            let _ = events.send(result).await;
+        });
+        event_stream::response(heard)
+    }
+}
+
+/// Makes a change: its lines go to whoever listens, and into its summary.
+fn told(work: impl FnOnce(Tell<'_>) -> Summary, events: &mpsc::Sender<Bytes>) -> Summary {
+    let lines = Mutex::new(Vec::new());
+    let mut summary = work(&|line: &str| {
+        let line: String = line.chars().take(MAX_LINE_CHARS).collect();
+        log::info!("{line}");
+        // A slow reader finds all lines in the result.
+        let _ = events.try_send(event("log", &json!({ "message": line })));
+        let mut lines = lock(&lines);
+        if lines.len() < MAX_LINES {
+            lines.push(line);
+        }
+    });
+    summary.log_lines = lines.into_inner().unwrap_or_default();
+    if let Some(error) = &summary.error {
+        log::error!("{error}");
+    }
+    summary
+}
+
+async fn status(query: &Query) -> Response {
+    let (namespace, release) = (query.get("namespace"), query.get("releaseName"));
+    let target = match Target::new(namespace.as_deref(), release.as_deref()) {
+        Ok(target) => target,
+        Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
+    };
+    match tokio::task::spawn_blocking(move || cluster::status(&target)).await {
+        Ok(Ok(status)) => http::json(StatusCode::OK, &status),
+        Ok(Err(why)) => refuse(StatusCode::BAD_GATEWAY, &why),
+        Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "Internal error"),
+    }
+}
+
+fn event(name: &str, data: &impl Serialize) -> Bytes {
+    event_stream::event(name, &serde_json::to_string(data).unwrap_or_default())
+}
+
+fn wants_events(headers: &HeaderMap) -> bool {
+    headers.get(ACCEPT).is_some_and(|accept| {
+        accept
+            .as_bytes()
+            .split(|byte| *byte == b',')
+            .any(|kind| kind.trim_ascii().to_ascii_lowercase().starts_with(b"text/event-stream"))
+    })
+}
+
+fn refuse(status: StatusCode, message: &str) -> Response {
+    http::json(status, &json!({ "success": false, "message": message }))
+}

@@ -1,0 +1,107 @@
+//! Deploying a release, or going back to an earlier one, through the helper in the cluster: as a task, whose log has what the
+//! helper tells line by line. One at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::Request;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::saved::UpdateConfig;
+use crate::dialect::sse::Scanner;
+use crate::jobs::Jobs;
+use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
+use crate::routing::BaseUrl;
+
+/// What deployments and rollbacks are known by among tasks.
+pub const TASK: &str = "update-center-deploy";
+/// How long all of it may take, and how long the helper may be silent: it sends heartbeats.
+const LIMIT: Duration = Duration::from_secs(1800);
+const SILENCE: Duration = Duration::from_secs(90);
+/// The longest event, and the longest answer that is no stream.
+const MAX_EVENT: usize = 4 << 20;
+const MAX_REFUSAL: usize = 64 * 1024;
+
+/// What is asked of the helper.
+pub struct Order {
+    path: &'static str,
+    title: String,
+    body: Value,
+}
+
+impl Order {
+    pub fn deployment(config: &UpdateConfig, source: &str, tag: &str, digest: Option<&str>) -> Self {
+        let UpdateConfig { namespace, release_name, chart_ref, image_repository, .. } = config;
+        let body = json!({ "namespace": namespace, "releaseName": release_name, "chartRef": chart_ref,
+            "imageRepository": image_repository, "source": source, "targetTag": tag, "targetDigest": digest });
+        Self { path: "/deploy", title: format!("Deploy {tag}"), body }
+    }
+
+    pub fn rollback(config: &UpdateConfig, revision: &str) -> Self {
+        let UpdateConfig { namespace, release_name, .. } = config;
+        let body = json!({ "namespace": namespace, "releaseName": release_name, "targetRevision": revision });
+        Self { path: "/rollback", title: format!("Go back to revision {revision}"), body }
+    }
+}
+
+/// Starts it, or gives the one that is at work.
+pub fn start(jobs: &Arc<Jobs>, config: &UpdateConfig, order: Order) -> Started {
+    let spec = Spec { kind: TASK, title: order.title.clone(), dedupe_key: Some(TASK.to_owned()) };
+    let (work, base) = (jobs.clone(), config.helper_base_url.clone());
+    jobs.tasks.start(spec, move |progress| async move {
+        let done = timeout(LIMIT, carry_out(&work, &base, &order, &progress)).await;
+        done.unwrap_or_else(|_| Err(format!("not done within {} s", LIMIT.as_secs())))
+    })
+}
+
+async fn carry_out(jobs: &Jobs, base: &str, order: &Order, progress: &Progress) -> Outcome {
+    let core = &jobs.core;
+    let base = BaseUrl::parse(base, None)?;
+    let request = Request::post(format!("{}{}", base.path, order.path))
+        .header(AUTHORIZATION, format!("Bearer {}", core.config.updates.helper_token))
+        .header(CONTENT_TYPE, "application/json")
+        .header(ACCEPT, "text/event-stream")
+        .body(Bytes::from(order.body.to_string()))
+        .map_err(|error| error.to_string())?;
+    let silent = |_| format!("the helper was silent for {} s", SILENCE.as_secs());
+    let sent = timeout(SILENCE, core.client.send(&base.origin, request)).await.map_err(silent)?;
+    let mut answer = sent.map_err(|error| error.to_string())?;
+    let status = answer.head.status;
+    let (mut scanner, mut refusal, mut result) = (Scanner::new(MAX_EVENT), Vec::new(), None);
+    while let Some(data) = timeout(SILENCE, answer.body.data()).await.map_err(silent)? {
+        let data = data.map_err(|error| format!("the helper's answer broke off: {error}"))?;
+        if !status.is_success() {
+            refusal.extend_from_slice(&data);
+            refusal.truncate(MAX_REFUSAL);
+            continue;
+        }
+        scanner.feed(&data, |event| {
+            let told: Value = serde_json::from_slice(event.data).unwrap_or_default();
+            match event.name {
+                b"log" => progress.log(told["message"].as_str().unwrap_or_default()),
+                b"result" => result = Some(told),
+                _ => {}
+            }
+        });
+    }
+    if !status.is_success() {
+        let refusal: Value = serde_json::from_slice(&refusal).unwrap_or_default();
+        let why = refusal["message"].as_str().unwrap_or("no reason given");
+        return Err(format!("the helper refused ({}): {why}", status.as_u16()));
+    }
+    let mut result = result.ok_or("the helper's answer ended without a result")?;
+    if result["success"] != true {
+        let why = result["error"].as_str().unwrap_or("the helper says that it failed");
+        let back = if result["rolledBack"] == true { "; the release is back where it was" } else { "" };
+        return Err(format!("{why}{back}"));
+    }
+    if let Some(result) = result.as_object_mut() {
+        // The task's log has them.
+        result.remove("logLines");
+    }
+    let revision = result["finalRevision"].as_str().unwrap_or("unknown");
+    Ok(Done { message: format!("{}: revision {revision} runs", order.title), result })
+}

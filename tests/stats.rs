@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use support::{Gateway, Home, Setup, Upstream};
+use support::{Gateway, Home, Setup, Upstream, eventually};
 
 /// A gateway with two sites, started again on what `rows` (SQL) put into its file.
 struct Seeded {
@@ -165,7 +165,7 @@ fn the_summary_counts_what_active_sites_have_and_did() {
             "totalBalance": 6.5, "totalUsed": 2.873457, "todaySpend": 0.873457, "todayReward": 0.5,
             "activeAccounts": 2, "totalAccounts": 2,
             "todayCheckin": {"success": 2, "failed": 1, "total": 3},
-            "proxy24h": {"success": 1, "failed": 1, "total": 2, "totalTokens": 100},
+            "proxy24h": {"success": 1, "failed": 1, "total": 2, "totalTokens": 100}, "cacheHitRatio": null,
             "performance": {"windowSeconds": 60, "requestsPerMinute": 0, "tokensPerMinute": 0},
         })
     );
@@ -298,6 +298,10 @@ fn clearing_the_usage_forgets_sums_counters_and_cooldowns() {
     seeded.gateway.client().chat("alpha").expect(200);
     seeded.upstreams[1].answer("/v1/chat/completions", support::Reply::error(500, "boom"));
     seeded.gateway.client().chat("beta").expect(500);
+    eventually("the failure has been told of", || {
+        let told = seeded.get("/api/events?type=proxy");
+        told.as_array().is_some_and(|events| !events.is_empty()).then_some(())
+    });
     let answer = seeded.gateway.admin().post("/api/settings/maintenance/clear-usage", &json!({})).expect(200);
     assert_eq!((&answer["success"], &answer["deletedProxyLogs"]), (&json!(true), &json!(5)));
     assert!(answer["message"].is_string());

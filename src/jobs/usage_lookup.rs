@@ -18,7 +18,8 @@ use crate::routing::Channel;
 use crate::routing::pricing::usage_record::{UsageQuery, UsageRecord, find};
 use crate::routing::pricing::{self, Bill, Billing, Labels, ModelPrice, Tokens};
 use crate::store::accounts;
-use crate::store::amend::{Amendment, RowName, amend};
+use crate::store::amend::{Amendment, Correction, RowName, amend};
+use crate::store::cached::CachedTokens;
 use crate::store::proxy_logs::UsageSource;
 use crate::store::sites;
 use crate::time::{Millis, monotonic_ms, now_ms};
@@ -113,7 +114,6 @@ async fn settle(core: &Core, lookup: &Lookup, record: &UsageRecord) -> crate::st
     let (tokens, source) = recovered(lookup.tokens, record);
     let bill = bill(channel, &lookup.row.model, tokens, record);
     let total = |tokens: Tokens| tokens.total.max(tokens.prompt.saturating_add(tokens.completion));
-    let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
     let more_cost = bill.usd - lookup.usd;
     for live in std::iter::once(&channel.live).chain(channel.whole()) {
         if live.record_cost((more_cost * 1e9).round() as i64) {
@@ -133,18 +133,39 @@ async fn settle(core: &Core, lookup: &Lookup, record: &UsageRecord) -> crate::st
     {
         core.store.telemetry().dirty_key(key.live.clone(), key.is_near_limit());
     }
+    let (told, known) = (cached(tokens), cached(lookup.tokens).unwrap_or_default());
+    let more_cached = told.map_or(CachedTokens::default(), |told| CachedTokens {
+        input: told.input - known.input,
+        read: told.read - known.read,
+        creation: told.creation - known.creation,
+    });
     let amendment = Amendment {
         row: lookup.row.clone(),
         prompt_tokens: count(tokens.prompt),
         completion_tokens: count(tokens.completion),
         total_tokens: count(total(tokens)),
+        cached: told,
         usage_source: source,
         cost: bill.usd,
         billing_details: bill.details.and_then(|details| serde_json::to_string(&details).ok()),
-        more_tokens,
-        more_cost,
+        more: Correction { tokens: more_tokens, cost: more_cost, cached: more_cached },
     };
     amend(&core.store, &core.config.time_zone, amendment).await
+}
+
+fn count(tokens: u64) -> i64 {
+    i64::try_from(tokens).unwrap_or(i64::MAX)
+}
+
+/// What a cache had part in; `None` where nothing is known of one.
+fn cached(tokens: Tokens) -> Option<CachedTokens> {
+    let cached = tokens.cache_read.saturating_add(tokens.cache_creation);
+    let beside = if tokens.prompt_includes_cache == Some(false) { cached } else { 0 };
+    (cached > 0).then(|| CachedTokens {
+        input: count(tokens.prompt.saturating_add(beside)),
+        read: count(tokens.cache_read),
+        creation: count(tokens.cache_creation),
+    })
 }
 
 /// The line's tokens where it has any, else the answer's.

@@ -241,7 +241,9 @@ impl Attempt {
         let waited = row.first_byte_latency_ms.map_or(latency, i64::unsigned_abs);
         self.channel.account.site.health.succeed(&self.model, waited, now);
         let was_limited = self.channel.live.is_limited();
+        let cached = row.cached();
         for live in std::iter::once(&self.channel.live).chain(self.channel.whole()) {
+            live.record_cached(cached.input.unsigned_abs(), cached.read.unsigned_abs());
             self.save(live, live.record_success(now, latency, cost::nano(bill.usd)));
         }
         if was_limited {
@@ -404,7 +406,9 @@ impl Attempt {
         row.prompt_tokens = count(usage.prompt);
         row.completion_tokens = count(usage.completion);
         row.total_tokens = count(usage.total);
+        row.input_tokens = count(usage.prompt.map(|_| usage.by_kind()[0]));
         row.cache_read_tokens = count(usage.cache_read);
+        row.cache_creation_tokens = count(usage.cache_creation);
         self.proxy.core.metrics.prompt_tokens.add(usage.prompt.unwrap_or(0));
         self.proxy.core.metrics.completion_tokens.add(usage.completion.unwrap_or(0));
     }

@@ -3,10 +3,12 @@
 
 use jiff::tz::TimeZone;
 
+use super::cached::CachedTokens;
 use super::proxy_logs::UsageSource;
 use super::sql::Statement;
 pub use super::telemetry::log_row::RowName;
 use super::telemetry::recorder::Recorder;
+pub use super::telemetry::usage::Correction;
 use super::{Result, Store};
 
 /// What the row is to say, and by how much that is more than it said.
@@ -16,27 +18,32 @@ pub struct Amendment {
     pub prompt_tokens: i64,
     pub completion_tokens: i64,
     pub total_tokens: i64,
+    /// `None` leaves what the answer said of caches.
+    pub cached: Option<CachedTokens>,
     pub usage_source: UsageSource,
     /// USD.
     pub cost: f64,
     /// JSON text.
     pub billing_details: Option<String>,
-    pub more_tokens: i64,
-    pub more_cost: f64,
+    pub more: Correction,
 }
 
 /// Amends a row that was handed over before; without an effect when it was dropped or deleted.
 pub async fn amend(store: &Store, zone: &TimeZone, amendment: Amendment) -> Result<()> {
     store.flush().await;
-    let Amendment { row, .. } = &amendment;
+    let Amendment { row, cached, .. } = &amendment;
     let mut recorder = Recorder::new(store.database().dialect(), zone.clone());
     let mut batch = vec![Statement::new(
-        "UPDATE proxy_logs SET prompt_tokens = ?, completion_tokens = ?, total_tokens = ?, usage_source = ?, \
-         estimated_cost = ?, billing_details = ? WHERE created_at = ? AND request_id = ? AND retry_count = ?",
+        "UPDATE proxy_logs SET prompt_tokens = ?, completion_tokens = ?, total_tokens = ?, input_tokens = COALESCE(?, input_tokens), \
+         cache_read_tokens = COALESCE(?, cache_read_tokens), \
+         cache_creation_tokens = COALESCE(?, cache_creation_tokens), usage_source = ?, estimated_cost = ?, billing_details = ? WHERE created_at = ? AND request_id = ? AND retry_count = ?",
         vec![
             amendment.prompt_tokens.into(),
             amendment.completion_tokens.into(),
             amendment.total_tokens.into(),
+            cached.map(|cached| cached.input).into(),
+            cached.map(|cached| cached.read).into(),
+            cached.map(|cached| cached.creation).into(),
             amendment.usage_source.as_str().into(),
             amendment.cost.into(),
             amendment.billing_details.as_deref().into(),
@@ -45,6 +52,6 @@ pub async fn amend(store: &Store, zone: &TimeZone, amendment: Amendment) -> Resu
             i64::from(row.retry_count).into(),
         ],
     )];
-    batch.extend(recorder.correction(row, amendment.more_tokens, amendment.more_cost));
+    batch.extend(recorder.correction(row, &amendment.more));
     store.batch(batch).await.map(drop)
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::AddAssign;
 
+use super::cached::CachedTokens;
 use super::sql::Fields;
 use super::{Result, Store};
 use crate::time::Millis;
@@ -15,6 +16,7 @@ pub struct KeyUsage {
     pub tokens: i64,
     /// USD.
     pub cost: f64,
+    pub cached: CachedTokens,
 }
 
 impl AddAssign for KeyUsage {
@@ -23,16 +25,19 @@ impl AddAssign for KeyUsage {
         self.successes += other.successes;
         self.tokens = self.tokens.saturating_add(other.tokens);
         self.cost += other.cost;
+        self.cached.add(&other.cached);
     }
 }
 
 const SUMS: &str = "COUNT(*), COALESCE(SUM(CASE WHEN status = 'success' THEN 1 ELSE 0 END), 0), \
      COALESCE(SUM(COALESCE(total_tokens, 0)), 0), COALESCE(SUM(estimated_cost), 0)";
 
+const CACHED: &str = CachedTokens::OF_LOGS;
+
 /// Every key that did anything since `from`.
 pub async fn by_key_since(store: &Store, from: Millis) -> Result<HashMap<i64, KeyUsage>> {
     let sql = format!(
-        "SELECT downstream_api_key_id, {SUMS} FROM proxy_logs \
+        "SELECT downstream_api_key_id, {SUMS}, {CACHED} FROM proxy_logs \
          WHERE created_at >= ? AND downstream_api_key_id IS NOT NULL GROUP BY downstream_api_key_id"
     );
     let rows = store.query(sql, vec![from.into()]).await?;
@@ -46,7 +51,9 @@ pub async fn by_key_since(store: &Store, from: Millis) -> Result<HashMap<i64, Ke
 
 /// What one key did since `from`.
 pub async fn since(store: &Store, id: i64, from: Millis) -> Result<KeyUsage> {
-    let sql = format!("SELECT {SUMS} FROM proxy_logs WHERE downstream_api_key_id = ? AND created_at >= ?");
+    let sql = format!(
+        "SELECT {SUMS}, {CACHED} FROM proxy_logs WHERE downstream_api_key_id = ? AND created_at >= ?"
+    );
     let rows = store.query(sql, vec![id.into(), from.into()]).await?;
     rows.first().map_or(Ok(KeyUsage::default()), |row| read(&mut row.fields()))
 }
@@ -55,7 +62,7 @@ pub async fn since(store: &Store, id: i64, from: Millis) -> Result<KeyUsage> {
 /// every time zone is made of whole quarters.
 pub async fn by_quarter(store: &Store, id: i64, from: Millis) -> Result<Vec<(Millis, KeyUsage)>> {
     let sql = format!(
-        "SELECT created_at - created_at % 900000 AS quarter, {SUMS} FROM proxy_logs \
+        "SELECT created_at - created_at % 900000 AS quarter, {SUMS}, {CACHED} FROM proxy_logs \
          WHERE downstream_api_key_id = ? AND created_at >= ? GROUP BY quarter ORDER BY quarter"
     );
     let rows = store.query(sql, vec![id.into(), from.into()]).await?;
@@ -68,5 +75,11 @@ pub async fn by_quarter(store: &Store, id: i64, from: Millis) -> Result<Vec<(Mil
 }
 
 fn read(row: &mut Fields<'_>) -> Result<KeyUsage> {
-    Ok(KeyUsage { requests: row.int()?, successes: row.int()?, tokens: row.int()?, cost: row.real()? })
+    Ok(KeyUsage {
+        requests: row.int()?,
+        successes: row.int()?,
+        tokens: row.int()?,
+        cost: row.real()?,
+        cached: CachedTokens::read(row)?,
+    })
 }

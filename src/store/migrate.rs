@@ -70,6 +70,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(80, "0080_token_issued"),
     step!(81, "0081_member_limits"),
     step!(90, "0090_key_limits"),
+    step!(91, "0091_cached_tokens"),
 ];
 
 /// The number of the last step there is.

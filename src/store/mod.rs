@@ -25,6 +25,7 @@ pub mod announcements;
 pub mod availability;
 pub mod balances;
 pub mod budgets;
+pub mod cached;
 pub mod checkins;
 pub mod connections;
 mod database;

@@ -27,6 +27,8 @@ pub struct LogItem {
     pub prompt_tokens: Option<i64>,
     pub completion_tokens: Option<i64>,
     pub total_tokens: Option<i64>,
+    pub cache_read_tokens: Option<i64>,
+    pub cache_creation_tokens: Option<i64>,
     pub usage_source: Option<String>,
     pub estimated_cost: f64,
     /// Only in [`get`], not in lists.
@@ -203,7 +205,7 @@ const FROM_NAMED: &str = "FROM proxy_logs l LEFT JOIN accounts a ON a.id = l.acc
 const ITEM: &str = "l.id, l.created_at, l.request_id, l.route_id, l.channel_id, l.account_id, \
      l.site_id, l.downstream_api_key_id, l.model_requested, l.model_actual, l.status, \
      l.http_status, l.is_stream, l.first_byte_latency_ms, l.latency_ms, l.prompt_tokens, \
-     l.completion_tokens, l.total_tokens, l.usage_source, l.estimated_cost, l.client_family, \
+     l.completion_tokens, l.total_tokens, l.cache_read_tokens, l.cache_creation_tokens, l.usage_source, l.estimated_cost, l.client_family, \
      l.client_app_id, l.client_app_name, l.client_confidence, l.session_id, l.downstream_path, \
      l.upstream_path, l.error_message, l.retry_count, l.decision_reason, a.username, s.name, s.url, k.name, k.group_name, k.tags";
 
@@ -275,6 +277,8 @@ fn read(row: &Row) -> Result<LogItem> {
         prompt_tokens: row.opt_int()?,
         completion_tokens: row.opt_int()?,
         total_tokens: row.opt_int()?,
+        cache_read_tokens: row.opt_int()?,
+        cache_creation_tokens: row.opt_int()?,
         usage_source: row.opt_text()?,
         estimated_cost: row.real()?,
         client_family: row.opt_text()?,

@@ -43,7 +43,7 @@ pub struct NewUnit {
 
 const MEMBER_COLUMNS: &str = "id, unit_id, account_id, sort_order, success_count, fail_count, \
      total_latency_ms, total_cost, last_used_at, last_selected_at, last_fail_at, consecutive_fail_count, \
-     cooldown_level, cooldown_until, provider_cooldown_until";
+     cooldown_level, cooldown_until, provider_cooldown_until, cache_input_tokens, cache_read_tokens";
 
 /// All units by id, with their members.
 pub async fn list(store: &Store) -> Result<Vec<UnitRow>> {
@@ -154,8 +154,9 @@ pub async fn restore(store: &Store, unit: &UnitRow, channels: &[i64]) -> Result<
         batch.push(Statement::new(
             "INSERT INTO oauth_route_unit_members (id, unit_id, account_id, sort_order, success_count, \
              fail_count, total_latency_ms, total_cost, last_used_at, last_selected_at, last_fail_at, \
-             consecutive_fail_count, cooldown_level, cooldown_until, provider_cooldown_until, created_at, \
-             updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             consecutive_fail_count, cooldown_level, cooldown_until, provider_cooldown_until, cache_input_tokens, \
+             cache_read_tokens, created_at, updated_at) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             vec![
                 member.id.into(),
                 unit.id.into(),
@@ -172,6 +173,8 @@ pub async fn restore(store: &Store, unit: &UnitRow, channels: &[i64]) -> Result<
                 stats.cooldown_level.into(),
                 stats.cooldown_until.into(),
                 stats.provider_cooldown_until.into(),
+                stats.cache_input_tokens.into(),
+                stats.cache_read_tokens.into(),
                 now.into(),
                 now.into(),
             ],
@@ -234,6 +237,8 @@ fn read(units: &[Row], members: &[Row]) -> Result<Vec<UnitRow>> {
                 cooldown_level: row.int()?,
                 cooldown_until: row.opt_int()?,
                 provider_cooldown_until: row.opt_int()?,
+                cache_input_tokens: row.int()?,
+                cache_read_tokens: row.int()?,
             },
         });
     }

@@ -66,6 +66,9 @@ pub struct ChannelStats {
     pub cooldown_until: Option<Millis>,
     /// Set while it is the provider that keeps it back.
     pub provider_cooldown_until: Option<Millis>,
+    /// The input of calls whose upstream tells of its cache, and how much of that came from there.
+    pub cache_input_tokens: i64,
+    pub cache_read_tokens: i64,
 }
 
 /// The priority of a channel that nobody gave one.
@@ -126,6 +129,8 @@ impl ChannelStats {
             last_fail: self.last_fail_at,
             cooldown_until: self.cooldown_until,
             provider_cooldown_until: self.provider_cooldown_until,
+            cache_input: count(self.cache_input_tokens),
+            cache_read: count(self.cache_read_tokens),
         }
     }
 }
@@ -138,7 +143,7 @@ const CHANNEL_COLUMNS: &str = "c.id, c.route_id, c.account_id, c.token_id, c.oau
      COALESCE(s.success_count, 0), COALESCE(s.fail_count, 0), COALESCE(s.total_latency_ms, 0), \
      COALESCE(s.total_cost, 0), s.last_used_at, s.last_selected_at, s.last_fail_at, \
      COALESCE(s.consecutive_fail_count, 0), COALESCE(s.cooldown_level, 0), s.cooldown_until, \
-     s.provider_cooldown_until";
+     s.provider_cooldown_until, COALESCE(s.cache_input_tokens, 0), COALESCE(s.cache_read_tokens, 0)";
 
 const PLANNED_COLUMNS: &str =
     "id, route_id, account_id, token_id, oauth_route_unit_id, source_model, manual_override";
@@ -473,6 +478,8 @@ fn read_channel(row: &Row) -> Result<ChannelRow> {
             cooldown_level: row.int()?,
             cooldown_until: row.opt_int()?,
             provider_cooldown_until: row.opt_int()?,
+            cache_input_tokens: row.int()?,
+            cache_read_tokens: row.int()?,
         },
     })
 }

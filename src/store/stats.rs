@@ -1,6 +1,7 @@
 //! What the dashboard and the statistics ask: sums over the usage tables, which outlive the log, and
 //! over the log where single requests count.
 
+use super::cached::CachedTokens;
 use super::sql::{Fields, Statement};
 use super::{Result, Store};
 use crate::time::Millis;
@@ -16,6 +17,7 @@ pub struct Sums {
     pub latency_ms: i64,
     /// How many calls the latency is of.
     pub latency_n: i64,
+    pub cached: CachedTokens,
 }
 
 impl Sums {
@@ -26,6 +28,7 @@ impl Sums {
         self.cost += other.cost;
         self.latency_ms += other.latency_ms;
         self.latency_n += other.latency_n;
+        self.cached.add(&other.cached);
     }
 
     /// The average latency, rounded; `None` without one.
@@ -55,7 +58,9 @@ pub struct ActiveSite {
 }
 
 const SUMS: &str = "COALESCE(SUM(u.calls), 0), COALESCE(SUM(u.ok), 0), COALESCE(SUM(u.tokens), 0), \
-     COALESCE(SUM(u.cost), 0), COALESCE(SUM(u.latency_ms), 0), COALESCE(SUM(u.latency_n), 0)";
+     COALESCE(SUM(u.cost), 0), COALESCE(SUM(u.latency_ms), 0), COALESCE(SUM(u.latency_n), 0), \
+     COALESCE(SUM(u.cache_input_tokens), 0), COALESCE(SUM(u.cache_read_tokens), 0), \
+     COALESCE(SUM(u.cache_creation_tokens), 0)";
 const OF_ACTIVE_SITES: &str = "JOIN sites s ON s.id = u.site_id AND s.status = 'active'";
 /// Rows of the log on accounts of active sites.
 const ACTIVE_LOGS: &str = "proxy_logs l JOIN accounts a ON a.id = l.account_id \
@@ -69,6 +74,7 @@ fn read(row: &mut Fields<'_>) -> Result<Sums> {
         cost: row.real()?,
         latency_ms: row.int()?,
         latency_n: row.int()?,
+        cached: CachedTokens::read(row)?,
     })
 }
 
@@ -108,8 +114,8 @@ pub async fn holders(store: &Store) -> Result<Vec<Holder>> {
 pub async fn logged_since(store: &Store, from: Millis) -> Result<Sums> {
     let sql = format!(
         "SELECT COUNT(*), COALESCE(SUM(CASE WHEN l.status = 'success' THEN 1 ELSE 0 END), 0), \
-         COALESCE(SUM(COALESCE(l.total_tokens, 0)), 0), COALESCE(SUM(l.estimated_cost), 0), 0, 0 \
-         FROM {ACTIVE_LOGS} WHERE l.created_at >= ?"
+         COALESCE(SUM(COALESCE(l.total_tokens, 0)), 0), COALESCE(SUM(l.estimated_cost), 0), 0, 0, {} FROM {ACTIVE_LOGS} WHERE l.created_at >= ?",
+        CachedTokens::OF_LOGS
     );
     let rows = store.query(sql, vec![from.into()]).await?;
     rows.first().map_or(Ok(Sums::default()), |row| read(&mut row.fields()))
@@ -184,6 +190,7 @@ pub fn forget_usage() -> Vec<Statement> {
         statement("DELETE FROM usage_day"),
         statement(
             "UPDATE channel_stats SET success_count = 0, fail_count = 0, total_latency_ms = 0, total_cost = 0, \
+             cache_input_tokens = 0, cache_read_tokens = 0, \
              consecutive_fail_count = 0, cooldown_level = 0, last_used_at = NULL, last_selected_at = NULL, \
              last_fail_at = NULL, cooldown_until = NULL, provider_cooldown_until = NULL",
         ),

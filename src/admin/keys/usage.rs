@@ -10,6 +10,7 @@ use super::handlers::find;
 use super::view::KeyItem;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
+use crate::admin::stats::cached::CacheUse;
 use crate::admin::{money, number, require_id};
 use crate::http::{self, Query, Request, Response};
 use crate::store::key_usage::{self, KeyUsage};
@@ -216,6 +217,9 @@ fn usage(used: KeyUsage) -> Map<String, Value> {
     ] {
         map.insert(name.to_owned(), value);
     }
+    if let Ok(Value::Object(cached)) = serde_json::to_value(CacheUse::of(&used.cached)) {
+        map.extend(cached);
+    }
     map
 }
 
@@ -229,7 +233,7 @@ mod tests {
 
     #[test]
     fn days_begin_where_the_asked_zone_has_midnight() {
-        let one = KeyUsage { requests: 1, successes: 1, tokens: 5, cost: 0.5 };
+        let one = KeyUsage { requests: 1, successes: 1, tokens: 5, cost: 0.5, ..KeyUsage::default() };
         let quarters = ["2026-04-05T23:30:00Z", "2026-04-06T01:00:00Z", "2026-04-06T16:30:00Z"];
         let quarters = quarters.map(|time| (at(time), one));
         let zone = TimeZone::get("Asia/Shanghai").expect("a zone");
@@ -264,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_rate_has_one_decimal_and_needs_a_request() {
-        let used = KeyUsage { requests: 3, successes: 2, tokens: 7, cost: 0.1 + 0.2 };
+        let used = KeyUsage { requests: 3, successes: 2, tokens: 7, cost: 0.1 + 0.2, ..KeyUsage::default() };
         let shown = json!({"totalRequests": 3, "successRequests": 2, "failedRequests": 1,
             "successRate": 66.7, "totalTokens": 7, "totalCost": 0.3});
         assert_eq!(Value::Object(usage(used)), shown);

@@ -13,7 +13,7 @@ use crate::admin::Admin;
 use crate::admin::decisions::cache::CachedDecisionFields;
 use crate::admin::{money, number};
 use crate::core::Core;
-use crate::routing::{ChannelLive, ModelPattern};
+use crate::routing::{ChannelLive, ChannelTotals, ModelPattern};
 use crate::store;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountRow};
@@ -192,6 +192,7 @@ impl RouteIndex {
             fail_count: live.fail,
             total_latency_ms: live.latency_ms,
             total_cost: number(money(live.cost_nano as f64 / 1e9)),
+            cache_hit_ratio: hit_ratio(&live),
             last_used_at: live.last_used.map(time::iso),
             last_selected_at: live.last_selected.map(time::iso),
             last_fail_at: live.last_fail.map(time::iso),
@@ -219,6 +220,10 @@ pub fn is_exact(route: &RouteRow) -> bool {
 /// What moves on a channel; one that memory does not know yet starts from what is stored.
 pub fn live(core: &Core, channel: &ChannelRow) -> Arc<ChannelLive> {
     core.live.channel(channel.id, || channel.stats.totals())
+}
+
+fn hit_ratio(totals: &ChannelTotals) -> Option<serde_json::Value> {
+    totals.cache_hit_ratio().map(|ratio| number(money(ratio)))
 }
 
 /// What every listing says of a route.
@@ -262,10 +267,32 @@ pub struct RouteSummary<'a> {
     channel_count: usize,
     enabled_channel_count: usize,
     site_names: Vec<&'a str>,
+    /// Of all its channels.
+    cache_hit_ratio: Option<serde_json::Value>,
+    channel_caches: Vec<ChannelCache>,
+}
+
+/// How much of the input of a channel's upstream came from its cache.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ChannelCache {
+    id: i64,
+    /// Of 1; `null` where the upstream does not tell.
+    cache_hit_ratio: Option<serde_json::Value>,
 }
 
 impl<'a> RouteSummary<'a> {
     pub fn new(admin: &Admin, route_index: &'a RouteIndex, row: &'a RouteRow) -> Self {
+        let mut all = ChannelTotals::default();
+        let channel_caches = route_index
+            .channels(row)
+            .map(|channel| {
+                let totals = live(&admin.core, channel).totals();
+                all.cache_input += totals.cache_input;
+                all.cache_read += totals.cache_read;
+                ChannelCache { id: channel.id, cache_hit_ratio: hit_ratio(&totals) }
+            })
+            .collect();
         Self {
             route: row.into(),
             model_mapping: row.model_mapping.as_deref(),
@@ -273,6 +300,8 @@ impl<'a> RouteSummary<'a> {
             channel_count: route_index.channels(row).count(),
             enabled_channel_count: route_index.channels(row).filter(|channel| channel.enabled).count(),
             site_names: route_index.site_names(row),
+            cache_hit_ratio: hit_ratio(&all),
+            channel_caches,
         }
     }
 }
@@ -325,6 +354,7 @@ pub struct ListedChannel<'a> {
     fail_count: u64,
     total_latency_ms: u64,
     total_cost: serde_json::Value,
+    cache_hit_ratio: Option<serde_json::Value>,
     last_used_at: Option<String>,
     last_selected_at: Option<String>,
     last_fail_at: Option<String>,

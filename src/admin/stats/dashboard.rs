@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::cache;
 use super::cache::StatsQuery;
+use super::cached::hit_ratio;
 use crate::admin::Admin;
 use crate::admin::errors::Result;
 use crate::admin::{money, number};
@@ -90,6 +91,7 @@ async fn summary(core: Arc<Core>) -> Result<Value> {
             "total": day.calls,
             "totalTokens": day.tokens,
         },
+        "cacheHitRatio": hit_ratio(&day.cached),
         "performance": {
             "windowSeconds": WINDOW / 1000,
             "requestsPerMinute": minute.calls,

@@ -1,5 +1,6 @@
 //! Usage and availability statistics, and their cache.
 
 pub mod cache;
+pub mod cached;
 pub mod dashboard;
 pub mod sites;

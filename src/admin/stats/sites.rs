@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::cache;
 use super::cache::StatsQuery;
+use super::cached::CacheUse;
 use super::dashboard::amount;
 use crate::admin::Admin;
 use crate::admin::errors::Result;
@@ -28,6 +29,22 @@ const MAX_DAYS: i64 = 366;
 struct Spent {
     spend: Value,
     calls: i64,
+    #[serde(flatten)]
+    cached: Option<CacheUse>,
+}
+
+/// What an active site holds and has spent.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SiteShare {
+    site_id: i64,
+    site_name: String,
+    platform: String,
+    total_balance: Value,
+    total_spend: Value,
+    account_count: i64,
+    #[serde(flatten)]
+    cached: Option<CacheUse>,
 }
 
 #[derive(Serialize)]
@@ -68,13 +85,15 @@ async fn load_distribution(core: Arc<Core>) -> Result<Value> {
     let sites = stats::active_sites(&core.store).await?;
     let shown = sites.into_iter().filter_map(|site| {
         let (balance, count) = held.get(&site.id)?;
-        Some(json!({
-            "siteId": site.id,
-            "siteName": site.name,
-            "platform": site.platform,
-            "totalBalance": amount(*balance),
-            "totalSpend": amount(spent.get(&site.id).map_or(0.0, |sums| sums.cost)),
-            "accountCount": count,
+        let spent = spent.get(&site.id).copied().unwrap_or_default();
+        Some(json!(SiteShare {
+            site_id: site.id,
+            site_name: site.name,
+            platform: site.platform,
+            total_balance: amount(*balance),
+            total_spend: amount(spent.cost),
+            account_count: *count,
+            cached: CacheUse::of(&spent.cached),
         }))
     });
     Ok(shown.collect())
@@ -136,7 +155,7 @@ pub async fn models(admin: Arc<Admin>, request: Request) -> Result<Response> {
 
 impl Spent {
     fn of(sums: &Sums) -> Self {
-        Self { spend: amount(sums.cost), calls: sums.calls }
+        Self { spend: amount(sums.cost), calls: sums.calls, cached: CacheUse::of(&sums.cached) }
     }
 }
 

@@ -59,8 +59,7 @@ function spendOf(trend = []) {
 function Figures({ day }) {
   const trend = useRead("/api/stats/site-trend?days=30", { every: 60 });
   const metrics = useMetrics();
-  const cached = metrics['tokens_total{kind="cached"}'];
-  return html`<${Section} read=${day} class="plain">${({ totalBalance, todaySpend, proxy24h, performance, siteAvailability }) => {
+  return html`<${Section} read=${day} class="plain">${({ totalBalance, todaySpend, proxy24h, performance, cacheHitRatio, siteAvailability }) => {
     const hours = (name) => Array.from({ length: 24 }, (_, hour) => siteAvailability.reduce((sum, { buckets }) => sum + buckets[hour][name], 0));
     const figure = (label, value, curve, about) => html`<div class="figure"><dt>${label}</dt><dd>${value} <small class="quiet">${about}</small>
       ${curve && html`<${Curve} values=${curve} label=${label} height=${32} />`}</dd></div>`;
@@ -71,7 +70,7 @@ function Figures({ day }) {
       ${figure(t("Errors"), html`<span class=${proxy24h.failed ? "bad-text" : ""}>${number(proxy24h.failed)}</span>`, hours("failedCount"), proxy24h.total > 0 && percent((100 * proxy24h.failed) / proxy24h.total, 1))}
       ${figure(t("Just now"), number(performance.requestsPerMinute), null, t("requests a minute"))}
       ${"requests_in_flight" in metrics && figure(t("In flight"), number(metrics.requests_in_flight))}
-      ${cached >= 0 && figure(t("Cache hits"), percent((100 * cached) / metrics['tokens_total{kind="prompt"}'], 1), null, t("of prompt tokens since the start"))}
+      ${cacheHitRatio !== null && figure(t("Cache hits"), percent(100 * cacheHitRatio, 1), null, t("of the input, 24 h"))}
     </dl>`;
   }}<//>`;
 }

@@ -17,6 +17,8 @@ pub struct ChannelLive {
     fail: AtomicU64,
     latency_ms: AtomicU64,
     cost_nano: AtomicU64,
+    cache_input: AtomicU64,
+    cache_read: AtomicU64,
     consecutive_fail: AtomicU64,
     last_used: AtomicI64,
     last_selected: AtomicI64,
@@ -37,6 +39,8 @@ pub struct ChannelLive {
     unsaved_latency_ms: AtomicU64,
     /// Below zero when what was booked turned out too much.
     unsaved_cost_nano: AtomicI64,
+    unsaved_cache_input: AtomicU64,
+    unsaved_cache_read: AtomicU64,
     dirty: AtomicBool,
 }
 
@@ -55,6 +59,9 @@ pub struct ChannelTotals {
     pub cooldown_until: Option<Millis>,
     /// Set while the provider's word stands: that it refuses until then, or that its limit is reached.
     pub provider_cooldown_until: Option<Millis>,
+    /// The input of calls whose upstream tells of its cache, and how much of that came from there.
+    pub cache_input: u64,
+    pub cache_read: u64,
 }
 
 /// Why a channel is left alone, and until when.
@@ -76,7 +83,7 @@ pub struct Trial(Arc<ChannelLive>);
 /// How often a half-open channel is tried while others can serve.
 const TRIAL_EVERY: Millis = 15 * 60 * 1000;
 
-/// What is to be written about a channel: the first four fields are added, the others replace.
+/// What is to be written about a channel: counts are added, the state of its rest replaces what was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelDelta {
     pub id: i64,
@@ -86,6 +93,8 @@ pub struct ChannelDelta {
     pub latency_ms: u64,
     /// May be below zero.
     pub cost_nano: i64,
+    pub cache_input: u64,
+    pub cache_read: u64,
     pub consecutive_fail: u64,
     pub last_used: Option<Millis>,
     pub last_selected: Option<Millis>,
@@ -100,6 +109,11 @@ static SELECTIONS: AtomicU64 = AtomicU64::new(0);
 // === impl ChannelTotals ===
 
 impl ChannelTotals {
+    /// The share of the input that came from the upstream's cache; `None` where it tells of none.
+    pub fn cache_hit_ratio(&self) -> Option<f64> {
+        (self.cache_input > 0).then(|| self.cache_read as f64 / self.cache_input as f64)
+    }
+
     /// Until when the provider said that it would refuse, where that is beyond the cooldown.
     pub fn limited_until(&self) -> Option<Millis> {
         self.provider_cooldown_until
@@ -127,6 +141,8 @@ impl ChannelLive {
             fail: AtomicU64::new(0),
             latency_ms: AtomicU64::new(0),
             cost_nano: AtomicU64::new(0),
+            cache_input: AtomicU64::new(0),
+            cache_read: AtomicU64::new(0),
             consecutive_fail: AtomicU64::new(0),
             last_used: AtomicI64::new(0),
             last_selected: AtomicI64::new(0),
@@ -141,6 +157,8 @@ impl ChannelLive {
             unsaved_fail: AtomicU64::new(0),
             unsaved_latency_ms: AtomicU64::new(0),
             unsaved_cost_nano: AtomicI64::new(0),
+            unsaved_cache_input: AtomicU64::new(0),
+            unsaved_cache_read: AtomicU64::new(0),
             dirty: AtomicBool::new(false),
         };
         live.restore(totals);
@@ -164,6 +182,17 @@ impl ChannelLive {
         self.cooldown_until.store(0, Relaxed);
         self.provider_cooldown_until.store(0, Relaxed);
         self.mark_dirty()
+    }
+
+    /// An answer told how much of its input came from the upstream's cache. [`Self::record_success`] follows, by which it
+    /// is written.
+    pub fn record_cached(&self, input: u64, read: u64) {
+        for counter in [&self.cache_input, &self.unsaved_cache_input] {
+            counter.fetch_add(input, Relaxed);
+        }
+        for counter in [&self.cache_read, &self.unsaved_cache_read] {
+            counter.fetch_add(read, Relaxed);
+        }
     }
 
     /// A request that was counted turned out to cost more, or less, than was booked.
@@ -264,13 +293,21 @@ impl ChannelLive {
         self.fail.store(totals.fail, Relaxed);
         self.latency_ms.store(totals.latency_ms, Relaxed);
         self.cost_nano.store(totals.cost_nano, Relaxed);
+        self.cache_input.store(totals.cache_input, Relaxed);
+        self.cache_read.store(totals.cache_read, Relaxed);
         self.consecutive_fail.store(totals.consecutive_fail, Relaxed);
         self.last_used.store(totals.last_used.unwrap_or(0), Relaxed);
         self.last_selected.store(totals.last_selected.unwrap_or(0), Relaxed);
         self.last_fail.store(totals.last_fail.unwrap_or(0), Relaxed);
         self.cooldown_until.store(totals.cooldown_until.unwrap_or(0), Relaxed);
         self.provider_cooldown_until.store(totals.provider_cooldown_until.unwrap_or(0), Relaxed);
-        for unsaved in [&self.unsaved_success, &self.unsaved_fail, &self.unsaved_latency_ms] {
+        for unsaved in [
+            &self.unsaved_success,
+            &self.unsaved_fail,
+            &self.unsaved_latency_ms,
+            &self.unsaved_cache_input,
+            &self.unsaved_cache_read,
+        ] {
             unsaved.store(0, Relaxed);
         }
         self.unsaved_cost_nano.store(0, Relaxed);
@@ -287,6 +324,8 @@ impl ChannelLive {
             fail: self.unsaved_fail.swap(0, Relaxed),
             latency_ms: self.unsaved_latency_ms.swap(0, Relaxed),
             cost_nano: self.unsaved_cost_nano.swap(0, Relaxed),
+            cache_input: self.unsaved_cache_input.swap(0, Relaxed),
+            cache_read: self.unsaved_cache_read.swap(0, Relaxed),
             consecutive_fail: totals.consecutive_fail,
             last_used: totals.last_used,
             last_selected: totals.last_selected,
@@ -303,6 +342,8 @@ impl ChannelLive {
         self.unsaved_fail.fetch_add(delta.fail, Relaxed);
         self.unsaved_latency_ms.fetch_add(delta.latency_ms, Relaxed);
         self.unsaved_cost_nano.fetch_add(delta.cost_nano, Relaxed);
+        self.unsaved_cache_input.fetch_add(delta.cache_input, Relaxed);
+        self.unsaved_cache_read.fetch_add(delta.cache_read, Relaxed);
         self.mark_dirty()
     }
 
@@ -319,6 +360,8 @@ impl ChannelLive {
             last_fail: stamp(&self.last_fail),
             cooldown_until: stamp(&self.cooldown_until),
             provider_cooldown_until: stamp(&self.provider_cooldown_until),
+            cache_input: self.cache_input.load(Relaxed),
+            cache_read: self.cache_read.load(Relaxed),
         }
     }
 

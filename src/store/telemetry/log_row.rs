@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::platform::Platform;
 use crate::request_id::RequestId;
 use crate::routing::{SelectionReason, pricing};
+use crate::store::cached::CachedTokens;
 use crate::store::sql::Arg;
 use crate::time::Millis;
 
@@ -55,10 +56,10 @@ const INTO: &str = "INTO proxy_logs (request_id, route_id, channel_id, account_i
      first_byte_latency_ms, latency_ms, prompt_tokens, completion_tokens, total_tokens, usage_source, \
      estimated_cost, billing_details, client_family, client_app_id, client_app_name, \
      client_confidence, session_id, downstream_path, upstream_path, error_message, retry_count, \
-     created_at, decision_reason)";
+     created_at, input_tokens, cache_read_tokens, cache_creation_tokens, decision_reason)";
 
 const VALUES: &str =
-    "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// Rows that one statement inserts where so many wait: running it costs about as much as a row.
 pub(in crate::store) const TOGETHER: usize = 10;
@@ -69,7 +70,7 @@ pub(in crate::store) fn into(rows: usize) -> String {
 }
 
 /// How many arguments [`into`] takes of a row before its decision.
-pub(in crate::store) const ARGS: usize = 29;
+pub(in crate::store) const ARGS: usize = 32;
 
 /// One attempt, as the proxy hands it over. Token counts are `None` when unknown, not 0.
 #[derive(Debug, Clone)]
@@ -94,8 +95,10 @@ pub struct ProxyLogRow {
     pub prompt_tokens: Option<i64>,
     pub completion_tokens: Option<i64>,
     pub total_tokens: Option<i64>,
-    /// Read from a cache of the upstream.
+    /// All input, with what a cache had part in, however the upstream counts.
+    pub input_tokens: Option<i64>,
     pub cache_read_tokens: Option<i64>,
+    pub cache_creation_tokens: Option<i64>,
     pub usage_source: Option<UsageSource>,
     /// USD.
     pub estimated_cost: f64,
@@ -141,7 +144,9 @@ impl ProxyLogRow {
             prompt_tokens: None,
             completion_tokens: None,
             total_tokens: None,
+            input_tokens: None,
             cache_read_tokens: None,
+            cache_creation_tokens: None,
             usage_source: None,
             estimated_cost: 0.0,
             is_priced: false,
@@ -173,6 +178,18 @@ impl ProxyLogRow {
     pub fn tokens(&self) -> i64 {
         let parts = self.prompt_tokens.unwrap_or(0).saturating_add(self.completion_tokens.unwrap_or(0));
         self.total_tokens.unwrap_or(0).max(parts)
+    }
+
+    /// What a cache had part in; nothing where the upstream does not tell.
+    pub fn cached(&self) -> CachedTokens {
+        if self.cache_read_tokens.is_none() && self.cache_creation_tokens.is_none() {
+            return CachedTokens::default();
+        }
+        CachedTokens {
+            input: self.input_tokens.unwrap_or(0),
+            read: self.cache_read_tokens.unwrap_or(0),
+            creation: self.cache_creation_tokens.unwrap_or(0),
+        }
     }
 
     /// The arguments of the statement that stores a row, but for the last, the decision, which has yet to be
@@ -208,6 +225,9 @@ impl ProxyLogRow {
             self.error_message.as_deref().into(),
             i64::from(self.retry_count).into(),
             self.created_at.into(),
+            self.input_tokens.into(),
+            self.cache_read_tokens.into(),
+            self.cache_creation_tokens.into(),
         ]
     }
 }

@@ -13,6 +13,6 @@ mod key_days;
 pub(super) mod log_row;
 pub(super) mod recorder;
 pub(super) mod stored_response;
-mod usage;
+pub(super) mod usage;
 
 pub use intake::Telemetry;

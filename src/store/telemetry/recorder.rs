@@ -8,7 +8,7 @@ use super::debug_trace::DebugTrace;
 use super::key_days::KeyDays;
 use super::log_row::{ProxyLogRow, RowName};
 use super::stored_response::StoredResponse;
-use super::usage::Usage;
+use super::usage::{Correction, Usage};
 use crate::keys::{BudgetDelta, KeyDelta, KeyLive};
 use crate::routing::{ChannelDelta, ChannelLive, EndpointLive, EndpointState};
 use crate::store::sql::{OnConflict, SqlDialect, Statement, Value, upsert};
@@ -35,7 +35,18 @@ pub(in crate::store) struct Recorder {
 
 impl Recorder {
     pub(in crate::store) fn new(dialect: SqlDialect, zone: TimeZone) -> Self {
-        let sums = ["calls", "ok", "failed", "tokens", "cost", "latency_ms", "latency_n"];
+        let sums = [
+            "calls",
+            "ok",
+            "failed",
+            "tokens",
+            "cost",
+            "latency_ms",
+            "latency_n",
+            "cache_input_tokens",
+            "cache_read_tokens",
+            "cache_creation_tokens",
+        ];
         let sums = sums.map(|name| (name, OnConflict::Add));
         let mut of_day = vec![("tz", OnConflict::Keep)];
         of_day.extend(sums);
@@ -77,9 +88,9 @@ impl Recorder {
         statements
     }
 
-    /// Adds tokens and cost to the buckets of a row that was counted before.
-    pub(in crate::store) fn correction(&mut self, row: &RowName, tokens: i64, cost: f64) -> Vec<Statement> {
-        self.usage.correct(row.created_at, row.site_id, &row.model, tokens, cost);
+    /// Adds to the buckets of a row that was counted before.
+    pub(in crate::store) fn correction(&mut self, row: &RowName, more: &Correction) -> Vec<Statement> {
+        self.usage.correct(row, more);
         self.used()
     }
 
@@ -94,11 +105,13 @@ impl Recorder {
 
 const OF_CHANNEL: &str = "UPDATE channel_stats SET success_count = success_count + ?, \
      fail_count = fail_count + ?, total_latency_ms = total_latency_ms + ?, total_cost = total_cost + ?, \
+     cache_input_tokens = cache_input_tokens + ?, cache_read_tokens = cache_read_tokens + ?, \
      consecutive_fail_count = ?, last_used_at = ?, last_selected_at = ?, last_fail_at = ?, cooldown_until = ?, \
      provider_cooldown_until = ? WHERE channel_id = ?";
 
 const OF_MEMBER: &str = "UPDATE oauth_route_unit_members SET success_count = success_count + ?, \
      fail_count = fail_count + ?, total_latency_ms = total_latency_ms + ?, total_cost = total_cost + ?, \
+     cache_input_tokens = cache_input_tokens + ?, cache_read_tokens = cache_read_tokens + ?, \
      consecutive_fail_count = ?, last_used_at = ?, last_selected_at = ?, last_fail_at = ?, cooldown_until = ?, \
      provider_cooldown_until = ? WHERE id = ?";
 
@@ -114,6 +127,8 @@ fn channel_update(delta: &ChannelDelta) -> Statement {
             count(delta.fail),
             count(delta.latency_ms),
             Value::Real(delta.cost_nano as f64 / NANO_PER_USD),
+            count(delta.cache_input),
+            count(delta.cache_read),
             count(delta.consecutive_fail),
             delta.last_used.into(),
             delta.last_selected.into(),

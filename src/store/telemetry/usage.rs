@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::log_row::ProxyLogRow;
+use super::log_row::{ProxyLogRow, RowName};
+use crate::store::cached::CachedTokens;
 use crate::store::sql::Value;
 use crate::time::Millis;
 
@@ -27,6 +28,16 @@ struct Tally {
     cost: f64,
     latency_ms: i64,
     latency_n: i64,
+    cached: CachedTokens,
+}
+
+/// By how much a row counted before says more than it said.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Correction {
+    pub tokens: i64,
+    /// USD.
+    pub cost: f64,
+    pub cached: CachedTokens,
 }
 
 /// Tallies that are not written yet, and the calendar to sort them by.
@@ -56,6 +67,7 @@ impl Usage {
         tally.ok += i64::from(row.status.is_success());
         tally.tokens = tally.tokens.saturating_add(row.tokens());
         tally.cost += row.estimated_cost;
+        tally.cached.add(&row.cached());
         if let Some(latency) = row.latency_ms.filter(|latency| *latency > 0) {
             tally.latency_ms += latency;
             tally.latency_n += 1;
@@ -63,10 +75,11 @@ impl Usage {
     }
 
     /// Adds to a bucket what only became known later of a row counted before.
-    pub(in crate::store) fn correct(&mut self, at: Millis, site: i64, model: &str, tokens: i64, cost: f64) {
-        let tally = self.tally(at, site, model);
-        tally.tokens = tally.tokens.saturating_add(tokens);
-        tally.cost += cost;
+    pub(in crate::store) fn correct(&mut self, row: &RowName, more: &Correction) {
+        let tally = self.tally(row.created_at, row.site_id, &row.model);
+        tally.tokens = tally.tokens.saturating_add(more.tokens);
+        tally.cost += more.cost;
+        tally.cached.add(&more.cached);
     }
 
     fn tally(&mut self, at: Millis, site: i64, model: &str) -> &mut Tally {
@@ -125,9 +138,10 @@ impl Tally {
         self.cost += other.cost;
         self.latency_ms += other.latency_ms;
         self.latency_n += other.latency_n;
+        self.cached.add(&other.cached);
     }
 
-    fn sums(&self) -> [Value; 7] {
+    fn sums(&self) -> [Value; 10] {
         [
             self.calls.into(),
             self.ok.into(),
@@ -136,6 +150,9 @@ impl Tally {
             self.cost.into(),
             self.latency_ms.into(),
             self.latency_n.into(),
+            self.cached.input.into(),
+            self.cached.read.into(),
+            self.cached.creation.into(),
         ]
     }
 }
@@ -195,6 +212,6 @@ mod tests {
         let (hours, _) = usage.take();
         assert_eq!(hours.len(), 1);
         assert_eq!(hours[0][2], Value::Text("unknown".into()));
-        assert_eq!(hours[0][8..], [Value::Int(0), Value::Int(0)]);
+        assert_eq!(hours[0][8..10], [Value::Int(0), Value::Int(0)]);
     }
 }

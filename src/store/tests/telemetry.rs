@@ -5,7 +5,8 @@ use super::*;
 use crate::platform::Platform;
 use crate::request_id::RequestId;
 use crate::routing::{ChannelLive, ChannelTotals, EndpointLive, EndpointState};
-use crate::store::amend::{Amendment, RowName, amend};
+use crate::store::amend::{Amendment, Correction, RowName, amend};
+use crate::store::cached::CachedTokens;
 use crate::store::proxy_logs::UsageSource;
 
 fn row(at: i64, status: LogStatus) -> ProxyLogRow {
@@ -125,8 +126,12 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
         usage_source: UsageSource::SelfLog,
         cost: 0.5,
         billing_details: Some("{}".into()),
-        more_tokens: -400,
-        more_cost: 0.498,
+        cached: Some(CachedTokens { input: 400, read: 300, creation: 0 }),
+        more: Correction {
+            tokens: -400,
+            cost: 0.498,
+            cached: CachedTokens { input: 400, read: 300, creation: 0 },
+        },
     };
     amend(&store, &jiff::tz::TimeZone::UTC, amendment).await.unwrap();
     let (rows, _) = proxy_logs::list(&store, &LogFilter::default(), 10, 0).await.unwrap();

@@ -77,7 +77,7 @@ export function LogDetail({ row: listed }) {
       ]} />
       <${Pairs} of=${[
         [t("Tokens in / out"), `${number(row.promptTokens)} / ${number(row.completionTokens)}`],
-        [t("From the cache"), number(row.billingDetails?.usage.cacheReadTokens)],
+        [t("From the cache"), number(row.cacheReadTokens)],
         [t("Counted by"), { upstream: t("the site"), "self-log": t("the site's own log") }[row.usageSource]],
         [t("First byte"), duration(row.firstByteLatencyMs)],
         [t("Took"), html`${duration(row.latencyMs)} ${row.isStream && html`<${Badge}>${t("streamed")}<//>`}`],

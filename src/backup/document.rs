@@ -544,7 +544,8 @@ mod tests {
         draft.setting("checkin_cron", "0 8 * * *".into()).expect("pushed");
         let document = draft.finish(&["tokenRoutes"]).expect("a document");
         let ids = |array| {
-            let rows = document.rows(&["accounts", array]).map(|row| row.expect("a row")["id"].as_i64());
+            let path = ["accounts", array];
+            let rows = document.rows(&path).map(|row| row.expect("a row")["id"].as_i64());
             rows.collect::<Option<Vec<i64>>>().expect("ids")
         };
         assert_eq!((ids("sites"), ids("accounts")), ((0..5000).collect(), (0..5000).collect()));

@@ -2,13 +2,13 @@
 //! rules, uploads.
 
 use bytes::Bytes;
-use switchyard::admin::sites::url::SiteUrl;
 use switchyard::cron::Cron;
 use switchyard::dialect::rename::Renamer;
 use switchyard::dialect::tree::Node;
 use switchyard::dialect::{Dialect, envelope, errors, judge, payload_rules, sse, usage};
 use switchyard::http::multipart;
 use switchyard::routing::pattern::ModelPattern;
+use switchyard::site_url::SiteUrl;
 use switchyard::upstream::http1::{Framing, parse_answer};
 
 use super::bodies::{EVENTS, REQUESTS, WORDS};

@@ -1,10 +1,19 @@
-//! The command line: `switchyard [serve] | desktop | health | doctor | demo | deploy-helper`.
+//! The command line: `switchyard [serve] | desktop | health | doctor | demo | deploy-helper | import | export | backup |
+//! restore`.
+
+mod commands;
+mod import;
+mod progress;
+mod transfer;
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use crate::config::Config;
+
+pub use commands::run as transfer;
+pub use transfer::{Failure, Transfer};
 
 /// What `--help` prints.
 pub const HELP: &str = "\
@@ -19,6 +28,12 @@ Commands:
   doctor        Look at configuration, data and sites, and say what is wrong; exit 1 when something is (--json: as JSON)
   deploy-helper Deploy releases inside a cluster with helm and kubectl, as the update center of a gateway asks for
   demo          Show the main job end to end with a stub upstream, then clean up
+  import        Take a backup, or the file of another gateway, into the data directory
+  export        Write a backup as a JSON document
+  backup        Copy the whole database, also while it is in use
+  restore       Fill an empty data directory from a backup
+
+`switchyard COMMAND --help` tells more of the last four.
 
 Options:
   -h, --help     Print this help
@@ -40,6 +55,7 @@ pub enum Command {
     Doctor { as_json: bool },
     Demo,
     DeployHelper,
+    Transfer(Transfer),
     Help,
     Version,
 }
@@ -50,7 +66,8 @@ pub enum Command {
 /// Names the argument that is not understood.
 pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, String> {
     let mut command = None;
-    for argument in arguments {
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
         let found = match argument.as_str() {
             "--json" if matches!(command, Some(Command::Doctor { .. })) => {
                 command = Some(Command::Doctor { as_json: true });
@@ -64,6 +81,9 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
             "doctor" => Command::Doctor { as_json: false },
             "demo" => Command::Demo,
             "deploy-helper" => Command::DeployHelper,
+            "import" | "export" | "backup" | "restore" if command.is_none() => {
+                return transfer::parse(&argument, arguments).map(Command::Transfer);
+            }
             other => return Err(format!("`{other}` is not understood; see switchyard --help")),
         };
         if command.replace(found).is_some() {

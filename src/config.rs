@@ -57,6 +57,8 @@ pub struct Config {
     pub credential_secret: String,
     pub credential_secret_previous: Vec<String>,
     pub credential_secret_lost: bool,
+    /// What passwords in files of other gateways are sealed under.
+    pub import_secrets: Vec<String>,
     /// True when `credential_secret` is only the AUTH_TOKEN or a placeholder.
     pub credential_secret_weak: bool,
 
@@ -250,6 +252,7 @@ fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -
             .is_none_or(|secret| *secret == auth_token || secret == PLACEHOLDER_AUTH_TOKEN),
         credential_secret: chosen_secret.unwrap_or_else(|| auth_token.clone()),
         credential_secret_previous: vars.list("ACCOUNT_CREDENTIAL_SECRET_PREVIOUS"),
+        import_secrets: vars.list("IMPORT_CREDENTIAL_SECRET"),
         credential_secret_lost: vars.flag("CREDENTIAL_SECRET_LOST", false),
         auth_token,
         proxy_token,

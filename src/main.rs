@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use switchyard::app::App;
-use switchyard::cli::{self, Command};
+use switchyard::cli::{self, Command, Transfer};
 use switchyard::config::{self, Config, Reading};
 use switchyard::desktop::{self, Desktop};
 use switchyard::http::server::{self, ServerOptions};
@@ -51,6 +51,10 @@ fn main() -> ExitCode {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(message) => fail(1, &message),
             })
+        }
+        Ok(Command::Transfer(Transfer::Help(text))) => print(text),
+        Ok(Command::Transfer(task)) => {
+            configured(config::from_environment(), |config| transfer(config, task))
         }
         Ok(Command::Help) => print(cli::HELP),
         Ok(Command::Version) => print(concat!("switchyard ", env!("CARGO_PKG_VERSION"), "\n")),
@@ -175,6 +179,18 @@ fn client_connections(wished: usize) -> usize {
         );
     }
     wished.min(most)
+}
+
+/// Moves what is set up in or out of the data directory.
+fn transfer(config: Config, task: Transfer) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    match runtime {
+        Ok(runtime) => match runtime.block_on(cli::transfer(config, task)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => fail(failure.code, &failure.message),
+        },
+        Err(error) => fail(1, &format!("no runtime: {error}")),
+    }
 }
 
 /// The signals that the process minds. From [`Signals::listen`] on none of them ends it by itself.

@@ -12,6 +12,7 @@
 //! | `telemetry/` | log rows, counters and usage: handed over without waiting, written in groups |
 //! | `journal` | which of the rows that requests are routed by have changed |
 //! | `moment`, `staging/` | everything as it is at one moment; many rows on their way in, compared with what is there |
+//! | `copies` | whole copies of the database, made and put in place |
 //! | `uploads`, `prune` | files on their way in; how tables lose what is old |
 //! | the rest | one file per resource: rows, queries, changes |
 //!
@@ -28,6 +29,7 @@ pub mod budgets;
 pub mod cached;
 pub mod checkins;
 pub mod connections;
+pub mod copies;
 mod database;
 pub mod debug_traces;
 mod error;

@@ -43,7 +43,7 @@ impl Location {
         }
     }
 
-    pub(super) fn connect(&self) -> rusqlite::Result<Connection> {
+    pub(in crate::store) fn connect(&self) -> rusqlite::Result<Connection> {
         match self {
             Self::Memory => Connection::open_in_memory(),
             Self::File(path) => Connection::open_with_flags(

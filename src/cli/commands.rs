@@ -1,0 +1,204 @@
+//! The four commands, carried out.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::import;
+use super::progress::Progress;
+use super::transfer::{CANNOT_CREATE, DATA, Failure, Import, NO_INPUT, Transfer, USAGE};
+use crate::backup::{self, ImportOptions, What};
+use crate::config::Config;
+use crate::core::{Core, StartError, store_options};
+use crate::store::OpenError;
+use crate::store::copies::{self, Counts};
+use crate::time::now_ms;
+use crate::uuid;
+
+/// Carries a command out, and prints its result on standard output.
+///
+/// # Errors
+/// Says what was not done and why, and with which status the process ends.
+pub async fn run(config: Config, transfer: Transfer) -> Result<(), Failure> {
+    let progress = Progress::new();
+    match transfer {
+        Transfer::Help(text) => print(text),
+        Transfer::Import(task) => import_file(config, &task, &progress).await,
+        Transfer::Export { what, to } => export(config, what, to.as_deref(), &progress).await,
+        Transfer::Backup { to } => back_up(&config, &to, &progress),
+        Transfer::Restore { from } => restore(config, &from, &progress).await,
+    }
+}
+
+async fn import_file(mut config: Config, task: &Import, progress: &Progress) -> Result<(), Failure> {
+    let options = store_options(&config);
+    // What only looks must not leave a database behind.
+    let looks_only = task.dry_run && copies::refuse_used(&options).is_ok();
+    let scratch = looks_only.then(Scratch::new).transpose()?;
+    if let Some(scratch) = &scratch {
+        config.data_dir = scratch.0.clone();
+        config.database.url = String::new();
+    }
+    let core = start(config).await?;
+    let told = import::run(&core, task, progress).await;
+    core.stop().await;
+    let (text, is_refused) = told?;
+    print(&text)?;
+    if is_refused {
+        Err(Failure::new(DATA, "rows are refused: the import would be refused as well"))
+    } else {
+        Ok(())
+    }
+}
+
+async fn export(config: Config, what: What, to: Option<&Path>, progress: &Progress) -> Result<(), Failure> {
+    let Some(to) = to else {
+        if io::stdout().is_terminal() {
+            let message = "a backup has all credentials in clear and is not shown on a terminal: give -o FILE, or redirect";
+            return Err(Failure::new(USAGE, message));
+        }
+        let core = start(config).await?;
+        let written = progress.during("Exporting", backup::export(&core, what, io::stdout())).await;
+        core.stop().await;
+        return written.map(drop).map_err(|error| Failure::new(CANNOT_CREATE, error.to_string()));
+    };
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::new(CANNOT_CREATE, format!("{}: {error}", to.display()));
+    let core = start(config).await?;
+    let partial = partial(to);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial);
+    let written = match file {
+        Err(error) => Err(failed(&error)),
+        Ok(file) => {
+            let written = progress.during("Exporting", backup::export(&core, what, file)).await;
+            let written = written.map_err(|error| failed(&error)).and_then(|file| {
+                file.sync_all().and_then(|()| fs::rename(&partial, to)).map_err(|error| failed(&error))
+            });
+            if written.is_err() {
+                let _ = fs::remove_file(&partial);
+            }
+            written
+        }
+    };
+    core.stop().await;
+    written?;
+    progress.step(&format!(
+        "Written to {}. It has all credentials in clear: keep it as you keep them.",
+        to.display()
+    ));
+    Ok(())
+}
+
+fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failure> {
+    let to = if to.is_dir() { to.join(copy_name()) } else { to.to_owned() };
+    if to.exists() {
+        return Err(Failure::new(CANNOT_CREATE, format!("{} is there and is not overwritten", to.display())));
+    }
+    progress.step("Copying");
+    let partial = partial(&to);
+    let counts = copies::save(&store_options(config), &partial).map_err(|error| Failure {
+        code: if error.exit_code() == 1 { CANNOT_CREATE } else { error.exit_code() },
+        ..refused(&error)
+    })?;
+    fs::rename(&partial, &to).map_err(|error| {
+        let _ = fs::remove_file(&partial);
+        Failure::new(CANNOT_CREATE, format!("{}: {error}", to.display()))
+    })?;
+    print(&format!("{}\n\n{}", to.display(), table(&counts)))
+}
+
+async fn restore(config: Config, from: &Path, progress: &Progress) -> Result<(), Failure> {
+    let options = store_options(&config);
+    copies::refuse_used(&options).map_err(|error| Failure { code: CANNOT_CREATE, ..refused(&error) })?;
+    let missing = |error: io::Error| Failure::new(NO_INPUT, format!("{}: {error}", from.display()));
+    let mut head = Vec::new();
+    File::open(from).and_then(|file| file.take(16).read_to_end(&mut head)).map_err(missing)?;
+    let is_copy = head.starts_with(b"SQLite format 3\0");
+    if is_copy {
+        progress.step("Copying and checking");
+        copies::check(from).map_err(|error| Failure { code: DATA, ..refused(&error) })?;
+        copies::place(&options, from).map_err(|error| refused(&error))?;
+        // Its keys have to open, and its schema to be brought up to date.
+        let opened = start(config).await;
+        let core = opened.inspect_err(|_| copies::remove(&options))?;
+        core.stop().await;
+    } else {
+        let opened = import::open(from, &config, progress)?;
+        if opened.taken_over.is_some() {
+            let message = format!(
+                "{}: this is {}, not a backup of Switchyard; `switchyard import` takes it over",
+                from.display(),
+                opened.name
+            );
+            return Err(Failure::new(DATA, message));
+        }
+        let core = start(config).await?;
+        let restoring = backup::import(&core, opened.document, ImportOptions::default());
+        let restored = progress.during("Restoring", restoring).await;
+        core.stop().await;
+        if let Err(error) = restored {
+            copies::remove(&options);
+            return Err(import::failure(error));
+        }
+    }
+    let counts = database_counts(&options)?;
+    print(&format!("Restored into {}\n\n{}", options.data_dir.display(), table(&counts)))
+}
+
+fn database_counts(options: &crate::store::StoreOptions) -> Result<Counts, Failure> {
+    copies::counts(options).map_err(|error| refused(&error))
+}
+
+/// The core without what serves: it opens the store, which one process at a time may have.
+async fn start(config: Config) -> Result<Arc<Core>, Failure> {
+    let started = Core::start(config).await;
+    started.map_err(|StartError { message, exit_code }| Failure::new(exit_code, message))
+}
+
+fn refused(error: &OpenError) -> Failure {
+    Failure::new(error.exit_code(), error.to_string())
+}
+
+/// `switchyard-20260501-080000.db`, in UTC.
+fn copy_name() -> String {
+    let time: String =
+        crate::time::iso(now_ms()).chars().filter(|c| !matches!(c, '-' | ':')).take(15).collect();
+    format!("switchyard-{}.db", time.replace('T', "-"))
+}
+
+/// Beside the file, so that it can take its name at once.
+fn partial(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}", uuid::random_number()))
+}
+
+fn table(counts: &Counts) -> String {
+    counts.iter().map(|(table, rows)| format!("{table:<24}{rows:>9}\n")).collect()
+}
+
+/// Prints; a closed standard output (`switchyard import … | head -1`) is not worth a panic.
+fn print(text: &str) -> Result<(), Failure> {
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    let _ = write!(io::stdout(), "{text}{end}");
+    Ok(())
+}
+
+/// A directory for what only looks, gone with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self, Failure> {
+        let path = std::env::temp_dir().join(format!("switchyard-dry-run-{}", uuid::v4()));
+        let made = fs::DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| Failure::new(1, format!("{}: {error}", path.display())))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,168 @@
+//! `switchyard import`.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::progress::Progress;
+use super::transfer::{DATA, Failure, Import, NO_INPUT};
+use crate::backup::{self, Document, ImportError, ImportOptions, Report};
+use crate::config::Config;
+use crate::core::Core;
+use crate::takeover::{self, Secrets, TakenOver};
+
+/// A file that can be imported, and what it is.
+pub struct Opened {
+    pub document: Document,
+    /// What a person calls it.
+    pub name: &'static str,
+    pub taken_over: Option<TakenOver>,
+}
+
+/// Imports a file. Gives what there is to tell, and whether rows were refused: then nothing was imported.
+///
+/// # Errors
+/// Says why nothing was imported.
+pub async fn run(core: &Arc<Core>, import: &Import, progress: &Progress) -> Result<(String, bool), Failure> {
+    let opened = open(&import.file, &core.config, progress)?;
+    let options = ImportOptions {
+        merge: !import.replaces,
+        conflict: import.conflict,
+        dry_run: import.dry_run,
+        caller: None,
+    };
+    let what = if import.dry_run { "Comparing" } else { "Importing" };
+    let imported = progress.during(what, backup::import(core, opened.document, options)).await;
+    let report = imported.map_err(failure)?;
+    let text = told(opened.name, &report, opened.taken_over.as_ref());
+    Ok((text, report.total().refused > 0))
+}
+
+/// Reads a file, whatever it is.
+///
+/// # Errors
+/// Says what it is, or what is wrong with it.
+pub fn open(path: &Path, config: &Config, progress: &Progress) -> Result<Opened, Failure> {
+    let failed = |error: std::io::Error| {
+        let code = if error.kind() == std::io::ErrorKind::NotFound { NO_INPUT } else { 1 };
+        Failure::new(code, format!("{}: {error}", path.display()))
+    };
+    let refused = |why: String| Failure::new(DATA, format!("{}: {why}", path.display()));
+    let scratch = &config.data_dir;
+    let mut file = File::open(path).map_err(failed)?;
+    let mut head = Vec::new();
+    (&mut file).take(512).read_to_end(&mut head).map_err(failed)?;
+    file.rewind().map_err(failed)?;
+    let begins = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head).trim_ascii_start();
+    if begins.starts_with(b"{") {
+        let document = Document::read(progress.metered("Reading", &mut file), scratch);
+        let is_ours = |document: &Document| {
+            document.value(&["format"]).is_some_and(|format| format == "switchyard")
+                || document.has(&["checksum"])
+        };
+        match document {
+            Ok(document) if is_ours(&document) => {
+                return Ok(Opened { document, name: "a backup of Switchyard", taken_over: None });
+            }
+            Ok(_) => {}
+            Err(error) => return Err(refused(error.to_string())),
+        }
+    } else {
+        progress.step("Reading");
+    }
+    let secrets = Secrets { old: old_secrets(config), variable: Some(variable) };
+    let taken_over = takeover::read(path, &secrets).map_err(|error| refused(error.0))?;
+    let text = taken_over.document.to_string();
+    let document = Document::read(text.as_bytes(), scratch).map_err(|error| refused(error.to_string()))?;
+    Ok(Opened { document, name: taken_over.kind.name(), taken_over: Some(taken_over) })
+}
+
+/// What passwords in the file may be sealed under: what was given for it, else what this instance has.
+fn old_secrets(config: &Config) -> Vec<String> {
+    let own = [&config.credential_secret, &config.auth_token].into_iter().cloned();
+    config
+        .import_secrets
+        .iter()
+        .cloned()
+        .chain(own)
+        .chain(config.credential_secret_previous.clone())
+        .collect()
+}
+
+/// A variable that a file names in place of a key. What is this program's own is nobody's key.
+fn variable(name: &str) -> Option<String> {
+    const OWN: [&str; 6] = ["AUTH_TOKEN", "PROXY_TOKEN", "SECRET", "DB_URL", "PASSWORD", "SYSTEM_PROXY_URL"];
+    if OWN.iter().any(|own| name.contains(own)) {
+        return None;
+    }
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+}
+
+/// An import that failed, with the exit status that fits.
+pub fn failure(error: ImportError) -> Failure {
+    match error {
+        ImportError::Refused(why) => Failure::new(DATA, format!("nothing was imported: {why}")),
+        other => Failure::new(1, format!("nothing was imported: {other}")),
+    }
+}
+
+/// The result, for people. Rows carry no secrets.
+fn told(name: &str, report: &Report, taken_over: Option<&TakenOver>) -> String {
+    let mut text = format!("This is {name}.\n{}.\n", report.message().trim_end_matches('.'));
+    let filled = report.counts.iter().filter(|(_, counts)| **counts != backup::Counts::default());
+    for (index, (array, counts)) in filled.enumerate() {
+        if index == 0 {
+            let _ = writeln!(
+                text,
+                "\n{:<24}{:>9}{:>9}{:>9}{:>9}{:>9}",
+                "", "created", "updated", "skipped", "refused", "deleted"
+            );
+        }
+        let _ = writeln!(
+            text,
+            "{array:<24}{:>9}{:>9}{:>9}{:>9}{:>9}",
+            counts.created, counts.updated, counts.skipped, counts.refused, counts.deleted
+        );
+    }
+    if !report.rows.is_empty() {
+        text.push_str("\nRow by row:\n");
+    }
+    for row in &report.rows {
+        let id = row.id.map(|id| format!(" {id}")).unwrap_or_default();
+        let reason = if row.reason.is_empty() { String::new() } else { format!(": {}", row.reason) };
+        let _ = writeln!(
+            text,
+            "  {} {}{id} ({}){reason}",
+            row.action.as_str(),
+            row.section,
+            printable(&row.label)
+        );
+    }
+    if report.rows_omitted > 0 {
+        let _ = writeln!(text, "  and {} more", report.rows_omitted);
+    }
+    if !report.warnings.is_empty() {
+        text.push_str("\nWarnings:\n");
+    }
+    for warning in &report.warnings {
+        let _ = writeln!(text, "  {}", printable(warning));
+    }
+    let Some(taken_over) = taken_over else { return text };
+    if !taken_over.left_out.is_empty() {
+        text.push_str("\nNot taken:\n");
+    }
+    for left in &taken_over.left_out {
+        let _ = writeln!(text, "  {}: {}", left.place, left.reason);
+    }
+    if taken_over.more_left_out > 0 {
+        let _ = writeln!(text, "  and {} more", taken_over.more_left_out);
+    }
+    text
+}
+
+/// Names come from strangers: what would steer a terminal is left out.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).collect()
+}

@@ -1,0 +1,256 @@
+//! `switchyard import | export | backup | restore`: what an operator set up, in and out of a data directory.
+//!
+//! | command | what it does |
+//! |---|---|
+//! | `import` | takes a backup, or the file of another gateway, into the data directory |
+//! | `export` | writes a backup as a JSON document, credentials in clear |
+//! | `backup` | copies the whole database, history included, credentials sealed |
+//! | `restore` | fills an empty data directory from either |
+//!
+//! `import` and `export` open the data directory as the service does, and are refused while one is running there: that
+//! one has the admin API for both. `backup` only reads, beside whoever serves.
+
+use std::path::PathBuf;
+
+use crate::backup::{Conflict, What};
+
+/// Exit statuses of sysexits(3).
+pub const USAGE: u8 = 64;
+pub const DATA: u8 = 65;
+pub const NO_INPUT: u8 = 66;
+pub const CANNOT_CREATE: u8 = 73;
+
+/// What shall be moved where.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Transfer {
+    Import(Import),
+    Export {
+        what: What,
+        to: Option<PathBuf>,
+    },
+    Backup {
+        to: PathBuf,
+    },
+    Restore {
+        from: PathBuf,
+    },
+    /// What `--help` of a command prints.
+    Help(&'static str),
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Import {
+    pub file: PathBuf,
+    pub dry_run: bool,
+    /// Stored rows that the file does not have go.
+    pub replaces: bool,
+    pub conflict: Conflict,
+}
+
+/// Why a command did nothing, or not all.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: u8,
+    pub message: String,
+}
+
+const IMPORT_HELP: &str = "\
+Takes a backup, or the file of another gateway, into the data directory.
+
+Usage: switchyard import FILE [OPTIONS]
+
+FILE is recognised by its content:
+  a backup of Switchyard                  JSON, from `export` or the admin API
+  a backup or the database of metapi      JSON; hub.db
+  an export of All API Hub                JSON, versions 1.0 to 4.0
+  a database of new-api or one-api        SQLite, one-api.db
+  a configuration of CLIProxyAPI          config.yaml: its keys, not its logins
+  a configuration of LiteLLM              config.yaml: its model_list
+
+Options:
+  --dry-run              Tell row by row what would be done, and do nothing
+  --mode MODE            merge (the default): nothing is deleted; replace: what the file does not have goes
+  --conflict POLICY      What is done with what is there already: overwrite (the default), skip, or fill what it lacks
+  -h, --help             Print this help
+
+The file is only read, and no site is asked. Everything is imported, or nothing. What cannot be taken is listed with
+the reason. Passwords in files of metapi open with the secret of that instance in IMPORT_CREDENTIAL_SECRET: its
+ACCOUNT_CREDENTIAL_SECRET, else its AUTH_TOKEN.
+
+A service that runs on the data directory must be stopped first, or asked: POST /api/settings/backup/import.
+
+Exit status: 0 done; 64 wrong usage; 65 the file cannot be taken, or a dry run refused rows; 66 no such file;
+78 a mistake in the configuration; 1 anything else.
+";
+
+const EXPORT_HELP: &str = "\
+Writes what is set up in the data directory as a backup: a JSON document with a checksum.
+
+Usage: switchyard export [OPTIONS]
+
+Options:
+  --type TYPE            all (the default), accounts or preferences
+  -o, --output FILE      Write to this file, for its owner only, instead of standard output; it may exist
+  -h, --help             Print this help
+
+The document has all credentials in clear, so that it can be imported anywhere: keep it as you keep them. It is not
+written to a terminal. Logs and counters are not in it: `switchyard backup` copies those, too.
+
+A service that runs on the data directory must be stopped first, or asked: GET /api/settings/backup/export.
+
+Exit status: 0 done; 64 wrong usage; 73 the file cannot be written; 78 a mistake in the configuration; 1 anything else.
+";
+
+const BACKUP_HELP: &str = "\
+Copies the whole database, logs and counters included, also while a service runs on it.
+
+Usage: switchyard backup DIRECTORY | FILE
+
+In a directory the copy gets a name with the time. A file that exists is not overwritten. The copy is checked after it
+was written. Its credentials stay sealed: restoring it takes the same ACCOUNT_CREDENTIAL_SECRET.
+
+Options:
+  -h, --help             Print this help
+
+Exit status: 0 done; 64 wrong usage; 73 the copy cannot be written; 78 a mistake in the configuration; 1 anything else.
+";
+
+const RESTORE_HELP: &str = "\
+Fills an empty data directory from a copy that `backup` made, or from the document of an export.
+
+Usage: switchyard restore FILE
+
+The file is checked as a whole before anything of it is used, and what was restored is counted. A copy of a database
+opens only with the ACCOUNT_CREDENTIAL_SECRET that it was made under. Where something goes wrong, the directory stays
+as empty as it was.
+
+Options:
+  -h, --help             Print this help
+
+Exit status: 0 done; 64 wrong usage; 65 the file is damaged or something else; 66 no such file; 73 the data directory
+is not empty; 78 a mistake in the configuration, or another secret; 1 anything else.
+";
+
+/// Reads what stands behind one of the four commands.
+///
+/// # Errors
+/// Names the argument that is not understood.
+pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<Transfer, String> {
+    let help = match command {
+        "import" => IMPORT_HELP,
+        "export" => EXPORT_HELP,
+        "backup" => BACKUP_HELP,
+        _ => RESTORE_HELP,
+    };
+    let wrong = |what: String| format!("{what}; see switchyard {command} --help");
+    let mut path: Option<PathBuf> = None;
+    let mut output = None;
+    let mut what = What::All;
+    let mut import = Import::default();
+    let mut arguments = arguments.peekable();
+    let mut only_paths = false;
+    while let Some(argument) = arguments.next() {
+        if only_paths || !argument.starts_with('-') || argument == "-" {
+            if command == "export" || path.is_some() {
+                return Err(wrong(format!("`{argument}` is one argument too many")));
+            }
+            path = Some(argument.into());
+            continue;
+        }
+        let (name, given) = match argument.split_once('=') {
+            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+            None => (argument.clone(), None),
+        };
+        let mut value = || {
+            let value = given.clone().or_else(|| arguments.next());
+            value.ok_or_else(|| wrong(format!("`{name}` needs a value")))
+        };
+        match (command, name.as_str()) {
+            (_, "-h" | "--help") => return Ok(Transfer::Help(help)),
+            (_, "--") => only_paths = true,
+            ("import", "--dry-run") if given.is_none() => import.dry_run = true,
+            ("import", "--mode") => {
+                import.replaces = match value()?.as_str() {
+                    "merge" => false,
+                    "replace" => true,
+                    other => return Err(wrong(format!("`{other}` is no mode: merge or replace"))),
+                }
+            }
+            ("import", "--conflict") => {
+                import.conflict = match value()?.as_str() {
+                    "skip" => Conflict::Skip,
+                    "overwrite" => Conflict::Overwrite,
+                    "fill" => Conflict::Fill,
+                    other => return Err(wrong(format!("`{other}` is no policy: skip, overwrite or fill"))),
+                }
+            }
+            ("export", "--type") => {
+                let word = value()?;
+                what = What::parse(&word)
+                    .ok_or_else(|| wrong(format!("`{word}` is no type: all, accounts or preferences")))?;
+            }
+            ("export", "-o" | "--output") => output = Some(PathBuf::from(value()?)),
+            _ => return Err(wrong(format!("`{argument}` is not understood"))),
+        }
+    }
+    if command == "export" {
+        return Ok(Transfer::Export { what, to: output.filter(|path| path.as_os_str() != "-") });
+    }
+    let path = path.ok_or_else(|| wrong("a file is missing".to_owned()))?;
+    Ok(match command {
+        "import" => Transfer::Import(Import { file: path, ..import }),
+        "backup" => Transfer::Backup { to: path },
+        _ => Transfer::Restore { from: path },
+    })
+}
+
+impl Failure {
+    pub fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_stand_before_and_behind_the_file() {
+        let parse = |text: &str| {
+            let mut words = text.split_whitespace().map(str::to_owned);
+            let command = words.next().expect("a command");
+            parse(&command, words)
+        };
+        let file = || PathBuf::from("a.db");
+        for text in [
+            "import a.db --dry-run --mode replace --conflict=skip",
+            "import --conflict skip --mode=replace --dry-run a.db",
+        ] {
+            let expected = Import { file: file(), dry_run: true, replaces: true, conflict: Conflict::Skip };
+            assert_eq!(parse(text), Ok(Transfer::Import(expected)), "{text}");
+        }
+        assert_eq!(
+            parse("import -- a.db"),
+            Ok(Transfer::Import(Import { file: file(), ..Import::default() }))
+        );
+        assert_eq!(
+            parse("export --type ACCOUNTS -o a.db"),
+            Ok(Transfer::Export { what: What::Accounts, to: Some(file()) })
+        );
+        assert_eq!(parse("export"), Ok(Transfer::Export { what: What::All, to: None }));
+        assert_eq!(parse("backup a.db"), Ok(Transfer::Backup { to: file() }));
+        assert_eq!(parse("restore a.db"), Ok(Transfer::Restore { from: file() }));
+        assert!(matches!(parse("restore -h"), Ok(Transfer::Help(text)) if text.contains("restore FILE")));
+        for text in [
+            "import",
+            "import a b",
+            "import a --mode x",
+            "import a --mode",
+            "export a",
+            "backup",
+            "backup a --type all",
+        ] {
+            assert!(parse(text).is_err_and(|message| message.contains("--help")), "{text}");
+        }
+    }
+}

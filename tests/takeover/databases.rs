@@ -1,0 +1,385 @@
+//! Databases of other gateways, made by the statements that those programs make theirs with.
+
+use serde_json::{Value, json};
+
+use crate::support::{Gateway, Setup, Upstream, run};
+use crate::{Move, channel, channels, find, list};
+
+/// What new-api has its ORM make of `model.Channel`, `model.Token` and `model.User`.
+const NEW_API: &str = "
+CREATE TABLE `channels` (`id` integer PRIMARY KEY AUTOINCREMENT,`type` integer DEFAULT 0,`key` text NOT NULL,`open_ai_organization` text,
+  `test_model` text,`status` integer DEFAULT 1,`name` text,`weight` integer DEFAULT 0,`created_time` integer,`test_time` integer,
+  `response_time` integer,`base_url` text DEFAULT \"\",`other` text,`balance` real,`balance_updated_time` integer,`models` text,
+  `group` varchar(64) DEFAULT \"default\",`used_quota` integer DEFAULT 0,`model_mapping` text,`status_code_mapping` varchar(1024) DEFAULT \"\",
+  `priority` integer DEFAULT 0,`auto_ban` integer DEFAULT 1,`other_info` text,`tag` text,`setting` text,`param_override` text,
+  `header_override` text,`remark` varchar(255),`channel_info` json,`settings` text);
+CREATE TABLE `tokens` (`id` integer PRIMARY KEY AUTOINCREMENT,`user_id` integer,`key` char(48),`status` integer DEFAULT 1,`name` text,
+  `created_time` integer,`accessed_time` integer,`expired_time` integer DEFAULT -1,`remain_quota` integer DEFAULT 0,
+  `unlimited_quota` numeric,`model_limits_enabled` numeric,`model_limits` varchar(1024) DEFAULT \"\",`allow_ips` text DEFAULT \"\",
+  `used_quota` integer DEFAULT 0,`group` text DEFAULT \"\",`deleted_at` datetime);
+CREATE UNIQUE INDEX `idx_tokens_key` ON `tokens`(`key`);
+CREATE TABLE `users` (`id` integer PRIMARY KEY AUTOINCREMENT,`username` text UNIQUE,`password` text NOT NULL,`role` integer DEFAULT 1,
+  `status` integer DEFAULT 1,`quota` integer DEFAULT 0);
+CREATE TABLE `abilities` (`group` varchar(64),`model` varchar(255),`channel_id` integer,`enabled` numeric,`priority` integer DEFAULT 0,
+  `weight` integer DEFAULT 0,PRIMARY KEY (`group`,`model`,`channel_id`));
+CREATE TABLE `options` (`key` text PRIMARY KEY,`value` text);
+";
+
+/// What one-api has its ORM make.
+const ONE_API: &str = "
+CREATE TABLE `channels` (`id` integer,`type` integer DEFAULT 0,`key` text,`status` integer DEFAULT 1,`name` text,`weight` integer DEFAULT 0,
+  `created_time` integer,`test_time` integer,`response_time` integer,`base_url` text DEFAULT \"\",`other` text,`balance` real,
+  `balance_updated_time` integer,`models` text,`group` text DEFAULT \"default\",`used_quota` integer DEFAULT 0,`model_mapping` text DEFAULT \"\",
+  `priority` integer DEFAULT 0,`config` text,`system_prompt` text,PRIMARY KEY (`id`));
+CREATE TABLE `tokens` (`id` integer,`user_id` integer,`key` char(48),`status` integer DEFAULT 1,`name` text,`created_time` integer,
+  `accessed_time` integer,`expired_time` integer DEFAULT -1,`remain_quota` integer DEFAULT 0,`unlimited_quota` numeric DEFAULT false,
+  `used_quota` integer DEFAULT 0,`models` text,`subnet` text DEFAULT \"\",PRIMARY KEY (`id`));
+";
+
+fn keys(gateway: &Gateway) -> Vec<Value> {
+    list(gateway, "/api/downstream-keys")
+}
+
+#[test]
+fn the_channels_of_new_api_become_sites_accounts_and_channels() {
+    let moving = Move::of_database("one-api.db", &format!("{NEW_API}
+        INSERT INTO channels (id,type,key,status,name,weight,base_url,balance,models,model_mapping,priority,channel_info) VALUES
+          (1,1,'sk-first',1,'first',7,'https://one.example/',12.5,'gpt-4o,gpt-4o-mini','{{\"gpt-4o\":\"gpt-4o-2024\",\"gpt-4o-2024\":\"gpt-4o-last\"}}',10,'{{\"is_multi_key\":false}}'),
+          (2,14,'sk-ant-a' || char(10) || 'sk-ant-b' || char(10) || 'sk-ant-a',1,'claude',8,'',0,'claude-x,gpt-4o','',3,
+             '{{\"is_multi_key\":true,\"multi_key_size\":2,\"multi_key_status_list\":{{\"1\":2}}}}'),
+          (3,43,'[\"k1\",\"k2\"]',1,'deep',0,'',0,'deepseek-chat','',0,'{{\"is_multi_key\":true}}'),
+          (4,1,'sk-off',3,'off',0,'',0,'gpt-4o','',10,NULL),
+          (5,45,'ark',2,'ark',0,'',0,'doubao','not json',-5,NULL),
+          (6,3,'azure-secret',1,'azure',0,'https://az.example',0,'gpt-4o','',0,NULL);
+        INSERT INTO users (id,username,password,quota) VALUES (1,'root','hash-of-a-password',5);
+        INSERT INTO options VALUES ('SMTPToken','an-old-secret');"));
+    let told = moving.import(&[]);
+    assert!(told.contains("database of new-api"), "{told}");
+    for told_of in ["azure", "Azure OpenAI", "users (1 rows)", "options (1 rows)", "key 3", "model mapping"] {
+        assert!(told.contains(told_of), "{told_of} in {told}");
+    }
+    for secret in ["sk-first", "sk-ant", "azure-secret", "an-old-secret", "hash-of-a-password"] {
+        assert!(!told.contains(secret), "{secret} in {told}");
+    }
+
+    let gateway = moving.start();
+    let sites = list(&gateway, "/api/sites");
+    for (url, platform) in [
+        ("https://one.example", "openai"),
+        ("https://api.anthropic.com", "claude"),
+        ("https://api.deepseek.com", "openai"),
+        ("https://api.openai.com", "openai"),
+        ("https://ark.cn-beijing.volces.com/api/v3", "openai"),
+    ] {
+        assert_eq!(find(&sites, "url", url)["platform"], platform, "{url}");
+    }
+    assert_eq!(sites.len(), 5);
+    let accounts = list(&gateway, "/api/accounts");
+    let account = |name: &str| find(&accounts, "username", name);
+    assert_eq!(account("first")["balance"], 12.5);
+    for (name, status) in [
+        ("first", "active"),
+        ("claude #1", "active"),
+        ("claude #2", "disabled"),
+        ("deep #1", "active"),
+        ("deep #2", "active"),
+        ("off", "disabled"),
+        ("ark", "disabled"),
+    ] {
+        assert_eq!(account(name)["status"], status, "{name}");
+    }
+    // The highest priority is 10; a weight is shared by the keys of a channel.
+    assert_eq!(
+        channels(&gateway, "gpt-4o"),
+        [
+            channel("first", "gpt-4o-last", 0, 7, true),
+            channel("off", "gpt-4o", 0, 1, true),
+            channel("claude #1", "gpt-4o", 7, 4, true),
+            channel("claude #2", "gpt-4o", 7, 4, true),
+        ]
+    );
+    assert_eq!(channels(&gateway, "gpt-4o-mini"), [channel("first", "gpt-4o-mini", 0, 7, true)]);
+    assert_eq!(
+        channels(&gateway, "deepseek-chat"),
+        [
+            channel("deep #1", "deepseek-chat", 10, 10, true),
+            channel("deep #2", "deepseek-chat", 10, 10, true),
+        ]
+    );
+    assert_eq!(channels(&gateway, "doubao"), [channel("ark", "doubao", 15, 10, true)]);
+}
+
+#[test]
+fn the_tokens_of_new_api_become_keys_that_go_on_working() {
+    let upstream = Upstream::start(&["model-a"]);
+    let moving = Move::of_database("one-api.db", &format!("{NEW_API}
+        INSERT INTO channels (id,type,key,name,base_url,models,model_mapping) VALUES
+          (1,1,'sk-upstream','up','{}','model-a','');
+        INSERT INTO users (id,username,password,status) VALUES (1,'root','x',1), (2,'gone','x',2);
+        INSERT INTO tokens (id,user_id,key,status,name,expired_time,remain_quota,unlimited_quota,model_limits_enabled,model_limits,allow_ips,`group`,deleted_at) VALUES
+          (1,1,'aaaaaaaaaaaaaaaa',1,'open',-1,0,1,0,'ignored','','vip',NULL),
+          (2,1,'bbbbbbbbbbbbbbbb',1,'bounded',4102444800,1250000,0,1,'model-a,model-b','10.0.0.0/8','',NULL),
+          (3,1,'cccccccccccccccc',4,'exhausted',-1,0,0,0,'','','',NULL),
+          (4,2,'dddddddddddddddd',1,'of a blocked user',-1,0,1,0,'','','',NULL),
+          (5,1,'eeeeeeeeeeeeeeee',1,'deleted',-1,0,1,0,'','','','2026-01-01 00:00:00');", upstream.url()));
+    let told = moving.import(&[]);
+    for told_of in ["it was deleted", "switched off"] {
+        assert!(told.contains(told_of), "{told_of} in {told}");
+    }
+    assert!(!told.contains("aaaaaaaa"), "{told}");
+    let gateway = moving.start();
+    let keys = keys(&gateway);
+    let key = |name: &str| find(&keys, "name", name);
+    let shown = |name: &str| {
+        let key = key(name);
+        json!([key["enabled"], key["maxCost"], key["expiresAt"], key["supportedModels"], key["groupName"]])
+    };
+    assert_eq!(shown("open"), json!([true, null, null, ["*"], "vip"]));
+    assert_eq!(
+        shown("bounded"),
+        json!([true, 2.5, "2100-01-01T00:00:00.000Z", ["model-a", "model-b"], null])
+    );
+    assert_eq!(shown("exhausted"), json!([false, 0, null, ["*"], null]));
+    assert_eq!(shown("of a blocked user"), json!([false, null, null, ["*"], null]));
+    assert_eq!(keys.len(), 4);
+    let client = gateway.anyone().with("authorization", "Bearer sk-aaaaaaaaaaaaaaaa");
+    let answer = client.chat("model-a");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+#[test]
+fn one_api_counts_its_kinds_of_upstreams_in_its_own_way() {
+    let moving = Move::of_database("one-api.db", &format!("{ONE_API}
+        INSERT INTO channels (id,type,key,name,base_url,models) VALUES
+          (1,36,'d-key','deep','','deepseek-chat'), (2,40,'ark','ark','','doubao'), (3,43,'proxy-key','proxy','https://x.example','m'),
+          (4,50,'c-key','compatible','https://c.example/v1','m2'), (5,8,'u-key','custom','https://u.example/v1/chat/completions','m3');
+        INSERT INTO tokens (id,key,status,name,remain_quota,unlimited_quota,models,subnet) VALUES
+          (1,'aaaaaaaaaaaaaaaa',1,'some',500000,0,'deepseek-chat','192.168.0.0/16'), (2,'bbbbbbbbbbbbbbbb',2,'off',0,1,NULL,'');"));
+    let told = moving.import(&[]);
+    assert!(told.contains("database of one-api") && told.contains("channel 3"), "{told}");
+    let gateway = moving.start();
+    let sites = list(&gateway, "/api/sites");
+    for url in [
+        "https://api.deepseek.com",
+        "https://ark.cn-beijing.volces.com/api/v3",
+        "https://c.example",
+        "https://u.example",
+    ] {
+        assert_eq!(find(&sites, "url", url)["platform"], "openai");
+    }
+    let keys = keys(&gateway);
+    let some = find(&keys, "name", "some");
+    assert_eq!((some["maxCost"].as_f64(), &some["supportedModels"]), (Some(1.0), &json!(["deepseek-chat"])));
+    assert_eq!(find(&keys, "name", "off")["enabled"], false);
+}
+
+#[test]
+fn hostile_rows_are_named_and_the_others_are_taken() {
+    let long = "x".repeat(2_000_000);
+    let moving = Move::of_database("any-name.bin", &format!("{NEW_API}
+        ALTER TABLE channels ADD COLUMN invented text;
+        CREATE TABLE \"odd \"\"table\" (a); INSERT INTO \"odd \"\"table\" VALUES (1);
+        CREATE VIEW redemptions AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n;
+        INSERT INTO channels (id,type,key,name,base_url,models,priority,weight) VALUES
+          (1,'1','sk-text-type','bad' || char(27) || '[31m name','https://ok.example','m,m,, re:x ,*',9223372036854775807,-3),
+          (2,1,'sk-bad-url','bad url','https://user:pw@h.example','m',-9223372036854775808,0),
+          (3,1,'sk' || char(13) || char(1) || 'control','control','https://ok.example','m',0,0),
+          (4,1,'','no key','https://ok.example','m',0,0),
+          (5,1,'sk-long','{long}','javascript:alert(1)','m',0,0),
+          (6,1,'sk-same','a','https://ok.example','m',5,9), (7,1,'sk-same','b','https://OK.example/v1/','m',4,1),
+          (8,X'00ff','sk-blob',X'80','https://ok.example','m2',0,0);
+        INSERT INTO tokens (id,key,name,unlimited_quota) VALUES (1,'short','a',1), (2,'sk-short','b',1), (3,'a b c d e f','c',1);
+        INSERT INTO tokens (id,key,name,remain_quota,expired_time) VALUES (4,'1234567890',NULL,-5,9223372036854775807);"));
+    let told = moving.import(&[]);
+    for told_of in [
+        "channels.invented",
+        "odd \"table",
+        "bad url",
+        "no key",
+        "pattern",
+        "visible ASCII",
+        "twice",
+        "two channels",
+    ] {
+        assert!(told.contains(told_of), "{told_of} in {told}");
+    }
+    assert!(!told.contains('\u{1b}') && !told.contains("user:pw") && !told.contains("sk-same"), "{told}");
+    let gateway = moving.start();
+    let of_m = channels(&gateway, "m");
+    // One credential at one address is one account, and asked first where the file asks it first.
+    assert!(of_m.iter().any(|(name, _, _, weight, _)| (name.as_str(), *weight) == ("a", 9)), "{of_m:?}");
+    assert_eq!(of_m[0].0, "bad [31m name");
+    assert_eq!(find(&list(&gateway, "/api/sites"), "url", "https://ok.example")["platform"], "openai");
+    let key = find(&keys(&gateway), "name", "token 4");
+    assert_eq!((key["maxCost"].as_f64(), key["expiresAt"].is_null()), (Some(0.0), true));
+}
+
+#[test]
+fn a_log_beside_a_database_is_read_and_neither_is_changed() {
+    let moving = Move::of("one-api.db");
+    let writer = rusqlite::Connection::open(&moving.file).expect("a database");
+    writer
+        .execute_batch(&format!(
+            "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; {NEW_API}
+             INSERT INTO channels (id,type,key,name,base_url,models) VALUES (1,1,'sk-logged','logged','https://l.example','m');"
+        ))
+        .expect("rows");
+    let wal = moving.file.with_file_name("one-api.db-wal");
+    let before = (std::fs::read(&moving.file).expect("a file"), std::fs::read(&wal).expect("a log"));
+    assert!(!before.1.is_empty());
+    moving.import(&[]);
+    assert_eq!(before, (std::fs::read(&moving.file).expect("a file"), std::fs::read(&wal).expect("a log")));
+    drop(writer);
+    let gateway = moving.start();
+    assert_eq!(find(&list(&gateway, "/api/accounts"), "username", "logged")["status"], "active");
+}
+
+#[test]
+fn a_dry_run_tells_row_by_row_and_leaves_nothing_behind() {
+    let moving = Move::of_database("one-api.db", &format!("{NEW_API}
+        INSERT INTO channels (id,type,key,name,base_url,models) VALUES (1,1,'sk-looked-at','only','https://d.example','m');"));
+    let told = moving.import(&["--dry-run"]);
+    for told_of in ["created sites 1", "created accounts 1", "created tokenRoutes 1", "nothing was written"] {
+        assert!(told.contains(told_of), "{told_of} in {told}");
+    }
+    assert!(!told.contains("sk-looked-at"), "{told}");
+    assert!(!moving.home.data_dir().exists());
+    moving.import(&[]);
+    let again = moving.import(&["--dry-run", "--conflict", "skip"]);
+    assert!(again.contains("skipped sites 1"), "{again}");
+}
+
+#[test]
+fn who_serves_from_the_data_directory_is_not_worked_around() {
+    let moving = Move::of_database("one-api.db", NEW_API);
+    let gateway = moving.start();
+    let (status, told) = moving.refuse(&[]);
+    assert_eq!(status, 1);
+    assert!(told.contains("another Switchyard process"), "{told}");
+    drop(gateway);
+}
+
+#[test]
+fn what_is_no_file_of_a_gateway_is_named() {
+    for (sql, told_of) in
+        [("CREATE TABLE notes (a)", "notes"), ("CREATE TABLE channels (id)", "none of metapi")]
+    {
+        let (status, told) = Move::of_database("x.db", sql).refuse(&[]);
+        assert_eq!(status, 65, "{told}");
+        assert!(told.contains(told_of), "{told}");
+    }
+    let broken = Move::of_text("x.db", "SQLite format 3\0 and nothing behind it");
+    assert_eq!(broken.refuse(&[]).0, 65);
+    let missing = run(&Setup::default(), &broken.home, &["import", "nowhere.db"]);
+    assert_eq!(missing.status.code(), Some(66));
+}
+
+/// What metapi's migrations make; older files lack the columns that are commented with a number.
+fn hub(is_old: bool) -> String {
+    let newer = |column: &str| if is_old { String::new() } else { format!(",{column}") };
+    format!(
+        "CREATE TABLE `sites` (`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,`name` text NOT NULL,`url` text NOT NULL,`platform` text NOT NULL,
+           `status` text DEFAULT 'active',`api_key` text,`created_at` text DEFAULT (datetime('now')),`updated_at` text DEFAULT (datetime('now')){});
+         CREATE TABLE `accounts` (`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,`site_id` integer NOT NULL REFERENCES sites(id),`username` text,
+           `access_token` text NOT NULL,`api_token` text,`balance` real DEFAULT 0,`balance_used` real DEFAULT 0,`quota` real DEFAULT 0,
+           `unit_cost` real,`value_score` real DEFAULT 0,`status` text DEFAULT 'active',`checkin_enabled` integer DEFAULT true,
+           `last_checkin_at` text,`last_balance_refresh` text,`extra_config` text,`created_at` text,`updated_at` text{});
+         CREATE TABLE `account_tokens` (`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,`account_id` integer NOT NULL,`name` text NOT NULL,
+           `token` text NOT NULL,`source` text DEFAULT 'manual',`enabled` integer DEFAULT true,`is_default` integer DEFAULT false,
+           `created_at` text,`updated_at` text{});
+         CREATE TABLE `token_routes` (`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,`model_pattern` text NOT NULL,`model_mapping` text,
+           `enabled` integer DEFAULT true,`created_at` text,`updated_at` text{});
+         CREATE TABLE `route_channels` (`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,`route_id` integer NOT NULL,`account_id` integer NOT NULL,
+           `token_id` integer,`priority` integer DEFAULT 0,`weight` integer DEFAULT 10,`enabled` integer DEFAULT true,
+           `manual_override` integer DEFAULT false,`success_count` integer DEFAULT 0,`fail_count` integer DEFAULT 0{});
+         CREATE TABLE `proxy_logs` (`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,`total_tokens` integer,`estimated_cost` real);
+         CREATE TABLE `settings` (`key` text PRIMARY KEY NOT NULL,`value` text);
+         CREATE TABLE `__drizzle_migrations` (id SERIAL PRIMARY KEY,hash text NOT NULL,created_at numeric);",
+        newer("`external_checkin_url` text,`proxy_url` text,`use_system_proxy` integer DEFAULT false,`custom_headers` text,`is_pinned` integer DEFAULT false,`sort_order` integer DEFAULT 0,`global_weight` real DEFAULT 1"),
+        newer("`is_pinned` integer DEFAULT false,`sort_order` integer DEFAULT 0,`oauth_provider` text,`oauth_account_key` text,`oauth_project_id` text"),
+        newer("`token_group` text,`value_status` text DEFAULT 'ready'"),
+        newer("`display_name` text,`display_icon` text,`route_mode` text DEFAULT 'pattern',`decision_snapshot` text,`decision_refreshed_at` text,`routing_strategy` text DEFAULT 'weighted'"),
+        newer("`oauth_route_unit_id` integer,`source_model` text,`consecutive_fail_count` integer NOT NULL DEFAULT 0,`cooldown_level` integer NOT NULL DEFAULT 0"),
+    )
+}
+
+/// `a password`, sealed by metapi's code under `the old secret`.
+const SEALED: &str = "v1:AAECAwQFBgcICQoL:Gx1e1cB8mXbBoL6xndVSLg:0_zTFYvhFvujzc93";
+
+#[test]
+fn the_database_of_metapi_comes_along_with_its_logins() {
+    let mut moving = Move::of_database("hub.db", &format!("{}
+        INSERT INTO sites (id,name,url,platform,custom_headers,global_weight,sort_order,is_pinned,created_at) VALUES
+          (3,'Neu','https://neu.example','new-api','{{\"x-a\":\"1\"}}',2.5,4,1,'2026-01-02 03:04:05');
+        INSERT INTO accounts (id,site_id,username,access_token,api_token,balance,quota,unit_cost,status,checkin_enabled,extra_config,created_at) VALUES
+          (5,3,'ann','session-of-ann','sk-ann',1.25,7.5,0.5,'active',0,
+           '{{\"platformUserId\":42,\"credentialMode\":\"session\",\"autoRelogin\":{{\"username\":\"ann@x\",\"passwordCipher\":\"{SEALED}\",\"updatedAt\":\"2026-01-01T00:00:00.000Z\"}}}}','2026-01-02 03:04:05');
+        INSERT INTO account_tokens (id,account_id,name,token,token_group,is_default) VALUES (9,5,'main','sk-token-of-ann','vip',1);
+        INSERT INTO token_routes (id,model_pattern,routing_strategy,decision_snapshot) VALUES (11,'model-h','round_robin','{{}}');
+        INSERT INTO route_channels (id,route_id,account_id,token_id,priority,weight,enabled,manual_override,success_count,source_model) VALUES
+          (13,11,5,9,2,30,1,1,99,'model-up');
+        INSERT INTO proxy_logs (total_tokens,estimated_cost) VALUES (100,0.25), (50,0.5);
+        INSERT INTO settings VALUES ('auth_token','\"of-the-old-instance\"'), ('notify_cooldown_sec','77');", hub(false)));
+    moving.setup = moving.setup.with("IMPORT_CREDENTIAL_SECRET", "the old secret");
+    let told = moving.import(&[]);
+    assert!(told.contains("2 calls, 150 tokens, 0.750000 USD"), "{told}");
+    assert!(!told.contains("autoRelogin"), "{told}");
+
+    let gateway = moving.start();
+    let site = find(&list(&gateway, "/api/sites"), "name", "Neu");
+    assert_eq!(
+        json!([
+            site["id"],
+            site["platform"],
+            site["globalWeight"],
+            site["sortOrder"],
+            site["isPinned"],
+            site["createdAt"]
+        ]),
+        json!([3, "new-api", 2.5, 4, true, "2026-01-02T03:04:05.000Z"])
+    );
+    let account = find(&list(&gateway, "/api/accounts"), "username", "ann");
+    assert_eq!(
+        json!([
+            account["id"],
+            account["siteId"],
+            account["balance"],
+            account["quota"],
+            account["unitCost"],
+            account["checkinEnabled"]
+        ]),
+        json!([5, 3, 1.25, 7.5, 0.5, false])
+    );
+    let config: Value = serde_json::from_str(account["extraConfig"].as_str().expect("a text")).expect("JSON");
+    assert_eq!(json!([config["platformUserId"], config["autoRelogin"]["username"]]), json!([42, "ann@x"]));
+    let route = find(&gateway.routes(), "modelPattern", "model-h");
+    assert_eq!(json!([route["id"], route["routingStrategy"]]), json!([11, "round_robin"]));
+    assert_eq!(channels(&gateway, "model-h"), [channel("ann", "model-up", 2, 30, true)]);
+    // The admin token of this instance still opens it.
+    assert_eq!(gateway.admin().get("/api/settings/runtime").expect(200)["notifyCooldownSec"], 77);
+    let export = gateway.admin().get("/api/settings/backup/export").expect(200);
+    let exported = &export["accounts"]["accounts"][0]["extraConfig"];
+    assert!(exported.as_str().expect("a text").contains("pässword: 1"), "{exported}");
+}
+
+#[test]
+fn an_old_database_of_metapi_lacks_columns_and_a_password_without_its_secret_is_named() {
+    let moving = Move::of_database("hub.db", &format!("{}
+        ALTER TABLE sites ADD COLUMN from_the_future text;
+        INSERT INTO sites (id,name,url,platform,api_key) VALUES (1,'Old','https://old.example','openai','sk-of-the-site');
+        INSERT INTO accounts (id,site_id,username,access_token,extra_config) VALUES
+          (1,1,'bob','session-of-bob','{{\"autoRelogin\":{{\"username\":\"bob\",\"passwordCipher\":\"{SEALED}\"}}}}');
+        INSERT INTO token_routes (id,model_pattern) VALUES (1,'model-o');
+        INSERT INTO route_channels (id,route_id,account_id) VALUES (1,1,1);", hub(true)));
+    let told = moving.import(&[]);
+    assert!(
+        told.contains("from_the_future") && told.contains("no secret that was given opens its password"),
+        "{told}"
+    );
+    let gateway = moving.start();
+    let accounts = list(&gateway, "/api/accounts");
+    assert_eq!(accounts.len(), 2);
+    assert_eq!(find(&accounts, "username", "API key")["credentialMode"], "apikey");
+    let route = find(&gateway.routes(), "modelPattern", "model-o");
+    assert_eq!(json!([route["routeMode"], route["routingStrategy"]]), json!(["pattern", "weighted"]));
+}

@@ -1,0 +1,330 @@
+//! Documents of other programs: JSON and YAML.
+
+use serde_json::{Value, json};
+
+use crate::support::{Setup, Upstream};
+use crate::{Move, channel, channels, find, list};
+
+#[test]
+fn an_export_of_all_api_hub_becomes_sessions_and_keys() {
+    let info = |id: &str, token: &str, quota: f64| {
+        json!({"id": id, "access_token": token, "username": format!("user-{id}"), "quota": quota,
+            "today_quota_consumption": 250_000})
+    };
+    let file = json!({
+        "version": "4.0", "timestamp": 1_772_352_000_000_i64, "type": "accounts",
+        "accounts": {"last_updated": 1, "bookmarks": [{"name": "b"}], "pinnedAccountIds": [], "orderedAccountIds": [],
+            "accounts": [
+                {"id": "a1", "site_name": "One", "site_url": "https://one.example/console", "site_type": "new-api",
+                    "authType": "access_token", "account_info": info("42", "session-1", 1_000_000.0), "disabled": false,
+                    "checkIn": {"autoCheckInEnabled": false}, "notes": "a note"},
+                {"id": "a2", "site_name": "One again", "site_url": "https://ONE.example", "site_type": "wong-gongyi",
+                    "authType": "cookie", "cookieAuth": {"sessionCookie": "session=abc"}, "disabled": true,
+                    "account_info": info("43", "", 12.5)},
+                {"id": "a3", "site_name": "Sub", "site_url": "https://sub.example", "site_type": "sub2api",
+                    "authType": "access_token", "account_info": info("7", "jwt-1", 3.0),
+                    "sub2apiAuth": {"refreshToken": "refresh-1", "tokenExpiresAt": 4_102_444_800_000_i64}},
+                {"id": "a4", "site_name": "Direct", "site_url": "https://direct.example", "site_type": "openai",
+                    "authType": "access_token", "account_info": info("x", "sk-direct", 0.0)},
+                {"id": "a5", "site_name": "None", "site_url": "https://none.example", "site_type": "new-api",
+                    "authType": "none", "account_info": info("9", "unused-secret", 0.0)},
+                {"id": "a6", "site_name": "Bad", "site_url": "not a url", "site_type": "new-api",
+                    "authType": "access_token", "account_info": info("9", "unused-secret", 0.0)},
+                {"id": "a1", "site_name": "One", "site_url": "https://one.example", "site_type": "new-api",
+                    "authType": "access_token", "account_info": info("42", "session-1", 5.0)},
+                "no object",
+            ]},
+        "apiCredentialProfiles": {"profiles": [
+            {"id": "p1", "name": "Claude key", "apiType": "anthropic", "baseUrl": "https://api.anthropic.com/v1", "apiKey": "sk-ant-1"},
+            {"id": "p2", "name": "No key", "apiType": "openai", "baseUrl": "https://x.example"}]},
+        "tagStore": {"tags": [1]}, "channelConfigs": {}, "preferences": {"theme": "dark"},
+    });
+    let moving = Move::of_text("all-api-hub.json", &file.to_string());
+    let told = moving.import(&[]);
+    for told_of in [
+        "accounts[4]",
+        "accounts[5]",
+        "accounts[6]",
+        "accounts[7]",
+        "profiles[1]",
+        "bookmarks",
+        "tagStore",
+        "preferences",
+    ] {
+        assert!(told.contains(told_of), "{told_of} in {told}");
+    }
+    for secret in ["session-1", "session=abc", "jwt-1", "sk-direct", "unused-secret", "sk-ant-1"] {
+        assert!(!told.contains(secret), "{secret} in {told}");
+    }
+    let gateway = moving.start();
+    let sites = list(&gateway, "/api/sites");
+    for (url, platform) in [
+        ("https://one.example", "new-api"),
+        ("https://sub.example", "sub2api"),
+        ("https://direct.example", "openai"),
+        ("https://api.anthropic.com", "claude"),
+    ] {
+        assert_eq!(find(&sites, "url", url)["platform"], platform);
+    }
+    assert_eq!(sites.len(), 4);
+    let accounts = list(&gateway, "/api/accounts");
+    assert_eq!(accounts.len(), 5);
+    let shown = |name: &str| {
+        let account = find(&accounts, "username", name);
+        json!([account["credentialMode"], account["status"], account["balance"], account["checkinEnabled"]])
+    };
+    assert_eq!(shown("user-42"), json!(["session", "active", 2, false]));
+    assert_eq!(shown("user-43"), json!(["session", "disabled", 12.5, true]));
+    assert_eq!(shown("user-7"), json!(["session", "active", 3, true]));
+    assert_eq!(shown("user-x"), json!(["apikey", "active", 0, false]));
+    assert_eq!(shown("Claude key"), json!(["apikey", "active", 0, false]));
+    let export = gateway.admin().get("/api/settings/backup/export").expect(200);
+    let tokens = export["accounts"]["accountTokens"].as_array().expect("tokens").clone();
+    assert!(
+        tokens.iter().all(|token| token["source"] == "legacy" && token["isDefault"] == true),
+        "{tokens:?}"
+    );
+    assert_eq!(tokens.len(), 2);
+}
+
+#[test]
+fn every_version_of_all_api_hub_is_known_by_its_rows() {
+    let row = json!({"site_name": "S", "site_url": "https://s.example", "site_type": "done",
+        "account_info": {"id": 5, "access_token": "t", "username": "u", "quota": 9_999}});
+    let at =
+        |accounts: Value, version: Value| json!({"version": version, "timestamp": 1, "accounts": accounts});
+    for (name, file) in [
+        ("1.0", at(json!({"accounts": [row]}), "1.0".into())),
+        ("2.0", at(json!({"accounts": [row], "last_updated": 3}), "2.0".into())),
+        ("none", at(json!([row]), Value::Null)),
+        ("wrapped", json!({"data": {"accounts": {"accounts": [row]}}})),
+    ] {
+        let moving = Move::of_text("export.json", &file.to_string());
+        let told = moving.import(&["--dry-run"]);
+        assert!(told.contains("All API Hub") && told.contains("created accounts 1 (u)"), "{name}: {told}");
+    }
+}
+
+const CLI_PROXY_API: &str = "
+port: 8317
+auth-dir: \"~/.cli-proxy-api\"
+proxy-url: 'socks5://user:pass@192.168.1.1:1080/'
+remote-management: {secret-key: \"management-secret\"}
+api-keys:
+  - \"sk-client-of-the-proxy\"
+  - plain-client-key
+  - sk-client-of-the-proxy
+claude-api-key:
+  - api-key: \"sk-claude-1\" # use the official API
+  - api-key: \"sk-claude-2\"
+    base-url: \"https://claude.example\"
+    proxy-url: \"http://proxy.example:8080\"
+    priority: 5
+    headers: {X-Custom: secret-header-value}
+    models:
+      - name: \"claude-3-5-sonnet-20241022\"
+        alias: \"claude-sonnet-latest\"
+codex-api-key:
+  - {api-key: sk-codex-1, base-url: \"https://codex.example/v1\"}
+gemini-api-key:
+  - api-key: AIza-1
+generative-language-api-key: [AIza-old, AIza-1]
+openai-compatibility:
+  - name: \"openrouter\"
+    base-url: \"https://openrouter.ai/api/v1\"
+    prefix: team
+    api-key-entries:
+      - api-key: \"sk-or-1\"
+        proxy-url: \"socks5://proxy.example:1080\"
+      - api-key: \"sk-or-2\"
+    models:
+      - {name: \"moonshotai/kimi-k2:free\", alias: \"kimi-k2\"}
+      - name: \"plain-model\"
+  - name: older
+    base-url: https://older.example/v1
+    api-keys: [sk-older-1]
+  - {name: broken}
+";
+
+#[test]
+fn the_keys_of_cli_proxy_api_are_taken_without_its_logins() {
+    let moving = Move::of_text("config.yaml", CLI_PROXY_API);
+    let told = moving.import(&[]);
+    for told_of in [
+        "api-keys[1]",
+        "api-keys[2]",
+        "auth-dir",
+        "proxy-url",
+        "headers",
+        "prefix",
+        "openai-compatibility[2]",
+        "remote-management",
+    ] {
+        assert!(told.contains(told_of), "{told_of} in {told}");
+    }
+    for secret in
+        ["user:pass", "management-secret", "secret-header-value", "sk-client", "plain-client-key", "sk-or-1"]
+    {
+        assert!(!told.contains(secret), "{secret} in {told}");
+    }
+    let gateway = moving.start();
+    let sites = list(&gateway, "/api/sites");
+    for (url, platform) in [
+        ("https://api.anthropic.com", "claude"),
+        ("https://claude.example", "claude"),
+        ("https://codex.example", "openai"),
+        ("https://generativelanguage.googleapis.com", "gemini"),
+        ("https://openrouter.ai/api/v1", "openai"),
+        ("https://older.example", "openai"),
+    ] {
+        assert_eq!(find(&sites, "url", url)["platform"], platform, "{url}");
+    }
+    assert_eq!(sites.len(), 6);
+    assert_eq!(list(&gateway, "/api/accounts").len(), 8);
+    let of_kimi = channels(&gateway, "kimi-k2");
+    let shown =
+        of_kimi.iter().map(|(_, model, priority, weight, on)| (model.as_str(), *priority, *weight, *on));
+    assert_eq!(shown.collect::<Vec<_>>(), [("moonshotai/kimi-k2:free", 5, 10, true); 2]);
+    let of_claude = channels(&gateway, "claude-sonnet-latest");
+    assert_eq!((of_claude[0].1.as_str(), of_claude[0].2), ("claude-3-5-sonnet-20241022", 0));
+    assert_eq!(channels(&gateway, "plain-model").len(), 2);
+    assert_eq!(list(&gateway, "/api/downstream-keys").len(), 1);
+    let client = gateway.anyone().with("authorization", "Bearer sk-client-of-the-proxy");
+    assert_eq!(client.get("/v1/models").status, 200);
+}
+
+#[test]
+fn the_model_list_of_litellm_becomes_routes() {
+    let upstream = Upstream::start(&["up-model"]);
+    let yaml = format!("
+model_list:
+  - model_name: gpt-4o
+    litellm_params: {{model: openai/up-model, api_base: {}/v1, api_key: os.environ/LITELLM_KEY_OF_TEST, weight: 3, rpm: 60}}
+  - model_name: gpt-4o
+    litellm_params:
+      model: azure/my-deployment
+      api_key: azure-secret
+      api_base: https://az.example
+  - model_name: claude
+    litellm_params: {{model: anthropic/claude-x, api_key: sk-ant-1, order: 2}}
+  - model_name: unset
+    litellm_params: {{model: openai/x, api_key: os.environ/NOT_SET_ANYWHERE}}
+  - model_name: own
+    litellm_params: {{model: openai/x, api_key: os.environ/AUTH_TOKEN, api_base: https://evil.example}}
+  - model_name: \"*\"
+    litellm_params: {{model: deepseek/*, api_key: sk-deep}}
+  - model_name: bare
+    litellm_params: {{model: meta-llama/llama, custom_llm_provider: hosted_vllm, api_base: \"http://vllm.example:8000/v1\", api_key: none}}
+general_settings: {{master_key: sk-master-secret}}
+router_settings:
+  routing_strategy: simple-shuffle
+  model_group_alias: {{gpt-4: gpt-4o, lost: nothing}}
+  fallbacks: [{{gpt-4o: [claude, unset]}}]
+litellm_settings: {{drop_params: true}}
+", upstream.url());
+    let mut moving = Move::of_text("config.yaml", &yaml);
+    moving.setup = moving.setup.with("LITELLM_KEY_OF_TEST", "sk-from-the-environment");
+    let told = moving.import(&[]);
+    for told_of in [
+        "azure",
+        "NOT_SET_ANYWHERE",
+        "AUTH_TOKEN",
+        "wildcard",
+        "master_key",
+        "rpm",
+        "routing_strategy",
+        "lost",
+        "drop_params",
+    ] {
+        assert!(told.contains(told_of), "{told_of} in {told}");
+    }
+    for secret in ["sk-from-the-environment", "azure-secret", "sk-ant-1", "sk-master-secret", "sk-deep"] {
+        assert!(!told.contains(secret), "{secret} in {told}");
+    }
+    let gateway = moving.start();
+    assert!(list(&gateway, "/api/sites").iter().all(|site| site["url"] != "https://evil.example"));
+    assert_eq!(
+        channels(&gateway, "gpt-4o"),
+        [channel("gpt-4o", "up-model", 0, 3, true), channel("claude", "claude-x", 3, 10, true)]
+    );
+    assert_eq!(channels(&gateway, "gpt-4"), [channel("gpt-4o", "up-model", 0, 3, true)]);
+    assert_eq!(channels(&gateway, "bare"), [channel("bare", "meta-llama/llama", 0, 10, true)]);
+    assert_eq!(gateway.client().chat("gpt-4").status, 200);
+    let asked = upstream.last("/v1/chat/completions");
+    assert_eq!(asked.header("authorization"), Some("Bearer sk-from-the-environment"));
+    assert_eq!(asked.json()["model"], "up-model");
+}
+
+fn metapi() -> Value {
+    json!({"version": "2.1", "timestamp": 1_772_352_000_000_i64,
+        "accounts": {
+            "sites": [{"id": 2, "name": "Neu", "url": "https://neu.example", "platform": "new-api", "status": "disabled",
+                "globalWeight": 3.5, "apiKey": "sk-of-the-site", "fromTheFuture": 1}],
+            "accounts": [{"id": 4, "siteId": 2, "username": "ann", "accessToken": "session", "apiToken": "sk-a", "balance": 2.0,
+                "quota": 1.0, "status": "expired", "extraConfig": "{\"credentialMode\":\"session\"}"}],
+            "accountTokens": [{"id": 6, "accountId": 4, "name": "t", "token": "sk-t", "enabled": true, "isDefault": true, "source": "sync"}],
+            "tokenRoutes": [{"id": 8, "modelPattern": "gpt-*", "routeMode": "pattern", "decisionSnapshot": "{}", "enabled": true}],
+            "routeChannels": [{"id": 10, "routeId": 8, "accountId": 4, "tokenId": 6, "priority": 1, "weight": 5, "enabled": true,
+                "manualOverride": true, "successCount": 7}],
+            "routeGroupSources": [], "surprise": [1],
+            "downstreamApiKeys": [{"name": "team", "key": "sk-team-of-metapi", "enabled": true, "maxCost": 5, "tags": "[\"prod\"]",
+                "supportedModels": null, "allowedRouteIds": "[8]"}]},
+        "preferences": {"settings": [{"key": "notify_cooldown_sec", "value": 42}]}})
+}
+
+#[test]
+fn a_backup_of_metapi_is_merged_with_what_is_there() {
+    let moving = Move::of_text("backup.json", &metapi().to_string());
+    {
+        let gateway = moving.start();
+        gateway.create_site(&json!({"name": "own", "url": "https://own.example", "platform": "openai"}));
+        gateway.create_site(&json!({"name": "same", "url": "https://neu.example", "platform": "new-api"}));
+    }
+    let told = moving.import(&["--conflict", "skip"]);
+    for told_of in ["backup of metapi", "sites[].fromTheFuture", "surprise"] {
+        assert!(told.contains(told_of), "{told_of} in {told}");
+    }
+    assert!(!told.contains("successCount"), "{told}");
+    let gateway = moving.start();
+    let sites = list(&gateway, "/api/sites");
+    assert_eq!(sites.len(), 2);
+    let same = find(&sites, "url", "https://neu.example");
+    assert_eq!(json!([same["name"], same["status"]]), json!(["same", "active"]));
+    let accounts = list(&gateway, "/api/accounts");
+    let ann = find(&accounts, "username", "ann");
+    assert_eq!(json!([ann["siteId"], ann["status"], ann["balance"]]), json!([same["id"], "expired", 2]));
+    assert_eq!(find(&accounts, "username", "API key")["siteId"], same["id"]);
+    let key = find(&list(&gateway, "/api/downstream-keys"), "name", "team");
+    let route = find(&gateway.routes(), "modelPattern", "gpt-*");
+    assert_eq!(
+        json!([key["maxCost"], key["tags"], key["allowedRouteIds"]]),
+        json!([5, ["prod"], [route["id"]]])
+    );
+    assert_eq!(gateway.admin().get("/api/settings/runtime").expect(200)["notifyCooldownSec"], 42);
+}
+
+#[test]
+fn what_is_no_document_of_a_gateway_is_told_with_what_it_is() {
+    for (text, told_of) in [
+        ("{\"type\": \"sub2api-data\", \"accounts\": []}", "/api/oauth/import"),
+        ("{\"type\": \"codex\", \"access_token\": \"a\", \"refresh_token\": \"r\"}", "/api/oauth/import"),
+        ("{\"a\": 1}", "no file of a gateway"),
+        ("{\"a\": ", "JSON"),
+        ("[1, 2", "JSON"),
+        ("just words", "no file of a gateway"),
+        ("a: b: c", "YAML"),
+        ("", "no file of a gateway"),
+        ("\u{0}\u{1}", "YAML"),
+    ] {
+        let moving = Move::of_text("file", text);
+        let (status, told) = moving.refuse(&[]);
+        assert_eq!(status, 65, "{text}: {told}");
+        assert!(told.contains(told_of), "{text}: {told}");
+    }
+    let finished = crate::support::run(
+        &Setup::default(),
+        &Move::of_text("x", "x").home,
+        &["import", "--mode", "sideways", "x"],
+    );
+    assert_eq!(finished.status.code(), Some(64));
+}

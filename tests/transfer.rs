@@ -1,0 +1,165 @@
+//! What an operator set up, out of one data directory and into another, from the command line.
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use support::{Gateway, Home, PROXY_TOKEN, Pair, Setup, run};
+
+/// A gateway that has been in use, stopped.
+fn used() -> Arc<Home> {
+    let pair = Pair::start();
+    assert_eq!(pair.gateway.client().chat(Pair::MODEL).status, 200);
+    pair.gateway.wait_for_logs(1);
+    let key = json!({"name": "team", "key": "sk-team-of-the-export", "maxCost": 4.5});
+    pair.gateway.admin().post("/api/downstream-keys", &key).expect(200);
+    let home = Arc::clone(pair.gateway.home());
+    stop(pair.gateway);
+    home
+}
+
+fn stop(mut gateway: Gateway) {
+    gateway.signal("TERM");
+    assert!(gateway.wait_for_exit().success());
+}
+
+#[track_caller]
+fn done(home: &Home, arguments: &[&str]) -> String {
+    let finished = run(&Setup::default(), home, arguments);
+    assert!(finished.status.success(), "{}\n{}", finished.stdout, finished.stderr);
+    finished.stdout
+}
+
+#[track_caller]
+fn refused(setup: &Setup, home: &Home, arguments: &[&str], status: i32) -> String {
+    let finished = run(setup, home, arguments);
+    let told = finished.stdout + &finished.stderr;
+    assert_eq!(finished.status.code(), Some(status), "{told}");
+    told
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path")
+}
+
+fn document(path: &Path) -> Value {
+    let mut document: Value = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON");
+    // What differs between two exports of the same.
+    document["timestamp"].take();
+    document["checksum"].take();
+    document
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).expect("a file").permissions().mode() & 0o777
+}
+
+#[test]
+fn an_export_restored_elsewhere_exports_the_same() {
+    let home = used();
+    let file = home.path().join("export.json");
+    done(&home, &["export", "-o", text(&file)]);
+    assert_eq!(mode(&file), 0o600);
+    let to_output: Value = serde_json::from_str(&done(&home, &["export"])).expect("JSON");
+    assert_eq!(to_output["accounts"], document(&file)["accounts"]);
+    let accounts: Value =
+        serde_json::from_str(&done(&home, &["export", "--type", "accounts"])).expect("JSON");
+    assert_eq!((&accounts["type"], accounts.get("preferences")), (&json!("accounts"), None));
+
+    let elsewhere = Home::new();
+    let told = done(&elsewhere, &["restore", text(&file)]);
+    assert!(told.contains("sites") && told.contains("downstream_api_keys"), "{told}");
+    let again = elsewhere.path().join("again.json");
+    done(&elsewhere, &["export", "--output", text(&again)]);
+    assert_eq!(document(&again)["accounts"], document(&file)["accounts"]);
+
+    // Imported once more nothing is new.
+    let told = done(&elsewhere, &["import", text(&file), "--dry-run", "--mode", "replace"]);
+    assert!(!told.contains("created sites") && !told.contains("created accounts"), "{told}");
+    assert!(!told.contains("sk-team-of-the-export"), "{told}");
+}
+
+#[test]
+fn a_backup_beside_a_running_service_has_its_history() {
+    let pair = Pair::start();
+    assert_eq!(pair.gateway.client().chat(Pair::MODEL).status, 200);
+    pair.gateway.wait_for_logs(1);
+    let home = Arc::clone(pair.gateway.home());
+    let told = done(&home, &["backup", text(home.path())]);
+    let copy = PathBuf::from(told.lines().next().expect("a path"));
+    assert_eq!(mode(&copy), 0o600);
+    assert!(told.lines().any(|line| line.starts_with("proxy_logs") && line.ends_with('1')), "{told}");
+    assert_eq!(pair.gateway.client().chat(Pair::MODEL).status, 200);
+    // Both commands that would write are sent away.
+    for arguments in [&["export"][..], &["import", text(&copy)]] {
+        let finished = run(&Setup::default(), &home, arguments);
+        assert!(!finished.status.success());
+    }
+
+    let elsewhere = Home::new();
+    done(&elsewhere, &["restore", text(&copy)]);
+    let restored = Setup::default().start_in(elsewhere);
+    assert_eq!(restored.logs().len(), 1);
+    assert_eq!(restored.client().chat(Pair::MODEL).status, 200);
+    assert_eq!(mode(&restored.home().data_dir().join("switchyard.db")), 0o600);
+}
+
+#[test]
+fn nothing_is_restored_over_something_or_from_something_else() {
+    let home = used();
+    let copy = home.path().join("copy.db");
+    done(&home, &["backup", text(&copy)]);
+    let told = refused(&Setup::default(), &home, &["backup", text(&copy)], 73);
+    assert!(told.contains("not overwritten"), "{told}");
+    let told = refused(&Setup::default(), &home, &["restore", text(&copy)], 73);
+    assert!(told.contains("empty data directory"), "{told}");
+
+    let elsewhere = Home::new();
+    let is_empty = || elsewhere.files().is_empty();
+    let mut bytes = std::fs::read(&copy).expect("a file");
+    let middle = bytes.len() / 2;
+    bytes.truncate(middle);
+    let cut = home.path().join("cut.db");
+    std::fs::write(&cut, &bytes).expect("a file");
+    refused(&Setup::default(), &elsewhere, &["restore", text(&cut)], 65);
+    assert!(is_empty());
+
+    let told = refused(
+        &Setup::default().with("ACCOUNT_CREDENTIAL_SECRET", "another secret of the tests"),
+        &elsewhere,
+        &["restore", text(&copy)],
+        78,
+    );
+    assert!(told.contains("ACCOUNT_CREDENTIAL_SECRET"), "{told}");
+    assert!(is_empty(), "{:?}", elsewhere.files().iter().map(|(path, _)| path).collect::<Vec<_>>());
+
+    let export = home.path().join("export.json");
+    done(&home, &["export", "-o", text(&export)]);
+    let flipped = std::fs::read_to_string(&export).expect("a file").replacen("4.5", "5.5", 1);
+    std::fs::write(&export, flipped).expect("a file");
+    let told = refused(&Setup::default(), &elsewhere, &["restore", text(&export)], 65);
+    assert!(told.to_lowercase().contains("checksum"), "{told}");
+    assert!(is_empty());
+    refused(&Setup::default(), &elsewhere, &["restore", "nowhere.db"], 66);
+    assert!(is_empty());
+    done(&elsewhere, &["restore", text(&copy)]);
+}
+
+#[test]
+fn each_command_says_how_it_is_used() {
+    let home = Home::new();
+    for command in ["import", "export", "backup", "restore"] {
+        let told = done(&home, &[command, "--help"]);
+        assert!(
+            told.contains(&format!("Usage: switchyard {command}")) && told.contains("Exit status"),
+            "{told}"
+        );
+        let told = refused(&Setup::default(), &home, &[command, "--sideways"], 64);
+        assert!(told.contains("--sideways") && !told.contains(PROXY_TOKEN), "{told}");
+    }
+    assert!(done(&home, &["--help"]).contains("restore"));
+    assert!(!home.data_dir().exists());
+}

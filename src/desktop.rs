@@ -4,7 +4,7 @@
 //! the console in the browser. Its port is the usual one, or any that is free when another program has that.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -53,7 +53,8 @@ pub fn listen(mut config: Config) -> Result<Desktop, String> {
 pub fn open(config: &Config) {
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let address = format!("{scheme}://{}:{}/", config.host, config.port);
-    println!("Switchyard is at {address}");
+    // Whoever closed the standard output has the log.
+    let _ = writeln!(io::stdout(), "Switchyard is at {address}");
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     // Some openers end with the browser: nobody waits for them but this thread.
     let waiting = thread::Builder::new().name("opener".to_owned()).spawn(move || {

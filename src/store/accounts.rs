@@ -286,6 +286,28 @@ pub(super) const COLUMNS: &str = "id, site_id, username, access_token, api_token
      provider_data, token_expires_at, token_issued_at, sub2api_refresh_token, sub2api_token_expires_at, health_state, \
      health_reason, health_source, health_checked_at, credential_version, extra, created_at, updated_at";
 
+/// How many accounts are read at once by who keeps only a part of each.
+const PAGE: usize = 1000;
+
+/// All accounts by id, each without what `spare` takes out of it: so that what nobody needs of a page is gone before the
+/// next is read.
+pub async fn list_sparing(store: &Store, spare: impl Fn(&mut AccountRow)) -> Result<Vec<AccountRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM accounts WHERE id > ? ORDER BY id LIMIT {PAGE}");
+    let mut accounts: Vec<AccountRow> = Vec::new();
+    loop {
+        let after = accounts.last().map_or(0, |account| account.id);
+        let page = store.query(sql.clone(), vec![after.into()]).await?;
+        for row in &page {
+            let mut account = read(store, row)?;
+            spare(&mut account);
+            accounts.push(account);
+        }
+        if page.len() < PAGE {
+            return Ok(accounts);
+        }
+    }
+}
+
 /// All accounts by id.
 pub async fn list(store: &Store) -> Result<Vec<AccountRow>> {
     let rows = store.query(format!("SELECT {COLUMNS} FROM accounts ORDER BY id"), Vec::new()).await?;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use tokio::task::yield_now;
 
-use super::{Builder, build_route};
+use super::{Builder, build_route, refuses_websocket};
 use crate::fast_map::FastMap;
 use crate::routing::{Account, Changed, Channel, LiveTable, Route, RouteMode, Site, Snapshot, Weights};
 use crate::store::accounts::{self, AccountRow};
@@ -88,6 +88,11 @@ struct Edit<'a> {
     gone: Vec<Arc<Channel>>,
 }
 
+/// Drops what stands beside an account's columns, which may be long, unless something is routed by it.
+fn spare_notes(account: &mut AccountRow) {
+    account.extra = account.extra.take().filter(|extra| refuses_websocket(extra));
+}
+
 // === impl Source ===
 
 impl Source {
@@ -99,7 +104,7 @@ impl Source {
         weights: Weights,
     ) -> Result<Self> {
         let site_rows = sites::list(store).await?;
-        let account_rows = by_id(accounts::list(store).await?, |row| row.id);
+        let account_rows = by_id(accounts::list_sparing(store, spare_notes).await?, |row| row.id);
         let token_rows = by_id(tokens::list(store).await?, |row| row.id);
         let route_rows = routes::list(store).await?;
         let units = Units::read(store, true).await?;

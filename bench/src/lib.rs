@@ -25,9 +25,10 @@
 //! What no client can see is measured by `inside`, which has the gateway's library in itself: what finding a
 //! channel costs in a large table, and what converting a large request does.
 //!
-//! Three are runs of their own: `growth` adds accounts by the admin API and tells what one more costs at each size,
+//! Four are runs of their own: `growth` adds accounts by the admin API and tells what one more costs at each size,
 //! `refresh` what requests and changes wait while a hundred accounts are asked for their models, `hostile` what others
-//! notice of two hundred requests that cost as much as a request can.
+//! notice of two hundred requests that cost as much as a request can, `renewals` what requests wait while the tokens of
+//! five hundred accounts are renewed.
 //!
 //! All but `direct` put the upstream's key in the place of the client's; the stub refuses any other.
 //!
@@ -41,6 +42,7 @@
 //! | [`load`] | the closed-loop load generator |
 //! | [`process`] | child processes, their CPU time and memory |
 //! | [`yard`] | a gateway that is filled by its admin API |
+//! | [`paced`] | small requests at an even pace |
 //! | [`wire`] | HTTP/1.1 answers read from the raw socket |
 //! | [`serve`], [`pool`], [`usage`], [`journal`] | what the stub and the bare proxies are made of |
 //! | [`payload`] | the bytes that travel |
@@ -50,6 +52,7 @@
 
 pub mod journal;
 pub mod load;
+pub mod paced;
 pub mod payload;
 pub mod plan;
 pub mod pool;

@@ -35,9 +35,18 @@ pub struct Admin {
 impl Yard {
     /// Starts a gateway without sites; those it will have are below paths of the stub.
     pub fn start(path: &Path, scratch: &Scratch, stub: u16) -> io::Result<Self> {
+        Self::start_in(path, &scratch.fresh("yard")?, stub, Vec::new())
+    }
+
+    /// As [`Yard::start`], in a directory that may be that of an earlier one, with more variables.
+    pub fn start_in(
+        path: &Path,
+        directory: &Path,
+        stub: u16,
+        variables: Vec<(&'static str, String)>,
+    ) -> io::Result<Self> {
         let port = free_port()?;
-        let directory = scratch.fresh("yard")?;
-        let program = Program {
+        let mut program = Program {
             path: path.to_owned(),
             arguments: Vec::new(),
             environment: vec![
@@ -52,6 +61,7 @@ impl Yard {
             ],
             log: directory.join("log"),
         };
+        program.environment.extend(variables);
         let mut yard = Self { gateway: program.start_plainly()?, port, stub, sites: Vec::new(), accounts: 0 };
         let deadline = Instant::now() + Duration::from_secs(20);
         while !matches!(call(port, "GET", "/api/desktop/health", "", b""), Ok((200, _))) {

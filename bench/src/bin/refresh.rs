@@ -5,7 +5,7 @@
 //! round:  quiet ── the same lists again ── lists of which a twentieth is new
 //! ```
 //!
-//! All the while 16 clients send small chat requests, 2,000 a second together. Each of the three is measured twice in a
+//! All the while small chat requests are sent at an even pace ([`switchyard_bench::paced`]). Each of the three is measured twice in a
 //! round, the second time with a site of 20,000 channels renamed five times a second: requests are judged by the first,
 //! changes by the second. A figure is the median of the rounds: load, upstream and gateway share the cores, and what
 //! slows a round down slows all of it. Sixteen hundred of an account's models are listed by every site, the others by
@@ -13,7 +13,6 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -26,13 +25,11 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use switchyard_bench::load::quantile;
-use switchyard_bench::payload::{CLIENT_KEY, COMPLETION, MODEL, chat_request, completion};
+use switchyard_bench::paced::load;
+use switchyard_bench::payload::{COMPLETION, MODEL};
 use switchyard_bench::process::{Scratch, free_port};
 use switchyard_bench::serve::{Whole, error, json as answer, serve};
-use switchyard_bench::wire::{Connection, request};
 use switchyard_bench::yard::{Admin, Yard, verdict};
-use tokio::task::LocalSet;
-use tokio::time::{MissedTickBehavior, interval};
 
 const ACCOUNTS: usize = 100;
 /// Models that every site lists.
@@ -42,9 +39,6 @@ const OWN: usize = 300;
 /// Models of a site alone that are others after each change of the lists.
 const CHANGING: usize = 100;
 const ROUNDS: usize = 5;
-const CLIENTS: usize = 16;
-/// Each client's.
-const PACE: Duration = Duration::from_millis(8);
 const WRITE_PACE: Duration = Duration::from_millis(200);
 const QUIET: Duration = Duration::from_secs(4);
 /// A refresh is repeated until there are as many exchanges to judge by.
@@ -191,44 +185,6 @@ fn check(answer: &Value) -> io::Result<()> {
             Err(io::Error::other(format!("{good} of {ACCOUNTS} accounts were refreshed: {}", outcomes[0])))
         }
     }
-}
-
-/// Sends requests at an even pace until it is over; how long each took, ascending, in seconds.
-fn load(port: u16, over: &Arc<AtomicBool>) -> io::Result<Vec<f64>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let clients = async {
-        let mut clients = tokio::task::JoinSet::new();
-        for number in 0..CLIENTS {
-            let over = over.clone();
-            clients.spawn_local(async move {
-                tokio::time::sleep(PACE * number as u32 / CLIENTS as u32).await;
-                client(port, &over).await
-            });
-        }
-        let mut totals = Vec::new();
-        while let Some(client) = clients.join_next().await {
-            totals.append(&mut client.map_err(io::Error::other)??);
-        }
-        totals.sort_unstable_by(f64::total_cmp);
-        Ok(totals)
-    };
-    LocalSet::new().block_on(&runtime, clients)
-}
-
-async fn client(port: u16, over: &AtomicBool) -> io::Result<Vec<f64>> {
-    let body = chat_request(MODEL, false, 1024);
-    let request = request("POST", "/v1/chat/completions", CLIENT_KEY, &body);
-    let mut connection = Connection::open(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
-    let mut ticks = interval(PACE);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut totals = Vec::new();
-    while !over.load(Relaxed) {
-        ticks.tick().await;
-        let timing = connection.exchange(&request, completion()).await;
-        let timing = timing.map_err(|fault| io::Error::other(fault.to_string()))?;
-        totals.push(timing.total.as_secs_f64());
-    }
-    Ok(totals)
 }
 
 /// Renames a site now and then until it is over; how long each took, ascending, in seconds.

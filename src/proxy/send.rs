@@ -134,7 +134,7 @@ impl Delivery<'_> {
         let Self { proxy, call, channel, .. } = *self;
         call.trace.request_sent(&endpoint.base, path, &request);
         attempt.via(path);
-        let upgrade = self.upgrade(endpoint, path, format, &request);
+        let upgrade = self.upgrade(endpoint, path, format, &request).await;
         let sending = upstream_socket::send(proxy, &endpoint.base.origin, request, upgrade);
         let timeouts = Timeouts::of(proxy, &call.settings, call.timer.clone());
         let limits = Some(&*channel.account.limits);

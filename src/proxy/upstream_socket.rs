@@ -30,27 +30,19 @@ pub(super) struct Upgrade {
 
 impl Delivery<'_> {
     /// The request as a WebSocket takes it; `None` where it goes by HTTP.
-    pub(super) fn upgrade(
+    pub(super) async fn upgrade(
         &self,
         endpoint: &Endpoint,
         path: &str,
         format: Dialect,
         request: &Request,
     ) -> Option<Upgrade> {
-        let account = &self.channel.account;
-        let (site, profile) = (&account.site, account.site.platform.profile());
-        let is_wanted = self.call.settings.codex_websocket
-            && profile.has_websocket
-            && !account.refuses_websocket
-            && format == Dialect::Responses
-            && self.call.operation == Operation::Answer
-            && path == (profile.path)(Dialect::Responses)
-            && endpoint.base.origin.forwarder().is_none();
-        if !is_wanted || self.proxy.sockets.refuses(site.id, now_ms()) {
+        if !self.takes_socket(endpoint, path, format) {
             return None;
         }
         let body = request.body.pieces().concat();
-        let text = socket::request(std::str::from_utf8(&body).ok()?)?;
+        let written = || socket::request(std::str::from_utf8(&body).ok()?);
+        let text = self.proxy.conversions.read_through(body.len(), written).await?;
         let mut request = Request { body: upstream::RequestBody::empty(), ..request.clone() };
         let headers = &mut request.headers;
         headers.remove(&header::CONTENT_TYPE);
@@ -59,7 +51,20 @@ impl Delivery<'_> {
         if let Ok(beta) = HeaderValue::try_from(with_beta(headers.get(&BETA), beta)) {
             headers.set(BETA, beta);
         }
-        Some(Upgrade { request, text, site: site.id })
+        Some(Upgrade { request, text, site: self.channel.account.site.id })
+    }
+
+    fn takes_socket(&self, endpoint: &Endpoint, path: &str, format: Dialect) -> bool {
+        let account = &self.channel.account;
+        let (site, profile) = (&account.site, account.site.platform.profile());
+        self.call.settings.codex_websocket
+            && profile.has_websocket
+            && !account.refuses_websocket
+            && format == Dialect::Responses
+            && self.call.operation == Operation::Answer
+            && path == (profile.path)(Dialect::Responses)
+            && endpoint.base.origin.forwarder().is_none()
+            && !self.proxy.sockets.refuses(site.id, now_ms())
     }
 }
 

@@ -1,11 +1,13 @@
 //! The models that a connected account reaches, as its provider lists them, and what is noted of that.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use crate::core::Core;
 use crate::jobs::models::discovery::Found;
 use crate::platform::OAuthProvider;
-use crate::routing::{Secret, Site, pool};
+use crate::routing::{Endpoint, Secret, Site, pool};
 use crate::store::accounts::AccountRow;
 use crate::store::connections::Notes;
 use crate::time::{iso, measured_ms, now_ms};
@@ -62,15 +64,24 @@ pub(super) async fn discover_with(
         access_token: credential.access_token,
         account_key: credential.account_key,
         project_id: credential.project_id,
-        addresses: endpoints
-            .iter()
-            .map(|endpoint| format!("{}{}", endpoint.base.origin, endpoint.base.path))
-            .collect(),
+        addresses: addresses(site, &endpoints),
         custom_headers: site.custom_headers.clone(),
     };
     let began = Instant::now();
     let names = list_models(&client, &reach).await?;
     Ok(Found::of_names(&names, measured_ms(began.elapsed())))
+}
+
+/// Where models are asked for. A vendor may want requests sent to other addresses than its own, which the site has in its
+/// place; models are listed at its own.
+fn addresses(site: &Site, endpoints: &[&Arc<Endpoint>]) -> Vec<String> {
+    match endpoints {
+        [_, _, ..] if endpoints.iter().all(|endpoint| endpoint.id.is_none()) => vec![site.url.clone()],
+        _ => endpoints
+            .iter()
+            .map(|endpoint| format!("{}{}", endpoint.base.origin, endpoint.base.path))
+            .collect(),
+    }
 }
 
 /// What is noted of an account whose models were asked for: the names, or what was in the way.
@@ -91,5 +102,30 @@ pub fn noted(extra: Option<&str>, outcome: Result<&Found, &str>) -> Notes {
             last_model_sync_error: Some(message.chars().take(500).collect()),
             ..before
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routing::{BaseUrl, EndpointLive, EndpointState, fixture};
+
+    #[test]
+    fn models_are_listed_at_the_vendors_own_address_or_at_those_of_a_pool() {
+        let site = fixture::site(1);
+        let endpoint = |id, url: &str| {
+            let base = BaseUrl::parse(url, None).expect("an address");
+            let live = Arc::new(EndpointLive::new(id, EndpointState::default()));
+            Arc::new(Endpoint { id, base, sort_order: 0, live })
+        };
+        for (ids, expected) in [
+            ([None, None], vec!["https://example.com"]),
+            ([Some(1), Some(2)], vec!["https://a.example", "https://b.example/x"]),
+        ] {
+            let pool = [endpoint(ids[0], "https://a.example"), endpoint(ids[1], "https://b.example/x")];
+            assert_eq!(addresses(&site, &pool.iter().collect::<Vec<_>>()), expected);
+        }
+        let own = endpoint(None, "https://example.com");
+        assert_eq!(addresses(&site, &[&own]), ["https://example.com"]);
     }
 }

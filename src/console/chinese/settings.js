@@ -24,6 +24,8 @@ export const SETTINGS = {
   "File": "文件", "How": "方式", "Add to what is here": "并入现有数据", "Replace what is here": "替换现有数据", "What the file does not have is deleted; counters, the log and found models stay.": "文件中没有的将被删除；计数、日志和已发现的模型保留。",
   "Where both have it": "两边都有时", "the file's holds": "以文件为准", "only what is empty here is filled": "只填补空缺", "what is here stays": "保留现有",
   "See what it would change": "查看将有哪些改动", "Row by row": "逐行", "and {count} more": "另有 {count} 行", "created": "新建", "updated": "更新", "skipped": "跳过", "refused": "拒绝", "deleted": "删除",
+  "Use it": "启用", "Address of the file": "文件地址", "User": "用户", "Export by the schedule": "按计划导出", "Schedule": "计划", "Last export or import": "上次导出或导入", "Not used yet.": "尚未使用。",
+  "Export now": "立即导出", "Import now": "立即导入",
   "Test": "测试", "Send a test notice": "发送测试通知", "What is saved is tested.": "测试使用已保存的设置。", "sent": "已发送", "failed": "失败",
   "Task": "任务", "Progress": "进度", "Begun": "开始于", "waiting": "等待中", "running": "进行中", "done": "已完成", "No task since the server was started.": "服务器启动以来没有任务。",
   "Event": "事件", "Level": "级别", "Message": "内容", "When": "时间", "info": "信息", "warning": "警告", "error": "错误", "new": "新", "Unread only": "仅未读", "No events.": "没有事件。",

@@ -379,4 +379,42 @@ export default {
     await part.getByRole("alert").waitFor();
     assert.equal(await part.getByRole("button", { name: "Import", exact: true }).count(), 0);
   },
+
+  async "a backup goes to a WebDAV server and comes back, after a question"(world) {
+    await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await world.gateway.addSite("Main", stub.url, "sk-one");
+    let held = null;
+    const server = http.createServer((request, response) => {
+      const parts = [];
+      request.on("data", (part) => parts.push(part)).on("end", () => {
+        if (request.method === "PUT") held = Buffer.concat(parts);
+        if (request.method === "GET" && !held) response.statusCode = 404;
+        response.end(request.method === "GET" ? held : undefined);
+      });
+    });
+    await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+    try {
+      const one = await world.open();
+      await one.goto("/settings?tab=backup");
+      const part = form(one, "WebDAV");
+      await part.getByText("Not used yet.").waitFor();
+      await part.getByLabel("Use it").check();
+      await part.getByLabel("Address of the file").fill(`http://127.0.0.1:${server.address().port}/switchyard.json`);
+      await part.getByLabel("Password").fill("a password");
+      await part.getByRole("button", { name: "Save" }).click();
+      await part.getByRole("button", { name: "Export now" }).click();
+      await part.getByText("Last export or import").waitFor();
+      assert.equal(JSON.parse(held).accounts.sites[0].name, "Main");
+      assert.equal(await part.getByLabel("Password").inputValue(), "");
+      await world.gateway.api("DELETE", `/api/sites/${(await world.gateway.api("GET", "/api/sites"))[0].id}`);
+      await part.getByRole("button", { name: "Import now" }).click();
+      await one.page.getByRole("dialog").getByRole("button", { name: "Import now" }).click();
+      await part.getByText("Import finished").waitFor();
+      assert.deepEqual((await world.gateway.api("GET", "/api/sites")).map((site) => site.name), ["Main"]);
+    } finally {
+      server.closeAllConnections();
+      server.close();
+    }
+  },
 };

@@ -1,9 +1,10 @@
-// Backups: everything that was set up, out as a file and in again.
+// Backups: everything that was set up, out as a file and in again, from here or over WebDAV.
 
 import { useState } from "../../vendor/htm-preact.js";
 import { href } from "../../address.js";
-import { send } from "../../api.js";
-import { Action, Badge, Field, Form, Note, Section, html } from "../../parts.js";
+import { put, post, send } from "../../api.js";
+import { useRead } from "../../data.js";
+import { Action, Badge, Field, Form, Note, Removal, Section, Time, html, useDraft } from "../../parts.js";
 import { t } from "../../words.js";
 
 const PARTS = () => [["all", t("Everything")], ["accounts", t("Sites, accounts, routes and keys")], ["preferences", t("Settings")]];
@@ -70,4 +71,34 @@ function Import() {
     <//><//>`;
 }
 
-export const Backup = () => html`<div class="columns"><${Export} /><${Import} /></div>`;
+function WebDav() {
+  const read = useRead(`${PATH}/webdav`);
+  const [report, setReport] = useState(null);
+  return html`<${Section} title="WebDAV" read=${read}>${(value) => html`<${WebDavForm} key=${read.at} value=${value} read=${read} setReport=${setReport} />
+    ${report && html`<${Outcome} report=${report} />`}`}<//>`;
+}
+
+function WebDavForm({ value: { config, state }, read, setReport }) {
+  const { values, changes, set, field, clear } = useDraft({ ...config, password: "" });
+  const save = async () => { read.set(await put(`${PATH}/webdav`, changes)); clear(); };
+  const run = (what) => async () => { const answer = await post(`${PATH}/webdav/${what}`, {}, { timeoutMs: 0 }); if (what === "import") setReport(answer); await read.reload(); };
+  const isSaved = !Object.keys(changes).length;
+  const toggle = (name, label) => html`<${Field} kind="switch" label=${label} value=${values[name]} onChange=${(is) => set(name, is)} />`;
+  return html`
+    <${Form} act=${save} verb=${t("Save")} disabled=${isSaved} onCancel=${isSaved ? undefined : clear}>
+      ${toggle("enabled", t("Use it"))}
+      ${field("fileUrl", t("Address of the file"), { kind: "url", placeholder: "https://dav.example.com/backups/switchyard.json" })}
+      ${field("username", t("User"))}
+      ${field("password", t("Password"), { kind: "password", placeholder: config.hasPassword ? t("unchanged") : "" })}
+      ${field("exportType", t("What"), { kind: "select", choices: PARTS() })}
+      ${toggle("autoSyncEnabled", t("Export by the schedule"))}
+      ${field("autoSyncCron", t("Schedule"), { class: "mono" })}
+    <//>
+    <p class="quiet">${state.lastSyncAt ? html`${t("Last export or import")}: <${Time} at=${state.lastSyncAt} />` : t("Not used yet.")}</p>
+    ${state.lastError && html`<${Note} kind="bad"><bdi>${state.lastError}</bdi><//>`}
+    ${config.enabled && isSaved && html`<p><${Action} act=${run("export")} done=${t("Done")}>${t("Export now")}<//>
+      <${Removal} label=${t("Import now")} title=${t("Replace what is here")} name=${config.fileUrl} act=${run("import")}
+        consequence=${t("What the file does not have is deleted; counters, the log and found models stay.")} /></p>`}`;
+}
+
+export const Backup = () => html`<div class="columns"><${Export} /><${Import} /><${WebDav} /></div>`;

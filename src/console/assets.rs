@@ -70,6 +70,7 @@ files! {
     "pages/keys/connect.js",
     "pages/keys/detail.js",
     "pages/keys/form.js",
+    "pages/keys/limits.js",
     "pages/keys/state.js",
     "pages/playground.js",
     "pages/playground/dialects.js",

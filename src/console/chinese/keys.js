@@ -34,5 +34,11 @@ export const KEYS = {
   "Used cost and requests count from 0 again. The log stays.": "已用费用和次数从 0 重新计，日志保留。",
   "Allowed besides those models, by name. With no model and no route the key allows nothing.": "除上述模型外按名称允许；模型和路由都为空则不允许任何请求。",
   "2 makes a site twice as likely for this key.": "对此密钥，2 使站点被选中的可能加倍。", "In this browser's time zone. Empty is never.": "按此浏览器的时区，留空为永不。",
+  "Five hours": "五小时", "Day": "日", "Week": "周", "Month": "月", "In all": "总计", "Budgets": "预算", "Budget {number}": "预算 {number}",
+  "Remove budget {number}": "移除预算 {number}", "Add a budget": "添加预算", "Period": "周期", "Cost of the period, USD": "周期费用上限，美元",
+  "Requests of the period": "周期次数上限", "Tokens of the period": "周期令牌上限", "Models counted": "计入的模型",
+  "Names and patterns with commas between them. Empty is every model.": "名称或通配，以逗号分隔；留空为全部模型。", "Calls at once": "同时请求数",
+  "Requests a minute": "每分钟请求数", "Tokens a minute": "每分钟令牌数", "Addresses": "地址", "Resets": "重置于", "Budgets, pace, addresses": "预算、速率、地址",
+  "One a line, such as 192.0.2.7 or 10.0.0.0/8. Empty is from everywhere.": "每行一个，如 192.0.2.7 或 10.0.0.0/8；留空为不限来源。",
   "Copy it now: from here on it is masked.": "请现在复制：此后它会被遮盖。", "Empty leaves it as it is.": "留空则保持不变。",
 };

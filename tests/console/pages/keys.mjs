@@ -88,6 +88,44 @@ export default {
     assert.deepEqual([item.name, item.maxCost, item.expiresAt, item.tags], ["After", null, "2030-01-02T03:04:05.678Z", ["a"]]);
   },
 
+  async "budgets, pace and addresses are set in the form and shown with what is used of them"(world) {
+    await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await world.gateway.addSite("Main line", stub.url, "sk-one");
+    const { id } = await makeKey(world, "Children", { key: "sk-children-key-1" });
+    const one = await world.open();
+    await one.goto(`/keys?open=${id}`);
+    await one.page.getByRole("button", { name: "Change …" }).click();
+    const dialog = one.page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "Budgets, pace, addresses" }).click();
+    await dialog.getByLabel("Calls at once").fill("2");
+    await dialog.getByLabel("Addresses").fill("127.0.0.0/8\n::1");
+    await dialog.getByRole("button", { name: "Add a budget" }).click();
+    const budget = dialog.getByRole("group", { name: "Budget 1" });
+    await budget.getByLabel("Period", { exact: true }).selectOption("total");
+    await budget.getByLabel("Requests of the period").fill("4");
+    await budget.getByLabel("Models counted").fill("gpt-*");
+    await one.isAccessible("limits");
+    const sent = await bodies(one, "PUT", async () => {
+      await dialog.getByRole("button", { name: "Save" }).click();
+      await dialog.waitFor({ state: "hidden" });
+    });
+    assert.deepEqual(sent, [{ maxConcurrency: "2", allowedIps: ["127.0.0.0/8", "::1"],
+      budgets: [{ period: "total", maxCost: null, maxRequests: "4", maxTokens: null, models: ["gpt-*"] }] }]);
+    await fetch(`${world.gateway.url}/v1/chat/completions`, { method: "POST", headers: { authorization: "Bearer sk-children-key-1", "content-type": "application/json" },
+      body: JSON.stringify({ model: "gpt-4o", messages: [{ role: "user", content: "Which way?" }] }) });
+    await one.page.reload();
+    await one.page.getByRole("img", { name: "In all, Requests: 1 of 4" }).waitFor();
+    await one.isAccessible("budgets shown");
+    await one.page.getByRole("button", { name: "Change …" }).click();
+    await dialog.getByRole("button", { name: "Budgets, pace, addresses" }).click();
+    await dialog.getByRole("button", { name: "Remove budget 1" }).click();
+    await dialog.getByRole("button", { name: "Save" }).click();
+    await dialog.waitFor({ state: "hidden" });
+    const [item] = await keysOf(world);
+    assert.deepEqual([item.budgets, item.maxConcurrency], [null, 2]);
+  },
+
   async "routes, sites, credentials and weights are picked by their names"(world) {
     await world.start();
     const stub = await world.site({ models: ["gpt-4o", "o4-mini"] });

@@ -9,6 +9,7 @@ import { moment, money, number, percent, short } from "../../format.js";
 import { Action, Bar, Copyable, Failed, Removal, Tabs, Time, html } from "../../parts.js";
 import { count, t } from "../../words.js";
 import { EditKey } from "./form.js";
+import { BudgetsUsed } from "./limits.js";
 
 // How much of a bound is used.
 export function Bound({ used, most, show, label }) {
@@ -67,6 +68,9 @@ export function Detail({ item, onDone }) {
   const pairs = [[t("Key"), html`<${Value} item=${item} />`],
     [t("Cost"), html`<${Bound} used=${item.usedCost} most=${item.maxCost} show=${money} label=${t("Cost")} />`],
     [t("Requests"), html`<${Bound} used=${item.usedRequests} most=${item.maxRequests} show=${number} label=${t("Requests")} />`],
+    [t("Calls at once"), item.maxConcurrency], [t("Requests a minute"), item.requestsPerMinute && number(item.requestsPerMinute)],
+    [t("Tokens a minute"), item.tokensPerMinute && number(item.tokensPerMinute)], [t("Addresses"), item.allowedIps?.join(", ")],
+    [t("Budgets"), item.budgets && html`<${BudgetsUsed} budgets=${item.budgets} />`],
     [t("Expires"), item.expiresAt ? html`<${Time} at=${item.expiresAt} plain />` : t("never")], [t("Made"), html`<${Time} at=${item.createdAt} plain />`],
     [t("Description"), item.description], [t("Group"), item.groupName], [t("Tags"), item.tags.join(", ")], [t("Models"), item.supportedModels.join(", ") || "–"],
     [t("Routes"), amount(item.allowedRouteIds)], [t("Sites left out"), amount(item.excludedSiteIds)], [t("Credentials left out"), amount(item.excludedCredentialRefs)],

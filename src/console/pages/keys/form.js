@@ -5,6 +5,7 @@ import { Failure, post, put } from "../../api.js";
 import { useRead } from "../../data.js";
 import { Copyable, Dialog, Failed, Field, Fold, Form, Note, Pick, html } from "../../parts.js";
 import { t } from "../../words.js";
+import { LIMITS, Limits, UNLIMITED } from "./limits.js";
 
 // `sk-` and 192 random bits.
 export const newKey = () => `sk-${Array.from(crypto.getRandomValues(new Uint8Array(24)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
@@ -34,6 +35,7 @@ const FIELDS = {
     return { kind, siteId: Number(siteId), accountId: Number(accountId), ...(tokenId && { tokenId: Number(tokenId) }) };
   })],
   siteWeightMultipliers: [same, (weights) => Object.fromEntries(Object.entries(weights).map(([site, weight]) => [site, weightOf(weight)]))],
+  ...LIMITS,
 };
 
 function weightOf(typed) {
@@ -43,7 +45,7 @@ function weightOf(typed) {
 }
 
 const BLANK = { name: "", description: null, groupName: null, tags: [], enabled: true, expiresAt: null, maxCost: null, maxRequests: null,
-  supportedModels: ["*"], allowedRouteIds: [], excludedSiteIds: [], excludedCredentialRefs: [], siteWeightMultipliers: {} };
+  supportedModels: ["*"], allowedRouteIds: [], excludedSiteIds: [], excludedCredentialRefs: [], siteWeightMultipliers: {}, ...UNLIMITED };
 const draftOf = (key) => Object.fromEntries(Object.entries(FIELDS).map(([name, [read]]) => [name, read(key[name])]));
 
 function changes(before, after) {
@@ -81,6 +83,7 @@ function Policies({ draft, set, field }) {
 
 function KeyFields({ draft, setDraft }) {
   const [isOpen, setOpen] = useState(false);
+  const [isLimited, setLimited] = useState(false);
   const set = (more) => setDraft((held) => ({ ...held, ...more }));
   const field = (name) => ({ value: draft[name], onChange: (value) => set({ [name]: value }) });
   return html`
@@ -94,6 +97,7 @@ function KeyFields({ draft, setDraft }) {
       <${Field} label=${t("Description")} ...${field("description")} />
     </div>
     <${Field} kind="switch" label=${t("Turned on")} ...${field("enabled")} />
+    <${Fold} label=${t("Budgets, pace, addresses")} open=${isLimited} onToggle=${() => setLimited(!isLimited)}><${Limits} draft=${draft} set=${set} field=${field} /><//>
     <${Fold} label=${t("Models, routes, sites")} open=${isOpen} onToggle=${() => setOpen(!isOpen)}><${Policies} draft=${draft} set=${set} field=${field} /><//>`;
 }
 

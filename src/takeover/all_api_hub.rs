@@ -11,7 +11,7 @@
 use serde_json::{Map, Value, json};
 
 use super::draft::{Draft, QUOTA_PER_USD, platform_at};
-use super::{Kind, TakenOver};
+use super::taken::{Kind, TakenOver};
 use crate::platform::Platform;
 use crate::site_url::SiteUrl;
 use crate::time;
@@ -33,6 +33,8 @@ pub(super) fn read(document: &Value) -> TakenOver {
     for (at, row) in rows(document).into_iter().flatten().enumerate() {
         take_account(&mut draft, &format!("accounts.accounts[{at}]"), row);
     }
+    let accounts = draft.accounts();
+    let all = rows(document).map_or(0, Vec::len);
     for (at, profile) in profiles(document).into_iter().flatten().enumerate() {
         take_profile(&mut draft, &format!("apiCredentialProfiles.profiles[{at}]"), profile);
     }
@@ -47,7 +49,16 @@ pub(super) fn read(document: &Value) -> TakenOver {
     for section in IGNORED.into_iter().filter(|section| is_filled(&document[*section])) {
         draft.leave(section, "settings of that extension");
     }
-    draft.finish(Kind::AllApiHub)
+    let is_ignored = |section: &&&str| match **section {
+        "accounts.bookmarks" => is_filled(&document["accounts"]["bookmarks"]),
+        section => is_filled(&document[section]),
+    };
+    let ignored = ["accounts.bookmarks", "channelConfigs", "tagStore"];
+    let summary = json!({"importedSites": draft.sites(), "importedAccounts": accounts,
+        "importedProfiles": draft.accounts() - accounts, "importedApiKeyConnections": draft.tokens(),
+        "skippedAccounts": all.saturating_sub(accounts),
+        "ignoredSections": ignored.iter().filter(is_ignored).collect::<Vec<_>>()});
+    TakenOver { summary: Some(summary), ..draft.finish(Kind::AllApiHub) }
 }
 
 fn rows(document: &Value) -> Option<&Vec<Value>> {

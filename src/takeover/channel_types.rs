@@ -6,7 +6,7 @@
 //! Sources: `constant/channel.go` of github.com/QuantumNous/new-api, `relay/channeltype/` of
 //! github.com/songquanpeng/one-api.
 
-use super::Kind;
+use super::taken::Kind;
 use crate::platform::Platform;
 
 /// A kind of upstream that is served here.

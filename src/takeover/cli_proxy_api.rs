@@ -13,7 +13,7 @@
 use serde_json::{Value, json};
 
 use super::draft::{Channel, ClientKey, DEFAULT_WEIGHT, Draft, RowId};
-use super::{Kind, TakenOver};
+use super::taken::{Kind, TakenOver};
 use crate::platform::Platform;
 
 /// A list of credentials: its name, whose they are, and the address where none is written.

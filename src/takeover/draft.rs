@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{Kind, LeftOut, TakenOver};
+use super::taken::{Kind, LeftOut, TakenOver};
 use crate::platform::{Address, Platform};
 use crate::site_url::SiteUrl;
 use crate::time::{iso, now_ms};
@@ -176,6 +176,15 @@ impl Draft {
         self.tokens.push(row(token));
     }
 
+    pub fn sites(&self) -> usize {
+        self.sites.len()
+    }
+
+    /// Accounts that have a token of their own so far.
+    pub fn tokens(&self) -> usize {
+        self.tokens.len()
+    }
+
     /// How many accounts there are so far.
     pub fn accounts(&self) -> usize {
         self.accounts.len()
@@ -339,7 +348,7 @@ impl LeftList {
     }
 
     pub fn finish(self, kind: Kind, document: Value) -> TakenOver {
-        TakenOver { kind, document, left_out: self.entries, more_left_out: self.more }
+        TakenOver { kind, document, left_out: self.entries, more_left_out: self.more, summary: None }
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::draft::LeftList;
 use super::metapi::{self, TABLES, camel};
 use super::sqlite::Foreign;
-use super::{Error, Kind, Secrets, TakenOver};
+use super::taken::{Error, Kind, Secrets, TakenOver};
 
 /// What stays behind, and why.
 const OTHER_TABLES: &[(&str, &str)] = &[

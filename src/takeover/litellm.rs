@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::draft::{Channel, DEFAULT_WEIGHT, Draft, platform_at};
 use super::litellm_providers;
-use super::{Kind, Secrets, TakenOver};
+use super::taken::{Kind, Secrets, TakenOver};
 use crate::platform::Platform;
 
 /// How a configuration names a variable in place of a key.

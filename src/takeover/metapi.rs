@@ -13,7 +13,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::draft::LeftList;
-use super::{Kind, Secrets, TakenOver, old_password};
+use super::old_password;
+use super::taken::{Kind, Secrets, TakenOver};
 use crate::time::now_ms;
 
 /// A table: its name in the database, that of its array in a backup, and its columns as the database spells them.

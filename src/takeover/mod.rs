@@ -14,7 +14,7 @@
 //! | `cli_proxy_api` | the key sections of CLIProxyAPI's `config.yaml` |
 //! | `litellm`, `litellm_providers` | the `model_list` of LiteLLM's `config.yaml` |
 //! | `yaml`, `sqlite` | the two forms that need more than a JSON parser |
-//! | `draft` | the document in the making |
+//! | `draft`, `taken` | the document in the making; what comes of a file |
 //!
 //! Nothing here asks an upstream, knows the store, or changes the file it reads.
 
@@ -29,9 +29,9 @@ mod metapi;
 mod new_api;
 mod old_password;
 mod sqlite;
+mod taken;
 mod yaml;
 
-use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -40,54 +40,10 @@ use serde_json::Value;
 
 use sqlite::Foreign;
 
+pub use taken::{Error, Kind, LeftOut, Secrets, TakenOver};
+
 /// The longest file that is read into memory; databases are read row by row.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
-
-/// Whose file it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A backup of metapi, which has the form of our own without our mark.
-    MetapiBackup,
-    MetapiDatabase,
-    AllApiHub,
-    NewApi,
-    OneApi,
-    CliProxyApi,
-    LiteLlm,
-}
-
-/// What a file gives.
-#[derive(Debug)]
-pub struct TakenOver {
-    pub kind: Kind,
-    /// A backup document, as an export of ours has it.
-    pub document: Value,
-    pub left_out: Vec<LeftOut>,
-    /// How many more were left out than are listed.
-    pub more_left_out: usize,
-}
-
-/// Something in the file that was not taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Where it stands, as the file's owner finds it. Never a secret.
-    pub place: String,
-    pub reason: String,
-}
-
-/// Why a file gives nothing, for the person who chose it.
-#[derive(Debug)]
-pub struct Error(pub String);
-
-/// What reading needs to know that no file says.
-#[derive(Default)]
-pub struct Secrets {
-    /// What the passwords in the file may be sealed under, the likeliest first.
-    pub old: Vec<String>,
-    /// Reads a variable that a file names in place of a key. `None` where the file comes from somebody else than the
-    /// owner of this process: a file could send any variable to an address of its own.
-    pub variable: Option<fn(&str) -> Option<String>>,
-}
 
 /// Reads a file of another gateway, whatever its name is.
 ///
@@ -125,12 +81,20 @@ pub fn from_text(text: &[u8], secrets: &Secrets) -> Result<TakenOver, Error> {
     } else {
         yaml::read(text).map_err(Error)?
     };
-    match recognise(&document).map_err(|why| Error(why.to_owned()))? {
-        Kind::AllApiHub => Ok(all_api_hub::read(&document)),
-        Kind::CliProxyApi => Ok(cli_proxy_api::read(&document)),
-        Kind::LiteLlm => Ok(litellm::read(&document, secrets)),
+    from_json(&document, secrets)
+}
+
+/// Reads a document that is parsed.
+///
+/// # Errors
+/// Says what it is, if it is none that can be taken over.
+pub fn from_json(document: &Value, secrets: &Secrets) -> Result<TakenOver, Error> {
+    match recognise(document).map_err(|why| Error(why.to_owned()))? {
+        Kind::AllApiHub => Ok(all_api_hub::read(document)),
+        Kind::CliProxyApi => Ok(cli_proxy_api::read(document)),
+        Kind::LiteLlm => Ok(litellm::read(document, secrets)),
         // The other kinds are databases.
-        _ => Ok(metapi::read(&document, secrets)),
+        _ => Ok(metapi::read(document, secrets)),
     }
 }
 
@@ -183,26 +147,3 @@ fn from_database(path: &Path, secrets: &Secrets) -> Result<TakenOver, Error> {
     let message = "it is an SQLite database of none of metapi, new-api and one-api; its tables begin with";
     Err(Error(format!("{message}: {}", tables.join(", "))))
 }
-
-impl Kind {
-    /// What a person calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::MetapiBackup => "backup of metapi",
-            Self::MetapiDatabase => "database of metapi",
-            Self::AllApiHub => "export of All API Hub",
-            Self::NewApi => "database of new-api",
-            Self::OneApi => "database of one-api",
-            Self::CliProxyApi => "configuration of CLIProxyAPI",
-            Self::LiteLlm => "configuration of LiteLLM",
-        }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Error {}

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::channel_types::{self, ChannelType};
 use super::draft::{Channel, ClientKey, DEFAULT_WEIGHT, Draft, QUOTA_PER_USD, RowId, clipped};
 use super::sqlite::{Foreign, ForeignRow};
-use super::{Error, Kind, TakenOver};
+use super::taken::{Error, Kind, TakenOver};
 use crate::platform::Platform;
 
 const CHANNEL_COLUMNS: &[&str] = &[

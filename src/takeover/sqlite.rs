@@ -13,7 +13,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
-use super::Error;
+use super::taken::Error;
 use crate::uuid;
 
 /// How such a file begins (sqlite.org/fileformat2.html).

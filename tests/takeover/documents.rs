@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Setup, Upstream};
+use crate::support::{Gateway, Setup, Upstream};
 use crate::{Move, channel, channels, find, list};
 
 #[test]
@@ -327,4 +327,40 @@ fn what_is_no_document_of_a_gateway_is_told_with_what_it_is() {
         &["import", "--mode", "sideways", "x"],
     );
     assert_eq!(finished.status.code(), Some(64));
+}
+
+#[test]
+fn the_import_of_the_admin_api_takes_documents_of_other_gateways() {
+    let gateway = Gateway::start();
+    gateway.create_site(&json!({"name": "own", "url": "https://own.example", "platform": "openai"}));
+    let row = json!({"site_name": "S", "site_url": "https://s.example", "site_type": "new-api", "authType": "access_token",
+        "account_info": {"id": "5", "access_token": "session-5", "username": "u", "quota": 1_000_000}});
+    let unusable = json!({"site_name": "T", "site_url": "https://t.example", "site_type": "new-api", "authType": "cookie"});
+    let data = json!({"version": "4.0", "timestamp": 1, "accounts": {"accounts": [row, unusable], "bookmarks": [1]},
+        "apiCredentialProfiles": {"profiles": [
+            {"name": "P", "apiType": "openai", "baseUrl": "https://p.example/v1", "apiKey": "sk-profile"}]}});
+    let import = "/api/settings/backup/import";
+    let looked = gateway.admin().post(&format!("{import}?dryRun=1"), &json!({"data": data})).expect(200);
+    assert_eq!(looked["dryRun"], true);
+    assert_eq!(list(&gateway, "/api/sites").len(), 1);
+    let answer = gateway.admin().post(import, &json!({"data": data})).expect(200);
+    assert_eq!(
+        answer["summary"],
+        json!({"importedSites": 2, "importedAccounts": 1, "importedProfiles": 1,
+        "importedApiKeyConnections": 1, "skippedAccounts": 1, "ignoredSections": ["accounts.bookmarks"]})
+    );
+    let warnings = answer["warnings"].to_string();
+    assert!(
+        warnings.contains("accounts.accounts[1]") && !answer.to_string().contains("session-5"),
+        "{answer}"
+    );
+    // What was there stays.
+    assert_eq!(list(&gateway, "/api/sites").len(), 3);
+    assert_eq!(find(&list(&gateway, "/api/accounts"), "username", "u")["balance"], 2);
+
+    let models = json!({"model_list": [{"model_name": "m", "litellm_params":
+        {"model": "openai/x", "api_base": "https://l.example", "api_key": "os.environ/AUTH_TOKEN"}}]});
+    let answer = gateway.admin().post(import, &json!({"data": models})).expect(200);
+    assert!(answer["warnings"].to_string().contains("only the command line reads"), "{answer}");
+    assert_eq!(list(&gateway, "/api/sites").len(), 3);
 }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_DISPOSITION, HeaderValue};
+use serde_json::Value;
+use tokio::task::block_in_place;
 
-use super::upload;
+use super::{foreign, upload};
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::Invalid;
@@ -36,15 +38,32 @@ pub async fn export(admin: Arc<Admin>, request: Request) -> Result<Response> {
 
 /// `POST /api/settings/backup/import`: `{data: document}`, all of it or nothing.
 pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let options = options(&request)?;
+    let mut options = options(&request)?;
     let file = upload::spool(&admin.core, &mut request).await?;
     let dir = admin.core.config.data_dir.clone();
     let document = tokio::task::spawn_blocking(move || Document::read(file, &dir)).await;
     let document = document.map_err(|error| AdminError::internal("reading a backup", error))?;
     let document = document.map_err(ImportError::from)?.within("data");
     let document = document.ok_or_else(|| Invalid::field("data", "object"))?;
-    let report = import_document(&admin, document, options).await?;
-    Ok(http::json(StatusCode::OK, &report.json()))
+    let Some(taken) = block_in_place(|| foreign::take_over(&document, &admin.core.config))? else {
+        let report = import_document(&admin, document, options).await?;
+        return Ok(http::json(StatusCode::OK, &report.json()));
+    };
+    // It has a part of what an operator sets up: the rest stays, unless he says otherwise.
+    options.merge |= request.query.get("mode").is_none();
+    let text = taken.document.to_string();
+    let read = block_in_place(|| Document::read(text.as_bytes(), &admin.core.config.data_dir));
+    let report = import_document(&admin, read.map_err(ImportError::from)?, options).await?;
+    let mut answer = report.json();
+    let left = taken.left_out.iter().map(|left| format!("{}: {}", left.place, left.reason).into());
+    let warnings = answer.entry("warnings").or_insert_with(|| Vec::<Value>::new().into());
+    if let Value::Array(warnings) = warnings {
+        warnings.extend(left);
+    }
+    if let Some(summary) = taken.summary {
+        answer.insert("summary".to_owned(), summary);
+    }
+    Ok(http::json(StatusCode::OK, &answer))
 }
 
 /// Imports a document and has everything follow it that is kept above the core.

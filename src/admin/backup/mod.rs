@@ -1,5 +1,6 @@
 //! `/api/settings/backup/*`: what an operator set up, out as a document and in again.
 
+mod foreign;
 pub mod handlers;
 mod upload;
 pub mod webdav;

@@ -1,0 +1,82 @@
+//! Documents of other gateways that are sent to the import: they are turned into one of ours first.
+
+use serde_json::{Map, Value};
+
+use crate::backup::{Document, ImportError};
+use crate::config::Config;
+use crate::takeover::{self, Secrets, TakenOver};
+
+/// Rows of a foreign document that are read into memory; a backup of ours has no bound.
+const MAX_ROWS: usize = 200_000;
+/// Sections that only other programs have.
+const MARKS: [&str; 6] = [
+    "apiCredentialProfiles",
+    "model_list",
+    "openai-compatibility",
+    "claude-api-key",
+    "gemini-api-key",
+    "codex-api-key",
+];
+/// Members that only accounts of All API Hub have.
+const ROW_MARKS: [&str; 4] = ["site_url", "site_type", "account_info", "cookieAuth"];
+
+/// What a document of another gateway gives; `None` for one that has our own form.
+///
+/// # Errors
+/// When the document cannot be read again, or has too many rows.
+pub fn take_over(document: &Document, config: &Config) -> Result<Option<TakenOver>, ImportError> {
+    if document.has(&["format"]) || document.has(&["checksum"]) || !is_foreign(document)? {
+        return Ok(None);
+    }
+    let mut room = MAX_ROWS;
+    let whole = value(document, &mut Vec::new(), &mut room)?;
+    let old = [&config.import_secrets[..], std::slice::from_ref(&config.credential_secret)].concat();
+    // Whoever sends a document must not have this process read its variables for him.
+    let secrets = Secrets { old, variable: None };
+    let taken = takeover::from_json(&whole, &secrets);
+    taken.map(Some).map_err(|error| ImportError::Refused(error.to_string()))
+}
+
+fn is_foreign(document: &Document) -> Result<bool, ImportError> {
+    if MARKS.iter().any(|mark| document.has(&[mark])) {
+        return Ok(true);
+    }
+    if document.is_array(&["accounts", "sites"]) || document.is_array(&["sites"]) {
+        return Ok(false);
+    }
+    for path in [&["accounts", "accounts"][..], &["accounts"]] {
+        if let Some(row) = document.rows(path).next() {
+            let row = row?;
+            return Ok(ROW_MARKS.iter().any(|mark| !row[*mark].is_null()));
+        }
+    }
+    Ok(false)
+}
+
+/// The part of a document below a path.
+fn value(document: &Document, path: &mut Vec<String>, room: &mut usize) -> Result<Value, ImportError> {
+    let names: Vec<&str> = path.iter().map(String::as_str).collect();
+    if document.is_array(&names) {
+        let mut rows = Vec::new();
+        for row in document.rows(&names) {
+            let Some(left) = room.checked_sub(1) else {
+                return Err(ImportError::Refused(format!("The document has more than {MAX_ROWS} rows")));
+            };
+            *room = left;
+            rows.push(row?);
+        }
+        return Ok(Value::Array(rows));
+    }
+    if let Some(value) = document.value(&names) {
+        return Ok(value);
+    }
+    let members: Vec<String> = document.members(&names).into_iter().map(str::to_owned).collect();
+    let mut object = Map::new();
+    for member in members {
+        path.push(member.clone());
+        let inner = value(document, path, room)?;
+        path.pop();
+        object.insert(member, inner);
+    }
+    Ok(Value::Object(object))
+}

@@ -350,3 +350,45 @@ fn an_optional_member_that_an_upstream_names_is_left_out_once() {
         assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null, "no fault of the channel");
     }
 }
+
+#[test]
+fn tools_that_a_client_searches_for_itself_reach_other_dialects_once_they_are_found() {
+    let tool = |name: &str, is_deferred: bool| {
+        json!({"name": name, "defer_loading": is_deferred, "input_schema": {"type": "object", "properties": {}}})
+    };
+    let searched = json!([
+        {"role": "user", "content": "Look it up."},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "ToolSearch", "input": {"query": "look"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": [
+            {"type": "tool_reference", "tool_name": "LookUp"}]}]}]);
+    let body = json!({"model": MODEL, "max_tokens": 9, "messages": searched,
+        "tools": [tool("LookUp", true), tool("ToolSearch", false), tool("Rest", true), tool("Read", false)]});
+    let (gateway, upstream) = offer(CHAT);
+    for (count, expected) in [(1, vec!["ToolSearch", "Read"]), (3, vec!["ToolSearch", "Read", "LookUp"])] {
+        gateway.client().post(MESSAGES, &cut(MESSAGES, body.clone(), count)).expect(200);
+        let sent = upstream.last(CHAT).json();
+        let tools = sent["tools"].as_array().expect("tools").iter();
+        let names: Vec<_> = tools.map(|tool| tool["function"]["name"].as_str().expect("a name")).collect();
+        assert_eq!(names, expected);
+    }
+}
+
+#[test]
+fn a_tool_that_an_upstream_would_run_is_refused_only_where_none_does() {
+    let body = |kind: &str| {
+        json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "x"}],
+            "tools": [{"type": kind, "name": "it"}]})
+    };
+    for kind in ["web_fetch_20250910", "code_execution_20250825"] {
+        let (gateway, upstream) = offer(MESSAGES);
+        gateway.client().post(MESSAGES, &body(kind)).expect(200);
+        assert_eq!(upstream.last(MESSAGES).json(), body(kind), "as the client wrote it");
+
+        let (gateway, upstream) = offer(CHAT);
+        let refused = gateway.client().post(MESSAGES, &body(kind)).expect(400);
+        assert_eq!(refused["error"]["type"], "invalid_request_error", "{refused}");
+        let message = refused["error"]["message"].as_str().expect("a message");
+        assert!(message.starts_with(&format!("tools of the type {kind} ")) && message.contains("not supported by any upstream"), "{message}");
+        assert!(upstream.asked_for(CHAT).is_empty());
+    }
+}

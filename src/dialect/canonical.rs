@@ -11,6 +11,7 @@
 //! way. What a dialect cannot say is either left out, when it is advice (a seed, a cache hint), or
 //! makes that dialect unusable for the request ([`ConversionError`]), when the answer would have another shape.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::Dialect;
@@ -100,6 +101,24 @@ pub struct Turn<'a> {
     pub parts: Vec<Part<'a>>,
     /// The client sent a list of parts, be it of one: it stays a list where the dialect has both.
     pub listed: bool,
+}
+
+impl Request<'_> {
+    /// That nothing is asked for which only an upstream of its own dialect has.
+    ///
+    /// # Errors
+    /// Names the first such member, and of tools the type that nobody else runs.
+    pub fn check_native(&self) -> Result<(), ConversionError> {
+        let Some(member) = self.native.first() else { return Ok(()) };
+        let hosted = self.tools.iter().find_map(|tool| match tool {
+            Tool::Hosted(kind) if *member == "tools" => Some(kind.decode()),
+            _ => None,
+        });
+        Err(match hosted {
+            Some(kind) => ConversionError::unsupported_form(*member, format!("of the type {kind}")),
+            None => ConversionError::unsupported(*member),
+        })
+    }
 }
 
 impl<'a> Turn<'a> {
@@ -371,7 +390,7 @@ pub enum ConversionError {
     Invalid { field: String, message: String },
     /// This dialect cannot say it; another may. Names the client's field, and
     /// how it was sent where it is that which cannot be said ("as a list").
-    Unsupported { field: String, form: &'static str },
+    Unsupported { field: String, form: Cow<'static, str> },
 }
 
 impl ConversionError {
@@ -387,8 +406,8 @@ impl ConversionError {
     }
 
     /// `field` could be said in another form than it was sent in.
-    pub fn unsupported_form(field: impl Into<String>, form: &'static str) -> Self {
-        Self::Unsupported { field: field.into(), form }
+    pub fn unsupported_form(field: impl Into<String>, form: impl Into<Cow<'static, str>>) -> Self {
+        Self::Unsupported { field: field.into(), form: form.into() }
     }
 }
 

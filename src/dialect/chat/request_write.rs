@@ -16,9 +16,7 @@ const MAX_STOPS: usize = 4;
 
 /// Writes a request body.
 pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, ConversionError> {
-    if let Some(field) = request.native.first() {
-        return Err(ConversionError::unsupported(*field));
-    }
+    request.check_native()?;
     tools_write::check(request)?;
     turns_write::check(request, target.vendor)?;
     let mut json = Writer::with_capacity(4096);

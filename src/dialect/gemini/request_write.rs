@@ -50,9 +50,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
 }
 
 fn check(request: &Request<'_>) -> Result<(), ConversionError> {
-    if let Some(field) = request.native.first() {
-        return Err(ConversionError::unsupported(*field));
-    }
+    request.check_native()?;
     let is_hosted = |tool: &Tool<'_>| matches!(tool, Tool::Hosted(_));
     if !request.tools.is_empty() && request.tools.iter().all(is_hosted) {
         return Err(ConversionError::unsupported("tools"));

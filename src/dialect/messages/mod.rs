@@ -17,6 +17,7 @@ mod blocks_write;
 mod citations;
 mod client_tools;
 mod continued;
+mod deferred_tools;
 mod estimate;
 mod native;
 mod other_form;

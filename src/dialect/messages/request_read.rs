@@ -2,6 +2,7 @@
 
 use super::blocks::read_content;
 use super::client_tools;
+use super::deferred_tools;
 use crate::dialect::cache_marks::{self, CacheMarks};
 use crate::dialect::canonical::{
     CallKind, ConversionError, Effort, Format, Part, Reasoning, Request, Role, Tool, ToolChoice, Turn,
@@ -24,6 +25,7 @@ const BILLING: &str = "x-anthropic-billing-header:";
 pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError> {
     let number = |key: &str| body.get(key).filter(|node| node.f64().is_some()).map(Node::json);
     let max_output = body.u64_at("max_tokens").filter(|count| *count > 0);
+    let tools = deferred_tools::seen(body);
     let mut request = Request {
         max_output: Some(
             max_output.ok_or_else(|| ConversionError::invalid("max_tokens", "must be a positive integer"))?,
@@ -39,10 +41,10 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
         cache_key: body.text_at("prompt_cache_key"),
         native: NATIVE.into_iter().filter(|key| is_asked(body, key)).collect(),
         openai: CONTINUATION.into_iter().filter_map(|key| Some((key, body.json_at(key)?))).collect(),
-        tools: body.items_at("tools").iter().filter_map(read_tool).collect(),
+        tools: tools.iter().filter_map(|tool| read_tool(tool)).collect(),
         cache_marks: CacheMarks {
             request: cache_marks::of(body),
-            tools: tool_marks(body),
+            tools: tool_marks(&tools),
             system: Vec::new(),
         },
         ..Request::default()
@@ -178,8 +180,8 @@ fn read_format<'a>(body: &Node<'a>) -> Option<Format<'a>> {
 
 // === tools ===
 
-fn tool_marks<'a>(body: &Node<'a>) -> Vec<(usize, Json<'a>)> {
-    let offered = body.items_at("tools").iter().filter(|tool| read_tool(tool).is_some()).enumerate();
+fn tool_marks<'a>(tools: &[&Node<'a>]) -> Vec<(usize, Json<'a>)> {
+    let offered = tools.iter().filter(|tool| read_tool(tool).is_some()).enumerate();
     offered.filter_map(|(place, tool)| Some((place, cache_marks::of(tool)?))).collect()
 }
 

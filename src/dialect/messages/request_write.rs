@@ -84,9 +84,7 @@ fn refuse_what_cannot_be_said(request: &Request<'_>) -> Result<(), ConversionErr
     if request.logprobs {
         return Err(ConversionError::unsupported("logprobs"));
     }
-    if let Some(member) = request.native.first() {
-        return Err(ConversionError::unsupported(*member));
-    }
+    request.check_native()?;
     // Codex offers a group of tools of its own (`namespace`) beside its functions, and works without.
     let is_hosted = |tool: &Tool<'_>| matches!(tool, Tool::Hosted(_));
     if !request.tools.is_empty() && request.tools.iter().all(is_hosted) {

@@ -23,9 +23,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
     if request.n.is_some_and(|n| n > 1) {
         return Err(ConversionError::unsupported("n"));
     }
-    if let Some(member) = request.native.first() {
-        return Err(ConversionError::unsupported(*member));
-    }
+    request.check_native()?;
     let mut json = Writer::with_capacity(4096);
     let mut written = Ok(());
     json.object(|o| written = members(o, request, target));

@@ -463,7 +463,7 @@ fn only_so_many_stop_sequences_are_searched_for() {
     assert!(request(Chat, Responses, Vendor::OpenAi, &stops(16)).is_ok());
     match request(Chat, Responses, Vendor::OpenAi, &stops(17)) {
         Err(ConversionError::Unsupported { field, form }) => {
-            assert_eq!((&*field, form), ("stop", "with more than 16 sequences"))
+            assert_eq!((&*field, &*form), ("stop", "with more than 16 sequences"))
         }
         other => panic!("{other:?}"),
     }

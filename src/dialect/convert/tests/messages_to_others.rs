@@ -440,7 +440,7 @@ fn what_a_server_would_run_is_had_from_its_own_kind_alone() {
     for to in [Chat, Responses] {
         assert_eq!(
             request(Messages, to, Vendor::Other, &body),
-            Err(ConversionError::unsupported("tools")),
+            Err(ConversionError::unsupported_form("tools", "of the type code_execution_20250825")),
             "{to:?}"
         );
     }

@@ -559,6 +559,8 @@ const TABLES: &[(&str, &str, i64, &[&str])] = &[
             "cooldown_level",
             "cooldown_until",
             "provider_cooldown_until",
+            "cache_input_tokens",
+            "cache_read_tokens",
         ],
     ),
     ("token_routes", "tokenRoutes", 4, &[]),

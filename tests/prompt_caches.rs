@@ -353,9 +353,7 @@ fn an_optional_member_that_an_upstream_names_is_left_out_once() {
 
 #[test]
 fn tools_that_a_client_searches_for_itself_reach_other_dialects_once_they_are_found() {
-    let tool = |name: &str, is_deferred: bool| {
-        json!({"name": name, "defer_loading": is_deferred, "input_schema": {"type": "object", "properties": {}}})
-    };
+    let tool = |name: &str, is_deferred: bool| json!({"name": name, "defer_loading": is_deferred, "input_schema": {"type": "object", "properties": {}}});
     let searched = json!([
         {"role": "user", "content": "Look it up."},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "ToolSearch", "input": {"query": "look"}}]},
@@ -388,7 +386,11 @@ fn a_tool_that_an_upstream_would_run_is_refused_only_where_none_does() {
         let refused = gateway.client().post(MESSAGES, &body(kind)).expect(400);
         assert_eq!(refused["error"]["type"], "invalid_request_error", "{refused}");
         let message = refused["error"]["message"].as_str().expect("a message");
-        assert!(message.starts_with(&format!("tools of the type {kind} ")) && message.contains("not supported by any upstream"), "{message}");
+        assert!(
+            message.starts_with(&format!("tools of the type {kind} "))
+                && message.contains("not supported by any upstream"),
+            "{message}"
+        );
         assert!(upstream.asked_for(CHAT).is_empty());
     }
 }

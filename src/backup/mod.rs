@@ -11,9 +11,9 @@
 //! - [`Document::read`] takes a file of any size; [`Draft`] makes a document of rows that are pushed (`sites`, `accounts`,
 //!   `accountTokens`, … with numbers of their own that refer to each other). Looking into a document before it is
 //!   imported: [`Document::rows`], [`Document::value`], [`Document::members`].
-//! - [`import`] puts it in force, or with `dry_run` tells what it would do; all of it holds, or nothing. It publishes what
+//! - [`import()`] puts it in force, or with `dry_run` tells what it would do; all of it holds, or nothing. It publishes what
 //!   requests are routed by. Who keeps caches above the core clears them afterwards, and rebuilds the routes.
-//! - [`export`] writes one; through [`sealed::Sealing`] it is encrypted with a passphrase, and [`sealed::Opening`] reads it.
+//! - [`export()`] writes one; through [`sealed::Sealing`] it is encrypted with a passphrase, and [`sealed::Opening`] reads it.
 //!
 //! All of them block and take long: they run on threads of their own. What is in memory is a row, not the document.
 //!

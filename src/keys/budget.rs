@@ -19,7 +19,7 @@ use super::period::Period;
 use super::quota::Quota;
 
 const NANO_PER_USD: f64 = 1e9;
-/// Of a limit of cost or tokens so much is used when what is spent should be on disk at once.
+/// The part of a limit of cost or tokens that is used when what is spent should be on disk at once.
 const NEARLY_ALL: f64 = 0.95;
 
 /// One budget as an operator set it, and what is used of it.

@@ -27,7 +27,7 @@ use super::sqlite::readers::Readers;
 use super::sqlite::wal_sync::WalSync;
 use super::sqlite::writer::{Durability, Writer};
 use super::sqlite::{connection, traces};
-use super::staging;
+use super::staging::file;
 use super::telemetry::Telemetry;
 use super::telemetry::recorder::Recorder;
 use crate::config::{DatabaseKind, Synchronous};
@@ -56,7 +56,7 @@ impl Database {
         }
         let location = Location::parse(&options.db_url, &options.data_dir);
         let lock = location::lock(&location)?;
-        staging::clear(&options.data_dir);
+        file::clear(&options.data_dir);
         let trace = traces::find(&location, lock.as_ref())?;
         let unusable = |error: rusqlite::Error| {
             OpenError::Unusable(format!("cannot open the database {location}: {error}"))

@@ -267,7 +267,7 @@ pub struct RouteSummary<'a> {
     channel_count: usize,
     enabled_channel_count: usize,
     site_names: Vec<&'a str>,
-    /// Of all its channels.
+    /// What all its channels together had from caches.
     cache_hit_ratio: Option<serde_json::Value>,
     channel_caches: Vec<ChannelCache>,
 }
@@ -277,7 +277,7 @@ pub struct RouteSummary<'a> {
 #[serde(rename_all = "camelCase")]
 struct ChannelCache {
     id: i64,
-    /// Of 1; `null` where the upstream does not tell.
+    /// A fraction; `null` where the upstream does not tell.
     cache_hit_ratio: Option<serde_json::Value>,
 }
 

@@ -14,11 +14,12 @@
 //! has it, or else a new one: what still runs for a row that goes must not meet another under its number.
 
 mod apply;
+pub(super) mod file;
 mod matching;
 pub mod tables;
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -31,8 +32,6 @@ use super::{Hashing, Store};
 pub use matching::{Action, Conflict, LocalRow, Policy};
 use tables::{Column, Kind, TABLES, Table};
 
-/// The name of the file in the data directory. One import is under way at a time.
-const NAME: &str = "import.db";
 /// Rows that are staged in one transaction of their own.
 const AT_ONCE: usize = 5000;
 
@@ -84,20 +83,13 @@ pub struct Staging {
     in_transaction: usize,
 }
 
-/// Removes what an import left that was cut off.
-pub(super) fn clear(dir: &Path) {
-    for ending in ["", "-journal", "-wal", "-shm"] {
-        let _ = fs::remove_file(dir.join(format!("{NAME}{ending}")));
-    }
-}
-
 // === impl Staging ===
 
 impl Staging {
     /// An empty one in this directory.
     pub fn create(store: &Store, dir: &Path) -> Result<Self> {
-        clear(dir);
-        let path = dir.join(NAME);
+        file::clear(dir);
+        let path = dir.join(file::NAME);
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(
             |error| match error.kind() {
                 std::io::ErrorKind::StorageFull => Error::Full(error.to_string()),
@@ -291,7 +283,7 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         if let Some(dir) = self.path.parent() {
-            clear(dir);
+            file::clear(dir);
         }
     }
 }

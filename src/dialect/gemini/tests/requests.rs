@@ -218,7 +218,6 @@ fn what_only_google_has_is_had_nowhere_else() {
         (json!({"cachedContent":"cachedContents/1"}), "cachedContent"),
         (json!({"generationConfig":{"responseModalities":["TEXT","IMAGE"]}}), "responseModalities"),
         (json!({"generationConfig":{"speechConfig":{}}}), "speechConfig"),
-        (json!({"tools":[{"codeExecution":{}}]}), "tools"),
         (json!({"contents":[{"parts":[{"executableCode":{"code":"1"}}]}]}), "executableCode"),
         (
             json!({"contents":[{"parts":[{"fileData":{"fileUri":"https://generativelanguage.googleapis.com/v1beta/files/1"}}]}]}),
@@ -230,6 +229,10 @@ fn what_only_google_has_is_had_nowhere_else() {
         whole.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
         assert_eq!(through(&whole, "m"), Err(ConversionError::unsupported(field)), "{body}");
     }
+    let mut run = user(json!([{"text":"hi"}]));
+    run["tools"] = json!([{"codeExecution":{}}]);
+    let refused = ConversionError::unsupported_form("tools", "of the type codeExecution");
+    assert_eq!(through(&run, "m"), Err(refused));
     let text = with(json!({"responseModalities":["Text"]}));
     assert!(through(&text, "m").is_ok());
 }

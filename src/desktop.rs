@@ -90,15 +90,15 @@ mod tests {
 
     #[test]
     fn data_lies_where_the_platform_keeps_that_of_programs() {
-        let home = ("HOME", "/home/ada");
+        let home = ("HOME", "/people/ada");
         for (is_mac, variables, wanted) in [
-            (false, vec![home], Some("/home/ada/.local/share/switchyard")),
+            (false, vec![home], Some("/people/ada/.local/share/switchyard")),
             (false, vec![home, ("XDG_DATA_HOME", "/data")], Some("/data/switchyard")),
-            (false, vec![home, ("XDG_DATA_HOME", "data")], Some("/home/ada/.local/share/switchyard")),
+            (false, vec![home, ("XDG_DATA_HOME", "data")], Some("/people/ada/.local/share/switchyard")),
             (
                 true,
                 vec![home, ("XDG_DATA_HOME", "/data")],
-                Some("/home/ada/Library/Application Support/Switchyard"),
+                Some("/people/ada/Library/Application Support/Switchyard"),
             ),
             (false, vec![("HOME", "")], None),
         ] {

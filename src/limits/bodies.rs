@@ -335,6 +335,8 @@ impl HeldMemory {
         state.last_ticket += 1;
         let ticket = state.last_ticket;
         state.loans.push_back(Lender { ticket, owner: self.owner, asked });
+        // Somebody may wait for it already.
+        state.call_in();
         Loan { memory: self.memory.clone(), ticket, asked: receiver }
     }
 
@@ -512,6 +514,13 @@ mod tests {
         assert!(memory.state().loans.is_empty());
         assert_eq!(held.grow_at_once(8 * MIB), Ok(()));
         assert_eq!(memory.body(BodyOwner::Operator).grow_at_once(1), Err(NoRoom));
+        let waiting = asked(&memory, BodyOwner::Operator, MIB);
+        tokio::task::yield_now().await;
+        let mut late = held.lend();
+        late.asked_for().await;
+        waiting.abort();
+        let _ = waiting.await;
+        drop(late);
         let mut all = memory.body(BodyOwner::Key(2));
         all.take_over(held);
         assert_eq!(all.bytes(), 8 * MIB);

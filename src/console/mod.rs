@@ -16,9 +16,9 @@
 //! | `index.html`, `style.css` | the page; how everything looks |
 //! | `main.js` | begins: sign-in, frame, the page that the address names |
 //! | `api.js`, `data.js` | requests and what can go wrong; what a page reads, with its age |
-//! | `address.js`, `words.js`, `chinese.js`, `format.js` | the address of a page; languages; numbers and times |
+//! | `address.js`, `words.js`, `chinese.js`, `format.js` | the address of a page; languages; what it says in Chinese; numbers and times |
 //! | `parts.js`, `list.js`, `chart.js` | what pages are made of; long lists; curves and bars |
-//! | `pages/`, `chinese/` | a module per page; what it says in Chinese |
+//! | `pages/` | a module per page |
 //! | `clients.js` | the lines that connect a client |
 //! | `vendor/` | what others wrote, with its release and licence |
 

@@ -268,6 +268,11 @@ fn sites_and_models_are_summed_by_local_day() {
     assert!(trend[0]["date"].as_str() < trend[1]["date"].as_str());
     assert_eq!(seeded.get("/api/stats/site-trend?days=1")["trend"].as_array().map(Vec::len), Some(1));
     assert_eq!(seeded.get("/api/stats/site-trend?days=366")["trend"].as_array().map(Vec::len), Some(3));
+    let of_alpha = seeded.get("/api/stats/site-trend?model=alpha")["trend"].clone();
+    let calls = |day: &serde_json::Value| day["sites"]["one"]["calls"].as_i64();
+    let days = of_alpha.as_array().map(|days| days.iter().filter_map(calls).collect::<Vec<_>>());
+    assert_eq!(days, Some(vec![3]), "{of_alpha}");
+    assert_eq!(seeded.get("/api/stats/site-trend?model=none")["trend"], json!([]));
     assert_eq!(
         seeded.get("/api/stats/model-by-site?siteId=1")["models"],
         json!([

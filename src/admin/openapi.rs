@@ -127,7 +127,7 @@ static OPERATIONS: &[Operation] = &[
     asks("GET /api/downstream-keys/{id}/trend", "What one key used by hour or day", "range timeZone"),
     asks("GET /api/stats/dashboard", "The state of the whole at a glance", "view refresh"),
     asks("GET /api/stats/site-distribution", "Balance and spend of each active site", "days refresh"),
-    asks("GET /api/stats/site-trend", "Spend and calls of each active site by local day", "days refresh"),
+    asks("GET /api/stats/site-trend", "Spend and calls of each active site by local day, of all models or one", "days model refresh"),
     asks("GET /api/stats/model-by-site", "Calls, spend and tokens by model", "siteId days"),
     asks("GET /api/stats/proxy-logs", "The log of attempts, newest first", "limit offset status search client siteId from to view"),
     op("DELETE /api/stats/proxy-logs", "Empty the log; the sums stay"),

@@ -135,13 +135,20 @@ pub async fn by_site(store: &Store, from_day: Option<&str>) -> Result<Vec<(i64, 
         .collect()
 }
 
-/// Sums of active sites by local day and site, from a day on, ascending.
-pub async fn by_day_and_site(store: &Store, from_day: &str) -> Result<Vec<(String, i64, Sums)>> {
+/// Sums of active sites by local day and site, from a day on, ascending: of one model, or of all.
+pub async fn by_day_and_site(
+    store: &Store,
+    from_day: &str,
+    model: Option<&str>,
+) -> Result<Vec<(String, i64, Sums)>> {
+    let mut args = vec![from_day.into()];
+    let of_model = model.map_or("", |_| "AND u.model = ?");
+    args.extend(model.map(Into::into));
     let sql = format!(
-        "SELECT u.local_day, u.site_id, {SUMS} FROM usage_day u {OF_ACTIVE_SITES} WHERE u.local_day >= ? \
+        "SELECT u.local_day, u.site_id, {SUMS} FROM usage_day u {OF_ACTIVE_SITES} WHERE u.local_day >= ? {of_model} \
          GROUP BY u.local_day, u.site_id ORDER BY u.local_day, u.site_id"
     );
-    let rows = store.query(sql, vec![from_day.into()]).await?;
+    let rows = store.query(sql, args).await?;
     rows.iter()
         .map(|row| {
             let mut row = row.fields();

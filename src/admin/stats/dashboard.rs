@@ -223,7 +223,7 @@ async fn analysis(core: &Core, now: Millis) -> Result<Value> {
     let mut total = Sums::default();
     models.iter().for_each(|(_, sums)| total.add(sums));
     let mut by_day: HashMap<String, f64> = HashMap::new();
-    for (day, _, sums) in stats::by_day_and_site(&core.store, &from).await? {
+    for (day, _, sums) in stats::by_day_and_site(&core.store, &from, None).await? {
         *by_day.entry(day).or_default() += sums.cost;
     }
     let trend: Vec<Value> = (0..ANALYSIS_DAYS)

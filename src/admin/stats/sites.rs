@@ -100,21 +100,26 @@ async fn load_distribution(core: Arc<Core>) -> Result<Value> {
 }
 
 /// `GET /api/stats/site-trend`: each day with calls, by the sites' names and by their ids, since names may
-/// be equal.
+/// be equal; with `model` those of one model, which are few rows and are read each time.
 pub async fn trend(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let days = days_of(&request.query)?;
+    if let Some(model) = request.query.get("model").filter(|model| !model.is_empty()) {
+        let found = load_trend(admin.core.clone(), days, Some(model)).await?;
+        return Ok(http::json(StatusCode::OK, &json!({ "trend": found })));
+    }
     let query =
         StatsQuery { key: format!("site-trend:{days}"), ttl: TTL, refresh: request.query.is_on("refresh") };
-    let (found, _) = cache::get(&admin.stats, &admin.core, query, move |core| load_trend(core, days)).await?;
+    let (found, _) = cache::get(&admin.stats, &admin.core, query, move |core| load_trend(core, days, None)).await?;
     Ok(http::json(StatusCode::OK, &json!({ "trend": *found })))
 }
 
-async fn load_trend(core: Arc<Core>, days: i64) -> Result<Value> {
+async fn load_trend(core: Arc<Core>, days: i64, model: Option<String>) -> Result<Value> {
     core.store.flush().await;
     let sites = stats::active_sites(&core.store).await?;
     let names: HashMap<i64, String> = sites.into_iter().map(|site| (site.id, site.name)).collect();
     let mut by_day: BTreeMap<String, Vec<(i64, Sums)>> = BTreeMap::new();
-    for (day, site, sums) in stats::by_day_and_site(&core.store, &first_day(&core, days)).await? {
+    let from = first_day(&core, days);
+    for (day, site, sums) in stats::by_day_and_site(&core.store, &from, model.as_deref()).await? {
         by_day.entry(day).or_default().push((site, sums));
     }
     let shown = by_day.into_iter().map(|(day, of_sites)| {

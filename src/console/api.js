@@ -81,7 +81,7 @@ export async function send(method, path, { body, signal, as = token.get(), timeo
 }
 
 // Sends a request and gives what the answer says, as JSON.
-export async function ask(method, path, body, more = {}) {
+async function ask(method, path, body, more = {}) {
   const answer = await send(method, path, { ...more, body });
   const text = await answer.text();
   return text === "" ? null : JSON.parse(text);
@@ -96,7 +96,6 @@ export function good(answer) {
 export const get = (path, more) => ask("GET", path, undefined, more);
 export const post = (path, body = {}, more) => ask("POST", path, body, more);
 export const put = (path, body, more) => ask("PUT", path, body, more);
-export const patch = (path, body, more) => ask("PATCH", path, body, more);
 export const remove = (path, body, more) => ask("DELETE", path, body, more);
 
 // The events of a stream (WHATWG server-sent events), each as `{event, data}`; `data` is text.

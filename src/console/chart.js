@@ -4,18 +4,11 @@ import { html } from "./vendor/htm-preact.js";
 
 const WIDTH = 300;
 
-// A curve of numbers; null is a gap.
 export function Curve({ values, label, height = 40 }) {
-  const most = Math.max(1e-9, ...values.map((value) => value ?? 0));
+  const most = Math.max(1e-9, ...values);
   const step = WIDTH / Math.max(1, values.length - 1);
-  const points = values.map((value, index) => value === null ? null
-    : `${(index * step).toFixed(1)},${(height - 2 - (value / most) * (height - 4)).toFixed(1)}`);
-  const runs = points.reduce((parts, point) => {
-    if (point === null) parts.push([]); else parts.at(-1).push(point);
-    return parts;
-  }, [[]]);
-  return html`<svg class="curve" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none" role="img" aria-label=${label}>
-    ${runs.filter((run) => run.length).map((run) => html`<polyline points=${run.join(" ")} />`)}</svg>`;
+  const points = values.map((value, index) => `${(index * step).toFixed(1)},${(height - 2 - (value / most) * (height - 4)).toFixed(1)}`);
+  return html`<svg class="curve" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none" role="img" aria-label=${label}><polyline points=${points.join(" ")} /></svg>`;
 }
 
 // Bars side by side, each of stacked parts: `bars` are `{label, parts: [{value, kind}]}`.

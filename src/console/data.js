@@ -75,7 +75,7 @@ export function useNow() {
   return now;
 }
 
-// An action with its state: `{run, isRunning, failure, done, clear}`. A second run while one is under way does nothing.
+// An action with its state: `{run, isRunning, failure, done}`. A second run while one is under way does nothing.
 export function useAction(work) {
   const [state, setState] = useState({ isRunning: false, failure: null, done: undefined });
   const running = useRef(false);
@@ -94,6 +94,5 @@ export function useAction(work) {
       running.current = false;
     }
   };
-  const clear = () => setState({ isRunning: false, failure: null, done: undefined });
-  return { ...state, run, clear };
+  return { ...state, run };
 }

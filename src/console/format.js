@@ -13,25 +13,25 @@ function format(options, kind = "NumberFormat") {
 const locale = () => (currentLanguage() === "zh" ? "zh-CN" : "en");
 
 export function number(value, digits = 0) {
-  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (value == null || Number.isNaN(value)) return "–";
   return format({ maximumFractionDigits: digits }).format(value);
 }
 
 // 1,234 as 1.2K.
 export function short(value) {
-  if (value === null || value === undefined) return "–";
+  if (value == null) return "–";
   return format({ notation: "compact", maximumFractionDigits: 1 }).format(value);
 }
 
 // US dollars; small amounts with as many digits as they need.
 export function money(value) {
-  if (value === null || value === undefined) return "–";
+  if (value == null) return "–";
   const small = Math.abs(value) > 0 && Math.abs(value) < 0.01;
   return format({ style: "currency", currency: "USD", minimumFractionDigits: 2, maximumFractionDigits: small ? 6 : 2 }).format(value);
 }
 
 // A number between 0 and 100.
-export const percent = (value, digits = 0) => (value === null || value === undefined ? "–" : `${number(value, digits)} %`);
+export const percent = (value, digits = 0) => (value == null ? "–" : `${number(value, digits)} %`);
 
 // A moment, in the browser's time zone.
 export function moment(text) {
@@ -61,6 +61,6 @@ export function countdown(milliseconds) {
 }
 
 export function duration(milliseconds) {
-  if (milliseconds === null || milliseconds === undefined) return "–";
+  if (milliseconds == null) return "–";
   return milliseconds < 1000 ? `${number(milliseconds)} ms` : `${number(milliseconds / 1000, 1)} s`;
 }

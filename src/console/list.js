@@ -7,12 +7,13 @@ const ROW = 44;
 const BEYOND = 12;
 
 // A table of `rows`. `columns` are `{name, label, cell(row), class?}`; the first column is the row's heading. Each row is as
-// high as any other until it is opened: `opened` is the key of the open row, `detail(row)` what it shows.
-export function List({ rows, columns, keyOf, opened, onOpen, detail, label }) {
+// high as any other until it is opened: `opened` is the key of the open row, or empty, `detail(row)` what it shows. `empty` stands
+// where no row does.
+export function List({ rows, columns, keyOf = (row) => String(row.id), opened, onOpen, detail, label, empty }) {
   const box = useRef(null);
   const [seen, setSeen] = useState({ first: 0, count: 40 });
   const [detailHeight, setDetailHeight] = useState(0);
-  const openIndex = opened === undefined || opened === null ? -1 : rows.findIndex((row) => keyOf(row) === opened);
+  const openIndex = !opened ? -1 : rows.findIndex((row) => keyOf(row) === opened);
   const open = useRef(null);
 
   useEffect(() => {
@@ -41,8 +42,9 @@ export function List({ rows, columns, keyOf, opened, onOpen, detail, label }) {
   const before = seen.first * ROW + (openIndex >= 0 && openIndex < seen.first ? detailHeight : 0);
   const behindRows = Math.max(0, rows.length - seen.first - seen.count);
   const behind = behindRows * ROW + (openIndex >= seen.first + seen.count ? detailHeight : 0);
-  const toggle = (row) => onOpen?.(keyOf(row) === opened ? null : keyOf(row));
+  const toggle = (row) => onOpen?.(keyOf(row) === opened ? "" : keyOf(row));
 
+  if (!rows.length && empty) return html`<div class="empty">${empty}</div>`;
   return html`
     <div class="list" role="table" aria-label=${label} aria-rowcount=${rows.length + 1} ref=${box}>
       <div class="row head" role="row">${columns.map((column) => html`<div role="columnheader" class=${column.class} key=${column.name}>${column.label}</div>`)}</div>
@@ -54,7 +56,7 @@ export function List({ rows, columns, keyOf, opened, onOpen, detail, label }) {
           <div class="row ${isOpen ? "open" : ""} ${onOpen ? "opens" : ""}" role="row" key=${key} aria-rowindex=${seen.first + index + 2}
             onClick=${(event) => { if (onOpen && !event.target.closest("button, a, input, select, label")) toggle(row); }}>
             ${columns.map((column, at) => html`<div role=${at ? "cell" : "rowheader"} class=${column.class} data-label=${column.label} key=${column.name}>
-              ${at === 0 && onOpen ? html`<button class="link opener" aria-expanded=${isOpen ? "true" : "false"} onClick=${() => toggle(row)}>
+              ${at === 0 && onOpen ? html`<button class="link opener" aria-expanded=${isOpen} onClick=${() => toggle(row)}>
                 <span aria-hidden="true">${isOpen ? "▾" : "▸"}</span>${column.cell(row)}</button>` : column.cell(row)}</div>`)}
           </div>
           ${isOpen && html`<div class="detail" role="row" ref=${open} key=${`${key}-detail`}><div role="cell">${detail(row)}</div></div>`}`;

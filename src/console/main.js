@@ -4,8 +4,8 @@ import { html, render, useEffect, useErrorBoundary, useState } from "./vendor/ht
 import { followLinks, useAddress } from "./address.js";
 import { get, listen, token } from "./api.js";
 import { useRead, useTicks } from "./data.js";
-import { currentLanguage, languages, setLanguage, t } from "./words.js";
-import { Note } from "./parts.js";
+import { setLanguage, t } from "./words.js";
+import { Languages, Note } from "./parts.js";
 import { SignIn } from "./pages/signin.js";
 
 // Each page is loaded when it is first opened.
@@ -74,8 +74,7 @@ function Frame({ onSignOut, onLanguage }) {
       <nav aria-label=${t("Pages")}>${PAGES.map(([to, label]) => html`<a href=${to} key=${to} aria-current=${to === path ? "page" : undefined}>${t(label)}
         ${to === "/" && unread.value?.count > 0 && html` <span class="badge warn" title=${t("Unread events")}>${unread.value.count}</span>`}</a>`)}</nav>
       <div class="choices">
-        <label><span class="unseen">${t("Language")}</span><select value=${currentLanguage()} onChange=${(event) => onLanguage(event.target.value)}>
-          ${languages.map(([key, label]) => html`<option value=${key}>${label}</option>`)}</select></label>
+        <${Languages} onChange=${onLanguage} />
         <label><span class="unseen">${t("Colours")}</span><select value=${theme} onChange=${(event) => { setTheme(event.target.value); chooseTheme(event.target.value); }}>
           <option value="system">${t("As the system")}</option><option value="light">${t("Light")}</option><option value="dark">${t("Dark")}</option></select></label>
         <button class="quiet" onClick=${onSignOut}>${t("Sign out")}</button>

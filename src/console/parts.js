@@ -1,16 +1,17 @@
 // What pages are made of. Markup comes from templates alone, so a hostile name is text wherever it stands.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { useFilter } from "./address.js";
 import { Failure, task } from "./api.js";
 import { useAction, useNow } from "./data.js";
 import { ago, countdown, moment } from "./format.js";
-import { explain, t } from "./words.js";
+import { currentLanguage, explain, languages, t } from "./words.js";
 
 export { html };
 
 let lastId = 0;
 // An id for a label and its field.
-export function useId() {
+function useId() {
   const id = useRef(null);
   id.current ??= `part-${++lastId}`;
   return id.current;
@@ -32,7 +33,7 @@ export function Section({ title, read, actions, isEmpty, empty, children, class:
   const { value, failure, isLoading, at, reload } = read ?? {};
   const has = !read || value !== undefined;
   return html`
-    <section class="section ${kind}" aria-busy=${isLoading && !has ? "true" : "false"}>
+    <section class="section ${kind}" aria-busy=${!!isLoading && !has}>
       ${(title || actions) && html`<header><h2>${title}</h2><div class="actions">${actions}</div></header>`}
       ${failure && html`<${Note} kind="bad">
         ${explain(failure)} ${has && html`<span>${t("What is shown was read {when}.", { when: ago(new Date(at).toISOString()) })}</span>`}
@@ -56,18 +57,38 @@ export function Countdown({ until }) {
 export const Bar = ({ value, label, kind = "" }) => html`
   <span class="bar ${kind}" role="img" aria-label=${label}><span style=${{ width: `${Math.max(0, Math.min(100, value))}%` }}></span></span>`;
 
+// How much of a bound is used; without a bound how much is used. `name` says where, when there are several.
+export function Bound({ used, most, show, label, name = label }) {
+  if (most === null) return html`<span class="number">${show(used)}</span>`;
+  const part = most === 0 ? 100 : (used / most) * 100;
+  const words = t("{used} of {most}", { used: show(used), most: show(most) });
+  return html`<span class="bound number">${name !== label && `${label}: `}${words}<${Bar} value=${part} label=${`${name}: ${words}`} kind=${part >= 100 ? "bad" : part >= 80 ? "warn" : ""} /></span>`;
+}
+
+// Names with their values; `of` are `[name, value]`.
+export const Pairs = ({ of }) => html`<dl class="pairs">${of.map(([name, value]) => html`<dt key=${name}>${name}</dt><dd><bdi>${value ?? "–"}</bdi></dd>`)}</dl>`;
+
 // === doing ===
 
 // A button that runs something, shows that it runs, and tells how it went: `act` is an async function.
 export function Action({ act, children, class: kind = "", done, title, disabled }) {
   const action = useAction(act);
   return html`<span class="action">
-    <button type="button" class=${kind} title=${title} disabled=${disabled || action.isRunning} aria-busy=${action.isRunning ? "true" : "false"}
+    <button type="button" class=${kind} title=${title} disabled=${disabled || action.isRunning} aria-busy=${action.isRunning}
       onClick=${action.run}>${children}</button>
     ${action.failure && html`<span class="said bad" role="alert">${explain(action.failure)}</span>`}
     ${action.done && done && html`<span class="said good" role="status">${typeof done === "function" ? done(action.done) : done}</span>`}
   </span>`;
 }
+
+// What the server does in the background, by the key of its kind: as the button that starts it says it, and how it is started.
+export const TASKS = {
+  "checkin-all": ["Check in", "/api/checkin/trigger"], "sync-all-account-tokens": ["Sync tokens", "/api/account-tokens/sync-all"],
+  "site-announcements:all": ["Announcements", "/api/site-announcements/sync"], "refresh-models-and-rebuild-routes": ["Read models anew", "/api/routes/rebuild"],
+  "refresh-all-account-runtime-health": ["Read balances", "/api/accounts/health/refresh"], "model-availability-probe-all": ["Probe all models", "/api/models/probe"],
+  "rotate-seal-key": ["New seal key"], "replace-index-key": ["New index key"],
+};
+export const taskTitle = (task) => (TASKS[task.dedupeKey] ? t(TASKS[task.dedupeKey][0]) : task.title);
 
 // A button for what the server does in the background: `start` gives the answer that names the task, which is told until it ends.
 export function TaskAction({ start, after, ...more }) {
@@ -107,7 +128,7 @@ export function Confirm({ title, name, consequence, verb, phrase, act, onClose }
   const id = useId();
   return html`
     <${Dialog} title=${title} onClose=${() => onClose(false)}>
-      <p class="name">${name}</p>
+      <p class="name"><bdi>${name}</bdi></p>
       ${consequence && html`<p>${consequence}</p>`}
       ${phrase && html`<label for=${id}>${t("Type {phrase} to go on", { phrase })}</label>
         <input id=${id} value=${typed} autocomplete="off" spellcheck=${false} onInput=${(event) => setTyped(event.target.value)} />`}
@@ -149,13 +170,25 @@ export function Field({ label, hint, kind = "text", value, onChange, choices, fa
     ${about && html`<p class=${failure ? "hint bad" : "hint"} id=${about}>${failure ?? hint}</p>`}</div>`;
 }
 
+// A field of a page's filters, kept in the address under `name`.
+export function Filter({ name, usual, kind = "select", ...more }) {
+  const [value, set] = useFilter(name, usual);
+  return html`<${Field} kind=${kind} value=${value} onChange=${set} ...${more} />`;
+}
+
+export const Languages = ({ onChange, class: kind }) => html`<label class=${kind}><span class="unseen">${t("Language")}</span>
+  <select value=${currentLanguage()} onChange=${(event) => onChange(event.target.value)}>${languages.map(([key, label]) => html`<option value=${key}>${label}</option>`)}</select></label>`;
+
+// Draws the fields of a form: `field(name, label, more)`.
+export const fieldsOf = (values, set) => (name, label, more) =>
+  html`<${Field} label=${label} value=${values[name] ?? ""} onChange=${(value) => set(name, value)} ...${more} />`;
+
 // A form over what was read: `field(name, label, more)` draws a field, `changes` is what is to be sent.
 export function useDraft(read) {
   const [changes, setChanges] = useState({});
   const set = (name, value) => setChanges(({ [name]: _, ...rest }) => (String(value) === String(read[name] ?? "") ? rest : { ...rest, [name]: value }));
   const values = { ...read, ...changes };
-  const field = (name, label, more) => html`<${Field} label=${label} value=${values[name] ?? ""} onChange=${(value) => set(name, value)} ...${more} />`;
-  return { values, changes, set, field, clear: () => setChanges({}), replace: setChanges };
+  return { values, changes, set, field: fieldsOf(values, set), clear: () => setChanges({}), replace: setChanges };
 }
 
 // A form whose Enter sends it. `act` is an async function.
@@ -167,7 +200,7 @@ export function Form({ act, verb, onCancel, children, disabled }) {
     <${Failed} failure=${action.failure} />
     <footer>
       ${onCancel && html`<button type="button" onClick=${onCancel}>${t("Cancel")}</button>`}
-      <button class="first" disabled=${disabled || action.isRunning} aria-busy=${action.isRunning ? "true" : "false"}>${verb}</button>
+      <button class="first" disabled=${disabled || action.isRunning} aria-busy=${action.isRunning}>${verb}</button>
     </footer>
   </form>`;
 }
@@ -183,7 +216,7 @@ export function Tabs({ items, value, onChange, label }) {
     bar.current.children[next].focus();
   };
   return html`<div class="tabs" role="tablist" aria-label=${label} ref=${bar} onKeyDown=${step}>
-    ${items.map(([key, text]) => html`<button type="button" role="tab" key=${key} aria-selected=${key === value ? "true" : "false"}
+    ${items.map(([key, text]) => html`<button type="button" role="tab" key=${key} aria-selected=${key === value}
       tabindex=${key === value ? 0 : -1} onClick=${() => onChange(key)}>${text}</button>`)}
   </div>`;
 }
@@ -205,11 +238,21 @@ export function Copyable({ text, label }) {
     <button type="button" class="quiet" onClick=${copy}>${copied ? t("Copied") : t("Copy")}</button></div>`;
 }
 
+// Gives a file to the browser's downloads.
+export function saveFile(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
 // Opens and closes what belongs to a row or a heading.
-export function Fold({ label, open, onToggle, children }) {
+export function Fold({ label, children }) {
+  const [open, setOpen] = useState(false);
   const id = useId();
   return html`<div class="fold">
-    <button type="button" class="link" aria-expanded=${open ? "true" : "false"} aria-controls=${id} onClick=${onToggle}>
+    <button type="button" class="link" aria-expanded=${open} aria-controls=${id} onClick=${() => setOpen(!open)}>
       <span aria-hidden="true">${open ? "▾" : "▸"}</span> ${label}</button>
     <div id=${id} hidden=${!open}>${open && children}</div>
   </div>`;

@@ -34,8 +34,14 @@ export function t(text, values = {}) {
   return said.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
 
-// "1 model", "3 models": two texts in English, the second for everything but one.
-export const count = (number, one, many) => t(number === 1 ? one : many, { count: number });
+// "1 model", "3 models": two texts in English, the second for everything but one; in Chinese the second is for both.
+export const count = (number, one, many) => t(number === 1 && !words[many] ? one : many, { count: number });
+
+// What a status means, before the server's own words, which are English.
+const FAILURES = {
+  200: (why) => t("The site says: {why}", { why }), 400: (why) => t("Refused: {why}", { why }), 404: (why) => t("Not there: {why}", { why }),
+  409: (why) => t("Against what is there: {why}", { why }), 500: (why) => t("The server failed: {why}", { why }), 507: (why) => t("The disk is full: {why}", { why }),
+};
 
 // What a failure means, in words.
 export function explain(failure) {
@@ -46,6 +52,6 @@ export function explain(failure) {
       : t("The server cannot be reached.");
     case "limited": return failure.retryAfter
       ? t("Asked too often. Try again in {seconds} s.", { seconds: failure.retryAfter }) : t("Asked too often. Try again soon.");
-    default: return failure?.message ?? String(failure);
+    default: return (FAILURES[failure?.status] ?? ((why) => why))(failure?.message ?? String(failure));
   }
 }

@@ -72,9 +72,9 @@ export class Gateway {
     return { site, account };
   }
 
-  chat(model, more = {}) {
+  chat(model, more = {}, key = PROXY) {
     return fetch(`${this.url}/v1/chat/completions`, { method: "POST",
-      headers: { authorization: `Bearer ${PROXY}`, "content-type": "application/json" },
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
       body: JSON.stringify({ model, messages: [{ role: "user", content: "Which way?" }], ...more }) });
   }
 }

@@ -109,7 +109,8 @@ pub async fn trend(admin: Arc<Admin>, request: Request) -> Result<Response> {
     }
     let query =
         StatsQuery { key: format!("site-trend:{days}"), ttl: TTL, refresh: request.query.is_on("refresh") };
-    let (found, _) = cache::get(&admin.stats, &admin.core, query, move |core| load_trend(core, days, None)).await?;
+    let (found, _) =
+        cache::get(&admin.stats, &admin.core, query, move |core| load_trend(core, days, None)).await?;
     Ok(http::json(StatusCode::OK, &json!({ "trend": *found })))
 }
 

@@ -1,17 +1,152 @@
-// Keys: what clients authenticate with, what each has used and may use, and how a client is connected.
+// The page Keys: what clients authenticate with, what each has used and may use, and how a client is connected.
 
 import { useMemo, useState } from "../vendor/htm-preact.js";
-import { useFilter } from "../address.js";
-import { post } from "../api.js";
+import { useAddress, useFilter } from "../address.js";
+import { get, post, put, remove } from "../api.js";
+import { Bars } from "../chart.js";
+import { CLIENTS, isPastable, keyLine, lines } from "../clients.js";
 import { useRead } from "../data.js";
-import { ago, money, number } from "../format.js";
+import { ago, moment, money, number, percent, short } from "../format.js";
 import { List } from "../list.js";
-import { Action, Badge, Confirm, Dialog, Field, Form, Note, Section, Tabs, Time, html } from "../parts.js";
+import {
+  Action, Badge, Bound, Confirm, Copyable, Dialog, Failed, Field, Filter, Form, Note, Pairs, Removal, Section, Tabs, Time, html
+} from "../parts.js";
 import { count, t } from "../words.js";
-import { Connect } from "./keys/connect.js";
-import { Bound, Detail } from "./keys/detail.js";
-import { NewKey } from "./keys/form.js";
-import { stateOf } from "./keys/state.js";
+import { BudgetsUsed, EditKey, NewKey } from "./keys/form.js";
+
+// === what a key may do now ===
+
+const isExpired = (key, now = Date.now()) => key.expiresAt !== null && Date.parse(key.expiresAt) <= now;
+
+// `[kind of badge, words, name for the filter]`.
+function stateOf(key) {
+  if (!key.enabled) return ["", t("Off"), "off"];
+  if (isExpired(key)) return ["bad", t("Expired"), "blocked"];
+  if (key.maxCost !== null && key.usedCost >= key.maxCost) return ["bad", t("Budget spent"), "blocked"];
+  if (key.maxRequests !== null && key.usedRequests >= key.maxRequests) return ["bad", t("Requests used up"), "blocked"];
+  if (!key.supportedModels.length && !key.allowedRouteIds.length) return ["warn", t("Allows no model"), "blocked"];
+  return ["good", t("On"), "on"];
+}
+
+// === a key opened ===
+
+function Value({ item }) {
+  const [value, setValue] = useState(null);
+  return value === null
+    ? html`<span class="mono">${item.keyMasked}</span> <${Action} class="quiet" act=${async () => setValue((await get(`/api/downstream-keys/${item.id}/value`)).key)}>${t("Reveal")}<//>`
+    : html`<${Copyable} text=${value} label=${t("Key")} /> <button class="quiet" onClick=${() => setValue(null)}>${t("Hide")}</button>`;
+}
+
+// Every hour or day of the range, also those without a request, which the answer leaves out.
+function bars({ range, bucketSeconds, buckets }) {
+  const step = bucketSeconds * 1000;
+  const now = new Date();
+  const latest = range === "all" ? now.setHours(0, 0, 0, 0) : now.setMinutes(0, 0, 0);
+  const found = new Map(buckets.map((bucket) => [Math.max(0, Math.round((latest - Date.parse(bucket.startUtc)) / step)), bucket]));
+  const length = { "24h": 25, "7d": 169 }[range] ?? Math.min(366, 1 + Math.max(13, ...found.keys()));
+  return Array.from({ length }, (_, index) => {
+    const { totalRequests = 0, failedRequests = 0, totalCost = 0, startUtc } = found.get(length - 1 - index) ?? {};
+    const at = moment(startUtc ?? new Date(latest - (length - 1 - index) * step).toISOString());
+    return { label: `${at}: ${count(totalRequests, "{count} request", "{count} requests")}, ${money(totalCost)}`,
+      parts: [{ value: totalRequests - failedRequests, kind: "" }, { value: failedRequests, kind: "bad" }] };
+  });
+}
+
+const RANGES = [["24h", "24 hours", "last24h"], ["7d", "7 days", "last7d"], ["all", "All", "all"]];
+
+function Usage({ id }) {
+  const [range, setRange] = useFilter("trend", "7d");
+  const zone = encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone);
+  const overview = useRead(`/api/downstream-keys/${id}/overview`, { every: 20 });
+  const trend = useRead(`/api/downstream-keys/${id}/trend?range=${range}&timeZone=${zone}`, { every: 60 });
+  const used = overview.value?.usage[RANGES.find(([name]) => name === range)?.[2]];
+  const figures = used && [[t("Requests"), number(used.totalRequests)], [t("Failed"), number(used.failedRequests)], [t("Successful"), percent(used.successRate, 1)],
+    [t("Tokens"), short(used.totalTokens)], [t("Cost"), money(used.totalCost)]];
+  return html`<div>
+    <${Tabs} label=${t("Usage of")} value=${range} onChange=${setRange} items=${RANGES.map(([name, label]) => [name, t(label)])} />
+    <${Failed} failure=${overview.failure ?? trend.failure} retry=${() => { overview.reload(); trend.reload(); }} />
+    ${figures && html`<${Pairs} of=${figures} />`}
+    ${trend.value && (trend.value.buckets.length ? html`<${Bars} bars=${bars(trend.value)} label=${t("Requests over time")} /><p class="hint">${t("Requests; failed ones in red.")}</p>`
+      : html`<p class="quiet">${t("No requests in this time.")}</p>`)}
+  </div>`;
+}
+
+function Detail({ item, onDone }) {
+  const [isEdited, setEdited] = useState(false);
+  const path = `/api/downstream-keys/${item.id}`;
+  const name = html`<bdi>${item.name}</bdi>`;
+  const amount = (list) => list.length || null;
+  const pairs = [[t("Key"), html`<${Value} item=${item} />`],
+    [t("Cost"), html`<${Bound} used=${item.usedCost} most=${item.maxCost} show=${money} label=${t("Cost")} />`],
+    [t("Requests"), html`<${Bound} used=${item.usedRequests} most=${item.maxRequests} show=${number} label=${t("Requests")} />`],
+    [t("Calls at once"), item.maxConcurrency], [t("Requests a minute"), item.requestsPerMinute && number(item.requestsPerMinute)],
+    [t("Tokens a minute"), item.tokensPerMinute && number(item.tokensPerMinute)], [t("Addresses"), item.allowedIps?.join(", ")],
+    [t("Budgets"), item.budgets && html`<${BudgetsUsed} budgets=${item.budgets} />`],
+    [t("Expires"), item.expiresAt ? html`<${Time} at=${item.expiresAt} plain />` : t("never")], [t("Made"), html`<${Time} at=${item.createdAt} plain />`],
+    [t("Description"), item.description], [t("Group"), item.groupName], [t("Tags"), item.tags.join(", ")], [t("Models"), item.supportedModels.join(", ") || "–"],
+    [t("Routes"), amount(item.allowedRouteIds)], [t("Sites left out"), amount(item.excludedSiteIds)], [t("Credentials left out"), amount(item.excludedCredentialRefs)],
+    [t("Weights of sites"), amount(Object.keys(item.siteWeightMultipliers))]];
+  return html`
+    <div class="actions">
+      <button onClick=${() => setEdited(true)}>${t("Change …")}</button>
+      <${Action} act=${async () => { await put(path, { enabled: !item.enabled }); onDone(); }}>${item.enabled ? t("Turn off") : t("Turn on")}<//>
+      <a href=${`/keys?connect=1&key=${item.id}`}>${t("Connect a client")}</a>
+      <${Removal} class="quiet" label=${t("Reset usage")} title=${t("Reset usage")} name=${name} consequence=${t("Used cost and requests count from 0 again. The log stays.")}
+        act=${() => post(`${path}/reset-usage`)} after=${onDone} />
+      <${Removal} label=${t("Delete")} title=${t("Delete this key?")} name=${name} consequence=${t("Clients that use it are refused at once. The log stays.")} act=${() => remove(path)} after=${onDone} />
+    </div>
+    <div class="columns"><${Pairs} of=${pairs.filter(([, value]) => value)} /><${Usage} id=${item.id} /></div>
+    ${isEdited && html`<${EditKey} item=${item} onClose=${() => setEdited(false)} onDone=${() => { setEdited(false); onDone(); }} />`}`;
+}
+
+// === lines to paste; the key stands in them only when it is revealed ===
+
+// The names under which routes are asked for; a pattern without one only matches names.
+const namesOf = (routes) => [...new Set(routes.filter((route) => route.enabled)
+  .map((route) => route.displayName || (/^re:|[*?]/.test(route.modelPattern) ? "" : route.modelPattern)).filter(Boolean))];
+
+function Connect({ keys, reload, onNew }) {
+  const [chosen, choose] = useFilter("key");
+  const [model, setModel] = useFilter("model");
+  const [client, setClient] = useFilter("client", "claude");
+  // The revealed key with its id, so that another choice never shows it.
+  const [revealed, setRevealed] = useState({});
+  const routes = useRead("/api/routes/lite");
+  const names = namesOf(routes.value ?? []);
+  const found = names.filter((name) => name.toLowerCase().includes(model.toLowerCase())).slice(0, 50);
+  const key = keys.find((one) => String(one.id) === chosen);
+  const value = key && revealed.id === key.id ? revealed.key : null;
+  const [kind, state] = key ? stateOf(key) : ["good"];
+  const base = location.origin;
+  const name = model || "gpt-4o-mini";
+  return html`<${Section} title=${t("Connect a client")} actions=${html`<button onClick=${onNew}>${t("New key")}</button>`}>
+    <div class="columns">
+      <${Field} kind="select" label=${t("Key")} value=${key ? chosen : ""} onChange=${choose}
+        choices=${[["", t("The global token (PROXY_TOKEN)")], ...keys.map((one) => [String(one.id), `\u2068${one.name}\u2069 (${one.keyMasked})`])]} />
+      <${Field} label=${t("Model")} value=${model} onChange=${setModel} list="models-to-ask" />
+      <datalist id="models-to-ask">${found.map((one) => html`<option value=${one} key=${one}></option>`)}</datalist>
+    </div>
+    <${Failed} failure=${routes.failure} retry=${routes.reload} />
+    ${kind !== "good" && html`<${Note} kind="warn">${t("This key cannot be used now: {state}", { state })}<//>`}
+    ${/^(localhost|127\.|\[::1\])/.test(location.hostname) && html`<${Note}>${t("{address} is this machine only. For clients elsewhere open the console at the address they reach.", { address: base })}<//>`}
+    <h3>${t("1. The key")}</h3>
+    <${Copyable} label=${t("The line with the key")} text=${keyLine(key && (value ?? key.keyMasked))} />
+    ${!key ? html`<p class="hint">${t("PROXY_TOKEN is what the server was started with, or what the settings changed it to. A key of its own for each client can be limited and switched off by itself.")}</p>`
+      : value ? html`<button onClick=${() => setRevealed({})}>${t("Hide the key")}</button>`
+        : html`<${Action} act=${async () => setRevealed(await get(`/api/downstream-keys/${key.id}/value`))}>${t("Reveal the key")}<//> <span class="hint">${t("It is masked here.")}</span>`}
+    <h3>${t("2. The client")}</h3>
+    <${Tabs} label=${t("Client")} items=${CLIENTS} value=${client} onChange=${setClient} />
+    ${!model && html`<p class="hint">${t("Choose a model; {name} stands for it until then.", { name })}</p>`}
+    ${isPastable(model) ? lines(client, base, name).map(([title, text]) => html`<div key=${text}><p class="hint">${title}</p><${Copyable} label=${title || t("Lines to paste")} text=${text} /></div>`)
+      : html`<${Note} kind="bad">${t("The name of this model holds characters that are not seen or end a line: it is not put into lines to paste.")}<//>`}
+    ${client === "claude" && html`<p class="hint">${t("With a route that renames models, have answers name the model as asked (Settings, Routing): Claude Code drops the thinking of an answer of another model.")}</p>`}
+    ${client === "codex" && html`<p class="hint">${t("Leave supports_websockets out behind a reverse proxy that does not pass upgrades.")}</p>`}
+    ${key && html`<h3>${t("3. Does it work?")}</h3><p>${key.lastUsedAt ? html`<${Badge} kind="good">${t("It was used")}<//> <${Time} at=${key.lastUsedAt} />` : t("This key was not used yet.")}
+      ${" "}<button class="link" onClick=${reload}>${t("Look again")}</button></p>`}
+  <//>`;
+}
+
+// === the page ===
 
 const SHOWN_NAMES = 8;
 
@@ -63,9 +198,7 @@ function Batch({ chosen, all, onChoose, onDone }) {
 
 export function Keys() {
   const [connects, setConnects] = useFilter("connect");
-  const [search, setSearch] = useFilter("q");
-  const [state, setState] = useFilter("state");
-  const [group, setGroup] = useFilter("group");
+  const { q: search = "", state, group } = useAddress().query;
   const [opened, setOpened] = useFilter("open");
   const [chosen, setChosen] = useState(new Set());
   const [isMaking, setMaking] = useState(false);
@@ -106,14 +239,13 @@ export function Keys() {
           empty=${html`<p>${t("There is no key yet. Until there is one, clients use the global token, PROXY_TOKEN.")}</p><button onClick=${() => setMaking(true)}>${t("Make the first key")}</button>`}>
         ${() => html`
           <div class="filters">
-            <${Field} kind="search" label=${t("Search")} value=${search} onChange=${setSearch} />
-            <${Field} kind="select" label=${t("State")} value=${state} onChange=${setState} choices=${[...any, ["on", t("On")], ["blocked", t("Cannot be used")], ["off", t("Off")]]} />
-            <${Field} kind="select" label=${t("Group")} value=${group} onChange=${setGroup} choices=${[...any, ...groups.map((name) => [name, `\u2068${name}\u2069`])]} />
+            <${Filter} name="q" kind="search" label=${t("Search")} />
+            <${Filter} name="state" label=${t("State")} choices=${[...any, ["on", t("On")], ["blocked", t("Cannot be used")], ["off", t("Off")]]} />
+            <${Filter} name="group" label=${t("Group")} choices=${[...any, ...groups.map((name) => [name, `\u2068${name}\u2069`])]} />
           </div>
           <${Batch} chosen=${picked} all=${shown} onChoose=${(some) => setChosen(new Set(some.map((key) => key.id)))} onDone=${read.reload} />
-          ${shown.length ? html`<${List} label=${t("Keys of clients")} rows=${shown} columns=${columns} keyOf=${(key) => String(key.id)} opened=${opened || null}
-              onOpen=${(id) => setOpened(id ?? "")} detail=${(key) => html`<${Detail} item=${key} onDone=${read.reload} key=${key.id} />`} />`
-            : html`<p class="empty">${t("No key is like this.")}</p>`}`}
+          <${List} label=${t("Keys of clients")} rows=${shown} columns=${columns} opened=${opened} onOpen=${setOpened} empty=${t("Nothing matches the filter.")}
+            detail=${(key) => html`<${Detail} item=${key} onDone=${read.reload} key=${key.id} />`} />`}
       <//>`}
     ${isMaking && html`<${NewKey} onClose=${() => setMaking(false)} onDone=${read.reload} />`}`;
 }

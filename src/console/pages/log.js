@@ -2,17 +2,176 @@
 
 import { useEffect, useMemo, useRef } from "../vendor/htm-preact.js";
 import { go, href, useAddress, useFilter } from "../address.js";
-import { remove } from "../api.js";
+import { events, get, remove, send } from "../api.js";
+import { Bars } from "../chart.js";
 import { useRead, useSettled } from "../data.js";
 import { clock, duration, moment, money, number, short } from "../format.js";
 import { List, Pages } from "../list.js";
-import { Badge, Field, Removal, Section, Tabs, html } from "../parts.js";
+import { Badge, Bar, Copyable, Field, Fold, Pairs, Removal, Section, Table, Tabs, html } from "../parts.js";
 import { t } from "../words.js";
-import { LogDetail, Status } from "./log/detail.js";
-import { Sums } from "./log/sums.js";
+
+// === costs and counts ===
+
+const DAY = 86_400_000;
+const MOST = 50;
+// A moment's date in the browser's time zone; Swedish writes it as ISO 8601 does.
+const dateOf = (moment) => new Date(moment).toLocaleDateString("sv");
+
+// Rows `{name, link, days, calls, spend}`, those with the most first: the name leads to the requests, the bar to the days.
+function Shares({ title, read, rowsOf, what, shown }) {
+  return html`<${Section} title=${title} read=${read} isEmpty=${(value) => !rowsOf(value).length} empty=${t("No requests yet.")}>${(value) => {
+    const rows = rowsOf(value).sort((one, other) => other[what] - one[what]).slice(0, MOST);
+    const most = Math.max(1e-9, rows[0]?.[what]);
+    return html`<${Table} label=${title} head=${[t("Name"), t("Requests"), t("Cost"), t("Day by day")]} rows=${rows.map((row) => [html`<a href=${row.link}>${row.name}</a>`, number(row.calls), money(row.spend),
+      html`<a href=${row.days}><${Bar} value=${(row[what] / most) * 100} label=${`${row.name}: ${shown(row[what])}`} /></a>`])} />`;
+  }}<//>`;
+}
+
+// A bar for each of the last days, also for those without requests; `told` are `[date, value]`.
+function Days({ told, days, shown }) {
+  const sums = new Map();
+  for (const [date, value] of told) sums.set(date, (sums.get(date) ?? 0) + value);
+  const last = Date.parse([dateOf(Date.now()), ...sums.keys()].sort().at(-1));
+  const all = Array.from({ length: Number(days) }, (_, index) => new Date(last - (days - 1 - index) * DAY).toISOString().slice(0, 10))
+    .map((date) => ({ date, value: sums.get(date) ?? 0 }));
+  const most = all.reduce((one, other) => (other.value > one.value ? other : one));
+  const bars = all.map(({ date, value }) => ({ label: `${date}: ${shown(value)}`, parts: [{ value }] }));
+  return html`<${Bars} bars=${bars} label=${bars.map((bar) => bar.label).join("; ")} />
+    <p class="axis quiet"><span>${all[0].date}</span><span>${t("{sum} in all; most on {date}: {most}", { sum: shown(all.reduce((sum, { value }) => sum + value, 0)), date: most.date, most: shown(most.value) })}</span>
+      <span>${all.at(-1).date}</span></p>`;
+}
+
+function Sums() {
+  const { path, query } = useAddress();
+  const { days = "7", what = "spend", site = "", model = "", key = "" } = query;
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const sites = useRead(`/api/stats/site-trend?days=${days}`, { every: 30 });
+  const ofModel = useRead(model ? href("/api/stats/site-trend", { days, model }) : null, { every: 30 });
+  const ofKey = useRead(key ? href(`/api/downstream-keys/${key}/trend`, { range: "all", timeZone: zone }) : null, { every: 30 });
+  const models = useRead(href("/api/stats/model-by-site", { days, siteId: site }), { every: 30 });
+  const range = { 1: "24h", 7: "7d" }[days] ?? "all";
+  const keys = useRead(`/api/downstream-keys/summary?range=${range}`, { every: 30 });
+  const shown = what === "spend" ? money : number;
+  const bySite = new Map();
+  for (const day of sites.value?.trend ?? []) for (const [id, one] of Object.entries(day.sitesById)) {
+    const sum = bySite.get(id) ?? { name: one.siteName, calls: 0, spend: 0 };
+    bySite.set(id, { ...sum, calls: sum.calls + one.calls, spend: sum.spend + one.spend });
+  }
+  // The usage of a key is counted by itself: it is shown of no site or model alone.
+  const seen = (more) => ({ ...query, ...more, ...(more.key ? { site: "", model: "" } : "site" in more || "model" in more ? { key: "" } : {}) });
+  const field = (name, label, value, choices) => html`<${Field} kind="select" label=${label} value=${value} choices=${choices}
+    onChange=${(chosen) => go(path, seen({ [name]: chosen }), { replace: true })} />`;
+  const all = (choices, chosen) => [["", t("All")], ...(chosen && !choices.some(([one]) => one === chosen) ? [[chosen, chosen]] : []), ...choices];
+  const told = key ? ({ buckets }) => buckets.map((one) => [dateOf(one.startUtc), what === "spend" ? one.totalCost : one.totalRequests])
+    : ({ trend }) => trend.flatMap(({ date, sitesById }) => Object.entries(sitesById).filter(([id]) => !site || id === site).map(([, one]) => [date, one[what]]));
+  const row = (name, one, log, more) => ({ ...one, name, link: href("/log", log), days: href(path, seen(more)) });
+  const common = { what, shown };
+  return html`
+    <div class="filters">
+      ${field("days", t("Days"), days, ["1", "7", "30", "90"].map((some) => [some, some]))}
+      ${field("what", t("Show"), what, [["spend", t("Cost")], ["calls", t("Requests")]])}
+      ${field("site", t("Site"), site, all([...bySite].map(([id, one]) => [id, one.name]), site))}
+      ${field("model", t("Model"), model, all((models.value?.models ?? []).slice(0, 500).map((one) => [one.model, one.model]), model))}
+      ${field("key", t("Key"), key, all((keys.value?.items ?? []).slice(0, 500).map((one) => [String(one.id), one.name]), key))}
+    </div>
+    <${Section} title=${t("By day")} read=${key ? ofKey : model ? ofModel : sites} isEmpty=${(value) => !told(value).length} empty=${t("No requests in this time.")}>
+      ${(value) => html`<${Days} told=${told(value)} days=${days} shown=${shown} />`}<//>
+    <div class="columns">
+      <${Shares} title=${t("By site")} read=${sites} rowsOf=${() => [...bySite].map(([id, one]) => row(one.name, one, { site: id }, { site: id }))} ...${common} />
+      <${Shares} title=${t("By model")} read=${models} rowsOf=${(value) => value.models.map((one) => row(one.model, one, { search: one.model }, { model: one.model }))} ...${common} />
+      <${Shares} title=${`${t("By key")} (${{ "24h": t("24 hours"), "7d": t("7 days"), all: t("ever") }[range]})`} read=${keys} ...${common}
+        rowsOf=${(value) => value.items.map((one) => row(one.name, { calls: one.rangeUsage.totalRequests, spend: one.rangeUsage.totalCost }, { search: one.name }, { key: String(one.id) }))} />
+    </div>`;
+}
+
+// === a row opened ===
+
+function Status({ row }) {
+  const [kind, word] = { success: ["good", t("Good")], retried: ["warn", t("Tried again")] }[row.status] ?? ["bad", t("Failed")];
+  return html`<${Badge} kind=${kind}>${word}${row.status !== "success" && row.httpStatus ? ` ${row.httpStatus}` : ""}<//>`;
+}
+
+// All rows of one request. They were written within its time, next to one another.
+async function attemptsOf(row) {
+  if (!row.requestId) return [row];
+  const around = (seconds) => new Date(new Date(row.createdAt).getTime() + seconds * 1000).toISOString();
+  const { items } = await get(href("/api/stats/proxy-logs", { view: "query", limit: 100, search: row.modelRequested, from: around(-300), to: around(300) }));
+  const own = items.filter((one) => one.requestId === row.requestId);
+  return (own.length ? own : [row]).sort((one, other) => one.id - other.id);
+}
+
+// The trace of the request, if one was recorded: the list does not name the request, each trace does.
+async function traceOf(row) {
+  const { items } = await get("/api/stats/proxy-debug/traces?limit=100");
+  const gap = (one) => Math.abs(new Date(one.createdAt) - new Date(row.createdAt));
+  const near = items.filter((one) => one.requestedModel === row.modelRequested && gap(one) < 600_000).sort((one, other) => gap(one) - gap(other));
+  for (const { id } of near.slice(0, 10)) {
+    const found = await get(`/api/stats/proxy-debug/traces/${id}`);
+    if (found.trace.traceHint === row.requestId) return found;
+  }
+  return null;
+}
+
+function pretty(text) {
+  try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text; }
+}
+
+function Cost({ row }) {
+  if (!row.billingDetails) return html`<p>${money(row.estimatedCost)} <span class="quiet">${t("Charged by the call, or estimated from all tokens: no parts are recorded.")}</span></p>`;
+  const { usage, breakdown: by } = row.billingDetails;
+  const parts = [[t("In"), usage.billablePromptTokens, by.inputPerMillion, by.inputCost], [t("From the cache"), usage.cacheReadTokens, by.cacheReadPerMillion, by.cacheReadCost],
+    [t("Into the cache"), usage.cacheCreationTokens, by.cacheCreationPerMillion, by.cacheCreationCost], [t("Out"), usage.completionTokens, by.outputPerMillion, by.outputCost]];
+  return html`<${Table} label=${t("Cost")} head=${["", t("Tokens"), t("Per million"), t("Cost")]}
+    rows=${[...parts, [t("Sum"), usage.totalTokens, null, by.totalCost]].map(([name, tokens, price, cost]) => [name, number(tokens), price === null ? "" : money(price), money(cost)])} />`;
+}
+
+// Whatever texts a trace or an attempt has, under the names that the API gives them.
+const Texts = ({ of }) => Object.entries(of).filter(([name, text]) => text && /Json$|Text$|Reason$|Url$/.test(name))
+  .map(([name, text]) => html`<p class="quiet mono">${name}</p><${Copyable} label=${name} text=${pretty(text)} />`);
+
+function Trace({ row }) {
+  const read = useRead(`trace of ${row.requestId}`, { read: () => traceOf(row) });
+  return html`<${Section} read=${read} class="plain" isEmpty=${(value) => !value} empty=${html`<a href="/settings?tab=traces">${t("No trace was recorded. Traces are switched on in the settings.")}</a>`}>
+    ${({ trace, attempts }) => html`<${Texts} of=${trace} />
+      ${attempts.map((one) => html`<h3>${t("Attempt {number}", { number: one.attemptIndex + 1 })} <${Badge}>${one.responseStatus ?? "–"}<//></h3><${Texts} of=${one} />`)}`}<//>`;
+}
+
+function LogDetail({ row: listed }) {
+  const read = useRead(`/api/stats/proxy-logs/${listed.id}`);
+  const attempts = useRead(`attempts of ${listed.id}`, { read: () => attemptsOf(listed) });
+  const site = (row) => [row.siteName ?? "–", row.username].filter(Boolean).join(" / ");
+  return html`<${Section} read=${read} class="plain">${(row) => html`
+    <div class="columns">
+      <${Pairs} of=${[
+        [t("Request"), html`<span class="mono">${row.requestId ?? "–"}</span>`],
+        [t("Time"), moment(row.createdAt)],
+        [t("Model"), html`<a href=${href("/routes", { q: row.modelRequested, open: row.routeId })}>${row.modelRequested}</a>${row.modelActual !== row.modelRequested && ` → ${row.modelActual ?? "–"}`}`],
+        [t("Site"), html`<a href=${href("/sites", { q: row.siteName })}>${site(row)}</a>${row.channelId && ` (${t("channel {id}", { id: row.channelId })})`}`],
+        [t("Because"), row.decisionReason],
+        [t("Key"), row.downstreamKeyName ?? (row.downstreamApiKeyId ? `#${row.downstreamApiKeyId}` : t("the global token"))],
+        [t("Client"), row.clientAppName ?? row.clientFamily],
+      ]} />
+      <${Pairs} of=${[
+        [t("Tokens in / out"), `${number(row.promptTokens)} / ${number(row.completionTokens)}`],
+        [t("From the cache"), number(row.cacheReadTokens)],
+        [t("Counted by"), { upstream: t("the site"), "self-log": t("the site's own log") }[row.usageSource]],
+        [t("First byte"), duration(row.firstByteLatencyMs)],
+        [t("Took"), html`${duration(row.latencyMs)} ${row.isStream && html`<${Badge}>${t("streamed")}<//>`}`],
+        [t("Status"), row.httpStatus],
+      ]} /></div>
+    ${row.status !== "success" && row.errorMessage && html`<pre tabindex="0" aria-label=${t("Error")}><bdi>${row.errorMessage}</bdi></pre>`}
+    <h3>${t("Cost")}</h3><${Cost} row=${row} />`}<//>
+  <h3>${t("Attempts")}</h3>
+  <${Section} read=${attempts} class="plain">${(rows) => html`<${Table} label=${t("Attempts")} head=${[t("Time"), t("Site"), t("Status"), t("Took"), t("Error")]}
+    rows=${rows.map((row) => [clock(row.createdAt), site(row), html`<${Status} row=${row} />`, duration(row.latencyMs), row.status === "success" ? "" : row.errorMessage])} />`}<//>
+  <${Fold} label=${t("Trace")}><${Trace} row=${listed} /><//>`;
+}
+
+// === the page ===
 
 const PAGE = 50;
-const LIVE_SECONDS = 5;
+const LIVE_MS = 1000;
+const AGAIN_MS = 5000;
 // A field of the form `datetime-local` is in the browser's time zone; the server takes a moment.
 const instant = (local) => { const at = new Date(local); return local && !Number.isNaN(at.getTime()) ? at.toISOString() : ""; };
 
@@ -35,6 +194,35 @@ function useKept(read) {
   return read.failure || read.value !== undefined ? read : { ...read, value: kept.current };
 }
 
+// Calls `hear` when the server has logged something, at most once a second, while the tab is seen. The rows are read by the
+// list, whose filter the stream does not know; where the stream ends or is refused, it reads them every five seconds.
+function useLive(isLive, hear) {
+  const latest = useRef(hear);
+  latest.current = hear;
+  useEffect(() => {
+    if (!isLive) return undefined;
+    let stop = null;
+    let timer = null;
+    const soon = (after) => { timer ??= setTimeout(() => { timer = null; latest.current(); }, after); };
+    const listen = async (signal) => {
+      try {
+        for await (const _ of events(await send("GET", "/api/stats/live", { signal, timeoutMs: 0 }))) soon(LIVE_MS);
+      } catch { /* what is wrong is told where the rows are read */ }
+      if (signal.aborted) return;
+      soon(AGAIN_MS);
+      setTimeout(() => { if (!signal.aborted) listen(signal); }, AGAIN_MS);
+    };
+    const follow = () => {
+      stop?.abort();
+      stop = document.hidden ? null : new AbortController();
+      if (stop) { soon(0); listen(stop.signal); }
+    };
+    follow();
+    document.addEventListener("visibilitychange", follow);
+    return () => { document.removeEventListener("visibilitychange", follow); stop?.abort(); clearTimeout(timer); };
+  }, [isLive]);
+}
+
 // The number of the newest row that was there when one began to look.
 function useNewest(items, isLive) {
   const newest = useRef(null);
@@ -55,7 +243,8 @@ function Rows() {
   // What is typed is asked for once typing pauses.
   const search = useSettled(query.search ?? "");
   const asked = { status: query.status, search, client: query.client, siteId: query.site, from: instant(query.from), to: instant(query.to) };
-  const read = useKept(useRead(href("/api/stats/proxy-logs", { ...asked, view: "query", limit: PAGE, offset: (page - 1) * PAGE }), { every: isLive && !open ? LIVE_SECONDS : 0 }));
+  const read = useKept(useRead(href("/api/stats/proxy-logs", { ...asked, view: "query", limit: PAGE, offset: (page - 1) * PAGE })));
+  useLive(isLive && !open, read.reload);
   const meta = useKept(useRead(href("/api/stats/proxy-logs", { ...asked, view: "meta" }), { every: isLive ? 15 : 60 }));
   const newest = useNewest(read.value?.items, isLive);
   const shape = useMemo(() => columns(newest), [newest, t("Time")]);
@@ -80,9 +269,8 @@ function Rows() {
         ${sums && html`<p class="quiet" role="status">${t("{total} requests, {failed} failed; {tokens} tokens, {cost}", { total: number(sums.totalCount),
           failed: number(sums.failedCount), tokens: short(sums.totalTokensAll), cost: money(sums.totalCost) })}
           ${live === "1" && open && html` <${Badge} kind="warn">${t("paused while a row is open")}<//>`}</p>`}
-        ${value.items.length ? html`<${List} label=${t("Requests")} rows=${value.items} columns=${shape} keyOf=${(row) => String(row.id)} opened=${open || null}
-          onOpen=${(key) => go(path, { ...query, open: key ?? "" }, { replace: true })} detail=${(row) => html`<${LogDetail} key=${row.id} row=${row} />`} />`
-          : html`<div class="empty">${isFiltered ? t("Nothing matches the filter.") : t("No requests yet.")}</div>`}
+        <${List} label=${t("Requests")} rows=${value.items} columns=${shape} opened=${open} onOpen=${(key) => go(path, { ...query, open: key }, { replace: true })}
+          empty=${isFiltered ? t("Nothing matches the filter.") : t("No requests yet.")} detail=${(row) => html`<${LogDetail} key=${row.id} row=${row} />`} />
         <${Pages} page=${page} pageSize=${PAGE} total=${value.total} onChange=${(next) => go(path, { ...query, page: next === 1 ? "" : next, open: "" })} />`}
     <//>`;
 }

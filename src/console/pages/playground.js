@@ -9,7 +9,38 @@ import { duration } from "../format.js";
 import { Bar, Copyable, Field, Note, Section, html } from "../parts.js";
 import { explain, t } from "../words.js";
 import { isExact } from "./routes/pattern.js";
-import { DIALECTS, readEvent } from "./playground/dialects.js";
+
+// === a conversation in the words of each API ===
+
+const said = (messages) => messages.map(({ role, content }) => ({ role, content }));
+
+const DIALECTS = {
+  chat: {
+    label: "Chat Completions", path: "/v1/chat/completions",
+    body: ({ model, system, messages }) => ({ model, messages: [...(system ? [{ role: "system", content: system }] : []), ...said(messages)] }),
+    delta: (event) => event.choices?.[0]?.delta?.content,
+  },
+  messages: {
+    label: "Messages", path: "/v1/messages",
+    body: ({ model, system, messages }) => ({ model, ...(system && { system }), messages: said(messages), max_tokens: 4096 }),
+    delta: (event) => (event.type === "content_block_delta" ? event.delta?.text : undefined),
+  },
+  responses: {
+    label: "Responses", path: "/v1/responses",
+    body: ({ model, system, messages }) => ({ model, ...(system && { instructions: system }), input: said(messages) }),
+    delta: (event) => (event.type === "response.output_text.delta" ? event.delta : undefined),
+  },
+};
+
+// The text of an event, and the failure that it tells, if it tells one.
+function readEvent(delta, { event, data }) {
+  let value;
+  try { value = JSON.parse(data); } catch { return event === "error" ? { failure: data } : {}; }
+  const error = value?.error ?? value?.response?.error;
+  return { text: value && delta(value), failure: error && (error.message ?? JSON.stringify(error)) };
+}
+
+// === the page ===
 
 // Of a long answer so much is shown as it came.
 const MOST = 100_000;
@@ -120,7 +151,7 @@ export function Playground() {
           <${Field} kind="select" label=${t("Dialect")} value=${dialect} onChange=${option("dialect")} choices=${Object.entries(DIALECTS).map(([key, { label }]) => [key, label])} />
         </div>
         <details open=${system !== ""}><summary>${t("System prompt")}</summary><${Field} kind="area" label=${t("System prompt")} value=${system} onChange=${option("system")} /></details>
-        <div aria-live="polite" aria-busy=${isRunning ? "true" : "false"}>
+        <div aria-live="polite" aria-busy=${isRunning}>
           ${said.map((message, index) => html`<div class="turn ${message.role}" key=${index}><b>${message.role === "user" ? t("You") : t("Model")}</b>
             <p dir="auto">${message.content}${message.isCut && ` [${t("cut short")}]`}</p></div>`)}
         </div>

@@ -1,16 +1,259 @@
 // The page Models: one row a model, a pattern or a group, with its channels behind it.
 
 import { useMemo, useState } from "../vendor/htm-preact.js";
-import { useFilter } from "../address.js";
-import { post } from "../api.js";
+import { href, useAddress, useFilter } from "../address.js";
+import { get, post, put, remove } from "../api.js";
 import { useRead } from "../data.js";
-import { number } from "../format.js";
+import { duration, money, number, percent } from "../format.js";
 import { List } from "../list.js";
-import { Action, Badge, Dialog, Field, Section, TaskAction, html } from "../parts.js";
-import { t } from "../words.js";
-import { RouteDetail } from "./routes/channels.js";
-import { RouteForm, strategies } from "./routes/edit.js";
-import { isExact } from "./routes/pattern.js";
+import {
+  Action, Badge, Bar, Countdown, Dialog, Failed, Field, Filter, Fold, Form, Note, Pick, Removal, Section, Table, Tabs, TaskAction, fieldsOf, html
+} from "../parts.js";
+import { count, t } from "../words.js";
+import { isExact, matcher } from "./routes/pattern.js";
+
+// === the form of a route ===
+
+// So many models that a pattern names are told.
+const NAMED = 30;
+
+const strategies = () => [
+  ["weighted", t("Weighted")], ["round_robin", t("In turn, without priorities")], ["stable_first", t("Stable first")],
+];
+
+// The rules of a mapping as lines, `asked for => sent`; null if it is no such thing.
+function lines(mapping) {
+  if (!mapping) return "";
+  try {
+    return Object.entries(JSON.parse(mapping)).map(([from, to]) => `${from} => ${to}`).join("\n");
+  } catch { return null; }
+}
+function mappingOf(text) {
+  const rules = text.split("\n").filter((line) => line.trim()).map((line) => line.split("=>").map((part) => part.trim()));
+  if (rules.some((rule) => rule.length !== 2 || !rule[0] || !rule[1])) return undefined;
+  return rules.length ? JSON.stringify(Object.fromEntries(rules)) : null;
+}
+
+// Which known models a pattern names, while it is typed.
+function Preview({ pattern, exact }) {
+  const found = useMemo(() => {
+    const matches = matcher(pattern);
+    return typeof matches === "string" ? matches : exact.map((row) => row.modelPattern).filter(matches);
+  }, [pattern, exact]);
+  if (found === "blank") return html`<p class="hint">${t("An exact name; or * for any text and ? for one character; or re: and a regular expression.")}</p>`;
+  if (typeof found === "string") {
+    return html`<${Note} kind="warn">${found === "refused" ? t("Looking around, back-references and more than 256 characters are not accepted.")
+      : t("This expression cannot be shown here; the server checks it when it is saved.")}<//>`;
+  }
+  return html`<div role="status" class="hint">
+    <p>${count(found.length, "Matches {count} known model", "Matches {count} known models")}</p>
+    <p>${found.slice(0, NAMED).map((name) => html`<span class="badge name"><bdi>${name}</bdi></span> `)}${found.length > NAMED && "…"}</p></div>`;
+}
+
+// `route` is what is edited; without it a new one is made. `onDone` hears the id, or nothing when it was given up.
+function RouteForm({ route, rows, onDone }) {
+  const [mode, setMode] = useState(route?.routeMode ?? "pattern");
+  const isGroup = mode === "explicit_group";
+  const exact = useMemo(() => rows.filter((row) => row.kind === "model"), [rows]);
+  const was = useMemo(() => ({
+    modelPattern: route?.modelPattern ?? "", displayName: route?.displayName ?? "", routingStrategy: route?.routingStrategy ?? "weighted",
+    sourceRouteIds: route?.sourceRouteIds ?? [], mapping: lines(route?.modelMapping),
+  }), [route]);
+  const [is, setIs] = useState({ ...was, mapping: was.mapping ?? "" });
+  const field = fieldsOf(is, (name, value) => setIs((before) => ({ ...before, [name]: value })));
+  const mapping = mappingOf(is.mapping);
+  const isMappingNew = is.mapping !== (was.mapping ?? "");
+  const save = async () => {
+    const body = {};
+    for (const name of ["displayName", "routingStrategy", ...(isGroup ? ["sourceRouteIds"] : ["modelPattern"])]) {
+      if (JSON.stringify(is[name]) !== JSON.stringify(was[name])) body[name] = is[name] === "" ? null : is[name];
+    }
+    if (isMappingNew) body.modelMapping = mapping;
+    if (!route && isGroup) body.routeMode = mode;
+    const saved = route ? await put(`/api/routes/${route.id}`, body) : await post("/api/routes", body);
+    onDone(saved.id);
+  };
+  const lacks = isGroup ? !is.displayName.trim() || !is.sourceRouteIds.length : !is.modelPattern.trim();
+  return html`
+    ${!route && html`<${Tabs} label=${t("Kind")} value=${mode} onChange=${setMode} items=${[["pattern", t("Model or pattern")], ["explicit_group", t("Group")]]} />`}
+    <${Form} act=${save} verb=${route ? t("Save") : t("Create")} onCancel=${() => onDone()} disabled=${lacks || (isMappingNew && mapping === undefined)}>
+      ${!isGroup && html`${field("modelPattern", t("Model or pattern"), { class: "mono" })}
+        <${Preview} pattern=${is.modelPattern} exact=${exact} />`}
+      ${route && !isGroup && is.modelPattern.trim() !== was.modelPattern
+        && html`<${Note} kind="warn">${t("Channels are found anew for the new pattern; only those made by hand stay.")}<//>`}
+      ${field("displayName", isGroup ? t("Name of the group") : t("Another name for clients"), { hint: isGroup ? t("It goes before a model of the same name.") : t("Optional") })}
+      ${isGroup && html`<${Pick} label=${t("Models of the group")} chosen=${is.sourceRouteIds} onChange=${(ids) => setIs((before) => ({ ...before, sourceRouteIds: ids }))}
+        options=${exact.map((row) => ({ key: row.id, text: row.modelPattern }))} />`}
+      ${field("routingStrategy", t("Strategy"), { kind: "select", choices: strategies() })}
+      ${field("mapping", t("Model mapping"), { kind: "area", class: "mono", placeholder: "gpt-4 => gpt-4o", hint: t("A rule a line: name or pattern => name sent upstream. The first that matches counts."),
+        failure: isMappingNew && mapping === undefined ? t("A line is not of the form: name => name") : was.mapping === null && !isMappingNew ? t("What is stored cannot be read as rules; it stays unless you write new ones.") : undefined })}
+    <//>`;
+}
+
+// === a route opened: its channels by priority, how likely each is and why ===
+
+// So many channels of a priority are drawn before one asks for more.
+const MOST = 50;
+
+const reasons = () => ({
+  candidate: t("Takes part"), next: t("Is next"), observed: t("Gets a few requests to be watched"), waiting: t("Others have waited longer"),
+  not_leading: t("Another one is steadier"), lower_priority: t("Waits behind a better priority"), breaker_open: t("Its site or model fails again and again"),
+  recent_failure: t("Failed lately; others go first"), cooling: t("Cooling down"), half_open: t("Limited by its provider; tried now and then"),
+  channel_disabled: t("Switched off"), account_unusable: t("Its account cannot be used"), site_disabled: t("Its site is switched off"),
+  token_unusable: t("No usable key"), other_model: t("Serves another model"),
+});
+
+// How a route would decide now: for one name, or for a pattern of all channels, each by its own model.
+async function decide(row) {
+  if (row.kind === "pattern") {
+    const { decisions } = await post("/api/routes/decision/route-wide/batch", { routeIds: [row.id] });
+    return decisions[row.id];
+  }
+  const { decisions } = await post("/api/routes/decision/by-route/batch", { items: [{ routeId: row.id, model: row.name }] });
+  return decisions[row.id]?.[row.name];
+}
+
+// The name under which a request reaches this very route, so that one of its channels can be tried; null if there is none.
+function reachedBy(row, channel, rows) {
+  if (row.displayName) return row.displayName;
+  const name = row.kind === "model" ? row.modelPattern : channel.sourceModel;
+  const isTaken = rows.some((other) => other.id !== row.id && other.enabled && other.kind !== "pattern" && other.name === name);
+  return !row.enabled || !name || isTaken ? null : name;
+}
+
+async function tryOut(model, forcedChannelId) {
+  const began = performance.now();
+  await post("/api/test/chat", { model, forcedChannelId, max_tokens: 16, messages: [{ role: "user", content: "Say OK." }] });
+  return performance.now() - began;
+}
+
+function Channel({ channel, chance, row, rows, draft, onDraft, after }) {
+  const { id, site, account, token } = channel;
+  const name = `${site.name} / ${account.username ?? `#${account.id}`}${token ? ` / ${token.name}` : ""}`;
+  const asks = reachedBy(row, channel, rows);
+  const code = channel.enabled ? chance?.reasonCode : "channel_disabled";
+  const until = chance ? chance.cooldownUntil ?? chance.limitedUntil : channel.cooldownUntil ?? channel.limitedUntil;
+  const edit = (field, label) => html`<label>${label} <input type="number" min="0" step="1" value=${draft?.[field] ?? channel[field]}
+    aria-label=${`${label}: ${name}`} onInput=${(event) => onDraft(id, field, event.target.value.trim())} /></label>`;
+  return html`<li class="channel">
+    <div><a href=${href("/sites", { q: site.name })}><bdi>${site.name}</bdi></a>
+      <div class="quiet"><bdi>${account.username ?? t("Account {id}", { id: account.id })}</bdi>${token && html` / <bdi>${token.name}</bdi>`}</div>
+      ${channel.sourceModel && channel.sourceModel !== row.modelPattern && html`<div class="mono"><bdi>${channel.sourceModel}</bdi></div>`}
+      ${channel.manualOverride && html`<${Badge}>${t("By hand")}<//>`}</div>
+    <div>${chance ? html`<span class="chance"><${Bar} value=${chance.probability} kind=${chance.eligible ? "" : "bad"} label=${t("Probability of {name}", { name })} />
+        <b class="number">${percent(chance.probability, 1)}</b></span>` : ""}
+      ${code && html`<div class=${chance?.eligible === false || !channel.enabled ? "bad-text" : ""}>${reasons()[code] ?? code} ${until && html`<${Countdown} until=${until} />`}</div>
+        ${chance && html`<div class="quiet raw"><bdi>${chance.reason}</bdi></div>`}`}</div>
+    <div class="number">${t("{good} good, {bad} failed", { good: number(channel.successCount), bad: number(channel.failCount) })}
+      <div class="quiet">${channel.successCount > 0 && duration(Math.round(channel.totalLatencyMs / channel.successCount))} ${money(channel.totalCost)}</div></div>
+    <div class="edits">${edit("priority", t("Priority"))}${edit("weight", t("Weight"))}</div>
+    <div class="actions">
+      <${Action} class="quiet" act=${() => tryOut(asks, id)} disabled=${!asks || !channel.enabled} done=${(took) => t("Answered in {time}", { time: duration(took) })}>${t("Try")}<//>
+      ${asks && html`<a href=${href("/playground", { model: asks, channel: id })}>${t("Playground")}</a>`}
+      <${Action} class="quiet" act=${async () => { await put(`/api/channels/${id}`, { enabled: !channel.enabled }); after(); }}>${channel.enabled ? t("Switch off") : t("Switch on")}<//>
+      <${Removal} label=${t("Delete")} title=${t("Delete the channel")} name=${name} after=${after} act=${() => remove(`/api/channels/${id}`)} /></div>
+  </li>`;
+}
+
+// The changed priorities and weights, saved together: priorities at once, weights one by one.
+function Changes({ drafts, channels, onDone }) {
+  const changed = (field) => channels.filter((one) => drafts[one.id]?.[field] !== undefined && drafts[one.id][field] !== String(one[field]))
+    .map(({ id }) => ({ id, [field]: Number(drafts[id][field]), isValid: /^\d{1,9}$/.test(drafts[id][field]) }));
+  const [priorities, weights] = [changed("priority"), changed("weight")];
+  const all = [...priorities, ...weights];
+  const save = async () => {
+    if (priorities.length) await put("/api/channels/batch", { updates: priorities.map(({ id, priority }) => ({ id, priority })) });
+    for (const { id, weight } of weights) await put(`/api/channels/${id}`, { weight });
+    onDone();
+  };
+  return all.length > 0 && html`<div class="note changes"><span role="status">${count(all.length, "{count} change is not saved", "{count} changes are not saved")}</span>
+    <${Action} class="first" act=${save} disabled=${!all.every((one) => one.isValid)}>${t("Save")}<//>
+    <button onClick=${onDone}>${t("Discard")}</button></div>`;
+}
+
+// Adds a channel by hand.
+function NewChannel({ row, onDone }) {
+  const accounts = useRead("/api/accounts");
+  const [account, setAccount] = useState([]);
+  const [tokenId, setToken] = useState("");
+  const [name, setName] = useState("");
+  const [accountId] = account;
+  const tokens = useRead(accountId ? `/api/account-tokens?accountId=${accountId}` : null);
+  const add = async () => {
+    await post(`/api/routes/${row.id}/channels`, { accountId, ...(tokenId && { tokenId: Number(tokenId) }), ...(name.trim() && { sourceModel: name.trim() }) });
+    onDone();
+  };
+  return html`<${Section} read=${accounts} class="plain">${(value) => html`
+    <${Form} act=${add} verb=${t("Add")} disabled=${!accountId}>
+      <${Pick} label=${t("Account")} chosen=${account} onChange=${(chosen) => { setAccount(chosen.slice(-1)); setToken(""); }}
+        options=${value.accounts.map((one) => ({ key: one.id, text: `${one.site.name} / ${one.username ?? `#${one.id}`}` }))} />
+      <${Failed} failure=${tokens.failure} retry=${tokens.reload} />
+      ${tokens.value?.length > 0 && html`<${Field} kind="select" label=${t("Key")} value=${tokenId} onChange=${setToken}
+        choices=${[["", t("The default one")], ...tokens.value.map((one) => [String(one.id), one.name])]} />`}
+      <${Field} label=${t("Name at the site")} hint=${t("Optional")} value=${name} onChange=${setName} class="mono" />
+    <//>`}<//>`;
+}
+
+// What sites ask for the model, where they tell.
+function Prices({ model }) {
+  const read = useRead("/api/models/marketplace?includePricing=1", { read: async (path) => {
+    const { models } = await get(path);
+    return models.find((one) => one.name === model) ?? { pricingSources: [] };
+  } });
+  return html`<${Section} read=${read} isEmpty=${(value) => !value.pricingSources.length} empty=${t("No site tells a price for it.")}>
+    ${(value) => html`<${Table} label=${t("Prices")} head=${[t("Site"), t("Group"), t("In, per million"), t("Out, per million"), t("Per call")]}
+      rows=${value.pricingSources.flatMap((source) => Object.entries(source.groupPricing).map(([group, price]) => [`${source.siteName} / ${source.username}`, group,
+        money(price.inputPerMillion), money(price.outputPerMillion), money(price.perCallTotal)]))} />`}<//>`;
+}
+
+function RouteDetail({ row, rows, after }) {
+  const channels = useRead(`/api/routes/${row.id}/channels`, { every: 10 });
+  const decision = useRead(`decision ${row.id} ${row.name}`, { every: 10, read: () => decide(row) });
+  const [drafts, setDrafts] = useState({});
+  const [dialog, setDialog] = useState("");
+  const [most, setMost] = useState(MOST);
+  const reload = () => { channels.reload(); decision.reload(); after(); };
+  const close = () => setDialog("");
+  const draw = (id, field, value) => setDrafts((before) => ({ ...before, [id]: { ...before[id], [field]: value } }));
+  const chances = useMemo(() => new Map((decision.value?.candidates ?? []).map((one) => [one.channelId, one])), [decision.value]);
+  const isResting = channels.value?.some((one) => one.cooldownUntil || one.limitedUntil || one.failCount > 0);
+  const buckets = useMemo(() => {
+    const made = {};
+    for (const one of channels.value ?? []) (made[one.priority] ??= []).push(one);
+    return Object.entries(made).sort(([one], [other]) => one - other);
+  }, [channels.value]);
+  const clear = async () => { await post(`/api/routes/${row.id}/cooldown/clear`); reload(); };
+  const sources = rows.filter((other) => row.sourceRouteIds.includes(other.id));
+  return html`
+    <div class="actions">
+      <button onClick=${() => setDialog("edit")}>${t("Edit")}</button>
+      <${Action} act=${async () => { await put(`/api/routes/${row.id}`, { enabled: !row.enabled }); reload(); }}>${row.enabled ? t("Switch off") : t("Switch on")}<//>
+      ${row.kind !== "group" && html`<button onClick=${() => setDialog("add")}>${t("Add a channel")}</button>`}
+      ${isResting && html`<${Action} act=${clear} title=${t("Of all channels of the route, and their failures are forgotten")}>${t("Clear cooldowns")}<//>`}
+      <a href=${href("/playground", { model: row.name })}>${t("Playground")}</a>
+      <a href=${href("/log", { search: row.name })}>${t("Log")}</a>
+      <${Removal} label=${t("Delete")} title=${t("Delete the route")} name=${row.name} after=${after}
+        consequence=${row.kind !== "group" && t("Its channels go with it. A rebuild makes the routes of known models anew.")} act=${() => remove(`/api/routes/${row.id}`)} />
+    </div>
+    ${row.modelMapping && html`<p class="quiet">${t("Model mapping")}: <bdi class="mono">${row.modelMapping}</bdi></p>`}
+    ${row.kind === "group" && html`<p>${t("Models of the group")}: ${sources.map((one) => html`<a href=${href("/routes", { q: one.modelPattern, open: one.id })}><bdi>${one.modelPattern}</bdi></a> `)}</p>`}
+    <${Failed} failure=${decision.failure} retry=${decision.reload} />
+    ${decision.value && !decision.value.matched && html`<p class="quiet">${t("The route is off: no request goes to it.")}</p>`}
+    <${Section} read=${channels} class="plain" isEmpty=${(value) => !value.length} empty=${t("No channel")}>
+      ${(value) => html`${buckets.map(([priority, list]) => html`
+        <h3>${t("Priority {priority}", { priority })} <span class="quiet">(${list.length})</span></h3>
+        <ul class="channels" aria-label=${t("Priority {priority}", { priority })}>${list.slice(0, most).map((channel) => html`<${Channel} key=${channel.id} channel=${channel} chance=${chances.get(channel.id)}
+          row=${row} rows=${rows} draft=${drafts[channel.id]} onDraft=${draw} after=${reload} />`)}</ul>
+        ${list.length > most && html`<button onClick=${() => setMost(most + 200)}>${t("Show more")}</button>`}`)}
+        <${Changes} drafts=${drafts} channels=${value} onDone=${() => { setDrafts({}); reload(); }} />`}
+    <//>
+    ${row.kind === "model" && html`<${Fold} label=${t("Prices")}><${Prices} model=${row.modelPattern} /><//>`}
+    ${dialog === "edit" && html`<${Dialog} title=${t("Edit the route")} wide onClose=${close}><${RouteForm} route=${row} rows=${rows}
+      onDone=${() => { close(); reload(); }} /><//>`}
+    ${dialog === "add" && html`<${Dialog} title=${t("Add a channel")} onClose=${close}><${NewChannel} row=${row} onDone=${() => { close(); reload(); }} /><//>`}`;
+}
+
+// === the page ===
 
 // What the list filters by, prepared once for each answer.
 function prepared(routes) {
@@ -42,9 +285,7 @@ const said = (made) => t("{models} models; routes +{createdRoutes} −{removedRo
 
 export function Routes() {
   const read = useRead("/api/routes/summary", { every: 30 });
-  const [text, setText] = useFilter("q");
-  const [kind, setKind] = useFilter("kind");
-  const [state, setState] = useFilter("state");
+  const { q: text = "", kind, state } = useAddress().query;
   const [open, setOpen] = useFilter("open");
   const [isNew, setNew] = useState(false);
   const rows = useMemo(() => prepared(read.value ?? []), [read.value]);
@@ -61,16 +302,12 @@ export function Routes() {
         <button class="first" onClick=${() => setNew(true)}>${t("New route")}</button>`}>
       ${() => html`
         <div class="filters" role="search">
-          <${Field} kind="search" label=${t("Filter")} placeholder=${t("Model or site")} value=${text} onChange=${setText} />
-          <${Field} kind="select" label=${t("Kind")} value=${kind} onChange=${setKind}
-            choices=${[["", t("All")], ...Object.entries(KINDS).map(([key, label]) => [key, t(label)])]} />
-          <${Field} kind="select" label=${t("State")} value=${state} onChange=${setState}
-            choices=${[["", t("All")], ...Object.entries(STATES).map(([key, [, label]]) => [key, t(label)])]} />
+          <${Filter} name="q" kind="search" label=${t("Filter")} placeholder=${t("Model or site")} />
+          <${Filter} name="kind" label=${t("Kind")} choices=${[["", t("All")], ...Object.entries(KINDS).map(([key, label]) => [key, t(label)])]} />
+          <${Filter} name="state" label=${t("State")} choices=${[["", t("All")], ...Object.entries(STATES).map(([key, [, label]]) => [key, t(label)])]} />
         </div>
-        ${shown.length ? html`<${List} label=${t("Models and routes")} rows=${shown} columns=${columns()} keyOf=${(row) => String(row.id)}
-          opened=${open || null} onOpen=${(key) => setOpen(key ?? "")}
-          detail=${(row) => html`<${RouteDetail} key=${row.id} row=${row} rows=${rows} after=${read.reload} />`} />`
-          : html`<div class="empty">${t("Nothing matches the filter.")}</div>`}`}
+        <${List} label=${t("Models and routes")} rows=${shown} columns=${columns()} opened=${open} onOpen=${setOpen} empty=${t("Nothing matches the filter.")}
+          detail=${(row) => html`<${RouteDetail} key=${row.id} row=${row} rows=${rows} after=${read.reload} />`} />`}
     <//>
     ${isNew && html`<${Dialog} title=${t("New route")} wide onClose=${() => setNew(false)}>
       <${RouteForm} rows=${rows} onDone=${() => { setNew(false); read.reload(); }} /><//>`}`;

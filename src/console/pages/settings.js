@@ -1,20 +1,198 @@
-// Settings: what holds while the server runs, by theme; and what the server did, its upkeep, and what it is.
+// The page Settings: what holds while the server runs, by theme; and the upkeep of the server.
 
 import { useState } from "../vendor/htm-preact.js";
 import { go, useAddress } from "../address.js";
-import { post } from "../api.js";
+import { Failure, post, put, token } from "../api.js";
 import { useRead } from "../data.js";
-import { Action, Badge, Failed, Section, Tabs, html } from "../parts.js";
-import { t } from "../words.js";
-import { AdminToken, besideAccess } from "./settings/access.js";
-import { Backup } from "./settings/backup.js";
-import { SettingsForm } from "./settings/form.js";
+import { duration } from "../format.js";
+import { Action, Badge, Copyable, Failed, Field, Form, Note, Pick, Section, Tabs, html, useDraft } from "../parts.js";
+import { currentLanguage, t } from "../words.js";
+import { newKey } from "./keys/form.js";
 import { FORMS } from "./settings/table.js";
-import { About, Events, Maintenance, Tasks } from "./settings/upkeep.js";
+import { About, Backup, Database, Events, Maintenance, Tasks, Updates } from "./settings/upkeep.js";
+
+// === a schedule in words; whether one can be read at all is the server's to say ===
+
+const NUMBERS = /^\d+(,\d+)*$/;
+const two = (text) => text.padStart(2, "0");
+
+function time(minute, hour) {
+  const [, step] = /^\*\/(\d+)$/.exec(minute) ?? (minute === "*" ? [0, "1"] : []);
+  if (step && hour === "*") return t("every {step} minutes", { step });
+  if (!NUMBERS.test(minute)) return null;
+  if (hour === "*") return t("every hour at minute {minute}", { minute });
+  const [, hours] = /^\*\/(\d+)$/.exec(hour) ?? [];
+  if (hours) return t("every {hours} hours at minute {minute}", { hours, minute });
+  return NUMBERS.test(hour) ? t("at {times}", { times: hour.split(",").flatMap((one) => minute.split(",").map((other) => `${two(one)}:${two(other)}`)).join(", ") }) : null;
+}
+
+function cronWords(text) {
+  const parts = text.trim().split(/\s+/);
+  if (parts.length === 6 && parts[0] === "0") parts.shift();
+  const [minute, hour, day, month, week] = parts;
+  const at = parts.length === 5 && month === "*" && time(minute, hour);
+  if (!at) return null;
+  if (day === "*" && week === "*") return hour === "*" ? at : t("every day {at}", { at });
+  if (week === "*" && NUMBERS.test(day)) return t("on day {day} of the month {at}", { day, at });
+  if (day !== "*" || !/^[0-7](,[0-7])*$/.test(week)) return null;
+  const names = new Intl.DateTimeFormat(currentLanguage() === "zh" ? "zh-CN" : "en", { weekday: "long" });
+  return t("on {days} {at}", { days: week.split(",").map((one) => names.format(new Date(2023, 0, 1 + Number(one)))).join(", "), at });
+}
+
+// === a form: it shows what was read, sends what was changed, and cannot be saved while the last read failed ===
+
+const kindOf = ([, usual, , , kind]) => kind ?? { boolean: "switch", number: "number" }[typeof usual] ?? "text";
+const valueAt = (values, field) => field.split(".").reduce((held, name) => held?.[name], values);
+
+// A value as the field shows it.
+function shown(kind, value) {
+  switch (kind) {
+    case "switch": case "brands": return value;
+    case "list": return value.join("\n");
+    case "json": return JSON.stringify(value, null, 2);
+    case "secret": return "";
+    default: return String(value);
+  }
+}
+
+// What is wrong with what was typed, or nothing. The rest is the server's to say.
+function fault(kind, typed) {
+  if (kind === "number" && (typed.trim() === "" || !Number.isFinite(Number(typed)))) return t("This has to be a number.");
+  if (kind !== "json") return null;
+  try { JSON.parse(typed); return null; } catch (error) { return t("This is not JSON: {why}", { why: error.message }); }
+}
+
+function sent(kind, typed) {
+  switch (kind) {
+    case "number": return Number(typed);
+    case "list": return typed.split("\n").map((line) => line.trim()).filter(Boolean);
+    case "json": return JSON.parse(typed);
+    default: return typed ?? "";
+  }
+}
+
+function usualWords(kind, usual, choices) {
+  if (usual === null) return null;
+  const value = kind === "switch" ? t(usual ? "on" : "off") : choices ? t(choices.find(([name]) => name === usual)[1]) : usual;
+  return t("Default: {value}", { value });
+}
+
+function Brands({ label, value, onChange }) {
+  const list = useRead("/api/settings/brand-list");
+  return html`<${Failed} failure=${list.failure} retry=${list.reload} />
+    <${Pick} label=${label} options=${(list.value?.brands ?? []).map((name) => ({ key: name, text: name }))} chosen=${value} onChange=${onChange} />`;
+}
+
+function Setting({ row, held, edit, onEdit, zone }) {
+  const [field, usual, english, , , choices] = row;
+  const kind = kindOf(row);
+  const label = t(english);
+  const value = edit === undefined ? shown(kind, held) : edit;
+  const failure = edit === undefined || edit === null ? null : fault(kind, value);
+  const hint = [kind === "cron" && cronWords(value) && `${cronWords(value)} (${zone})`, usualWords(kind, usual, choices)].filter(Boolean).join(" · ");
+  const shared = { label, value, failure, hint, onChange: onEdit };
+  if (kind === "secret") {
+    return edit === null ? html`<p>${label}: ${t("what is saved is removed.")} <button type="button" class="link" onClick=${() => onEdit(undefined)}>${t("Keep it")}</button></p>`
+      : html`<${Field} ...${shared} kind=${field.endsWith("Url") ? "text" : "password"} placeholder=${held ? t("unchanged") : ""} onChange=${(typed) => onEdit(typed || undefined)}
+        hint=${held ? html`${t("Saved:")} <bdi class="mono">${held}</bdi> ${field !== "proxyToken" && html`<button type="button" class="link" onClick=${() => onEdit(null)}>${t("Remove")}</button>`}` : t("Nothing is saved.")} />`;
+  }
+  switch (kind) {
+    case "brands": return html`<${Brands} ...${shared} />`;
+    case "choice": return html`<${Field} ...${shared} kind="select" choices=${choices.map(([name, words]) => [name, t(words)])} />`;
+    case "list": case "json": return html`<${Field} ...${shared} kind="area" class="mono" rows=${kind === "json" ? 14 : 4} />`;
+    case "number": return html`<${Field} ...${shared} inputmode="decimal" />`;
+    default: return html`<${Field} ...${shared} kind=${kind === "switch" ? "switch" : "text"} />`;
+  }
+}
+
+// `edits` are the changes of the whole page by field, so that they survive a look at another tab; `beside` are parts that stand
+// under a field: `{field: (typed, held) => part}`.
+function SettingsForm({ form: [title, , rows], read, edits, setEdits, beside = {} }) {
+  const [isSaved, setSaved] = useState(false);
+  const heldOf = ([field]) => read.value[`${field}Masked`] ?? valueAt(read.value, field);
+  const known = rows.filter((row) => heldOf(row) !== undefined);
+  const isChanged = (row) => edits[row[0]] !== undefined && JSON.stringify(edits[row[0]]) !== JSON.stringify(shown(kindOf(row), heldOf(row)));
+  const changed = known.filter(isChanged);
+  const edit = (field) => (value) => { setSaved(false); setEdits((before) => ({ ...before, [field]: value })); };
+  const save = async () => {
+    const body = {};
+    for (const row of changed) {
+      const [field, , english] = row;
+      const kind = kindOf(row);
+      const wrong = edits[field] === null ? null : fault(kind, edits[field]);
+      if (wrong) throw new Failure("refused", `${t(english)}: ${wrong}`);
+      const [name, member] = field.split(".");
+      const value = sent(kind, edits[field]);
+      body[name] = member ? { ...body[name], [member]: value } : value;
+    }
+    read.set(await put("/api/settings/runtime", body));
+    setEdits((before) => Object.fromEntries(Object.entries(before).filter(([field]) => !changed.some((row) => row[0] === field))));
+    setSaved(true);
+  };
+  return html`<${Section} title=${t(title)}>
+    <${Form} act=${save} verb=${t("Save")} disabled=${!changed.length || read.failure !== null}
+      onCancel=${changed.length ? () => setEdits((before) => ({ ...before, ...Object.fromEntries(changed.map(([field]) => [field, undefined])) })) : undefined}>
+      ${known.map((row) => html`<${Setting} key=${row[0]} row=${row} held=${heldOf(row)} edit=${edits[row[0]]} onEdit=${edit(row[0])} zone=${read.value.serverTimeZone} />
+        ${beside[row[0]]?.(edits[row[0]], heldOf(row), edit(row[0]))}`)}
+      ${isSaved && html`<p class="said good" role="status">${t("Saved")}</p>`}
+    <//><//>`;
+}
+
+// === who may use the server ===
+
+function AdminToken({ value }) {
+  const { values: { old, fresh = "", again }, field, clear } = useDraft({});
+  const [isDone, setDone] = useState(false);
+  const change = async () => {
+    if (fresh !== again) throw new Failure("refused", t("The two new tokens differ."));
+    await post("/api/settings/auth/change", { oldToken: old, newToken: fresh });
+    token.set(fresh, token.isKept());
+    clear();
+    setDone(true);
+  };
+  const secret = (name, label, hint) => field(name, label, { kind: "password", hint });
+  return html`<${Section} title=${t("Admin token")}>
+    ${value.usingDefaultAdminToken && html`<${Note} kind="warn">${t("The built-in admin token holds. It works from this machine only.")}<//>`}
+    ${value.credentialSecretWeak && html`<${Note} kind="warn">${t("ACCOUNT_CREDENTIAL_SECRET, which seals stored credentials, is weak or not set.")}<//>`}
+    <${Form} act=${change} verb=${t("Change the token")} disabled=${!old || !fresh}>
+      ${secret("old", t("Present token"))}
+      ${secret("fresh", t("New token"), t("6 to 512 visible ASCII characters without blanks. It holds at once, everywhere."))}
+      ${secret("again", t("New token again"))}
+      ${isDone && !fresh && html`<p class="said good" role="status">${t("The new token is in force.")}</p>`}
+    <//><//>`;
+}
+
+function ProxyTest({ typed }) {
+  const test = () => post("/api/settings/system-proxy/test", typed ? { proxyUrl: typed } : {});
+  return html`<${Action} act=${test} done=${(answer) => t("It gives a way out: {status} in {time}", { status: answer.statusCode, time: duration(answer.latencyMs) })}>${t("Test the proxy")}<//>`;
+}
+
+// Shows a token that was made up here, so that it can be taken away; one that was typed stays hidden.
+function MadeUp({ typed, edit }) {
+  const [made, setMade] = useState(null);
+  return typed && typed === made ? html`<${Copyable} text=${made} label=${t("New token")} />`
+    : html`<button type="button" onClick=${() => { const fresh = newKey(); setMade(fresh); edit(fresh); }}>${t("Make one up")}</button>`;
+}
+
+const linesOf = (typed, held) => (typed === undefined ? held : typed.split(/[\n,]/).map((line) => line.trim()).filter(Boolean));
+
+const besideAccess = (value) => ({
+  adminIpAllowlist: (typed, held, edit) => {
+    const list = linesOf(typed, held);
+    return html`<p class="hint">${t("Your address: {address}", { address: value.currentAdminIp })}</p>
+      ${typed !== undefined && list.length > 0 && !list.includes(value.currentAdminIp) && html`<${Note} kind="warn">${t("Unless one of these networks holds it, this list would shut you out, and is refused.")}
+        ${" "}<button type="button" class="link" onClick=${() => edit([...list, value.currentAdminIp].join("\n"))}>${t("Add {address}", { address: value.currentAdminIp })}</button><//>`}`;
+  },
+  proxyToken: (typed, held, edit) => html`${value.usingDefaultProxyToken && html`<${Note} kind="warn">${t("The built-in token of clients holds. It works from this machine only.")}<//>`}
+    <${MadeUp} typed=${typed} edit=${edit} />`,
+  systemProxyUrl: (typed, held) => (typed || held) && html`<${ProxyTest} typed=${typed} />`,
+});
+
+// === the page ===
 
 const TABS = [["routing", "Routing"], ["limits", "Limits"], ["jobs", "Schedules"], ["notices", "Notices"], ["models", "Models"], ["traces", "Traces"],
-  ["rewriting", "Rewriting"], ["access", "Access"], ["backup", "Backup"], ["tasks", "Tasks"], ["events", "Events"], ["maintenance", "Maintenance"], ["about", "About"]];
-const PARTS = { backup: Backup, tasks: Tasks, events: Events, maintenance: Maintenance, about: About };
+  ["rewriting", "Rewriting"], ["access", "Access"], ["backup", "Backup"], ["tasks", "Tasks"], ["events", "Events"], ["maintenance", "Maintenance"], ["database", "Database"], ["updates", "Updates"], ["about", "About"]];
+const PARTS = { backup: Backup, tasks: Tasks, events: Events, maintenance: Maintenance, database: Database, updates: Updates, about: About };
 
 // One message on every channel that is used; each tells how it went, also when all failed.
 function NoticeTest() {

@@ -1,10 +1,9 @@
 // Sign-in with the admin token.
 
 import { useState } from "../vendor/htm-preact.js";
-import { get, token } from "../api.js";
-import { Failure } from "../api.js";
-import { Field, Form, Note, html } from "../parts.js";
-import { currentLanguage, languages, t } from "../words.js";
+import { Failure, get, token } from "../api.js";
+import { Field, Form, Languages, Note, html } from "../parts.js";
+import { t } from "../words.js";
 
 export function SignIn({ why, onDone, onLanguage }) {
   const [typed, setTyped] = useState("");
@@ -30,7 +29,6 @@ export function SignIn({ why, onDone, onLanguage }) {
         <${Field} kind="switch" label=${t("Keep it in this browser")} hint=${t("Otherwise it is forgotten when this tab is closed.")}
           value=${isKept} onChange=${setKept} />
       <//>
-      <label class="language"><span class="unseen">${t("Language")}</span><select value=${currentLanguage()} onChange=${(event) => onLanguage(event.target.value)}>
-        ${languages.map(([key, label]) => html`<option value=${key}>${label}</option>`)}</select></label>
+      <${Languages} class="language" onChange=${onLanguage} />
     </main>`;
 }

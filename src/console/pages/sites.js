@@ -1,18 +1,298 @@
 // The page Sites: one tree of sites and their accounts, and what can be done with each or with many.
 
 import { useMemo, useState } from "../vendor/htm-preact.js";
-import { useFilter } from "../address.js";
-import { Failure, post } from "../api.js";
-import { useRead } from "../data.js";
-import { money } from "../format.js";
+import { useAddress, useFilter } from "../address.js";
+import { Failure, events, get, good, post, put, remove, send } from "../api.js";
+import { useAction, useRead, useTicks } from "../data.js";
+import { money, percent } from "../format.js";
 import { List } from "../list.js";
-import { Action, Badge, Dialog, Field, Fold, Note, Removal, Section, TaskAction, html } from "../parts.js";
+import {
+  Action, Badge, Bar, Copyable, Countdown, Dialog, Failed, Field, Filter, Fold, Form, Note, Pairs, Removal, Section, TASKS, Tabs, TaskAction, Time, html, useDraft
+} from "../parts.js";
 import { count, t } from "../words.js";
-import { AccountDetail, isInTrouble, nameOf, StateBadge } from "./sites/account.js";
-import { AddAccount, AddSite } from "./sites/add.js";
-import { Announcements } from "./sites/announcements.js";
-import { Connections, Login } from "./sites/oauth.js";
-import { SiteDetail } from "./sites/site.js";
+import { AddAccount, AddSite, PLATFORMS, hasSessions } from "./sites/add.js";
+import { StateBadge, isInTrouble, nameOf, recheck } from "./sites/health.js";
+
+// === what sites announce ===
+
+function Announcements({ site, sites = [site] }) {
+  const read = useRead(`/api/site-announcements?limit=100${site ? `&siteId=${site.id}` : ""}`);
+  const mark = (which, label) => html`<${Action} class="quiet" act=${async () => { await post(`/api/site-announcements/${which}`); read.reload(); }}>${label}<//>`;
+  const actions = html`<${TaskAction} start=${() => post("/api/site-announcements/sync", site ? { siteId: site.id } : {})} after=${read.reload}>${t("Ask now")}<//>
+    ${!site && mark("read-all", t("Mark all as read"))}`;
+  return html`<${Section} read=${read} actions=${actions} class="plain" isEmpty=${(rows) => !rows.length} empty=${t("Nothing is announced.")}>
+    ${(rows) => rows.map((one) => html`<article key=${one.id}>
+      <h3><bdi>${one.title}</bdi></h3>
+      <p class="quiet"><bdi>${sites.find(({ id }) => id === one.siteId)?.name}</bdi> · <${Time} at=${one.firstSeenAt} /> ${!one.readAt && mark(`${one.id}/read`, t("Mark as read"))}</p>
+      <p class="prose"><bdi>${one.content}</bdi></p></article>`)}<//>`;
+}
+
+// === accounts connected by a login in a browser ===
+
+// The windows of an account as it is listed, or those of the snapshot of its limits.
+function windowsOf(quota, account) {
+  const names = { fiveHour: t("5 hours"), sevenDay: t("7 days") };
+  if (account?.limitWindows?.length) return account.limitWindows;
+  return Object.entries(quota?.windows ?? {}).filter(([, one]) => one.supported && one.used !== undefined)
+    .map(([name, one]) => ({ name: names[name] ?? name, usedPercent: (100 * one.used) / (one.limit || 100), resetAt: one.resetAt }));
+}
+
+function Connections({ accounts, reload, onLogin }) {
+  const read = useRead("/api/oauth/connections?limit=200", { every: 30 });
+  const after = () => { read.reload(); reload(); };
+  return html`<${Section} title=${t("Connected by login")} read=${read}>${({ items }) => html`<div class="columns">${items.map((one) => {
+    const name = html`<bdi>${one.email ?? one.username ?? one.accountId}</bdi>`;
+    const path = `/api/oauth/connections/${one.accountId}`;
+    return html`<article key=${one.accountId}>
+      <h3>${name} <span class="quiet">${one.provider} ${one.planType}</span> <${Badge} kind=${one.status === "healthy" ? "good" : "bad"}>${one.status === "healthy" ? t("healthy") : t("unhealthy")}<//></h3>
+      <p class="quiet">${count(one.modelCount, "{count} model", "{count} models")} <${Time} at=${one.lastModelSyncAt} /> <bdi class="bad-text">${one.lastModelSyncError}</bdi></p>
+      <${Windows} windows=${windowsOf(one.quota, accounts.find(({ id }) => id === one.accountId))} />
+      <div class="actions">
+        <${Action} act=${async () => { good(await post(`${path}/quota/refresh`)); after(); }}>${t("Read the limits")}<//>
+        <button onClick=${() => onLogin(one)}>${t("Log in again")}</button>
+        <${Removal} label=${t("Disconnect")} title=${t("Disconnect this account?")} name=${name} consequence=${t("Their tokens and channels go with them.")} act=${() => remove(path)} after=${after} />
+      </div></article>`;
+  })}</div>`}<//>`;
+}
+
+// One login: the provider is chosen, its page opened in a tab of its own, and its answer awaited or pasted.
+function Login({ connection, onClose }) {
+  const read = useRead("/api/oauth/providers");
+  const [chosen, choose] = useState(connection?.provider);
+  const [projectId, setProject] = useState("");
+  const [started, setStarted] = useState(null);
+  const body = ({ providers }) => {
+    const provider = providers.find((one) => one.provider === chosen) ?? providers.find((one) => one.enabled) ?? providers[0];
+    const missing = (provider.missingVariables ?? []).join(", ");
+    const start = async () => setStarted(await (connection ? post(`/api/oauth/connections/${connection.accountId}/rebind`)
+      : post(`/api/oauth/providers/${provider.provider}/start`, projectId.trim() ? { projectId } : {})));
+    return html`<${Form} act=${start} verb=${t("Go on")} disabled=${!provider.enabled}>
+      ${!connection && html`<${Field} kind="select" label=${t("Provider")} value=${provider.provider} onChange=${choose} choices=${providers.map((one) => [one.provider, one.label])} />`}
+      ${provider.notice && html`<${Note} kind="warn"><bdi>${provider.notice}</bdi><//>`}
+      ${!provider.enabled && html`<${Note} kind="bad">${t("Not set up at this server.")} ${missing && t("Set in its environment: {missing}", { missing })}<//>`}
+      ${provider.requiresProjectId && !connection && html`<${Field} label=${t("Project of Google Cloud, if you have one")} value=${projectId} onChange=${setProject} />`}<//>`;
+  };
+  return html`<${Dialog} title=${t("Connect by login")} onClose=${onClose}>
+    ${started ? html`<${Waiting} started=${started} onClose=${onClose} onAgain=${() => setStarted(null)} />`
+      : read.failure?.status === 404 ? html`<${Note} kind="warn">${t("This server has no logins in a browser.")}<//>` : html`<${Section} class="plain" read=${read}>${body}<//>`}<//>`;
+}
+
+function Waiting({ started: { state, authorizationUrl, instructions = {} }, onClose, onAgain }) {
+  const path = `/api/oauth/sessions/${encodeURIComponent(state)}`;
+  const [session, setSession] = useState({ status: "pending" });
+  const [callbackUrl, setPasted] = useState("");
+  const poll = useAction(async () => setSession(await get(path)));
+  const isOver = session.status === "error" || poll.failure?.status === 404;
+  useTicks(isOver || session.status === "success" ? 0 : 2, poll.run);
+  const paste = async () => { await post(`${path}/manual-callback`, { callbackUrl }, { timeoutMs: 120_000 }); await poll.run(); };
+  const end = (kind, text, label, then) => html`<${Note} kind=${kind}><bdi>${text}</bdi><//><footer><button class="first" onClick=${then}>${label}</button></footer>`;
+  if (session.status === "success") return end("good", t("Connected. Its models and routes are there."), t("Close"), onClose);
+  if (isOver) return end("bad", session.error ?? t("This login is over: it took longer than ten minutes, or the server was started anew."), t("Begin anew"), onAgain);
+  return html`
+    ${instructions.sshTunnelCommand && html`<p>${t("If this browser is not on the server's computer, run this here first:")}</p><${Copyable} text=${instructions.sshTunnelCommand} label="SSH" />`}
+    <p><a class="button first" href=${authorizationUrl} target="_blank" rel="noopener noreferrer">${t("Open the provider's page in a new tab")}</a> <span role="status">${t("Waiting until you agreed there …")}</span></p>
+    <${Failed} failure=${poll.failure} />
+    <${Form} act=${paste} verb=${t("Hand it in")} disabled=${!callbackUrl.trim()}>
+      <${Field} label=${t("Or paste the address at which the tab ended")} placeholder=${instructions.redirectUri} value=${callbackUrl} onChange=${setPasted} /><//>`;
+}
+
+// === a site opened ===
+
+// More models than this are found by searching.
+const SHOWN = 200;
+
+// A proxy is shown masked: its field is empty until something is typed; null takes away what is stored.
+const ProxyField = ({ masked, value, onChange }) => html`
+  <${Field} label=${t("Proxy")} value=${value ?? ""} onChange=${onChange} placeholder=${masked ? t("unchanged") : "socks5://host:1080"} hint=${value === null ? t("Removed when saved.") : masked} />
+  ${masked && value !== null && html`<button type="button" class="link" onClick=${() => onChange(null)}>${t("Remove")}</button>`}`;
+
+function SiteDetail({ site, reload, onAdd }) {
+  const [tab, setTab] = useState("settings");
+  const Tab = { settings: EditSite, models: Models, announcements: Announcements, probe: Probe }[tab];
+  const isOn = site.status === "active";
+  return html`<p><bdi>${site.url}</bdi></p>
+    <div class="actions">
+      <button class="first" onClick=${onAdd}>${t("Add accounts")}</button>
+      <${Action} act=${async () => { await put(`/api/sites/${site.id}`, { status: isOn ? "disabled" : "active" }); reload(); }}>${isOn ? t("Switch off") : t("Switch on")}<//>
+      <${Removal} label=${t("Delete")} title=${t("Delete this site?")} name=${site.name}
+        consequence=${t("Its accounts, tokens and channels go with it.")} act=${() => remove(`/api/sites/${site.id}`)} after=${reload} />
+    </div>
+    <${Tabs} label=${site.name} value=${tab} onChange=${setTab}
+      items=${[["settings", t("Settings")], ["models", t("Models")], ["announcements", t("Announcements")], ["probe", t("Probe")]]} />
+    <${Tab} key=${tab} site=${site} reload=${reload} />`;
+}
+
+function EditSite({ site, reload }) {
+  const { changes, values, field, set, clear } = useDraft({ ...site, pool: site.apiEndpoints.map((one) => one.url).join("\n"), proxyUrl: "", customHeaders: "", header: "", content: "" });
+  const shown = JSON.parse(values.customHeaders || site.customHeaders || "{}");
+  const { pool, header, content, ...body } = changes;
+  if (pool !== undefined) {
+    body.apiEndpoints = pool.split("\n").map((url) => url.trim()).filter(Boolean)
+      .map((url) => ({ url, enabled: site.apiEndpoints.find((one) => one.url === url)?.enabled ?? true }));
+  }
+  for (const name of ["maxConcurrency", "globalWeight"]) if (name in body) body[name] = body[name] === "" ? null : Number(body[name]);
+  if (header?.trim() && content) body.customHeaders = JSON.stringify({ ...shown, [header.trim()]: content });
+  const save = async () => { await put(`/api/sites/${site.id}`, body); clear(); await reload(); };
+  const without = (name) => set("customHeaders", JSON.stringify(Object.fromEntries(Object.entries(shown).filter(([one]) => one !== name))));
+  return html`<${Form} act=${save} verb=${t("Save")} disabled=${!Object.keys(body).length}>
+    <div class="columns"><div>
+      ${field("name", t("Name"))}
+      ${field("url", t("Address"))}
+      ${field("platform", t("Platform"), { kind: "select", choices: PLATFORMS })}
+      ${field("pool", t("Further addresses, one a line"), { kind: "area", hint: t("Tried in this order; one that fails rests for five minutes.") })}
+      ${field("isPinned", t("Keep at the top"), { kind: "switch" })}
+    </div><div>
+      ${field("globalWeight", t("Weight"), { kind: "number", min: 0.01, max: 100, step: "any" })}
+      ${field("maxConcurrency", t("Requests at a time"), { kind: "number", min: 0, hint: t("Empty: no bound") })}
+      <${ProxyField} masked=${site.proxyUrl} value=${values.proxyUrl} onChange=${(value) => set("proxyUrl", value)} />
+      ${field("useSystemProxy", t("Use the system's proxy"), { kind: "switch" })}
+      ${field("externalCheckinUrl", t("Page for checking in"))}
+      ${Object.entries(shown).map(([name, value]) => html`<p key=${name}><code>${name}: ${value}</code> <button type="button" class="link" onClick=${() => without(name)}>${t("Remove {name}", { name })}</button></p>`)}
+      <div class="filters">${field("header", t("Header of every request"))} ${field("content", t("Its value"))}</div>
+    </div></div><//>`;
+}
+
+// The models of an account, or all of a site with those that are off there. What is switched off is off at the whole site.
+function Models({ site, account }) {
+  const off = `/api/sites/${site.id}/disabled-models`;
+  const read = useRead(account ? `/api/accounts/${account.id}/models` : `/api/sites/${site.id}/available-models`);
+  const disabled = useRead(off);
+  const [text, setText] = useState("");
+  const [added, setAdded] = useState("");
+  const flip = async (name) => {
+    const { models } = await get(off);
+    disabled.set(await put(off, { models: models.includes(name) ? models.filter((one) => one !== name) : [...models, name] }));
+  };
+  const add = async () => {
+    await post(`/api/accounts/${account.id}/models/manual`, { models: added.split(/[\n,]+/).map((one) => one.trim()).filter(Boolean) });
+    setAdded("");
+    await read.reload();
+  };
+  return html`<${Section} class="plain" read=${read}>${({ models }) => html`<${Section} class="plain" read=${disabled}>${({ models: out }) => {
+    const known = account ? models : [...new Set([...models, ...out])].map((name) => ({ name }));
+    const fitting = known.filter(({ name }) => name.toLowerCase().includes(text.trim().toLowerCase()));
+    return html`
+      ${known.length > 12 && html`<${Field} kind="search" label=${t("Search")} value=${text} onChange=${setText} />`}
+      ${!known.length && html`<p class="quiet">${t("No model is known.")}</p>`}
+      <ul class="plain models">${fitting.slice(0, SHOWN).map(({ name, isManual, latencyMs }) => html`<li key=${name}>
+        <bdi>${name}</bdi> ${isManual && html`<${Badge}>${t("by hand")}<//>`} ${out.includes(name) && html`<${Badge} kind="warn">${t("off")}<//>`}
+        ${latencyMs > 0 && html`<span class="quiet">${latencyMs} ms </span>`}
+        <${Action} class="link" act=${() => flip(name)}>${out.includes(name) ? t("Switch on") : t("Switch off at this site")}<//></li>`)}</ul>
+      ${fitting.length > SHOWN && html`<p class="quiet">${t("{count} more: search for them.", { count: fitting.length - SHOWN })}</p>`}`;
+  }}<//>`}<//>
+  ${account && html`<${Form} act=${add} verb=${t("Add by hand")} disabled=${!added.trim()}>
+    <${Field} label=${t("Models the site does not list")} hint=${t("Several with commas between.")} value=${added} onChange=${setAdded} /><//>`}`;
+}
+
+// Asks the models of a site now and tells each as it answers.
+function Probe({ site }) {
+  const [told, setTold] = useState([]);
+  const run = (scope) => async () => {
+    setTold([]);
+    for await (const { event, data } of events(await send("GET", `/api/sites/${site.id}/probe-stream?scope=${scope}`, { timeoutMs: 600_000 }))) {
+      const said = JSON.parse(data);
+      if (event === "error") throw new Error(said.message);
+      if (event === "model") setTold((before) => [...before, said]);
+    }
+  };
+  const words = { supported: t("answers"), unsupported: t("does not answer; switched off"), inconclusive: t("not clear") };
+  return html`
+    <${Note} kind="warn">${t("Models are asked with tiny requests, which may cost something. What is not served is switched off at this site.")}<//>
+    <div class="actions"><${Action} act=${run("single")}>${t("Probe one model")}<//><${Action} act=${run("all")}>${t("Probe all models")}<//></div>
+    <div role="status"><ul class="plain">${told.map((one) => html`<li key=${one.modelName}><bdi>${one.modelName}</bdi>
+      <span class=${{ supported: "good-text", unsupported: "bad-text" }[one.status]}>${words[one.status]}</span> ${one.latencyMs > 0 && `${one.latencyMs} ms`} <bdi>${one.reason}</bdi></li>`)}</ul></div>`;
+}
+
+// === an account opened ===
+
+// How much of a provider's limits is used, and when they begin anew.
+const Windows = ({ windows }) => html`<${Pairs} of=${windows.map(({ name, usedPercent: used, resetAt }) => [name,
+  html`<${Bar} value=${used} kind=${used >= 90 ? "bad" : used >= 70 ? "warn" : ""} label=${`${name}: ${percent(used)}`} /> ${percent(used)} ${resetAt && html`· ${t("anew in")} <${Countdown} until=${resetAt} />`}`])} />`;
+
+function AccountDetail({ account, site, reload }) {
+  const [tab, setTab] = useState("models");
+  const [renews, setRenews] = useState(false);
+  const { id, capabilities: can, runtimeHealth: health } = account;
+  const isSession = account.credentialMode === "session" && !account.oauthProvider;
+  const isOff = account.status === "disabled";
+  const path = `/api/accounts/${id}`;
+  const action = (label, work, done = t("Done")) => html`<${Action} act=${async () => { try { return await work(); } finally { reload(); } }} done=${done}>${label}<//>`;
+  const tabs = [["models", t("Models")], ...(isSession ? [["tokens", t("Tokens")]] : []), ...(can.canCheckin ? [["checkins", t("Check-ins")]] : []), ["settings", t("Settings")]];
+  const Tab = { models: Models, tokens: Tokens, checkins: Checkins, settings: EditAccount }[tab];
+  return html`
+    <p><${StateBadge} account=${account} /> <bdi>${health.reason}</bdi> ${health.checkedAt && html`<${Time} at=${health.checkedAt} />`}${" · "}
+      ${account.oauthProvider ?? (isSession ? t("session") : t("API key"))} <code>${account.apiToken ?? account.accessToken}</code></p>
+    <p>${can.canRefreshBalance && html`${t("{balance} left, {used} used", { balance: money(account.balance), used: money(account.balanceUsed) })} (<${Time} at=${account.lastBalanceRefresh} />) · `}
+      ${t("Today")}: ${t("{spend} spent, {reward} gained", { spend: money(account.todaySpend), reward: money(account.todayReward) })}</p>
+    ${account.limitWindows?.length > 0 && html`<${Windows} windows=${account.limitWindows} />`}
+    <div class="actions">
+      ${can.canRefreshBalance && action(t("Read the balance"), () => recheck(account))}
+      ${action(t("Read the models"), () => recheck({ id }), ({ modelCount }) => count(modelCount, "{count} model", "{count} models"))}
+      ${can.canCheckin && action(t("Check in"), async () => good(await post(`/api/checkin/trigger/${id}`)), ({ message }) => html`<bdi>${message}</bdi>`)}
+      ${action(t("End cooling"), () => post(`${path}/clear-cooldown`))}
+      ${isSession && hasSessions(site.platform) && html`<button onClick=${() => setRenews(true)}>${t("Log in again")}</button>`}
+      ${action(isOff ? t("Switch on") : t("Switch off"), () => put(path, { status: isOff ? "active" : "disabled" }))}
+      <${Removal} label=${t("Delete")} title=${t("Delete this account?")} name=${nameOf(account)}
+        consequence=${t("Their tokens and channels go with them.")} act=${() => remove(path)} after=${reload} />
+    </div>
+    <${Tabs} label=${nameOf(account)} items=${tabs} value=${tab} onChange=${setTab} />
+    <${Tab} account=${account} site=${site} reload=${reload} />
+    ${renews && html`<${Dialog} title=${t("Log in again")} onClose=${() => setRenews(false)}><${AddAccount} site=${site} account=${account} reload=${reload} /><//>`}`;
+}
+
+function Tokens({ account, reload }) {
+  const read = useRead(`/api/account-tokens?accountId=${account.id}`);
+  const groups = useRead(`/api/account-tokens/groups/${account.id}`).value?.groups ?? [];
+  const { changes, field, clear } = useDraft({});
+  const then = (work) => async () => { const done = good(await work()); await read.reload(); reload(); return done; };
+  const add = then(async () => { const done = await post("/api/account-tokens", { accountId: account.id, ...changes }); clear(); return done; });
+  const sync = html`<${Action} act=${then(() => post(`/api/account-tokens/sync/${account.id}`))} done=${(told) => t("{created} new, {updated} known", told)}>${t("Sync tokens")}<//>`;
+  return html`<${Section} class="plain" read=${read} actions=${sync}>${(rows) => html`<ul class="plain">${rows.map((token) => html`<${Token} key=${token.id} token=${token} then=${then} />`)}</ul>`}<//>
+  <${Form} act=${add} verb=${t("Add a token")}><div class="filters">
+    ${field("name", t("Name"))}
+    ${field("token", t("Token"), { kind: "password", hint: t("Left empty, the site makes one.") })}
+    ${field("group", t("Group"), { kind: "select", choices: [["", "–"], ...groups.map((name) => [name, name])] })}
+  </div><//>`;
+}
+
+function Token({ token, then }) {
+  const [whole, setWhole] = useState("");
+  const path = `/api/account-tokens/${token.id}`;
+  const isReady = token.valueStatus === "ready";
+  const action = (label, work) => html`<${Action} class="quiet" act=${then(work)}>${label}<//>`;
+  return html`<li><strong><bdi>${token.name}</bdi></strong> <code>${token.tokenMasked}</code> <bdi class="quiet">${token.tokenGroup}</bdi>
+    ${token.isDefault && html` <${Badge} kind="good">${t("default")}<//>`} ${!token.enabled && html` <${Badge}>${t("off")}<//>`}
+    <div class="actions">
+      ${isReady && token.enabled && !token.isDefault && action(t("Make it the default"), () => post(`${path}/default`))}
+      ${isReady && action(token.enabled ? t("Switch off") : t("Switch on"), () => put(path, { enabled: !token.enabled }))}
+      <${Removal} label=${t("Delete")} title=${t("Delete this token?")} name=${token.name}
+        consequence=${t("It is deleted at the site, too.")} act=${then(() => remove(path))} /></div>
+    ${!isReady && html`<${Form} act=${then(() => put(path, { token: whole }))} verb=${t("Save")} disabled=${!whole.trim()}>
+      <${Field} kind="password" label=${t("The whole token")} hint=${t("The site tells only a part of it.")} value=${whole} onChange=${setWhole} /><//>`}</li>`;
+}
+
+function Checkins({ account }) {
+  const words = { success: t("done"), failed: t("failed"), skipped: t("skipped") };
+  return html`<${Section} class="plain" read=${useRead(`/api/checkin/logs?limit=30&accountId=${account.id}`)} isEmpty=${(rows) => !rows.length} empty="–">${(rows) => html`
+    <ul class="plain">${rows.map(({ checkin_logs: one }) => html`<li key=${one.id}><${Badge} kind=${{ success: "good", failed: "bad" }[one.status]}>${words[one.status]}<//>
+      <${Time} at=${one.createdAt} /> <bdi>${one.message}</bdi> <span class="good-text">${one.reward}</span></li>`)}</ul>`}<//>`;
+}
+
+function EditAccount({ account, reload }) {
+  const { changes, field, values, set, clear } = useDraft({ ...account, apiToken: "", proxyUrl: "" });
+  const body = { ...changes };
+  if ("unitCost" in body) body.unitCost = body.unitCost === "" ? null : Number(body.unitCost);
+  const save = async () => { await put(`/api/accounts/${account.id}`, body); clear(); await reload(); };
+  return html`<${Form} act=${save} verb=${t("Save")} disabled=${!Object.keys(body).length}>
+    ${field("username", t("Name"))}
+    ${!account.oauthProvider && field("apiToken", t("API key"), { kind: "password", placeholder: t("unchanged") })}
+    ${account.capabilities.canCheckin && field("checkinEnabled", t("Check in by itself"), { kind: "switch" })}
+    ${field("unitCost", t("Cost of a request, in US dollars"), { kind: "number", min: 0, step: "any" })}
+    <${ProxyField} masked=${JSON.parse(account.extraConfig ?? "{}").proxyUrl} value=${values.proxyUrl} onChange=${(value) => set("proxyUrl", value)} />
+    ${field("isPinned", t("Keep at the top"), { kind: "switch" })}<//>`;
+}
+
+// === the page ===
 
 // Sites in their order, each with its accounts and with the text that a filter looks at.
 function treeOf({ sites, accounts }) {
@@ -46,17 +326,17 @@ function Batch({ path, ids, label, actions, after }) {
     <${Removal} label=${t("Delete")} title=${t("Delete all that is ticked?")} name=${label} consequence=${t("Their tokens and channels go with them.")} act=${run("delete")} /></div>`;
 }
 
+const EVERYWHERE = ["refresh-all-account-runtime-health", "checkin-all", "sync-all-account-tokens", "model-availability-probe-all"];
+
 const accountsOf = ({ account, accounts }) => (account ? [account] : accounts.map((row) => row.account));
 
 export function Sites() {
   const read = useRead("/api/accounts", { every: 15 });
-  const [text, setText] = useFilter("q");
-  const [show, setShow] = useFilter("show", "all");
+  const { q: text = "", show } = useAddress().query;
   const [opened, setOpened] = useFilter("open");
   const [adding, setAdding] = useFilter("add");
   const [folded, setFolded] = useState(new Set());
   const [chosen, setChosen] = useState(new Set());
-  const [isNews, setNews] = useState(false);
   const [login, setLogin] = useState(null);
   const tree = useMemo(() => (read.value ? treeOf(read.value) : []), [read.value]);
   const rows = useMemo(() => rowsOf(tree, text, show, folded), [tree, text, show, folded]);
@@ -74,19 +354,17 @@ export function Sites() {
     } },
     { name: "spend", label: t("Spent today"), class: "end less", cell: (row) => money(accountsOf(row).reduce((sum, one) => sum + one.todaySpend, 0)) },
     { name: "accounts", label: t("Accounts"), class: "end less", cell: ({ key, site, accounts: mine }) => mine && html`<button class="quiet"
-      aria-expanded=${folded.has(key) ? "false" : "true"} onClick=${() => setFolded(flip(folded, key))}><span class="unseen">${site.name}</span> ${mine.length} ${folded.has(key) ? "▸" : "▾"}</button>` },
+      aria-expanded=${!folded.has(key)} onClick=${() => setFolded(flip(folded, key))}><span class="unseen">${site.name}</span> ${mine.length} ${folded.has(key) ? "▸" : "▾"}</button>` },
     { name: "tick", label: html`<span class="unseen">${t("Tick")}</span>`, class: "end", cell: ({ key, site, account }) => html`<input type="checkbox"
       aria-label=${t("Tick {name}", { name: account ? nameOf(account) : site.name })} checked=${chosen.has(key)} onChange=${() => setChosen(flip(chosen, key))} />` },
   ];
   const detail = ({ key, site, account }) => (account ? html`<${AccountDetail} key=${key} account=${account} site=${site} reload=${read.reload} />`
     : html`<${SiteDetail} key=${key} site=${site} reload=${read.reload} onAdd=${() => setAdding(String(site.id))} />`);
   const addingTo = read.value?.sites.find((site) => String(site.id) === adding);
-  const everywhere = [["accounts/health/refresh", t("Read balances")], ["checkin/trigger", t("Check in")], ["account-tokens/sync-all", t("Sync tokens")], ["models/probe", t("Probe all models")]];
   return html`
     <div class="filters">
-      <${Field} kind="search" label=${t("Search")} value=${text} onChange=${setText} />
-      <${Field} kind="select" label=${t("Show")} value=${show} onChange=${setShow}
-        choices=${[["all", t("Sites and accounts")], ["sites", t("Sites alone")], ["trouble", t("Needs attention")]]} />
+      <${Filter} name="q" kind="search" label=${t("Search")} />
+      <${Filter} name="show" label=${t("Show")} choices=${[["", t("Sites and accounts")], ["sites", t("Sites alone")], ["trouble", t("Needs attention")]]} />
       <button class="first" onClick=${() => setAdding("site")}>${t("Add a site")}</button>
       <button onClick=${() => setLogin({})}>${t("Connect by login")}</button>
     </div>
@@ -95,13 +373,12 @@ export function Sites() {
         <${Batch} path="sites" ids=${sites} after=${read.reload} label=${count(sites.length, "{count} site", "{count} sites")}
           actions=${[["enableSystemProxy", t("Use the system's proxy")], ["disableSystemProxy", t("Without the system's proxy")]]} />
         <${Batch} path="accounts" ids=${accounts} after=${read.reload} label=${count(accounts.length, "{count} account", "{count} accounts")} actions=${[["refreshBalance", t("Read balances")]]} /><//>`}
-      ${rows.length ? html`<div class="tree"><${List} label=${t("Sites and accounts")} rows=${rows} columns=${columns} keyOf=${(row) => row.key}
-          opened=${opened} onOpen=${setOpened} detail=${detail} /></div>`
-        : html`<div class="empty">${tree.length ? t("Nothing fits the filter.") : t("No site yet. A site is where models are answered: a vendor's API, or a hub of the new-api family.")}</div>`}`}<//>
+      <div class="tree"><${List} label=${t("Sites and accounts")} rows=${rows} columns=${columns} keyOf=${(row) => row.key} opened=${opened} onOpen=${setOpened} detail=${detail}
+        empty=${tree.length ? t("Nothing matches the filter.") : t("No site yet. A site is where models are answered: a vendor's API, or a hub of the new-api family.")} /></div>`}<//>
     ${read.value?.accounts.some((one) => one.oauthProvider) && html`<${Connections} accounts=${read.value.accounts} reload=${read.reload} onLogin=${setLogin} />`}
     <${Section} title=${t("For all sites")}>
-      <div class="actions">${everywhere.map(([path, label]) => html`<${TaskAction} key=${path} start=${() => post(`/api/${path}`)} after=${read.reload}>${label}<//>`)}</div>
-      <${Fold} label=${t("Announcements")} open=${isNews} onToggle=${() => setNews(!isNews)}><${Announcements} sites=${read.value?.sites} /><//>
+      <div class="actions">${EVERYWHERE.map((kind) => html`<${TaskAction} key=${kind} start=${() => post(TASKS[kind][1])} after=${read.reload}>${t(TASKS[kind][0])}<//>`)}</div>
+      <${Fold} label=${t("Announcements")}><${Announcements} sites=${read.value?.sites} /><//>
     <//>
     ${login && html`<${Login} connection=${login.accountId && login} onClose=${() => { setLogin(null); read.reload(); }} />`}
     ${adding === "site" && html`<${AddSite} onClose=${() => setAdding("")} reload=${read.reload} />`}

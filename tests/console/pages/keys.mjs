@@ -233,7 +233,7 @@ export default {
     await row(one, "Closed").waitFor({ state: "detached" });
     assert.equal(new URL(one.page.url()).search, "?q=BLUE");
     await one.page.getByLabel("Search").fill("nothing like it");
-    await one.page.getByText("No key is like this.").waitFor();
+    await one.page.getByText("Nothing matches the filter.").waitFor();
   },
 
   async "hostile names are text on a phone and on a desk, in both languages"(world) {

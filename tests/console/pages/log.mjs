@@ -73,10 +73,12 @@ export default {
     await one.page.getByText("No trace was recorded.").waitFor();
   },
 
-  async "a live log shows and marks what comes, and rests while a row is open"(world) {
+  async "a live log is told of what comes, marks it, and rests while a row is open"(world) {
     const { gateway } = await start(world);
     const one = await world.open();
+    const followed = one.page.waitForResponse("**/api/stats/live");
     await one.goto("/log?live=1");
+    assert.equal((await followed).status(), 200);
     await one.page.getByText("3 requests").waitFor();
     await (await gateway.chat("gpt-4o")).text();
     await one.page.getByText("new", { exact: true }).waitFor();
@@ -106,8 +108,10 @@ export default {
     assert.equal((await gateway.api("GET", "/api/stats/proxy-logs")).total, 0);
   },
 
-  async "costs and counts are shown by day, site, model and key"(world) {
-    await start(world);
+  async "costs and counts are shown by day, site, model and key, and day by day of each"(world) {
+    const { gateway } = await start(world);
+    await gateway.api("POST", "/api/downstream-keys", { name: "Family", key: "sk-family-1234567890" });
+    for (let turn = 0; turn < 2; turn++) await (await gateway.chat("gpt-4o", {}, "sk-family-1234567890")).text();
     const one = await world.open();
     await one.goto("/log");
     await one.page.getByRole("tab", { name: "Costs and counts" }).click();
@@ -115,12 +119,20 @@ export default {
     await by("By site").getByText("Main line").waitFor();
     await by("By model").getByText("o4-mini").waitFor();
     await one.page.getByLabel("Show").selectOption("calls");
-    await by("By site").getByLabel("Main line: 2").waitFor();
+    await by("By site").getByLabel("Main line: 4").first().waitFor();
     await one.page.getByLabel("Site", { exact: true }).selectOption({ label: "Main line" });
     await by("By model").getByText("lost").waitFor({ state: "hidden" });
     await one.isAccessible("sums");
-    await by("By site").getByRole("link", { name: "Main line" }).click();
-    await one.page.getByText("2 requests, 0 failed").waitFor();
+    await one.page.getByLabel("Site", { exact: true }).selectOption("");
+    await one.page.getByText("5 in all").waitFor();
+    await by("By model").getByRole("link", { name: "o4-mini: 1" }).click();
+    await one.page.getByText("1 in all").waitFor();
+    assert.equal(await one.page.getByLabel("Model", { exact: true }).inputValue(), "o4-mini");
+    await one.page.getByLabel("Key", { exact: true }).selectOption({ label: "Family" });
+    await one.page.getByText("2 in all").waitFor();
+    assert.equal(await one.page.getByLabel("Model", { exact: true }).inputValue(), "");
+    await by("By site").getByRole("link", { name: "Main line", exact: true }).click();
+    await one.page.getByText("4 requests, 0 failed").waitFor();
   },
 
   async "hostile names are text, on a phone and in Chinese; a failed read is told"(world) {

@@ -5,7 +5,7 @@ import http from "node:http";
 import { ADMIN } from "../gateway.mjs";
 import { FORMS } from "../../../src/console/pages/settings/table.js";
 
-const TABS = ["routing", "limits", "jobs", "notices", "models", "traces", "rewriting", "access", "backup", "tasks", "events", "maintenance", "about"];
+const TABS = ["routing", "limits", "jobs", "notices", "models", "traces", "rewriting", "access", "backup", "tasks", "events", "maintenance", "database", "updates", "about"];
 const runtime = (world) => world.gateway.api("GET", "/api/settings/runtime");
 const form = (one, title) => one.page.locator("section").filter({ has: one.page.getByRole("heading", { name: title, exact: true }) });
 const save = async (one, title) => {
@@ -48,6 +48,8 @@ export default {
     await world.gateway.addSite("<b>Main</b> \u202eenil", stub.url, "sk-one");
     for (const [locale, width, dark] of [["en", 1280, false], ["zh-CN", 375, true]]) {
       const one = await world.open({ locale, width, dark });
+      // A build without other databases has no address for them.
+      one.expected.push("404");
       for (const tab of TABS) {
         await one.goto(`/settings?tab=${tab}`);
         await one.isAccessible(`${tab} ${locale} ${width}`);
@@ -311,6 +313,75 @@ export default {
       const id = new URL(await link.getAttribute("href"), world.gateway.url).searchParams.get("open");
       await world.gateway.eventually("the task ends", async () => (await world.gateway.api("GET", `/api/tasks/${id}`)).task.status === "succeeded");
     }
+  },
+
+  async "the update center is set up, asked, and told to deploy or to go back after a question"(world) {
+    const gateway = await world.start();
+    const one = await world.open();
+    await one.goto("/settings?tab=updates");
+    const config = form(one, "Where updates come from");
+    await config.getByLabel("Repository of the image").fill("example.org/switchyard");
+    await config.getByLabel("Look at images").uncheck();
+    const sent = changes(one);
+    await config.getByRole("button", { name: "Save" }).click();
+    await config.getByRole("button", { name: "Cancel" }).waitFor({ state: "hidden" });
+    assert.deepEqual(sent, [{ imageRepository: "example.org/switchyard", dockerHubTagsEnabled: false }]);
+    const before = await gateway.api("GET", "/api/update-center/status");
+    assert.deepEqual([before.config.imageRepository, before.config.dockerHubTagsEnabled], ["example.org/switchyard", false]);
+    await one.page.getByRole("button", { name: "Look now" }).click();
+    await gateway.eventually("it looked again", async () => (await gateway.api("GET", "/api/update-center/status")).runtime.lastCheckedAt !== before.runtime.lastCheckedAt);
+    // What a cluster tells, and what is asked of it.
+    const version = { source: "github-release", rawVersion: "9.9.9", tagName: "v9.9.9", displayVersion: "v9.9.9", digest: null, url: null, publishedAt: null };
+    const revision = { revision: "3", imageRepository: "<b>image</b>", imageTag: "0.1.0", status: "superseded", updatedAt: null };
+    await one.page.route("**/api/update-center/status", (route) => route.fulfill({ json: { ...before, config: { ...before.config, enabled: true }, githubRelease: version,
+      helper: { ...before.helper, ok: true, healthy: true, revision: "4", error: null, history: [revision] } } }));
+    const asked = [];
+    for (const path of ["deploy", "rollback"]) await one.page.route(`**/api/update-center/${path}`, (route) => { asked.push(route.request().postDataJSON()); return route.fulfill({ status: 202, json: { success: true, reused: false, task: null } }); });
+    await one.page.reload();
+    await one.page.getByText("<b>image</b>:0.1.0").waitFor();
+    await one.isAccessible("the update center");
+    for (const [button, name] of [["Deploy", "v9.9.9"], ["Go back to it", "3 · <b>image</b>:0.1.0"]]) {
+      await one.page.getByRole("button", { name: button }).click();
+      const dialog = one.page.getByRole("dialog");
+      await dialog.getByText(name, { exact: true }).waitFor();
+      await one.isAccessible(button);
+      await dialog.getByRole("button", { name: button }).click();
+      await dialog.waitFor({ state: "hidden" });
+    }
+    assert.deepEqual(asked, [{ source: "github-release", targetTag: "v9.9.9", targetDigest: null }, { targetRevision: "3" }]);
+  },
+
+  async "another database is tried, filled and chosen, and its address is sent but never shown"(world) {
+    await world.start();
+    const one = await world.open();
+    const runtime = { success: true, active: { dialect: "sqlite", connection: "(default path)", ssl: false }, saved: null, restartRequired: false };
+    const saved = { ...runtime, saved: { dialect: "postgres", connection: "postgres://ann:***@db/one", ssl: true }, restartRequired: true };
+    const asked = [];
+    await one.page.route("**/api/settings/database/*", (route) => {
+      const request = route.request();
+      const [, what] = /database\/(.*)$/.exec(request.url());
+      if (request.method() !== "GET") asked.push([what, request.postDataJSON()]);
+      return route.fulfill({ json: { runtime: request.method() === "GET" ? runtime : saved, "test-connection": { success: true, message: "fine" },
+        migrate: { success: true, message: "Copied", rows: { sites: 2, proxyLogs: 1500 } } }[what] });
+    });
+    await one.goto("/settings?tab=database");
+    await one.page.getByText("(default path)").waitFor();
+    await one.page.getByLabel("Address").fill("postgres://ann:secret@db/one");
+    await one.page.getByLabel("Over TLS").check();
+    await one.page.getByRole("button", { name: "Test the connection" }).click();
+    await one.page.getByText("It answers.").waitFor();
+    await one.page.getByRole("button", { name: "Copy everything there" }).click();
+    const dialog = one.page.getByRole("dialog");
+    await dialog.getByText("PostgreSQL").waitFor();
+    await dialog.getByRole("button", { name: "Copy everything there" }).click();
+    await one.page.getByText("1,500").waitFor();
+    await one.page.getByRole("button", { name: "Use it from the next start on" }).click();
+    await one.page.getByText("postgres://ann:***@db/one").waitFor();
+    await one.page.getByText("What is saved holds when the server is started anew.").waitFor();
+    await one.isAccessible("another database");
+    const body = { dialect: "postgres", connectionString: "postgres://ann:secret@db/one", ssl: true };
+    assert.deepEqual(asked, [["test-connection", body], ["migrate", { ...body, overwrite: false }], ["runtime", body]]);
+    assert.equal((await one.text()).includes("secret"), false);
   },
 
   async "a factory reset asks for a phrase, and ends at the sign-in"(world) {

@@ -156,7 +156,7 @@ export default {
     assert.ok((await gateway.api("GET", "/api/sites")).some((row) => row.id === site.id));
     await one.page.locator(".detail").getByRole("button", { name: "Delete" }).click();
     await dialogOf(one).getByRole("button", { name: "Delete" }).click();
-    await one.page.getByText("Nothing fits the filter.").waitFor();
+    await one.page.getByText("Nothing matches the filter.").waitFor();
     assert.ok(!(await gateway.api("GET", "/api/sites")).some((row) => row.id === site.id));
   },
 

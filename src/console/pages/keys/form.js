@@ -3,9 +3,65 @@
 import { useState } from "../../vendor/htm-preact.js";
 import { Failure, post, put } from "../../api.js";
 import { useRead } from "../../data.js";
-import { Copyable, Dialog, Failed, Field, Fold, Form, Note, Pick, html } from "../../parts.js";
+import { money, number } from "../../format.js";
+import { Bound, Copyable, Dialog, Failed, Field, Fold, Form, Note, Pick, Time, fieldsOf, html } from "../../parts.js";
 import { t } from "../../words.js";
-import { LIMITS, Limits, UNLIMITED } from "./limits.js";
+
+// === the limits at each moment and by period ===
+
+const MOST_BUDGETS = 8;
+const PERIODS = () => [["5h", t("Five hours")], ["day", t("Day")], ["week", t("Week")], ["month", t("Month")], ["total", t("In all")]];
+
+const text = (value) => (value === null ? "" : String(value));
+const orNull = (typed) => typed.trim() || null;
+const listed = (mark) => (typed) => typed.split(mark).map((part) => part.trim()).filter(Boolean);
+const models = listed(/[,，\n]/);
+
+const shownBudget = ({ period, maxCost, maxRequests, maxTokens, models: named }) => ({ period, maxCost: text(maxCost), maxRequests: text(maxRequests),
+  maxTokens: text(maxTokens), models: (named ?? []).join(", ") });
+const sentBudget = ({ period, maxCost, maxRequests, maxTokens, models: named }) => ({ period, maxCost: orNull(maxCost), maxRequests: orNull(maxRequests),
+  maxTokens: orNull(maxTokens), models: models(named) });
+
+function Budgets({ rows, onChange }) {
+  const change = (at, more) => onChange(rows.map((row, index) => (index === at ? { ...row, ...more } : row)));
+  const add = () => onChange([...rows, { period: "month", maxCost: "", maxRequests: "", maxTokens: "", models: "" }]);
+  return html`
+    ${rows.map((row, at) => {
+      const field = fieldsOf(row, (name, value) => change(at, { [name]: value }));
+      return html`<fieldset key=${at}><legend>${t("Budget {number}", { number: at + 1 })}</legend>
+        <div class="columns">
+          ${field("period", t("Period"), { kind: "select", choices: PERIODS() })}
+          ${field("maxCost", t("Cost of the period, USD"), { inputmode: "decimal" })}
+          ${field("maxRequests", t("Requests of the period"), { inputmode: "numeric" })}
+          ${field("maxTokens", t("Tokens of the period"), { inputmode: "numeric" })}
+          ${field("models", t("Models counted"), { hint: t("Names and patterns with commas between them. Empty is every model.") })}
+        </div>
+        <button type="button" class="quiet" onClick=${() => onChange(rows.filter((_, index) => index !== at))}>${t("Remove budget {number}", { number: at + 1 })}</button>
+      </fieldset>`;
+    })}
+    ${rows.length < MOST_BUDGETS && html`<button type="button" onClick=${add}>${t("Add a budget")}</button>`}`;
+}
+
+const Limits = ({ draft, set, field }) => html`
+  <div class="columns">
+    ${field("maxConcurrency", t("Calls at once"), { inputmode: "numeric" })}
+    ${field("requestsPerMinute", t("Requests a minute"), { inputmode: "numeric" })}
+    ${field("tokensPerMinute", t("Tokens a minute"), { inputmode: "numeric" })}
+  </div>
+  ${field("allowedIps", t("Addresses"), { kind: "area", hint: t("One a line, such as 192.0.2.7 or 10.0.0.0/8. Empty is from everywhere.") })}
+  <${Budgets} rows=${draft.budgets} onChange=${(budgets) => set({ budgets })} />`;
+
+// The budgets of a key with how much of each is used.
+export function BudgetsUsed({ budgets }) {
+  const names = Object.fromEntries(PERIODS());
+  const bounds = ({ maxCost, maxRequests, maxTokens, used }) => [[t("Cost"), used.cost, maxCost, money], [t("Requests"), used.requests, maxRequests, number],
+    [t("Tokens"), used.tokens, maxTokens, number]].filter(([, , most]) => most !== null);
+  return html`<ul>${budgets.map((budget, at) => html`<li key=${at}>
+    <strong>${names[budget.period] ?? budget.period}</strong>${budget.models && html` <bdi class="quiet">${budget.models.join(", ")}</bdi>`}
+    ${bounds(budget).map(([label, used, most, show]) => html`<${Bound} key=${label} label=${label} name=${`${names[budget.period]}, ${label}`} used=${used} most=${most} show=${show} />`)}
+    ${budget.resetsAt && html`<span class="quiet">${t("Resets")} <${Time} at=${budget.resetsAt} plain /></span>`}
+  </li>`)}</ul>`;
+}
 
 // `sk-` and 192 random bits.
 export const newKey = () => `sk-${Array.from(crypto.getRandomValues(new Uint8Array(24)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
@@ -17,25 +73,25 @@ const local = (iso) => {
   const at = new Date(iso);
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 };
-const text = (value) => (value === null ? "" : String(value));
 const refKey = ({ kind, siteId, accountId, tokenId }) => [kind, siteId, accountId, tokenId].filter((part) => part !== undefined).join(":");
 
 const same = (value) => value;
-const orNull = (typed) => typed.trim() || null;
-const listed = (mark) => (typed) => typed.split(mark).map((part) => part.trim()).filter(Boolean);
 
-// For each member of a key: how it is shown, and how what is shown is sent.
+// For each member of a key: what a new one has, how it is shown, and how what is shown is sent.
+const TEXT = [null, text, orNull];
+const PICKED = [[], same, same];
 const FIELDS = {
-  name: [same, (typed) => typed.trim()], description: [text, orNull], groupName: [text, orNull],
-  tags: [(tags) => tags.join(", "), listed(/[,，\n]/)], enabled: [same, same],
-  expiresAt: [local, (typed) => (typed ? new Date(typed).toISOString() : null)], maxCost: [text, orNull], maxRequests: [text, orNull],
-  supportedModels: [(models) => models.join("\n"), listed("\n")], allowedRouteIds: [same, same], excludedSiteIds: [same, same],
-  excludedCredentialRefs: [(refs) => refs.map(refKey), (keys) => keys.map((key) => {
+  name: ["", same, (typed) => typed.trim()], description: TEXT, groupName: TEXT, maxCost: TEXT, maxRequests: TEXT, maxConcurrency: TEXT, requestsPerMinute: TEXT, tokensPerMinute: TEXT,
+  tags: [[], (tags) => tags.join(", "), listed(/[,，\n]/)], enabled: [true, same, same],
+  expiresAt: [null, local, (typed) => (typed ? new Date(typed).toISOString() : null)],
+  allowedIps: [null, (addresses) => (addresses ?? []).join("\n"), listed(/[,\n]/)],
+  budgets: [null, (budgets) => (budgets ?? []).map(shownBudget), (rows) => rows.map(sentBudget)],
+  supportedModels: [["*"], (names) => names.join("\n"), listed("\n")], allowedRouteIds: PICKED, excludedSiteIds: PICKED,
+  excludedCredentialRefs: [[], (refs) => refs.map(refKey), (keys) => keys.map((key) => {
     const [kind, siteId, accountId, tokenId] = key.split(":");
     return { kind, siteId: Number(siteId), accountId: Number(accountId), ...(tokenId && { tokenId: Number(tokenId) }) };
   })],
-  siteWeightMultipliers: [same, (weights) => Object.fromEntries(Object.entries(weights).map(([site, weight]) => [site, weightOf(weight)]))],
-  ...LIMITS,
+  siteWeightMultipliers: [{}, same, (weights) => Object.fromEntries(Object.entries(weights).map(([site, weight]) => [site, weightOf(weight)]))],
 };
 
 function weightOf(typed) {
@@ -44,13 +100,11 @@ function weightOf(typed) {
   return weight;
 }
 
-const BLANK = { name: "", description: null, groupName: null, tags: [], enabled: true, expiresAt: null, maxCost: null, maxRequests: null,
-  supportedModels: ["*"], allowedRouteIds: [], excludedSiteIds: [], excludedCredentialRefs: [], siteWeightMultipliers: {}, ...UNLIMITED };
-const draftOf = (key) => Object.fromEntries(Object.entries(FIELDS).map(([name, [read]]) => [name, read(key[name])]));
+const draftOf = (key = {}) => Object.fromEntries(Object.entries(FIELDS).map(([name, [blank, read]]) => [name, read(name in key ? key[name] : blank)]));
 
 function changes(before, after) {
   const changed = Object.entries(FIELDS).filter(([name]) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
-  return Object.fromEntries(changed.map(([name, [, write]]) => [name, write(after[name])]));
+  return Object.fromEntries(changed.map(([name, [, , write]]) => [name, write(after[name])]));
 }
 
 // === the fields ===
@@ -70,7 +124,7 @@ function Policies({ draft, set, field }) {
   const pick = (name) => ({ chosen: draft[name], onChange: (value) => set({ [name]: value }) });
   return html`
     <${Failed} failure=${routes.failure ?? sites.failure ?? accounts.failure ?? tokens.failure} />
-    <${Field} kind="area" label=${t("Models")} ...${field("supportedModels")} hint=${t("One a line: a name, a pattern with * or ?, or re: and a regular expression. * alone is every model.")} />
+    ${field("supportedModels", t("Models"), { kind: "area", hint: t("One a line: a name, a pattern with * or ?, or re: and a regular expression. * alone is every model.") })}
     <${Pick} label=${t("Routes")} hint=${t("Allowed besides those models, by name. With no model and no route the key allows nothing.")} ...${pick("allowedRouteIds")}
       options=${(routes.value ?? []).map((route) => ({ key: route.id, text: route.displayName || route.modelPattern }))} />
     <${Pick} label=${t("Sites left out")} options=${ofSites} ...${pick("excludedSiteIds")} />
@@ -82,23 +136,21 @@ function Policies({ draft, set, field }) {
 }
 
 function KeyFields({ draft, setDraft }) {
-  const [isOpen, setOpen] = useState(false);
-  const [isLimited, setLimited] = useState(false);
   const set = (more) => setDraft((held) => ({ ...held, ...more }));
-  const field = (name) => ({ value: draft[name], onChange: (value) => set({ [name]: value }) });
+  const field = fieldsOf(draft, (name, value) => set({ [name]: value }));
   return html`
-    <${Field} label=${t("Name")} required ...${field("name")} />
+    ${field("name", t("Name"), { required: true })}
     <div class="columns">
-      <${Field} label=${t("Most cost, USD")} hint=${t("Empty is no limit, 0 blocks at once.")} inputmode="decimal" ...${field("maxCost")} />
-      <${Field} label=${t("Most requests")} inputmode="numeric" ...${field("maxRequests")} />
-      <${Field} kind="datetime-local" label=${t("Expires")} hint=${t("In this browser's time zone. Empty is never.")} ...${field("expiresAt")} />
-      <${Field} label=${t("Group")} maxlength="64" ...${field("groupName")} />
-      <${Field} label=${t("Tags")} hint=${t("With commas between them.")} ...${field("tags")} />
-      <${Field} label=${t("Description")} ...${field("description")} />
+      ${field("maxCost", t("Most cost, USD"), { inputmode: "decimal", hint: t("Empty is no limit, 0 blocks at once.") })}
+      ${field("maxRequests", t("Most requests"), { inputmode: "numeric" })}
+      ${field("expiresAt", t("Expires"), { kind: "datetime-local", hint: t("In this browser's time zone. Empty is never.") })}
+      ${field("groupName", t("Group"), { maxlength: "64" })}
+      ${field("tags", t("Tags"), { hint: t("With commas between them.") })}
+      ${field("description", t("Description"))}
     </div>
-    <${Field} kind="switch" label=${t("Turned on")} ...${field("enabled")} />
-    <${Fold} label=${t("Budgets, pace, addresses")} open=${isLimited} onToggle=${() => setLimited(!isLimited)}><${Limits} draft=${draft} set=${set} field=${field} /><//>
-    <${Fold} label=${t("Models, routes, sites")} open=${isOpen} onToggle=${() => setOpen(!isOpen)}><${Policies} draft=${draft} set=${set} field=${field} /><//>`;
+    ${field("enabled", t("Turned on"), { kind: "switch" })}
+    <${Fold} label=${t("Budgets, pace, addresses")}><${Limits} draft=${draft} set=${set} field=${field} /><//>
+    <${Fold} label=${t("Models, routes, sites")}><${Policies} draft=${draft} set=${set} field=${field} /><//>`;
 }
 
 export function EditKey({ item, onClose, onDone }) {
@@ -117,7 +169,7 @@ export function EditKey({ item, onClose, onDone }) {
 }
 
 export function NewKey({ onClose, onDone }) {
-  const [before] = useState(() => draftOf(BLANK));
+  const [before] = useState(() => draftOf());
   const [draft, setDraft] = useState(before);
   const [way, setWay] = useState("generated");
   const [own, setOwn] = useState("");

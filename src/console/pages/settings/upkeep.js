@@ -1,13 +1,223 @@
-// What the server did by itself and on request: tasks and events; maintenance; and what it is made of.
+// The upkeep of the server: backups, its database, updates, what it did by itself and on request, and what it is made of.
 
-import { useState } from "../../vendor/htm-preact.js";
-import { useFilter } from "../../address.js";
-import { get, post, remove } from "../../api.js";
+import { useEffect, useState } from "../../vendor/htm-preact.js";
+import { href, useFilter } from "../../address.js";
+import { events, get, post, put, remove, send } from "../../api.js";
 import { useRead } from "../../data.js";
-import { clock } from "../../format.js";
+import { clock, number } from "../../format.js";
 import { List } from "../../list.js";
-import { Action, Badge, Field, Removal, Section, Time, html } from "../../parts.js";
+import { Action, Badge, Field, Form, Note, Removal, Section, Table, Time, html, saveFile, taskTitle, useDraft } from "../../parts.js";
 import { t } from "../../words.js";
+
+// === backups ===
+
+const PARTS = () => [["all", t("Everything")], ["accounts", t("Sites, accounts, routes and keys")], ["preferences", t("Settings")]];
+const ACTIONS = { created: "good", updated: "", skipped: "", deleted: "warn", refused: "bad" };
+const BACKUP = "/api/settings/backup";
+
+function Export() {
+  const [type, setType] = useState("all");
+  const save = async () => {
+    const answer = await send("GET", href(`${BACKUP}/export`, { type }), { timeoutMs: 0 });
+    saveFile(await answer.blob(), /filename="([^"]+)"/.exec(answer.headers.get("content-disposition"))?.[1] ?? "switchyard-backup.json");
+  };
+  return html`<${Section} title=${t("Export")}>
+    <p>${t("The file has every credential in clear, so that another server can use it: keep it safe.")}</p>
+    <${Field} kind="select" label=${t("What")} value=${type} onChange=${setType} choices=${PARTS()} />
+    <${Action} class="first" act=${save} done=${t("Saved")}>${t("Save a backup")}<//><//>`;
+}
+
+// What an import did, or would do: how many rows by what becomes of them, and each row with the reason.
+function Outcome({ report }) {
+  return html`<${Note} kind=${report.counts?.refused ? "bad" : "good"}><bdi>${report.message}</bdi><//>
+    ${report.counts && html`<p>${Object.entries(report.counts).map(([action, count]) => html`<${Badge} key=${action} kind=${count ? ACTIONS[action] : ""}>${t(action)}: ${count}<//> `)}</p>`}
+    ${report.warnings?.length > 0 && html`<ul>${report.warnings.map((words) => html`<li key=${words}><bdi>${words}</bdi></li>`)}</ul>`}
+    ${report.rows?.length > 0 && html`<details><summary>${t("Row by row")}</summary><table><tbody>${report.rows.map((row, at) => html`<tr key=${at}>
+      <td><${Badge} kind=${ACTIONS[row.action]}>${t(row.action)}<//></td><td>${row.section}</td><td><bdi>${row.name}</bdi></td><td><bdi>${row.reason}</bdi></td></tr>`)}</tbody></table>
+      ${report.rowsOmitted > 0 && html`<p class="quiet">${t("and {count} more", { count: report.rowsOmitted })}</p>`}</details>`}`;
+}
+
+// The file is tried first: only what a dry run took can be imported, and the button says what it does.
+function Import() {
+  const [file, setFile] = useState(null);
+  const [mode, setMode] = useState("merge");
+  const [conflict, setConflict] = useState("overwrite");
+  const [tried, setTried] = useState(null);
+  const [done, setDone] = useState(null);
+  const isTried = tried !== null && tried.file === file && tried.mode === mode && tried.conflict === conflict;
+  const ask = async (dryRun) => {
+    const query = { mode, conflict: mode === "merge" ? conflict : "", dryRun: dryRun ? "1" : "" };
+    const answer = await send("POST", href(`${BACKUP}/import`, query), { body: new Blob(['{"data":', file, "}"]), timeoutMs: 0 });
+    return answer.json();
+  };
+  const act = async () => {
+    setDone(null);
+    if (!isTried) return setTried({ file, mode, conflict, report: await ask(true) });
+    setDone(await ask(false));
+    return setTried(null);
+  };
+  const isRefused = isTried && tried.report.counts?.refused > 0;
+  const verb = !isTried ? t("See what it would change") : mode === "replace" ? t("Replace what is here") : t("Import");
+  return html`<${Section} title=${t("Import")}>
+    <p>${t("A backup of Switchyard, or the JSON backup of another gateway. All of it is imported, or nothing.")}</p>
+    <${Form} act=${act} verb=${verb} disabled=${!file || isRefused}>
+      <div class="field"><label for="backup-file">${t("File")}</label><input id="backup-file" type="file" accept=".json,application/json" onChange=${(event) => setFile(event.target.files[0] ?? null)} /></div>
+      <${Field} kind="select" label=${t("How")} value=${mode} onChange=${setMode} choices=${[["merge", t("Add to what is here")], ["replace", t("Replace what is here")]]}
+        hint=${mode === "replace" ? t("What the file does not have is deleted; counters, the log and found models stay.") : undefined} />
+      ${mode === "merge" && html`<${Field} kind="select" label=${t("Where both have it")} value=${conflict} onChange=${setConflict}
+        choices=${[["overwrite", t("the file's holds")], ["fill", t("only what is empty here is filled")], ["skip", t("what is here stays")]]} />`}
+      ${isTried && html`<${Outcome} report=${tried.report} />`}
+      ${done && html`<${Outcome} report=${done} />`}
+    <//><//>`;
+}
+
+function WebDav() {
+  const read = useRead(`${BACKUP}/webdav`);
+  const [report, setReport] = useState(null);
+  return html`<${Section} title="WebDAV" read=${read}>${(value) => html`<${WebDavForm} key=${read.at} value=${value} read=${read} setReport=${setReport} />
+    ${report && html`<${Outcome} report=${report} />`}`}<//>`;
+}
+
+function WebDavForm({ value: { config, state }, read, setReport }) {
+  const { changes, field, clear } = useDraft({ ...config, password: "" });
+  const save = async () => { read.set(await put(`${BACKUP}/webdav`, changes)); clear(); };
+  const run = (what) => async () => { const answer = await post(`${BACKUP}/webdav/${what}`, {}, { timeoutMs: 0 }); if (what === "import") setReport(answer); await read.reload(); };
+  const isSaved = !Object.keys(changes).length;
+  return html`
+    <${Form} act=${save} verb=${t("Save")} disabled=${isSaved} onCancel=${isSaved ? undefined : clear}>
+      ${field("enabled", t("Use it"), { kind: "switch" })}
+      ${field("fileUrl", t("Address of the file"), { kind: "url", placeholder: "https://dav.example.com/backups/switchyard.json" })}
+      ${field("username", t("User"))}
+      ${field("password", t("Password"), { kind: "password", placeholder: config.hasPassword ? t("unchanged") : "" })}
+      ${field("exportType", t("What"), { kind: "select", choices: PARTS() })}
+      ${field("autoSyncEnabled", t("Export by the schedule"), { kind: "switch" })}
+      ${field("autoSyncCron", t("Schedule"), { class: "mono" })}
+    <//>
+    <p class="quiet">${state.lastSyncAt ? html`${t("Last export or import")}: <${Time} at=${state.lastSyncAt} />` : t("Not used yet.")}</p>
+    ${state.lastError && html`<${Note} kind="bad"><bdi>${state.lastError}</bdi><//>`}
+    ${config.enabled && isSaved && html`<p><${Action} act=${run("export")} done=${t("Done")}>${t("Export now")}<//>
+      <${Removal} label=${t("Import now")} title=${t("Replace what is here")} name=${config.fileUrl} act=${run("import")}
+        consequence=${t("What the file does not have is deleted; counters, the log and found models stay.")} /></p>`}`;
+}
+
+export const Backup = () => html`<div class="columns"><${Export} /><${Import} /><${WebDav} /></div>`;
+
+// === the database, and another to which the server can go over ===
+
+const DATABASE = "/api/settings/database";
+const NAMES = { sqlite: "SQLite", postgres: "PostgreSQL", mysql: "MySQL" };
+const Name = ({ of: { dialect, connection, ssl } }) => html`<strong>${NAMES[dialect] ?? dialect}</strong> <bdi class="mono">${connection}</bdi> ${ssl && html`<${Badge}>TLS<//>`}`;
+
+export function Database() {
+  const read = useRead(`${DATABASE}/runtime`);
+  if (read.failure?.status === 404) {
+    return html`<${Section} title=${t("Database")}><p>${t("This server keeps its data in SQLite, in the folder DATA_DIR. It was built for no other.")}</p><//>`;
+  }
+  return html`<div class="columns">
+    <${Section} title=${t("Database")} read=${read}>${({ active, saved, restartRequired }) => html`
+      <p>${t("In use")}: <${Name} of=${active} /></p>
+      ${saved && html`<p>${t("Saved")}: <${Name} of=${saved} /></p>`}
+      ${restartRequired && html`<${Note} kind="warn">${t("What is saved holds when the server is started anew.")}<//>`}`}<//>
+    ${read.value && html`<${Another} read=${read} />`}</div>`;
+}
+
+// The address holds a password: it is typed, never read.
+function Another({ read }) {
+  const { values, field } = useDraft({ dialect: "postgres", connectionString: "", ssl: false, overwrite: false });
+  const [copied, setCopied] = useState(null);
+  const { overwrite, ...rest } = values;
+  const body = { ...rest, connectionString: rest.connectionString.trim() };
+  const copy = async () => setCopied(await post(`${DATABASE}/migrate`, { ...body, overwrite }, { timeoutMs: 0 }));
+  return html`<${Section} title=${t("Another database")}>
+    <${Form} act=${async () => read.set(await put(`${DATABASE}/runtime`, body))} verb=${t("Use it from the next start on")} disabled=${!body.connectionString}>
+      ${field("dialect", t("Kind"), { kind: "select", choices: Object.entries(NAMES) })}
+      ${field("connectionString", t("Address"), { kind: "password", class: "mono", placeholder: "postgres://user:password@host/name" })}
+      ${body.dialect !== "sqlite" && field("ssl", t("Over TLS"), { kind: "switch" })}
+      ${field("overwrite", t("Empty the other one before copying"), { kind: "switch", hint: t("Otherwise nothing is copied into a database that has sites or settings.") })}
+      ${body.connectionString && html`<div class="actions">
+        <${Action} act=${() => post(`${DATABASE}/test-connection`, body)} done=${t("It answers.")}>${t("Test the connection")}<//>
+        <${Removal} label=${t("Copy everything there")} title=${t("Copy everything there?")} name=${NAMES[body.dialect]} act=${copy}
+          consequence=${overwrite ? t("What the other database holds is deleted first.") : t("This one stays as it is.")} /></div>`}
+      ${copied && html`<${Note} kind="good"><bdi>${copied.message}</bdi><//>
+        <${Table} label=${t("Copied")} head=${[t("What"), t("Rows")]} rows=${Object.entries(copied.rows).map(([name, rows]) => [name, number(rows)])} />`}
+    <//><//>`;
+}
+
+// === the update center ===
+
+const UPDATES = "/api/update-center";
+const imageOf = (one) => [one.imageRepository, one.imageTag].filter(Boolean).join(":") || "–";
+
+// What a deployment says while it runs, told anew from its first line when the page is opened again.
+function Progress({ task, after }) {
+  const [lines, setLines] = useState([]);
+  useEffect(() => {
+    const stop = new AbortController();
+    const follow = async () => {
+      setLines([]);
+      for await (const { event, data } of events(await send("GET", `${UPDATES}/tasks/${task.id}/stream`, { signal: stop.signal, timeoutMs: 0 }))) {
+        if (event === "log") setLines((before) => [...before, JSON.parse(data)]);
+        if (event === "done") after();
+      }
+    };
+    // Where the stream breaks off, the list of tasks has the rest.
+    follow().catch(() => {});
+    return () => stop.abort();
+  }, [task.id]);
+  return html`<${Section} title=${task.title}><pre tabindex="0" aria-label=${task.title}>${lines.map((line) => `${clock(line.createdAt)} ${line.message}\n`)}</pre>
+    ${task.error && html`<${Note} kind="bad"><bdi>${task.error}</bdi><//>`}<//>`;
+}
+
+function Found({ status, reload }) {
+  const { config, helper, runtime } = status;
+  const change = (label, title, name, path, body) => config.enabled && !status.runningTask && html`<${Removal} class="quiet" label=${label} title=${title} name=${name}
+    consequence=${t("The server starts anew; requests under way are ended first.")} act=${() => post(`${UPDATES}/${path}`, body)} after=${reload} />`;
+  const row = (name, version) => {
+    const text = version && html`<bdi>${version.displayVersion ?? version.rawVersion}</bdi>`;
+    return html`<li key=${name}>${name}: ${!version ? html`<span class="quiet">${t("nothing found")}</span>`
+      : html`${version.url ? html`<a href=${version.url} target="_blank" rel="noopener noreferrer">${text}</a>` : text} <span class="quiet">${version.publishedAt && html`<${Time} at=${version.publishedAt} />`}</span>
+        ${change(t("Deploy"), t("Deploy this version?"), text, "deploy", { source: version.source, targetTag: version.tagName ?? version.rawVersion, targetDigest: version.digest })}`}</li>`;
+  };
+  const earlier = (one) => html`<li key=${one.revision}><bdi>${one.revision} · ${imageOf(one)} · ${one.status}</bdi> <span class="quiet">${one.updatedAt && html`<${Time} at=${one.updatedAt} />`}</span>
+    ${one.revision !== helper.revision && change(t("Go back to it"), t("Go back to this revision?"), `${one.revision} · ${imageOf(one)}`, "rollback", { targetRevision: one.revision })}</li>`;
+  return html`
+    <p>${t("This server is {version}.", { version: status.currentVersion })} <span class="quiet">${runtime.lastCheckedAt ? html`${t("Looked")} <${Time} at=${runtime.lastCheckedAt} />` : t("Not looked yet.")}</span></p>
+    ${runtime.lastCheckError && html`<${Note} kind="warn"><bdi>${runtime.lastCheckError}</bdi><//>`}
+    <ul class="plain">${row(t("Release"), status.githubRelease)}${row(t("Image"), status.dockerHubTag)}${status.dockerHubRecentTags.map((one) => row(one.tagName, one))}</ul>
+    <p>${t("Helper in the cluster")}: ${helper.ok ? html`<${Badge} kind=${helper.healthy ? "good" : "bad"}>${helper.healthy ? t("healthy") : t("unhealthy")}<//> <bdi>${imageOf(helper)}</bdi>`
+      : html`<span class="quiet">${helper.error ?? t("not set up")}</span>`}</p>
+    ${helper.history.length > 0 && html`<h3>${t("What ran before")}</h3><ul class="plain">${helper.history.map(earlier)}</ul>`}`;
+}
+
+function Config({ read }) {
+  const { changes, field, clear } = useDraft(read.value.config);
+  const save = async () => { await put(`${UPDATES}/config`, changes); clear(); await read.reload(); };
+  const isSame = !Object.keys(changes).length;
+  return html`<${Section} title=${t("Where updates come from")}>
+    <${Form} act=${save} verb=${t("Save")} disabled=${isSame || read.failure !== null} onCancel=${isSame ? undefined : clear}>
+      ${field("enabled", t("Look for updates every 15 minutes"), { kind: "switch" })}
+      ${field("githubReleasesEnabled", t("Look at releases"), { kind: "switch" })}
+      ${field("dockerHubTagsEnabled", t("Look at images"), { kind: "switch" })}
+      ${field("imageRepository", t("Repository of the image"), { class: "mono" })}
+      ${field("defaultDeploySource", t("Deployed unless another is chosen"), { kind: "select", choices: [["github-release", t("Release")], ["docker-hub-tag", t("Image")]] })}
+      ${field("helperBaseUrl", t("Address of the helper in the cluster"), { kind: "url", hint: t("Its token is DEPLOY_HELPER_TOKEN, at both ends.") })}
+      ${field("namespace", t("Namespace"))}
+      ${field("releaseName", t("Name of the release in the cluster"))}
+      ${field("chartRef", "Helm chart", { class: "mono" })}
+    <//><//>`;
+}
+
+export function Updates() {
+  const read = useRead(`${UPDATES}/status`);
+  const task = read.value?.runningTask ?? read.value?.lastFinishedTask;
+  const check = async () => read.set(await post(`${UPDATES}/check`));
+  return html`<div class="columns">
+    <${Section} title=${t("Updates")} read=${read} actions=${html`<${Action} act=${check}>${t("Look now")}<//>`}>${(status) => html`<${Found} status=${status} reload=${read.reload} />`}<//>
+    ${read.value && html`<${Config} read=${read} />`}</div>
+    ${task && html`<${Progress} key=${task.id} task=${task} after=${() => read.value.runningTask && read.reload()} />`}`;
+}
+
+// === tasks and events, maintenance, and what the server is made of ===
 
 const TASK = { pending: ["", "waiting"], running: ["warn", "running"], succeeded: ["good", "done"], failed: ["bad", "failed"] };
 
@@ -15,7 +225,7 @@ export function Tasks() {
   const read = useRead("/api/tasks?limit=200", { every: 5 });
   const [opened, setOpened] = useFilter("open");
   const columns = [
-    { name: "title", label: t("Task"), cell: (task) => html`<bdi>${task.title}</bdi>` },
+    { name: "title", label: t("Task"), cell: (task) => html`<bdi>${taskTitle(task)}</bdi>` },
     { name: "state", label: t("State"), cell: (task) => html`<${Badge} kind=${TASK[task.status]?.[0]}>${t(TASK[task.status]?.[1] ?? task.status)}<//>` },
     { name: "message", label: t("Progress"), cell: (task) => html`<bdi>${task.error ?? task.message}</bdi>` },
     { name: "at", label: t("Begun"), class: "less", cell: (task) => html`<${Time} at=${task.startedAt ?? task.createdAt} />` },
@@ -23,7 +233,7 @@ export function Tasks() {
   const detail = (task) => html`<p class=${task.error ? "bad-text" : ""}><bdi>${task.error ?? task.message}</bdi></p>
     <table><tbody>${task.logs.map((line) => html`<tr key=${line.seq}><td class="number">${clock(line.createdAt)}</td><td><bdi>${line.message}</bdi></td></tr>`)}</tbody></table>`;
   return html`<${Section} title=${t("Tasks")} read=${read} isEmpty=${(value) => !value.tasks.length} empty=${t("No task since the server was started.")}>
-    ${(value) => html`<${List} label=${t("Tasks")} rows=${value.tasks} columns=${columns} keyOf=${(task) => task.id} opened=${opened || null} onOpen=${(id) => setOpened(id ?? "")} detail=${detail} />`}<//>`;
+    ${(value) => html`<${List} label=${t("Tasks")} rows=${value.tasks} columns=${columns} opened=${opened} onOpen=${setOpened} detail=${detail} />`}<//>`;
 }
 
 const LEVEL = { info: "", warning: "warn", error: "bad" };
@@ -33,7 +243,7 @@ export function Events() {
   const [opened, setOpened] = useFilter("open");
   const read = useRead(`/api/events?limit=500${unread && "&read=false"}`, { every: 15 });
   const open = async (id) => {
-    setOpened(id ?? "");
+    setOpened(id);
     const event = read.value.find((one) => String(one.id) === id);
     if (event && !event.read) { await post(`/api/events/${id}/read`).catch(() => {}); read.reload(); }
   };
@@ -48,8 +258,7 @@ export function Events() {
       <${Action} act=${async () => { await post("/api/events/read-all"); await read.reload(); }}>${t("Mark all as read")}<//>
       <${Removal} label=${t("Delete all")} title=${t("Delete all events?")} name=${t("Every event, read and unread")} act=${() => remove("/api/events")} after=${read.reload} />`}>
     ${(events) => html`<div class="filters"><${Field} kind="switch" label=${t("Unread only")} value=${unread === "1"} onChange=${(is) => setUnread(is ? "1" : "")} /></div>
-      ${events.length ? html`<${List} label=${t("Events")} rows=${events} columns=${columns} keyOf=${(event) => String(event.id)} opened=${opened || null} onOpen=${open} detail=${detail} />`
-        : html`<p class="empty">${t("No events.")}</p>`}`}<//>`;
+      <${List} label=${t("Events")} rows=${events} columns=${columns} opened=${opened} onOpen=${open} detail=${detail} empty=${t("No events.")} />`}<//>`;
 }
 
 const WORK = [
@@ -74,13 +283,7 @@ export function Maintenance() {
 
 export function About() {
   const read = useRead("/api/openapi.json");
-  const save = () => {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([JSON.stringify(read.value, null, 2)], { type: "application/json" }));
-    link.download = "switchyard-openapi.json";
-    link.click();
-    URL.revokeObjectURL(link.href);
-  };
+  const save = () => saveFile(new Blob([JSON.stringify(read.value, null, 2)], { type: "application/json" }), "switchyard-openapi.json");
   return html`<${Section} title=${t("About")} read=${read}>${(value) => html`<p>Switchyard <bdi>${value.info?.version}</bdi></p>
       <button onClick=${save}>${t("Save the description of the API (OpenAPI)")}</button>`}<//>
     <${Section} title=${t("What others wrote")}><p>htm 3.1.1 (Apache-2.0), ${t("with")} Preact (MIT)</p><//>`;

@@ -34,7 +34,8 @@ fn an_operation_tells_what_it_is_for_and_who_may_use_it() {
         logs["parameters"].as_array().expect("parameters").iter().map(|p| &p["name"]).collect();
     assert_eq!(names, ["limit", "offset", "status", "search", "client", "siteId", "from", "to", "view"]);
     let site = operation("/api/sites/{id}", "put");
-    let id = json!({"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}});
+    let id = json!({"name": "id", "in": "path", "required": true,
+        "schema": {"type": "integer", "minimum": 1}});
     assert_eq!(site["parameters"], json!([id]));
     assert!(site["requestBody"]["content"]["application/json"].is_object());
 }

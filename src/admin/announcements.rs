@@ -1,5 +1,7 @@
 //! `/api/site-announcements`: what sites announce.
 
+pub mod schema;
+
 use std::sync::Arc;
 
 use hyper::StatusCode;

@@ -15,6 +15,8 @@
 //!
 //! The comparison takes the same time wherever the first difference is; only the length shows.
 
+pub mod schema;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 

@@ -4,7 +4,23 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::errors::Result;
+use super::schema::Shape::{Id, Integer, Is, List, Of, Text};
+use super::schema::{Object, has};
 use crate::http::{self, Response};
+
+/// Which rows a batch is about.
+pub static IDS: Object = Object::new("BatchIds", &[has("ids", List(&Id)).about("At least one")]);
+
+pub static BATCH_RESULT: Object = Object::new(
+    "BatchResult",
+    &[
+        has("success", Is(true)),
+        has("successIds", List(&Integer)),
+        has("failedItems", List(&Of(&FAILED_ITEM))),
+    ],
+);
+
+static FAILED_ITEM: Object = Object::new("FailedItem", &[has("id", Integer), has("message", Text)]);
 
 /// Collects the items of one batch; it answers 200 even when all of them failed.
 #[derive(Default)]

@@ -1,5 +1,7 @@
 //! `/api/checkin`: checking in by hand, the log of it, and when it happens by itself.
 
+pub mod schema;
+
 use std::sync::Arc;
 
 use hyper::StatusCode;

@@ -23,6 +23,8 @@ use hyper::header::{HeaderValue, RETRY_AFTER};
 use serde_json::{Map, Value};
 
 use super::input::Invalid;
+use super::schema::Shape::{Any, Boolean, Count, Integer, Is, Text};
+use super::schema::{Object, has, may};
 use crate::http::{self, BodyError, Response};
 use crate::store;
 
@@ -36,6 +38,26 @@ pub struct AdminError {
     flags: Map<String, Value>,
     retry_after_secs: Option<u64>,
 }
+
+/// The body of a [`failure`], with flags of its route.
+pub static FAILURE: Object =
+    Object::new("Failure", &[has("success", Is(false)), has("message", Text), has("error", Text)]);
+
+/// The body of every refusal.
+pub static ADMIN_ERROR: Object = Object::with(
+    "AdminError",
+    &[&FAILURE],
+    &[
+        may("code", Text).about("What a client may decide by"),
+        may("statusCode", Integer),
+        may("retryAfter", Count).about("In seconds"),
+        may("requiresVerification", Boolean),
+        may("shieldBlocked", Boolean),
+        may("needsUserId", Boolean),
+        may("invalidUserId", Boolean),
+        may("channels", Any).about("What each notification channel said"),
+    ],
+);
 
 /// What handlers give.
 pub type Result<T, E = AdminError> = std::result::Result<T, E>;

@@ -1,5 +1,7 @@
 //! `/api/events`: what the operator should notice.
 
+pub mod schema;
+
 use std::sync::Arc;
 
 use hyper::StatusCode;

@@ -1,5 +1,7 @@
 //! Whether the process answers, for who watches it.
 
+pub mod schema;
+
 use std::sync::Arc;
 
 use hyper::StatusCode;

@@ -20,7 +20,7 @@
 //! | `update_center` | whether there is something newer than what runs |
 //! | `search` | one text over everything |
 //! | `playground` | an operator tries the proxy |
-//! | `openapi` | every route in a line |
+//! | `schema`, `openapi` | what a route takes and gives, as data; one document of it |
 //! | `errors`, `input`, `numbers`, `paging`, `batch`, `secrets`, `request` | what all of them share |
 //!
 //! In a folder `handlers` has what is done with the resource as a whole, `input` reads its fields and `view` shows them.
@@ -49,6 +49,7 @@ mod paging;
 mod playground;
 mod request;
 mod routes;
+mod schema;
 mod search;
 mod secrets;
 mod settings;

@@ -1,185 +1,28 @@
 //! `GET /api/openapi.json`: every route of the service in OpenAPI 3.1, for people and their tools.
 //!
-//! What a route is for stands in [`OPERATIONS`], by hand. Method, path, parameters and authentication
-//! come from the router, and a test holds the two against each other: a route without a line here, or a
-//! line without a route, does not pass.
+//! Method, path, path parameters and authentication come from the router; what a route is for, takes and gives from the
+//! descriptions of [`super::schema`]. `docs/openapi.json` is the same document. Tests hold all three together: a route without
+//! a description, a description without a route, or a file of yesterday does not pass.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use hyper::StatusCode;
+use hyper::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::errors::Result;
+use super::errors::{ADMIN_ERROR, Result};
+use super::schema::{Answer, Member, Object, Operation, Shape, has, may, op};
+use super::{
+    accounts, announcements, auth, backup, channels, checkins, decisions, events, health, keys, logs,
+    metrics, models, oauth, playground, routes, search, settings, sites, stats, tasks, tokens, update_center,
+};
 use crate::admin::Admin;
 use crate::http::{self, Access, Endpoint, Request, Response};
 
-/// What one route is for.
-struct Operation {
-    route: &'static str,
-    summary: &'static str,
-    /// What its query may say, by blanks.
-    query: &'static str,
-}
-
-const fn op(route: &'static str, summary: &'static str) -> Operation {
-    Operation { route, summary, query: "" }
-}
-
-const fn asks(route: &'static str, summary: &'static str, query: &'static str) -> Operation {
-    Operation { route, summary, query }
-}
-
+/// The description itself, and the routes for clients.
 #[rustfmt::skip]
 static OPERATIONS: &[Operation] = &[
-    op("GET /api/desktop/health", "The process answers"),
-    op("GET /api/openapi.json", "This description"),
-    op("GET /metrics", "State of the process in the Prometheus text form"),
-    op("GET /api/settings/auth/info", "The admin token, masked"),
-    op("POST /api/settings/auth/change", "Change the admin token"),
-    op("GET /api/settings/runtime", "Runtime settings as they hold, secrets masked"),
-    op("PUT /api/settings/runtime", "Change runtime settings: all of the request, or nothing"),
-    op("POST /api/settings/system-proxy/test", "Whether an outbound proxy gives a way out"),
-    op("GET /api/update-center/status", "What the last check for updates found"),
-    op("POST /api/update-center/check", "Check for updates now"),
-    op("PUT /api/update-center/config", "Change where updates are looked for and what they would be deployed to"),
-    op("POST /api/update-center/deploy", "Deploy a release or an image through the helper in the cluster, as a task"),
-    op("POST /api/update-center/rollback", "Go back to an earlier revision through the helper, as a task"),
-    op("GET /api/update-center/tasks/{id}/stream", "The log of a task as server-sent events: `log`, then `done`"),
-    op("POST /api/search", "Look for a text in sites, accounts, tokens, logs and models"),
-    op("POST /api/settings/notify/test", "Send a test message on every notification channel"),
-    op("GET /api/settings/brand-list", "Brands that can be blocked"),
-    asks("GET /api/settings/backup/export", "Everything that was set up, as one document with its credentials in clear", "type"),
-    asks("POST /api/settings/backup/import", "Take a document's configuration over: all of it, or nothing", "mode conflict dryRun"),
-    op("GET /api/settings/backup/webdav", "How a backup is kept on a WebDAV server, and what became of it last"),
-    op("PUT /api/settings/backup/webdav", "Change how a backup is kept on a WebDAV server"),
-    op("POST /api/settings/backup/webdav/export", "Write the backup on the WebDAV server, and read it back"),
-    op("POST /api/settings/backup/webdav/import", "Import the backup on the WebDAV server"),
-    op("POST /api/settings/maintenance/clear-usage", "Forget the log, all sums, counters and cooldowns"),
-    op("POST /api/settings/maintenance/clear-cache", "Forget what was discovered and ask for it anew"),
-    op("POST /api/settings/maintenance/rotate-seal-key", "Seal all stored credentials with a new key, as a task"),
-    op("POST /api/settings/maintenance/replace-index-key", "Make the look-up hashes of all keys anew with a new key, as a task"),
-    op("POST /api/settings/maintenance/factory-reset", "Forget everything"),
-    op("GET /api/sites", "Sites with their balances"),
-    op("POST /api/sites", "Add a site"),
-    op("GET /api/sites/presets", "Vendors' addresses to choose from"),
-    op("POST /api/sites/detect", "Find out what platform an address is"),
-    op("POST /api/sites/batch", "Enable, disable, delete or proxy several sites"),
-    op("PUT /api/sites/{id}", "Change a site"),
-    op("DELETE /api/sites/{id}", "Delete a site with everything under it"),
-    op("GET /api/sites/{id}/disabled-models", "Models switched off at a site"),
-    op("PUT /api/sites/{id}/disabled-models", "Replace the models switched off at a site"),
-    op("GET /api/sites/{id}/available-models", "Models that a site's accounts offer"),
-    op("POST /api/sites/{id}/probe-now", "Try models of a site, and switch off those it does not serve"),
-    op("GET /api/sites/{id}/probe-stream", "The same, told as it happens, as server-sent events"),
-    asks("GET /api/accounts", "Accounts and their sites", "refresh limit offset"),
-    op("POST /api/accounts", "Add a verified account"),
-    op("POST /api/accounts/verify-token", "Prove a credential without saving it"),
-    op("POST /api/accounts/login", "Add an account by name and password, kept sealed to log in again"),
-    op("POST /api/accounts/batch", "Enable, disable, delete or refresh several accounts"),
-    op("POST /api/accounts/health/refresh", "Ask one or all accounts how they are"),
-    op("PUT /api/accounts/{id}", "Change an account"),
-    op("DELETE /api/accounts/{id}", "Delete an account with everything under it"),
-    op("POST /api/accounts/{id}/rebind-session", "Give an account a new session"),
-    op("POST /api/accounts/{id}/balance", "Ask the site what an account has left"),
-    op("POST /api/accounts/{id}/clear-cooldown", "End the cooldowns and limits of an account's channels"),
-    op("GET /api/accounts/{id}/models", "Models of an account"),
-    op("POST /api/accounts/{id}/models/manual", "Add models to an account by hand"),
-    asks("GET /api/account-tokens", "Keys of session accounts, masked", "accountId"),
-    op("POST /api/account-tokens", "Add a key, or have the site make one"),
-    op("POST /api/account-tokens/batch", "Enable, disable or delete several keys"),
-    op("POST /api/account-tokens/sync-all", "Bring the keys of all accounts from their sites"),
-    op("POST /api/account-tokens/sync/{id}", "Bring the keys of an account from its site"),
-    op("GET /api/account-tokens/groups/{id}", "Groups that an account's keys may be in"),
-    op("GET /api/account-tokens/account/{id}/default", "Default key of an account"),
-    op("PUT /api/account-tokens/{id}", "Change a key"),
-    op("DELETE /api/account-tokens/{id}", "Delete a key, at its site too"),
-    op("POST /api/account-tokens/{id}/default", "Make a key the default of its account"),
-    op("GET /api/account-tokens/{id}/value", "A key in full"),
-    asks("GET /api/routes", "Routes with their channels", "limit offset"),
-    asks("GET /api/routes/summary", "Routes with the count of their channels", "limit offset"),
-    op("GET /api/routes/lite", "Routes without channels"),
-    op("POST /api/routes", "Add a route"),
-    op("POST /api/routes/batch", "Enable, disable or delete several routes"),
-    op("POST /api/routes/rebuild", "Rebuild the routes from what accounts offer"),
-    op("PUT /api/routes/{id}", "Change a route"),
-    op("DELETE /api/routes/{id}", "Delete a route"),
-    op("POST /api/routes/{id}/cooldown/clear", "End the cooldowns of a route's channels"),
-    asks("GET /api/routes/decision", "Why a request for a model would go where it goes", "model"),
-    op("POST /api/routes/decision/batch", "Where requests for several models would go, and why"),
-    op("POST /api/routes/decision/by-route/batch", "Where requests for models of named routes would go, and why"),
-    op("POST /api/routes/decision/route-wide/batch", "Where requests to whole routes would go, and why"),
-    op("POST /api/routes/decision/refresh", "Work out the decisions of all routes anew"),
-    op("GET /api/routes/{id}/channels", "Channels of a route"),
-    op("POST /api/routes/{id}/channels", "Add a channel to a route"),
-    op("POST /api/routes/{id}/channels/batch", "Add several channels to a route"),
-    op("PUT /api/channels/batch", "Change the priorities of several channels"),
-    op("PUT /api/channels/{id}", "Change a channel"),
-    op("DELETE /api/channels/{id}", "Delete a channel"),
-    op("GET /api/downstream-keys", "Keys of clients, masked"),
-    op("POST /api/downstream-keys", "Add a key"),
-    op("POST /api/downstream-keys/batch", "Enable, disable, delete, reset or label several keys"),
-    asks("GET /api/downstream-keys/summary", "What each key used", "range status search group tags tagMatch"),
-    op("PUT /api/downstream-keys/{id}", "Change a key"),
-    op("DELETE /api/downstream-keys/{id}", "Delete a key"),
-    op("POST /api/downstream-keys/{id}/reset-usage", "Count a key's usage from zero"),
-    op("GET /api/downstream-keys/{id}/value", "The key itself"),
-    op("GET /api/downstream-keys/{id}/overview", "What one key used"),
-    asks("GET /api/downstream-keys/{id}/trend", "What one key used by hour or day", "range timeZone"),
-    asks("GET /api/stats/dashboard", "The state of the whole at a glance", "view refresh"),
-    asks("GET /api/stats/site-distribution", "Balance and spend of each active site", "days refresh"),
-    asks("GET /api/stats/site-trend", "Spend and calls of each active site by local day, of all models or one", "days model refresh"),
-    asks("GET /api/stats/model-by-site", "Calls, spend and tokens by model", "siteId days"),
-    asks("GET /api/stats/proxy-logs", "The log of attempts, newest first", "limit offset status search client siteId from to view"),
-    op("DELETE /api/stats/proxy-logs", "Empty the log; the sums stay"),
-    op("GET /api/stats/live", "The log of attempts as it grows, as server-sent events: `log` (a row of the list), `skipped` (how many rows were not shown)"),
-    op("GET /api/stats/proxy-logs/{id}", "One attempt with its billing details"),
-    asks("GET /api/stats/proxy-debug/traces", "Requests recorded in full, newest first", "limit"),
-    op("GET /api/stats/proxy-debug/traces/{id}", "One recorded request with its attempts"),
-    asks("GET /api/models/marketplace", "Models that can be had, from whom and for how much", "refresh includePricing"),
-    op("GET /api/models/token-candidates", "Which tokens offer each model, and which accounts lack one"),
-    op("POST /api/models/check/{id}", "Ask a site for an account's models, then rebuild the routes"),
-    op("POST /api/models/probe", "Try which models are really served"),
-    op("GET /api/oauth/providers", "Providers whose accounts are connected by a login in a browser"),
-    op("POST /api/oauth/providers/{provider}/start", "Begin a login: where to send the browser"),
-    op("GET /api/oauth/sessions/{state}", "How far a login is"),
-    op("POST /api/oauth/sessions/{state}/manual-callback", "End a login with the address that the browser was sent to"),
-    asks("GET /api/oauth/callback/{provider}", "The browser comes back from a provider", "state code error error_description"),
-    op("POST /api/oauth/connections/{id}/rebind", "Begin a login for an account that is connected already"),
-    asks("GET /api/oauth/connections", "Accounts connected by a login in a browser, newest first", "limit offset"),
-    op("POST /api/oauth/import", "Connect accounts by credentials that were exported elsewhere"),
-    op("DELETE /api/oauth/connections/{id}", "Delete a connected account with everything under it"),
-    op("PATCH /api/oauth/connections/{id}/proxy", "Change the outbound proxy of a connected account"),
-    op("POST /api/oauth/connections/{id}/quota/refresh", "Ask a provider how much of its limits an account has used"),
-    op("POST /api/oauth/connections/quota/refresh-batch", "The same for several accounts"),
-    op("POST /api/oauth/route-units", "Make several connected accounts one channel per route"),
-    op("PATCH /api/oauth/route-units/{id}", "Change the name of a route unit, or how its next member is picked"),
-    op("DELETE /api/oauth/route-units/{id}", "Give each account of a route unit channels of its own again"),
-    op("POST /api/test/proxy", "Try a request to the proxy as an operator"),
-    op("POST /api/test/proxy/stream", "The same, answered as server-sent events"),
-    op("POST /api/test/proxy/jobs", "The same, answered later"),
-    op("GET /api/test/proxy/jobs/{id}", "How a try goes, or what it gave"),
-    op("DELETE /api/test/proxy/jobs/{id}", "Stop a try, or forget one that has ended"),
-    op("POST /api/test/chat", "Try a plain conversation"),
-    op("POST /api/test/chat/stream", "The same, answered as server-sent events"),
-    op("POST /api/test/chat/jobs", "The same, answered later"),
-    op("GET /api/test/chat/jobs/{id}", "How a try goes, or what it gave"),
-    op("DELETE /api/test/chat/jobs/{id}", "Stop a try, or forget one that has ended"),
-    asks("GET /api/tasks", "Long operations, newest first", "limit"),
-    op("GET /api/tasks/{id}", "One long operation with its log"),
-    op("POST /api/checkin/trigger", "Check all accounts in, as a task"),
-    op("POST /api/checkin/trigger/{id}", "Check one account in"),
-    asks("GET /api/checkin/logs", "Check-ins, newest first, and why they ended so", "limit offset accountId"),
-    op("PUT /api/checkin/schedule", "When check-ins happen by themselves"),
-    asks("GET /api/site-announcements", "What sites announce", "limit offset siteId platform read status"),
-    op("DELETE /api/site-announcements", "Clear the announcements; their events stay"),
-    op("POST /api/site-announcements/read-all", "Mark all announcements as read"),
-    op("POST /api/site-announcements/sync", "Ask sites for their announcements, as a task"),
-    op("POST /api/site-announcements/{id}/read", "Mark an announcement as read"),
-    asks("GET /api/events", "What the operator should notice, newest first", "limit offset type read"),
-    op("DELETE /api/events", "Delete all events"),
-    op("GET /api/events/count", "How many events are unread"),
-    op("POST /api/events/read-all", "Mark all events as read"),
-    op("POST /api/events/{id}/read", "Mark an event as read"),
+    op("GET /api/openapi.json", "This description").gives(Shape::Any),
     op("POST /v1/chat/completions", "Chat completion"),
     op("POST /chat/completions", "Chat completion"),
     op("POST /v1/responses", "Response"),
@@ -218,7 +61,7 @@ static OPERATIONS: &[Operation] = &[
     op("POST /v1/videos", "Begin a video: a form, or JSON"),
     op("GET /v1/videos/{id}", "How far a video is"),
     op("DELETE /v1/videos/{id}", "Delete a video"),
-    asks("GET /v1/videos/{id}/content", "The bytes of a video", "variant"),
+    op("GET /v1/videos/{id}/content", "The bytes of a video").asks(&[may("variant", Shape::Text)]),
     op("GET /v1/models", "Models the caller may ask for"),
     op("GET /v1/models/{model}", "One model"),
     op("GET /v1/usage", "What the caller's key has used, and what is left of its budgets"),
@@ -233,14 +76,18 @@ pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &description(admin.endpoints())))
 }
 
-fn description<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Value {
-    let mut paths: Map<String, Value> = Map::new();
+/// The document, with its members in the order of their names.
+pub fn description<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Value {
+    let mut document = Document::default();
+    let mut paths: BTreeMap<String, Value> = BTreeMap::new();
     for endpoint in endpoints {
-        let path = shown_path(endpoint.path);
-        let methods = paths.entry(path).or_insert_with(|| json!({}));
-        methods[endpoint.method.as_str().to_lowercase()] = operation(endpoint);
+        let methods = paths.entry(shown_path(endpoint.path)).or_insert_with(|| json!({}));
+        methods[endpoint.method.as_str().to_lowercase()] = document.operation(endpoint);
     }
-    let error = |properties: Value| json!({ "type": "object", "properties": properties });
+    for error in [&ADMIN_ERROR, &TOO_MANY, &PROXY_ERROR] {
+        document.reference(error);
+    }
+    let responses: Map<String, Value> = REFUSALS.iter().map(|refusal| refusal.response()).collect();
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -254,59 +101,310 @@ fn description<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Value {
                 "admin": { "type": "http", "scheme": "bearer", "description": "AUTH_TOKEN" },
                 "client": { "type": "http", "scheme": "bearer", "description": "PROXY_TOKEN or a downstream key" },
             },
-            "schemas": {
-                "AdminError": error(json!({
-                    "success": { "const": false },
-                    "message": { "type": "string" },
-                    "error": { "type": "string" },
-                })),
-                "ProxyError": error(json!({ "error": { "type": "object" } })),
-            },
+            "responses": responses,
+            "schemas": document.schemas,
         },
     })
 }
 
-fn operation(endpoint: &Endpoint) -> Value {
-    let name = name_of(endpoint);
-    let known = OPERATIONS.iter().find(|operation| operation.route == name);
-    let (scheme, error) = match endpoint.access {
-        Access::Public => (None, "AdminError"),
-        Access::Admin => (Some("admin"), "AdminError"),
-        Access::Proxy => (Some("client"), "ProxyError"),
-    };
-    let in_path = shown_path(endpoint.path);
-    let in_path = in_path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    let in_path = in_path.map(|name| {
-        let kind = if name == "id" && endpoint.access == Access::Admin { "integer" } else { "string" };
-        // Tasks have names of their own.
-        let kind = if endpoint.path.starts_with("/api/tasks") { "string" } else { kind };
-        json!({ "name": name, "in": "path", "required": true, "schema": { "type": kind } })
-    });
-    let in_query = known.map_or("", |operation| operation.query).split_whitespace();
-    let in_query =
-        in_query.map(|name| json!({ "name": name, "in": "query", "schema": { "type": "string" } }));
-    let parameters: Vec<Value> = in_path.chain(in_query).collect();
-    let refused = format!("#/components/schemas/{error}");
-    let mut shown = json!({
-        "summary": known.map(|operation| operation.summary),
-        "security": scheme.map_or_else(|| json!([]), |scheme| json!([{ scheme: [] }])),
-        "responses": {
-            "2XX": { "description": "Done" },
-            "default": {
-                "description": "Refused or failed",
-                "content": { "application/json": { "schema": { "$ref": refused } } },
-            },
-        },
-    });
-    if !parameters.is_empty() {
-        shown["parameters"] = parameters.into();
+/// Schemas that were referred to, by name.
+#[derive(Default)]
+struct Document {
+    schemas: BTreeMap<&'static str, Value>,
+}
+
+impl Document {
+    fn operation(&mut self, endpoint: &Endpoint) -> Value {
+        let name = name_of(endpoint);
+        let known = operations().find(|operation| operation.route == name);
+        let scheme = match endpoint.access {
+            Access::Public => None,
+            Access::Admin => Some("admin"),
+            Access::Proxy => Some("client"),
+        };
+        let mut shown = json!({
+            "operationId": operation_id(endpoint),
+            "tags": [tag(endpoint)],
+            "summary": known.map(|operation| operation.summary),
+            "security": scheme.map_or_else(|| json!([]), |scheme| json!([{ scheme: [] }])),
+            "responses": self.responses(endpoint, known),
+        });
+        let mut parameters = path_parameters(endpoint);
+        for member in known.map_or(&[][..], |operation| operation.query) {
+            parameters.push(self.query_parameter(member));
+        }
+        if !parameters.is_empty() {
+            shown["parameters"] = parameters.into();
+        }
+        if let Some(body) = self.request_body(endpoint, known) {
+            shown["requestBody"] = body;
+        }
+        shown
     }
-    if matches!(endpoint.method.as_str(), "POST" | "PUT") {
+
+    fn query_parameter(&mut self, member: &Member) -> Value {
+        let mut shown = json!({ "name": member.name, "in": "query", "schema": self.schema(&member.shape) });
+        if member.is_required {
+            shown["required"] = true.into();
+        }
+        if !member.about.is_empty() {
+            shown["description"] = member.about.into();
+        }
+        shown
+    }
+
+    fn request_body(&mut self, endpoint: &Endpoint, known: Option<&Operation>) -> Option<Value> {
+        if let Some(body) = known.and_then(|operation| operation.body) {
+            let is_required = body.all_members().iter().any(|(_, member)| member.is_required);
+            let schema = self.reference(body);
+            return Some(
+                json!({ "required": is_required, "content": { "application/json": { "schema": schema } } }),
+            );
+        }
+        let takes_any = endpoint.access == Access::Proxy && endpoint.method == Method::POST;
         let media_type =
             if endpoint.path == "/v1/files" { "multipart/form-data" } else { "application/json" };
-        shown["requestBody"] = json!({ "content": { media_type: { "schema": { "type": "object" } } } });
+        takes_any.then(|| json!({ "content": { media_type: { "schema": { "type": "object" } } } }))
     }
-    shown
+
+    fn responses(&mut self, endpoint: &Endpoint, known: Option<&Operation>) -> Value {
+        if endpoint.access == Access::Proxy {
+            let refused = json!({ "schema": self.reference(&PROXY_ERROR) });
+            return json!({
+                "2XX": { "description": "Done" },
+                "default": { "description": "Refused or failed", "content": { "application/json": refused } },
+            });
+        }
+        let mut responses = Map::new();
+        for refusal in REFUSALS.iter().filter(|refusal| refusal.concerns(endpoint, known)) {
+            let reference = format!("#/components/responses/{}", refusal.name);
+            responses.insert(refusal.status.to_string(), json!({ "$ref": reference }));
+        }
+        let given = known.and_then(|operation| operation.gives).map(|answer| ("200", answer));
+        let also = known.map_or(&[][..], |operation| operation.also);
+        for (status, answer) in given.into_iter().chain(also.iter().copied()) {
+            let description = if status.starts_with('2') { "Done" } else { "Failed" };
+            let response = json!({ "description": description, "content": self.content(answer) });
+            responses.insert(status.to_owned(), response);
+        }
+        responses.into()
+    }
+
+    fn content(&mut self, answer: Answer) -> Value {
+        match answer {
+            Answer::Json(shape) => json!({ "application/json": { "schema": self.schema(&shape) } }),
+            Answer::Events => json!({ "text/event-stream": { "schema": { "type": "string" } } }),
+            Answer::Text(media_type) => json!({ media_type: { "schema": { "type": "string" } } }),
+        }
+    }
+
+    /// The schema of an object by its name, after which the document has it.
+    fn reference(&mut self, object: &'static Object) -> Value {
+        if !self.schemas.contains_key(object.name) {
+            self.schemas.insert(object.name, Value::Null);
+            let schema = self.object(object);
+            self.schemas.insert(object.name, schema);
+        }
+        json!({ "$ref": format!("#/components/schemas/{}", object.name) })
+    }
+
+    fn object(&mut self, object: &'static Object) -> Value {
+        let members = object.all_members();
+        let required: Vec<_> =
+            members.iter().filter(|(_, member)| member.is_required).map(|(name, _)| name.clone()).collect();
+        let mut properties = Map::new();
+        for (name, member) in members {
+            let mut schema = self.schema(&member.shape);
+            if !member.about.is_empty() {
+                schema["description"] = member.about.into();
+            }
+            properties.insert(name, schema);
+        }
+        let mut shown = json!({ "type": "object", "properties": properties });
+        if !required.is_empty() {
+            shown["required"] = required.into();
+        }
+        if object.is_open {
+            shown["additionalProperties"] = true.into();
+        }
+        shown
+    }
+
+    fn schema(&mut self, shape: &Shape) -> Value {
+        match shape {
+            Shape::Any => json!({}),
+            Shape::Text => json!({ "type": "string" }),
+            Shape::Time => json!({ "type": "string", "format": "date-time" }),
+            Shape::Id => json!({ "type": "integer", "minimum": 1 }),
+            Shape::Integer => json!({ "type": "integer" }),
+            Shape::Count => json!({ "type": "integer", "minimum": 0 }),
+            Shape::Number => json!({ "type": "number" }),
+            Shape::Boolean => json!({ "type": "boolean" }),
+            Shape::Is(value) => json!({ "type": "boolean", "const": value }),
+            Shape::OneOf(texts) => json!({ "type": "string", "enum": texts }),
+            Shape::OrNull(shape) => self.or_null(shape),
+            Shape::List(items) => json!({ "type": "array", "items": self.schema(items) }),
+            Shape::Map(values) => {
+                json!({ "type": "object", "additionalProperties": self.schema(values) })
+            }
+            Shape::Of(object) => self.reference(object),
+            Shape::Either(shapes) => {
+                let shapes: Vec<Value> = shapes.iter().map(|shape| self.schema(shape)).collect();
+                json!({ "anyOf": shapes })
+            }
+        }
+    }
+
+    fn or_null(&mut self, shape: &Shape) -> Value {
+        let mut schema = self.schema(shape);
+        if schema.get("enum").is_none()
+            && let Some(kind) = schema.get("type").cloned()
+        {
+            schema["type"] = json!([kind, "null"]);
+            return schema;
+        }
+        json!({ "anyOf": [schema, { "type": "null" }] })
+    }
+}
+
+/// A refusal that many routes share.
+struct Refusal {
+    status: u16,
+    name: &'static str,
+    about: &'static str,
+    shape: &'static Object,
+}
+
+const fn refusal(status: u16, name: &'static str, about: &'static str) -> Refusal {
+    Refusal { status, name, about, shape: &ADMIN_ERROR }
+}
+
+static REFUSALS: &[Refusal] = &[
+    refusal(400, "BadRequest", "A field, an id or a body that cannot be read"),
+    refusal(401, "Unauthorized", "The admin token is missing"),
+    refusal(403, "Forbidden", "The admin token is wrong, or may not be used from there"),
+    refusal(404, "NotFound", "There is no such row"),
+    refusal(408, "RequestTimeout", "The body came too slowly"),
+    refusal(409, "Conflict", "Something else is there already, or stands in the way"),
+    refusal(413, "PayloadTooLarge", "The body is too long"),
+    refusal(415, "UnsupportedMediaType", "The body is not JSON"),
+    refusal(422, "Unprocessable", "What is there does not allow it"),
+    Refusal {
+        status: 429,
+        name: "TooManyRequests",
+        about: "Asked too often; `Retry-After` says for how long",
+        shape: &TOO_MANY,
+    },
+    refusal(500, "InternalError", "Our own failure; the log says why"),
+    refusal(502, "BadGateway", "A site failed"),
+    refusal(503, "Unavailable", "Busy or stopping: ask again"),
+    refusal(507, "InsufficientStorage", "The disk is full"),
+];
+
+static TOO_MANY: Object = Object::new(
+    "TooManyRequests",
+    &[
+        may("success", Shape::Is(false)),
+        may("message", Shape::Text),
+        may("error", Shape::Text),
+        may("statusCode", Shape::Integer),
+        may("retryAfter", Shape::Count).about("In seconds"),
+    ],
+);
+static PROXY_ERROR: Object = Object::open("ProxyError", &[has("error", Shape::Any)]);
+
+// === impl Refusal ===
+
+impl Refusal {
+    fn response(&self) -> (String, Value) {
+        let schema = json!({ "$ref": format!("#/components/schemas/{}", self.shape.name) });
+        let content = json!({ "application/json": { "schema": schema } });
+        (self.name.to_owned(), json!({ "description": self.about, "content": content }))
+    }
+
+    /// Whether a route may be answered so.
+    fn concerns(&self, endpoint: &Endpoint, known: Option<&Operation>) -> bool {
+        let has_body = endpoint.method != Method::GET;
+        let has_own = |also: &[(&str, _)]| also.iter().any(|(status, _)| *status == "4XX");
+        match self.status {
+            401 | 403 => endpoint.access == Access::Admin,
+            _ if known.is_some_and(|operation| has_own(operation.also)) => false,
+            400 | 500 | 503 => true,
+            429 => endpoint.path != "/api/desktop/health",
+            404 if endpoint.path.contains('{') => true,
+            408 | 413 | 415 | 507 if has_body => true,
+            status => known.is_some_and(|operation| operation.refusals.contains(&status)),
+        }
+    }
+}
+
+fn operations() -> impl Iterator<Item = &'static Operation> {
+    RESOURCES.iter().copied().chain([OPERATIONS]).flatten()
+}
+
+/// What the resources of the admin API describe.
+static RESOURCES: &[&[Operation]] = &[
+    accounts::schema::OPERATIONS,
+    announcements::schema::OPERATIONS,
+    auth::schema::OPERATIONS,
+    backup::schema::OPERATIONS,
+    channels::schema::OPERATIONS,
+    checkins::schema::OPERATIONS,
+    decisions::schema::OPERATIONS,
+    events::schema::OPERATIONS,
+    health::schema::OPERATIONS,
+    keys::schema::OPERATIONS,
+    logs::schema::OPERATIONS,
+    metrics::schema::OPERATIONS,
+    models::schema::OPERATIONS,
+    oauth::schema::OPERATIONS,
+    playground::schema::OPERATIONS,
+    routes::schema::OPERATIONS,
+    search::schema::OPERATIONS,
+    settings::schema::OPERATIONS,
+    sites::schema::OPERATIONS,
+    stats::schema::OPERATIONS,
+    tasks::schema::OPERATIONS,
+    tokens::schema::OPERATIONS,
+    update_center::schema::OPERATIONS,
+];
+
+fn path_parameters(endpoint: &Endpoint) -> Vec<Value> {
+    let path = shown_path(endpoint.path);
+    let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let parameters = names.map(|name| {
+        // Tasks and tries have names of their own.
+        let is_row = name == "id"
+            && endpoint.access == Access::Admin
+            && !["/api/tasks", "/api/test", "/api/update-center"].iter().any(|named| path.starts_with(named));
+        let schema =
+            if is_row { json!({ "type": "integer", "minimum": 1 }) } else { json!({ "type": "string" }) };
+        json!({ "name": name, "in": "path", "required": true, "schema": schema })
+    });
+    parameters.collect()
+}
+
+/// `getApiSitesById` for `GET /api/sites/{id}`.
+fn operation_id(endpoint: &Endpoint) -> String {
+    let mut id = endpoint.method.as_str().to_lowercase();
+    for part in shown_path(endpoint.path).split(['/', '-', ':', '.', '_']) {
+        let name = part.strip_prefix('{').map(|name| name.trim_end_matches('}'));
+        id += if name.is_some() { "By" } else { "" };
+        let mut letters = name.unwrap_or(part).chars();
+        id.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        id.extend(letters);
+    }
+    id
+}
+
+/// The resource: what stands behind `/api/`; the routes for clients are one.
+fn tag(endpoint: &Endpoint) -> &'static str {
+    let path: &'static str = endpoint.path;
+    match path.strip_prefix("/api/") {
+        Some(rest) => rest.split('/').next().unwrap_or(rest),
+        None if endpoint.access == Access::Proxy => "proxy",
+        None => "service",
+    }
 }
 
 fn name_of(endpoint: &Endpoint) -> String {
@@ -326,17 +424,63 @@ mod tests {
     use crate::http::Route;
     use crate::{admin, proxy};
 
+    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/openapi.json");
+
     #[test]
     fn every_route_is_described_and_nothing_else_is() {
         let (admin, proxy) = (admin::table_of_routes(), proxy::routes());
         let routes = admin.iter().map(Route::endpoint).chain(proxy.iter().map(Route::endpoint));
         let routes: BTreeSet<String> = routes.map(name_of).collect();
-        let described: BTreeSet<String> =
-            OPERATIONS.iter().map(|operation| operation.route.to_owned()).collect();
-        assert_eq!(described.len(), OPERATIONS.len(), "a route is described twice");
+        let described: BTreeSet<String> = operations().map(|operation| operation.route.to_owned()).collect();
+        assert_eq!(described.len(), operations().count(), "a route is described twice");
         let undescribed: Vec<_> = routes.difference(&described).collect();
         let unserved: Vec<_> = described.difference(&routes).collect();
-        assert!(undescribed.is_empty(), "add to OPERATIONS in src/admin/openapi.rs: {undescribed:?}");
-        assert!(unserved.is_empty(), "take out of OPERATIONS in src/admin/openapi.rs: {unserved:?}");
+        assert!(
+            undescribed.is_empty(),
+            "{undescribed:?} has no description: add `op(…)` to the OPERATIONS of its resource in src/admin, or for /v1 to \
+             those in src/admin/openapi.rs; then run `make openapi`"
+        );
+        assert!(unserved.is_empty(), "{unserved:?} is described in OPERATIONS and not served: take it out");
+    }
+
+    #[test]
+    fn operation_ids_and_the_names_of_objects_are_unique() {
+        let mut ids = BTreeSet::new();
+        for route in admin::table_of_routes() {
+            let id = operation_id(route.endpoint());
+            assert!(ids.insert(id.clone()), "{id}");
+        }
+        assert!(ids.contains("putApiSitesById"), "{ids:?}");
+    }
+
+    /// A line for each operation and each schema: that is what people look for in a change.
+    fn write(value: &Value, depth: usize, text: &mut String) {
+        let Some(members) = value.as_object().filter(|_| depth < 3) else {
+            *text += &value.to_string();
+            return;
+        };
+        for (index, (name, value)) in members.iter().enumerate() {
+            let before = if index == 0 { "{" } else { "," };
+            *text += &format!("{before}\n{}{}: ", "  ".repeat(depth + 1), json!(name));
+            write(value, depth + 1, text);
+        }
+        *text += &if members.is_empty() { "{}".to_owned() } else { format!("\n{}}}", "  ".repeat(depth)) };
+    }
+
+    #[test]
+    fn the_file_in_docs_is_what_is_served() {
+        let (admin, proxy) = (admin::table_of_routes(), proxy::routes());
+        let routes = admin.iter().map(Route::endpoint).chain(proxy.iter().map(Route::endpoint));
+        let mut text = String::new();
+        write(&description(routes), 0, &mut text);
+        text.push('\n');
+        if std::env::var_os("RENEW_OPENAPI").is_some() {
+            std::fs::write(FILE, &text).expect("docs/openapi.json is written");
+        }
+        let is_same = std::fs::read_to_string(FILE).is_ok_and(|file| file == text);
+        assert!(
+            is_same,
+            "docs/openapi.json is not what the code describes: run `make openapi` and commit it"
+        );
     }
 }

@@ -4,7 +4,13 @@ use std::ops::RangeInclusive;
 
 use hyper::header::{HeaderName, HeaderValue};
 
+use super::schema::{Member, Shape, may};
 use crate::http::{Query, Response};
+
+/// How many items are wanted; moved into what the list allows.
+pub const LIMIT: Member = may("limit", Shape::Integer);
+/// How many items are left out before them.
+pub const OFFSET: Member = may("offset", Shape::Integer);
 
 /// The number under `name`, moved into `range`; `default` when it is absent or not a number.
 pub fn number(query: &Query, name: &str, default: i64, range: RangeInclusive<i64>) -> i64 {

@@ -1,5 +1,7 @@
 //! `/api/search`: one text over everything an operator may look for. No row shows a credential.
 
+pub mod schema;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 

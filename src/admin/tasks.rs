@@ -1,5 +1,7 @@
 //! `/api/tasks`: what an operator started and how it goes.
 
+pub mod schema;
+
 use std::sync::Arc;
 
 use hyper::StatusCode;

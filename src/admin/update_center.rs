@@ -1,5 +1,7 @@
 //! `/api/update-center/*`: whether there is something newer than what runs, and where it would be deployed.
 
+pub mod schema;
+
 use std::sync::Arc;
 use std::time::Duration;
 

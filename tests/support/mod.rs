@@ -16,6 +16,7 @@
 //! | `logins.rs` | [`Provider`]: a provider with a login in a browser, and its upstream |
 //! | `mail.rs` | [`MailServer`]: a stub mail server that keeps what it was handed |
 //! | `webdav.rs` | [`WebDav`]: a stub WebDAV server with files in collections |
+//! | `description.rs` | every answer of the admin API, held against `docs/openapi.json` |
 //! | `certificates.rs` | an authority of the tests' own and a certificate for `localhost` |
 //! | `operator.rs` | what an operator does by hand: sites, accounts, waiting for routes, reading the log |
 //!
@@ -26,6 +27,7 @@
 
 pub mod certificates;
 mod connected;
+mod description;
 mod gateway;
 mod http;
 mod logins;

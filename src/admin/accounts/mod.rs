@@ -11,6 +11,7 @@ pub mod list_cache;
 pub mod login;
 pub mod models;
 pub mod rebind;
+pub mod schema;
 pub mod update;
 pub mod verdict;
 pub mod verify;

@@ -2,5 +2,6 @@
 
 mod foreign;
 pub mod handlers;
+pub mod schema;
 mod upload;
 pub mod webdav;

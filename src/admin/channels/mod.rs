@@ -2,3 +2,4 @@
 
 pub mod handlers;
 pub mod input;
+pub mod schema;

@@ -2,4 +2,5 @@
 
 pub mod cache;
 pub mod handlers;
+pub mod schema;
 pub mod view;

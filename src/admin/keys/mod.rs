@@ -4,5 +4,6 @@ pub mod handlers;
 pub mod input;
 mod limits;
 mod readers;
+pub mod schema;
 pub mod usage;
 pub mod view;

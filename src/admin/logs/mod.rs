@@ -4,3 +4,4 @@ pub mod debug_traces;
 pub mod live;
 pub mod live_readers;
 pub mod proxy_logs;
+pub mod schema;

@@ -5,6 +5,7 @@
 
 mod channels;
 mod page;
+pub mod schema;
 
 use std::sync::Arc;
 

@@ -5,3 +5,4 @@ pub mod checks;
 pub mod list_cache;
 pub mod marketplace;
 pub mod offers;
+pub mod schema;

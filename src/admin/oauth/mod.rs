@@ -21,4 +21,5 @@ pub mod providers;
 mod proxy_choice;
 pub mod quota;
 pub mod route_units;
+pub mod schema;
 mod view;

@@ -14,5 +14,6 @@ pub mod handlers;
 pub mod job_list;
 mod jobs;
 mod refused;
+pub mod schema;
 #[cfg(test)]
 mod tests;

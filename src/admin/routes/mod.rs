@@ -5,4 +5,5 @@ pub mod handlers;
 pub mod input;
 pub mod list;
 pub mod rebuild;
+pub mod schema;
 pub mod view;

@@ -4,4 +4,5 @@ pub mod input;
 pub mod maintenance;
 pub mod notifications;
 pub mod runtime;
+pub mod schema;
 pub mod system_proxy;

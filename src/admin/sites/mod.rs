@@ -7,5 +7,6 @@ pub mod input;
 pub mod models;
 pub mod presets;
 pub mod probes;
+pub mod schema;
 pub mod subscriptions;
 pub mod view;

@@ -3,4 +3,5 @@
 pub mod cache;
 pub mod cached;
 pub mod dashboard;
+pub mod schema;
 pub mod sites;

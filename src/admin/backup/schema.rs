@@ -1,0 +1,153 @@
+//! What the routes of backups take and give.
+
+use crate::admin::schema::Shape::*;
+use crate::admin::schema::{Object, Operation, has, may, op};
+
+pub static OPERATIONS: &[Operation] = &[
+    op(
+        "GET /api/settings/backup/export",
+        "Everything that was set up, as one document with its credentials in clear",
+    )
+    .asks(&[may("type", OneOf(&["all", "accounts", "preferences"]))])
+    .gives(Of(&DOCUMENT)),
+    op("POST /api/settings/backup/import", "Take a document's configuration over: all of it, or nothing")
+        .asks(&[
+            may("mode", Text),
+            may("conflict", OneOf(&["skip", "overwrite", "fill"])),
+            may("dryRun", Text),
+        ])
+        .takes(&DOCUMENT_TAKEN)
+        .gives(Of(&IMPORTED))
+        .refuses(&[409]),
+    op(
+        "GET /api/settings/backup/webdav",
+        "How a backup is kept on a WebDAV server, and what became of it last",
+    )
+    .gives(Of(&WEBDAV)),
+    op("PUT /api/settings/backup/webdav", "Change how a backup is kept on a WebDAV server")
+        .takes(&WEBDAV_CHANGE)
+        .gives(Of(&WEBDAV)),
+    op("POST /api/settings/backup/webdav/export", "Write the backup on the WebDAV server, and read it back")
+        .takes(&WEBDAV_EXPORT)
+        .gives(Of(&WEBDAV_WRITTEN)),
+    op("POST /api/settings/backup/webdav/import", "Import the backup on the WebDAV server")
+        .gives(Of(&WEBDAV_READ)),
+];
+
+/// A document of ours, or of another program that is recognised by its content.
+static DOCUMENT_TAKEN: Object = Object::open("BackupToImport", &[may("data", Any)]);
+
+static DOCUMENT: Object = Object::new(
+    "Backup",
+    &[
+        has("format", Text),
+        has("version", Text),
+        has("timestamp", Integer),
+        has("checksum", Text),
+        may("type", Text),
+        may("accounts", Map(&List(&Map(&Any)))).about("Rows by their table"),
+        may("preferences", Of(&PREFERENCES)),
+    ],
+);
+
+static PREFERENCES: Object = Object::new("BackupPreferences", &[has("settings", List(&Of(&SETTING)))]);
+
+static SETTING: Object = Object::new("BackupSetting", &[has("key", Text), has("value", Any)]);
+
+static IMPORTED: Object = Object::open(
+    "ImportedBackup",
+    &[
+        has("success", Boolean),
+        has("allImported", Boolean),
+        has("message", Text),
+        has("counts", Of(&COUNTS)),
+        has("arrays", Map(&Of(&COUNTS))),
+        has("sections", Of(&SECTIONS)),
+        has("appliedSettings", List(&Of(&SETTING))),
+        may("dryRun", Boolean),
+        may("rows", List(&Of(&ROW))),
+        may("rowsOmitted", Count),
+        may("warnings", List(&Text)),
+    ],
+);
+
+static SECTIONS: Object =
+    Object::new("ImportedSections", &[has("accounts", Boolean), has("preferences", Boolean)]);
+
+static COUNTS: Object = Object::new(
+    "ImportCounts",
+    &[
+        has("created", Count),
+        has("updated", Count),
+        has("skipped", Count),
+        has("refused", Count),
+        has("deleted", Count),
+    ],
+);
+
+static ROW: Object = Object::new(
+    "ImportedRow",
+    &[
+        has("section", Text),
+        has("id", OrNull(&Integer)),
+        has("name", Text),
+        has("action", Text),
+        has("reason", Text),
+    ],
+);
+
+pub static WEBDAV_CHANGE: Object = Object::new(
+    "WebDavChange",
+    &[
+        may("enabled", Boolean),
+        may("fileUrl", Text),
+        may("username", Text),
+        may("password", Text),
+        may("clearPassword", Boolean),
+        may("exportType", Text),
+        may("autoSyncEnabled", Boolean),
+        may("autoSyncCron", Text),
+    ],
+);
+
+pub static WEBDAV_EXPORT: Object = Object::new("WebDavExport", &[may("type", Text)]);
+
+static WEBDAV: Object = Object::new(
+    "WebDav",
+    &[has("success", Is(true)), has("config", Of(&WEBDAV_CONFIG)), has("state", Of(&WEBDAV_STATE))],
+);
+
+static WEBDAV_CONFIG: Object = Object::new(
+    "WebDavConfig",
+    &[
+        has("enabled", Boolean),
+        has("fileUrl", Text),
+        has("username", Text),
+        has("exportType", Text),
+        has("autoSyncEnabled", Boolean),
+        has("autoSyncCron", Text),
+        has("hasPassword", Boolean),
+        has("passwordMasked", Text),
+    ],
+);
+
+static WEBDAV_STATE: Object =
+    Object::open("WebDavState", &[has("lastSyncAt", OrNull(&Time)), has("lastError", OrNull(&Text))]);
+
+static WEBDAV_WRITTEN: Object = Object::new(
+    "WebDavWritten",
+    &[
+        has("success", Is(true)),
+        has("fileUrl", Text),
+        has("exportType", Text),
+        has("syncedAt", Time),
+        has("lastSyncAt", Time),
+        has("lastError", OrNull(&Text)),
+    ],
+);
+
+static WEBDAV_READ: Object = Object::with(
+    "WebDavRead",
+    &[&IMPORTED],
+    &[has("fileUrl", Text), has("syncedAt", Time), has("lastSyncAt", Time), has("lastError", OrNull(&Text))],
+);

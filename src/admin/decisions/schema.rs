@@ -1,0 +1,89 @@
+//! What the routes of decisions take and give.
+
+use crate::admin::schema::Answer::Json;
+use crate::admin::schema::Shape::*;
+use crate::admin::schema::{Object, Operation, has, may, op};
+use crate::admin::tasks::schema::QUEUED;
+
+pub static OPERATIONS: &[Operation] = &[
+    op("GET /api/routes/decision", "Why a request for a model would go where it goes")
+        .asks(&[has("model", Text)])
+        .gives(Of(&EXPLAINED)),
+    op("POST /api/routes/decision/batch", "Where requests for several models would go, and why")
+        .takes(&MODELS)
+        .gives(Of(&BY_NAME)),
+    op(
+        "POST /api/routes/decision/by-route/batch",
+        "Where requests for models of named routes would go, and why",
+    )
+    .takes(&BY_ROUTE)
+    .gives(Of(&BY_ROUTE_AND_MODEL)),
+    op("POST /api/routes/decision/route-wide/batch", "Where requests to whole routes would go, and why")
+        .takes(&ROUTES)
+        .gives(Of(&BY_NAME)),
+    op("POST /api/routes/decision/refresh", "Work out the decisions of all routes anew")
+        .also(&[("202", Json(Of(&QUEUED)))]),
+];
+
+static SHARED: Object = Object::new(
+    "DecisionOptions",
+    &[
+        may("refreshPricingCatalog", Any).about("true reads the price lists of the accounts concerned first"),
+        may("persistSnapshots", Any).about("true keeps the decisions for the lists of routes"),
+    ],
+);
+
+pub static MODELS: Object = Object::with("DecisionsByModel", &[&SHARED], &[has("models", List(&Any))]);
+
+pub static BY_ROUTE: Object = Object::with("DecisionsByRoute", &[&SHARED], &[has("items", List(&Any))]);
+
+pub static ROUTES: Object = Object::with("DecisionsOfRoutes", &[&SHARED], &[has("routeIds", List(&Any))]);
+
+static EXPLAINED: Object =
+    Object::new("ExplainedDecision", &[has("success", Is(true)), has("decision", Of(&DECISION))]);
+
+static BY_NAME: Object =
+    Object::new("Decisions", &[has("success", Is(true)), has("decisions", Map(&Of(&DECISION)))]);
+
+static BY_ROUTE_AND_MODEL: Object = Object::new(
+    "DecisionsByRouteAndModel",
+    &[has("success", Is(true)), has("decisions", Map(&Map(&Of(&DECISION))))],
+);
+
+pub static DECISION: Object = Object::new(
+    "Decision",
+    &[
+        has("requestedModel", Text),
+        has("actualModel", Text),
+        has("matched", Boolean),
+        may("routeId", Id),
+        may("modelPattern", Text),
+        may("selectedChannelId", Id),
+        may("selectedAccountId", Id),
+        may("selectedLabel", Text),
+        has("summary", List(&Text)),
+        has("candidates", List(&Of(&DECISION_CANDIDATE))),
+    ],
+);
+
+pub static DECISION_CANDIDATE: Object = Object::new(
+    "DecisionCandidate",
+    &[
+        has("channelId", Id),
+        has("accountId", Id),
+        has("username", Text),
+        has("siteName", Text),
+        has("tokenName", Text),
+        has("priority", Integer),
+        has("weight", Integer),
+        has("eligible", Boolean),
+        has("recentlyFailed", Boolean),
+        has("avoidedByRecentFailure", Boolean),
+        has("avoidedByBreaker", Boolean),
+        has("probability", Number),
+        has("cooldownUntil", OrNull(&Time)),
+        has("limitedUntil", OrNull(&Time)),
+        has("reasonCode", Text),
+        has("reason", Text),
+    ],
+);

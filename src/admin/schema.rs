@@ -1,0 +1,178 @@
+//! Descriptions of the API as plain data: what a route is for, takes and gives.
+//!
+//! A resource describes its routes beside their handlers (`OPERATIONS` in its `schema.rs`, or at the end of its only file);
+//! [`super::openapi`] makes one document of them. Requests are read by the descriptions too: [`super::input::Fields`] knows the
+//! members that its body may have. Every answer that a test of `tests/` gets is held against the document.
+
+/// What a JSON value may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape {
+    Any,
+    Text,
+    /// ISO 8601 in UTC with milliseconds.
+    Time,
+    /// A positive integer.
+    Id,
+    Integer,
+    /// A non-negative integer.
+    Count,
+    Number,
+    Boolean,
+    /// Always this.
+    Is(bool),
+    /// One of these texts.
+    OneOf(&'static [&'static str]),
+    OrNull(&'static Shape),
+    List(&'static Shape),
+    /// An object whose names are data.
+    Map(&'static Shape),
+    /// The object that is described there.
+    Of(&'static Object),
+    Either(&'static [Shape]),
+}
+
+/// A JSON object with members that are known by name.
+#[derive(Debug)]
+pub struct Object {
+    /// What clients call it; each name stands for one object.
+    pub name: &'static str,
+    /// Objects whose members this one has too.
+    pub includes: &'static [&'static Object],
+    pub members: &'static [Member],
+    /// Members that follow from another table.
+    listed: Option<Listed>,
+    /// Whether others may be there.
+    pub is_open: bool,
+}
+
+/// Members by name.
+pub type Members = Vec<(String, Member)>;
+type Listed = fn() -> Members;
+
+/// A member of an object, or a parameter of a query.
+#[derive(Clone, Copy, Debug)]
+pub struct Member {
+    pub name: &'static str,
+    pub shape: Shape,
+    pub is_required: bool,
+    /// What it means, where the name does not say it.
+    pub about: &'static str,
+}
+
+/// What one route is for, takes and gives.
+#[derive(Debug)]
+pub struct Operation {
+    /// The method, a blank, and the path as OpenAPI writes it.
+    pub route: &'static str,
+    pub summary: &'static str,
+    pub query: &'static [Member],
+    pub body: Option<&'static Object>,
+    /// The answer of status 200.
+    pub gives: Option<Answer>,
+    /// Answers of other statuses, or of a class of them (`4XX`), that are no refusals in the usual form.
+    pub also: &'static [(&'static str, Answer)],
+    /// Statuses of refusals beyond those that all routes of its kind have.
+    pub refusals: &'static [u16],
+}
+
+/// The body of an answer.
+#[derive(Clone, Copy, Debug)]
+pub enum Answer {
+    Json(Shape),
+    /// Server-sent events.
+    Events,
+    /// Any other media type.
+    Text(&'static str),
+}
+
+/// Nothing is left to say.
+pub static DONE: Object = Object::new("Done", &[has("success", Shape::Is(true))]);
+
+// === impl Object ===
+
+impl Object {
+    pub const fn new(name: &'static str, members: &'static [Member]) -> Self {
+        Self { name, includes: &[], members, listed: None, is_open: false }
+    }
+
+    /// An object that has the members of others too.
+    pub const fn with(
+        name: &'static str,
+        includes: &'static [&'static Self],
+        members: &'static [Member],
+    ) -> Self {
+        Self { name, includes, members, listed: None, is_open: false }
+    }
+
+    /// Others may send more than is described.
+    pub const fn open(name: &'static str, members: &'static [Member]) -> Self {
+        Self { name, includes: &[], members, listed: None, is_open: true }
+    }
+
+    /// An object whose members follow from another table.
+    pub const fn listed(name: &'static str, listed: Listed) -> Self {
+        Self { name, includes: &[], members: &[], listed: Some(listed), is_open: false }
+    }
+
+    /// All members by name, those of included objects first.
+    pub fn all_members(&self) -> Members {
+        let included = self.includes.iter().flat_map(|object| object.all_members());
+        let own = self.members.iter().map(|member| (member.name.to_owned(), *member));
+        let listed = self.listed.map(|listed| listed()).unwrap_or_default();
+        included.chain(own).chain(listed).collect()
+    }
+}
+
+// === impl Member ===
+
+/// A member that is always there.
+pub const fn has(name: &'static str, shape: Shape) -> Member {
+    Member { name, shape, is_required: true, about: "" }
+}
+
+/// A member that may be absent.
+pub const fn may(name: &'static str, shape: Shape) -> Member {
+    Member { name, shape, is_required: false, about: "" }
+}
+
+impl Member {
+    pub const fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
+    }
+}
+
+// === impl Operation ===
+
+pub const fn op(route: &'static str, summary: &'static str) -> Operation {
+    Operation { route, summary, query: &[], body: None, gives: None, also: &[], refusals: &[] }
+}
+
+impl Operation {
+    pub const fn asks(self, query: &'static [Member]) -> Self {
+        Self { query, ..self }
+    }
+
+    pub const fn takes(self, body: &'static Object) -> Self {
+        Self { body: Some(body), ..self }
+    }
+
+    pub const fn gives(self, shape: Shape) -> Self {
+        Self { gives: Some(Answer::Json(shape)), ..self }
+    }
+
+    pub const fn streams(self) -> Self {
+        Self { gives: Some(Answer::Events), ..self }
+    }
+
+    pub const fn writes(self, media_type: &'static str) -> Self {
+        Self { gives: Some(Answer::Text(media_type)), ..self }
+    }
+
+    pub const fn also(self, also: &'static [(&'static str, Answer)]) -> Self {
+        Self { also, ..self }
+    }
+
+    pub const fn refuses(self, refusals: &'static [u16]) -> Self {
+        Self { refusals, ..self }
+    }
+}

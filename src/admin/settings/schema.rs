@@ -1,0 +1,158 @@
+//! What the routes of settings, tests of them and upkeep take and give. The runtime settings are described by their own table.
+
+use crate::admin::schema::Answer::Json;
+use crate::admin::schema::Shape::*;
+use crate::admin::schema::{DONE, Members, Object, Operation, Shape, has, may, op};
+use crate::admin::tasks::schema::{MESSAGE, QUEUED};
+use crate::config::rule::Rule;
+use crate::config::runtime::{SETTINGS, Setting};
+
+pub static OPERATIONS: &[Operation] = &[
+    op("GET /api/settings/runtime", "Runtime settings as they hold, secrets masked").gives(Of(&RUNTIME)),
+    op("PUT /api/settings/runtime", "Change runtime settings: all of the request, or nothing")
+        .takes(&RUNTIME_CHANGE)
+        .gives(Of(&RUNTIME_SAVED)),
+    op("GET /api/settings/brand-list", "Brands that can be blocked").gives(Of(&BRANDS)),
+    op("POST /api/settings/system-proxy/test", "Whether an outbound proxy gives a way out")
+        .takes(&PROXY_TEST)
+        .gives(Of(&PROXY_TESTED))
+        .refuses(&[502]),
+    op("POST /api/settings/notify/test", "Send a test message on every notification channel")
+        .gives(Of(&NOTIFIED)),
+    op("POST /api/settings/maintenance/clear-usage", "Forget the log, all sums, counters and cooldowns")
+        .gives(Of(&USAGE_CLEARED)),
+    op("POST /api/settings/maintenance/clear-cache", "Forget what was discovered and ask for it anew")
+        .also(&[("202", Json(Of(&CACHE_CLEARED)))]),
+    op(
+        "POST /api/settings/maintenance/rotate-seal-key",
+        "Seal all stored credentials with a new key, as a task",
+    )
+    .also(&[("202", Json(Of(&QUEUED)))])
+    .refuses(&[409]),
+    op(
+        "POST /api/settings/maintenance/replace-index-key",
+        "Make the look-up hashes of all keys anew with a new key, as a task",
+    )
+    .also(&[("202", Json(Of(&QUEUED)))])
+    .refuses(&[409]),
+    op("POST /api/settings/maintenance/factory-reset", "Forget everything").takes(&RESET).gives(Of(&DONE)),
+];
+
+pub static RUNTIME_CHANGE: Object = Object::listed("RuntimeSettingsChange", sent_settings);
+
+static SHOWN: Object = Object::listed("ShownSettings", shown_settings);
+
+static RUNTIME: Object = Object::with(
+    "RuntimeSettings",
+    &[&SHOWN],
+    &[
+        has("currentAdminIp", Text),
+        has("serverTimeZone", Text),
+        has("credentialSecretWeak", Boolean),
+        has("usingDefaultAdminToken", Boolean),
+        has("usingDefaultProxyToken", Boolean),
+    ],
+);
+
+static RUNTIME_SAVED: Object = Object::with("RuntimeSettingsSaved", &[&MESSAGE, &RUNTIME], &[]);
+
+/// What may be sent: all that the table of settings has, under each of its names.
+fn sent_settings() -> Members {
+    let names = |setting: &'static Setting| {
+        let names = std::iter::once(setting.field).chain(setting.alias);
+        names.map(|name| (name.to_owned(), may(name, sent(setting.rule))))
+    };
+    SETTINGS.iter().flat_map(names).collect()
+}
+
+fn shown_settings() -> Members {
+    let shown = |setting: &'static Setting| match setting.rule {
+        Rule::Secret | Rule::ProxyToken => (format!("{}Masked", setting.field), has(setting.field, Text)),
+        rule => (setting.field.to_owned(), has(setting.field, held(rule))),
+    };
+    SETTINGS.iter().map(shown).collect()
+}
+
+/// What a rule reads. Numbers may come as text.
+fn sent(rule: Rule) -> Shape {
+    match rule {
+        Rule::Integer(..) | Rule::CooldownCap | Rule::UnitCost | Rule::Amount => Either(&[Number, Text]),
+        Rule::Words | Rule::Networks => Either(&[List(&Text), Text]),
+        Rule::Choice(choices) => OneOf(choices),
+        // What is no number in it is left out.
+        Rule::Weights => Map(&Any),
+        rule => held(rule),
+    }
+}
+
+/// What a rule has read.
+fn held(rule: Rule) -> Shape {
+    match rule {
+        Rule::Flag => Boolean,
+        Rule::Integer(..) => Integer,
+        Rule::CooldownCap | Rule::UnitCost | Rule::Amount => Number,
+        Rule::Words | Rule::List | Rule::Networks => List(&Text),
+        Rule::Weights => Map(&Number),
+        Rule::PayloadRules => Any,
+        Rule::Text
+        | Rule::Secret
+        | Rule::Schedule
+        | Rule::ScheduleOrOff
+        | Rule::Choice(_)
+        | Rule::Proxy
+        | Rule::ProxyToken
+        | Rule::Target
+        | Rule::BotApi
+        | Rule::Topic => Text,
+    }
+}
+
+static BRANDS: Object = Object::new("Brands", &[has("brands", List(&Text))]);
+
+pub static PROXY_TEST: Object =
+    Object::new("ProxyTest", &[may("proxyUrl", Text).about("The saved one unless sent")]);
+
+static PROXY_TESTED: Object = Object::new(
+    "TestedProxy",
+    &[
+        has("success", Is(true)),
+        has("proxyUrl", Text),
+        has("reachable", Boolean),
+        has("ok", Boolean),
+        has("statusCode", Integer),
+        has("latencyMs", Number),
+        has("probeUrl", Text),
+        has("finalUrl", Text),
+    ],
+);
+
+static NOTIFIED: Object = Object::with(
+    "TestNotification",
+    &[&MESSAGE],
+    &[
+        has("attempted", Count),
+        has("succeeded", Count),
+        has("failed", Count),
+        has("failedChannels", List(&Text)),
+        has("channels", List(&Of(&CHANNEL_TESTED))),
+    ],
+);
+
+static CHANNEL_TESTED: Object = Object::new(
+    "TestedNotificationChannel",
+    &[has("channel", Text), has("success", Boolean), may("message", Text)],
+);
+
+static USAGE_CLEARED: Object = Object::with("ClearedUsage", &[&MESSAGE], &[has("deletedProxyLogs", Count)]);
+
+static CACHE_CLEARED: Object = Object::with(
+    "ClearedCache",
+    &[&QUEUED],
+    &[
+        has("deletedModelAvailability", Count),
+        has("deletedRouteChannels", Count),
+        has("deletedTokenRoutes", Count),
+    ],
+);
+
+pub static RESET: Object = Object::new("FactoryReset", &[may("confirm", Text).about("The word RESET")]);

@@ -1,0 +1,178 @@
+//! Holds what the admin API answers against `docs/openapi.json`, so that every test of it is also one of its description: a status
+//! or a member that is not described, and one that is described and missing, fail the test that saw it.
+
+use std::sync::OnceLock;
+
+use serde_json::{Map, Value};
+
+use super::Answer;
+
+/// Statuses of requests that no route was found for.
+const BEFORE_ROUTES: [u16; 5] = [405, 414, 417, 431, 501];
+
+/// Panics when the answer to a request is not as described.
+#[track_caller]
+pub fn hold(method: &str, target: &str, sent: &[u8], answer: &Answer) {
+    let path = target.split(['?', '#']).next().unwrap_or_default();
+    let Some(operation) = operation(method, path) else { return };
+    if BEFORE_ROUTES.contains(&answer.status) {
+        return;
+    }
+    let what = format!("{method} {path} answered {}", answer.status);
+    let class = format!("{}XX", answer.status / 100);
+    let responses = &operation["responses"];
+    let Some(response) = responses.get(answer.status.to_string()).or_else(|| responses.get(&class)) else {
+        panic!(
+            "{what}, which its description in src/admin does not have (then `make openapi`): {}",
+            answer.text()
+        );
+    };
+    let response = resolve(response);
+    let Some(content) = response["content"].as_object() else { return };
+    let is_json = answer.header("content-type").is_some_and(|kind| kind.starts_with("application/json"));
+    let Some(media) = content.get("application/json").filter(|_| is_json) else {
+        let found = answer.header("content-type").unwrap_or_default();
+        assert!(content.keys().any(|kind| found.starts_with(kind.as_str())), "{what} with {found}");
+        return;
+    };
+    let body = answer.json();
+    if let Err(problem) = (Check { is_closed: true }).value(&media["schema"], &body, "") {
+        panic!(
+            "{what} off its description in src/admin (after a change there `make openapi`): {problem} in {body}"
+        );
+    }
+    let accepted = answer.status < 300 && body["success"] != false;
+    let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+    if accepted && let Ok(sent) = serde_json::from_slice::<Value>(sent) {
+        // Who sends more than is read is not refused.
+        if let Err(problem) = (Check { is_closed: false }).value(schema, &sent, "") {
+            panic!("{what} to a body that its description does not allow: {problem} in {sent}");
+        }
+    }
+}
+
+fn document() -> &'static Value {
+    static DOCUMENT: OnceLock<Value> = OnceLock::new();
+    DOCUMENT.get_or_init(|| {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/openapi.json");
+        let text = std::fs::read_to_string(file).expect("docs/openapi.json: run `make openapi`");
+        serde_json::from_str(&text).expect("JSON")
+    })
+}
+
+/// The described operation of an admin route; a path without parameters comes before one with.
+fn operation(method: &str, path: &str) -> Option<&'static Value> {
+    if !path.starts_with("/api/") {
+        return None;
+    }
+    let fits = |template: &str| {
+        let (mut wanted, mut found) = (template.split('/'), path.split('/'));
+        loop {
+            match (wanted.next(), found.next()) {
+                (None, None) => return true,
+                (Some(wanted), Some(found))
+                    if wanted == found || (wanted.starts_with('{') && !found.is_empty()) => {}
+                _ => return false,
+            }
+        }
+    };
+    let paths = document()["paths"].as_object()?;
+    let fitting = paths.iter().filter(|(template, _)| fits(template));
+    let (_, methods) = fitting.min_by_key(|(template, _)| template.matches('{').count())?;
+    methods.get(method.to_lowercase())
+}
+
+fn resolve(value: &'static Value) -> &'static Value {
+    match value["$ref"].as_str() {
+        Some(reference) => document().pointer(&reference[1..]).unwrap_or_else(|| panic!("no {reference}")),
+        None => value,
+    }
+}
+
+/// The part of JSON Schema that the description uses.
+struct Check {
+    /// Whether a member that is not described is one too many.
+    is_closed: bool,
+}
+
+impl Check {
+    fn value(&self, schema: &'static Value, value: &Value, at: &str) -> Result<(), String> {
+        let schema = resolve(schema);
+        let refuse = |why: String| Err(format!("{at}: {why}"));
+        if let Some(choices) = schema["anyOf"].as_array() {
+            let tried: Vec<_> =
+                choices.iter().filter_map(|schema| self.value(schema, value, at).err()).collect();
+            return if tried.len() < choices.len() { Ok(()) } else { Err(tried.join(", or ")) };
+        }
+        if let Some(kinds) = schema.get("type") {
+            let is = |kind: &Value| is_of_kind(value, kind.as_str().unwrap_or_default());
+            if !(is(kinds) || kinds.as_array().is_some_and(|kinds| kinds.iter().any(is))) {
+                return refuse(format!("{value} is not {kinds}"));
+            }
+        }
+        // Requests may write a word in capitals, or between blanks.
+        let plain = |text: &str| text.trim().to_lowercase();
+        let is = |known: &Value| match (known.as_str(), value.as_str()) {
+            (Some(known), Some(found)) if !self.is_closed => plain(known) == plain(found),
+            _ => known == value,
+        };
+        if schema["enum"].as_array().is_some_and(|values| !values.iter().any(is))
+            || schema.get("const").is_some_and(|only| only != value)
+        {
+            return refuse(format!("{value} is not {}{}", schema["enum"], schema["const"]));
+        }
+        if let (Some(least), Some(number)) = (schema["minimum"].as_f64(), value.as_f64())
+            && number < least
+        {
+            return refuse(format!("{number} is below {least}"));
+        }
+        if let (Some(most), Some(number)) = (schema["maximum"].as_f64(), value.as_f64())
+            && number > most
+        {
+            return refuse(format!("{number} is above {most}"));
+        }
+        match value {
+            Value::Array(items) if schema.get("items").is_some() => {
+                let mut items = items.iter().enumerate();
+                items.try_for_each(|(index, item)| {
+                    self.value(&schema["items"], item, &format!("{at}/{index}"))
+                })
+            }
+            Value::Object(members) => self.members(schema, members, at),
+            _ => Ok(()),
+        }
+    }
+
+    fn members(&self, schema: &'static Value, members: &Map<String, Value>, at: &str) -> Result<(), String> {
+        let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        if let Some(missing) = required.into_iter().find(|name| !members.contains_key(*name)) {
+            return Err(format!("{at}: no {missing}"));
+        }
+        for (name, value) in members {
+            let at = format!("{at}/{name}");
+            match (schema["properties"].get(name), schema.get("additionalProperties")) {
+                (Some(schema), _) => self.value(schema, value, &at)?,
+                (None, Some(Value::Bool(true))) => {}
+                (None, Some(schema)) => self.value(schema, value, &at)?,
+                (None, None) if self.is_closed && schema.get("properties").is_some() => {
+                    return Err(format!("{at} is not described"));
+                }
+                (None, None) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_of_kind(value: &Value, kind: &str) -> bool {
+    match kind {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => false,
+    }
+}

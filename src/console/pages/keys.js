@@ -88,8 +88,8 @@ function Detail({ item, onDone }) {
     [t("Weights of sites"), amount(Object.keys(item.siteWeightMultipliers))]];
   return html`
     <div class="actions">
-      <button onClick=${() => setEdited(true)}>${t("Change …")}</button>
-      <${Action} act=${async () => { await put(path, { enabled: !item.enabled }); onDone(); }}>${item.enabled ? t("Turn off") : t("Turn on")}<//>
+      <button onClick=${() => setEdited(true)}>${t("Edit")}</button>
+      <${Action} act=${async () => { await put(path, { enabled: !item.enabled }); onDone(); }}>${item.enabled ? t("Switch off") : t("Switch on")}<//>
       <a href=${`/keys?connect=1&key=${item.id}`}>${t("Connect a client")}</a>
       <${Removal} class="quiet" label=${t("Reset usage")} title=${t("Reset usage")} name=${name} consequence=${t("Used cost and requests count from 0 again. The log stays.")}
         act=${() => post(`${path}/reset-usage`)} after=${onDone} />
@@ -142,7 +142,7 @@ function Connect({ keys, reload, onNew }) {
     ${client === "claude" && html`<p class="hint">${t("With a route that renames models, have answers name the model as asked (Settings, Routing): Claude Code drops the thinking of an answer of another model.")}</p>`}
     ${client === "codex" && html`<p class="hint">${t("Leave supports_websockets out behind a reverse proxy that does not pass upgrades.")}</p>`}
     ${key && html`<h3>${t("3. Does it work?")}</h3><p>${key.lastUsedAt ? html`<${Badge} kind="good">${t("It was used")}<//> <${Time} at=${key.lastUsedAt} />` : t("This key was not used yet.")}
-      ${" "}<button class="link" onClick=${reload}>${t("Look again")}</button></p>`}
+      ${" "}<button class="link" onClick=${reload}>${t("Read again")}</button></p>`}
   <//>`;
 }
 
@@ -152,7 +152,7 @@ const SHOWN_NAMES = 8;
 
 // The names of what a batch touches, not more than one can read.
 const Names = ({ keys }) => html`<ul>${keys.slice(0, SHOWN_NAMES).map((key) => html`<li key=${key.id}><bdi>${key.name}</bdi></li>`)}</ul>
-  ${keys.length > SHOWN_NAMES && html`<p>${t("and {count} more", { count: keys.length - SHOWN_NAMES })}</p>`}`;
+  ${keys.length > SHOWN_NAMES && html`<p>${t("{count} more", { count: keys.length - SHOWN_NAMES })}</p>`}`;
 
 function Labels({ keys, act, onClose }) {
   const [group, setGroup] = useState("");
@@ -185,9 +185,9 @@ function Batch({ chosen, all, onChoose, onDone }) {
     ${chosen.length > 0 && html`<div class="filters" role="group" aria-label=${t("With the chosen keys")}>
       <strong>${count(chosen.length, "{count} key chosen", "{count} keys chosen")}</strong>
       ${chosen.length < all.length && html`<button class="quiet" onClick=${() => onChoose(all)}>${t("Choose all {count}", { count: all.length })}</button>`}
-      <${Action} act=${() => act({ action: "enable" })}>${t("Turn on")}<//>
-      <${Action} act=${() => act({ action: "disable" })}>${t("Turn off")}<//>
-      <button onClick=${() => setAsks("labels")}>${t("Group and tags …")}</button>
+      <${Action} act=${() => act({ action: "enable" })}>${t("Switch on")}<//>
+      <${Action} act=${() => act({ action: "disable" })}>${t("Switch off")}<//>
+      <button onClick=${() => setAsks("labels")}>${t("Group and tags")}</button>
       <button onClick=${() => setAsks("resetUsage")}>${t("Reset usage")}</button>
       <button class="danger quiet" onClick=${() => setAsks("delete")}>${t("Delete")}</button></div>`}
     ${asks === "labels" && html`<${Labels} keys=${chosen} act=${act} onClose=${close} />`}
@@ -225,8 +225,8 @@ export function Keys() {
     } },
     { name: "cost", label: t("Cost"), cell: (key) => html`<${Bound} used=${key.usedCost} most=${key.maxCost} show=${money} label=${t("Cost")} />` },
     { name: "requests", label: t("Requests"), cell: (key) => html`<${Bound} used=${key.usedRequests} most=${key.maxRequests} show=${number} label=${t("Requests")} />` },
-    { name: "range", label: t("24 hours"), class: "less", cell: (key) => html`<span class="number">${money(key.rangeUsage.totalCost)}
-      <span class="quiet"> ${count(key.rangeUsage.totalRequests, "{count} request", "{count} requests")}</span></span>` },
+    { name: "range", label: t("24 hours"), class: "less", cell: (key) => html`<span class="bound number">${money(key.rangeUsage.totalCost)}
+      <br /><span class="quiet">${count(key.rangeUsage.totalRequests, "{count} request", "{count} requests")}</span></span>` },
     { name: "labels", label: t("Group, tags"), class: "less", cell: (key) => html`${[key.groupName, ...key.tags].filter(Boolean).map((name) => html`<${Badge} key=${name}><bdi>${name}</bdi><//> `)}` },
     { name: "expires", label: t("Expires"), class: "less", cell: (key) => (key.expiresAt ? html`<${Time} at=${key.expiresAt} />` : html`<span class="quiet">${t("never")}</span>`) },
     { name: "used", label: t("Last used"), class: "less", cell: (key) => html`<span class=${key.lastUsedAt ? "" : "quiet"}>${ago(key.lastUsedAt)}</span>` },

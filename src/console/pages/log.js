@@ -22,7 +22,7 @@ function Shares({ title, read, rowsOf, what, shown }) {
   return html`<${Section} title=${title} read=${read} isEmpty=${(value) => !rowsOf(value).length} empty=${t("No requests yet.")}>${(value) => {
     const rows = rowsOf(value).sort((one, other) => other[what] - one[what]).slice(0, MOST);
     const most = Math.max(1e-9, rows[0]?.[what]);
-    return html`<${Table} label=${title} head=${[t("Name"), t("Requests"), t("Cost"), t("Day by day")]} rows=${rows.map((row) => [html`<a href=${row.link}>${row.name}</a>`, number(row.calls), money(row.spend),
+    return html`<${Table} label=${title} head=${[t("Name"), t("Requests"), t("Cost"), t("Trend")]} rows=${rows.map((row) => [html`<a href=${row.link}>${row.name}</a>`, number(row.calls), money(row.spend),
       html`<a href=${row.days}><${Bar} value=${(row[what] / most) * 100} label=${`${row.name}: ${shown(row[what])}`} /></a>`])} />`;
   }}<//>`;
 }
@@ -36,9 +36,8 @@ function Days({ told, days, shown }) {
     .map((date) => ({ date, value: sums.get(date) ?? 0 }));
   const most = all.reduce((one, other) => (other.value > one.value ? other : one));
   const bars = all.map(({ date, value }) => ({ label: `${date}: ${shown(value)}`, parts: [{ value }] }));
-  return html`<${Bars} bars=${bars} label=${bars.map((bar) => bar.label).join("; ")} />
-    <p class="axis quiet"><span>${all[0].date}</span><span>${t("{sum} in all; most on {date}: {most}", { sum: shown(all.reduce((sum, { value }) => sum + value, 0)), date: most.date, most: shown(most.value) })}</span>
-      <span>${all.at(-1).date}</span></p>`;
+  return html`<p class="quiet">${t("{sum} in all; most on {date}: {most}", { sum: shown(all.reduce((sum, { value }) => sum + value, 0)), date: most.date, most: shown(most.value) })}</p>
+    <${Bars} bars=${bars} label=${bars.map((bar) => bar.label).join("; ")} /><p class="axis quiet"><span>${all[0].date}</span><span>${all.at(-1).date}</span></p>`;
 }
 
 function Sums() {

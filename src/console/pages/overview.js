@@ -135,16 +135,16 @@ function Figures({ day }) {
   const metrics = useMetrics();
   return html`<${Section} read=${day} class="plain">${({ totalBalance, todaySpend, proxy24h, performance, cacheHitRatio, siteAvailability }) => {
     const hours = (name) => Array.from({ length: 24 }, (_, hour) => siteAvailability.reduce((sum, { buckets }) => sum + buckets[hour][name], 0));
-    const figure = (label, value, curve, about) => html`<div class="figure"><dt>${label}</dt><dd>${value} <small class="quiet">${about}</small>
+    const figure = (label, value, curve, about) => html`<div class="figure"><dt>${label} <small>${about}</small></dt><dd>${value}
       ${curve && html`<${Curve} values=${curve} label=${label} height=${32} />`}</dd></div>`;
     return html`<dl class="figures">
       ${figure(t("Balance"), money(totalBalance))}
       ${figure(t("Spent today"), money(todaySpend), spendOf(trend.value?.trend), t("30 days"))}
       ${figure(t("Requests"), number(proxy24h.total), hours("totalRequests"), t("24 h"))}
       ${figure(t("Errors"), html`<span class=${proxy24h.failed ? "bad-text" : ""}>${number(proxy24h.failed)}</span>`, hours("failedCount"), proxy24h.total > 0 && percent((100 * proxy24h.failed) / proxy24h.total, 1))}
-      ${figure(t("Just now"), number(performance.requestsPerMinute), null, t("requests a minute"))}
+      ${figure(t("Requests a minute"), number(performance.requestsPerMinute))}
       ${"requests_in_flight" in metrics && figure(t("In flight"), number(metrics.requests_in_flight))}
-      ${cacheHitRatio !== null && figure(t("Cache hits"), percent(100 * cacheHitRatio, 1), null, t("of the input, 24 h"))}
+      ${cacheHitRatio !== null && figure(t("Cache hits"), percent(100 * cacheHitRatio, 1), null, t("24 h"))}
     </dl>`;
   }}<//>`;
 }

@@ -302,7 +302,7 @@ export function Routes() {
         <button class="first" onClick=${() => setNew(true)}>${t("New route")}</button>`}>
       ${() => html`
         <div class="filters" role="search">
-          <${Filter} name="q" kind="search" label=${t("Filter")} placeholder=${t("Model or site")} />
+          <${Filter} name="q" kind="search" label=${t("Search")} placeholder=${t("Model or site")} />
           <${Filter} name="kind" label=${t("Kind")} choices=${[["", t("All")], ...Object.entries(KINDS).map(([key, label]) => [key, t(label)])]} />
           <${Filter} name="state" label=${t("State")} choices=${[["", t("All")], ...Object.entries(STATES).map(([key, [, label]]) => [key, t(label)])]} />
         </div>

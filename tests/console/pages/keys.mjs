@@ -75,7 +75,7 @@ export default {
     const { id } = await makeKey(world, "Before", { maxCost: 1, expiresAt: "2030-01-02T03:04:05.678Z", tags: ["a"] });
     const one = await world.open();
     await one.goto(`/keys?open=${id}`);
-    await one.page.getByRole("button", { name: "Change …" }).click();
+    await one.page.getByRole("button", { name: "Edit" }).click();
     const dialog = one.page.getByRole("dialog");
     await dialog.getByLabel("Name", { exact: true }).fill("After");
     await dialog.getByLabel("Most cost, USD").fill("");
@@ -95,7 +95,7 @@ export default {
     const { id } = await makeKey(world, "Children", { key: "sk-children-key-1" });
     const one = await world.open();
     await one.goto(`/keys?open=${id}`);
-    await one.page.getByRole("button", { name: "Change …" }).click();
+    await one.page.getByRole("button", { name: "Edit" }).click();
     const dialog = one.page.getByRole("dialog");
     await dialog.getByRole("button", { name: "Budgets, pace, addresses" }).click();
     await dialog.getByLabel("Calls at once").fill("2");
@@ -117,7 +117,7 @@ export default {
     await one.page.reload();
     await one.page.getByRole("img", { name: "In all, Requests: 1 of 4" }).waitFor();
     await one.isAccessible("budgets shown");
-    await one.page.getByRole("button", { name: "Change …" }).click();
+    await one.page.getByRole("button", { name: "Edit" }).click();
     await dialog.getByRole("button", { name: "Budgets, pace, addresses" }).click();
     await dialog.getByRole("button", { name: "Remove budget 1" }).click();
     await dialog.getByRole("button", { name: "Save" }).click();
@@ -134,7 +134,7 @@ export default {
     const { id } = await makeKey(world, "Picky");
     const one = await world.open();
     await one.goto(`/keys?open=${id}`);
-    await one.page.getByRole("button", { name: "Change …" }).click();
+    await one.page.getByRole("button", { name: "Edit" }).click();
     const dialog = one.page.getByRole("dialog");
     await dialog.getByRole("button", { name: "Models, routes, sites" }).click();
     await dialog.getByLabel("Models", { exact: true }).fill("o4-*\nre:^gpt-(4|5){1,2}");
@@ -173,8 +173,8 @@ export default {
     await one.page.getByText("sk-kitchen-key-1").waitFor();
     await one.page.getByRole("button", { name: "Hide" }).click();
     await one.page.getByText("sk-kitchen-key-1").waitFor({ state: "hidden" });
-    await one.page.getByRole("button", { name: "Turn off" }).click();
-    await one.page.getByRole("button", { name: "Turn on" }).waitFor();
+    await one.page.getByRole("button", { name: "Switch off" }).click();
+    await one.page.getByRole("button", { name: "Switch on" }).waitFor();
     assert.equal((await keysOf(world))[0].enabled, false);
     await one.page.getByRole("button", { name: "Reset usage" }).click();
     await one.page.getByRole("dialog").getByRole("button", { name: "Reset usage" }).click();
@@ -196,7 +196,7 @@ export default {
     await one.page.getByLabel("Choose One").check();
     await one.page.getByRole("button", { name: "Choose all 3" }).click();
     const bar = one.page.getByRole("group", { name: "With the chosen keys" });
-    await bar.getByRole("button", { name: "Group and tags …" }).click();
+    await bar.getByRole("button", { name: "Group and tags" }).click();
     const dialog = one.page.getByRole("dialog");
     await dialog.getByLabel("Group", { exact: true }).fill("family");
     await dialog.getByLabel("Tags to add").fill("new, blue");
@@ -207,7 +207,7 @@ export default {
     await one.page.getByLabel("Choose Three").uncheck();
     // One goes behind the page's back: the batch says so.
     await world.gateway.api("DELETE", `/api/downstream-keys/${keys[0].id}`);
-    await bar.getByRole("button", { name: "Turn off" }).click();
+    await bar.getByRole("button", { name: "Switch off" }).click();
     await one.page.getByText("This did not work for some keys:").waitFor();
     assert.deepEqual((await keysOf(world)).map((item) => [item.name, item.enabled]), [["Three", true], ["Two", false]]);
     await bar.getByRole("button", { name: "Delete" }).click();
@@ -273,7 +273,7 @@ export default {
     await one.page.getByText("export SWITCHYARD_KEY=sk-desk-key-1").waitFor({ state: "hidden" });
     await fetch(`${world.gateway.url}/v1/chat/completions`, { method: "POST", headers: { authorization: "Bearer sk-desk-key-1", "content-type": "application/json" },
       body: JSON.stringify({ model: "gpt-4o", messages: [{ role: "user", content: "Which way?" }] }) });
-    await one.page.getByRole("button", { name: "Look again" }).click();
+    await one.page.getByRole("button", { name: "Read again" }).click();
     await one.page.getByText("It was used").waitFor();
     await one.page.getByLabel("Model", { exact: true }).fill("gpt\u202e4o");
     await one.page.getByText("it is not put into lines to paste").waitFor();

@@ -56,7 +56,7 @@ export function BudgetsUsed({ budgets }) {
   const names = Object.fromEntries(PERIODS());
   const bounds = ({ maxCost, maxRequests, maxTokens, used }) => [[t("Cost"), used.cost, maxCost, money], [t("Requests"), used.requests, maxRequests, number],
     [t("Tokens"), used.tokens, maxTokens, number]].filter(([, , most]) => most !== null);
-  return html`<ul>${budgets.map((budget, at) => html`<li key=${at}>
+  return html`<ul class="plain">${budgets.map((budget, at) => html`<li key=${at}>
     <strong>${names[budget.period] ?? budget.period}</strong>${budget.models && html` <bdi class="quiet">${budget.models.join(", ")}</bdi>`}
     ${bounds(budget).map(([label, used, most, show]) => html`<${Bound} key=${label} label=${label} name=${`${names[budget.period]}, ${label}`} used=${used} most=${most} show=${show} />`)}
     ${budget.resetsAt && html`<span class="quiet">${t("Resets")} <${Time} at=${budget.resetsAt} plain /></span>`}

@@ -34,7 +34,7 @@ function Outcome({ report }) {
     ${report.warnings?.length > 0 && html`<ul>${report.warnings.map((words) => html`<li key=${words}><bdi>${words}</bdi></li>`)}</ul>`}
     ${report.rows?.length > 0 && html`<details><summary>${t("Row by row")}</summary><table><tbody>${report.rows.map((row, at) => html`<tr key=${at}>
       <td><${Badge} kind=${ACTIONS[row.action]}>${t(row.action)}<//></td><td>${row.section}</td><td><bdi>${row.name}</bdi></td><td><bdi>${row.reason}</bdi></td></tr>`)}</tbody></table>
-      ${report.rowsOmitted > 0 && html`<p class="quiet">${t("and {count} more", { count: report.rowsOmitted })}</p>`}</details>`}`;
+      ${report.rowsOmitted > 0 && html`<p class="quiet">${t("{count} more", { count: report.rowsOmitted })}</p>`}</details>`}`;
 }
 
 // The file is tried first: only what a dry run took can be imported, and the button says what it does.
@@ -185,7 +185,7 @@ function Found({ status, reload }) {
     ${runtime.lastCheckError && html`<${Note} kind="warn"><bdi>${runtime.lastCheckError}</bdi><//>`}
     <ul class="plain">${row(t("Release"), status.githubRelease)}${row(t("Image"), status.dockerHubTag)}${status.dockerHubRecentTags.map((one) => row(one.tagName, one))}</ul>
     <p>${t("Helper in the cluster")}: ${helper.ok ? html`<${Badge} kind=${helper.healthy ? "good" : "bad"}>${helper.healthy ? t("healthy") : t("unhealthy")}<//> <bdi>${imageOf(helper)}</bdi>`
-      : html`<span class="quiet">${helper.error ?? t("not set up")}</span>`}</p>
+      : html`<span class="quiet">${(config.helperBaseUrl && helper.error) || t("not set up")}</span>`}</p>
     ${helper.history.length > 0 && html`<h3>${t("What ran before")}</h3><ul class="plain">${helper.history.map(earlier)}</ul>`}`;
 }
 

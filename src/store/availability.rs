@@ -198,7 +198,7 @@ pub fn replace_discovered_statements(
             );
             let mut args = vec![account_id.clone(), false.into()];
             args.extend(names.iter().map(|name| Value::from(*name)));
-            Statement::new(sql, args).touching(Part::Account, [account_id.clone()])
+            Statement::new(sql, args).touching(Part::Models, [account_id.clone()])
         })
         .collect();
     let now = now_ms();
@@ -222,14 +222,15 @@ pub fn replace_discovered_statements(
             ]
         };
         Statement::new(sql, models.iter().flat_map(row).collect())
-            .touching(Part::Account, [account_id.clone()])
+            .touching(Part::Models, [account_id.clone()])
     }));
     batch
 }
 
 /// What makes these the models of an account again, whatever came in their place.
 pub fn restore_statements(account_id: i64, models: &[ModelRow]) -> Vec<Statement> {
-    let gone = Statement::new("DELETE FROM model_availability WHERE account_id = ?", vec![account_id.into()]);
+    let gone = Statement::new("DELETE FROM model_availability WHERE account_id = ?", vec![account_id.into()])
+        .touching(Part::Models, [account_id.into()]);
     let rows = models.iter().map(|row| {
         let sql = "INSERT INTO model_availability \
                    (account_id, model_name, available, is_manual, latency_ms, checked_at) VALUES (?, ?, ?, ?, ?, ?)";
@@ -241,7 +242,7 @@ pub fn restore_statements(account_id: i64, models: &[ModelRow]) -> Vec<Statement
             row.latency_ms.into(),
             row.checked_at.into(),
         ];
-        Statement::new(sql, args)
+        Statement::new(sql, args).touching(Part::Models, [account_id.into()])
     });
     std::iter::once(gone).chain(rows).collect()
 }
@@ -334,7 +335,7 @@ pub async fn add_manual(store: &Store, account_id: i64, models: &[String]) -> Re
     let batch = models.iter().map(|model| {
         let args =
             vec![account_id.into(), model.as_str().into(), true.into(), true.into(), Value::Null, now.into()];
-        Statement::new(sql.clone(), args).touching(Part::Account, [account_id.into()])
+        Statement::new(sql.clone(), args).touching(Part::Models, [account_id.into()])
     });
     store.batch(batch.collect()).await.map(drop)
 }
@@ -427,6 +428,6 @@ async fn update_checked(
 ) -> Result<bool> {
     let mut args = vec![checked.available.into(), checked.latency_ms.into(), checked.at.into()];
     args.extend(which);
-    let check = Statement::new(sql, args).touching(Part::Account, account_id.map(Value::from));
+    let check = Statement::new(sql, args).touching(Part::Models, account_id.map(Value::from));
     Ok(store.batch(vec![check]).await?[0].rows > 0)
 }

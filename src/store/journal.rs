@@ -26,6 +26,8 @@ const ROUTED: &[&str] = &[
     "route_channels",
     "oauth_route_units",
     "oauth_route_unit_members",
+    // A route unit serves a model with the members that have it.
+    "model_availability",
 ];
 /// How many rows are noted one by one: beyond them it is everything.
 const MAX_NOTED: usize = 65_536;
@@ -36,6 +38,8 @@ pub struct Touched {
     pub everything: bool,
     pub sites: BTreeSet<i64>,
     pub accounts: BTreeSet<i64>,
+    /// Accounts of which other models may be available.
+    pub models: BTreeSet<i64>,
     pub routes: BTreeSet<i64>,
     /// Routes of which any channel may be another, or gone.
     pub channels_of_routes: BTreeSet<i64>,
@@ -124,6 +128,7 @@ impl Touched {
         match part {
             Part::Site => &mut self.sites,
             Part::Account => &mut self.accounts,
+            Part::Models => &mut self.models,
             Part::Route => &mut self.routes,
             Part::ChannelsOfRoute => &mut self.channels_of_routes,
             Part::Channel => &mut self.channels,
@@ -133,6 +138,7 @@ impl Touched {
     fn add(&mut self, other: Self) {
         self.sites.extend(other.sites);
         self.accounts.extend(other.accounts);
+        self.models.extend(other.models);
         self.routes.extend(other.routes);
         self.channels_of_routes.extend(other.channels_of_routes);
         self.channels.extend(other.channels);
@@ -141,8 +147,12 @@ impl Touched {
         }
     }
 
-    /// How many rows are noted.
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
+        self.to_read() + self.models.len()
+    }
+
+    /// How many rows are read again because of it; with the models of an account only its route unit is.
+    pub fn to_read(&self) -> usize {
         let each = [&self.sites, &self.accounts, &self.routes, &self.channels_of_routes, &self.channels];
         each.iter().map(|ids| ids.len()).sum()
     }
@@ -173,6 +183,8 @@ mod tests {
             ("UPDATE accounts SET status = 'active'", true),
             ("INSERT INTO sites (name) VALUES ('a')", true),
             ("DELETE FROM route_channels", true),
+            ("DELETE FROM model_availability WHERE is_manual = ?", true),
+            ("DELETE FROM token_model_availability", false),
             ("REPLACE INTO sites VALUES (1)", true),
             ("UPDATE channel_stats SET fail_count = 0", false),
             ("INSERT INTO events (type) VALUES ('a')", false),

@@ -39,7 +39,7 @@ impl Statement {
     }
 
     /// Says that none of the columns it changes is routed by.
-    pub fn touching_nothing(mut self) -> Self {
+    pub(super) fn touching_nothing(mut self) -> Self {
         self.touches = Touches::Nothing;
         self
     }

@@ -9,6 +9,8 @@ pub enum Part {
     Site,
     /// An account, its tokens, and by its removal its channels.
     Account,
+    /// The models of an account: they decide what a route unit serves with it, and nothing else that is in memory.
+    Models,
     /// A route and the sources of a group, and by its removal its channels.
     Route,
     /// Each channel that a route owns.

@@ -258,11 +258,6 @@ async fn store_changes(
 ) -> store::Result<()> {
     let (id, dialect) = (account.id, store.database().dialect());
     let mut batch = availability::replace_discovered_statements(dialect, id, &known, found.models.models());
-    // Only a route unit, which is of logins, serves by what each of its accounts has: elsewhere the rebuild of channels
-    // tells it, and thousands of them need not be read again.
-    if account.oauth_provider.is_none() {
-        batch = batch.into_iter().map(store::Statement::touching_nothing).collect();
-    }
     if !found.of_tokens.is_empty() {
         let known = availability::of_tokens_of(store, id).await?;
         for (token, models) in &found.of_tokens {

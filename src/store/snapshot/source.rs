@@ -4,8 +4,9 @@
 //! start, import, reset, another system proxy ──▶ load     every row
 //! every other change                         ──▶ follow   the rows of the journal, and what hangs on them:
 //!     a site      its accounts; their channels get the new ones, and are not read
-//!     an account  its channels: another credential, another site, a token that is gone; those of its route unit,
-//!                 which serves a model with the members that have it
+//!     an account  its channels: another credential, another site, a token that is gone; those of its route unit
+//!     its models  the channels of its route unit, which serves a model with the members that have it; without one
+//!                 they are nothing that requests are routed by: which channels there are is for a rebuild to say
 //!     a route     its channels, when its pattern is another, since they inherit it
 //! ```
 //!
@@ -183,7 +184,7 @@ impl Source {
         system_proxy_url: Option<&str>,
         weights: Weights,
     ) -> Result<HashSet<i64>> {
-        let is_most = touched.len() > FEW && touched.len() > self.owners.len() / 4;
+        let is_most = touched.to_read() > FEW && touched.to_read() > self.owners.len() / 4;
         if touched.everything || is_most || self.system_proxy_url.as_deref() != system_proxy_url {
             let next = Self::load(store, live, system_proxy_url, weights).await?;
             let gone = self.owners.keys().filter(|id| !next.owners.contains_key(id)).copied().collect();
@@ -227,8 +228,8 @@ impl Source {
             by_id(routes::some_channels(store, ChannelsOf::Accounts, &existing).await?, |row| row.id);
         let of_routes = routes::some_channels(store, ChannelsOf::Routes, &list(&whole_routes)).await?;
         channels.extend(by_id(of_routes, |row| row.id));
-        let unit_ids: BTreeSet<i64> =
-            account_ids.iter().filter_map(|id| self.units.get(id)).copied().collect();
+        let members = account_ids.iter().chain(&touched.models);
+        let unit_ids: BTreeSet<i64> = members.filter_map(|id| self.units.get(id)).copied().collect();
         let of_units = routes::some_channels(store, ChannelsOf::Units, &list(&unit_ids)).await?;
         channels.extend(by_id(of_units, |row| row.id));
         let rest: Vec<i64> =

@@ -7,12 +7,13 @@ use proptest::prelude::*;
 
 use super::super::balances::{self, NewBalance};
 use super::super::route_edits::{self, ChannelPatch, Dependents, RouteDraft};
+use super::super::route_units::{self, NewUnit};
 use super::super::routes::{self, NewChannel};
 use super::super::snapshot::{Source, load};
 use super::super::tokens;
 use super::*;
 use crate::routing::rebuild::{self, Credential, NewRoute, Plan, Rebinding};
-use crate::routing::{LiveTable, Policy, Snapshot, Strategy, Weights};
+use crate::routing::{Channel, LiveTable, Policy, Snapshot, Strategy, UnitRole, UnitStrategy, Weights};
 
 const NAMES: &[&str] = &["alpha", "beta", "gamma", "al*", "re:^b", "delta"];
 
@@ -372,4 +373,47 @@ async fn the_channels_of_a_site_that_changes_are_not_read() {
     let alpha = source.snapshot().exact_routes("alpha").next().unwrap();
     assert_eq!(alpha.channels[0].account.site.name, "azure");
     assert_eq!(alpha.channels[0].priority, 0);
+}
+
+#[tokio::test]
+async fn the_models_of_an_account_are_followed_in_its_route_unit_and_no_other_channel_is_read() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let site_id = sites::insert(&store, site("blue")).await.unwrap();
+    let mut ids = Vec::new();
+    for name in ["first", "second", "alone"] {
+        ids.push(accounts::insert(&store, api_key(site_id, name)).await.unwrap());
+    }
+    let channel = |account_id| Credential { account_id, token_id: None, unit_id: None };
+    let channels = vec![channel(ids[0]), channel(ids[2])];
+    let create_routes = vec![NewRoute { model: "alpha".into(), channels }];
+    routes::apply(&store, &Plan { create_routes, ..Plan::default() }).await.unwrap();
+    let unit = NewUnit {
+        site_id,
+        provider: "codex".into(),
+        name: "both".into(),
+        strategy: UnitStrategy::RoundRobin,
+        account_ids: ids[..2].to_vec(),
+    };
+    route_units::insert(&store, &unit).await.unwrap();
+    availability::add_manual(&store, ids[0], &["alpha".into()]).await.unwrap();
+    let live = LiveTable::default();
+    let mut source = Source::load(&store, &live, None, Weights::default()).await.unwrap();
+    store.journal().take().settled();
+    let before = source.snapshot().exact_routes("alpha").next().unwrap().clone();
+    let members = |channel: &Channel| match &channel.unit {
+        UnitRole::Whole { members, .. } => members.iter().map(|member| member.account.id).collect(),
+        _ => Vec::new(),
+    };
+    assert_eq!(members(&before.channels[0]), [ids[0]], "the one that has the model");
+
+    for id in &ids[1..] {
+        availability::add_manual(&store, *id, &["alpha".into()]).await.unwrap();
+    }
+    let taken = store.journal().take();
+    source.follow(&store, &live, &taken.touched, None, Weights::default()).await.unwrap();
+
+    let after = source.snapshot().exact_routes("alpha").next().unwrap();
+    assert_eq!(members(&after.channels[0]), ids[..2]);
+    assert!(Arc::ptr_eq(&before.channels[1], &after.channels[1]), "the channel of the account in no unit");
 }

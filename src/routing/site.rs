@@ -83,9 +83,11 @@ pub struct Account {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
 
-/// A credential in the forms that requests carry it in, made once for all requests.
+/// A credential in the forms that requests carry it in, made once for all requests; clones share them.
 #[derive(Clone)]
-pub struct Credential {
+pub struct Credential(Arc<CredentialForms>);
+
+struct CredentialForms {
     secret: Secret,
     /// `None` when the value cannot stand in a header.
     headers: Option<CredentialHeaders>,
@@ -134,11 +136,11 @@ impl fmt::Debug for Secret {
 impl Credential {
     /// The secret itself.
     pub fn secret(&self) -> &Secret {
-        &self.secret
+        &self.0.secret
     }
 
     pub fn headers(&self) -> Option<&CredentialHeaders> {
-        self.headers.as_ref()
+        self.0.headers.as_ref()
     }
 }
 
@@ -152,13 +154,13 @@ impl From<Secret> for Credential {
         let headers = sensitive(&format!("Bearer {}", secret.expose()))
             .zip(sensitive(secret.expose()))
             .map(|(bearer, key)| CredentialHeaders { bearer, key });
-        Self { secret, headers }
+        Self(Arc::new(CredentialForms { secret, headers }))
     }
 }
 
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.secret.fmt(f)
+        self.0.secret.fmt(f)
     }
 }
 

@@ -8,7 +8,7 @@ mod source;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use hyper::http::{HeaderName, HeaderValue};
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -22,9 +22,10 @@ use super::{Result, Secret, Store};
 use crate::dialect::json;
 use crate::platform::{OAuthProvider, Platform};
 use crate::routing::{
-    self, Account, BaseUrl, Channel, Endpoint, EndpointLive, EndpointState, LiveTable, ModelPattern,
-    OutboundProxy, Route, RouteMode, Site, Snapshot, UnitRole, Weights,
+    self, Account, BaseUrl, Channel, Credential, Endpoint, EndpointLive, EndpointState, LiveTable,
+    ModelPattern, OutboundProxy, Route, RouteMode, Site, Snapshot, UnitRole, Weights,
 };
+use crate::sync::lock;
 pub use source::Source;
 
 /// Reads everything and builds the snapshot. Live values of what is gone leave the table. Loads must not
@@ -106,12 +107,16 @@ type Outbound = Result<Option<Arc<OutboundProxy>>, String>;
 struct Builder<'a> {
     live: &'a LiveTable,
     system_proxy: Outbound,
+    credentials: Mutex<Credentials>,
 }
+
+/// What accounts and their tokens present, by the numbers of both.
+type Credentials = HashMap<(i64, Option<i64>), Option<Credential>>;
 
 impl<'a> Builder<'a> {
     fn new(live: &'a LiveTable, system_proxy_url: Option<&str>) -> Self {
         let system_proxy = parse_proxy("the system proxy", system_proxy_url.unwrap_or_default());
-        Self { live, system_proxy }
+        Self { live, system_proxy, credentials: Mutex::default() }
     }
 
     /// The site's own proxy, else the system's when it asks for it.
@@ -250,6 +255,17 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Made once for all channels that present it: an account has one for each of its models.
+    fn credential(
+        &self,
+        token_id: Option<i64>,
+        account: &AccountRow,
+        token: Option<&TokenRow>,
+    ) -> Option<Credential> {
+        let made = || credential(token_id, account, token).map(Into::into);
+        lock(&self.credentials).entry((account.id, token_id)).or_insert_with(made).clone()
+    }
+
     fn channel(
         &self,
         row: &ChannelRow,
@@ -267,7 +283,7 @@ impl<'a> Builder<'a> {
             priority: row.priority,
             weight: row.weight.max(0),
             enabled: row.enabled,
-            credential: credential(row.token_id, account_row, token).map(Into::into),
+            credential: self.credential(row.token_id, account_row, token),
             live: self.live.channel(row.id, || row.stats.totals()),
             unit: UnitRole::Nothing,
         }
@@ -298,7 +314,7 @@ impl<'a> Builder<'a> {
                 account: Arc::clone(account),
                 token_name: None,
                 source_model: channel.source_model.clone(),
-                credential: credential(None, account_row, None).map(Into::into),
+                credential: self.credential(None, account_row, None),
                 enabled,
                 live: self.live.member(row.id, || row.stats.totals()),
                 unit: UnitRole::Member { whole: whole.clone() },

@@ -340,6 +340,11 @@ async fn a_change_makes_anew_what_it_touches_and_shares_the_rest() {
     let after = source.snapshot();
 
     let named = |snapshot: &Snapshot, name| snapshot.exact_routes(name).next().unwrap().clone();
+    let secret = |name, place: usize| {
+        let route = named(&before, name);
+        std::ptr::from_ref(route.channels[place].credential.as_ref().unwrap().secret())
+    };
+    assert_eq!(secret("alpha", 1), secret("beta", 0), "one credential for both channels of an account");
     let [alpha, beta] = ["alpha", "beta"].map(|name| (named(&before, name), named(after, name)));
     assert!(Arc::ptr_eq(&beta.0, &beta.1), "the route of the other site alone");
     assert!(Arc::ptr_eq(&alpha.0.channels[1], &alpha.1.channels[1]), "its channel on a route of both");

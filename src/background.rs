@@ -34,11 +34,15 @@ impl Background {
     /// Runs `work` in the background until it ends or the process stops. False when it is
     /// stopping already; `work` is then dropped unrun.
     pub fn spawn(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) -> bool {
+        self.spawn_boxed(name, Box::pin(work))
+    }
+
+    /// Knows no kind of work: a task that [`Background::spawn`] itself made would be of another type for each of a hundred
+    /// kinds, and the runtime's code for it compiled as often.
+    fn spawn_boxed(&self, name: &'static str, work: Pin<Box<dyn Future<Output = ()> + Send>>) -> bool {
         let mut running = lock(&self.running);
         let Some(running) = running.as_mut() else { return false };
         while running.try_join_next().is_some() {}
-        // Behind one type, so that the runtime's code for a task is compiled once and not for each of a hundred kinds.
-        let work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(work);
         running.spawn(async move {
             if let Err(panic) = contain(work).await {
                 log::error!("{name} panicked: {panic}");

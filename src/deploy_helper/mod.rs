@@ -28,7 +28,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::config::Config;
 use crate::http::body::{self, RequestBody};
-use crate::http::server::{self, Connection, ServerOptions};
+use crate::http::server::{self, BoxedHandler, Connection, ServerOptions};
 use crate::http::wire_body::WireBody;
 use crate::http::{self, Query, Response, bearer, event_stream, strict};
 use crate::sync::lock;
@@ -88,9 +88,9 @@ async fn serve(config: &Config) -> Result<(), String> {
     let helper = Arc::new(Helper { token: config.updates.helper_token.clone(), turn: Arc::default() });
     let handler_for = {
         let helper = helper.clone();
-        move |_peer| {
+        move |_peer| -> BoxedHandler {
             let helper = helper.clone();
-            move |request, connection| helper.clone().answer(request, connection)
+            Box::new(move |request, connection| Box::pin(helper.clone().answer(request, connection)))
         }
     };
     let (stop, stopping) = watch::channel(false);

@@ -82,6 +82,14 @@ impl Connection {
     }
 }
 
+/// What answers the requests of a connection to a listener that is seldom asked: of one type, so that the code of a
+/// connection is compiled once for all such listeners.
+pub type BoxedHandler = Box<
+    dyn Fn(hyper::Request<WireBody>, Connection) -> Pin<Box<dyn Future<Output = Response> + Send>>
+        + Send
+        + Sync,
+>;
+
 /// Serves until `stop` turns true and every connection has ended or the grace period is over. `handler_for` a peer
 /// answers the requests of one connection of it. `before_cut` is called before connections are cut off; returns how many
 /// were.

@@ -18,7 +18,7 @@ use super::callback::Callback;
 use super::callback_ports::CallbackPort;
 use super::completion;
 use super::pages::page;
-use crate::http::server::{self, Connection, ServerOptions};
+use crate::http::server::{self, BoxedHandler, ServerOptions};
 use crate::http::{self, Query, Response};
 use crate::jobs::Jobs;
 use crate::platform::OAuthProvider;
@@ -63,13 +63,13 @@ pub async fn open(jobs: &Arc<Jobs>, provider: OAuthProvider) -> CallbackPort<'_>
 
 async fn listen_while_awaited(jobs: Arc<Jobs>, provider: OAuthProvider, listener: TcpListener) {
     let (stop, stopped) = watch::channel(false);
-    let handler_for = |_| {
+    let handler_for = |_| -> BoxedHandler {
         let jobs = jobs.clone();
-        move |request: hyper::Request<_>, connection: Connection| {
+        Box::new(move |request, connection| {
             let fault = connection.head_fault().is_some();
             let head = (request.method().clone(), request.uri().clone());
-            answer(jobs.clone(), provider, head, fault)
-        }
+            Box::pin(answer(jobs.clone(), provider, head, fault))
+        })
     };
     let mut serving = pin!(server::serve(listener, OPTIONS, handler_for, stopped, || ()));
     let unneeded = async {

@@ -41,12 +41,12 @@ const UNPUBLISHED: Duration = Duration::from_secs(3600);
 
 /// Reads every list that is due. The accounts are those in use now: active, at active sites.
 pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
-    let accounts = accounts::list(&jobs.core.store).await.map_err(|error| error.to_string())?;
-    let active: Vec<i64> = accounts.into_iter().filter(is_active).map(|account| account.id).collect();
+    let active = |account: AccountRow| is_active(&account).then_some(account.id);
+    let active = accounts::pick(&jobs.core.store, active).await.map_err(|error| error.to_string())?;
     let now = Instant::now();
     let due: Vec<i64> = {
         let mut known = lock(&jobs.prices.due);
-        known.retain(|id, _| active.contains(id));
+        known.retain(|id, _| active.binary_search(id).is_ok());
         active.into_iter().filter(|id| known.get(id).is_none_or(|due| due.at <= now)).collect()
     };
     refresh_now(&jobs, &due).await;

@@ -258,7 +258,7 @@ impl Rows {
             names,
             named_routes: keys.iter().flat_map(|key| &key.policy.allowed_route_ids).copied().collect(),
             sites: sites::list(store).await?,
-            accounts: accounts::list_sparing(store, |account| account.extra = None).await?,
+            accounts: accounts::pick(store, |row| Some(accounts::AccountRow { extra: None, ..row })).await?,
             tokens: tokens::list(store).await?,
             account_models,
             token_models,

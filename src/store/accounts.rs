@@ -286,32 +286,30 @@ pub(super) const COLUMNS: &str = "id, site_id, username, access_token, api_token
      provider_data, token_expires_at, token_issued_at, sub2api_refresh_token, sub2api_token_expires_at, health_state, \
      health_reason, health_source, health_checked_at, credential_version, extra, created_at, updated_at";
 
-/// How many accounts are read at once by who keeps only a part of each.
-const PAGE: usize = 1000;
+/// How many accounts are read at once: with each may stand notes of many kilobytes.
+const PAGE: usize = 100;
 
-/// All accounts by id, each without what `spare` takes out of it: so that what nobody needs of a page is gone before the
-/// next is read.
-pub async fn list_sparing(store: &Store, spare: impl Fn(&mut AccountRow)) -> Result<Vec<AccountRow>> {
+/// What `pick` makes of each account, by id. What nobody needs of a page is gone before the next is read.
+pub async fn pick<T>(store: &Store, mut pick: impl FnMut(AccountRow) -> Option<T>) -> Result<Vec<T>> {
     let sql = format!("SELECT {COLUMNS} FROM accounts WHERE id > ? ORDER BY id LIMIT {PAGE}");
-    let mut accounts: Vec<AccountRow> = Vec::new();
+    let (mut picked, mut after) = (Vec::new(), 0);
     loop {
-        let after = accounts.last().map_or(0, |account| account.id);
         let page = store.query(sql.clone(), vec![after.into()]).await?;
-        for row in &page {
-            let mut account = read(store, row)?;
-            spare(&mut account);
-            accounts.push(account);
+        let is_last = page.len() < PAGE;
+        for row in page {
+            let account = read(store, &row)?;
+            after = account.id;
+            picked.extend(pick(account));
         }
-        if page.len() < PAGE {
-            return Ok(accounts);
+        if is_last {
+            return Ok(picked);
         }
     }
 }
 
 /// All accounts by id.
 pub async fn list(store: &Store) -> Result<Vec<AccountRow>> {
-    let rows = store.query(format!("SELECT {COLUMNS} FROM accounts ORDER BY id"), Vec::new()).await?;
-    rows.iter().map(|row| read(store, row)).collect()
+    pick(store, Some).await
 }
 
 /// At most `limit` accounts by id, after leaving out `offset`.

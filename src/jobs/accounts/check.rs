@@ -45,8 +45,8 @@ pub struct Checked {
 
 /// Checks one account, or all; none when there is no such account.
 pub async fn check(jobs: &Arc<Jobs>, only: Option<i64>) -> store::Result<(Summary, Vec<Checked>)> {
-    let mut accounts = accounts::list(&jobs.core.store).await?;
-    accounts.retain(|account| only.is_none_or(|id| id == account.id));
+    let is_meant = |account: &AccountRow| only.is_none_or(|id| id == account.id);
+    let accounts = accounts::pick(&jobs.core.store, |row| is_meant(&row).then_some(row)).await?;
     let mut results = Vec::with_capacity(accounts.len());
     for account in &accounts {
         results.push(check_one(jobs, account).await?);

@@ -114,10 +114,10 @@ pub async fn refresh(jobs: &Arc<Jobs>, id: i64) -> Result<BalanceReading, Failur
 
 /// Reads the balances of all active session accounts and gives how many were asked and how many failed.
 pub async fn refresh_all(jobs: &Arc<Jobs>) -> store::Result<(usize, usize)> {
-    let rows = accounts::list(&jobs.core.store).await?;
-    let active = rows.iter().filter(|row| row.status == AccountStatus::Active && row.is_session());
-    let items = active.map(|row| (row.site_id, row.id)).collect();
-    let read = spread(items, CONCURRENCY, |id| {
+    let active = accounts::pick(&jobs.core.store, |row| {
+        (row.status == AccountStatus::Active && row.is_session()).then_some((row.site_id, row.id))
+    });
+    let read = spread(active.await?, CONCURRENCY, |id| {
         let jobs = jobs.clone();
         async move { refresh(&jobs, id).await.is_ok() }
     });

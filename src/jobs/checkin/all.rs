@@ -117,20 +117,19 @@ async fn choose(jobs: &Jobs, scope: RunScope) -> store::Result<Vec<(i64, (Accoun
     let hours = jobs.core.settings.load().values.count("checkin_interval_hours").clamp(1, 24);
     let interval = Millis::try_from(hours).unwrap_or(24) * HOUR_MS;
     let (tried, now) = (lock(&jobs.checkins.tried).clone(), now_ms());
-    let rows = accounts::list(&jobs.core.store).await?;
-    let wanted = rows.into_iter().filter(|account| {
+    let is_wanted = |account: &AccountRow| {
         let is_due = is_due(account.last_checkin_at, tried.get(&account.id).copied(), interval, now);
         let site_active = sites.get(&account.site_id).is_some_and(|site| site.status == SiteStatus::Active);
         account.checkin_enabled
             && account.status == AccountStatus::Active
             && account.is_session()
             && (scope == RunScope::All || (is_due && site_active))
-    });
-    let named = wanted.filter_map(|account| {
-        let site = sites.get(&account.site_id)?;
+    };
+    let named = |account: AccountRow| {
+        let site = sites.get(&account.site_id).filter(|_| is_wanted(&account))?;
         Some((site.id, (account, site.name.clone())))
-    });
-    Ok(named.collect())
+    };
+    accounts::pick(&jobs.core.store, named).await
 }
 
 /// Whether the last check-in and the last try are both longer ago than the interval.

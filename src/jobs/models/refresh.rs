@@ -120,8 +120,9 @@ fn take_turn(last: &mut Option<Instant>, now: Instant) -> bool {
 }
 
 async fn refresh_each(jobs: Arc<Jobs>) -> Vec<RefreshOutcome> {
-    let accounts = match accounts::list(&jobs.core.store).await {
-        Ok(rows) => rows.into_iter().filter(is_active).map(|account| (account.site_id, account.id)).collect(),
+    let active = |account: AccountRow| is_active(&account).then_some((account.site_id, account.id));
+    let accounts = match accounts::pick(&jobs.core.store, active).await {
+        Ok(accounts) => accounts,
         Err(error) => {
             log::error!("the accounts to refresh could not be read: {error}");
             return Vec::new();

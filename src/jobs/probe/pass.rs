@@ -89,9 +89,9 @@ pub async fn is_probed(store: &Store, id: i64) -> store::Result<bool> {
 async fn chosen(store: &Store, only: Option<i64>) -> store::Result<Vec<(SiteRow, AccountRow)>> {
     let sites = sites::list(store).await?;
     let active = |id: i64| sites.iter().find(|site| site.id == id && site.status == SiteStatus::Active);
-    let rows = accounts::list(store).await?.into_iter();
-    let rows = rows.filter(|row| row.status == AccountStatus::Active && only.is_none_or(|id| id == row.id));
-    Ok(rows.filter_map(|row| Some((active(row.site_id)?.clone(), row))).collect())
+    let is_chosen =
+        |row: &AccountRow| row.status == AccountStatus::Active && only.is_none_or(|id| id == row.id);
+    accounts::pick(store, |row| is_chosen(&row).then_some((active(row.site_id)?.clone(), row))).await
 }
 
 async fn pass(

@@ -83,12 +83,14 @@ pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
     let now = now_ms();
     let mut summary = PassSummary::default();
     let mut due = Vec::new();
-    for account in accounts::list(&jobs.core.store).await.map_err(unreadable)? {
-        let Some(platform) = refreshing.get(&account.site_id) else { continue };
-        if account.status == AccountStatus::Active && has_refresh_token(&account, *platform) {
-            summary.scanned += 1;
-            due.extend(is_due(&account, *platform, now).then_some(account.id));
-        }
+    let renewable = accounts::pick(&jobs.core.store, |account| {
+        let platform = *refreshing.get(&account.site_id)?;
+        let may = account.status == AccountStatus::Active && has_refresh_token(&account, platform);
+        may.then(|| (account.id, is_due(&account, platform, now)))
+    });
+    for (id, is_due) in renewable.await.map_err(unreadable)? {
+        summary.scanned += 1;
+        due.extend(is_due.then_some(id));
     }
     let mut waiting = due.into_iter();
     let mut running = JoinSet::new();

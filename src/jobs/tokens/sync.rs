@@ -137,9 +137,10 @@ async fn sync_one_of_all(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Sync
 
 /// Syncs every active account, a few at once; each that has keys at its site leaves an event.
 pub async fn sync_all(jobs: &Arc<Jobs>) -> store::Result<(Summary, Vec<Synced>)> {
-    let accounts = accounts::list(&jobs.core.store).await?.into_iter();
-    let active = accounts.filter(|account| account.status == AccountStatus::Active);
-    let syncing = spread(active.map(|account| (account.site_id, account.id)).collect(), CONCURRENCY, |id| {
+    let active = accounts::pick(&jobs.core.store, |account| {
+        (account.status == AccountStatus::Active).then_some((account.site_id, account.id))
+    });
+    let syncing = spread(active.await?, CONCURRENCY, |id| {
         let jobs = jobs.clone();
         async move { sync_one_of_all(&jobs, id).await }
     });

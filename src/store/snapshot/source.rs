@@ -89,9 +89,10 @@ struct Edit<'a> {
     gone: Vec<Arc<Channel>>,
 }
 
-/// Drops what stands beside an account's columns, which may be long, unless something is routed by it.
-fn spare_notes(account: &mut AccountRow) {
-    account.extra = account.extra.take().filter(|extra| refuses_websocket(extra));
+/// An account without what stands beside its columns, which may be long, unless something is routed by it.
+fn without_notes(account: AccountRow) -> AccountRow {
+    let extra = account.extra.filter(|extra| refuses_websocket(extra));
+    AccountRow { extra, ..account }
 }
 
 // === impl Source ===
@@ -105,7 +106,9 @@ impl Source {
         weights: Weights,
     ) -> Result<Self> {
         let site_rows = sites::list(store).await?;
-        let account_rows = by_id(accounts::list_sparing(store, spare_notes).await?, |row| row.id);
+        let account_rows = accounts::pick(store, |row| Some(without_notes(row))).await?;
+        let account_row =
+            |id: i64| account_rows.binary_search_by_key(&id, |row| row.id).ok().map(|at| &account_rows[at]);
         let token_rows = by_id(tokens::list(store).await?, |row| row.id);
         let route_rows = routes::list(store).await?;
         let units = Units::read(store, true).await?;
@@ -126,7 +129,7 @@ impl Source {
             sites.insert(row.id, (row, Arc::new(builder.site(row, builder.proxy_of_site(row)))));
             source.endpoints.insert(row.id, row.endpoints.iter().map(|endpoint| endpoint.id).collect());
         }
-        for row in account_rows.values() {
+        for row in &account_rows {
             let Some((site_row, site)) = sites.get(&row.site_id) else { continue };
             let account = Arc::new(builder.account(row, site, Some(site_row)));
             source.accounts.insert(row.id, Known { account, channels: Vec::new() });
@@ -136,7 +139,7 @@ impl Source {
         loop {
             let page = routes::channels_after(store, after, routes::PAGE).await?;
             for row in &page {
-                let find = |id: i64| Some((account_rows.get(&id)?, &source.accounts.get(&id)?.account));
+                let find = |id: i64| Some((account_row(id)?, &source.accounts.get(&id)?.account));
                 let Some((account_row, account)) = find(row.account_id) else { continue };
                 let token = row.token_id.and_then(|id| token_rows.get(&id));
                 let channel = builder.channel(row, account_row, account, token);

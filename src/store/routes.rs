@@ -92,6 +92,9 @@ pub(super) const MAX_MARKS: usize = 500;
 
 /// A rebuild of more statements than this commits in several transactions.
 const STATEMENTS_AT_ONCE: usize = 2000;
+/// A rebuild that takes away more routes or channels than this commits them in several transactions: with a route go a
+/// channel of each account that had its model, and every other change waits for that.
+const REMOVED_AT_ONCE: usize = 100;
 
 impl RouteRow {
     /// Whether it uses the channels of other routes instead of its own.
@@ -316,7 +319,7 @@ pub async fn clear_failures(store: &Store, channels: &[i64]) -> Result<()> {
 /// again, from what is there then.
 pub async fn apply(store: &Store, plan: &Plan) -> Result<()> {
     let now = now_ms();
-    let mut batch = removals(plan);
+    let mut batch: Vec<Statement> = Vec::new();
     for channel in &plan.create_channels {
         let added = NewChannel::automatic(channel.credential, &channel.source_model);
         insert_channel(&mut batch, channel.route_id.into(), &added, now);
@@ -330,6 +333,16 @@ pub async fn apply(store: &Store, plan: &Plan) -> Result<()> {
             store.batch(std::mem::take(&mut batch)).await?;
         }
     }
+    // After what comes instead: no model is without a channel in between.
+    let mut removed = 0;
+    for (rows, removal) in removals(plan) {
+        if removed + rows > REMOVED_AT_ONCE {
+            store.batch(std::mem::take(&mut batch)).await?;
+            removed = 0;
+        }
+        removed += rows;
+        batch.push(removal);
+    }
     if batch.is_empty() {
         return Ok(());
     }
@@ -342,38 +355,38 @@ pub async fn forget_discovered(store: &Store, plan: &Plan) -> Result<u64> {
         Statement::new("DELETE FROM model_availability WHERE is_manual = ?", vec![false.into()]),
         Statement::new("DELETE FROM token_model_availability", Vec::new()),
     ];
-    batch.extend(removals(plan));
+    batch.extend(removals(plan).into_iter().map(|(_, removal)| removal));
     let outcomes = store.batch(batch).await?;
     Ok(outcomes.iter().take(2).map(|outcome| outcome.rows).sum())
 }
 
-/// What a plan takes away, and the channels that it gives another token.
-fn removals(plan: &Plan) -> Vec<Statement> {
+/// What a plan takes away, and the channels that it gives another token, each with how many it names.
+fn removals(plan: &Plan) -> Vec<(usize, Statement)> {
     let now = now_ms();
     let statement = |sql: &str, manual: bool, ids: &[i64]| {
         let mut args = vec![manual.into()];
         args.extend(ids.iter().map(|id| Value::from(*id)));
         Statement::new(format!("{sql} AND id IN ({})", marks(ids.len())), args)
     };
-    let mut batch = Vec::new();
+    let mut removals = Vec::new();
     // A channel that an operator touched since the plan was made is no longer the plan's business.
-    batch.extend(plan.delete_channels.chunks(MAX_MARKS - 1).map(|ids| {
+    removals.extend(plan.delete_channels.chunks(REMOVED_AT_ONCE).map(|ids| {
         let sql = "DELETE FROM route_channels WHERE manual_override = ?";
-        statement(sql, false, ids).touching(Part::Channel, ids.iter().map(|id| (*id).into()))
+        (ids.len(), statement(sql, false, ids).touching(Part::Channel, ids.iter().map(|id| (*id).into())))
     }));
-    batch.extend(plan.delete_routes.chunks(MAX_MARKS - 1).map(|ids| {
+    removals.extend(plan.delete_routes.chunks(REMOVED_AT_ONCE).map(|ids| {
         let sql = "DELETE FROM token_routes WHERE NOT EXISTS (SELECT 1 FROM route_channels c \
                    WHERE c.route_id = token_routes.id AND c.manual_override = ?)";
-        statement(sql, true, ids).touching(Part::Route, ids.iter().map(|id| (*id).into()))
+        (ids.len(), statement(sql, true, ids).touching(Part::Route, ids.iter().map(|id| (*id).into())))
     }));
-    batch.extend(plan.rebind_channels.iter().map(|rebinding| {
-        Statement::new(
+    removals.extend(plan.rebind_channels.iter().map(|rebinding| {
+        let rebind = Statement::new(
             "UPDATE route_channels SET token_id = ?, updated_at = ? WHERE id = ? AND token_id IS NULL",
             vec![rebinding.token_id.into(), now.into(), rebinding.channel_id.into()],
-        )
-        .touching(Part::Channel, [rebinding.channel_id.into()])
+        );
+        (1, rebind.touching(Part::Channel, [rebinding.channel_id.into()]))
     }));
-    batch
+    removals
 }
 
 fn insert_route(batch: &mut Vec<Statement>, route: &NewRoute, now: Millis) {

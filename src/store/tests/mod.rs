@@ -3,6 +3,7 @@
 mod budgets;
 mod following;
 mod keys;
+mod rebuilds;
 mod rekeying;
 mod reset;
 mod sealing;

@@ -35,7 +35,7 @@ export const CHINESE = {
 
   // Sites
   "{count} failed. The first: {why}": "{count} 项失败，第一项：{why}", "Delete all that is ticked?": "删除所有勾选项？",
-  "Use the system's proxy": "使用系统代理", "Without the system's proxy": "不用系统代理", "Read balances": "读取余额", "Site and account": "站点与账号",
+  "Use the system's proxy": "使用系统代理", "Without the system's proxy": "不用系统代理", "Read balances": "读取余额",
   "Accounts": "账号", "Tick": "勾选", "Tick {name}": "勾选 {name}", "Sites and accounts": "站点和账号", "Sites alone": "仅站点",
   "Connect by login": "浏览器登录连接", "For all sites": "所有站点",
   "No site yet. A site is where models are answered: a vendor's API, or a hub of the new-api family.": "还没有站点。站点是模型的上游：厂商接口，或 new-api 系列的中转站。",

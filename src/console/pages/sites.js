@@ -344,8 +344,8 @@ export function Sites() {
   const ticked = (kind) => rows.filter(({ key }) => key[0] === kind && chosen.has(key)).map(({ key }) => Number(key.slice(1)));
   const [sites, accounts] = [ticked("s"), ticked("a")];
   const columns = [
-    { name: "name", label: t("Site and account"), cell: ({ site, account }) => (account ? html`<span class="child"><bdi>${nameOf(account)}</bdi></span>`
-      : html`<bdi>${site.name}</bdi> <span class="quiet">${site.platform}</span>`) },
+    { name: "name", label: t("Site"), cell: ({ site, account }) => (account ? html`<span class="child"><bdi>${nameOf(account)}</bdi></span>`
+      : html`<bdi>${site.name}</bdi> <span class="quiet less">${site.platform}</span>`) },
     { name: "state", label: t("State"), cell: ({ site, account }) => (account ? html`<${StateBadge} account=${account} />`
       : site.status === "active" ? html`<${Badge} kind="good">${t("on")}<//>` : html`<${Badge}>${t("off")}<//>`) },
     { name: "balance", label: t("Balance"), class: "end", cell: (row) => {

@@ -6,6 +6,21 @@ import { writeFileSync } from "node:fs";
 const PAGES = [["overview", "/"], ["sites", "/sites"], ["models", "/routes"], ["log", "/log"], ["keys", "/keys"],
   ["playground", "/playground"], ["settings", "/settings"]];
 
+// What is done on a page before the picture is taken.
+const ACTS = {
+  models: async (page) => {
+    await page.locator(".opener").filter({ hasText: /gpt-4o$/ }).click();
+    await page.locator(".channel").first().waitFor();
+  },
+  playground: async (page) => {
+    await page.getByLabel("Model").fill("gpt-4o");
+    await page.getByLabel("Your message").fill("Which way?");
+    await page.getByRole("button", { name: "Send" }).click();
+    await page.getByText("HTTP 200").waitFor();
+    await page.getByRole("button", { name: "Begin anew" }).waitFor();
+  },
+};
+
 export default {
   async "every page with something on it is a picture of some size"(world) {
     const gateway = await world.start();
@@ -22,6 +37,7 @@ export default {
       const one = await world.open({ width, dark });
       for (const [name, path] of ending ? PAGES.slice(0, 3) : PAGES) {
         await one.goto(path);
+        await ACTS[name]?.(one.page);
         const picture = await one.page.screenshot({ type: "png" });
         assert.ok(picture.length > 8000, `${name}: ${picture.length} bytes`);
         if (process.env.SCREENSHOTS) writeFileSync(new URL(`../../../docs/console/${name}${ending}.png`, import.meta.url), picture);

@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run demo test check fuzz bench static static-arm64 static-armv7 test-clients test-clis test-console openapi fmt
+.PHONY: help run demo test check fuzz bench static static-arm64 static-armv7 test-clients test-clis test-console test-nginx record-clis openapi fmt
 
 help: ## List these targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -53,6 +53,13 @@ test-console: ## The console in a headless Chromium against the real binary; ins
 
 openapi: ## Renew docs/openapi.json after a change of a route, a request or an answer
 	RENEW_OPENAPI=1 $(CARGO) test --quiet --lib admin::openapi
+
+test-nginx: ## Streams that are silent for a minute, through nginx; installs it where it is missing
+	@command -v nginx >/dev/null || apt-get install -y --no-install-recommends nginx
+	$(CARGO) test --quiet --test heartbeats -- --ignored
+
+record-clis: ## Record the sessions of Codex and Claude Code that the tests of prompt caches lead
+	tests/clients/run --record
 
 fmt: ## Format the code
 	$(CARGO) fmt

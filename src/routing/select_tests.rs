@@ -281,6 +281,39 @@ fn a_half_open_channel_is_tried_now_and_then_and_otherwise_only_when_no_other_ca
 }
 
 #[test]
+fn a_hint_of_thirty_days_never_keeps_a_lone_channel_from_being_tried_ten_minutes_later() {
+    const TEN_MINUTES: Millis = 600_000;
+    const THIRTY_DAYS: Millis = 30 * 86_400_000;
+    let totals = ChannelTotals {
+        cooldown_until: Some(TEN_MINUTES),
+        provider_cooldown_until: Some(THIRTY_DAYS),
+        last_fail: Some(1),
+        ..ChannelTotals::default()
+    };
+    let snapshot = snapshot(vec![route(1, "m", vec![with(channel(1), totals)])]);
+    let policy = Policy::default();
+    let found = snapshot.lookup("m", &policy).unwrap();
+    let live = &found.route.channels[0].live;
+    let is_tried = |now| {
+        let query = SelectionQuery { last_resort: None, ..SelectionQuery::new("m", &policy, now) };
+        match select(&found, &query, &mut || 0.0) {
+            Selection::NoneEligible { reserve, .. } => reserve.is_some(),
+            Selection::Channel { .. } => true,
+        }
+    };
+    let mut now = 0;
+    while now < THIRTY_DAYS {
+        assert!(!is_tried(now + TEN_MINUTES - 1), "{now}");
+        now += TEN_MINUTES;
+        assert!(is_tried(now), "{now}");
+        // It is refused again, with the hint.
+        drop(live.begin_trial(now, |_| true));
+        let _ = live.record_failure(now, now + TEN_MINUTES);
+        let _ = live.record_limit(THIRTY_DAYS);
+    }
+}
+
+#[test]
 fn of_channels_that_all_cool_the_one_that_has_cooled_longest_is_the_last_resort() {
     let cooling = |id, since| {
         let totals = ChannelTotals {

@@ -6,6 +6,7 @@ Each offers one model, named after the dialect, and remembers the last request i
 import contextlib
 import json
 import threading
+import time
 import urllib.error
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +15,8 @@ PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages
 # What aimock's fixtures call the model of the matrix.
 MODEL = "matrix"
 LAST = {}
+# Every request that was let through, with its dialect.
+ASKED = []
 # What shall befall the next answer of a dialect, as soon as its first words are said: "fails" or "breaks".
 FAULTS = {}
 FIRST_WORDS = "Grüße".encode()
@@ -26,13 +29,19 @@ FAILURES = {
 }
 
 
-def model_of(dialect):
-    return f"only-{dialect}"
+# How long a silent upstream says nothing: before its answer, and again behind the first words of it. Longer than the
+# gateway of these tests waits before it tells a client that the line is alive.
+SILENCE = 2.5
+
+
+def model_of(dialect, silent=False):
+    return f"silent-{dialect}" if silent else f"only-{dialect}"
 
 
 @contextlib.contextmanager
-def upstream(aimock, dialect):
+def upstream(aimock, dialect, silent=False):
     """An upstream of one dialect; gives its address."""
+    model = model_of(dialect, silent)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -43,7 +52,7 @@ def upstream(aimock, dialect):
         def do_GET(self):
             if self.path.partition("?")[0] != "/v1/models":
                 return self.answer(404, b'{"error":{"message":"Not found"}}')
-            self.answer(200, json.dumps({"object": "list", "data": [{"id": model_of(dialect), "object": "model"}]}).encode())
+            self.answer(200, json.dumps({"object": "list", "data": [{"id": model, "object": "model"}]}).encode())
 
         def do_POST(self):
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -51,9 +60,12 @@ def upstream(aimock, dialect):
                 return self.answer(404, b'{"error":{"message":"Not found"}}')
             asked = json.loads(body)
             LAST[dialect] = asked
+            ASKED.append((dialect, asked))
             body = json.dumps({**asked, "model": MODEL}).encode()
             passed = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "content-length")}
             request = urllib.request.Request(aimock + self.path, data=body, headers=passed)
+            if silent:
+                time.sleep(SILENCE)
             try:
                 with urllib.request.urlopen(request, timeout=30) as answer:
                     self.relay(answer)
@@ -68,7 +80,11 @@ def upstream(aimock, dialect):
             fault = FAULTS.pop(dialect, None)
             for line in answer:
                 # It answers by the name it was asked by: Claude Code forgets the thoughts of another model.
-                self.piece(line.replace(b'"model":"%s"' % MODEL.encode(), b'"model":"%s"' % model_of(dialect).encode()))
+                self.piece(line.replace(b'"model":"%s"' % MODEL.encode(), b'"model":"%s"' % model.encode()))
+                if silent and FIRST_WORDS in line:
+                    # Behind a whole event.
+                    self.piece(b"\n")
+                    time.sleep(SILENCE)
                 if fault and FIRST_WORDS in line:
                     self.piece(b"\n")
                     if fault == "breaks":

@@ -101,9 +101,15 @@ const CASES = {
   },
 };
 
-for (const model of process.argv.slice(2)) {
-  for (const [name, check] of Object.entries(CASES)) {
-    const problem = await check(model).then(() => null, (error) => String(error.stack ?? error));
-    console.log(JSON.stringify({ name: `${name} (${model})`, problem }));
-  }
+const run = async (model, [name, check]) => {
+  const problem = await check(model).then(() => null, (error) => String(error.stack ?? error));
+  console.log(JSON.stringify({ name: `${name} (${model})`, problem }));
+};
+const models = process.argv.slice(2);
+const silent = models.filter((model) => model.startsWith("silent-"));
+for (const model of models.filter((model) => !silent.includes(model))) {
+  for (const named of Object.entries(CASES)) await run(model, named);
 }
+// Upstreams that take their time say nothing else: their streams are what may differ.
+const streams = Object.entries(CASES).filter(([name]) => name.endsWith("a stream is put together"));
+await Promise.all(silent.flatMap((model) => streams.map((named) => run(model, named))));

@@ -25,7 +25,7 @@ ADMIN_TOKEN = "admin-token-of-the-client-tests"
 PROXY_TOKEN = "sk-proxy-token-of-the-client-tests"
 MODELS = {"embedder", "filmmaker", "matrix", "painter", "refuses", "talker"}
 # Of the upstreams that speak one dialect each.
-NARROW = {narrow.model_of(dialect) for dialect in narrow.PATHS}
+NARROW = {narrow.model_of(dialect, silent) for dialect in narrow.PATHS for silent in (False, True)}
 # A break cools its channel, so that each of these can be asked once only.
 BREAKING = {"breaks-chat", "breaks-messages", "breaks-responses"}
 SOON = 30.0
@@ -39,7 +39,9 @@ def main():
         add_account(address, "aimock", "openai", upstream)
         for dialect in narrow.PATHS:
             # Aggregators may speak any dialect: which one, the gateway has to find out.
-            add_account(address, dialect, "new-api", stack.enter_context(narrow.upstream(upstream, dialect)))
+            for silent in (False, True):
+                speaker = stack.enter_context(narrow.upstream(upstream, dialect, silent))
+                add_account(address, narrow.model_of(dialect, silent), "new-api", speaker)
         await_models(address, MODELS | BREAKING | NARROW)
         os.environ["CLIENT_TESTS_GATEWAY"] = address
         loader = unittest.defaultTestLoader
@@ -55,9 +57,9 @@ def main():
 
 
 @contextlib.contextmanager
-def upstream_process(aimock):
+def upstream_process(aimock, fixtures=HERE / "fixtures.json"):
     """aimock on a port of its own choice; gives its address."""
-    command = ["node", aimock, "--port", "0", "--fixtures", str(HERE / "fixtures.json"), "--validate-on-load", "--strict"]
+    command = ["node", aimock, "--port", "0", "--fixtures", str(fixtures), "--validate-on-load", "--strict"]
     with running(command, os.environ) as (process, said):
         yield wait_for("aimock listens", process, said, lambda: re.search(r"http://127\.0\.0\.1:\d+", "".join(said)))[0]
 
@@ -75,6 +77,9 @@ def gateway_process(binary):
             "AUTH_TOKEN": ADMIN_TOKEN,
             "PROXY_TOKEN": PROXY_TOKEN,
             "ACCOUNT_CREDENTIAL_SECRET": "credential-secret-of-the-client-tests",
+            # Sooner than the upstreams that are silent say something.
+            "STREAM_FIRST_HEARTBEAT_SEC": "1",
+            "STREAM_HEARTBEAT_SEC": "1",
         }
         address = f"http://127.0.0.1:{port}"
         with running([binary, "serve"], environment, folder) as (process, said):

@@ -188,6 +188,12 @@ class CommandLine(unittest.TestCase):
         # Codex shows whole texts to who is no terminal.
         self.on_each(check, [ClaudeCode()])
 
+    def test_an_upstream_that_is_long_in_answering_is_waited_for(self):
+        def check(client, _, dialect):
+            self.assert_said(client.ask(narrow.model_of(dialect, silent=True), "greet"), GREETING)
+
+        self.on_each(check)
+
     def test_the_system_prompt_counts(self):
         def check(client, model, dialect):
             self.assert_said(client.ask(model, "greet", system="Speak like a captain."), "Ahoy.")

@@ -11,6 +11,8 @@
 //! | `sites.rs` | [`Site`]: each platform's management API, as its real program answers it |
 //! | `proxy.rs` | [`Proxy`]: an outbound proxy that remembers who asked it for what |
 //! | `relay.rs` | [`Relay`]: a stub site of the new-api family, as its users see it |
+//! | `billing.rs` | [`PromptCache`]: how much of a prompt a provider finds in its cache |
+//! | `sessions.rs` | the requests of recorded sessions of command-line clients |
 //! | `wire.rs` | faithful bodies and streams of each dialect, and the content encodings |
 //! | `connected.rs` | [`Login`]: accounts that are in the database as a login leaves them |
 //! | `logins.rs` | [`Provider`]: a provider with a login in a browser, and its upstream |
@@ -25,6 +27,7 @@
 // Each test file is a crate of its own and uses only a part of this.
 #![allow(dead_code, unused_imports)]
 
+mod billing;
 pub mod certificates;
 mod connected;
 mod description;
@@ -36,6 +39,7 @@ mod operator;
 mod proxy;
 mod relay;
 mod reply;
+pub mod sessions;
 mod sites;
 mod socket;
 mod upstream;
@@ -44,6 +48,7 @@ pub mod wire;
 
 use std::time::{Duration, Instant};
 
+pub use billing::{Billed, PromptCache};
 pub use connected::{ACCESS_TOKEN, Login};
 pub use gateway::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Setup, run};
 pub use http::{Answer, Caller, Connection, Request, Stream, split_events};

@@ -1,14 +1,18 @@
-//! Sessions of Claude Code and Codex, in the form in which these clients send them: each request begins as the one
-//! before, whomever it is converted for.
+//! Sessions of Claude Code and Codex: each request begins as the one before, whomever it is converted for.
 //!
-//! What they say is made up. Its form is that of their public sources and of what their users have published:
+//! Two were recorded of the clients themselves (`tests/clients/record.py`). What they have as upstreams of other dialects
+//! get them are sessions of clients of those dialects, too. Two more are made up, of what the recorded ones lack: tools
+//! with free text, of other servers and with odd names, late instructions, results of many kinds. Their form is that of their public sources and of what their users have published:
 //! <https://github.com/openai/codex> (`codex-rs/core/src/client.rs`), <https://docs.claude.com/en/docs/claude-code> and,
 //! for the system text that differs with each request, <https://github.com/ggml-org/llama.cpp/pull/20623>.
 
 use serde_json::{Value, json};
 
 use super::prefixes::{ALL, converted, difference, targets};
-use crate::dialect::Dialect::{self, Messages, Responses};
+use crate::dialect::Dialect::{self, Chat, Gemini, Messages, Responses};
+
+#[path = "../../../../tests/support/sessions.rs"]
+mod sessions;
 
 /// A session: what all its requests have in common, and what each adds to the conversation.
 struct Session {
@@ -75,4 +79,19 @@ fn a_session_of_claude_code_begins_as_before_with_each_request() {
 #[test]
 fn a_session_of_codex_begins_as_before_with_each_request() {
     each_begins_as_the_one_before(Responses, &codex());
+}
+
+#[test]
+fn recorded_sessions_begin_as_before_with_each_request_in_all_dialects() {
+    let (claude_code, codex) = (sessions::claude_code(), sessions::codex());
+    assert!(claude_code.len() > 20 && codex.len() > 20);
+    let in_words_of = |to| -> Vec<Value> {
+        let sent = claude_code.iter().map(|body| converted(Messages, to, targets(to)[0], body));
+        sent.map(|body| serde_json::from_slice(&body).unwrap()).collect()
+    };
+    for (from, requests) in [(Chat, in_words_of(Chat)), (Gemini, in_words_of(Gemini))] {
+        each_begins_as_the_one_before(from, &requests);
+    }
+    each_begins_as_the_one_before(Messages, &claude_code);
+    each_begins_as_the_one_before(Responses, &codex);
 }

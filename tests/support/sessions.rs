@@ -1,0 +1,37 @@
+//! Sessions that were recorded of command-line clients (`tests/clients/record.py`): each request as it was made.
+
+use serde_json::Value;
+
+const CLAUDE_CODE: &str = include_str!("../clients/sessions/claude_code.json");
+const CODEX: &str = include_str!("../clients/sessions/codex.json");
+
+/// What Claude Code asked, turn by turn, at `/v1/messages`.
+pub fn claude_code() -> Vec<Value> {
+    requests(CLAUDE_CODE)
+}
+
+/// What Codex asked, turn by turn, at `/v1/responses`.
+pub fn codex() -> Vec<Value> {
+    requests(CODEX)
+}
+
+/// Each turn is kept as what differs from the one before.
+fn requests(text: &str) -> Vec<Value> {
+    let session: Value = serde_json::from_str(text).expect("a session");
+    let said = session["said"].as_str().expect("a name");
+    let mut body = serde_json::json!({ said: [] });
+    let mut requests = Vec::new();
+    for turn in session["turns"].as_array().expect("turns") {
+        for (name, value) in turn["members"].as_object().expect("members") {
+            match value {
+                Value::Null => drop(body.as_object_mut().expect("an object").remove(name)),
+                value => body[name] = value.clone(),
+            }
+        }
+        let conversation = body[said].as_array_mut().expect("a conversation");
+        conversation.truncate(turn["kept"].as_u64().expect("a count") as usize);
+        conversation.extend(turn["said"].as_array().expect("what follows").iter().cloned());
+        requests.push(body.clone());
+    }
+    requests
+}

@@ -3,10 +3,16 @@
 
 mod support;
 
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Caller, Gate, Gateway, Pair, Reply, Request, Stream, Upstream, eventually, wire};
+use support::{
+    Caller, Gate, Gateway, Home, PROXY_TOKEN, Pair, Reply, Request, Stream, Upstream, eventually, wire,
+};
 
 const MODEL: &str = "model-silent";
 const CHAT: &str = "/v1/chat/completions";
@@ -296,4 +302,96 @@ fn a_client_that_leaves_behind_a_heartbeat_frees_the_upstream() {
     let row = &gateway.wait_for_logs(1)[0];
     assert!(row["errorMessage"].as_str().is_some_and(|text| text.contains("client_closed")), "{row}");
     assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], json!(null));
+}
+
+// === behind nginx ===
+
+/// nginx as operators put it before the gateway.
+struct Nginx {
+    process: Child,
+    address: SocketAddr,
+    home: Arc<Home>,
+}
+
+impl Nginx {
+    /// It waits so long for the next bytes of an answer: `50s`.
+    fn before(gateway: &Gateway, patience: &str) -> Self {
+        let home = Home::new();
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let address = free.expect("a free port");
+        let folder = home.path().display();
+        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .iter()
+            .map(|name| format!("{name}_temp_path {folder}/{name};\n"))
+            .collect();
+        let configuration = format!(
+            "daemon off;\npid {folder}/pid;\nerror_log {folder}/error.log;\nevents {{}}\nhttp {{\naccess_log off;\n{temporary}\
+            server {{ listen {address}; location / {{ proxy_pass http://{}; proxy_http_version 1.1; \
+            proxy_read_timeout {patience}; }} }} }}\n",
+            gateway.address()
+        );
+        let file = home.path().join("nginx.conf");
+        std::fs::write(&file, configuration).expect("a configuration");
+        let process = Command::new("nginx")
+            .arg("-c")
+            .arg(&file)
+            .arg("-p")
+            .arg(home.path())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("nginx is installed: `make test-nginx` sees to it");
+        let nginx = Self { process, address, home };
+        eventually("nginx listens", || TcpStream::connect(address).ok());
+        nginx
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // Its master ends its workers; killed, it would leave them.
+        let pid = self.process.id().to_string();
+        let _ = Command::new("kill").arg(pid).status();
+        let _ = self.process.wait();
+        if thread::panicking() {
+            let said = std::fs::read_to_string(self.home.path().join("error.log"));
+            eprintln!("--- nginx said:\n{}", said.unwrap_or_default());
+        }
+    }
+}
+
+/// With every setting as it is by default.
+#[test]
+#[ignore = "takes two minutes and needs nginx: make test-nginx"]
+fn a_minute_of_silence_passes_through_nginx() {
+    let minute = Duration::from_secs(60);
+    let lead = |patience: &str, is_long_in_beginning: bool| {
+        let gateway = Gateway::start();
+        let upstream = site(&gateway);
+        let nginx = Nginx::before(&gateway, patience);
+        thread::scope(|scope| {
+            for Surface { path, body, events, heartbeat } in surfaces(MODEL) {
+                let reply = Reply::events(&events).pauses_at(events.len() - 3, minute);
+                upstream.answer(path, if is_long_in_beginning { reply.after(minute) } else { reply });
+                let client =
+                    Caller::new(nginx.address).with("authorization", &format!("Bearer {PROXY_TOKEN}"));
+                scope.spawn(move || {
+                    let mut connection = client.connect();
+                    connection.set_timeout(3 * minute);
+                    connection.write(&client.bytes(Request::post(path).json(&body))).expect("sent");
+                    let stream = connection.into_stream();
+                    assert_eq!(stream.status, 200, "{path} {patience}");
+                    assert_eq!(rest(stream, heartbeat), events.concat(), "{path} {patience}");
+                });
+            }
+        });
+        let count = surfaces(MODEL).len();
+        for row in gateway.wait_for_logs(count) {
+            assert_eq!((&row["status"], &row["promptTokens"]), (&json!("success"), &json!(11)), "{row}");
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| lead("50s", true));
+        // Output has begun, and its heartbeats come more often.
+        scope.spawn(|| lead("20s", false));
+    });
 }

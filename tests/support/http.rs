@@ -252,6 +252,11 @@ impl Connection {
         self.reader
     }
 
+    /// How long one read may take.
+    pub fn set_timeout(&mut self, limit: Duration) {
+        self.reader.get_ref().set_read_timeout(Some(limit)).expect("a time-out");
+    }
+
     /// Whether the other side closed within `limit`; bytes that come first are thrown away.
     pub fn closes_within(&mut self, limit: Duration) -> bool {
         let _ = self.reader.get_ref().set_read_timeout(Some(limit));
@@ -386,8 +391,7 @@ impl Stream {
 
     /// How long one read may take.
     pub fn set_timeout(&mut self, limit: Duration) {
-        let socket = self.connection.reader.get_ref();
-        socket.set_read_timeout(Some(limit)).expect("a time-out");
+        self.connection.set_timeout(limit);
     }
 }
 

@@ -125,6 +125,11 @@ impl Reply {
         self.insert(index, Step::Wait(gate.clone()))
     }
 
+    /// A pause before the piece with this index.
+    pub fn pauses_at(self, index: usize, delay: Duration) -> Self {
+        self.insert(index, Step::Pause(delay))
+    }
+
     /// A pause before every piece but the first.
     pub fn paced(mut self, delay: Duration) -> Self {
         let steps = self.steps();

@@ -46,7 +46,7 @@ const FAILURES = {
 // What a failure means, in words.
 export function explain(failure) {
   switch (failure?.kind) {
-    case "signin": return t("The token is not accepted. It may have been changed: sign in again.");
+    case "signin": return t("The token is not accepted any more. It may have been changed: sign in again.");
     case "forbidden": return t("This address may not use the admin API: {why}", { why: failure.message });
     case "offline": return failure.message === "timeout" ? t("The server did not answer in time.")
       : t("The server cannot be reached.");

@@ -152,7 +152,7 @@ function AdminToken({ value }) {
   };
   const secret = (name, label, hint) => field(name, label, { kind: "password", hint });
   return html`<${Section} title=${t("Admin token")}>
-    ${value.usingDefaultAdminToken && html`<${Note} kind="warn">${t("The built-in admin token holds. It works from this machine only.")}<//>`}
+    ${value.usingDefaultAdminToken && html`<${Note} kind="warn">${t("The built-in token holds. It works from this machine only.")}<//>`}
     ${value.credentialSecretWeak && html`<${Note} kind="warn">${t("ACCOUNT_CREDENTIAL_SECRET, which seals stored credentials, is weak or not set.")}<//>`}
     <${Form} act=${change} verb=${t("Change the token")} disabled=${!old || !fresh}>
       ${secret("old", t("Present token"))}
@@ -183,7 +183,7 @@ const besideAccess = (value) => ({
       ${typed !== undefined && list.length > 0 && !list.includes(value.currentAdminIp) && html`<${Note} kind="warn">${t("Unless one of these networks holds it, this list would shut you out, and is refused.")}
         ${" "}<button type="button" class="link" onClick=${() => edit([...list, value.currentAdminIp].join("\n"))}>${t("Add {address}", { address: value.currentAdminIp })}</button><//>`}`;
   },
-  proxyToken: (typed, held, edit) => html`${value.usingDefaultProxyToken && html`<${Note} kind="warn">${t("The built-in token of clients holds. It works from this machine only.")}<//>`}
+  proxyToken: (typed, held, edit) => html`${value.usingDefaultProxyToken && html`<${Note} kind="warn">${t("The built-in token holds. It works from this machine only.")}<//>`}
     <${MadeUp} typed=${typed} edit=${edit} />`,
   systemProxyUrl: (typed, held) => (typed || held) && html`<${ProxyTest} typed=${typed} />`,
 });

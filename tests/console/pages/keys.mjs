@@ -28,13 +28,13 @@ export default {
     const one = await world.open();
     await one.goto("/keys");
     await one.page.getByText("There is no key yet.").waitFor();
-    await one.page.getByRole("button", { name: "Make the first key" }).click();
+    await one.page.getByRole("button", { name: "New key" }).click();
     const dialog = one.page.getByRole("dialog");
     await one.isAccessible("new key");
     await dialog.getByLabel("Name", { exact: true }).fill("Laptop");
     await dialog.getByLabel("Most cost, USD").fill("2.5");
     await dialog.getByLabel("Tags").fill("home, blue");
-    await dialog.getByRole("button", { name: "Make the key" }).click();
+    await dialog.getByRole("button", { name: "Create" }).click();
     const value = await dialog.getByLabel("The new key").innerText();
     assert.match(value, /^sk-[0-9a-f]{48}$/);
     await one.isAccessible("the new key");
@@ -58,10 +58,10 @@ export default {
     await dialog.getByLabel("Name", { exact: true }).fill("Own");
     await dialog.getByLabel("Value").selectOption("own");
     await dialog.getByLabel("Own value").fill("no-key");
-    await dialog.getByRole("button", { name: "Make the key" }).click();
+    await dialog.getByRole("button", { name: "Create" }).click();
     await dialog.getByRole("alert").waitFor();
     await dialog.getByLabel("Own value").fill("sk-of-my-own");
-    await dialog.getByRole("button", { name: "Make the key" }).click();
+    await dialog.getByRole("button", { name: "Create" }).click();
     assert.equal(await dialog.getByLabel("The new key").innerText(), "sk-of-my-own");
     await dialog.getByRole("link", { name: "Connect a client" }).click();
     await dialog.waitFor({ state: "hidden" });

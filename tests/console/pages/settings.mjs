@@ -1,6 +1,7 @@
 // Settings: every one of the API is there, only what was changed is sent, secrets never stand in fields; upkeep of the server.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import http from "node:http";
 import { ADMIN } from "../gateway.mjs";
 import { FORMS } from "../../../src/console/pages/settings/table.js";
@@ -407,7 +408,11 @@ export default {
     await one.goto("/settings?tab=about");
     const { info } = await world.gateway.api("GET", "/api/openapi.json");
     await one.page.getByText(info.version, { exact: true }).waitFor();
-    await one.page.getByText("Apache-2.0").waitFor();
+    const named = form(one, "What others wrote");
+    await named.getByText("Apache-2.0", { exact: true }).waitFor();
+    const locked = readFileSync(new URL("../../../Cargo.lock", import.meta.url), "utf8");
+    const crates = (await named.locator("dd").allInnerTexts()).flatMap((list) => list.split(", ")).filter((name) => !["Preact", "htm"].includes(name));
+    assert.deepEqual(crates.filter((name) => !locked.includes(`name = "${name}"`)), []);
     const saved = one.page.waitForEvent("download");
     await one.page.getByRole("button", { name: "Save the description of the API (OpenAPI)" }).click();
     assert.equal((await saved).suggestedFilename(), "switchyard-openapi.json");

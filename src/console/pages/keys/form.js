@@ -188,7 +188,7 @@ export function NewKey({ onClose, onDone }) {
     <//>`;
   }
   return html`<${Dialog} wide title=${t("New key")} onClose=${onClose}>
-    <${Form} act=${create} verb=${t("Make the key")} onCancel=${onClose}>
+    <${Form} act=${create} verb=${t("Create")} onCancel=${onClose}>
       <${KeyFields} draft=${draft} setDraft=${setDraft} />
       <${Field} kind="select" label=${t("Value")} value=${way} onChange=${setWay}
         choices=${[["generated", t("Made up by this browser")], ["own", t("One of my own")]]} />

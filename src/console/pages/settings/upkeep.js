@@ -6,7 +6,7 @@ import { events, get, post, put, remove, send } from "../../api.js";
 import { useRead } from "../../data.js";
 import { clock, number } from "../../format.js";
 import { List } from "../../list.js";
-import { Action, Badge, Field, Form, Note, Removal, Section, Table, Time, html, saveFile, taskTitle, useDraft } from "../../parts.js";
+import { Action, Badge, Field, Form, Note, Pairs, Removal, Section, Table, Time, html, saveFile, taskTitle, useDraft } from "../../parts.js";
 import { t } from "../../words.js";
 
 // === backups ===
@@ -264,8 +264,8 @@ export function Events() {
 const WORK = [
   ["clear-usage", "Clear usage", "The log, all sums, counters and cooldowns are forgotten."],
   ["clear-cache", "Forget found models", "Found models and automatic channels and routes go, then models are asked for anew. What was made by hand stays."],
-  ["rotate-seal-key", "New seal key", "A new key seals every stored credential; a task seals the old ones anew, then deletes the former key."],
-  ["replace-index-key", "New index key", "A new key makes the look-up hashes; a task makes the old ones anew, then deletes the former key."],
+  ["rotate-seal-key", "New seal key", "A new key seals every stored credential; a task seals the old ones anew."],
+  ["replace-index-key", "New index key", "A new key makes the look-up hashes; a task makes the old ones anew."],
   ["factory-reset", "Factory reset", "Everything goes: sites, accounts, keys, routes, the log, the settings. The admin token is the built-in one again, which works on the server's machine only.", "RESET"],
 ];
 
@@ -281,10 +281,18 @@ export function Maintenance() {
     ${answer?.name === name && html`<p class="said good" role="status">${answer.jobId ? html`<a href=${`/settings?tab=tasks&open=${answer.jobId}`}>${t("A task does it: see how it goes")}</a>` : t("Done")}</p>`}<//>`)}</div>`;
 }
 
+// What this version is built on directly, by licence; Cargo.lock has the rest.
+const LICENCES = [
+  ["MIT", "bytes, http-body, hyper, Preact, rusqlite, ruzstd, tokio, tokio-tungstenite, tower-service"],
+  ["MIT OR Apache-2.0", "arc-swap, argon2, base64, flate2, futures-util, http, httparse, ipnet, itoa, log, mail-send, percent-encoding, regex-lite, saphyr-parser, serde, smtp-proto, socket2, tokio-rustls"],
+  ["Apache-2.0 OR ISC OR MIT", "rustls"], ["Apache-2.0 AND ISC", "ring"], ["Apache-2.0", "htm"],
+  ["BSD-3-Clause", "brotli-decompressor, subtle"], ["CDLA-Permissive-2.0", "webpki-roots"], ["Unlicense OR MIT", "jiff, memchr"], ["Zlib", "foldhash"],
+];
+
 export function About() {
   const read = useRead("/api/openapi.json");
   const save = () => saveFile(new Blob([JSON.stringify(read.value, null, 2)], { type: "application/json" }), "switchyard-openapi.json");
-  return html`<${Section} title=${t("About")} read=${read}>${(value) => html`<p>Switchyard <bdi>${value.info?.version}</bdi></p>
+  return html`<${Section} title=${t("About")} read=${read}>${(value) => html`<p>Switchyard <bdi>${value.info?.version}</bdi> (MIT)</p>
       <button onClick=${save}>${t("Save the description of the API (OpenAPI)")}</button>`}<//>
-    <${Section} title=${t("What others wrote")}><p>htm 3.1.1 (Apache-2.0), ${t("with")} Preact (MIT)</p><//>`;
+    <${Section} title=${t("What others wrote")}><${Pairs} of=${LICENCES} /><//>`;
 }

@@ -31,7 +31,8 @@ pub struct ModelPattern {
 enum PatternKind {
     Exact,
     Glob,
-    Regex(Regex),
+    /// In a box, because every channel has a pattern and few are regexes: beside it the others would have its room.
+    Regex(Box<Regex>),
     /// A stored regex that does not compile: it matches only its own text.
     Unusable,
 }
@@ -50,7 +51,7 @@ impl ModelPattern {
             return Err(PatternError("a model pattern must not be blank".to_owned()));
         }
         let kind = match regex_body(text) {
-            Some(body) => PatternKind::Regex(compile(body)?),
+            Some(body) => PatternKind::Regex(Box::new(compile(body)?)),
             None if text.contains(['*', '?']) => PatternKind::Glob,
             None => PatternKind::Exact,
         };

@@ -47,7 +47,8 @@ const FAILURES = {
 export function explain(failure) {
   switch (failure?.kind) {
     case "signin": return t("The token is not accepted any more. It may have been changed: sign in again.");
-    case "forbidden": return t("This address may not use the admin API: {why}", { why: failure.message });
+    case "forbidden": return failure.value?.code === "builtin_token" ? t("The built-in token works on this machine only. Set AUTH_TOKEN and start anew.")
+      : t("This address may not use the admin API: {why}", { why: failure.message });
     case "offline": return failure.message === "timeout" ? t("The server did not answer in time.")
       : t("The server cannot be reached.");
     case "limited": return failure.retryAfter

@@ -22,6 +22,19 @@ export default {
     assert.equal(await one.page.evaluate(() => sessionStorage.getItem("switchyard.token")), null);
   },
 
+  async "who may not come from where they are is told why"(world) {
+    await world.start();
+    const one = await world.open({ signedIn: false });
+    one.expected.push("403");
+    await one.goto("/");
+    for (const [code, words] of [["builtin_token", "The built-in token works on this machine only. Set AUTH_TOKEN and start anew."], ["address_not_allowed", "This address may not use the admin API: 192.0.2.7 is not on the list"]]) {
+      await one.page.route("**/api/settings/auth/info", (route) => route.fulfill({ status: 403, json: { success: false, code, message: "192.0.2.7 is not on the list" } }));
+      await one.page.getByLabel("Admin token").fill(ADMIN);
+      await one.page.getByRole("button", { name: "Sign in" }).click();
+      await one.page.getByText(words).waitFor();
+    }
+  },
+
   async "every page opens in both languages, on a phone and on a desk, and axe finds nothing serious"(world) {
     await world.start();
     const stub = await world.site({ models: ["gpt-4o"] });

@@ -49,7 +49,7 @@ export default {
     await world.gateway.addSite("<b>Main</b> \u202eenil", stub.url, "sk-one");
     for (const [locale, width, dark] of [["en", 1280, false], ["zh-CN", 375, true]]) {
       const one = await world.open({ locale, width, dark });
-      // A build without other databases has no address for them.
+      // A server whose database is not chosen here has no address for it.
       one.expected.push("404");
       for (const tab of TABS) {
         await one.goto(`/settings?tab=${tab}`);

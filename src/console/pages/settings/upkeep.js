@@ -111,7 +111,7 @@ const Name = ({ of: { dialect, connection, ssl } }) => html`<strong>${NAMES[dial
 export function Database() {
   const read = useRead(`${DATABASE}/runtime`);
   if (read.failure?.status === 404) {
-    return html`<${Section} title=${t("Database")}><p>${t("This server keeps its data in SQLite, in the folder DATA_DIR. It was built for no other.")}</p><//>`;
+    return html`<${Section} title=${t("Database")}><p>${t("The database is chosen in the environment of this server.")}</p><//>`;
   }
   return html`<div class="columns">
     <${Section} title=${t("Database")} read=${read}>${({ active, saved, restartRequired }) => html`

@@ -165,6 +165,34 @@ fn a_revoked_grant_expires_the_account_with_one_alert_and_is_not_tried_again() {
 }
 
 #[test]
+fn a_bare_refusal_of_the_token_endpoint_expires_the_account_and_one_that_has_another_reason_does_not() {
+    let bare = |status| Reply::bytes(status, "text/plain", "");
+    let named = |status, error: &str| Reply::json(status, &json!({ "error": error }));
+    for (reply, status) in [
+        (bare(400), "expired"),
+        (bare(401), "expired"),
+        (Reply::bytes(400, "text/html", "<h1>Bad request</h1>"), "expired"),
+        (Reply::json(401, &json!({"detail": "no"})), "expired"),
+        (named(400, "invalid_grant"), "expired"),
+        (named(400, "invalid_client"), "active"),
+        (named(401, "temporarily_unavailable"), "active"),
+        (bare(403), "active"),
+        (bare(429), "active"),
+        (bare(503), "active"),
+    ] {
+        let provider = Provider::start("codex", &[MODEL]);
+        let gateway = connected(&provider, 200 * HOUR);
+        provider.end_access();
+        provider.answer("/token", reply);
+        assert_eq!(ask(&gateway).status, 502);
+        let asked = String::from_utf8_lossy(&provider.asked_for("/token")[0].body).into_owned();
+        assert!(asked.contains(REFRESH), "{asked}");
+        assert_eq!(account(&gateway)["status"], status);
+        assert_eq!(expiries(&gateway), usize::from(status == "expired"));
+    }
+}
+
+#[test]
 fn a_failed_renewal_keeps_the_upstreams_answer_and_waits_before_the_next() {
     let provider = Provider::start("codex", &[MODEL]);
     let gateway = connected(&provider, 200 * HOUR);

@@ -155,8 +155,9 @@ async fn ask(
     if answer.status.is_success() {
         return Ok(answer);
     }
+    // A token endpoint that refuses without a reason has nothing else to refuse than what it was shown.
     let is_revoked = matches!(answer.status.as_u16(), 400 | 401)
-        && answer.error_code().is_some_and(|code| !NOT_THE_TOKEN.contains(&code));
+        && answer.error_code().is_none_or(|code| !NOT_THE_TOKEN.contains(&code));
     Err(TokenError { is_revoked, ..provider.refusal(what, &answer) })
 }
 

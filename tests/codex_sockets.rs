@@ -3,15 +3,17 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::scope;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use serde_json::{Value, json};
-use support::{Gate, Gateway, Home, Request, Setup, eventually, wire};
+use support::{Gate, Gateway, Home, Proxy, Request, Setup, certificates, eventually, secured, wire};
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocket};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
@@ -21,6 +23,7 @@ const SWITCH: (&str, &str) = ("CODEX_UPSTREAM_WEBSOCKET_ENABLED", "true");
 /// A Codex that takes WebSockets, or refuses them.
 struct Codex {
     address: SocketAddr,
+    scheme: &'static str,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
@@ -35,8 +38,13 @@ struct Asked {
     said: Value,
 }
 
+/// A connection, in clear or not.
+trait Wire: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Wire for T {}
+
 /// The stub's end of a WebSocket.
-struct Talk(WebSocket<TcpStream>);
+struct Talk(WebSocket<Box<dyn Wire>>);
 
 /// What is done with a frame.
 type Script = dyn Fn(&mut Talk) + Send + Sync;
@@ -45,15 +53,24 @@ type Script = dyn Fn(&mut Talk) + Send + Sync;
 
 impl Codex {
     fn start(script: impl Fn(&mut Talk) + Send + Sync + 'static) -> Self {
-        Self::with(None, script)
+        Self::with("http", None, script)
+    }
+
+    /// One whose connections are over TLS.
+    fn secured(script: impl Fn(&mut Talk) + Send + Sync + 'static) -> Self {
+        Self::with("https", None, script)
     }
 
     /// Every upgrade is refused with this status; by HTTP it answers.
     fn refusing(status: u16) -> Self {
-        Self::with(Some(status), |_| {})
+        Self::with("http", Some(status), |_| {})
     }
 
-    fn with(refusal: Option<u16>, script: impl Fn(&mut Talk) + Send + Sync + 'static) -> Self {
+    fn with(
+        scheme: &'static str,
+        refusal: Option<u16>,
+        script: impl Fn(&mut Talk) + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
         let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
@@ -61,10 +78,16 @@ impl Codex {
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (script, seen) = (Arc::clone(&script), Arc::clone(&seen));
-                std::thread::spawn(move || serve(stream, refusal, &*script, &seen));
+                std::thread::spawn(move || {
+                    let wire: Box<dyn Wire> = match scheme {
+                        "https" => Box::new(secured(stream)),
+                        _ => Box::new(stream),
+                    };
+                    serve(wire, refusal, &*script, &seen);
+                });
             }
         });
-        Self { address, asked }
+        Self { address, scheme, asked }
     }
 
     fn asked(&self) -> Vec<Asked> {
@@ -76,7 +99,7 @@ impl Codex {
     }
 
     fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme, self.address)
     }
 }
 
@@ -126,7 +149,7 @@ fn answer() -> Vec<Value> {
     wire::response_events(MODEL).into_iter().map(data).collect()
 }
 
-fn serve(mut stream: TcpStream, refusal: Option<u16>, script: &Script, seen: &Mutex<Vec<Asked>>) {
+fn serve(mut stream: Box<dyn Wire>, refusal: Option<u16>, script: &Script, seen: &Mutex<Vec<Asked>>) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -384,46 +407,119 @@ fn the_socket_is_closed_when_the_client_leaves() {
     eventually("the upstream sees it", || ended.lock().expect("no panic there").then_some(()));
 }
 
+/// A gateway whose only account is one that sessions share, so many of them at once and the others waiting so long.
+fn shared_by_sessions(codex: &Codex, at_once: &str, wait: &str) -> Gateway {
+    let home = Home::new();
+    let limits = [
+        SWITCH,
+        ("PROXY_SESSION_CHANNEL_CONCURRENCY_LIMIT", at_once),
+        ("PROXY_SESSION_CHANNEL_QUEUE_WAIT_MS", wait),
+    ];
+    let setup = limits.iter().fold(Setup::default(), |setup, (name, value)| setup.with(name, value));
+    let mut gateway = gateway_in(setup, home.clone(), &[codex]);
+    gateway.signal("TERM");
+    gateway.wait_for_exit();
+    let update = "UPDATE accounts SET oauth_provider = 'codex', access_token = 'sk-upstream-key'";
+    home.database().execute(update, []).expect("the account");
+    gateway.restart()
+}
+
+fn says(gateway: &Gateway, session: &str) -> u16 {
+    gateway.client().send(question(false).header("session_id", session)).status
+}
+
 #[test]
-fn sessions_at_work_over_sockets_are_counted_and_wait() {
-    for (wait, status) in [("1", 503), ("60000", 200)] {
-        let gate = Gate::new();
-        let open = gate.clone();
-        let codex = Codex::start(move |talk| {
-            open.wait();
-            talk.answer();
-        });
-        let home = Home::new();
-        let limits = [
-            SWITCH,
-            ("PROXY_SESSION_CHANNEL_CONCURRENCY_LIMIT", "1"),
-            ("PROXY_SESSION_CHANNEL_QUEUE_WAIT_MS", wait),
-        ];
-        let setup = limits.iter().fold(Setup::default(), |setup, (name, value)| setup.with(name, value));
-        let mut gateway = gateway_in(setup, home.clone(), &[&codex]);
-        gateway.signal("TERM");
-        gateway.wait_for_exit();
-        let update = "UPDATE accounts SET oauth_provider = 'codex', access_token = 'sk-upstream-key'";
-        home.database().execute(update, []).expect("the account");
-        let gateway = gateway.restart();
-        let says =
-            |session: &str| gateway.client().send(question(false).header("session_id", session)).status;
-        scope(|scope| {
-            let first = scope.spawn(|| says("a"));
-            eventually("one is at work", || (codex.asked().len() == 1).then_some(()));
-            if status == 200 {
-                let second = scope.spawn(|| says("b"));
-                gate.open();
-                assert_eq!((first.join().expect("no panic"), second.join().expect("no panic")), (200, 200));
-            } else {
-                assert_eq!(says("b"), status);
-                assert_eq!(codex.asked().len(), 1);
-                gate.open();
-                assert_eq!(first.join().expect("no panic"), 200);
-            }
-        });
-        assert!(codex.methods().iter().all(|method| method == "GET"));
+fn a_session_beyond_those_that_may_be_at_work_over_sockets_is_refused_after_its_wait() {
+    let gate = Gate::new();
+    let open = gate.clone();
+    let codex = Codex::start(move |talk| {
+        open.wait();
+        talk.answer();
+    });
+    let gateway = shared_by_sessions(&codex, "1", "1");
+    scope(|scope| {
+        let first = scope.spawn(|| says(&gateway, "a"));
+        eventually("one is at work", || (codex.asked().len() == 1).then_some(()));
+        assert_eq!(says(&gateway, "b"), 503);
+        assert_eq!(codex.asked().len(), 1);
+        gate.open();
+        assert_eq!(first.join().expect("no panic"), 200);
+    });
+    assert_eq!(says(&gateway, "b"), 200, "the place is free again");
+    assert!(codex.methods().iter().all(|method| method == "GET"));
+}
+
+#[test]
+fn sessions_wait_for_their_turn_over_sockets_and_all_of_them_get_it() {
+    const AT_ONCE: usize = 2;
+    let gate = Gate::new();
+    let open = gate.clone();
+    let (at_work, most): (Arc<AtomicUsize>, Arc<AtomicUsize>) = Default::default();
+    let (now, seen) = (Arc::clone(&at_work), Arc::clone(&most));
+    let codex = Codex::start(move |talk| {
+        seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        open.wait();
+        // Long enough for those that do not wait for their turn to be at work meanwhile.
+        std::thread::sleep(Duration::from_millis(100));
+        // The place is free with the last frame, which may be read before this goes on.
+        talk.answer_in(answer().len() - 1);
+        now.fetch_sub(1, Ordering::SeqCst);
+        talk.say(answer().last().expect("a frame"));
+        talk.wait_for_end();
+    });
+    let gateway = shared_by_sessions(&codex, "2", "60000");
+    let sessions: Vec<String> = (0..7).map(|number| format!("session-{number}")).collect();
+    scope(|scope| {
+        let asks: Vec<_> = sessions.iter().map(|session| scope.spawn(|| says(&gateway, session))).collect();
+        eventually("as many as may be are at work", || (codex.asked().len() >= AT_ONCE).then_some(()));
+        gate.open();
+        for ask in asks {
+            assert_eq!(ask.join().expect("no panic"), 200);
+        }
+    });
+    assert_eq!(codex.methods(), ["GET"; 7]);
+    let most = most.load(Ordering::SeqCst);
+    assert!(most <= AT_ONCE, "{most} at once");
+}
+
+#[test]
+fn sockets_go_over_tls_and_through_the_proxies_of_their_site() {
+    // A proxy that passes single requests on passes no frames: there the upstream is asked by HTTP.
+    for (secured, scheme, protocol, method) in [
+        (true, None, None, "GET"),
+        (true, Some("http"), Some("connect"), "GET"),
+        (true, Some("socks5h"), Some("socks5"), "GET"),
+        (false, Some("socks5"), Some("socks5"), "GET"),
+        (false, Some("http"), Some("forward"), "POST"),
+    ] {
+        let codex = if secured { Codex::secured(Talk::answer) } else { Codex::start(Talk::answer) };
+        let (home, proxy) = (Home::new(), Proxy::start());
+        let authority = home.path().join("authority.pem");
+        std::fs::write(&authority, certificates::AUTHORITY).expect("written");
+        let setup = Setup::default().with(SWITCH.0, SWITCH.1);
+        let setup = setup.with("SSL_CERT_FILE", authority.to_str().expect("a path"));
+        let gateway = gateway_in(setup, home, &[&codex]);
+        if let Some(scheme) = scheme {
+            let site = gateway.admin().get("/api/sites").expect(200)[0]["id"].clone();
+            let proxied = json!({"proxyUrl": proxy.url(scheme, "")});
+            gateway.admin().put(&format!("/api/sites/{site}"), &proxied).expect(200);
+        }
+        let answer = gateway.client().send(question(true));
+        assert_eq!(answer.status, 200, "{secured} {scheme:?}: {}", answer.text());
+        assert!(answer.text().contains("event: response.completed\n"), "{secured} {scheme:?}");
+        assert_eq!(codex.methods(), [method], "{secured} {scheme:?}");
+        let seen = proxy.seen();
+        assert_eq!(seen.first().map(|crossing| crossing.protocol), protocol, "{secured} {scheme:?}");
+        assert!(seen.iter().all(|crossing| crossing.target == codex.address.to_string()), "{seen:?}");
     }
+}
+
+#[test]
+fn an_upstream_whose_certificate_nobody_vouches_for_gets_no_socket() {
+    let codex = Codex::secured(Talk::answer);
+    let gateway = gateway(&[], &[&codex]);
+    gateway.client().send(question(false)).expect(502);
+    assert!(codex.asked().is_empty());
 }
 
 #[test]

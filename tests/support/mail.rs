@@ -7,11 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 
-use super::{certificates, eventually};
+use super::{eventually, secured};
 
 /// How the server behaves.
 #[derive(Clone, Default)]
@@ -159,17 +157,7 @@ impl Wire {
 
     fn secured(self) -> Self {
         let Self::Clear(stream) = self else { panic!("TLS within TLS") };
-        let chain = vec![CertificateDer::from_pem_slice(certificates::CERTIFICATE.as_bytes()).expect("PEM")];
-        let key = PrivateKeyDer::from_pem_slice(certificates::KEY.as_bytes()).expect("PEM");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("the provider's versions")
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
-            .expect("a certificate");
-        let session = ServerConnection::new(Arc::new(config)).expect("a session");
-        Self::Tls(Box::new(StreamOwned::new(session, stream)))
+        Self::Tls(Box::new(secured(stream)))
     }
 }
 

@@ -20,6 +20,7 @@
 //! | `webdav.rs` | [`WebDav`]: a stub WebDAV server with files in collections |
 //! | `description.rs` | every answer of the admin API, held against `docs/openapi.json` |
 //! | `certificates.rs` | an authority of the tests' own and a certificate for `localhost` |
+//! | `secured.rs` | [`secured`]: the server's end of TLS with that certificate |
 //! | `operator.rs` | what an operator does by hand: sites, accounts, waiting for routes, reading the log |
 //!
 //! Nothing here sleeps for luck: [`eventually`] polls a condition until it holds or its time is up.
@@ -39,6 +40,7 @@ mod operator;
 mod proxy;
 mod relay;
 mod reply;
+mod secured;
 pub mod sessions;
 mod sites;
 mod socket;
@@ -58,6 +60,7 @@ pub use operator::{Pair, seconds_ahead};
 pub use proxy::{Crossing, Proxy};
 pub use relay::Relay;
 pub use reply::{Gate, Reply};
+pub use secured::secured;
 pub use sites::{Ada, Program, Site, StubKey};
 pub use socket::{BINARY, CLOSE, CONTINUED, Incoming, PING, Socket, TEXT, head};
 pub use upstream::{ReceivedRequest, Upstream};

@@ -5,8 +5,11 @@
 //! | an account with `authType` `access_token` or `cookie` | a session at its site; a key where the site has no sessions |
 //! | a profile of `apiCredentialProfiles` | an account with an API key |
 //! | a quota of 10,000 or more | divided by 500,000: US dollars |
+//! | `pinnedAccountIds`, `orderedAccountIds` | accounts are pinned, and stand in this order |
 //!
 //! The members are those of `src/types/index.ts` in github.com/qixing-jk/all-api-hub.
+
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
@@ -30,8 +33,9 @@ pub(super) fn is(document: &Value) -> bool {
 
 pub(super) fn read(document: &Value) -> TakenOver {
     let mut draft = Draft::default();
+    let arranged = Arranged::of(document);
     for (at, row) in rows(document).into_iter().flatten().enumerate() {
-        take_account(&mut draft, &format!("accounts.accounts[{at}]"), row);
+        take_account(&mut draft, &format!("accounts.accounts[{at}]"), row, &arranged);
     }
     let accounts = draft.accounts();
     let all = rows(document).map_or(0, Vec::len);
@@ -84,7 +88,27 @@ fn text<'a>(row: &'a Value, name: &str) -> Option<&'a str> {
     row[name].as_str().map(str::trim).filter(|text| !text.is_empty())
 }
 
-fn take_account(draft: &mut Draft, place: &str, row: &Value) {
+/// How accounts are arranged in lists, by their numbers in the file.
+struct Arranged<'d> {
+    pinned: HashSet<&'d str>,
+    places: HashMap<&'d str, usize>,
+}
+
+impl<'d> Arranged<'d> {
+    fn of(document: &'d Value) -> Self {
+        let ids = |name: &str| {
+            let places = [&document["accounts"][name], &document["data"]["accounts"][name]];
+            let list = places.into_iter().find_map(Value::as_array);
+            list.into_iter().flatten().filter_map(Value::as_str)
+        };
+        Self {
+            pinned: ids("pinnedAccountIds").collect(),
+            places: ids("orderedAccountIds").zip(0..).collect(),
+        }
+    }
+}
+
+fn take_account(draft: &mut Draft, place: &str, row: &Value, arranged: &Arranged) {
     let name = text(row, "site_name").unwrap_or_default();
     let Some(url) = text(row, "site_url") else {
         draft.leave(place, "it has no site_url");
@@ -132,7 +156,8 @@ fn take_account(draft: &mut Draft, place: &str, row: &Value) {
     let checks_in = !is_key && row["checkIn"]["autoCheckInEnabled"] != false;
     let balance = row["manualBalanceUsd"].as_f64().or_else(|| text(row, "manualBalanceUsd")?.parse().ok());
     let balance = balance.filter(|balance| balance.is_finite()).unwrap_or_else(|| usd(&info["quota"]));
-    let columns = json!({
+    let id = row["id"].as_str().unwrap_or_default();
+    let mut columns = json!({
         "accessToken": if is_key { "" } else { credential },
         "apiToken": is_key.then_some(credential),
         "balance": balance,
@@ -141,6 +166,15 @@ fn take_account(draft: &mut Draft, place: &str, row: &Value) {
         "checkinEnabled": checks_in,
         "extraConfig": Value::Object(config).to_string(),
     });
+    if arranged.pinned.contains(id) {
+        columns["isPinned"] = true.into();
+    }
+    if let Some(place) = arranged.places.get(id) {
+        columns["sortOrder"] = (*place).into();
+    }
+    if let Some(made) = time::from_json(&row["created_at"]) {
+        columns["createdAt"] = time::iso(made).into();
+    }
     let before = draft.accounts();
     let Some(account) = draft.account(place, site, user_name, credential, columns) else { return };
     if draft.accounts() == before {

@@ -83,3 +83,38 @@ impl ChannelType {
         if needs_path { format!("{address}{}", self.path) } else { address.to_owned() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_has_its_address_where_none_is_written() {
+        for (program, number, own, expected) in [
+            (Kind::NewApi, 1, None, "https://api.openai.com"),
+            (Kind::NewApi, 14, None, "https://api.anthropic.com"),
+            (Kind::NewApi, 24, None, "https://generativelanguage.googleapis.com"),
+            (Kind::NewApi, 26, None, "https://open.bigmodel.cn/api/paas/v4"),
+            (Kind::NewApi, 43, None, "https://api.deepseek.com"),
+            (Kind::NewApi, 45, None, "https://ark.cn-beijing.volces.com/api/v3"),
+            (Kind::NewApi, 48, None, "https://api.x.ai"),
+            (Kind::NewApi, 57, None, "https://chatgpt.com/backend-api/codex"),
+            (Kind::OneApi, 27, None, "https://api.minimax.chat"),
+            (Kind::OneApi, 36, None, "https://api.deepseek.com"),
+            (Kind::OneApi, 40, None, "https://ark.cn-beijing.volces.com/api/v3"),
+            (Kind::OneApi, 44, None, "https://api.siliconflow.cn"),
+            (Kind::OneApi, 50, None, ""),
+            (Kind::OneApi, 40, Some("https://ark.example/"), "https://ark.example/api/v3"),
+            (Kind::OneApi, 40, Some("https://ark.example/api/v9"), "https://ark.example/api/v9"),
+            (Kind::NewApi, 1, Some("https://one.example/"), "https://one.example"),
+        ] {
+            let of_type = find(program, number).unwrap_or_else(|what| panic!("{number}: {what}"));
+            assert_eq!(of_type.address(own), expected, "{number}");
+        }
+        for (program, number) in
+            [(Kind::NewApi, 3), (Kind::NewApi, 36), (Kind::OneApi, 42), (Kind::OneApi, 57)]
+        {
+            assert!(find(program, number).is_err(), "{number}");
+        }
+    }
+}

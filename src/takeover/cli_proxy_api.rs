@@ -144,3 +144,40 @@ fn take_entry(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_without_an_address_is_one_of_the_vendor_and_older_lists_have_bare_keys() {
+        let taken = read(
+            &json!({"claude-api-key": [{"api-key": "sk-claude"}], "codex-api-key": [{"api-key": "sk-codex"}],
+            "gemini-api-key": [{"api-key": "AIza-1"}], "generative-language-api-key": ["AIza-old", "AIza-1"]}),
+        );
+        let accounts = &taken.document["accounts"];
+        let sites: Vec<_> = accounts["sites"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|site| {
+                (site["platform"].as_str().unwrap_or_default(), site["url"].as_str().unwrap_or_default())
+            })
+            .collect();
+        assert_eq!(
+            sites,
+            [
+                ("claude", "https://api.anthropic.com"),
+                ("gemini", "https://generativelanguage.googleapis.com"),
+                ("openai", "https://api.openai.com")
+            ]
+        );
+        let keys: Vec<_> = accounts["accounts"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|account| &account["apiToken"])
+            .collect();
+        assert_eq!(keys, ["sk-claude", "AIza-1", "AIza-old", "sk-codex"]);
+    }
+}

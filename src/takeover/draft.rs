@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value, json};
 
 use super::taken::{Kind, LeftOut, TakenOver};
+use crate::config;
 use crate::platform::{Address, Platform};
 use crate::site_url::SiteUrl;
 use crate::time::{iso, now_ms};
@@ -24,6 +25,8 @@ const MAX_GROUP: usize = 64;
 const MAX_CREDENTIAL: usize = 16 * 1024;
 /// Lengths of a key that a client presents.
 const KEY_LENGTHS: std::ops::RangeInclusive<usize> = 6..=512;
+/// The most addresses and networks that a key may be bound to.
+const MAX_ADDRESSES: usize = 500;
 /// What a channel weighs that nobody gave a weight.
 pub(super) const DEFAULT_WEIGHT: i64 = 10;
 /// Priorities that lie further apart are not told apart.
@@ -78,6 +81,7 @@ pub(super) struct ClientKey {
     pub max_cost: Option<f64>,
     /// `None` for all models.
     pub models: Option<Vec<String>>,
+    /// Addresses and networks, as written; empty for everywhere.
     pub allowed_ips: Vec<String>,
 }
 
@@ -275,19 +279,51 @@ impl Draft {
             return;
         }
         let models = key.models.map(|models| self.literal_models(place, &models));
+        let addresses = self.addresses(place, &key.allowed_ips);
+        // A key that was bound to addresses must not work from everywhere because none of them can be read.
+        let is_bound_to_none = addresses.is_empty() && !key.allowed_ips.is_empty();
+        if is_bound_to_none {
+            self.leave(
+                place,
+                "none of the addresses that it is bound to can be used: the key is switched off",
+            );
+        }
+        let enabled = key.enabled && !is_bound_to_none;
         let mut columns = json!({"name": clipped(&key.name, MAX_NAME).unwrap_or_else(|| "unnamed".to_owned()),
-            "key": text, "enabled": key.enabled, "groupName": key.group.and_then(|group| clipped(&group, MAX_GROUP)),
+            "key": text, "enabled": enabled, "groupName": key.group.and_then(|group| clipped(&group, MAX_GROUP)),
             "expiresAt": key.expires_at.map(iso), "maxCost": key.max_cost.map(|usd| usd.max(0.0))});
         // A list that ended up empty allows nothing; no list at all would allow everything.
         if let Some(models) = models {
             columns["supportedModels"] = json!(models).to_string().into();
             columns["allowedRouteIds"] = "[]".into();
         }
-        if !key.allowed_ips.is_empty() {
-            let reason = "the addresses that may use this key are not taken: the key works from everywhere";
-            self.leave(place, reason);
+        if !addresses.is_empty() {
+            columns["allowedIps"] = json!(addresses).to_string().into();
         }
         self.keys.push(row(columns));
+    }
+
+    /// The addresses and networks that can be read, each once.
+    fn addresses(&mut self, place: &str, written: &[String]) -> Vec<String> {
+        let mut usable: Vec<String> = Vec::new();
+        for address in written {
+            if config::parse_network(address).is_none() {
+                let shown = clipped(address, 60).unwrap_or_default();
+                self.leave(
+                    place,
+                    format!("`{shown}` is no address or network: the key is not used from there"),
+                );
+            } else if usable.len() == MAX_ADDRESSES {
+                self.leave(
+                    place,
+                    format!("the key has more than {MAX_ADDRESSES} addresses; the first are taken"),
+                );
+                break;
+            } else if !usable.contains(address) {
+                usable.push(address.clone());
+            }
+        }
+        usable
     }
 
     /// Names of models that mean themselves only, each once.

@@ -8,6 +8,7 @@
 //! | a model mapping | the name that the upstream knows stands in the channel |
 //! | a token | a key for clients, `sk-` before it as its clients send it |
 //! | 500,000 of quota | 1 USD |
+//! | `allow_ips`, `subnet` | the addresses that the key is bound to |
 //!
 //! The schemas are those of `model/channel.go` and `model/token.go` in both programs.
 
@@ -25,6 +26,7 @@ const CHANNEL_COLUMNS: &[&str] = &[
     "id",
     "type",
     "key",
+    "open_ai_organization",
     "openai_organization",
     "test_model",
     "status",
@@ -44,6 +46,7 @@ const CHANNEL_COLUMNS: &[&str] = &[
     "status_code_mapping",
     "priority",
     "auto_ban",
+    "need_reconcile",
     "other_info",
     "tag",
     "setting",
@@ -72,6 +75,7 @@ const TOKEN_COLUMNS: &[&str] = &[
     "used_quota",
     "group",
     "cross_group_retry",
+    "billing_type",
     "deleted_at",
     "models",
     "subnet",
@@ -344,6 +348,7 @@ fn untaken_columns(row: &ForeignRow, place: &str, draft: &mut Draft) {
         row.text(column).is_some_and(|text| !matches!(text.as_str(), "{}" | "null" | "[]" | "\"\""))
     };
     let untaken = [
+        ("open_ai_organization", "the organization of OpenAI: set it as a custom header of the site"),
         ("openai_organization", "the organization of OpenAI: set it as a custom header of the site"),
         ("status_code_mapping", "status codes are judged by rules of our own"),
         ("param_override", "changes to requests: write them as payload rules in the settings"),
@@ -431,7 +436,8 @@ fn take_tokens(database: &Foreign, draft: &mut Draft) -> Result<(), Error> {
         let allowed_ips = addresses.split(split).filter(|part| !part.is_empty()).map(str::to_owned).collect();
         let unlimited = row.flag("unlimited_quota").unwrap_or(false);
         let remaining = row.real("remain_quota").unwrap_or(0.0) / QUOTA_PER_USD;
-        let expiry = row.int("expired_time").filter(|seconds| *seconds > 0);
+        // Only -1 is never: there, every other time before now is over.
+        let expiry = row.int("expired_time").filter(|seconds| *seconds != -1).map(|seconds| seconds.max(0));
         let key = ClientKey {
             name,
             key: if key.starts_with("sk-") { key } else { format!("sk-{key}") },

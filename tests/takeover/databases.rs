@@ -45,11 +45,11 @@ fn the_channels_of_new_api_become_sites_accounts_and_channels() {
     let moving = Move::of_database("one-api.db", &format!("{NEW_API}
         INSERT INTO channels (id,type,key,status,name,weight,base_url,balance,models,model_mapping,priority,channel_info) VALUES
           (1,1,'sk-first',1,'first',7,'https://one.example/',12.5,'gpt-4o,gpt-4o-mini','{{\"gpt-4o\":\"gpt-4o-2024\",\"gpt-4o-2024\":\"gpt-4o-last\"}}',10,'{{\"is_multi_key\":false}}'),
-          (2,14,'sk-ant-a' || char(10) || 'sk-ant-b' || char(10) || 'sk-ant-a',1,'claude',8,'',0,'claude-x,gpt-4o','',3,
+          (2,14,'sk-ant-a' || char(10) || 'sk-ant-b' || char(10) || 'sk-ant-a',1,'claude',8,'https://claude.example',0,'claude-x,gpt-4o','',3,
              '{{\"is_multi_key\":true,\"multi_key_size\":2,\"multi_key_status_list\":{{\"1\":2}}}}'),
-          (3,43,'[\"k1\",\"k2\"]',1,'deep',0,'',0,'deepseek-chat','',0,'{{\"is_multi_key\":true}}'),
-          (4,1,'sk-off',3,'off',0,'',0,'gpt-4o','',10,NULL),
-          (5,45,'ark',2,'ark',0,'',0,'doubao','not json',-5,NULL),
+          (3,43,'[\"k1\",\"k2\"]',1,'deep',0,'https://deep.example',0,'deepseek-chat','',0,'{{\"is_multi_key\":true}}'),
+          (4,1,'sk-off',3,'off',0,'https://off.example',0,'gpt-4o','',10,NULL),
+          (5,45,'ark',2,'ark',0,'https://ark.example',0,'doubao','not json',-5,NULL),
           (6,3,'azure-secret',1,'azure',0,'https://az.example',0,'gpt-4o','',0,NULL);
         INSERT INTO users (id,username,password,quota) VALUES (1,'root','hash-of-a-password',5);
         INSERT INTO options VALUES ('SMTPToken','an-old-secret');"));
@@ -66,10 +66,10 @@ fn the_channels_of_new_api_become_sites_accounts_and_channels() {
     let sites = list(&gateway, "/api/sites");
     for (url, platform) in [
         ("https://one.example", "openai"),
-        ("https://api.anthropic.com", "claude"),
-        ("https://api.deepseek.com", "openai"),
-        ("https://api.openai.com", "openai"),
-        ("https://ark.cn-beijing.volces.com/api/v3", "openai"),
+        ("https://claude.example", "claude"),
+        ("https://deep.example", "openai"),
+        ("https://off.example", "openai"),
+        ("https://ark.example/api/v3", "openai"),
     ] {
         assert_eq!(find(&sites, "url", url)["platform"], platform, "{url}");
     }
@@ -121,9 +121,13 @@ fn the_tokens_of_new_api_become_keys_that_go_on_working() {
           (2,1,'bbbbbbbbbbbbbbbb',1,'bounded',4102444800,1250000,0,1,'model-a,model-b','10.0.0.0/8','',NULL),
           (3,1,'cccccccccccccccc',4,'exhausted',-1,0,0,0,'','','',NULL),
           (4,2,'dddddddddddddddd',1,'of a blocked user',-1,0,1,0,'','','',NULL),
-          (5,1,'eeeeeeeeeeeeeeee',1,'deleted',-1,0,1,0,'','','','2026-01-01 00:00:00');", upstream.url()));
+          (5,1,'eeeeeeeeeeeeeeee',1,'deleted',-1,0,1,0,'','','','2026-01-01 00:00:00'),
+          (6,1,'ffffffffffffffff',1,'here',-1,0,1,0,'',' 127.0.0.1 ' || char(10) || '::1,' || char(10) || '127.0.0.1' || char(10) || 'home.example','',NULL),
+          (7,1,'gggggggggggggggg',1,'nowhere',-1,0,1,0,'','home.example','',NULL),
+          (8,1,'hhhhhhhhhhhhhhhh',1,'over',0,0,1,0,'','','',NULL);", upstream.url()));
     let told = moving.import(&[]);
-    for told_of in ["it was deleted", "switched off"] {
+    for told_of in ["it was deleted", "switched off", "`home.example` is no address", "none of the addresses"]
+    {
         assert!(told.contains(told_of), "{told_of} in {told}");
     }
     assert!(!told.contains("aaaaaaaa"), "{told}");
@@ -141,7 +145,23 @@ fn the_tokens_of_new_api_become_keys_that_go_on_working() {
     );
     assert_eq!(shown("exhausted"), json!([false, 0, null, ["*"], null]));
     assert_eq!(shown("of a blocked user"), json!([false, null, null, ["*"], null]));
-    assert_eq!(keys.len(), 4);
+    assert_eq!(keys.len(), 7);
+    for (name, enabled, addresses) in [
+        ("open", true, json!(null)),
+        ("bounded", true, json!(["10.0.0.0/8"])),
+        ("here", true, json!(["127.0.0.1", "::1"])),
+        ("nowhere", false, json!(null)),
+    ] {
+        let key = key(name);
+        assert_eq!((&key["enabled"], &key["allowedIps"]), (&json!(enabled), &addresses), "{name}");
+    }
+    assert_eq!(key("over")["expiresAt"], "1970-01-01T00:00:00.000Z");
+    for (key, status) in [("b", 403), ("f", 200), ("g", 401), ("h", 401)] {
+        let caller = gateway.anyone().with("authorization", &format!("Bearer sk-{}", key.repeat(16)));
+        let answer = caller.chat("model-a");
+        let refused = [401, 403].contains(&status) && [401, 403].contains(&answer.status);
+        assert!(answer.status == status || refused, "{key}: {} {}", answer.status, answer.text());
+    }
     let client = gateway.anyone().with("authorization", "Bearer sk-aaaaaaaaaaaaaaaa");
     let answer = client.chat("model-a");
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -151,7 +171,7 @@ fn the_tokens_of_new_api_become_keys_that_go_on_working() {
 fn one_api_counts_its_kinds_of_upstreams_in_its_own_way() {
     let moving = Move::of_database("one-api.db", &format!("{ONE_API}
         INSERT INTO channels (id,type,key,name,base_url,models) VALUES
-          (1,36,'d-key','deep','','deepseek-chat'), (2,40,'ark','ark','','doubao'), (3,43,'proxy-key','proxy','https://x.example','m'),
+          (1,36,'d-key','deep','https://deep.example','deepseek-chat'), (2,40,'ark','ark','https://ark.example','doubao'), (3,43,'proxy-key','proxy','https://x.example','m'),
           (4,50,'c-key','compatible','https://c.example/v1','m2'), (5,8,'u-key','custom','https://u.example/v1/chat/completions','m3');
         INSERT INTO tokens (id,key,status,name,remain_quota,unlimited_quota,models,subnet) VALUES
           (1,'aaaaaaaaaaaaaaaa',1,'some',500000,0,'deepseek-chat','192.168.0.0/16'), (2,'bbbbbbbbbbbbbbbb',2,'off',0,1,NULL,'');"));
@@ -159,17 +179,15 @@ fn one_api_counts_its_kinds_of_upstreams_in_its_own_way() {
     assert!(told.contains("database of one-api") && told.contains("channel 3"), "{told}");
     let gateway = moving.start();
     let sites = list(&gateway, "/api/sites");
-    for url in [
-        "https://api.deepseek.com",
-        "https://ark.cn-beijing.volces.com/api/v3",
-        "https://c.example",
-        "https://u.example",
-    ] {
+    for url in
+        ["https://deep.example", "https://ark.example/api/v3", "https://c.example", "https://u.example"]
+    {
         assert_eq!(find(&sites, "url", url)["platform"], "openai");
     }
     let keys = keys(&gateway);
     let some = find(&keys, "name", "some");
     assert_eq!((some["maxCost"].as_f64(), &some["supportedModels"]), (Some(1.0), &json!(["deepseek-chat"])));
+    assert_eq!(some["allowedIps"], json!(["192.168.0.0/16"]));
     assert_eq!(find(&keys, "name", "off")["enabled"], false);
 }
 

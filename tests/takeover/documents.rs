@@ -13,10 +13,10 @@ fn an_export_of_all_api_hub_becomes_sessions_and_keys() {
     };
     let file = json!({
         "version": "4.0", "timestamp": 1_772_352_000_000_i64, "type": "accounts",
-        "accounts": {"last_updated": 1, "bookmarks": [{"name": "b"}], "pinnedAccountIds": [], "orderedAccountIds": [],
+        "accounts": {"last_updated": 1, "bookmarks": [{"name": "b"}], "pinnedAccountIds": ["a3", "gone"], "orderedAccountIds": ["a3", "a1", 7],
             "accounts": [
                 {"id": "a1", "site_name": "One", "site_url": "https://one.example/console", "site_type": "new-api",
-                    "authType": "access_token", "account_info": info("42", "session-1", 1_000_000.0), "disabled": false,
+                    "authType": "access_token", "account_info": info("42", "session-1", 1_000_000.0), "disabled": false, "created_at": 1_767_323_045_000_i64,
                     "checkIn": {"autoCheckInEnabled": false}, "notes": "a note"},
                 {"id": "a2", "site_name": "One again", "site_url": "https://ONE.example", "site_type": "wong-gongyi",
                     "authType": "cookie", "cookieAuth": {"sessionCookie": "session=abc"}, "disabled": true,
@@ -35,7 +35,7 @@ fn an_export_of_all_api_hub_becomes_sessions_and_keys() {
                 "no object",
             ]},
         "apiCredentialProfiles": {"profiles": [
-            {"id": "p1", "name": "Claude key", "apiType": "anthropic", "baseUrl": "https://api.anthropic.com/v1", "apiKey": "sk-ant-1"},
+            {"id": "p1", "name": "Claude key", "apiType": "anthropic", "baseUrl": "https://anthropic.example/v1", "apiKey": "sk-ant-1"},
             {"id": "p2", "name": "No key", "apiType": "openai", "baseUrl": "https://x.example"}]},
         "tagStore": {"tags": [1]}, "channelConfigs": {}, "preferences": {"theme": "dark"},
     });
@@ -62,7 +62,7 @@ fn an_export_of_all_api_hub_becomes_sessions_and_keys() {
         ("https://one.example", "new-api"),
         ("https://sub.example", "sub2api"),
         ("https://direct.example", "openai"),
-        ("https://api.anthropic.com", "claude"),
+        ("https://anthropic.example", "claude"),
     ] {
         assert_eq!(find(&sites, "url", url)["platform"], platform);
     }
@@ -78,6 +78,12 @@ fn an_export_of_all_api_hub_becomes_sessions_and_keys() {
     assert_eq!(shown("user-7"), json!(["session", "active", 3, true]));
     assert_eq!(shown("user-x"), json!(["apikey", "active", 0, false]));
     assert_eq!(shown("Claude key"), json!(["apikey", "active", 0, false]));
+    let arranged = |name: &str| {
+        let account = find(&accounts, "username", name);
+        (account["isPinned"] == true, account["sortOrder"].as_i64())
+    };
+    assert_eq!((arranged("user-7"), arranged("user-42")), ((true, Some(0)), (false, Some(1))));
+    assert_eq!(find(&accounts, "username", "user-42")["createdAt"], "2026-01-02T03:04:05.000Z");
     let export = gateway.admin().get("/api/settings/backup/export").expect(200);
     let tokens = export["accounts"]["accountTokens"].as_array().expect("tokens").clone();
     assert!(
@@ -115,7 +121,8 @@ api-keys:
   - plain-client-key
   - sk-client-of-the-proxy
 claude-api-key:
-  - api-key: \"sk-claude-1\" # use the official API
+  - api-key: \"sk-claude-1\" # behind a name of our own
+    base-url: https://anthropic.example
   - api-key: \"sk-claude-2\"
     base-url: \"https://claude.example\"
     proxy-url: \"http://proxy.example:8080\"
@@ -127,11 +134,10 @@ claude-api-key:
 codex-api-key:
   - {api-key: sk-codex-1, base-url: \"https://codex.example/v1\"}
 gemini-api-key:
-  - api-key: AIza-1
-generative-language-api-key: [AIza-old, AIza-1]
+  - {api-key: AIza-1, base-url: \"https://gemini.example\"}
 openai-compatibility:
   - name: \"openrouter\"
-    base-url: \"https://openrouter.ai/api/v1\"
+    base-url: \"https://router.example/api/v1\"
     prefix: team
     api-key-entries:
       - api-key: \"sk-or-1\"
@@ -170,17 +176,17 @@ fn the_keys_of_cli_proxy_api_are_taken_without_its_logins() {
     let gateway = moving.start();
     let sites = list(&gateway, "/api/sites");
     for (url, platform) in [
-        ("https://api.anthropic.com", "claude"),
+        ("https://anthropic.example", "claude"),
         ("https://claude.example", "claude"),
         ("https://codex.example", "openai"),
-        ("https://generativelanguage.googleapis.com", "gemini"),
-        ("https://openrouter.ai/api/v1", "openai"),
+        ("https://gemini.example", "gemini"),
+        ("https://router.example/api/v1", "openai"),
         ("https://older.example", "openai"),
     ] {
         assert_eq!(find(&sites, "url", url)["platform"], platform, "{url}");
     }
     assert_eq!(sites.len(), 6);
-    assert_eq!(list(&gateway, "/api/accounts").len(), 8);
+    assert_eq!(list(&gateway, "/api/accounts").len(), 7);
     let of_kimi = channels(&gateway, "kimi-k2");
     let shown =
         of_kimi.iter().map(|(_, model, priority, weight, on)| (model.as_str(), *priority, *weight, *on));
@@ -206,13 +212,13 @@ model_list:
       api_key: azure-secret
       api_base: https://az.example
   - model_name: claude
-    litellm_params: {{model: anthropic/claude-x, api_key: sk-ant-1, order: 2}}
+    litellm_params: {{model: anthropic/claude-x, api_base: https://anthropic.example, api_key: sk-ant-1, order: 2}}
   - model_name: unset
     litellm_params: {{model: openai/x, api_key: os.environ/NOT_SET_ANYWHERE}}
   - model_name: own
     litellm_params: {{model: openai/x, api_key: os.environ/AUTH_TOKEN, api_base: https://evil.example}}
   - model_name: \"*\"
-    litellm_params: {{model: deepseek/*, api_key: sk-deep}}
+    litellm_params: {{model: deepseek/*, api_base: https://deep.example, api_key: sk-deep}}
   - model_name: bare
     litellm_params: {{model: meta-llama/llama, custom_llm_provider: hosted_vllm, api_base: \"http://vllm.example:8000/v1\", api_key: none}}
 general_settings: {{master_key: sk-master-secret}}
@@ -363,4 +369,31 @@ fn the_import_of_the_admin_api_takes_documents_of_other_gateways() {
     let answer = gateway.admin().post(import, &json!({"data": models})).expect(200);
     assert!(answer["warnings"].to_string().contains("only the command line reads"), "{answer}");
     assert_eq!(list(&gateway, "/api/sites").len(), 3);
+}
+
+#[test]
+fn the_keys_of_sites_in_a_backup_of_metapi_come_along_by_the_admin_api_too() {
+    let gateway = Gateway::start();
+    gateway.create_site(&json!({"name": "own", "url": "https://own.example", "platform": "openai"}));
+    let import = "/api/settings/backup/import";
+    let mut twice = metapi();
+    let accounts = &mut twice["accounts"];
+    accounts["sites"][0]["apiKey"] = json!("sk-a");
+    let answer = gateway.admin().post(import, &json!({"data": twice})).expect(200);
+    // It has everything that an operator sets up there, so what it does not have goes, as with a backup of ours.
+    assert_eq!(list(&gateway, "/api/sites").len(), 1);
+    assert_eq!(answer["sections"], json!({"accounts": true, "preferences": true}));
+    assert_eq!(list(&gateway, "/api/accounts").len(), 1, "an account has this key already");
+
+    let answer = gateway.admin().post(import, &json!({"data": metapi()})).expect(200);
+    let warnings = answer["warnings"].to_string();
+    assert!(warnings.contains("fromTheFuture") && !answer.to_string().contains("sk-of-the-site"), "{answer}");
+    let accounts = list(&gateway, "/api/accounts");
+    assert_eq!(accounts.len(), 2);
+    let of_site = find(&accounts, "username", "API key");
+    assert_eq!((&of_site["credentialMode"], &of_site["siteId"]), (&json!("apikey"), &json!(2)));
+    let export = gateway.admin().get("/api/settings/backup/export").expect(200);
+    let rows = export["accounts"]["accounts"].as_array().expect("accounts");
+    assert_eq!(find(rows, "username", "API key")["apiToken"], "sk-of-the-site");
+    assert!(export["accounts"]["sites"][0].get("apiKey").is_none());
 }

@@ -41,13 +41,25 @@ fn is_foreign(document: &Document) -> Result<bool, ImportError> {
     if MARKS.iter().any(|mark| document.has(&[mark])) {
         return Ok(true);
     }
-    if document.is_array(&["accounts", "sites"]) || document.is_array(&["sites"]) {
-        return Ok(false);
+    // The form is ours, too; but where a key belongs to a site, it is an account of its own here.
+    for path in [&["accounts", "sites"][..], &["sites"], &["data", "accounts", "sites"]] {
+        if document.is_array(path) {
+            return has_site_keys(document, path);
+        }
     }
     for path in [&["accounts", "accounts"][..], &["accounts"]] {
         if let Some(row) = document.rows(path).next() {
             let row = row?;
             return Ok(ROW_MARKS.iter().any(|mark| !row[*mark].is_null()));
+        }
+    }
+    Ok(false)
+}
+
+fn has_site_keys(document: &Document, path: &[&str]) -> Result<bool, ImportError> {
+    for row in document.rows(path) {
+        if row?["apiKey"].as_str().is_some_and(|key| !key.trim().is_empty()) {
+            return Ok(true);
         }
     }
     Ok(false)

@@ -3,6 +3,7 @@
 
 mod commands;
 mod import;
+mod passphrase;
 mod progress;
 mod transfer;
 

@@ -5,7 +5,7 @@ mod support;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use support::{Gateway, Home, Setup, WebDav, eventually, run};
+use support::{Answer, Gateway, Home, Request, Setup, WebDav, eventually, run};
 
 const WEBDAV: &str = "/api/settings/backup/webdav";
 
@@ -187,6 +187,94 @@ fn a_backup_is_sealed_with_the_passphrase() {
     let bytes = std::fs::read(&path).expect("a file");
     assert!(bytes.starts_with(b"{\"format\":\"switchyard-sealed\""));
     assert!(!String::from_utf8_lossy(&bytes).contains("siteApiEndpoints"));
+}
+
+const EXPORT: &str = "/api/settings/backup/export";
+const IMPORT: &str = "/api/settings/backup/import";
+const PASSPHRASE: &str = "x-backup-passphrase";
+
+fn sent(gateway: &Gateway, sealed: &[u8], passphrase: Option<&str>) -> Answer {
+    let ask = Request::new("POST", IMPORT).header("content-type", "application/octet-stream").body(sealed);
+    let ask = passphrase.into_iter().fold(ask, |ask, passphrase| ask.header(PASSPHRASE, passphrase));
+    gateway.admin().send(ask)
+}
+
+#[test]
+fn a_sealed_export_is_imported_with_its_passphrase_only() {
+    let gateway = Gateway::start();
+    add_site(&gateway, "first");
+    let answer = gateway.admin().send(Request::new("GET", EXPORT).header(PASSPHRASE, "correct hörse"));
+    assert_eq!(answer.header("content-type"), Some("application/octet-stream"));
+    assert!(answer.header("content-disposition").is_some_and(|name| name.contains(".json.sealed\"")));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    let sealed = answer.body;
+    assert!(sealed.starts_with(b"{\"format\":\"switchyard-sealed\""));
+    assert!(!String::from_utf8_lossy(&sealed).contains("siteApiEndpoints"));
+
+    let fresh = Gateway::start();
+    let plain = gateway.admin().get(EXPORT).body;
+    let mut damaged = sealed.clone();
+    let middle = damaged.len() - 40;
+    damaged[middle] ^= 1;
+    for (body, passphrase, expected) in [
+        (&sealed[..], None, "passphrase is missing"),
+        (&sealed, Some("another"), "passphrase is wrong"),
+        (&damaged, Some("correct hörse"), "sealed file is damaged"),
+        (&sealed[..sealed.len() - 1], Some("correct hörse"), "cut off"),
+        (&plain, Some("correct hörse"), "not a sealed backup"),
+        (b"", Some("correct hörse"), "not a sealed backup"),
+    ] {
+        let refused = sent(&fresh, body, passphrase).expect(400);
+        let message = refused["message"].as_str().expect("a message");
+        assert!(message.contains(expected), "{expected}: {message}");
+    }
+    let wrapped = [b"{\"data\":".as_slice(), &plain, b"}"].concat();
+    let ask = Request::new("POST", IMPORT).json_text(wrapped).header(PASSPHRASE, "correct hörse");
+    let refused = fresh.admin().send(ask).expect(400);
+    assert!(refused["message"].as_str().is_some_and(|why| why.contains("not sealed")), "{refused}");
+    assert_eq!(fresh.admin().get("/api/sites").expect(200), json!([]));
+
+    assert_eq!(sent(&fresh, &sealed, Some("correct hörse")).expect(200)["success"], true);
+    assert_eq!(names(&fresh.admin().get(EXPORT).body), ["first"]);
+}
+
+#[test]
+fn a_passphrase_in_an_address_is_refused_and_an_empty_one_as_well() {
+    let gateway = Gateway::start();
+    for path in [EXPORT, IMPORT] {
+        let method = if path == EXPORT { "GET" } else { "POST" };
+        let ask = Request::new(method, &format!("{path}?passphrase=secret")).json(&json!({"data": {}}));
+        let refused = gateway.admin().send(ask).expect(400);
+        assert!(
+            refused["message"].as_str().is_some_and(|why| why.contains("X-Backup-Passphrase")),
+            "{refused}"
+        );
+    }
+    gateway.admin().send(Request::new("GET", EXPORT).header(PASSPHRASE, "")).expect(400);
+}
+
+#[test]
+fn what_an_instance_sealed_by_itself_it_opens_by_itself() {
+    let server = WebDav::start();
+    let gateway = Setup::default().with("BACKUP_PASSPHRASE", "correct horse").start();
+    add_site(&gateway, "first");
+    let sealed = gateway.admin().send(Request::new("GET", EXPORT).header(PASSPHRASE, "correct horse")).body;
+    let other = gateway.admin().send(Request::new("GET", EXPORT).header(PASSPHRASE, "another")).body;
+    add_site(&gateway, "second");
+    sent(&gateway, &sealed, None).expect(200);
+    assert_eq!(names(&gateway.admin().get(EXPORT).body), ["first"]);
+    let refused = sent(&gateway, &other, None).expect(400);
+    assert!(refused["message"].as_str().is_some_and(|why| why.contains("passphrase is wrong")), "{refused}");
+
+    // As a file on a server, too.
+    configured(&gateway, &server, &json!({}));
+    add_site(&gateway, "third");
+    server.store("/a/b/backup.json", &other);
+    let import = "/api/settings/backup/webdav/import";
+    gateway.admin().post(import, &json!({})).expect(400);
+    let ask = Request::new("POST", import).json(&json!({})).header(PASSPHRASE, "another");
+    gateway.admin().send(ask).expect(200);
+    assert_eq!(names(&gateway.admin().get(EXPORT).body), ["first"]);
 }
 
 #[test]

@@ -149,6 +149,60 @@ fn nothing_is_restored_over_something_or_from_something_else() {
 }
 
 #[test]
+fn a_sealed_export_is_restored_and_imported_with_its_passphrase_only() {
+    let home = used();
+    let path = |name: &str| home.path().join(name);
+    let (plain, sealed, line) = (path("plain.json"), path("export.sealed"), path("passphrase"));
+    std::fs::write(&line, "correct hörse\nnot this\n").expect("a file");
+    done(&home, &["export", "-o", text(&plain)]);
+    done(&home, &["export", "-o", text(&sealed), "--passphrase-file", text(&line)]);
+    assert_eq!(mode(&sealed), 0o600);
+    assert!(std::fs::read(&sealed).expect("a file").starts_with(b"{\"format\":\"switchyard-sealed\""));
+    let nothing = Setup::default();
+    let told = refused(&nothing, &home, &["export", "--seal"], 64);
+    assert!(told.contains("BACKUP_PASSPHRASE"), "{told}");
+
+    let elsewhere = Home::new();
+    let wrong = path("wrong");
+    std::fs::write(&wrong, "another\n").expect("a file");
+    let mut bytes = std::fs::read(&sealed).expect("a file");
+    let last = bytes.len() - 20;
+    bytes[last] ^= 1;
+    let damaged = path("damaged");
+    std::fs::write(&damaged, bytes).expect("a file");
+    for command in ["restore", "import"] {
+        let cases: [(&[&str], i32, &str); 5] = [
+            (&[text(&sealed)], 64, "--passphrase-file"),
+            (&[text(&sealed), "--passphrase-file", text(&wrong)], 65, "passphrase is wrong"),
+            (&[text(&sealed), "--passphrase-file", "nowhere"], 66, "nowhere"),
+            (&[text(&damaged), "--passphrase-file", text(&line)], 65, "sealed file is damaged"),
+            (&[text(&plain), "--passphrase-file", text(&line)], 65, "not sealed"),
+        ];
+        for (arguments, status, expected) in cases {
+            let told = refused(&nothing, &elsewhere, &[&[command], arguments].concat(), status);
+            assert!(told.contains(expected), "{command} {arguments:?}: {told}");
+            assert!(!told.contains("hörse"), "{told}");
+        }
+    }
+    let restored = Home::new();
+    done(&restored, &["restore", text(&sealed), "--passphrase-file", text(&line)]);
+    let again = path("again.json");
+    done(&restored, &["export", "-o", text(&again)]);
+    assert_eq!(document(&again)["accounts"], document(&plain)["accounts"]);
+
+    // The variable serves as well.
+    let setup = Setup::default().with("BACKUP_PASSPHRASE", "correct hörse");
+    let imported = run(&setup, &Home::new(), &["import", text(&sealed)]);
+    assert!(imported.status.success(), "{}", imported.stderr);
+    // Where nobody looks on, each step is a line.
+    let steps: Vec<&str> = imported.stderr.lines().filter(|line| !line.contains("WARN")).collect();
+    for expected in ["Reading", "Checking that it is whole", "Comparing with what is stored", "Writing"] {
+        assert!(steps.contains(&expected), "{expected}: {steps:?}");
+    }
+    assert!(steps.iter().any(|line| line.starts_with("Staging ") && line.ends_with(" rows")), "{steps:?}");
+}
+
+#[test]
 fn each_command_says_how_it_is_used() {
     let home = Home::new();
     for command in ["import", "export", "backup", "restore"] {

@@ -71,6 +71,9 @@ static OPERATIONS: &[Operation] = &[
     op("GET /dashboard/billing/usage", "The same"),
 ];
 
+/// The media type of bytes.
+const FILE: &str = "application/octet-stream";
+
 /// `GET /api/openapi.json`
 pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &description(admin.endpoints())))
@@ -131,7 +134,10 @@ impl Document {
         });
         let mut parameters = path_parameters(endpoint);
         for member in known.map_or(&[][..], |operation| operation.query) {
-            parameters.push(self.query_parameter(member));
+            parameters.push(self.parameter(member, "query"));
+        }
+        for member in known.map_or(&[][..], |operation| operation.headers) {
+            parameters.push(self.parameter(member, "header"));
         }
         if !parameters.is_empty() {
             shown["parameters"] = parameters.into();
@@ -142,8 +148,8 @@ impl Document {
         shown
     }
 
-    fn query_parameter(&mut self, member: &Member) -> Value {
-        let mut shown = json!({ "name": member.name, "in": "query", "schema": self.schema(&member.shape) });
+    fn parameter(&mut self, member: &Member, place: &str) -> Value {
+        let mut shown = json!({ "name": member.name, "in": place, "schema": self.schema(&member.shape) });
         if member.is_required {
             shown["required"] = true.into();
         }
@@ -157,9 +163,11 @@ impl Document {
         if let Some(body) = known.and_then(|operation| operation.body) {
             let is_required = body.all_members().iter().any(|(_, member)| member.is_required);
             let schema = self.reference(body);
-            return Some(
-                json!({ "required": is_required, "content": { "application/json": { "schema": schema } } }),
-            );
+            let mut content = json!({ "application/json": { "schema": schema } });
+            if known.is_some_and(|operation| operation.takes_file) {
+                content[FILE] = json!({ "schema": { "type": "string" } });
+            }
+            return Some(json!({ "required": is_required, "content": content }));
         }
         let takes_any = endpoint.access == Access::Proxy && endpoint.method == Method::POST;
         let media_type =
@@ -193,6 +201,11 @@ impl Document {
     fn content(&mut self, answer: Answer) -> Value {
         match answer {
             Answer::Json(shape) => json!({ "application/json": { "schema": self.schema(&shape) } }),
+            Answer::JsonOrFile(shape) => {
+                let mut content = self.content(Answer::Json(shape));
+                content[FILE] = json!({ "schema": { "type": "string" } });
+                content
+            }
             Answer::Events => json!({ "text/event-stream": { "schema": { "type": "string" } } }),
             Answer::Text(media_type) => json!({ media_type: { "schema": { "type": "string" } } }),
         }

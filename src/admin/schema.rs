@@ -66,7 +66,10 @@ pub struct Operation {
     pub route: &'static str,
     pub summary: &'static str,
     pub query: &'static [Member],
+    pub headers: &'static [Member],
     pub body: Option<&'static Object>,
+    /// Whether the body may also be a file of bytes.
+    pub takes_file: bool,
     /// The answer of status 200.
     pub gives: Option<Answer>,
     /// Answers of other statuses, or of a class of them (`4XX`), that are no refusals in the usual form.
@@ -79,6 +82,8 @@ pub struct Operation {
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     Json(Shape),
+    /// JSON, or a file of bytes where the request asks for that.
+    JsonOrFile(Shape),
     /// Server-sent events.
     Events,
     /// Any other media type.
@@ -144,12 +149,30 @@ impl Member {
 // === impl Operation ===
 
 pub const fn op(route: &'static str, summary: &'static str) -> Operation {
-    Operation { route, summary, query: &[], body: None, gives: None, also: &[], refusals: &[] }
+    Operation {
+        route,
+        summary,
+        query: &[],
+        headers: &[],
+        body: None,
+        takes_file: false,
+        gives: None,
+        also: &[],
+        refusals: &[],
+    }
 }
 
 impl Operation {
     pub const fn asks(self, query: &'static [Member]) -> Self {
         Self { query, ..self }
+    }
+
+    pub const fn reads(self, headers: &'static [Member]) -> Self {
+        Self { headers, ..self }
+    }
+
+    pub const fn or_file(self) -> Self {
+        Self { takes_file: true, ..self }
     }
 
     pub const fn takes(self, body: &'static Object) -> Self {
@@ -158,6 +181,10 @@ impl Operation {
 
     pub const fn gives(self, shape: Shape) -> Self {
         Self { gives: Some(Answer::Json(shape)), ..self }
+    }
+
+    pub const fn gives_or_file(self, shape: Shape) -> Self {
+        Self { gives: Some(Answer::JsonOrFile(shape)), ..self }
     }
 
     pub const fn streams(self) -> Self {

@@ -52,8 +52,15 @@ pub struct Draft {
 
 #[derive(Default)]
 struct Pushed {
-    runs: Vec<Extent>,
+    rows: Rows,
     open: Vec<u8>,
+}
+
+/// The elements of an array, each on a line.
+#[derive(Default)]
+struct Rows {
+    runs: Vec<Extent>,
+    count: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -64,7 +71,7 @@ struct Extent {
 
 enum Node {
     Object(BTreeMap<String, Node>),
-    Array(Vec<Extent>),
+    Array(Rows),
     Value(Extent),
 }
 
@@ -137,7 +144,7 @@ impl Document {
     /// The elements of an array in their order; none where there is no array.
     pub fn rows(&self, path: &[&str]) -> impl Iterator<Item = io::Result<Value>> {
         let runs: &[Extent] = match self.node(path) {
-            Some(Node::Array(runs)) => runs,
+            Some(Node::Array(rows)) => &rows.runs,
             _ => &[],
         };
         runs.iter().flat_map(|run| {
@@ -152,6 +159,14 @@ impl Document {
                 }
             })
         })
+    }
+
+    /// How many elements an array has; 0 where there is none.
+    pub fn count(&self, path: &[&str]) -> u64 {
+        match self.node(path) {
+            Some(Node::Array(rows)) => rows.count,
+            _ => 0,
+        }
     }
 
     /// The digest of the canonical text of the document without its member `checksum`: `sha256:` and 64 hex digits.
@@ -174,10 +189,10 @@ impl Document {
                 }
                 digest.write_all(b"}")
             }
-            Node::Array(runs) => {
+            Node::Array(rows) => {
                 digest.write_all(b"[")?;
                 let mut is_first = true;
-                for run in runs {
+                for run in &rows.runs {
                     let mut lines = self.reader(*run);
                     let mut line = Vec::new();
                     while lines.read_until(b'\n', &mut line)? > 0 {
@@ -254,15 +269,15 @@ impl Draft {
         let mut accounts = BTreeMap::new();
         for (array, mut pushed) in std::mem::take(&mut self.arrays) {
             pushed.write(&mut self.file, &mut self.written)?;
-            accounts.insert(array.to_owned(), Node::Array(pushed.runs));
+            accounts.insert(array.to_owned(), Node::Array(pushed.rows));
         }
         if !accounts.is_empty() {
             members.insert("accounts".to_owned(), Node::Object(accounts));
         }
         let mut settings = std::mem::take(&mut self.settings);
         settings.write(&mut self.file, &mut self.written)?;
-        if !settings.runs.is_empty() {
-            let settings = BTreeMap::from([("settings".to_owned(), Node::Array(settings.runs))]);
+        if settings.rows.count > 0 {
+            let settings = BTreeMap::from([("settings".to_owned(), Node::Array(settings.rows))]);
             members.insert("preferences".to_owned(), Node::Object(settings));
         }
         let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -274,6 +289,7 @@ impl Pushed {
     fn add(&mut self, row: &mut Value, file: &mut BufWriter<File>, written: &mut u64) -> io::Result<()> {
         canonical::write(row, &mut self.open)?;
         self.open.push(b'\n');
+        self.rows.count += 1;
         if self.open.len() >= RUN { self.write(file, written) } else { Ok(()) }
     }
 
@@ -283,7 +299,7 @@ impl Pushed {
         }
         file.write_all(&self.open)?;
         let end = *written + self.open.len() as u64;
-        self.runs.push(Extent { start: *written, end });
+        self.rows.runs.push(Extent { start: *written, end });
         *written = end;
         self.open.clear();
         Ok(())
@@ -366,12 +382,13 @@ impl<'de> Visitor<'de> for Part<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Node, A::Error> {
-        let start = self.parts.written;
+        let (start, mut count) = (self.parts.written, 0);
         while let Some(mut element) = sequence.next_element::<Value>()? {
             self.parts.put(&mut element, b"\n").map_err(|error| self.parts.fail(error))?;
+            count += 1;
         }
-        let run = Extent { start, end: self.parts.written };
-        Ok(Node::Array(if run.start == run.end { Vec::new() } else { vec![run] }))
+        let run = (count > 0).then_some(Extent { start, end: self.parts.written });
+        Ok(Node::Array(Rows { runs: run.into_iter().collect(), count }))
     }
 
     fn visit_bool<E: de::Error>(self, value: bool) -> Result<Node, E> {

@@ -104,7 +104,7 @@ fn write_rows(core: &Core, moment: &Moment, table: &Table, out: &mut impl Write)
     };
     let selected = if table.has_id { format!("id, {}", columns.join(", ")) } else { columns.join(", ") };
     let mut last: Option<(i64, Option<Value>)> = None;
-    let mut is_first = true;
+    let mut written: u64 = 0;
     loop {
         let (after, args) = match &last {
             None => ("1 = 1".to_owned(), Vec::new()),
@@ -123,9 +123,13 @@ fn write_rows(core: &Core, moment: &Moment, table: &Table, out: &mut impl Write)
         for row in &page {
             last = Some(place(table, row)?);
             let Some(mut row) = rows::write(&core.store, table, row)? else { continue };
-            out.write_all(if is_first { b"" } else { b"," })?;
+            out.write_all(if written == 0 { b"" } else { b"," })?;
+            written += 1;
+            if table.name == "route_group_sources" {
+                // Here they go without a number; other programs of this form number them.
+                row["id"] = written.into();
+            }
             canonical::write(&mut row, out)?;
-            is_first = false;
         }
         if page.len() < PAGE {
             return Ok(());

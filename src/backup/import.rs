@@ -9,6 +9,7 @@ use super::document::Document;
 use super::options::ImportOptions;
 use super::plan;
 use super::preferences::{self, Taken};
+use super::progress::Stage;
 use super::report::{ImportError, Report, RowReport, Sections};
 use super::rows::RowReader;
 use super::sections::{self, Found};
@@ -30,9 +31,9 @@ pub async fn import(
     document: Document,
     options: ImportOptions,
 ) -> Result<Report, ImportError> {
-    let _turn = core.imports.lock().await;
     let runtime = Handle::current();
-    let import = Import { core: core.clone(), options, runtime };
+    let resets = core.resets();
+    let import = Import { core: core.clone(), options, runtime, resets };
     let imported = tokio::task::spawn_blocking(move || import.run(&document)).await;
     let (report, is_written) = imported.map_err(|error| {
         ImportError::Store(store::Error::Database(format!("an import was cut off: {error}")))
@@ -49,6 +50,8 @@ struct Import {
     core: Arc<Core>,
     options: ImportOptions,
     runtime: Handle,
+    /// How many factory resets there had been when it began.
+    resets: u64,
 }
 
 /// What the preferences come to.
@@ -60,6 +63,9 @@ struct Preferences {
 impl Import {
     /// The report, and whether anything was written.
     fn run(&self, document: &Document) -> Result<(Report, bool), ImportError> {
+        // Here, because this thread goes on when nobody waits for it any more.
+        let _turn = self.runtime.block_on(self.core.imports.lock());
+        self.options.progress.begin(Stage::Checking, 0);
         let found = sections::find(document)?.map_err(ImportError::Refused)?;
         let mut attempt = 1;
         loop {
@@ -95,6 +101,8 @@ impl Import {
         let hashing = self.runtime.block_on(store.sealer().hashing());
         let mut staging = Staging::create(store, &self.core.config.data_dir)?;
         if let Some(place) = found.accounts {
+            let rows = TABLES.iter().map(|table| document.count(&[place, &[table.array]].concat()));
+            self.options.progress.begin(Stage::Staging, rows.sum());
             self.stage(document, place, &hashing, &mut staging, now)?;
         }
         staging.check_references()?;
@@ -114,7 +122,13 @@ impl Import {
         let _tokens = self.runtime.block_on(self.core.token_edits.lock());
         let _routes = self.runtime.block_on(self.core.route_edits.lock());
         let _settings = self.runtime.block_on(self.core.settings_edits.lock());
+        if self.core.resets() != self.resets {
+            return Err(ImportError::Refused(
+                "Nothing was imported: everything was reset meanwhile".to_owned(),
+            ));
+        }
         if found.accounts.is_some() {
+            self.options.progress.begin(Stage::Comparing, 0);
             plan::match_all(store, &mut staging, policy)?;
             plan::renumber_policies(&mut staging, &mut report.warnings)?;
             report.counts = staging.counts(policy)?;
@@ -127,6 +141,7 @@ impl Import {
             self.tell_rows(&staging, &preferences, &mut report)?;
             return Ok((report, false));
         }
+        self.options.progress.begin(Stage::Writing, 0);
         let mut more = self.settings_to_put(&preferences, now)?;
         more.push(event(&report).insert(now));
         if found.accounts.is_some() {
@@ -160,6 +175,7 @@ impl Import {
                     Ok(row) => staging.add(hashing, index, row)?,
                     Err(refused) => staging.refuse(index, refused.id, &refused.label, &refused.reason)?,
                 }
+                self.options.progress.add(1);
             }
         }
         Ok(())

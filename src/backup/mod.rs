@@ -13,7 +13,7 @@
 //!   imported: [`Document::rows`], [`Document::value`], [`Document::members`].
 //! - [`import()`] puts it in force, or with `dry_run` tells what it would do; all of it holds, or nothing. It publishes what
 //!   requests are routed by. Who keeps caches above the core clears them afterwards, and rebuilds the routes.
-//! - [`export()`] writes one; through [`sealed::Sealing`] it is encrypted with a passphrase, and [`sealed::Opening`] reads it.
+//! - [`export()`] writes one; through [`sealed::Sealing`] it is encrypted with a passphrase, and [`sealed::open`] reads it.
 //!
 //! All of them block and take long: they run on threads of their own. What is in memory is a row, not the document.
 //!
@@ -22,7 +22,8 @@
 //! | `document`, `canonical`, `scratch` | a document on disk; the text that its checksum is of; files without a name |
 //! | `sections` | which parts a document has, and whether it is whole |
 //! | `rows`, `accounts`, `preferences` | rows and settings in documents and here |
-//! | `import`, `options`, `plan`, `report` | the import; how; what it compares with; what it tells |
+//! | `import`, `options`, `progress` | the import; how; how far it is |
+//! | `plan`, `report` | what it compares with; what it tells |
 //! | `export`, `sealed` | writing; a document under a passphrase |
 
 mod accounts;
@@ -33,6 +34,7 @@ mod import;
 mod options;
 mod plan;
 mod preferences;
+mod progress;
 mod report;
 mod rows;
 mod scratch;
@@ -44,6 +46,7 @@ pub use document::{Document, Draft};
 pub use export::{What, export};
 pub use import::import;
 pub use options::ImportOptions;
+pub use progress::{Progress, Stage};
 pub use report::{ImportError, Report, RowReport, Sections};
 pub use scratch::file as scratch_file;
 

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::progress::Progress;
 use crate::store::staging::Conflict;
 
 /// What whoever imports decides.
@@ -15,4 +16,6 @@ pub struct ImportOptions {
     pub dry_run: bool,
     /// Who imports: a list of admins' addresses that leaves him out is not taken. This machine, unless somebody is named.
     pub caller: Option<IpAddr>,
+    /// Where the import says how far it is.
+    pub progress: Progress,
 }

@@ -5,9 +5,10 @@
 //! ```
 //!
 //! The key is Argon2id of the passphrase and a salt that no other file has, so the nonce may count the pieces. The last
-//! piece says so in its nonce: a file that was cut off does not open.
+//! piece says so in its nonce: a file that was cut off does not open. The first line has a tag under the key, by which
+//! another passphrase is told apart from a damaged file.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Cursor, Read, Write};
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine;
@@ -24,7 +25,7 @@ const TAG: usize = 16;
 /// The longest first line of a file that is taken for one of ours.
 const MAX_HEAD: u64 = 1024;
 /// What a derivation may ask for: a file must not say how much memory it takes.
-const MAX_MEMORY_KIB: u32 = 256 * 1024;
+const MAX_MEMORY_KIB: u32 = 64 * 1024;
 const MAX_PASSES: u32 = 16;
 
 #[derive(Serialize, Deserialize)]
@@ -36,6 +37,20 @@ struct Head {
     memory_kib: u32,
     passes: u32,
     lanes: u32,
+    /// The tag of nothing, under the key and a nonce that no piece has. Older files have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    check: Option<String>,
+}
+
+/// Where the passphrase of a file that may be sealed comes from.
+#[derive(Clone, Copy)]
+pub enum Passphrase<'p> {
+    /// There is none: only what is not sealed can be read.
+    Missing,
+    /// The instance has it for its own backups: it is tried on what is sealed.
+    Configured(&'p str),
+    /// It came with the file, which has to be sealed then.
+    Given(&'p str),
 }
 
 struct Pieces {
@@ -59,11 +74,38 @@ pub struct Opening<R> {
     plain: Vec<u8>,
     at: usize,
     is_over: bool,
+    /// The passphrase is known to be the one before the first piece was read.
+    is_checked: bool,
 }
+
+/// How a sealed file begins.
+const BEGINNING: &[u8] = b"{\"format\":\"switchyard-sealed\"";
 
 /// Whether a file that begins so is sealed.
 pub fn is_sealed(beginning: &[u8]) -> bool {
-    beginning.starts_with(b"{\"format\":\"switchyard-sealed\"")
+    beginning.starts_with(BEGINNING)
+}
+
+/// What a file says: opened when it is sealed, else as it is.
+///
+/// # Errors
+/// `InvalidData` when it is sealed and the passphrase is missing or another, and when a passphrase came with what is not
+/// sealed.
+pub fn open<'r>(mut file: impl Read + 'r, passphrase: Passphrase<'_>) -> io::Result<Box<dyn Read + 'r>> {
+    let mut beginning = Vec::with_capacity(BEGINNING.len());
+    file.by_ref().take(BEGINNING.len() as u64).read_to_end(&mut beginning)?;
+    let is_sealed = is_sealed(&beginning);
+    let whole = Cursor::new(beginning).chain(file);
+    match (is_sealed, passphrase) {
+        (true, Passphrase::Missing) => Err(refused("The backup is sealed: its passphrase is missing")),
+        (true, Passphrase::Configured(passphrase) | Passphrase::Given(passphrase)) => {
+            Ok(Box::new(Opening::new(BufReader::with_capacity(PIECE, whole), passphrase)?))
+        }
+        (false, Passphrase::Given(_)) => {
+            Err(refused("The backup is not sealed: it takes no passphrase, or it is damaged"))
+        }
+        (false, _) => Ok(Box::new(whole)),
+    }
 }
 
 fn refused(why: &str) -> io::Error {
@@ -90,6 +132,13 @@ impl Head {
     }
 }
 
+/// The tag by which a key is known to be the one.
+fn check(key: &LessSafeKey) -> io::Result<String> {
+    let nonce = Nonce::assume_unique_for_key([0xff; NONCE_LEN]);
+    let tag = key.seal_in_place_separate_tag(nonce, Aad::from(FORMAT), &mut []);
+    Ok(URL_SAFE_NO_PAD.encode(tag.map_err(|_| io::Error::other("the tag of a key could not be made"))?))
+}
+
 impl Pieces {
     fn nonce(&mut self, is_last: bool) -> Nonce {
         let mut nonce = [0; NONCE_LEN];
@@ -104,15 +153,17 @@ impl<W: Write> Sealing<W> {
     pub fn new(mut out: W, passphrase: &str) -> io::Result<Self> {
         let mut salt = [0; 16];
         SystemRandom::new().fill(&mut salt).map_err(|_| io::Error::other("no randomness"))?;
-        let head = Head {
+        let mut head = Head {
             format: FORMAT.to_owned(),
             version: 1,
             salt: URL_SAFE_NO_PAD.encode(salt),
             memory_kib: 19 * 1024,
             passes: 2,
             lanes: 1,
+            check: None,
         };
         let key = head.key(passphrase)?;
+        head.check = Some(check(&key)?);
         let mut head = serde_json::to_vec(&head)?;
         head.push(b'\n');
         out.write_all(&head)?;
@@ -154,23 +205,29 @@ impl<W: Write> Write for Sealing<W> {
     }
 }
 
-impl<R: Read> Opening<R> {
-    /// Reads the head; whether the passphrase is right shows with the first piece.
+impl<R: BufRead> Opening<R> {
+    /// Reads the first line, and tells by it whether the passphrase is the one.
     pub fn new(mut source: R, passphrase: &str) -> io::Result<Self> {
         let mut line = Vec::new();
-        let mut byte = [0];
-        while line.last() != Some(&b'\n') {
-            if line.len() as u64 >= MAX_HEAD || source.read(&mut byte)? == 0 {
-                return Err(refused("The file is not sealed by Switchyard"));
-            }
-            line.push(byte[0]);
+        source.by_ref().take(MAX_HEAD).read_until(b'\n', &mut line)?;
+        if line.last() != Some(&b'\n') {
+            return Err(refused("The file is not sealed by Switchyard"));
         }
         let head: Head =
             serde_json::from_slice(&line).map_err(|_| refused("The file is not sealed by Switchyard"))?;
-        let pieces = Pieces { key: head.key(passphrase)?, head: line, count: 0 };
-        Ok(Self { source, pieces, plain: Vec::new(), at: 0, is_over: false })
+        let key = head.key(passphrase)?;
+        let is_checked = head.check.is_some();
+        if is_checked && head.check != Some(check(&key)?) {
+            return Err(refused(
+                "The passphrase is wrong: the backup was sealed with another, or its first line is damaged",
+            ));
+        }
+        let pieces = Pieces { key, head: line, count: 0 };
+        Ok(Self { source, pieces, plain: Vec::new(), at: 0, is_over: false, is_checked })
     }
+}
 
+impl<R: Read> Opening<R> {
     fn read_piece(&mut self) -> io::Result<()> {
         let mut length = [0; 4];
         self.source.read_exact(&mut length).map_err(|_| refused("The sealed file was cut off"))?;
@@ -194,7 +251,7 @@ impl<R: Read> Opening<R> {
             self.pieces.count -= 1;
         }
         Err(refused(match self.pieces.count {
-            0 => "The passphrase is another, or the sealed file is damaged",
+            0 if !self.is_checked => "The passphrase is another, or the sealed file is damaged",
             _ => "The sealed file is damaged",
         }))
     }
@@ -237,14 +294,43 @@ mod tests {
             let sealed = sealing.finish().expect("sealed");
             assert!(is_sealed(&sealed));
             assert_eq!(opened(&sealed, "a passphrase").expect("opened"), plain, "{length}");
-            assert!(opened(&sealed, "another").is_err(), "{length}");
+            let why = opened(&sealed, "another").expect_err("another passphrase").to_string();
+            assert!(why.contains("passphrase is wrong"), "{length}: {why}");
             assert!(opened(&sealed[..sealed.len() - 1], "a passphrase").is_err(), "{length}");
             let mut damaged = sealed.clone();
             let last = damaged.len() - 1;
             damaged[last] ^= 1;
-            assert!(opened(&damaged, "a passphrase").is_err(), "{length}");
+            let why = opened(&damaged, "a passphrase").expect_err("damaged").to_string();
+            assert!(why.contains("damaged") && !why.contains("passphrase is wrong"), "{length}: {why}");
             assert!(opened(&[sealed.as_slice(), b"x"].concat(), "a passphrase").is_err(), "{length}");
         }
         assert!(opened(b"{\"timestamp\":1}", "a passphrase").is_err());
+    }
+
+    #[test]
+    fn a_file_without_the_tag_of_its_key_opens_with_its_passphrase_only() {
+        let mut sealing = Sealing::new(Vec::new(), "a passphrase").expect("a head");
+        let head = sealing.pieces.head.clone();
+        let mut older: serde_json::Value = serde_json::from_slice(&head).expect("JSON");
+        older.as_object_mut().expect("an object").remove("check");
+        let older: Head = serde_json::from_value(older).expect("a head");
+        sealing.pieces.head = [serde_json::to_vec(&older).expect("JSON"), b"\n".to_vec()].concat();
+        sealing.out.clone_from(&sealing.pieces.head);
+        sealing.write_all(b"{}").expect("sealed");
+        let sealed = sealing.finish().expect("sealed");
+        assert_eq!(opened(&sealed, "a passphrase").expect("opened"), b"{}");
+        assert!(opened(&sealed, "another").is_err());
+    }
+
+    #[test]
+    fn what_is_not_sealed_is_read_as_it_is_unless_a_passphrase_came_with_it() {
+        let read = |passphrase| -> io::Result<Vec<u8>> {
+            let mut text = Vec::new();
+            open(&b"{}"[..], passphrase)?.read_to_end(&mut text)?;
+            Ok(text)
+        };
+        assert_eq!(read(Passphrase::Missing).expect("as it is"), b"{}");
+        assert_eq!(read(Passphrase::Configured("p")).expect("as it is"), b"{}");
+        assert!(read(Passphrase::Given("p")).is_err());
     }
 }

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::import;
+use super::passphrase::PassphraseFrom;
 use super::progress::Progress;
 use super::transfer::{CANNOT_CREATE, DATA, Failure, Import, NO_INPUT, Transfer, USAGE};
-use crate::backup::{self, ImportOptions, What};
+use crate::backup::sealed::Sealing;
+use crate::backup::{self, ImportError, ImportOptions, What};
 use crate::config::Config;
 use crate::core::{Core, StartError, store_options};
 use crate::store::OpenError;
@@ -26,9 +28,12 @@ pub async fn run(config: Config, transfer: Transfer) -> Result<(), Failure> {
     match transfer {
         Transfer::Help(text) => print(text),
         Transfer::Import(task) => import_file(config, &task, &progress).await,
-        Transfer::Export { what, to } => export(config, what, to.as_deref(), &progress).await,
+        Transfer::Export { what, to, seal } => {
+            let passphrase = seal.map(|from| from.required(&config)).transpose()?;
+            export(config, what, to.as_deref(), passphrase, &progress).await
+        }
         Transfer::Backup { to } => back_up(&config, &to, &progress),
-        Transfer::Restore { from } => restore(config, &from, &progress).await,
+        Transfer::Restore { from, passphrase } => restore(config, &from, &passphrase, &progress).await,
     }
 }
 
@@ -53,14 +58,27 @@ async fn import_file(mut config: Config, task: &Import, progress: &Progress) -> 
     }
 }
 
-async fn export(config: Config, what: What, to: Option<&Path>, progress: &Progress) -> Result<(), Failure> {
+async fn export(
+    config: Config,
+    what: What,
+    to: Option<&Path>,
+    passphrase: Option<String>,
+    progress: &Progress,
+) -> Result<(), Failure> {
     let Some(to) = to else {
         if io::stdout().is_terminal() {
-            let message = "a backup has all credentials in clear and is not shown on a terminal: give -o FILE, or redirect";
+            let message = match passphrase {
+                None => {
+                    "a backup has all credentials in clear and is not shown on a terminal: give -o FILE, or redirect"
+                }
+                Some(_) => {
+                    "a sealed backup is no text and is not shown on a terminal: give -o FILE, or redirect"
+                }
+            };
             return Err(Failure::new(USAGE, message));
         }
         let core = start(config).await?;
-        let written = progress.during("Exporting", backup::export(&core, what, io::stdout())).await;
+        let written = progress.during("Exporting", write(&core, what, io::stdout(), passphrase)).await;
         core.stop().await;
         return written.map(drop).map_err(|error| Failure::new(CANNOT_CREATE, error.to_string()));
     };
@@ -68,11 +86,12 @@ async fn export(config: Config, what: What, to: Option<&Path>, progress: &Progre
         |error: &dyn std::fmt::Display| Failure::new(CANNOT_CREATE, format!("{}: {error}", to.display()));
     let core = start(config).await?;
     let partial = partial(to);
+    let is_sealed = passphrase.is_some();
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial);
     let written = match file {
         Err(error) => Err(failed(&error)),
         Ok(file) => {
-            let written = progress.during("Exporting", backup::export(&core, what, file)).await;
+            let written = progress.during("Exporting", write(&core, what, file, passphrase)).await;
             let written = written.map_err(|error| failed(&error)).and_then(|file| {
                 file.sync_all().and_then(|()| fs::rename(&partial, to)).map_err(|error| failed(&error))
             });
@@ -84,11 +103,28 @@ async fn export(config: Config, what: What, to: Option<&Path>, progress: &Progre
     };
     core.stop().await;
     written?;
-    progress.step(&format!(
-        "Written to {}. It has all credentials in clear: keep it as you keep them.",
-        to.display()
-    ));
+    let advice = match is_sealed {
+        true => "It opens with its passphrase only.",
+        false => "It has all credentials in clear: keep it as you keep them.",
+    };
+    progress.step(&format!("Written to {}. {advice}", to.display()));
     Ok(())
+}
+
+/// Writes a backup, sealed when there is a passphrase, and gives the writer back.
+async fn write<W: Write + Send + 'static>(
+    core: &Arc<Core>,
+    what: What,
+    out: W,
+    passphrase: Option<String>,
+) -> Result<W, ImportError> {
+    match passphrase {
+        None => backup::export(core, what, out).await,
+        Some(passphrase) => {
+            let sealing = backup::export(core, what, Sealing::new(out, &passphrase)?).await?;
+            Ok(sealing.finish()?)
+        }
+    }
 }
 
 fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failure> {
@@ -109,7 +145,12 @@ fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failur
     print(&format!("{}\n\n{}", to.display(), table(&counts)))
 }
 
-async fn restore(config: Config, from: &Path, progress: &Progress) -> Result<(), Failure> {
+async fn restore(
+    config: Config,
+    from: &Path,
+    passphrase: &PassphraseFrom,
+    progress: &Progress,
+) -> Result<(), Failure> {
     let options = store_options(&config);
     copies::refuse_used(&options).map_err(|error| Failure { code: CANNOT_CREATE, ..refused(&error) })?;
     let missing = |error: io::Error| Failure::new(NO_INPUT, format!("{}: {error}", from.display()));
@@ -125,7 +166,7 @@ async fn restore(config: Config, from: &Path, progress: &Progress) -> Result<(),
         let core = opened.inspect_err(|_| copies::remove(&options))?;
         core.stop().await;
     } else {
-        let opened = import::open(from, &config, progress)?;
+        let opened = import::open(from, passphrase, &config, progress)?;
         if opened.taken_over.is_some() {
             let message = format!(
                 "{}: this is {}, not a backup of Switchyard; `switchyard import` takes it over",
@@ -135,8 +176,9 @@ async fn restore(config: Config, from: &Path, progress: &Progress) -> Result<(),
             return Err(Failure::new(DATA, message));
         }
         let core = start(config).await?;
-        let restoring = backup::import(&core, opened.document, ImportOptions::default());
-        let restored = progress.during("Restoring", restoring).await;
+        let how = ImportOptions::default();
+        let at = how.progress.clone();
+        let restored = progress.following(&at, backup::import(&core, opened.document, how)).await;
         core.stop().await;
         if let Err(error) = restored {
             copies::remove(&options);

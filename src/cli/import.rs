@@ -6,8 +6,10 @@ use std::io::{Read, Seek};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::passphrase::PassphraseFrom;
 use super::progress::Progress;
-use super::transfer::{DATA, Failure, Import, NO_INPUT};
+use super::transfer::{DATA, Failure, Import, NO_INPUT, USAGE};
+use crate::backup::sealed::{self, Passphrase};
 use crate::backup::{self, Document, ImportError, ImportOptions, Report};
 use crate::config::Config;
 use crate::core::Core;
@@ -26,15 +28,15 @@ pub struct Opened {
 /// # Errors
 /// Says why nothing was imported.
 pub async fn run(core: &Arc<Core>, import: &Import, progress: &Progress) -> Result<(String, bool), Failure> {
-    let opened = open(&import.file, &core.config, progress)?;
+    let opened = open(&import.file, &import.passphrase, &core.config, progress)?;
     let options = ImportOptions {
         merge: !import.replaces,
         conflict: import.conflict,
         dry_run: import.dry_run,
-        caller: None,
+        ..ImportOptions::default()
     };
-    let what = if import.dry_run { "Comparing" } else { "Importing" };
-    let imported = progress.during(what, backup::import(core, opened.document, options)).await;
+    let at = options.progress.clone();
+    let imported = progress.following(&at, backup::import(core, opened.document, options)).await;
     let report = imported.map_err(failure)?;
     let text = told(opened.name, &report, opened.taken_over.as_ref());
     Ok((text, report.total().refused > 0))
@@ -44,7 +46,12 @@ pub async fn run(core: &Arc<Core>, import: &Import, progress: &Progress) -> Resu
 ///
 /// # Errors
 /// Says what it is, or what is wrong with it.
-pub fn open(path: &Path, config: &Config, progress: &Progress) -> Result<Opened, Failure> {
+pub fn open(
+    path: &Path,
+    passphrase: &PassphraseFrom,
+    config: &Config,
+    progress: &Progress,
+) -> Result<Opened, Failure> {
     let failed = |error: std::io::Error| {
         let code = if error.kind() == std::io::ErrorKind::NotFound { NO_INPUT } else { 1 };
         Failure::new(code, format!("{}: {error}", path.display()))
@@ -57,13 +64,26 @@ pub fn open(path: &Path, config: &Config, progress: &Progress) -> Result<Opened,
     file.rewind().map_err(failed)?;
     let begins = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head).trim_ascii_start();
     if begins.starts_with(b"{") {
-        let document = Document::read(progress.metered("Reading", &mut file), scratch);
+        let length = file.metadata().map_err(failed)?.len();
+        let is_sealed = sealed::is_sealed(&head);
+        let given = passphrase.read()?;
+        let passphrase = match (given.as_deref(), config.backups.passphrase.as_deref()) {
+            (Some(given), _) => Passphrase::Given(given),
+            (None, Some(own)) => Passphrase::Configured(own),
+            (None, None) if is_sealed => {
+                let message = "the backup is sealed: give its passphrase with --passphrase-file FILE (- for standard input), or in BACKUP_PASSPHRASE";
+                return Err(Failure::new(USAGE, format!("{}: {message}", path.display())));
+            }
+            (None, None) => Passphrase::Missing,
+        };
+        let metered = progress.metered("Reading", length, &mut file);
+        let document = sealed::open(metered, passphrase).and_then(|text| Document::read(text, scratch));
         let is_ours = |document: &Document| {
             document.value(&["format"]).is_some_and(|format| format == "switchyard")
                 || document.has(&["checksum"])
         };
         match document {
-            Ok(document) if is_ours(&document) => {
+            Ok(document) if is_sealed || is_ours(&document) => {
                 return Ok(Opened { document, name: "a backup of Switchyard", taken_over: None });
             }
             Ok(_) => {}

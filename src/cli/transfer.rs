@@ -12,6 +12,7 @@
 
 use std::path::PathBuf;
 
+use super::passphrase::PassphraseFrom;
 use crate::backup::{Conflict, What};
 
 /// Exit statuses of sysexits(3).
@@ -27,12 +28,15 @@ pub enum Transfer {
     Export {
         what: What,
         to: Option<PathBuf>,
+        /// With the passphrase that this names.
+        seal: Option<PassphraseFrom>,
     },
     Backup {
         to: PathBuf,
     },
     Restore {
         from: PathBuf,
+        passphrase: PassphraseFrom,
     },
     /// What `--help` of a command prints.
     Help(&'static str),
@@ -41,6 +45,7 @@ pub enum Transfer {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Import {
     pub file: PathBuf,
+    pub passphrase: PassphraseFrom,
     pub dry_run: bool,
     /// Stored rows that the file does not have go.
     pub replaces: bool,
@@ -60,7 +65,7 @@ Takes a backup, or the file of another gateway, into the data directory.
 Usage: switchyard import FILE [OPTIONS]
 
 FILE is recognised by its content:
-  a backup of Switchyard                  JSON, from `export` or the admin API
+  a backup of Switchyard                  JSON, from `export` or the admin API, sealed or not
   a backup or the database of metapi      JSON; hub.db
   an export of All API Hub                JSON, versions 1.0 to 4.0
   a database of new-api or one-api        SQLite, one-api.db
@@ -71,6 +76,8 @@ Options:
   --dry-run              Tell row by row what would be done, and do nothing
   --mode MODE            merge (the default): nothing is deleted; replace: what the file does not have goes
   --conflict POLICY      What is done with what is there already: overwrite (the default), skip, or fill what it lacks
+  --passphrase-file FILE The passphrase of a sealed backup is the first line of this file, or of standard input for -;
+                         else it is BACKUP_PASSPHRASE
   -h, --help             Print this help
 
 The file is only read, and no site is asked. Everything is imported, or nothing. What cannot be taken is listed with
@@ -91,10 +98,12 @@ Usage: switchyard export [OPTIONS]
 Options:
   --type TYPE            all (the default), accounts or preferences
   -o, --output FILE      Write to this file, for its owner only, instead of standard output; it may exist
+  --seal                 Encrypt it with a passphrase, BACKUP_PASSPHRASE; `import` and `restore` open it with the same
+  --passphrase-file FILE Encrypt it with the first line of this file, or of standard input for -
   -h, --help             Print this help
 
-The document has all credentials in clear, so that it can be imported anywhere: keep it as you keep them. It is not
-written to a terminal. Logs and counters are not in it: `switchyard backup` copies those, too.
+Unless it is sealed, the document has all credentials in clear, so that it can be imported anywhere: keep it as you keep
+them. It is not written to a terminal. Logs and counters are not in it: `switchyard backup` copies those, too.
 
 A service that runs on the data directory must be stopped first, or asked: GET /api/settings/backup/export.
 
@@ -118,14 +127,16 @@ Exit status: 0 done; 64 wrong usage; 73 the copy cannot be written; 78 a mistake
 const RESTORE_HELP: &str = "\
 Fills an empty data directory from a copy that `backup` made, or from the document of an export.
 
-Usage: switchyard restore FILE
+Usage: switchyard restore FILE [OPTIONS]
+
+Options:
+  --passphrase-file FILE The passphrase of a sealed backup is the first line of this file, or of standard input for -;
+                         else it is BACKUP_PASSPHRASE
+  -h, --help             Print this help
 
 The file is checked as a whole before anything of it is used, and what was restored is counted. A copy of a database
 opens only with the ACCOUNT_CREDENTIAL_SECRET that it was made under. Where something goes wrong, the directory stays
 as empty as it was.
-
-Options:
-  -h, --help             Print this help
 
 Exit status: 0 done; 64 wrong usage; 65 the file is damaged or something else; 66 no such file; 73 the data directory
 is not empty; 78 a mistake in the configuration, or another secret; 1 anything else.
@@ -147,6 +158,8 @@ pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<T
     let mut output = None;
     let mut what = What::All;
     let mut import = Import::default();
+    let mut passphrase = PassphraseFrom::default();
+    let mut seals = false;
     let mut arguments = arguments.peekable();
     let mut only_paths = false;
     while let Some(argument) = arguments.next() {
@@ -189,18 +202,24 @@ pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<T
                 what = What::parse(&word)
                     .ok_or_else(|| wrong(format!("`{word}` is no type: all, accounts or preferences")))?;
             }
+            ("export", "--seal") if given.is_none() => seals = true,
+            ("import" | "restore" | "export", "--passphrase-file") => {
+                passphrase = PassphraseFrom::File(value()?.into());
+                seals = true;
+            }
             ("export", "-o" | "--output") => output = Some(PathBuf::from(value()?)),
             _ => return Err(wrong(format!("`{argument}` is not understood"))),
         }
     }
     if command == "export" {
-        return Ok(Transfer::Export { what, to: output.filter(|path| path.as_os_str() != "-") });
+        let to = output.filter(|path| path.as_os_str() != "-");
+        return Ok(Transfer::Export { what, to, seal: seals.then_some(passphrase) });
     }
     let path = path.ok_or_else(|| wrong("a file is missing".to_owned()))?;
     Ok(match command {
-        "import" => Transfer::Import(Import { file: path, ..import }),
+        "import" => Transfer::Import(Import { file: path, passphrase, ..import }),
         "backup" => Transfer::Backup { to: path },
-        _ => Transfer::Restore { from: path },
+        _ => Transfer::Restore { from: path, passphrase },
     })
 }
 
@@ -226,7 +245,13 @@ mod tests {
             "import a.db --dry-run --mode replace --conflict=skip",
             "import --conflict skip --mode=replace --dry-run a.db",
         ] {
-            let expected = Import { file: file(), dry_run: true, replaces: true, conflict: Conflict::Skip };
+            let expected = Import {
+                file: file(),
+                dry_run: true,
+                replaces: true,
+                conflict: Conflict::Skip,
+                ..Import::default()
+            };
             assert_eq!(parse(text), Ok(Transfer::Import(expected)), "{text}");
         }
         assert_eq!(
@@ -235,11 +260,22 @@ mod tests {
         );
         assert_eq!(
             parse("export --type ACCOUNTS -o a.db"),
-            Ok(Transfer::Export { what: What::Accounts, to: Some(file()) })
+            Ok(Transfer::Export { what: What::Accounts, to: Some(file()), seal: None })
         );
-        assert_eq!(parse("export"), Ok(Transfer::Export { what: What::All, to: None }));
+        assert_eq!(parse("export"), Ok(Transfer::Export { what: What::All, to: None, seal: None }));
+        for (text, seal) in [
+            ("export --seal", PassphraseFrom::Configuration),
+            ("export --seal --passphrase-file a.db", PassphraseFrom::File(file())),
+            ("export --passphrase-file=a.db", PassphraseFrom::File(file())),
+        ] {
+            let expected = Transfer::Export { what: What::All, to: None, seal: Some(seal) };
+            assert_eq!(parse(text), Ok(expected), "{text}");
+        }
         assert_eq!(parse("backup a.db"), Ok(Transfer::Backup { to: file() }));
-        assert_eq!(parse("restore a.db"), Ok(Transfer::Restore { from: file() }));
+        let restore = |passphrase| Transfer::Restore { from: file(), passphrase };
+        assert_eq!(parse("restore a.db"), Ok(restore(PassphraseFrom::Configuration)));
+        let expected = restore(PassphraseFrom::File("-".into()));
+        assert_eq!(parse("restore a.db --passphrase-file -"), Ok(expected));
         assert!(matches!(parse("restore -h"), Ok(Transfer::Help(text)) if text.contains("restore FILE")));
         for text in [
             "import",
@@ -249,6 +285,9 @@ mod tests {
             "export a",
             "backup",
             "backup a --type all",
+            "backup a --passphrase-file b",
+            "import a --seal",
+            "restore a --passphrase-file",
         ] {
             assert!(parse(text).is_err_and(|message| message.contains("--help")), "{text}");
         }

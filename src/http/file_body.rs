@@ -17,13 +17,12 @@ use super::{Response, ResponseBody};
 /// What is read at once: a file that has just been written is in memory still.
 const PIECE: u64 = 64 * 1024;
 
-/// A whole file as a JSON answer, sent with its length.
-pub fn json_file(status: StatusCode, file: File) -> io::Result<Response> {
+/// A whole file as an answer of this media type, sent with its length.
+pub fn file(status: StatusCode, kind: &'static str, file: File) -> io::Result<Response> {
     let length = file.metadata()?.len();
     let mut response = Response::new(ResponseBody::stream(FileBody { file, at: 0, length }));
     *response.status_mut() = status;
-    let kind = HeaderValue::from_static("application/json; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     Ok(response)
 }
 

@@ -44,7 +44,7 @@ pub mod wire_body;
 
 pub use body::ResponseBody;
 pub use body_error::BodyError;
-pub use file_body::json_file;
+pub use file_body::file;
 pub use request::{Params, Query, Request};
 pub use response::{Response, is_event_stream, json, json_bytes, text};
 pub use route::{Access, Endpoint, Route};

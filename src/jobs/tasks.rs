@@ -26,6 +26,10 @@ use crate::sync::lock;
 use crate::time::{self, Millis};
 use crate::uuid;
 
+/// The kind of task whose caller waits for the answer. What it changed is an event of its own, so its start and its end
+/// are none.
+pub const WAITED: &str = "backup-import";
+
 /// How long an ended task can be read.
 const KEPT: Duration = Duration::from_secs(6 * 3600);
 /// How many ended tasks can be read.
@@ -257,6 +261,11 @@ impl Progress {
     /// Adds a line to the task's log and shows it as its message.
     pub fn log(&self, message: impl Into<String>) {
         self.change(|entry, now| entry.task.log(message.into(), now));
+    }
+
+    /// Shows a line as the task's message, in place of the last one; the log stays as it is.
+    pub fn show(&self, message: impl Into<String>) {
+        self.change(|entry, _| entry.task.message = message.into());
     }
 
     async fn run_in_slot(

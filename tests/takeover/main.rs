@@ -3,7 +3,6 @@
 
 mod databases;
 mod documents;
-mod fields;
 #[path = "../support/mod.rs"]
 mod support;
 

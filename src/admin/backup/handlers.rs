@@ -7,26 +7,36 @@ use hyper::header::{CACHE_CONTROL, CONTENT_DISPOSITION, HeaderValue};
 use serde_json::Value;
 use tokio::task::block_in_place;
 
-use super::{foreign, upload};
+use super::running::{self, Source};
+use super::{passphrase, upload};
 use crate::admin::Admin;
-use crate::admin::errors::{AdminError, Result};
+use crate::admin::errors::Result;
 use crate::admin::input::Invalid;
-use crate::admin::routes::handlers::start_refresh;
-use crate::backup::{self, Conflict, Document, ImportError, ImportOptions, Report, What};
+use crate::backup::sealed::Sealing;
+use crate::backup::{self, Conflict, ImportError, ImportOptions, What};
 use crate::http::{self, Request, Response};
-use crate::jobs::rebuild;
 use crate::time::{local_day, now_ms};
 
-/// `GET /api/settings/backup/export`: the document itself, with every credential in clear.
+/// `GET /api/settings/backup/export`: the document itself, with every credential in clear, or sealed with the passphrase
+/// that came with the request.
 pub async fn export(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let what = what(request.query.get("type").as_deref())?;
+    let passphrase = passphrase::given(&request)?;
     let file = backup::scratch_file(&admin.core.config.data_dir).map_err(ImportError::from)?;
-    let file = backup::export(&admin.core, what, file).await?;
-    let mut response = http::json_file(StatusCode::OK, file).map_err(ImportError::from)?;
+    let (file, kind, ending) = match passphrase {
+        None => (backup::export(&admin.core, what, file).await?, "application/json; charset=utf-8", "json"),
+        Some(passphrase) => {
+            let sealing = block_in_place(|| Sealing::new(file, &passphrase)).map_err(ImportError::from)?;
+            let sealing = backup::export(&admin.core, what, sealing).await?;
+            let file = block_in_place(|| sealing.finish()).map_err(ImportError::from)?;
+            (file, "application/octet-stream", "json.sealed")
+        }
+    };
+    let mut response = http::file(StatusCode::OK, kind, file).map_err(ImportError::from)?;
     let day = local_day(now_ms(), &admin.core.config.time_zone);
     let name = match what {
-        What::All => format!("switchyard-backup-{day}.json"),
-        what => format!("switchyard-{}-{day}.json", what.as_str()),
+        What::All => format!("switchyard-backup-{day}.{ending}"),
+        what => format!("switchyard-{}-{day}.{ending}", what.as_str()),
     };
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -36,63 +46,19 @@ pub async fn export(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(response)
 }
 
-/// `POST /api/settings/backup/import`: `{data: document}`, all of it or nothing.
+/// `POST /api/settings/backup/import`: `{data: document}`, or a sealed backup as it is; all of it or nothing.
 pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let mut options = options(&request)?;
-    let file = upload::spool(&admin.core, &mut request).await?;
-    let dir = admin.core.config.data_dir.clone();
-    let document = tokio::task::spawn_blocking(move || Document::read(file, &dir)).await;
-    let document = document.map_err(|error| AdminError::internal("reading a backup", error))?;
-    let document = document.map_err(ImportError::from)?.within("data");
-    let document = document.ok_or_else(|| Invalid::field("data", "object"))?;
-    let Some(taken) = block_in_place(|| foreign::take_over(&document, &admin.core.config))? else {
-        let report = import_document(&admin, document, options).await?;
-        return Ok(http::json(StatusCode::OK, &report.json()));
+    let options = options(&request)?;
+    let passphrase = passphrase::given(&request)?;
+    let upload = upload::spool(&admin.core, &mut request).await?;
+    let source = Source {
+        file: upload.file,
+        member: (!upload.is_sealed).then_some("data"),
+        passphrase,
+        merges_foreign: request.query.get("mode").is_none(),
     };
-    // It has a part of what an operator sets up: the rest stays, unless he says otherwise.
-    options.merge |= request.query.get("mode").is_none();
-    let text = taken.document.to_string();
-    let read = block_in_place(|| Document::read(text.as_bytes(), &admin.core.config.data_dir));
-    let report = import_document(&admin, read.map_err(ImportError::from)?, options).await?;
-    let mut answer = report.json();
-    let left = taken.left_out.iter().map(|left| format!("{}: {}", left.place, left.reason).into());
-    let warnings = answer.entry("warnings").or_insert_with(|| Vec::<Value>::new().into());
-    if let Value::Array(warnings) = warnings {
-        warnings.extend(left);
-    }
-    if let Some(summary) = taken.summary {
-        answer.insert("summary".to_owned(), summary);
-    }
-    Ok(http::json(StatusCode::OK, &answer))
-}
-
-/// Imports a document and has everything follow it that is kept above the core.
-pub async fn import_document(
-    admin: &Arc<Admin>,
-    document: Document,
-    options: ImportOptions,
-) -> Result<Report> {
-    let is_dry = options.dry_run;
-    let report = backup::import(&admin.core, document, options).await?;
-    if is_dry {
-        return Ok(report);
-    }
-    log::info!("a backup was imported: {}", report.message());
-    if report.sections.accounts {
-        admin.proxy.formats.clear();
-        rebuild::rebuild(&admin.jobs).await?;
-        admin.stats.clear();
-        admin.decisions().clear();
-        admin.marketplace.clear();
-    }
-    if report.sections.preferences {
-        admin.core.notifier.reset_cooldowns().await;
-        let filters = ["global_allowed_models", "global_blocked_brands"];
-        if report.applied_settings.iter().any(|(key, _)| filters.contains(&key.as_str())) {
-            start_refresh(admin, "maintenance");
-        }
-    }
-    Ok(report)
+    let answer = running::import(&admin, source, options).await?;
+    Ok(http::json(StatusCode::OK, &Value::Object(answer)))
 }
 
 /// Which sections; everything when nothing is said.
@@ -127,5 +93,6 @@ fn options(request: &Request) -> Result<ImportOptions> {
         conflict: conflict.unwrap_or_default(),
         dry_run,
         caller: Some(request.client_ip),
+        ..ImportOptions::default()
     })
 }

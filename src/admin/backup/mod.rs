@@ -2,6 +2,8 @@
 
 mod foreign;
 pub mod handlers;
+mod passphrase;
+mod running;
 pub mod schema;
 mod upload;
 pub mod webdav;

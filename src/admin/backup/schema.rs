@@ -1,22 +1,25 @@
 //! What the routes of backups take and give.
 
 use crate::admin::schema::Shape::*;
-use crate::admin::schema::{Object, Operation, has, may, op};
+use crate::admin::schema::{Member, Object, Operation, has, may, op};
 
 pub static OPERATIONS: &[Operation] = &[
     op(
         "GET /api/settings/backup/export",
-        "Everything that was set up, as one document with its credentials in clear",
+        "Everything that was set up, as one document with its credentials in clear, or sealed with a passphrase",
     )
     .asks(&[may("type", OneOf(&["all", "accounts", "preferences"]))])
-    .gives(Of(&DOCUMENT)),
+    .reads(&[PASSPHRASE])
+    .gives_or_file(Of(&DOCUMENT)),
     op("POST /api/settings/backup/import", "Take a document's configuration over: all of it, or nothing")
         .asks(&[
             may("mode", Text),
             may("conflict", OneOf(&["skip", "overwrite", "fill"])),
             may("dryRun", Text),
         ])
+        .reads(&[PASSPHRASE])
         .takes(&DOCUMENT_TAKEN)
+        .or_file()
         .gives(Of(&IMPORTED))
         .refuses(&[409]),
     op(
@@ -31,8 +34,11 @@ pub static OPERATIONS: &[Operation] = &[
         .takes(&WEBDAV_EXPORT)
         .gives(Of(&WEBDAV_WRITTEN)),
     op("POST /api/settings/backup/webdav/import", "Import the backup on the WebDAV server")
+        .reads(&[PASSPHRASE])
         .gives(Of(&WEBDAV_READ)),
 ];
+
+const PASSPHRASE: Member = may("X-Backup-Passphrase", Text).about("Seals the backup, or opens a sealed one");
 
 /// A document of ours, or of another program that is recognised by its content.
 static DOCUMENT_TAKEN: Object = Object::open("BackupToImport", &[may("data", Any)]);

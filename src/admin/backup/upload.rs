@@ -1,14 +1,15 @@
 //! A document on its way in: onto the disk as it comes, because it may be larger than what there is of memory.
 
 use std::fs::File;
-use std::io::{Seek, Write};
+use std::io::{Read, Seek, Write};
 
 use bytes::BytesMut;
 use hyper::StatusCode;
+use hyper::header::CONTENT_TYPE;
 use tokio::task::block_in_place;
 
 use crate::admin::errors::{AdminError, Result};
-use crate::backup;
+use crate::backup::{self, sealed};
 use crate::core::Core;
 use crate::http::{BodyError, Request};
 
@@ -17,15 +18,24 @@ pub const MAX_DOCUMENT: usize = 1 << 30;
 /// What is gathered before the disk is asked to take it.
 const AT_ONCE: usize = 1 << 20;
 
-/// The body of a request in a file without a name, which is at its beginning.
-pub async fn spool(core: &Core, request: &mut Request) -> Result<File> {
+/// What was sent.
+pub struct Upload {
+    /// A file without a name, at its beginning.
+    pub file: File,
+    /// It is a sealed backup as it was written, not JSON.
+    pub is_sealed: bool,
+}
+
+/// The body of a request, in a file.
+pub async fn spool(core: &Core, request: &mut Request) -> Result<Upload> {
     let failed = |error: std::io::Error| AdminError::from(backup::ImportError::from(error));
     request.bound_pieces(MAX_DOCUMENT);
     let mut file = block_in_place(|| backup::scratch_file(&core.config.data_dir)).map_err(failed)?;
     let mut gathered = BytesMut::new();
     let mut length = 0;
+    let is_binary = is_binary(request);
     while let Some(piece) = request.piece().await? {
-        if length == 0 {
+        if length == 0 && !is_binary {
             request.expect_json()?;
         }
         length += piece.len();
@@ -39,7 +49,21 @@ pub async fn spool(core: &Core, request: &mut Request) -> Result<File> {
         }
     }
     block_in_place(|| file.write_all(&gathered).and_then(|()| file.rewind())).map_err(failed)?;
-    Ok(file)
+    let mut beginning = Vec::new();
+    block_in_place(|| Read::take(&mut file, 64).read_to_end(&mut beginning).and_then(|_| file.rewind()))
+        .map_err(failed)?;
+    let is_sealed = sealed::is_sealed(&beginning);
+    if is_binary && !is_sealed {
+        return Err(AdminError::bad_request(
+            "The body is not a sealed backup, or it is damaged; a document is sent as application/json",
+        ));
+    }
+    Ok(Upload { file, is_sealed })
+}
+
+fn is_binary(request: &Request) -> bool {
+    let kind = request.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/octet-stream"))
 }
 
 impl From<backup::ImportError> for AdminError {

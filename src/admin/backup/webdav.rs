@@ -5,11 +5,13 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-use super::handlers::{import_document, what};
+use super::handlers::what;
+use super::passphrase;
+use super::running::{self, Source};
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
-use crate::backup::{Document, ImportError, ImportOptions};
+use crate::backup::ImportOptions;
 use crate::cron::Cron;
 use crate::http::{self, Request, Response};
 use crate::jobs::backups::remote::{self, State};
@@ -51,7 +53,8 @@ pub async fn export(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 /// `POST /api/settings/backup/webdav/import`: reads the file and imports it.
 pub async fn import(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let config = usable(&admin)?;
-    let imported = take_over(&admin, &config, &request).await;
+    let passphrase = passphrase::given(&request)?;
+    let imported = take_over(&admin, &config, &request, passphrase).await;
     // What is at fault here is not at fault there: the disk and the store answer as they do elsewhere.
     let told = imported.as_ref().map(drop).map_err(|error| error.message().to_owned());
     let at = remote::note(&admin.jobs, told).await;
@@ -71,14 +74,12 @@ async fn take_over(
     admin: &Arc<Admin>,
     config: &WebDav,
     request: &Request,
+    passphrase: Option<String>,
 ) -> Result<serde_json::Map<String, Value>> {
     let file = remote::read(&admin.jobs, config).await.map_err(AdminError::bad_request)?;
-    let dir = admin.core.config.data_dir.clone();
-    let document = tokio::task::spawn_blocking(move || Document::read(file, &dir)).await;
-    let document = document.map_err(|error| AdminError::internal("reading a backup", error))?;
-    let document = document.map_err(ImportError::from)?;
     let options = ImportOptions { caller: Some(request.client_ip), ..ImportOptions::default() };
-    Ok(import_document(admin, document, options).await?.json())
+    let source = Source { file, member: None, passphrase, merges_foreign: true };
+    running::import(admin, source, options).await
 }
 
 fn saved(admin: &Admin) -> WebDav {

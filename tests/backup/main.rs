@@ -1,6 +1,8 @@
 //! Backups through the admin API: what goes out, what comes in, and what stays.
 
+#[path = "../support/mod.rs"]
 mod support;
+mod under_way;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -698,69 +700,4 @@ fn what_was_imported_is_exported_the_same_whatever_the_columns_say() {
     let again = import(&fresh, &first);
     assert_eq!((&again["counts"]["created"], &again["counts"]["deleted"]), (&json!(0), &json!(0)), "{again}");
     same(&export(&fresh), &first);
-}
-
-/// A document of some megabytes: accounts with long notes.
-fn large() -> Value {
-    let accounts: Vec<Value> = (1..=1500)
-        .map(|id| {
-            let config = json!({"note": "x".repeat(4000)}).to_string();
-            json!({"id": id, "siteId": 7, "username": format!("user-{id}"), "accessToken": format!("session-{id}"),
-                "extraConfig": config})
-        })
-        .collect();
-    let mut document = small();
-    document["accounts"]["accounts"] = accounts.into();
-    document["accounts"]["routeChannels"] = json!([]);
-    document
-}
-
-#[test]
-fn a_large_backup_goes_in_and_out_in_little_memory() {
-    let gateway = Gateway::start();
-    let body = json!({ "data": large() }).to_string();
-    assert!(body.len() > 5 << 20, "{}", body.len());
-    let before = gateway.peak_resident_kib();
-    let grown = || gateway.peak_resident_kib() - before;
-    let ask = Request::new("POST", IMPORT).json_text(body);
-    assert_eq!(gateway.admin().send(ask).expect(200)["counts"]["created"], 1502);
-    assert!(grown() < 40 << 10, "{} KiB for 6 MiB in", grown());
-    assert!(gateway.admin().get(EXPORT).body.len() > 5 << 20);
-    assert!(grown() < 40 << 10, "{} KiB for 6 MiB out", grown());
-}
-
-#[test]
-fn a_process_that_is_killed_in_an_import_has_the_old_state_or_the_new_one() {
-    let body = json!({ "data": large() }).to_string();
-    let home = Home::new();
-    let mut gateway = Setup::default().start_in(home.clone());
-    import(&gateway, &small());
-    let before = lasting(export(&gateway));
-    let staged = home.data_dir().join("import.db");
-    let log = home.data_dir().join("switchyard.db-wal");
-    let length = |path: &std::path::Path| path.metadata().map_or(0, |file| file.len());
-    // While rows are staged, at two places, and while they are copied.
-    let moments: [&dyn Fn() -> bool; 3] =
-        [&|| length(&staged) > 1 << 20, &|| length(&staged) > 4 << 20, &|| length(&log) > 3 << 20];
-    for is_time in moments {
-        let (admin, body) = (gateway.admin(), body.clone());
-        let asked = std::thread::spawn(move || admin.try_send(Request::new("POST", IMPORT).json_text(body)));
-        while !is_time() && !asked.is_finished() {
-            std::thread::yield_now();
-        }
-        gateway.kill();
-        let answered = asked.join().expect("no panic there");
-        drop(gateway);
-        gateway = Setup::default().start_in(home.clone());
-        let after = lasting(export(&gateway));
-        if after != before {
-            assert_eq!(rows(&after, "accounts").len(), 1500, "the new state is whole");
-            assert!(after["accounts"]["routeChannels"].as_array().is_some_and(Vec::is_empty));
-            import(&gateway, &small());
-        } else {
-            assert!(answered.is_err(), "what was answered is stored");
-        }
-        assert!(!staged.exists(), "nothing is left of it");
-        assert_eq!(rows(&export(&gateway), "accounts").len(), 1);
-    }
 }

@@ -1,0 +1,164 @@
+//! One import at work: a task that shows how far it is, whose answer the caller waits for.
+
+use std::fs::File;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use serde_json::{Map, Value};
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
+use tokio::time::interval;
+
+use super::foreign;
+use crate::admin::Admin;
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::Invalid;
+use crate::admin::routes::handlers::start_refresh;
+use crate::backup::sealed::{self, Passphrase};
+use crate::backup::{self, Document, ImportError, ImportOptions, Progress, Report, Stage};
+use crate::jobs::rebuild;
+use crate::jobs::tasks::{self, Done, Spec, WAITED};
+use crate::takeover::{Kind, TakenOver};
+
+/// How often the task's message is written anew.
+const TICK: Duration = Duration::from_millis(250);
+
+/// A file that is to be imported.
+pub struct Source {
+    /// At its beginning.
+    pub file: File,
+    /// The member that the document stands in; `None` where it is the whole file.
+    pub member: Option<&'static str>,
+    /// Came with the file.
+    pub passphrase: Option<String>,
+    /// What a gateway of another kind wrote is merged, whatever the options say.
+    pub merges_foreign: bool,
+}
+
+/// Imports a file and gives the answer. It goes on to its end when nobody waits for that any more.
+pub async fn import(
+    admin: &Arc<Admin>,
+    source: Source,
+    options: ImportOptions,
+) -> Result<Map<String, Value>> {
+    let (tell, told) = oneshot::channel();
+    let title = if options.dry_run { "Dry run of an import" } else { "Import of a backup" };
+    let spec = Spec { kind: WAITED, title: title.to_owned(), dedupe_key: None };
+    let importer = admin.clone();
+    admin.jobs.tasks.start(spec, |task| async move {
+        let progress = options.progress.clone();
+        let answer = follow(&task, &progress, import_file(&importer, source, options)).await;
+        let outcome = match &answer {
+            Ok(answer) => Ok(Done {
+                message: answer["message"].as_str().unwrap_or_default().to_owned(),
+                result: answer["counts"].clone(),
+            }),
+            Err(error) => Err(error.message().to_owned()),
+        };
+        // Whoever asked may be gone.
+        let _ = tell.send(answer);
+        outcome
+    });
+    let stopped = || AdminError::new(StatusCode::SERVICE_UNAVAILABLE, "The import was stopped");
+    told.await.unwrap_or_else(|_| Err(stopped()))
+}
+
+/// Waits for an import and has its task show how far it is.
+async fn follow<T>(task: &tasks::Progress, progress: &Progress, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    let mut ticks = interval(TICK);
+    let log_begun = || progress.take_begun().into_iter().for_each(|line| task.log(line));
+    loop {
+        tokio::select! {
+            done = &mut work => {
+                log_begun();
+                return done;
+            }
+            _ = ticks.tick() => {
+                log_begun();
+                if let Some(now) = progress.now() {
+                    task.show(now);
+                }
+            }
+        }
+    }
+}
+
+async fn import_file(
+    admin: &Arc<Admin>,
+    source: Source,
+    mut options: ImportOptions,
+) -> Result<Map<String, Value>> {
+    let (reader, progress) = (admin.clone(), options.progress.clone());
+    let Source { file, member, passphrase, merges_foreign } = source;
+    let read = spawn_blocking(move || read(&reader, file, member, passphrase.as_deref(), &progress)).await;
+    let (document, taken_over) = read.map_err(|error| AdminError::internal("reading a backup", error))??;
+    // Another gateway's file has a part of what an operator sets up; a backup of metapi has all of it.
+    let is_partial = taken_over.as_ref().is_some_and(|taken| taken.kind != Kind::MetapiBackup);
+    options.merge |= is_partial && merges_foreign;
+    let mut answer = import_document(admin, document, options).await?.json();
+    let Some(taken) = taken_over else { return Ok(answer) };
+    let left = taken.left_out.iter().map(|left| format!("{}: {}", left.place, left.reason).into());
+    let warnings = answer.entry("warnings").or_insert_with(|| Vec::<Value>::new().into());
+    if let Value::Array(warnings) = warnings {
+        warnings.extend(left);
+    }
+    if let Some(summary) = taken.summary {
+        answer.insert("summary".to_owned(), summary);
+    }
+    Ok(answer)
+}
+
+/// The document in our form, and what it was made of when another gateway wrote the file.
+fn read(
+    admin: &Admin,
+    file: File,
+    member: Option<&'static str>,
+    given: Option<&str>,
+    progress: &Progress,
+) -> Result<(Document, Option<TakenOver>)> {
+    let config = &admin.core.config;
+    let passphrase = match (given, config.backups.passphrase.as_deref()) {
+        (Some(given), _) => Passphrase::Given(given),
+        (None, Some(own)) => Passphrase::Configured(own),
+        (None, None) => Passphrase::Missing,
+    };
+    progress.begin(Stage::Reading, file.metadata().map_or(0, |file| file.len()));
+    let text = sealed::open(progress.counting(file), passphrase).map_err(ImportError::from)?;
+    let mut document = Document::read(text, &config.data_dir).map_err(ImportError::from)?;
+    if let Some(member) = member {
+        document = document.within(member).ok_or_else(|| Invalid::field(member, "object"))?;
+    }
+    let Some(taken) = foreign::take_over(&document, config)? else { return Ok((document, None)) };
+    let text = taken.document.to_string();
+    let ours = Document::read(text.as_bytes(), &config.data_dir).map_err(ImportError::from)?;
+    Ok((ours, Some(taken)))
+}
+
+/// Imports a document and has everything follow it that is kept above the core.
+async fn import_document(admin: &Arc<Admin>, document: Document, options: ImportOptions) -> Result<Report> {
+    let is_dry = options.dry_run;
+    let report = backup::import(&admin.core, document, options).await?;
+    if is_dry {
+        return Ok(report);
+    }
+    log::info!("a backup was imported: {}", report.message());
+    if report.sections.accounts {
+        admin.proxy.formats.clear();
+        rebuild::rebuild(&admin.jobs).await?;
+        admin.stats.clear();
+        admin.decisions().clear();
+        admin.marketplace.clear();
+    }
+    if report.sections.preferences {
+        admin.core.notifier.reset_cooldowns().await;
+        let filters = ["global_allowed_models", "global_blocked_brands"];
+        if report.applied_settings.iter().any(|(key, _)| filters.contains(&key.as_str())) {
+            start_refresh(admin, "maintenance");
+        }
+    }
+    Ok(report)
+}

@@ -1,0 +1,58 @@
+//! Where a command finds the passphrase of a sealed backup: never among its arguments, which every user of the machine
+//! can read in the list of processes.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::PathBuf;
+
+use super::transfer::{Failure, NO_INPUT, USAGE};
+use crate::config::Config;
+
+const MAX_LENGTH: u64 = 1024;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub enum PassphraseFrom {
+    /// `BACKUP_PASSPHRASE`, when that is set.
+    #[default]
+    Configuration,
+    /// The first line of a file, or of standard input for `-`.
+    File(PathBuf),
+}
+
+impl PassphraseFrom {
+    /// The passphrase of the file; `None` where none is named.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or has no passphrase in its first line.
+    pub fn read(&self) -> Result<Option<String>, Failure> {
+        let Self::File(path) = self else { return Ok(None) };
+        let first_line = |source: Box<dyn Read>| {
+            let mut line = String::new();
+            BufReader::new(source.take(MAX_LENGTH + 2)).read_line(&mut line).map(|_| line)
+        };
+        let line = match path.as_os_str() == "-" {
+            true => first_line(Box::new(io::stdin())),
+            false => File::open(path).and_then(|file| first_line(Box::new(file))),
+        };
+        let line = line.map_err(|error| Failure::new(NO_INPUT, format!("{}: {error}", path.display())))?;
+        let passphrase = line.trim_end_matches(['\r', '\n']);
+        if passphrase.is_empty() || passphrase.len() as u64 > MAX_LENGTH {
+            let message = "its first line must be a passphrase of 1 to 1024 bytes";
+            return Err(Failure::new(USAGE, format!("{}: {message}", path.display())));
+        }
+        Ok(Some(passphrase.to_owned()))
+    }
+
+    /// The passphrase to seal with.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be read.
+    pub fn required(&self, config: &Config) -> Result<String, Failure> {
+        let found = self.read()?.or_else(|| config.backups.passphrase.clone());
+        let missing = || {
+            let message = "to seal it takes a passphrase: --passphrase-file FILE, or BACKUP_PASSPHRASE";
+            Failure::new(USAGE, message)
+        };
+        found.ok_or_else(missing)
+    }
+}

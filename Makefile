@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run demo test check fuzz bench static static-arm64 static-armv7 test-clients test-clis test-console test-nginx record-clis openapi fmt
+.PHONY: help run demo test check fuzz bench static static-arm64 static-armv7 test-clients test-clis test-console test-nginx test-api record-clis openapi fmt
 
 help: ## List these targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -50,6 +50,9 @@ test-clis: ## Codex and Claude Code through the gateway; downloads them
 
 test-console: ## The console in a headless Chromium against the real binary; installs what it needs
 	tests/console/run
+
+test-api: ## The binary against docs/openapi.json by schemathesis, and a typed client of it; API_SECONDS (180) bounds it
+	tests/api/run
 
 openapi: ## Renew docs/openapi.json after a change of a route, a request or an answer
 	RENEW_OPENAPI=1 $(CARGO) test --quiet --lib admin::openapi

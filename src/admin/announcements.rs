@@ -81,7 +81,7 @@ pub async fn clear(admin: Arc<Admin>, _request: Request) -> Result<Response> {
 
 /// `POST /api/site-announcements/sync`
 pub async fn sync(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::SYNC, request.json_object().await?);
     let site = match fields.get("siteId") {
         None | Some(Value::Null) => None,
         Some(_) => Some(fields.required_id("siteId")?),

@@ -106,7 +106,7 @@ pub async fn info(admin: Arc<Admin>, _request: Request) -> Result<Response> {
 
 /// `POST /api/settings/auth/change`: the new token holds from the next request on.
 pub async fn change(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::CHANGE, request.json_object().await?);
     guard(&admin, &request, &bucket::AUTH_CHANGE)?;
     let old = fields.text("oldToken")?.filter(|text| !text.is_empty());
     let old = old.ok_or_else(|| Invalid::field("oldToken", "non-empty string"))?;
@@ -193,7 +193,10 @@ mod tests {
     #[test]
     fn a_new_token_is_one_that_a_header_can_carry() {
         let read = |value: serde_json::Value| {
-            let fields = Fields::from(json!({"newToken": value}).as_object().cloned().unwrap_or_default());
+            let fields = Fields::of(
+                &schema::CHANGE,
+                json!({"newToken": value}).as_object().cloned().unwrap_or_default(),
+            );
             new_token(&fields).map(str::to_owned)
         };
         assert_eq!(read(json!("abc-12")), Ok("abc-12".to_owned()));

@@ -13,6 +13,7 @@ use super::settings::runtime;
 use super::tasks::queued;
 use super::{paging, require_id};
 use crate::admin::Admin;
+use crate::admin::settings::schema::RUNTIME_CHANGE;
 use crate::http::{self, Request, Response};
 use crate::jobs::checkin::verdict::Reason;
 use crate::jobs::checkin::{self, Trigger};
@@ -74,12 +75,12 @@ pub fn shown(row: &CheckinRow) -> Value {
 
 /// `PUT /api/checkin/schedule`: what is not sent stays, but for the mode, which is then `cron`.
 pub async fn schedule(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::SCHEDULE, request.json_object().await?);
     let sent = FIELDS.iter().filter_map(|(field, setting)| Some((setting, fields.get(field)?)));
     let mut settings: Map<String, Value> =
         sent.map(|(setting, value)| ((*setting).to_owned(), value.clone())).collect();
     settings.entry("checkinScheduleMode").or_insert_with(|| "cron".into());
-    let changed = runtime::change(&admin, &Fields::from(settings), request.client_ip).await;
+    let changed = runtime::change(&admin, &Fields::of(&RUNTIME_CHANGE, settings), request.client_ip).await;
     changed.map_err(|refusal| {
         FIELDS.iter().fold(refusal, |refusal, (field, setting)| refusal.naming(setting, field))
     })?;

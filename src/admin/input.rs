@@ -3,12 +3,14 @@
 //! No coercion: `"1"` is not an integer and `"true"` is not a boolean. A reader gives `None` for an
 //! absent field; where `null` clears a field, the reader gives `Some(None)` for it. The first bad
 //! field ends the reading, and the message names it: `Invalid <field>. Expected <kind>.`
-//! Fields that nobody reads are ignored.
+//! Fields that nobody reads are ignored. Which fields there are, the bounds of an integer and the texts of a choice stand
+//! in the description ([`super::schema`]) that the schema of the request is written from.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+use super::schema::{Object, Shape};
 use crate::time::{self, Millis};
 
 /// What a client sends for a field that may be left alone, cleared or set.
@@ -26,9 +28,12 @@ pub const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid(pub String);
 
-/// The object of one request.
-#[derive(Clone, Debug, Default)]
-pub struct Fields(Map<String, Value>);
+/// The object of one request, read by its description.
+#[derive(Clone, Debug)]
+pub struct Fields {
+    sent: Map<String, Value>,
+    described: &'static Object,
+}
 
 // === impl Invalid ===
 
@@ -49,26 +54,36 @@ impl Invalid {
 
 // === impl Fields ===
 
-impl From<Map<String, Value>> for Fields {
-    fn from(map: Map<String, Value>) -> Self {
-        Self(map)
-    }
-}
-
 impl Fields {
-    /// The names of all fields.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+    /// What was sent of what is described.
+    pub fn of(described: &'static Object, sent: Map<String, Value>) -> Self {
+        Self { sent, described }
+    }
+
+    /// The first name that is not described.
+    pub fn unknown(&self) -> Option<&str> {
+        self.sent.keys().map(String::as_str).find(|name| self.described.shape(name).is_none())
     }
 
     /// The field as sent, `null` included.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)
+        debug_assert!(
+            self.described.is_open || self.described.shape(name).is_some(),
+            "{name} is read and not described: add it to {} in the schema.rs of the resource, then run `make openapi`",
+            self.described.name
+        );
+        self.sent.get(name)
     }
 
     /// Whether the field was sent at all, `null` included.
     pub fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.get(name).is_some()
+    }
+
+    /// The refusal of a field, which says what is described of it.
+    pub fn unexpected(&self, name: &str) -> Invalid {
+        let shape = self.described.shape(name);
+        Invalid::field(name, &shape.map_or_else(|| "another value".to_owned(), |shape| shape.in_words()))
     }
 
     /// Text exactly as sent.
@@ -108,20 +123,28 @@ impl Fields {
         }
     }
 
-    /// An integer of at least `min`.
-    pub fn integer(&self, name: &str, min: i64) -> Result<Option<i64>, Invalid> {
+    /// An integer; the description says whether it may be zero or negative.
+    pub fn integer(&self, name: &str) -> Result<Option<i64>, Invalid> {
         let Some(value) = self.get(name) else { return Ok(None) };
-        let kind = match min {
-            1 => "positive integer",
-            0 => "non-negative integer",
-            _ => "integer",
+        let least = match self.described.shape(name) {
+            Some(Shape::Id) => 1,
+            Some(Shape::Count) => 0,
+            _ => i64::MIN,
         };
-        exact_integer(value).filter(|&value| value >= min).map(Some).ok_or_else(|| Invalid::field(name, kind))
+        let integer = exact_integer(value).filter(|&value| value >= least);
+        integer.map(Some).ok_or_else(|| self.unexpected(name))
+    }
+
+    /// One of the texts that are described, as `parse` knows them.
+    pub fn one_of<T>(&self, name: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, Invalid> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        parse(text).map(Some).ok_or_else(|| self.unexpected(name))
     }
 
     /// The id of a row, which has to be there.
     pub fn required_id(&self, name: &str) -> Result<i64, Invalid> {
-        self.integer(name, 1)?.ok_or_else(|| Invalid::field(name, "positive integer"))
+        let id = self.get(name).and_then(exact_integer).filter(|id| *id > 0);
+        id.ok_or_else(|| Invalid::field(name, "positive integer"))
     }
 
     /// The id of a row, or `null` for none.
@@ -228,10 +251,14 @@ pub fn whole(number: f64) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::schema::may;
     use serde_json::json;
 
+    static DESCRIBED: Object =
+        Object::new("Described", &[may("f", Shape::Count), may("ids", Shape::List(&Shape::Id))]);
+
     fn fields(value: Value) -> Fields {
-        Fields::from(value.as_object().cloned().expect("an object"))
+        Fields::of(&DESCRIBED, value.as_object().cloned().expect("an object"))
     }
 
     #[test]
@@ -242,7 +269,7 @@ mod tests {
             (|f| f.nullable_text("f").map(drop), vec![0, 4]),
             (|f| f.name("f").map(drop), vec![4]),
             (|f| f.bool("f").map(drop), vec![1]),
-            (|f| f.integer("f", 0).map(drop), vec![2]),
+            (|f| f.integer("f").map(drop), vec![2]),
             (|f| f.required_id("f").map(drop), vec![2]),
             (|f| f.nullable_id("f").map(drop), vec![0, 2]),
             (|f| f.truncated("f").map(drop), vec![2, 3]),
@@ -270,7 +297,7 @@ mod tests {
             (json!(9_007_199_254_740_992_i64), None),
             (json!(u64::MAX), None),
         ] {
-            assert_eq!(fields(json!({"f": value})).integer("f", 0).ok().flatten(), expected, "{value}");
+            assert_eq!(fields(json!({"f": value})).integer("f").ok().flatten(), expected, "{value}");
         }
     }
 

@@ -93,6 +93,30 @@ pub enum Answer {
 /// Nothing is left to say.
 pub static DONE: Object = Object::new("Done", &[has("success", Shape::Is(true))]);
 
+// === impl Shape ===
+
+impl Shape {
+    /// What a refusal says was expected.
+    pub fn in_words(self) -> String {
+        match self {
+            Self::Text => "string".to_owned(),
+            Self::Id => "positive integer".to_owned(),
+            Self::Count => "non-negative integer".to_owned(),
+            Self::Integer => "integer".to_owned(),
+            Self::Number => "number".to_owned(),
+            Self::Boolean => "boolean".to_owned(),
+            Self::OneOf([others @ .., last]) if !others.is_empty() => {
+                format!("{} or {last}", others.join(", "))
+            }
+            Self::OneOf(texts) => texts.join(""),
+            Self::OrNull(shape) => format!("{} or null", shape.in_words()),
+            Self::Of(_) | Self::Map(_) => "object".to_owned(),
+            Self::List(_) => "array".to_owned(),
+            Self::Any | Self::Time | Self::Is(_) | Self::Either(_) => "another value".to_owned(),
+        }
+    }
+}
+
 // === impl Object ===
 
 impl Object {
@@ -117,6 +141,14 @@ impl Object {
     /// An object whose members follow from another table.
     pub const fn listed(name: &'static str, listed: Listed) -> Self {
         Self { name, includes: &[], members: &[], listed: Some(listed), is_open: false }
+    }
+
+    /// What a member may be; `None` for one that is not described.
+    pub fn shape(&self, name: &str) -> Option<Shape> {
+        let own = self.members.iter().find(|member| member.name == name).map(|member| member.shape);
+        let included = || self.includes.iter().find_map(|object| object.shape(name));
+        let listed = || self.listed?().into_iter().find(|(known, _)| known == name).map(|(_, m)| m.shape);
+        own.or_else(included).or_else(listed)
     }
 
     /// All members by name, those of included objects first.

@@ -42,9 +42,9 @@ struct FoundAccount<'a> {
 
 /// `POST /api/search`
 pub async fn search(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::SEARCH, request.json_object().await?);
     let query = fields.text("query")?.unwrap_or_default().trim().to_lowercase();
-    let limit = fields.integer("limit", 1)?.unwrap_or(DEFAULT_LIMIT);
+    let limit = fields.integer("limit")?.unwrap_or(DEFAULT_LIMIT);
     if query.chars().count() > 200 {
         return Err(Invalid::field("query", "string of at most 200 characters").into());
     }

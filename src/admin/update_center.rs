@@ -44,7 +44,7 @@ pub async fn check(admin: Arc<Admin>, _request: Request) -> Result<Response> {
 
 /// `PUT /api/update-center/config`: changes the fields that are sent.
 pub async fn configure(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::CONFIG_CHANGE, request.json_object().await?);
     let _turn = admin.core.settings_edits.lock().await;
     let mut config = saved::config(&admin.core.store).await?;
     change(&mut config, &fields)?;
@@ -119,7 +119,7 @@ async fn shown(admin: &Admin, state: UpdateState) -> Result<Response> {
 
 /// `POST /api/update-center/deploy`
 pub async fn deploy(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::DEPLOY, request.json_object().await?);
     let config = saved::config(&admin.core.store).await?;
     require_helper(&admin, &config)?;
     for (value, name) in [(&config.chart_ref, "chartRef"), (&config.image_repository, "imageRepository")] {
@@ -146,7 +146,7 @@ pub async fn deploy(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 
 /// `POST /api/update-center/rollback`
 pub async fn rollback(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::ROLLBACK, request.json_object().await?);
     let config = saved::config(&admin.core.store).await?;
     require_helper(&admin, &config)?;
     let revision = fields.text("targetRevision")?.map(str::trim).filter(|text| !text.is_empty());

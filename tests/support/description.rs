@@ -10,41 +10,77 @@ use super::Answer;
 /// Statuses of requests that no route was found for.
 const BEFORE_ROUTES: [u16; 5] = [405, 414, 417, 431, 501];
 
-/// Panics when the answer to a request is not as described.
-#[track_caller]
-pub fn hold(method: &str, target: &str, sent: &[u8], answer: &Answer) {
-    let path = target.split(['?', '#']).next().unwrap_or_default();
-    let Some(operation) = operation(method, path) else { return };
-    if BEFORE_ROUTES.contains(&answer.status) {
-        return;
+/// A longer body is not read: a test that sends or gets one is about its length.
+const MOST: usize = 4 * 1024 * 1024;
+
+/// A request whose answer is to be held against its description; `None` for one that has none.
+pub struct Asked(Option<Described>);
+
+struct Described {
+    what: String,
+    operation: &'static Value,
+    sent: Vec<u8>,
+}
+
+impl Asked {
+    pub fn of(method: &str, target: &str, sent: &[u8]) -> Self {
+        let path = target.split(['?', '#']).next().unwrap_or_default();
+        let described = operation(method, path).filter(|_| sent.len() <= MOST);
+        Self(described.map(|operation| Described {
+            what: format!("{method} {path}"),
+            operation,
+            sent: sent.to_vec(),
+        }))
     }
-    let what = format!("{method} {path} answered {}", answer.status);
-    let class = format!("{}XX", answer.status / 100);
-    let responses = &operation["responses"];
-    let Some(response) = responses.get(answer.status.to_string()).or_else(|| responses.get(&class)) else {
-        panic!(
-            "{what}, which its description in src/admin does not have (then `make openapi`): {}",
-            answer.text()
-        );
-    };
-    let response = resolve(response);
-    let Some(content) = response["content"].as_object() else { return };
-    let is_json = answer.header("content-type").is_some_and(|kind| kind.starts_with("application/json"));
-    let Some(media) = content.get("application/json").filter(|_| is_json) else {
+
+    /// Panics when the answer is not as described.
+    #[track_caller]
+    pub fn hold(&self, answer: &Answer) {
+        match &self.0 {
+            Some(described) if !BEFORE_ROUTES.contains(&answer.status) && answer.body.len() <= MOST => {
+                described.hold(answer);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Described {
+    #[track_caller]
+    fn hold(&self, answer: &Answer) {
+        let what = format!("{} answered {}", self.what, answer.status);
+        let class = format!("{}XX", answer.status / 100);
+        let responses = &self.operation["responses"];
+        let Some(response) = responses.get(answer.status.to_string()).or_else(|| responses.get(&class))
+        else {
+            panic!(
+                "{what}, which its description in src/admin does not have (then `make openapi`): {}",
+                answer.text()
+            );
+        };
+        let Some(content) = resolve(response)["content"].as_object() else { return };
         let found = answer.header("content-type").unwrap_or_default();
-        assert!(content.keys().any(|kind| found.starts_with(kind.as_str())), "{what} with {found}");
-        return;
-    };
-    let body = answer.json();
-    if let Err(problem) = (Check { is_closed: true }).value(&media["schema"], &body, "") {
-        panic!(
-            "{what} off its description in src/admin (after a change there `make openapi`): {problem} in {body}"
-        );
+        let Some(media) = content.get("application/json").filter(|_| found.starts_with("application/json"))
+        else {
+            assert!(content.keys().any(|kind| found.starts_with(kind.as_str())), "{what} with {found}");
+            return;
+        };
+        let body = answer.json();
+        if let Err(problem) = (Check { is_closed: true }).value(&media["schema"], &body, "") {
+            panic!(
+                "{what} off its description in src/admin (after a change there `make openapi`): {problem} in {body}"
+            );
+        }
+        if answer.status < 300 && body["success"] != false {
+            self.hold_request(&what);
+        }
     }
-    let accepted = answer.status < 300 && body["success"] != false;
-    let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
-    if accepted && let Ok(sent) = serde_json::from_slice::<Value>(sent) {
-        // Who sends more than is read is not refused.
+
+    /// What was accepted is what may be sent; who sends more than is read is not refused.
+    #[track_caller]
+    fn hold_request(&self, what: &str) {
+        let schema = &self.operation["requestBody"]["content"]["application/json"]["schema"];
+        let Ok(sent) = serde_json::from_slice::<Value>(&self.sent) else { return };
         if let Err(problem) = (Check { is_closed: false }).value(schema, &sent, "") {
             panic!("{what} to a body that its description does not allow: {problem} in {sent}");
         }

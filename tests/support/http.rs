@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::SOON;
+use super::{SOON, description};
 
 /// Somebody who calls the gateway: an address and the headers sent with every request.
 #[derive(Clone)]
@@ -96,8 +96,11 @@ impl Caller {
     pub fn try_send(&self, request: Request) -> std::io::Result<Answer> {
         let head_only = request.method == "HEAD";
         let mut connection = Connection::try_open(self.address)?;
+        let asked = description::Asked::of(&request.method, &request.target, &request.body);
         connection.write(&self.bytes(request))?;
-        connection.read_answer(head_only)
+        let answer = connection.read_answer(head_only)?;
+        asked.hold(&answer);
+        Ok(answer)
     }
 
     /// Sends on a fresh connection and gives the answer's head; the body is read by the caller.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::json;
 
+use super::schema;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::Fields;
@@ -15,8 +16,8 @@ use crate::jobs::tasks::{self, Done};
 
 /// `POST /api/accounts/health/refresh`: as a task, or waited for.
 pub async fn refresh(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
-    let only = fields.integer("accountId", 1)?;
+    let fields = Fields::of(&schema::CHECK, request.json_object().await?);
+    let only = fields.integer("accountId")?;
     if fields.bool("wait")?.unwrap_or(false) {
         let (summary, results) = check(&admin.jobs, only).await?;
         if only.is_some() && results.is_empty() {

@@ -15,6 +15,7 @@ use super::create_session::create_session;
 use super::created::{CreatedView, guess_user_id};
 use super::handlers::find;
 use super::input::CreateInput;
+use super::schema;
 use super::verify::{CredentialRefusal, models_of_key, verify};
 use super::view;
 use super::view::AccountView;
@@ -95,7 +96,7 @@ struct Plan {
 
 /// `POST /api/accounts`
 pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::CREATE, request.json_object().await?);
     let input = CreateInput::read(&fields)?;
     if input.credentials.is_empty() {
         return Err(AdminError::bad_request("Invalid accessToken. Expected non-empty string."));

@@ -19,12 +19,13 @@ use tokio::time::Instant;
 
 use super::balance;
 use super::list_cache::CachedList;
+use super::schema;
 use super::view;
 use super::view::{ListContext, ListedAccount};
 use crate::admin::Admin;
 use crate::admin::batch::BatchResult;
 use crate::admin::errors::{AdminError, Result};
-use crate::admin::input::{Fields, Invalid};
+use crate::admin::input::Fields;
 use crate::admin::paging::Page;
 use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
@@ -88,14 +89,14 @@ enum Action {
 
 /// `POST /api/accounts/batch`: items run one after the other, each in its own transaction.
 pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::BATCH, request.json_object().await?);
     let ids = fields.ids()?;
     let action = match fields.text("action")? {
         Some("enable") => Action::Enable,
         Some("disable") => Action::Disable,
         Some("delete") => Action::Delete,
         Some("refreshBalance") => Action::RefreshBalance,
-        _ => return Err(Invalid::field("action", "enable, disable, delete or refreshBalance").into()),
+        _ => return Err(fields.unexpected("action").into()),
     };
     let scope = Scope::of_accounts_to_delete(&admin.core.store, &ids).await?;
     let mut result = BatchResult::default();

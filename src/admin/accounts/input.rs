@@ -90,7 +90,7 @@ impl VerifyInput {
             site_id,
             credential: self::credential("accessToken", credential)?,
             mode: credential_mode(fields)?,
-            platform_user_id: fields.integer("platformUserId", 1)?,
+            platform_user_id: fields.integer("platformUserId")?,
         })
     }
 }
@@ -126,7 +126,7 @@ impl CreateInput {
             mode,
             username: optional_text(fields, "username")?.map(|name| username(&name)).transpose()?,
             api_token: optional_text(fields, "apiToken")?,
-            platform_user_id: fields.integer("platformUserId", 1)?,
+            platform_user_id: fields.integer("platformUserId")?,
             skip_model_fetch: fields.bool("skipModelFetch")?.unwrap_or(false),
             checkin_enabled,
             rotation,
@@ -155,7 +155,7 @@ impl RebindInput {
             credential: Some(credential("accessToken", text)?)
                 .filter(|text| !text.is_empty())
                 .ok_or_else(blank)?,
-            platform_user_id: fields.integer("platformUserId", 1)?,
+            platform_user_id: fields.integer("platformUserId")?,
             rotation: Rotation::read(fields)?,
         })
     }
@@ -205,7 +205,7 @@ impl UpdateInput {
             refresh_token: owned(fields.nullable_text("refreshToken")?),
             token_expires_at: fields.nullable_time("tokenExpiresAt")?,
             is_pinned: fields.bool("isPinned")?,
-            sort_order: fields.integer("sortOrder", 0)?,
+            sort_order: fields.integer("sortOrder")?,
             proxy_url: proxy_url(fields)?,
             refreshes_models: models_depend_on.iter().any(|name| fields.has(name)),
         })
@@ -218,11 +218,7 @@ pub fn models(fields: &Fields) -> Result<Vec<String>, Invalid> {
 }
 
 fn credential_mode(fields: &Fields) -> Result<CredentialMode, Invalid> {
-    match fields.text("credentialMode")? {
-        None => Ok(CredentialMode::Auto),
-        Some(text) => CredentialMode::parse(text)
-            .ok_or_else(|| Invalid::field("credentialMode", "auto, session or apikey")),
-    }
+    Ok(fields.one_of("credentialMode", CredentialMode::parse)?.unwrap_or(CredentialMode::Auto))
 }
 
 /// A credential in one line, since it is sent in a header; without the word `Bearer` before it.
@@ -281,9 +277,7 @@ fn distinct(keys: impl IntoIterator<Item = String>) -> Vec<String> {
 }
 
 fn status(fields: &Fields) -> Result<Option<AccountStatus>, Invalid> {
-    let Some(text) = fields.text("status")? else { return Ok(None) };
-    let status = AccountStatus::parse(text);
-    status.map(Some).ok_or_else(|| Invalid::field("status", "active, disabled, expired or unhealthy"))
+    fields.one_of("status", AccountStatus::parse)
 }
 
 fn unit_cost(fields: &Fields) -> Result<Patch<f64>, Invalid> {
@@ -312,8 +306,19 @@ mod tests {
     use crate::admin::accounts::input::*;
     use serde_json::json;
 
+    static TESTED: crate::admin::schema::Object = crate::admin::schema::Object::with(
+        "Tested",
+        &[
+            &crate::admin::accounts::schema::CREATE,
+            &crate::admin::accounts::schema::UPDATE,
+            &crate::admin::accounts::schema::LOGIN,
+            &crate::admin::accounts::schema::REBIND,
+        ],
+        &[],
+    );
+
     fn fields(value: Value) -> Fields {
-        Fields::from(value.as_object().cloned().expect("an object"))
+        Fields::of(&TESTED, value.as_object().cloned().expect("an object"))
     }
 
     #[test]

@@ -8,6 +8,7 @@ use serde_json::{Map, json};
 
 use super::handlers::find;
 use super::input::LoginInput;
+use super::schema;
 use super::verdict::Verdict;
 use super::view;
 use crate::admin::Admin;
@@ -27,7 +28,7 @@ use crate::upstream::platforms::{LoggedIn, SiteErrorKind};
 
 /// `POST /api/accounts/login`
 pub async fn login(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::LOGIN, request.json_object().await?);
     guard(&admin, &request, &bucket::ACCOUNTS_LOGIN)?;
     let input = LoginInput::read(&fields)?;
     let Some(site) = sites::get(&admin.core.store, input.site_id).await? else {

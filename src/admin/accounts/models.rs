@@ -14,6 +14,7 @@ use crate::admin::input::{Fields, Invalid};
 use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::sites::handlers as site_routes;
+use crate::admin::sites::schema;
 use crate::http::{self, Request, Response};
 use crate::jobs::prices;
 use crate::jobs::rebuild_scope::Scope;
@@ -57,7 +58,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
 /// `POST /api/accounts/{id}/models/manual`: adds models that no discovery takes away.
 pub async fn add_manual(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::MODELS, request.json_object().await?);
     let names = models(&fields)?;
     if names.is_empty() {
         return Err(Invalid::field("models", "non-empty array of strings").into());

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::handlers::find;
 use super::input::RebindInput;
+use super::schema;
 use super::verify::{identify, refusal_of};
 use super::view;
 use crate::admin::Admin;
@@ -27,7 +28,7 @@ use crate::upstream::platforms::{Identity, SiteClient, User};
 /// `POST /api/accounts/{id}/rebind-session`
 pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::REBIND, request.json_object().await?);
     let input = RebindInput::read(&fields)?;
     let account = find(&admin.core.store, id).await?;
     let site = site_routes::find(&admin.core.store, account.site_id).await?;

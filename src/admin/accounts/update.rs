@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::handlers::find;
 use super::input::UpdateInput;
+use super::schema;
 use super::verify::models_of_key;
 use super::view;
 use super::view::parse_extra;
@@ -55,7 +56,7 @@ struct Change {
 /// `PUT /api/accounts/{id}`
 pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::UPDATE, request.json_object().await?);
     let change = store_change(&admin.core, id, &UpdateInput::read(&fields)?).await?;
     if let Some(key) = &change.adopts {
         adopt_key(&admin.core, id, key.expose(), Source::Manual).await.map_err(refused)?;
@@ -242,7 +243,7 @@ fn apply_extra_config(
     if let Some(value) = sent.remove("proxyUrl") {
         let mut only = Map::new();
         only.insert("proxyUrl".to_owned(), value);
-        if let Some(proxy) = proxy_url(&Fields::from(only))? {
+        if let Some(proxy) = proxy_url(&Fields::of(&schema::UPDATE, only))? {
             set_proxy(patch, before, proxy);
         }
     }

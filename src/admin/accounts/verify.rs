@@ -18,6 +18,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::input::VerifyInput;
+use super::schema;
 use super::verdict::Verdict;
 use crate::admin::Admin;
 use crate::admin::errors::{Result, failure};
@@ -58,7 +59,7 @@ pub struct CredentialRefusal {
 
 /// `POST /api/accounts/verify-token`
 pub async fn verify_token(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::VERIFY, request.json_object().await?);
     guard(&admin, &request, &bucket::ACCOUNTS_VERIFY_TOKEN)?;
     let input = VerifyInput::read(&fields)?;
     if input.credential.is_empty() {

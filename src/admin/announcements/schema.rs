@@ -23,7 +23,7 @@ pub static OPERATIONS: &[Operation] = &[
     op("POST /api/site-announcements/{id}/read", "Mark an announcement as read").gives(Of(&DONE)),
 ];
 
-static SYNC: Object =
+pub static SYNC: Object =
     Object::new("AnnouncementSync", &[may("siteId", OrNull(&Id)).about("All sites unless sent")]);
 
 static SYNC_QUEUED: Object = Object::new(

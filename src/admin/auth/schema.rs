@@ -11,4 +11,4 @@ pub static OPERATIONS: &[Operation] = &[
 
 static INFO: Object = Object::new("AuthInfo", &[has("masked", Text)]);
 
-static CHANGE: Object = Object::new("AuthChange", &[has("oldToken", Text), has("newToken", Text)]);
+pub static CHANGE: Object = Object::new("AuthChange", &[has("oldToken", Text), has("newToken", Text)]);

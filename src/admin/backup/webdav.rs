@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::handlers::what;
 use super::passphrase;
 use super::running::{self, Source};
+use super::schema;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
@@ -26,7 +27,7 @@ pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
 
 /// `PUT /api/settings/backup/webdav`: part of a configuration; the rest stays.
 pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::WEBDAV_CHANGE, request.json_object().await?);
     {
         let _turn = admin.core.settings_edits.lock().await;
         let config = changed(saved(&admin), &fields)?;
@@ -40,7 +41,7 @@ pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
 
 /// `POST /api/settings/backup/webdav/export`: writes the file now.
 pub async fn export(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::WEBDAV_EXPORT, request.json_object().await?);
     let config = usable(&admin)?;
     let asked = fields.text("type")?.filter(|word| !word.trim().is_empty());
     let what = what(Some(asked.unwrap_or(&config.export_type)))?;

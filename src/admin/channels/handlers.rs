@@ -9,6 +9,7 @@ use hyper::StatusCode;
 use serde_json::json;
 
 use super::input::{ChannelEditor, ChannelInput, ChannelRefusal, objects, priorities};
+use super::schema;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
@@ -33,7 +34,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
 /// `POST /api/routes/{id}/channels`
 pub async fn add(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::ADD, request.json_object().await?);
     let account_id = fields.required_id("accountId")?;
     let input = ChannelInput::read(&fields)?;
     let _turn = admin.core.route_edits.lock().await;
@@ -51,8 +52,8 @@ pub async fn add(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
 /// `POST /api/routes/{id}/channels/batch`: those that can be added are, in one transaction.
 pub async fn add_batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let fields = Fields::from(request.json_object().await?);
-    let items = objects(&fields, "channels")
+    let fields = Fields::of(&schema::ADD_BATCH, request.json_object().await?);
+    let items = objects(&fields, "channels", &schema::ADD)
         .ok_or_else(|| Invalid::field("channels", "non-empty array of objects"))?;
     let read = |item: Fields| Ok((item.required_id("accountId")?, ChannelInput::read(&item)?));
     let mut inputs = Vec::new();
@@ -85,7 +86,7 @@ pub async fn add_batch(admin: Arc<Admin>, mut request: Request) -> Result<Respon
 
 /// `PUT /api/channels/batch`: priorities, all of them or none.
 pub async fn update_batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let updates = priorities(&Fields::from(request.json_object().await?))?;
+    let updates = priorities(&Fields::of(&schema::PRIORITIES, request.json_object().await?))?;
     let _turn = admin.core.route_edits.lock().await;
     let mut seen = HashSet::new();
     let ids: Vec<i64> = updates.iter().map(|(id, _)| *id).filter(|id| seen.insert(*id)).collect();
@@ -105,7 +106,7 @@ pub async fn update_batch(admin: Arc<Admin>, mut request: Request) -> Result<Res
 /// `PUT /api/channels/{id}`: what is not sent stays.
 pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let input = ChannelInput::read(&Fields::from(request.json_object().await?))?;
+    let input = ChannelInput::read(&Fields::of(&schema::UPDATE, request.json_object().await?))?;
     let _turn = admin.core.route_edits.lock().await;
     let route_index = RouteIndex::of_channels(&admin.core.store, &[id]).await?;
     let channel = route_index.channel(id).ok_or_else(|| AdminError::not_found("Channel"))?;

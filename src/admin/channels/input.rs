@@ -7,10 +7,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
+use super::schema;
 use crate::admin::input::{Fields, Invalid, MAX_KEY_CHARS, Patch};
 use crate::admin::routes::fill::{ChannelKey, channel_key, key_of};
 use crate::admin::routes::input::usable_pattern;
 use crate::admin::routes::view::{RouteIndex, is_exact};
+use crate::admin::schema::Object;
 use crate::jobs::rebuild::serves_by;
 use crate::routing::ModelPattern;
 use crate::routing::pattern::alias_equal;
@@ -98,7 +100,7 @@ fn source_model(text: &str) -> Result<Option<String>, Invalid> {
 /// The `updates` of a batch: ids and their new priorities.
 pub fn priorities(fields: &Fields) -> Result<Vec<(i64, i64)>, Invalid> {
     let invalid = || Invalid::field("updates", "non-empty array of {id, priority}");
-    let items = objects(fields, "updates").ok_or_else(invalid)?;
+    let items = objects(fields, "updates", &schema::PRIORITY).ok_or_else(invalid)?;
     let read = |item: Fields| {
         let id = item.truncated("id")?.filter(|id| *id > 0);
         let id = id.ok_or_else(|| Invalid::field("id", "positive number"))?;
@@ -109,11 +111,15 @@ pub fn priorities(fields: &Fields) -> Result<Vec<(i64, i64)>, Invalid> {
 }
 
 /// The objects of a list that has at least one item and nothing else in it.
-pub fn objects(fields: &Fields, name: &str) -> Option<impl Iterator<Item = Fields>> {
+pub fn objects(
+    fields: &Fields,
+    name: &str,
+    described: &'static Object,
+) -> Option<impl Iterator<Item = Fields>> {
     let items = fields.get(name)?.as_array().filter(|items| !items.is_empty())?;
     let objects: Option<Vec<Map<String, Value>>> =
         items.iter().map(|item| item.as_object().cloned()).collect();
-    Some(objects?.into_iter().map(Fields::from))
+    Some(objects?.into_iter().map(move |item| Fields::of(described, item)))
 }
 
 // === impl ChannelEditor ===

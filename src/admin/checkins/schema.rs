@@ -17,7 +17,7 @@ pub static OPERATIONS: &[Operation] = &[
         .gives(Of(&SCHEDULED)),
 ];
 
-static SCHEDULE: Object = Object::new(
+pub static SCHEDULE: Object = Object::new(
     "CheckinSchedule",
     &[
         may("mode", OneOf(&["cron", "interval"])),

@@ -13,6 +13,7 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::cache::SharedDecision;
+use super::schema;
 use super::view::Decision;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
@@ -43,7 +44,7 @@ pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
 
 /// `POST /api/routes/decision/batch`
 pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::MODELS, request.json_object().await?);
     let models = items(&fields, "models", "non-empty array of strings", name)?;
     refresh_prices(&admin, &fields, |explainer| {
         explainer.accounts(models.iter().map(|model| explainer.find(model)))
@@ -68,7 +69,7 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
 
 /// `POST /api/routes/decision/by-route/batch`: of the route's own channels only.
 pub async fn by_route(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::BY_ROUTE, request.json_object().await?);
     let items = items(&fields, "items", "non-empty array of {routeId, model}", |item| {
         Some((id(item.get("routeId")?)?, name(item.get("model")?)?))
     })?;
@@ -89,7 +90,7 @@ pub async fn by_route(admin: Arc<Admin>, mut request: Request) -> Result<Respons
 
 /// `POST /api/routes/decision/route-wide/batch`: of all channels, each by its own model.
 pub async fn route_wide(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::ROUTES, request.json_object().await?);
     let ids = items(&fields, "routeIds", "non-empty array of positive integers", id)?;
     refresh_prices(&admin, &fields, |explainer| {
         explainer.accounts(ids.iter().map(|id| explainer.snapshot.whole_route(*id)))

@@ -10,11 +10,12 @@ use serde_json::json;
 
 use super::input;
 use super::input::Metadata;
+use super::schema;
 use super::view::KeyItem;
 use crate::admin::Admin;
 use crate::admin::batch::BatchResult;
 use crate::admin::errors::{AdminError, Result};
-use crate::admin::input::{Fields, Invalid};
+use crate::admin::input::Fields;
 use crate::admin::{require_id, secrets};
 use crate::core::Core;
 use crate::http::{self, Request, Response};
@@ -35,7 +36,7 @@ pub async fn list(admin: Arc<Admin>, _request: Request) -> Result<Response> {
 
 /// `POST /api/downstream-keys`: the one answer besides the reveal that shows the whole key.
 pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::CREATE, request.json_object().await?);
     let (key, settings) = input::for_create(&fields)?;
     input::check_references(&keys::referable(&admin.core.store).await?, &KeySettings::default(), &settings)?;
     let id = keys::insert(&admin.core.store, &key, &settings).await.map_err(conflict)?;
@@ -47,7 +48,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 /// `PUT /api/downstream-keys/{id}`
 pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::UPDATE, request.json_object().await?);
     changed(&admin.core, id, |row| {
         // A client that sends back what it was shown changes nothing.
         let echo = |sent: &str| secrets::is_echo(sent, row.key.as_ref().map(Secret::expose));
@@ -93,7 +94,7 @@ enum Action {
 
 /// `POST /api/downstream-keys/batch`
 pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::BATCH, request.json_object().await?);
     let ids = fields.ids()?;
     let action = match fields.text("action")? {
         Some("enable") => Action::Enable(true),
@@ -101,10 +102,7 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
         Some("delete") => Action::Delete,
         Some("resetUsage") => Action::ResetUsage,
         Some("updateMetadata") => Action::Metadata(Metadata::read(&fields)?),
-        _ => {
-            let known = "enable, disable, delete, resetUsage or updateMetadata";
-            return Err(Invalid::field("action", known).into());
-        }
+        _ => return Err(fields.unexpected("action").into()),
     };
     let mut result = BatchResult::default();
     for id in ids.into_iter().take(MAX_BATCH) {

@@ -140,7 +140,7 @@ impl Metadata {
                 let named = optional_text(fields, "groupName")?.and_then(group);
                 Some(Some(named.ok_or_else(|| Invalid::field("groupName", "non-empty string"))?))
             }
-            _ => return Err(Invalid::field("groupOperation", "keep, set or clear")),
+            _ => return Err(fields.unexpected("groupOperation")),
         };
         let appended = match fields.text("tagOperation")?.unwrap_or("keep") {
             "keep" => Vec::new(),
@@ -148,7 +148,7 @@ impl Metadata {
                 Some(tags) if !tags.is_empty() => tags,
                 _ => return Err(Invalid::field("tags", "at least one tag")),
             },
-            _ => return Err(Invalid::field("tagOperation", "keep or append")),
+            _ => return Err(fields.unexpected("tagOperation")),
         };
         Ok(Self { group, appended })
     }

@@ -2,8 +2,14 @@ use serde_json::json;
 
 use super::*;
 
+static TESTED: crate::admin::schema::Object = crate::admin::schema::Object::with(
+    "Tested",
+    &[&crate::admin::keys::schema::CREATE, &crate::admin::keys::schema::BATCH],
+    &[],
+);
+
 fn fields(value: Value) -> Fields {
-    Fields::from(value.as_object().cloned().expect("an object"))
+    Fields::of(&TESTED, value.as_object().cloned().expect("an object"))
 }
 
 fn created(extra: Value) -> Result<KeySettings, String> {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::readers::{embedded, limit, models, set, texts};
+use super::schema;
 use crate::admin::input::{Fields, Invalid, exact_integer};
 use crate::config;
 use crate::keys::{MAX_BUDGETS, Period};
@@ -13,8 +14,6 @@ const MAX_CONCURRENCY: i64 = 10_000;
 /// The most that is counted in a minute.
 const MAX_PER_MINUTE: i64 = 4_000_000_000;
 const MAX_ADDRESSES: usize = 500;
-/// The members of a budget: those that are set, and those that are shown beside them.
-const MEMBERS: [&str; 7] = ["period", "maxCost", "maxRequests", "maxTokens", "models", "used", "resetsAt"];
 
 /// The settings with every limit that was sent.
 pub(super) fn apply(fields: &Fields, settings: &mut KeySettings) -> Result<(), Invalid> {
@@ -70,7 +69,9 @@ fn budgets(fields: &Fields) -> Result<Option<Option<Vec<BudgetSettings>>>, Inval
         Some(_) => return Err(invalid()),
     };
     let read = |item| match item {
-        Value::Object(members) => budget(&Fields::from(members)).map_err(|error| error.within("budgets")),
+        Value::Object(members) => {
+            budget(&Fields::of(&schema::BUDGET, members)).map_err(|error| error.within("budgets"))
+        }
         _ => Err(invalid()),
     };
     let budgets: Vec<_> = items.into_iter().map(read).collect::<Result<_, _>>()?;
@@ -79,12 +80,12 @@ fn budgets(fields: &Fields) -> Result<Option<Option<Vec<BudgetSettings>>>, Inval
 
 fn budget(fields: &Fields) -> Result<BudgetSettings, Invalid> {
     // A misspelt limit would be none.
-    if let Some(unknown) = fields.names().find(|name| !MEMBERS.contains(name)) {
+    if let Some(unknown) = fields.unknown() {
         return Err(Invalid::field(unknown, "one of period, maxCost, maxRequests, maxTokens, models"));
     }
     let period = fields.get("period").and_then(Value::as_str).and_then(Period::parse);
     Ok(BudgetSettings {
-        period: period.ok_or_else(|| Invalid::field("period", "5h, day, week, month or total"))?,
+        period: period.ok_or_else(|| fields.unexpected("period"))?,
         max_cost: limit(fields, "maxCost")?.flatten(),
         max_requests: whole_limit(fields, "maxRequests")?,
         max_tokens: whole_limit(fields, "maxTokens")?,
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     fn applied(sent: &Value, before: KeySettings) -> Result<KeySettings, String> {
-        let fields = Fields::from(sent.as_object().cloned().expect("an object"));
+        let fields = Fields::of(&schema::UPDATE, sent.as_object().cloned().expect("an object"));
         let mut settings = before;
         apply(&fields, &mut settings).map(|()| settings).map_err(|Invalid(message)| message)
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
+use super::schema;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
@@ -32,7 +33,7 @@ pub async fn check(admin: Arc<Admin>, request: Request) -> Result<Response> {
 
 /// `POST /api/models/probe`
 pub async fn probe(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::PROBE, request.json_object().await?);
     let account = account(&fields)?;
     let wait = fields.bool("wait")?.unwrap_or(false);
     if let Some(id) = account

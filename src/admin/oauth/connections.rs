@@ -6,6 +6,7 @@ use hyper::StatusCode;
 use serde_json::json;
 
 use super::proxy_choice::ProxyChoice;
+use super::schema;
 use super::view;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::Fields;
@@ -70,7 +71,7 @@ pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
 pub async fn set_proxy(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::OAUTH_PROXY)?;
     let id = account_id(&request)?;
-    let choice = ProxyChoice::of(&Fields::from(request.json_object().await?))?;
+    let choice = ProxyChoice::of(&Fields::of(&schema::PROXY, request.json_object().await?))?;
     find(&admin.core.store, id).await?;
     let patch = AccountPatch {
         proxy_url: choice.proxy_url,

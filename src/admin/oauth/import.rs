@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::import_forms::{self, Import, Item, MAX_ITEMS, Unreadable, accounts_of, is_bundle, name_of};
 use super::proxy_choice::ProxyChoice;
+use super::schema;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::{Admin, guard};
@@ -44,7 +45,7 @@ struct Outcome {
 /// `POST /api/oauth/import`
 pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::OAUTH_IMPORT)?;
-    let batch = Batch::of(&Fields::from(request.json_object().await?))?;
+    let batch = Batch::of(&Fields::of(&schema::IMPORT, request.json_object().await?))?;
     let is_single = batch.is_single;
     let jobs = admin.jobs.clone();
     // What was stored gets its routes also when nobody waits for the answer.

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::connections::{account_id, find};
 use super::providers::not_set;
 use super::proxy_choice::ProxyChoice;
+use super::schema;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::guard;
@@ -34,9 +35,8 @@ pub async fn begin(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     guard(&admin, &request, &bucket::OAUTH_START)?;
     let provider = OAuthProvider::parse(request.params.get("provider"));
     let provider = provider.ok_or_else(|| AdminError::not_found("oauth provider"))?;
-    let fields = Fields::from(request.json_object().await?);
-    let rebind =
-        fields.integer("accountId", 1).map_err(|_| Invalid::field("accountId", "positive number"))?;
+    let fields = Fields::of(&schema::START, request.json_object().await?);
+    let rebind = fields.integer("accountId").map_err(|_| Invalid::field("accountId", "positive number"))?;
     let project_id = fields.text("projectId")?.map(str::trim).filter(|project| !project.is_empty());
     if project_id.is_some_and(|project| project.chars().count() > MAX_KEY_CHARS) {
         return Err(Invalid::field("projectId", "string of at most 191 characters").into());
@@ -56,7 +56,7 @@ pub async fn begin(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
 pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
     let (account, provider) = find(&admin.core.store, account_id(&request)?).await?;
-    let proxy = ProxyChoice::of(&Fields::from(request.json_object().await?))?;
+    let proxy = ProxyChoice::of(&Fields::of(&schema::PROXY, request.json_object().await?))?;
     let login = LoginRequest { provider, rebind: Some(account.id), project_id: None, proxy };
     let started = start(&admin.jobs, login).await.map_err(refusal)?;
     Ok(http::json(StatusCode::OK, &shown(provider, &started, &request.headers)))
@@ -73,7 +73,7 @@ pub async fn session(admin: Arc<Admin>, request: Request) -> Result<Response> {
 /// `POST /api/oauth/sessions/{state}/manual-callback`
 pub async fn paste(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::OAUTH_SESSION_CHANGE)?;
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::PASTE, request.json_object().await?);
     let text = fields.text("callbackUrl")?.ok_or_else(|| Invalid::field("callbackUrl", "string"))?;
     let unreadable = || AdminError::bad_request("invalid oauth callback url");
     if text.trim().is_empty() {

@@ -7,6 +7,7 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::connections::{account_id, find};
+use super::schema;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::{Admin, guard};
@@ -28,7 +29,7 @@ pub async fn refresh(admin: Arc<Admin>, request: Request) -> Result<Response> {
 /// `POST /api/oauth/connections/quota/refresh-batch`
 pub async fn refresh_batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::OAUTH_QUOTA_BATCH)?;
-    let ids = ids(&Fields::from(request.json_object().await?))?;
+    let ids = ids(&Fields::of(&schema::QUOTA_BATCH, request.json_object().await?))?;
     let items = ids.iter().map(|id| (0, *id)).collect();
     let read = spread(items, CONCURRENCY, |id| {
         let admin = admin.clone();

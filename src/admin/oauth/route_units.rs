@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
+use super::schema;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::routes::rebuild::rebuild_best_effort;
@@ -25,7 +26,7 @@ const NOT_REBUILT: &str = "the routes could not be rebuilt";
 /// `POST /api/oauth/route-units`: the channels of the accounts become one per route.
 pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::OAUTH_UNIT_CREATE)?;
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::UNIT_CREATE, request.json_object().await?);
     let store = &admin.core.store;
     let unit = new_unit(store, &fields).await?;
     let id = route_units::insert(store, &unit).await.map_err(|error| match error {
@@ -47,7 +48,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::OAUTH_UNIT_UPDATE)?;
     let id = unit_id(&request)?;
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::UNIT_UPDATE, request.json_object().await?);
     let name = fields.text("name")?.map(named).transpose()?;
     let refused = || Invalid("Invalid strategy. Expected round_robin/stick_until_unavailable.".to_owned());
     let strategy = match fields.get("strategy") {

@@ -8,10 +8,11 @@ use serde_json::json;
 
 use super::fill::{check_sources, fill, followers};
 use super::input::RouteInput;
+use super::schema;
 use super::view::{ListedRoute, LiteRoute, RouteIndex, live};
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
-use crate::admin::input::{Fields, Invalid};
+use crate::admin::input::Fields;
 use crate::admin::require_id;
 use crate::admin::tasks::queued;
 use crate::http::{self, Request, Response};
@@ -34,7 +35,7 @@ pub async fn lite(admin: Arc<Admin>, _request: Request) -> Result<Response> {
 
 /// `POST /api/routes`
 pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let input = RouteInput::read(&Fields::from(request.json_object().await?))?;
+    let input = RouteInput::read(&Fields::of(&schema::CREATE, request.json_object().await?))?;
     let draft = input.create()?;
     let _turn = admin.core.route_edits.lock().await;
     let route_index = RouteIndex::read(&admin.core.store).await?;
@@ -52,7 +53,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 /// `PUT /api/routes/{id}`: what is not sent stays.
 pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::UPDATE, request.json_object().await?);
     let input = RouteInput::read(&fields)?;
     let _turn = admin.core.route_edits.lock().await;
     // Sources, followers and a new pattern concern other routes.
@@ -89,7 +90,7 @@ pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
 
 /// `POST /api/routes/batch`: all of them in one transaction; unknown ids change nothing.
 pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::BATCH, request.json_object().await?);
     let ids = fields.ids()?;
     let action = fields.text("action")?.unwrap_or_default();
     let _turn = admin.core.route_edits.lock().await;
@@ -97,7 +98,7 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
         "enable" => route_edits::set_enabled(&admin.core.store, &ids, true).await?,
         "disable" => route_edits::set_enabled(&admin.core.store, &ids, false).await?,
         "delete" => route_edits::delete(&admin.core.store, &ids).await?,
-        _ => return Err(Invalid::field("action", "enable, disable or delete").into()),
+        _ => return Err(fields.unexpected("action").into()),
     };
     admin.core.publish().await?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "updatedCount": updated })))
@@ -173,7 +174,7 @@ async fn clear_rests(
 
 /// `POST /api/routes/rebuild`
 pub async fn rebuild(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::REBUILD, request.json_object().await?);
     let refresh_models = fields.bool("refreshModels")?;
     let wait = fields.bool("wait")?.unwrap_or(false);
     if refresh_models == Some(false) {

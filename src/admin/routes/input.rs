@@ -145,7 +145,10 @@ mod tests {
     use serde_json::json;
 
     fn read(body: Value) -> Result<RouteInput, Invalid> {
-        RouteInput::read(&Fields::from(body.as_object().cloned().expect("an object")))
+        RouteInput::read(&Fields::of(
+            &crate::admin::routes::schema::CREATE,
+            body.as_object().cloned().expect("an object"),
+        ))
     }
 
     fn created(body: Value) -> Result<RouteDraft> {

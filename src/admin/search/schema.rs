@@ -13,7 +13,7 @@ pub static OPERATIONS: &[Operation] =
         .takes(&SEARCH)
         .gives(Of(&FOUND))];
 
-static SEARCH: Object =
+pub static SEARCH: Object =
     Object::new("Search", &[may("query", Text).about("At most 200 characters"), may("limit", Id)]);
 
 static FOUND: Object = Object::new(

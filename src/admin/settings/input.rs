@@ -153,6 +153,7 @@ mod tests {
     use serde_json::json;
 
     use crate::admin::settings::input::*;
+    use crate::admin::settings::schema::RUNTIME_CHANGE;
 
     fn values(saved: Value) -> Values {
         let (config, _) = crate::config::read(&HashMap::new()).expect("defaults");
@@ -161,7 +162,7 @@ mod tests {
     }
 
     fn read_from(saved: Value, body: Value, caller: &str) -> Result<Change, String> {
-        let fields = Fields::from(body.as_object().cloned().expect("an object"));
+        let fields = Fields::of(&RUNTIME_CHANGE, body.as_object().cloned().expect("an object"));
         read(&fields, &values(saved), caller.parse().expect("an address")).map_err(|invalid| invalid.0)
     }
 

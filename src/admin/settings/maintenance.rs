@@ -9,6 +9,7 @@ use hyper::StatusCode;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
+use super::schema;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
@@ -108,7 +109,7 @@ async fn replace_key(jobs: &Arc<Jobs>, purpose: Purpose) -> Result<Response> {
 /// admin token is the built-in one again. The caller's token is refused from the next request on. Whoever
 /// sends `confirm` has to mean it.
 pub async fn factory_reset(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::RESET, request.json_object().await?);
     if fields.text("confirm")?.is_some_and(|word| word != "RESET") {
         return Err(Invalid::field("confirm", "the word RESET").into());
     }

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::input;
 use super::input::Change;
+use super::schema;
 use crate::admin::Admin;
 use crate::admin::errors::Result;
 use crate::admin::input::Fields;
@@ -35,7 +36,7 @@ pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
 
 /// `PUT /api/settings/runtime`
 pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::RUNTIME_CHANGE, request.json_object().await?);
     let change = change(&admin, &fields, request.client_ip).await?;
     let mut answer = shown(&admin.core, &request);
     answer.insert("success".to_owned(), true.into());

@@ -9,6 +9,7 @@ use hyper::http::{Request as Outgoing, Uri};
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::schema;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
@@ -23,7 +24,7 @@ const LIMITS: FetchLimits = FetchLimits { timeout: Duration::from_secs(15), max_
 /// `POST /api/settings/system-proxy/test`: one GET through the proxy. Any answer shows that it gives a way out; none
 /// is a 502 with the reason.
 pub async fn test(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::PROXY_TEST, request.json_object().await?);
     let saved = admin.core.settings.load().system_proxy_url.clone().unwrap_or_default();
     let url = match fields.text("proxyUrl")?.map(str::trim) {
         Some(sent) if !secrets::is_proxy_echo(sent, Some(&saved)) => sent.to_owned(),

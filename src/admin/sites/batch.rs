@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::handlers::{find, status_event};
+use super::schema;
 use crate::admin::Admin;
 use crate::admin::batch::BatchResult;
 use crate::admin::errors::Result;
-use crate::admin::input::{Fields, Invalid};
+use crate::admin::input::Fields;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::http::{Request, Response};
 use crate::jobs::rebuild_scope::Scope;
@@ -23,7 +24,7 @@ enum Action {
 
 /// `POST /api/sites/batch`: items run one after the other, each in its own transaction.
 pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::BATCH, request.json_object().await?);
     let ids = fields.ids()?;
     let action = match fields.text("action")? {
         Some("enable") => Action::SetStatus(SiteStatus::Active),
@@ -31,10 +32,7 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
         Some("delete") => Action::Delete,
         Some("enableSystemProxy") => Action::SetSystemProxy(true),
         Some("disableSystemProxy") => Action::SetSystemProxy(false),
-        _ => {
-            let known = "enable, disable, delete, enableSystemProxy or disableSystemProxy";
-            return Err(Invalid::field("action", known).into());
-        }
+        _ => return Err(fields.unexpected("action").into()),
     };
     let scope = Scope::of_sites(&admin.core.store, &ids).await?;
     let mut result = BatchResult::default();

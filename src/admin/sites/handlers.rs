@@ -13,6 +13,7 @@ use super::detect::{Detected, detect};
 use super::input::{SiteInput, no_address};
 use super::presets;
 use super::presets::PRESETS;
+use super::schema;
 use super::subscriptions;
 use super::view::{ListedSite, SiteView};
 use crate::admin::Admin;
@@ -83,7 +84,7 @@ pub async fn list_presets(_app: Arc<Admin>, _request: Request) -> Result<Respons
 
 /// `POST /api/sites/detect`: what is behind an address. Nothing found is no error: 200 with `error`.
 pub async fn detect_platform(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::DETECT, request.json_object().await?);
     let text = fields.text("url")?.unwrap_or_default();
     if text.trim().is_empty() {
         return Err(Invalid::field("url", "non-empty string").into());
@@ -113,7 +114,7 @@ fn undetectable(problem: &str) -> Response {
 
 /// `POST /api/sites`
 pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::CREATE, request.json_object().await?);
     let input = SiteInput::for_create(&fields)?;
     let (Some(name), Some(url)) = (input.name, input.url) else {
         return Err(AdminError::bad_request("Invalid name or url. Expected non-empty strings."));
@@ -167,7 +168,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 /// `PUT /api/sites/{id}`
 pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::UPDATE, request.json_object().await?);
     let input = SiteInput::for_update(&fields)?;
     let before = find(&admin.core.store, id).await?;
     let patch = patch(input, &before);

@@ -80,7 +80,7 @@ impl SiteInput {
         input.probe_enabled = switch(fields, "postRefreshProbeEnabled")?;
         input.probe_model = probe_model(fields)?;
         input.probe_scope = probe_scope(fields)?;
-        input.probe_latency_threshold_ms = fields.integer("postRefreshProbeLatencyThresholdMs", 0)?;
+        input.probe_latency_threshold_ms = fields.integer("postRefreshProbeLatencyThresholdMs")?;
         Ok(input)
     }
 
@@ -134,7 +134,7 @@ fn preset(fields: &Fields) -> Result<Option<&'static Preset>, Invalid> {
 fn status(fields: &Fields) -> Result<Option<SiteStatus>, Invalid> {
     let Some(value) = fields.get("status") else { return Ok(None) };
     let status = value.as_str().and_then(SiteStatus::parse);
-    status.map(Some).ok_or_else(|| Invalid::field("status", "active or disabled"))
+    status.map(Some).ok_or_else(|| fields.unexpected("status"))
 }
 
 /// A boolean, also as a number or as text.
@@ -326,7 +326,7 @@ fn probe_scope(fields: &Fields) -> Result<Option<&'static str>, Invalid> {
         None => Ok(None),
         Some("single") => Ok(Some("single")),
         Some("all") => Ok(Some("all")),
-        Some(_) => Err(Invalid::field("postRefreshProbeScope", "single or all")),
+        Some(_) => Err(fields.unexpected("postRefreshProbeScope")),
     }
 }
 

@@ -6,6 +6,7 @@ use hyper::StatusCode;
 use serde_json::json;
 
 use super::handlers::find;
+use super::schema;
 use crate::admin::Admin;
 use crate::admin::accounts::input::models;
 use crate::admin::errors::{AdminError, Result};
@@ -28,7 +29,7 @@ pub async fn disabled_models(admin: Arc<Admin>, request: Request) -> Result<Resp
 /// `PUT /api/sites/{id}/disabled-models`: the whole new list.
 pub async fn set_disabled_models(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::MODELS, request.json_object().await?);
     let mut names = models(&fields)?;
     names.sort();
     find(&admin.core.store, id).await?;

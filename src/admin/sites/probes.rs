@@ -15,6 +15,7 @@ use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
+use super::schema;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
@@ -36,7 +37,7 @@ const BEHIND: usize = 32;
 /// `POST /api/sites/{id}/probe-now`
 pub async fn now(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let scope = scope(&Fields::from(request.json_object().await?))?;
+    let scope = scope(&Fields::of(&schema::PROBE, request.json_object().await?))?;
     let subject = Subject::of(&admin.core.store, id).await?;
     let probed = subject.probe(&admin.jobs, &scope, |_| {}).await?;
     Ok(http::json(StatusCode::OK, &shown(&probed)))
@@ -107,10 +108,10 @@ fn scope(fields: &Fields) -> Result<ProbeScope> {
         all: match fields.text("scope")? {
             None | Some("single") => false,
             Some("all") => true,
-            Some(_) => return Err(Invalid::field("scope", "single or all").into()),
+            Some(_) => return Err(fields.unexpected("scope").into()),
         },
         model: fields.text("modelName")?.unwrap_or_default().trim().to_owned(),
-        threshold_ms: fields.integer("latencyThresholdMs", 0)?.unwrap_or(0),
+        threshold_ms: fields.integer("latencyThresholdMs")?.unwrap_or(0),
     })
 }
 
@@ -125,7 +126,7 @@ fn of_query(request: &Request) -> Result<Fields> {
         let refused = |_| Invalid::field("latencyThresholdMs", "non-negative integer");
         fields.insert("latencyThresholdMs".to_owned(), text.trim().parse::<i64>().map_err(refused)?.into());
     }
-    Ok(Fields::from(fields))
+    Ok(Fields::of(&schema::PROBE, fields))
 }
 
 /// Whom to ask for which models.

@@ -10,6 +10,7 @@ use super::checks::require_tokens;
 use super::checks::{bad_gateway, require_keys};
 use super::handlers::refused;
 use super::input::CreateInput;
+use super::schema;
 use super::sync::{cover_synced, require_session};
 use super::view::TokenView;
 use crate::admin::Admin;
@@ -45,7 +46,7 @@ struct CreatedAtSite<'a> {
 
 /// `POST /api/account-tokens`
 pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::CREATE, request.json_object().await?);
     let input = CreateInput::read(&fields)?;
     let account = find_account(&admin.core.store, input.account_id).await?;
     require_tokens(&account)?;

@@ -14,6 +14,7 @@ use serde_json::json;
 use super::checks::require_tokens;
 use super::checks::{bad_gateway, require_keys};
 use super::input::{UpdateInput, account_filter};
+use super::schema;
 use super::view;
 use super::view::{ListedToken, TokenView};
 use crate::admin::Admin;
@@ -60,7 +61,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
 /// `PUT /api/account-tokens/{id}`
 pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::UPDATE, request.json_object().await?);
     // A body that nobody can read is refused whether or not the token exists.
     UpdateInput::read(&fields, None)?;
     let account = owner_of(&admin.core, id).await?;
@@ -102,7 +103,7 @@ enum Action {
 
 /// `POST /api/account-tokens/batch`: items run one after the other, each in its own transaction.
 pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::BATCH, request.json_object().await?);
     let ids = fields.ids()?;
     let action = match fields.text("action")? {
         Some("enable") => Action::Enable(true),

@@ -158,8 +158,7 @@ fn group(fields: &Fields) -> Result<Patch<String>, Invalid> {
 }
 
 fn source(fields: &Fields) -> Result<Option<Source>, Invalid> {
-    let Some(text) = fields.text("source")? else { return Ok(None) };
-    Source::parse(text).map(Some).ok_or_else(|| Invalid::field("source", "manual, sync or legacy"))
+    fields.one_of("source", Source::parse)
 }
 
 fn passed_on(fields: &Fields, name: &str) -> Result<String, Invalid> {
@@ -185,8 +184,14 @@ mod tests {
     use crate::admin::tokens::input::*;
     use serde_json::json;
 
+    static TESTED: crate::admin::schema::Object = crate::admin::schema::Object::with(
+        "Tested",
+        &[&crate::admin::tokens::schema::CREATE, &crate::admin::tokens::schema::UPDATE],
+        &[],
+    );
+
     fn fields(value: Value) -> Fields {
-        Fields::from(value.as_object().cloned().expect("an object"))
+        Fields::of(&TESTED, value.as_object().cloned().expect("an object"))
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::checks::require_tokens;
 use super::checks::{bad_gateway, require_keys};
+use super::schema;
 use crate::admin::Admin;
 use crate::admin::accounts::handlers::find as find_account;
 use crate::admin::errors::{AdminError, Result};
@@ -75,7 +76,7 @@ pub async fn sync(admin: Arc<Admin>, request: Request) -> Result<Response> {
 
 /// `POST /api/account-tokens/sync-all`: as a task, or waited for.
 pub async fn sync_all(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    let fields = Fields::from(request.json_object().await?);
+    let fields = Fields::of(&schema::SYNC_ALL, request.json_object().await?);
     if fields.bool("wait")?.unwrap_or(false) {
         let all =
             synced_all(&admin.jobs).await.map_err(|error| AdminError::internal("syncing tokens", error))?;

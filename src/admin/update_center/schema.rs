@@ -32,7 +32,7 @@ pub static OPERATIONS: &[Operation] = &[
     .streams(),
 ];
 
-static CONFIG_CHANGE: Object = Object::new(
+pub static CONFIG_CHANGE: Object = Object::new(
     "UpdateConfigChange",
     &[
         may("enabled", Boolean),
@@ -47,7 +47,7 @@ static CONFIG_CHANGE: Object = Object::new(
     ],
 );
 
-static DEPLOY: Object = Object::new(
+pub static DEPLOY: Object = Object::new(
     "Deploy",
     &[
         may("source", OneOf(&["github-release", "docker-hub-tag"])),
@@ -57,7 +57,7 @@ static DEPLOY: Object = Object::new(
     ],
 );
 
-static ROLLBACK: Object = Object::new("Rollback", &[has("targetRevision", Text)]);
+pub static ROLLBACK: Object = Object::new("Rollback", &[has("targetRevision", Text)]);
 
 static STATUS: Object = Object::new(
     "UpdateStatus",

@@ -5,7 +5,8 @@ use crate::admin::accounts::view::sample;
 use serde_json::json;
 
 fn changed(body: Value, before: &AccountRow) -> Result<Change> {
-    let fields = Fields::from(body.as_object().cloned().expect("an object"));
+    let fields =
+        Fields::of(&crate::admin::accounts::schema::UPDATE, body.as_object().cloned().expect("an object"));
     change(UpdateInput::read(&fields)?, before, Some(Platform::OpenAi))
 }
 

@@ -9,8 +9,18 @@ use crate::store::accounts::CredentialMode;
 use crate::store::routes::ChannelStats;
 use crate::store::tokens::TokenRow;
 
+static TESTED: crate::admin::schema::Object = crate::admin::schema::Object::with(
+    "Tested",
+    &[
+        &crate::admin::channels::schema::ADD,
+        &crate::admin::channels::schema::ADD_BATCH,
+        &crate::admin::channels::schema::PRIORITIES,
+    ],
+    &[],
+);
+
 fn fields(body: Value) -> Fields {
-    Fields::from(body.as_object().cloned().expect("an object"))
+    Fields::of(&TESTED, body.as_object().cloned().expect("an object"))
 }
 
 #[test]

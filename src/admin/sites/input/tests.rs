@@ -3,8 +3,14 @@
 use super::*;
 use serde_json::json;
 
+static TESTED: crate::admin::schema::Object = crate::admin::schema::Object::with(
+    "Tested",
+    &[&crate::admin::sites::schema::UPDATE, &crate::admin::sites::schema::CREATE],
+    &[],
+);
+
 fn fields(value: Value) -> Fields {
-    Fields::from(value.as_object().cloned().expect("an object"))
+    Fields::of(&TESTED, value.as_object().cloned().expect("an object"))
 }
 
 /// Reads `field: value` as an update.

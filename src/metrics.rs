@@ -86,6 +86,7 @@ pub enum Surface {
     Completions,
     Embeddings,
     Images,
+    Audio,
     Models,
     Files,
     Videos,
@@ -95,13 +96,14 @@ pub enum Surface {
 }
 
 impl Surface {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Chat,
         Self::Responses,
         Self::Messages,
         Self::Completions,
         Self::Embeddings,
         Self::Images,
+        Self::Audio,
         Self::Models,
         Self::Files,
         Self::Videos,
@@ -118,6 +120,7 @@ impl Surface {
             Self::Completions => "completions",
             Self::Embeddings => "embeddings",
             Self::Images => "images",
+            Self::Audio => "audio",
             Self::Models => "models",
             Self::Files => "files",
             Self::Videos => "videos",

@@ -125,15 +125,25 @@ fn another_channel_gets_the_same_form() {
 }
 
 #[test]
-fn what_is_no_form_is_refused_and_so_are_variations() {
+fn what_is_no_form_is_refused() {
     let (gateway, upstream) = started(&[MODEL]);
     for body in [Vec::new(), b"--b 1--\r\n".to_vec(), b"{}".to_vec(), form(Some(" "), &[])] {
         let error = send(&gateway, body).expect(400);
         assert_eq!(error["error"]["type"], "invalid_request_error", "{error}");
     }
     assert_eq!(upstream.asked_for(EDITS).len(), 0);
-    let error = gateway.client().post("/v1/images/variations", &json!({})).expect(400);
-    assert_eq!(error["error"]["type"], "invalid_request_error", "{error}");
+}
+
+#[test]
+fn a_variation_is_asked_for_as_an_edit_is() {
+    const VARIATIONS: &str = "/v1/images/variations";
+    let (gateway, upstream) = started(&[MODEL]);
+    let body = form(Some(MODEL), &[]);
+    let ask = Request::post(VARIATIONS).header("content-type", KIND).body(body.clone());
+    assert_eq!(gateway.client().send(ask).expect(200), wire::image());
+    assert_eq!(upstream.last(VARIATIONS).body, body);
+    let row = &gateway.wait_for_logs(1)[0];
+    assert_eq!((&row["status"], &row["modelRequested"]), (&json!("success"), &json!(MODEL)));
 }
 
 #[test]

@@ -140,6 +140,76 @@ fn a_search_goes_to_who_offers_one() {
 }
 
 #[test]
+fn documents_are_put_in_order_in_either_form() {
+    let (gateway, upstream) = through("new-api");
+    let found = json!({"results": [{"index": 1, "relevance_score": 0.9}],
+                       "usage": {"total_tokens": 12}, "model": MODEL});
+    let ask = json!({"model": MODEL, "query": "which way", "documents": ["left", {"text": "right"}],
+                     "top_n": 1, "stream": true});
+    let client = gateway.client();
+    upstream.answer("/v1/rerank", Reply::json(200, &found));
+    assert_eq!(client.post("/v1/rerank", &ask).expect(200), found);
+    assert_eq!(upstream.last("/v1/rerank").json(), ask);
+    let row = &gateway.wait_for_logs(1)[0];
+    let told = [&row["status"], &row["totalTokens"], &row["isStream"]];
+    assert_eq!(told, [&json!("success"), &json!(12), &json!(false)]);
+    // A hub that has only the first version is asked for that.
+    assert_eq!(client.post("/v2/rerank", &ask).expect(200), found);
+    assert_eq!(upstream.asked_for("/v2/rerank").len(), 1);
+    assert_eq!(upstream.last("/v1/rerank").json(), ask);
+    let cohere = json!({"id": "1", "results": [], "meta": {"billed_units": {"search_units": 1}}});
+    upstream.answer("/v2/rerank", Reply::json(200, &cohere));
+    let asked = upstream.asked_for("/v1/rerank").len();
+    assert_eq!(client.post("/v2/rerank", &ask).expect(200), cohere);
+    assert_eq!(upstream.asked_for("/v1/rerank").len(), asked);
+    let error = client.post("/v1/rerank", &json!({"query": "x", "documents": []})).expect(400);
+    assert_eq!(error["error"]["param"], "model");
+}
+
+#[test]
+fn what_names_no_model_is_moderated_by_the_usual_one() {
+    const USUAL: &str = "omni-moderation-latest";
+    let upstream = Upstream::start(&[USUAL, "text-moderation"]);
+    let verdict = json!({"id": "modr-1", "model": USUAL, "results": [{"flagged": false}]});
+    upstream.answer("/v1/moderations", Reply::json(200, &verdict));
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "openai"}), &upstream);
+    gateway.wait_for_channels(USUAL, 1);
+    for (given, asked) in [
+        (json!({"input": "x"}), json!({"input": "x", "model": USUAL})),
+        (json!({"input": "x", "model": null}), json!({"input": "x", "model": USUAL})),
+        (json!({"input": ["x"], "model": "text-moderation"}), json!({"input": ["x"], "model": "text-moderation"})),
+    ] {
+        assert_eq!(gateway.client().post("/v1/moderations", &given).expect(200), verdict);
+        assert_eq!(upstream.last("/v1/moderations").json(), asked);
+    }
+    let item = gateway.admin().post("/api/downstream-keys", &json!({"name": "k", "key": "sk-client-mod",
+        "supportedModels": ["text-*"]})).expect(200);
+    assert_eq!(item["success"], true, "{item}");
+    let client = gateway.anyone().with("authorization", "Bearer sk-client-mod");
+    client.post("/v1/moderations", &json!({"input": "x"})).expect(403);
+    client.post("/v1/moderations", &json!({"input": "x", "model": "text-moderation"})).expect(200);
+}
+
+#[test]
+fn codex_asks_below_its_own_base_url() {
+    let upstream = Upstream::start(&[MODEL, "__search"]);
+    upstream.answer("/v1/search", Reply::json(200, &json!({"data": []})));
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    gateway.wait_for_channels("__search", 1);
+    let client = gateway.client();
+    let ask = json!({"model": MODEL, "input": "x"});
+    assert_eq!(client.post("/backend-api/codex/responses", &ask).expect(200)["object"], "response");
+    client.get("/backend-api/codex/responses").expect(426);
+    gateway.anyone().post("/backend-api/codex/responses", &ask).expect(401);
+    let mut socket = client.try_socket(support::Caller::socket_ask("/backend-api/codex/responses")).unwrap();
+    socket.create(&json!({"model": MODEL, "input": "x"}));
+    assert_eq!(socket.turn().last().unwrap()["type"], "response.completed");
+    assert_eq!(client.post("/v1/alpha/search", &json!({"query": "x"})).expect(200), json!({"data": []}));
+}
+
+#[test]
 fn a_site_without_a_surface_gives_way_to_the_next_and_does_not_rest() {
     let pair = Pair::start();
     let client = pair.gateway.client();
@@ -147,8 +217,23 @@ fn a_site_without_a_surface_gives_way_to_the_next_and_does_not_rest() {
     pair.second.answer("/v1/videos", Reply::json(200, &video));
     pair.second.answer("/v1/search", Reply::json(200, &json!({"data": []})));
     let body = json!({"model": Pair::MODEL, "input": "x", "prompt": "x", "query": "x"});
-    for path in ["/v1/embeddings", "/v1/images/generations", "/v1/search", "/v1/videos"] {
+    for path in ["/v1/rerank", "/v2/rerank", "/v1/moderations", "/v1/audio/speech"] {
+        pair.second.answer(path, Reply::json(200, &json!({"results": []})));
+    }
+    for path in [
+        "/v1/embeddings",
+        "/v1/images/generations",
+        "/v1/search",
+        "/v1/videos",
+        "/v1/rerank",
+        "/v2/rerank",
+        "/v1/moderations",
+        "/v1/audio/speech",
+    ] {
         let refusals = [
+            // Of a hub that knows the path and has not built it.
+            Reply::json(501, &json!({"error": {"message": "API not implemented", "type": "new_api_error",
+                "param": "", "code": "api_not_implemented"}})),
             Reply::json(404, &json!({"detail": "Not Found"})),
             Reply::error(404, &format!("Invalid URL (POST {path})")),
             Reply::error(405, "Method Not Allowed"),

@@ -101,6 +101,15 @@ impl EnvelopeError {
 
 /// Reads the envelope and checks that the whole body is a JSON object.
 pub fn skim(dialect: Dialect, body: &[u8]) -> Result<Envelope, EnvelopeError> {
+    skim_or(dialect, (dialect == Dialect::Images).then_some(DEFAULT_IMAGE_MODEL), body)
+}
+
+/// As [`skim`], of a request that asks for this model where it names none.
+pub fn skim_or(
+    dialect: Dialect,
+    default_model: Option<&str>,
+    body: &[u8],
+) -> Result<Envelope, EnvelopeError> {
     let text = std::str::from_utf8(body).map_err(|error| {
         let at = error.valid_up_to();
         EnvelopeError::body(format!("The request body is not valid UTF-8 (at byte {at})"))
@@ -108,7 +117,7 @@ pub fn skim(dialect: Dialect, body: &[u8]) -> Result<Envelope, EnvelopeError> {
     let mut found = Found::default();
     let object =
         json::members(text, |member| found.take(dialect, member)).map_err(|error| syntax(text, error))?;
-    let (model, place) = found.model(dialect, object.open)?;
+    let (model, place) = found.model(dialect, default_model, object.open)?;
     found.require_messages(dialect)?;
     Ok(Envelope {
         model,
@@ -263,24 +272,26 @@ impl<'a> Found<'a> {
         }
     }
 
-    fn model(&self, dialect: Dialect, open: usize) -> Result<(String, ModelPlace), EnvelopeError> {
+    fn model(
+        &self,
+        dialect: Dialect,
+        default: Option<&str>,
+        open: usize,
+    ) -> Result<(String, ModelPlace), EnvelopeError> {
         if dialect == Dialect::Gemini {
             return Ok((String::new(), ModelPlace::Absent { at: open + 1, more_follow: self.members > 0 }));
         }
         if self.has_two_models {
             return Err(EnvelopeError::field("model", "is given twice"));
         }
-        let is_image = dialect == Dialect::Images;
         let Some(given) = &self.model else {
-            if !is_image {
-                return Err(EnvelopeError::field("model", "is required"));
-            }
+            let default = default.ok_or_else(|| EnvelopeError::field("model", "is required"))?;
             let place = ModelPlace::Absent { at: open + 1, more_follow: self.members > 0 };
-            return Ok((DEFAULT_IMAGE_MODEL.to_owned(), place));
+            return Ok((default.to_owned(), place));
         };
         let place = ModelPlace::Literal(given.at..given.at + given.value.len());
-        if is_image && given.value == "null" {
-            return Ok((DEFAULT_IMAGE_MODEL.to_owned(), place));
+        if let Some(default) = default.filter(|_| given.value == "null") {
+            return Ok((default.to_owned(), place));
         }
         Ok((model_name(given.value)?, place))
     }

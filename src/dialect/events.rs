@@ -6,6 +6,8 @@
 //! | end | finish_reason, then `[DONE]` | `message_stop` | `completed`, `incomplete` |
 //! | error | `{"error":…}` | `error` | `error`, `failed` |
 //!
+//! Streams of audio end with `speech.audio.done` or `transcript.text.done`.
+//!
 //! Everything else, known or not, is output: an event we do not understand may be what the client
 //! waits for. An `event: error` is an error in every dialect.
 
@@ -88,6 +90,9 @@ pub(super) fn may_matter(dialect: Dialect, name: &[u8], data: &[u8]) -> bool {
         Dialect::Responses => {
             is_terminal(name) || terms.response.find(data).is_some() || terms.error.find(data).is_some()
         }
+        Dialect::Audio => {
+            name.ends_with(b".done") || terms.done.find(data).is_some() || terms.error.find(data).is_some()
+        }
         Dialect::Embeddings | Dialect::Images | Dialect::Gemini => true,
     }
 }
@@ -102,6 +107,7 @@ struct SearchTerms {
     gemini_reason: Finder<'static>,
     usage: Finder<'static>,
     error: Finder<'static>,
+    done: Finder<'static>,
     message: Finder<'static>,
     response: Finder<'static>,
 }
@@ -112,6 +118,7 @@ static SEARCH_TERMS: LazyLock<SearchTerms> = LazyLock::new(|| SearchTerms {
     gemini_reason: Finder::new("\"finishReason\""),
     usage: Finder::new("\"usage\""),
     error: Finder::new("\"error\""),
+    done: Finder::new(".done\""),
     message: Finder::new("\"message_"),
     response: Finder::new("\"response\""),
 });
@@ -161,6 +168,7 @@ pub(super) fn read(dialect: Dialect, name: &[u8], data: &[u8], cut: bool) -> Rea
         Dialect::Responses => read_responses(kind(&event, name), &event),
         Dialect::Gemini => read_gemini(&event),
         Dialect::Embeddings | Dialect::Images => read_image(kind(&event, name), &event),
+        Dialect::Audio => read_audio(kind(&event, name), &event),
     };
     reading.usage = usage::of_event(dialect, &event);
     if dialect == Dialect::Responses && kind(&event, name) == "response.created" {
@@ -187,6 +195,7 @@ fn read_cut(dialect: Dialect, name: &[u8], data: &[u8]) -> Reading {
             Reading::end(true, true)
         }
         Dialect::Images if named("image_generation.completed") => Reading::end(true, true),
+        Dialect::Audio if AUDIO_ENDS.into_iter().any(named) => Reading::end(true, true),
         // Whole answers in one event, and images, have their reason behind them.
         Dialect::Chat | Dialect::Completions if is_filled(&SEARCH_TERMS.finish_reason, data) => {
             Reading::end(false, true)
@@ -281,6 +290,16 @@ fn read_image(kind: &str, event: &Value) -> Reading {
         return Reading::failure(event);
     }
     if kind.ends_with(".completed") { Reading::end(true, true) } else { Reading::output() }
+}
+
+/// The last events of streamed speech and of a streamed transcript.
+const AUDIO_ENDS: [&str; 2] = ["speech.audio.done", "transcript.text.done"];
+
+fn read_audio(kind: &str, event: &Value) -> Reading {
+    if is_error(&event["error"]) {
+        return Reading::failure(event);
+    }
+    if AUDIO_ENDS.contains(&kind) { Reading::end(true, true) } else { Reading::output() }
 }
 
 /// Whether an item of a response's `output` is more than an empty message or empty reasoning.

@@ -97,6 +97,8 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
     let mut holds_answer = false;
     let mut error = None;
     let mut failed = false;
+    // Of the responses dialect, in the background: its output is yet to come.
+    let mut is_under_way = false;
     let mut usage = None;
     json::walk(text, |scan, key, depth| {
         let key = key.name();
@@ -110,7 +112,10 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
         match key {
             "choices" | "output" | "content" | "data" | "candidates" => has_answer = true,
             "error" => error = Some(value),
-            "status" => failed = value == "\"failed\"",
+            "status" => {
+                failed = value == "\"failed\"";
+                is_under_way = matches!(value, "\"queued\"" | "\"in_progress\"");
+            }
             _ => {}
         }
         Ok(())
@@ -121,7 +126,8 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
         // Some sites put type or message beside the error, so the whole body is read.
         return Err(Fault::Error(upstream_error::read(200, body)));
     }
-    let judged = !matches!(dialect, Dialect::Embeddings | Dialect::Images);
+    let is_under_way = is_under_way && dialect == Dialect::Responses;
+    let judged = !is_under_way && !matches!(dialect, Dialect::Embeddings | Dialect::Images | Dialect::Audio);
     let by_words = !rules.keywords.is_empty() && body.len() <= MAX_KEYWORD_BODY;
     if judged && (by_words || rules.fails_empty(false, usage)) {
         // A valid text that makes no tree (a number out of range) is content.
@@ -146,6 +152,7 @@ fn is_answer_of(dialect: Dialect, key: &str) -> bool {
         Dialect::Gemini => matches!(key, "candidates" | "promptFeedback" | "prompt_feedback" | "response"),
         Dialect::Embeddings => matches!(key, "data" | "embedding" | "embeddings"),
         Dialect::Images => matches!(key, "data" | "images"),
+        Dialect::Audio => key == "text",
     }
 }
 

@@ -90,6 +90,8 @@ pub enum Dialect {
     Embeddings,
     /// `/v1/images/generations`
     Images,
+    /// `/v1/audio/…`: speech from text, and text from speech
+    Audio,
     /// `/v1beta/models/{model}:{action}`
     Gemini,
 }
@@ -104,6 +106,7 @@ impl Dialect {
             Self::Completions => "completions",
             Self::Embeddings => "embeddings",
             Self::Images => "images",
+            Self::Audio => "audio",
             Self::Gemini => "gemini",
         }
     }
@@ -118,6 +121,7 @@ impl Dialect {
             Self::Completions => "/v1/completions",
             Self::Embeddings => "/v1/embeddings",
             Self::Images => "/v1/images/generations",
+            Self::Audio => "/v1/audio/speech",
             Self::Gemini => "/v1beta/models",
         }
     }

@@ -58,7 +58,7 @@ impl Renamer {
             Dialect::Responses => ("model", "response"),
             Dialect::Messages => ("model", "message"),
             Dialect::Gemini => ("modelVersion", ""),
-            Dialect::Images => return None,
+            Dialect::Images | Dialect::Audio => return None,
         };
         Some(Self::of(Walk::new(member, holder, model), is_stream))
     }

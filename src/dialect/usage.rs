@@ -5,7 +5,7 @@
 //! | chat, completions | `usage` | `usage` of a chunk; `choices[].usage` and `x_groq.usage` of some sites |
 //! | responses | `usage` | `response.usage` of the terminal event |
 //! | messages | `usage` | `message.usage` of `message_start`, `usage` of `message_delta`, field by field |
-//! | embeddings, images | `usage` | `usage` |
+//! | embeddings, images, audio | `usage` | `usage` |
 //! | gemini | `usageMetadata` | the same, cumulative |
 //!
 //! Only these places count: a tool result may hold the same words. Inside them every known spelling

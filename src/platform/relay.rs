@@ -3,7 +3,8 @@
 use crate::dialect::Dialect::{self, Chat, Messages, Responses};
 
 /// Every dialect that is passed on and never converted to.
-pub(super) const UNCONVERTED: &[Dialect] = &[Dialect::Completions, Dialect::Embeddings, Dialect::Images];
+pub(super) const UNCONVERTED: &[Dialect] =
+    &[Dialect::Completions, Dialect::Embeddings, Dialect::Images, Dialect::Audio];
 
 /// Whether a model is one of Anthropic's, by its name.
 pub fn names_claude(model: &str) -> bool {

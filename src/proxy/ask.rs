@@ -3,7 +3,7 @@
 //! ```text
 //! dialect ─▶ compose ─▶ send ─▶ accepted
 //!    ▲         ▲         │
-//!    │         └─────────┤ refused: the same dialect in other words, or for an answer in the place of a compaction;
+//!    │         └─────────┤ refused: the same dialect in other words, or for what stands in for the operation;
 //!    └───────────────────┤          the next dialect;
 //!                        ▼          or nothing more
 //! ```
@@ -19,6 +19,7 @@ use crate::upstream::Repeat;
 
 use super::attempt::Attempt;
 use super::cache_key;
+use super::call::Call;
 use super::compose::Delivery;
 use super::downgrade::{Downgrade, downgrade};
 use super::failure::Failure;
@@ -47,8 +48,8 @@ struct Ask {
 struct RefusedRequest {
     /// The request in other words, where these may help.
     other_words: Option<Box<Outgoing>>,
-    /// It was for a compaction, the upstream has none, and an answer may stand in for it.
-    may_become_answer: bool,
+    /// What may be asked for in its place, where the upstream has no such operation.
+    stand_in: Option<Operation>,
     /// It may be sent to this upstream once more.
     may_repeat: bool,
     /// What it says of the dialects.
@@ -61,8 +62,8 @@ struct RefusedRequest {
 enum Next {
     /// Ask in this dialect again, in other words.
     OtherWords(Box<Outgoing>),
-    /// Ask in this dialect again, for an answer instead of a compaction.
-    Answer,
+    /// Ask in this dialect again, for what stands in for the operation.
+    StandIn(Operation),
     /// Another dialect.
     OtherDialect(Downgrade),
     /// Nothing more.
@@ -78,11 +79,11 @@ impl Next {
 /// What follows a refusal: what keeps the dialect comes first.
 fn next(refusal: RefusedRequest) -> Next {
     let downgrade = refusal.downgrade.filter(|_| refusal.may_repeat);
-    match (refusal.other_words, downgrade) {
-        (Some(outgoing), _) => Next::OtherWords(outgoing),
-        (None, _) if refusal.may_become_answer => Next::Answer,
-        (None, Some(downgrade)) if refusal.has_others => Next::OtherDialect(downgrade),
-        (None, refused) => Next::End { is_dialect_refused: refused.is_some_and(|refused| refused.blocks) },
+    match (refusal.other_words, refusal.stand_in, downgrade) {
+        (Some(outgoing), _, _) => Next::OtherWords(outgoing),
+        (None, Some(stand_in), _) => Next::StandIn(stand_in),
+        (None, None, Some(downgrade)) if refusal.has_others => Next::OtherDialect(downgrade),
+        (None, None, refused) => Next::End { is_dialect_refused: refused.is_some_and(|refused| refused.blocks) },
     }
 }
 
@@ -181,8 +182,8 @@ impl Delivery<'_> {
             self.call.trace.request_failed(&failure.text, next.goes_on());
             ask = match next {
                 Next::OtherWords(outgoing) => Some(Ask { format, written: Some(outgoing) }),
-                Next::Answer => {
-                    (round.operation, round.recovery) = (Operation::Answer, Recovery::default());
+                Next::StandIn(operation) => {
+                    (round.operation, round.recovery) = (operation, Recovery::default());
                     Some(Ask { format, written: None })
                 }
                 Next::OtherDialect(downgrade) => {
@@ -215,9 +216,7 @@ impl Delivery<'_> {
             proxy.cache_keys.refused(site.id, now_ms());
         }
         next(RefusedRequest {
-            may_become_answer: *operation == Operation::Compact
-                && failure.lacks_compaction()
-                && call.settings.compact_fallback,
+            stand_in: stand_in(call, *operation, failure),
             may_repeat: failure.may_repeat(call.work()) == Repeat::Here,
             downgrade: other_words.is_none().then(|| downgrade(failure, format)).flatten(),
             has_others,
@@ -249,6 +248,18 @@ impl Delivery<'_> {
     }
 }
 
+/// What may be asked for where the upstream has no such operation.
+fn stand_in(call: &Call, operation: Operation, failure: &Failure) -> Option<Operation> {
+    match operation {
+        Operation::Compact if failure.lacks_compaction() && call.settings.compact_fallback => {
+            Some(Operation::Answer)
+        }
+        // Hubs have the first version, of which the second differs in what it leaves out.
+        Operation::RerankV2 if failure.lacks_surface() => Some(Operation::Rerank),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
@@ -257,14 +268,15 @@ mod tests {
 
     /// The name of what follows a refusal.
     fn follows(
-        [is_reworded, may_become_answer, may_repeat, has_others]: [bool; 4],
+        [is_reworded, has_stand_in, may_repeat, has_others]: [bool; 4],
         downgrade: Option<Downgrade>,
     ) -> &'static str {
         let outgoing = || Box::new(Outgoing::of([Bytes::new(), Bytes::new(), Bytes::new()], false));
         let other_words = is_reworded.then(outgoing);
-        match next(RefusedRequest { other_words, may_become_answer, may_repeat, downgrade, has_others }) {
+        let stand_in = has_stand_in.then_some(Operation::Answer);
+        match next(RefusedRequest { other_words, stand_in, may_repeat, downgrade, has_others }) {
             Next::OtherWords(_) => "other words",
-            Next::Answer => "an answer",
+            Next::StandIn(_) => "an answer",
             Next::OtherDialect(_) => "another dialect",
             Next::End { is_dialect_refused: true } => "end of dialects",
             Next::End { is_dialect_refused: false } => "end",

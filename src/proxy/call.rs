@@ -10,6 +10,7 @@ use hyper::header::HeaderValue;
 use tokio::task::block_in_place;
 
 use crate::dialect::Dialect;
+use crate::dialect::json;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError};
 use crate::error_words::echo::Echo;
 use crate::http::timer::ReusableTimer;
@@ -102,13 +103,20 @@ impl Call {
     ) -> Result<Box<Self>, (ErrorShape, EnvelopeError)> {
         let CallKind { dialect, operation, of_path } = head.kind;
         let read = match operation {
-            Operation::EditImage | Operation::CreateVideo => form_body::read(dialect, &head.headers, body),
+            _ if operation.is_form() => form_body::read(dialect, &head.headers, body),
+            Operation::Moderate => envelope::skim_or(dialect, operation.default_model(), &body)
+                .map(|envelope| (envelope, body)),
             _ => envelope::skim(dialect, &body).map(|envelope| (envelope, body)),
         };
         let (mut envelope, body) =
             read.map_err(|error| (ErrorShape::of(&head.headers, Some(dialect), head.id), error))?;
-        // The creation of a video and a count are never streamed, whatever the request says.
-        envelope.stream &= !matches!(operation, Operation::CreateVideo | Operation::CountTokens);
+        match operation {
+            Operation::Speak => envelope.stream = streams_speech(&body),
+            // One object, whatever the request says.
+            Operation::CreateVideo | Operation::CountTokens => envelope.stream = false,
+            Operation::Rerank | Operation::RerankV2 | Operation::Moderate => envelope.stream = false,
+            _ => {}
+        }
         let mut version = None;
         if let Some(path) = of_path {
             envelope.model = path.model;
@@ -176,6 +184,12 @@ impl Call {
         }
         vec![self.body.clone(), Bytes::from(beside)]
     }
+}
+
+/// Whether speech is asked for as events; the bytes of a sound come piece by piece, too.
+fn streams_speech(body: &[u8]) -> bool {
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    json::member(text, "stream_format") == Some("\"sse\"")
 }
 
 /// The query that goes upstream: everything but `key`, which is a credential, and `alt`, which

@@ -9,6 +9,7 @@
 //! | a rested connection closed as it was used again | no | yes | 502 |
 //! | no first byte in time | yes | yes | 408 |
 //! | an answer not whole in time, though it went on | no | no | 504 |
+//! | a site without a surface that not every one has | no | yes | its status |
 //! | a status | as [`failure::blame`] says | as [`failure::should_retry`] says | that status (401 to 403: 502) |
 //! | a bad answer with a good status | yes | yes | 502 |
 //! | an error told in one | as [`failure::blame`] says; without a name yes, unless it is about the request | yes | 502 |
@@ -88,6 +89,8 @@ pub(super) struct Failure {
     is_of_made_up_name: bool,
     /// The upstream does not take the token that it was shown.
     token_refusal: Option<TokenRefusal>,
+    /// The site does not serve the path of a surface that not every site has.
+    lacks_surface: bool,
 }
 
 /// How certain it is that a token was refused for itself.
@@ -341,6 +344,7 @@ impl Failure {
             words: Box::new(words),
             is_of_made_up_name: false,
             token_refusal: None,
+            lacks_surface: false,
         }
     }
 
@@ -378,10 +382,23 @@ impl Failure {
             && (matches!(self.status, 404 | 405 | 501) || self.words.names_unsupported())
     }
 
-    /// Whether the upstream does not serve the path that was asked.
+    /// Whether the upstream does not serve the path that was asked. Hubs of the new-api family answer 501 for the paths
+    /// that they know and have not built.
     pub(super) fn lacks_path(&self) -> bool {
         let is_absent = || !self.words.names_model();
-        self.kind == Kind::Status && (self.status == 405 || self.status == 404 && is_absent())
+        let by_status = matches!(self.status, 405 | 501) || self.status == 404 && is_absent();
+        self.kind == Kind::Status && by_status
+    }
+
+    /// What was asked for is a surface that not every site has: a site without it is none the worse.
+    pub(super) fn of_surface(self) -> Self {
+        let lacks_surface = self.lacks_path();
+        Self { lacks_surface, ..self }
+    }
+
+    /// Whether another site may have the surface that this one lacks.
+    pub(super) fn lacks_surface(&self) -> bool {
+        self.lacks_surface
     }
 
     /// Whether the upstream says nothing but that one of its own upstreams failed.
@@ -392,7 +409,7 @@ impl Failure {
     /// Whether the channel is to blame, so that it cools down.
     pub(super) fn is_channel_fault(&self) -> bool {
         match self.kind {
-            _ if self.spares_channel => false,
+            _ if self.spares_channel || self.lacks_surface => false,
             Kind::Network(kind) => !matches!(kind, ErrorKind::Exhausted | ErrorKind::Expired),
             Kind::FirstByte | Kind::Judged | Kind::ClosedEarly => true,
             // Also what we make of an answer that cannot be read.
@@ -459,6 +476,7 @@ impl Failure {
     /// Whether another address of the same site may do better.
     pub(super) fn blames_address(&self) -> bool {
         match self.kind {
+            _ if self.lacks_surface => false,
             Kind::Network(kind) => !matches!(kind, ErrorKind::Exhausted | ErrorKind::Expired),
             Kind::FirstByte | Kind::ClosedEarly => true,
             Kind::Status => crate::routing::pool::rotates(self.status),

@@ -190,11 +190,14 @@ fn dialects_of(label: &str) -> &'static [Dialect] {
 /// converted.
 pub(super) fn is_served(platform: Platform, client: Dialect, operation: Operation) -> bool {
     if operation != Operation::Answer {
-        let is_extra = matches!(operation, Operation::EditImage | Operation::CreateVideo | Operation::Search);
         let profile = platform.profile();
         // There are answers and counts behind that interface, and nothing else.
         let is_beside = matches!(operation, Operation::OfGemini(_)) && profile.code_assist.is_some();
-        let is_offered = !is_beside && (!is_extra || profile.has_extras);
+        let is_beside = is_beside
+            || operation == Operation::CountTokens
+                && client == Dialect::Responses
+                && profile.streams_responses_only;
+        let is_offered = !is_beside && (!operation.is_extra() || profile.has_extras);
         return is_offered && order(platform, client, "").contains(&client);
     }
     !order(platform, client, "").is_empty()

@@ -1,4 +1,4 @@
-//! The surfaces whose requests come as forms, or as JSON: edits of images and videos.
+//! The surfaces whose requests come as forms, or as JSON: pictures and videos to be changed, recordings to be written down.
 
 use std::sync::Arc;
 
@@ -7,12 +7,14 @@ use crate::proxy::Proxy;
 
 use super::auth::Caller;
 use super::form_body::form_type;
-use super::operation::CallKind;
+use super::operation::{CallKind, Operation};
 use super::pipeline;
 
 /// Pictures are larger than conversations: this much is taken where the limit for JSON is lower.
 const MAX_FORM: usize = 64 << 20;
-/// Serves one call of such a surface.
+
+/// Serves one call of such a surface. A recording may be as long as a file; how many such requests there are at once is
+/// bounded by the memory that all bodies share.
 pub(super) async fn serve(
     proxy: Arc<Proxy>,
     kind: CallKind,
@@ -20,7 +22,13 @@ pub(super) async fn serve(
     caller: Caller,
 ) -> Response {
     if form_type(&request.headers).is_some() {
-        request.body_limit = request.body_limit.max(MAX_FORM);
+        let longest = match kind.operation {
+            Operation::Transcribe | Operation::TranslateSpeech => {
+                usize::try_from(proxy.core.config.files.upload_limit).unwrap_or(usize::MAX)
+            }
+            _ => MAX_FORM,
+        };
+        request.body_limit = request.body_limit.max(longest);
     }
     pipeline::serve(proxy, kind, request, caller).await
 }

@@ -19,6 +19,7 @@ use crate::upstream::{AnswerHeaders, RequestHeaders};
 /// What we say when the client does not say who it is.
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("switchyard/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const ANYTHING: HeaderValue = HeaderValue::from_static("*/*");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const X_GOOG_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
@@ -47,6 +48,8 @@ pub fn upstream(
     } else if profile.streams_responses_only {
         // These stream to who says that it would take a stream.
         out.set(header::ACCEPT, JSON);
+    } else if dialect == Dialect::Audio {
+        out.set_default(header::ACCEPT, ANYTHING);
     } else {
         out.set_default(header::ACCEPT, JSON);
     }
@@ -145,7 +148,7 @@ fn crosses(dialect: Dialect, profile: &Profile, name: &HeaderName) -> bool {
         return true;
     }
     let name = name.as_str();
-    if matches!(dialect, Dialect::Completions | Dialect::Embeddings | Dialect::Images) {
+    if matches!(dialect, Dialect::Completions | Dialect::Embeddings | Dialect::Images | Dialect::Audio) {
         return false;
     }
     if matches!(

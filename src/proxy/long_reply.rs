@@ -1,4 +1,5 @@
-//! A complete answer too long to be held: it passes as it comes, and its usage is read from its end.
+//! A complete answer too long to be held, or that nobody can judge: it passes as it comes, and its usage is read from its
+//! end.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -17,9 +18,10 @@ use super::silence::SilenceTimer;
 /// How much of the end of a long JSON answer is kept to read its usage from.
 const TAIL: usize = 16 * 1024;
 
-/// A complete answer too long to be held: what was read of it, then the rest as it comes.
+/// A complete answer that is not held: what was read of it, then the rest as it comes.
 pub(super) struct LongReply {
-    dialect: Dialect,
+    /// Whose usage its end tells; `None` where it tells none.
+    dialect: Option<Dialect>,
     upstream: Option<UpstreamBody>,
     held: Option<Bytes>,
     tail: BytesMut,
@@ -32,7 +34,7 @@ pub(super) struct LongReply {
 impl LongReply {
     /// `length` is that of the whole answer, `held` its beginning, `idle` the longest silence of the upstream.
     pub(super) fn new(
-        dialect: Dialect,
+        dialect: Option<Dialect>,
         upstream: UpstreamBody,
         held: Bytes,
         length: Option<u64>,
@@ -57,7 +59,8 @@ impl LongReply {
     }
 
     fn settle(&mut self) {
-        self.attempt.succeed(usage::of_tail(self.dialect, &self.tail));
+        let usage = self.dialect.and_then(|dialect| usage::of_tail(dialect, &self.tail));
+        self.attempt.succeed(usage);
     }
 
     fn send(&mut self, bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {

@@ -43,6 +43,7 @@
 //! | `code_assist` | requests in the envelope of Google's Code Assist API |
 //! | `response_store`, `stored_turns` | answers that a conversation's next request needs and no upstream keeps; their memory |
 //! | `response_owners`, `response_holders` | whose the answers are that upstreams keep; their memory |
+//! | `kept_responses` | answers that are asked for once more: by an upstream's id, or from that memory |
 //! | `call_signatures` | signatures of calls that clients cannot carry |
 //! | `quota`, `over_limit`, `cost` | a call counted against its key; what a refused one is told; what an answer cost |
 //! | `key_usage` | what the holder of a key is told of it |
@@ -51,6 +52,7 @@
 //! | `silence` | how long an upstream may say nothing |
 //! | `trace`, `traced`, `redact` | what an operator has recorded of a call; which calls; without secrets |
 //! | `alerts` | alerts to the operator |
+//! | `resource_upstream`, `download` | what an upstream keeps of a client's, asked for at the account that made it; its bytes |
 //! | `internal` | requests of the service itself |
 
 mod addresses;
@@ -71,6 +73,7 @@ mod commit;
 mod compose;
 mod cost;
 mod downgrade;
+mod download;
 mod failure;
 mod files;
 pub mod foreign;
@@ -81,6 +84,7 @@ mod gemini;
 mod headers;
 mod heartbeats;
 pub mod internal;
+mod kept_responses;
 mod key_usage;
 mod login_headers;
 mod long_reply;
@@ -96,6 +100,7 @@ mod redact;
 mod relay;
 mod renamed;
 pub mod reply;
+mod resource_upstream;
 mod response_holders;
 mod response_owners;
 mod response_store;

@@ -7,12 +7,15 @@ use crate::upstream::Work;
 /// Where Google's Code Assist API counts tokens.
 pub(super) const CODE_ASSIST_COUNT: &str = "/v1internal:countTokens";
 
+/// OpenAI's own default.
+const DEFAULT_MODERATION_MODEL: &str = "omni-moderation-latest";
+
 /// What a surface is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     /// To answer, in whatever dialect an upstream may take.
     Answer,
-    /// To say how many tokens a request of messages or gemini has.
+    /// To say how many tokens a request of messages, responses or gemini has.
     CountTokens,
     /// To shorten a conversation of the responses dialect.
     Compact,
@@ -20,6 +23,20 @@ pub(super) enum Operation {
     EditImage,
     /// To begin a video, which comes as a form or JSON.
     CreateVideo,
+    /// To make more pictures like one, which comes as a form.
+    VaryImage,
+    /// To read a text aloud.
+    Speak,
+    /// To write down what is said in a recording, which comes as a form.
+    Transcribe,
+    /// To write it down in English.
+    TranslateSpeech,
+    /// To put documents in the order in which they answer a question: Jina's form, or Cohere's first.
+    Rerank,
+    /// The same in Cohere's second version.
+    RerankV2,
+    /// To tell whether a text or a picture may be shown.
+    Moderate,
     /// To search the web.
     Search,
     /// What only gemini's own upstreams do, by the name of the action.
@@ -32,10 +49,18 @@ impl Operation {
         match self {
             Self::Answer => dialect.path(),
             Self::CountTokens if dialect == Dialect::Messages => "/v1/messages/count_tokens",
+            Self::CountTokens if dialect == Dialect::Responses => "/v1/responses/input_tokens",
             Self::CountTokens | Self::OfGemini(_) => dialect.path(),
             Self::Compact => "/v1/responses/compact",
             Self::EditImage => "/v1/images/edits",
+            Self::VaryImage => "/v1/images/variations",
             Self::CreateVideo => "/v1/videos",
+            Self::Speak => "/v1/audio/speech",
+            Self::Transcribe => "/v1/audio/transcriptions",
+            Self::TranslateSpeech => "/v1/audio/translations",
+            Self::Rerank => "/v1/rerank",
+            Self::RerankV2 => "/v2/rerank",
+            Self::Moderate => "/v1/moderations",
             Self::Search => "/v1/search",
         }
     }
@@ -44,10 +69,10 @@ impl Operation {
     pub(super) fn work(self, dialect: Dialect) -> Work {
         match self {
             Self::CountTokens => Work::Lookup,
-            Self::EditImage | Self::CreateVideo => Work::Creation,
+            Self::EditImage | Self::VaryImage | Self::CreateVideo => Work::Creation,
             Self::Answer if dialect == Dialect::Images => Work::Creation,
             Self::OfGemini(action) if is_creation(action) => Work::Creation,
-            Self::Answer | Self::Compact | Self::Search | Self::OfGemini(_) => Work::Text,
+            _ => Work::Text,
         }
     }
 
@@ -68,10 +93,26 @@ impl Operation {
             Self::Answer => (profile.path)(dialect),
             Self::Compact => profile.compaction_path,
             Self::CountTokens if profile.code_assist.is_some() => CODE_ASSIST_COUNT,
-            Self::CountTokens | Self::EditImage | Self::CreateVideo | Self::Search | Self::OfGemini(_) => {
-                self.path(dialect)
-            }
+            _ => self.path(dialect),
         }
+    }
+
+    /// Whether it comes as a form.
+    pub(super) fn is_form(self) -> bool {
+        matches!(
+            self,
+            Self::EditImage | Self::VaryImage | Self::CreateVideo | Self::Transcribe | Self::TranslateSpeech
+        )
+    }
+
+    /// Whether only some platforms offer it.
+    pub(super) fn is_extra(self) -> bool {
+        !matches!(self, Self::Answer | Self::CountTokens | Self::Compact | Self::OfGemini(_))
+    }
+
+    /// What is asked for where the request names no model.
+    pub(super) fn default_model(self) -> Option<&'static str> {
+        (self == Self::Moderate).then_some(DEFAULT_MODERATION_MODEL)
     }
 }
 

@@ -33,7 +33,7 @@ const ENCRYPTED_REASONING: &str = "[\"reasoning.encrypted_content\"]";
 const NOT_COUNTED: [&str; 5] = ["betas", "max_tokens", "stream", "previous_response_id", "prompt_cache_key"];
 /// Counting was a beta once, and still is for those who say so.
 const COUNT_BETA: &str = "token-counting-2024-11-01";
-/// What a compaction has no use for.
+/// What a compaction has no use for, nor a count of responses.
 const NOT_COMPACTED: [&str; 2] = ["stream", "stream_options"];
 
 /// A body in an upstream's dialect.
@@ -101,10 +101,10 @@ pub(super) fn prepare(
         Operation::Answer => converted(call, to)?,
         Operation::CountTokens => count(call, to),
         Operation::Compact => compaction(call, to),
-        Operation::EditImage | Operation::CreateVideo => form(call, to),
+        operation if operation.is_form() => form(call, to),
         // The path names the model.
         Operation::OfGemini(_) => Outgoing::of([call.body.clone(), Bytes::new(), Bytes::new()], false),
-        Operation::Search => Outgoing::of(splice_model(&call.body, &call.envelope, to.model), false),
+        _ => Outgoing::of(splice_model(&call.body, &call.envelope, to.model), call.envelope.stream),
     };
     let target = payload_rules::Target {
         platform: to.platform.id(),
@@ -133,6 +133,10 @@ fn count(call: &Call, to: Destination<'_>) -> Outgoing {
     if to.format == Dialect::Gemini {
         let as_it_came = || [call.body.clone(), Bytes::new(), Bytes::new()];
         return Outgoing::of(gemini_edit(call, to).map_or_else(as_it_came, whole), false);
+    }
+    if to.format == Dialect::Responses {
+        let body = edit(text(call), &[("model", &quoted(to.model))], &NOT_COMPACTED).into_owned();
+        return Outgoing::of(whole(body), false);
     }
     let body = edit(text(call), &[("model", &quoted(to.model))], &NOT_COUNTED).into_owned();
     Outgoing { betas: Some(betas(text(call))), ..Outgoing::of(whole(body), false) }

@@ -125,8 +125,7 @@ pub(super) async fn answer(proxy: &Arc<Proxy>, mut call: Box<Call>) -> Response 
         response = renamed::of(&call, response);
     }
     if call.operation == Operation::CountTokens && !response.status().is_success() {
-        let member = if call.face.dialect == Dialect::Gemini { "totalTokens" } else { "input_tokens" };
-        let estimate = || estimated_count(call.face, member, &call.body);
+        let estimate = || estimated_count(call.face, &call.body);
         response = proxy.conversions.read_through(call.body.len(), estimate).await;
     }
     mem::take(&mut call.trace).response_sent(response)
@@ -149,11 +148,17 @@ fn orphaned_output(call: &Call) -> Option<Response> {
 }
 
 /// Coding clients count all the time and expect a number: where no upstream counts, an estimate
-/// does, and says so. `member` is what the surface calls it.
-fn estimated_count(face: ErrorShape, member: &str, body: &Bytes) -> Response {
+/// does, and says so.
+fn estimated_count(face: ErrorShape, body: &Bytes) -> Response {
     let text = std::str::from_utf8(body).unwrap_or_default();
     let tokens = Node::parse(text).map_or(0, |body| messages::estimate_tokens(&body));
-    let body = Bytes::from(format!("{{\"{member}\":{tokens}}}"));
+    let body = Bytes::from(match face.dialect {
+        Dialect::Gemini => format!("{{\"totalTokens\":{tokens}}}"),
+        Dialect::Responses => {
+            format!("{{\"object\":\"response.input_tokens\",\"input_tokens\":{tokens}}}")
+        }
+        _ => format!("{{\"input_tokens\":{tokens}}}"),
+    });
     let mut response = crate::http::json_bytes(StatusCode::OK, body);
     response.headers_mut().insert("x-switchyard-estimated", HeaderValue::from_static("1"));
     headers::request_id(face.dialect, face.id, response.headers_mut());
@@ -196,7 +201,7 @@ async fn route(proxy: &Arc<Proxy>, call: &Call) -> Answered {
         let answered = addresses::attempt(proxy, call, &choice, number, slots).await;
         match answered.inspect_err(|failure| call.trace.channel_failed(&failure.text)) {
             Ok(answered) => return answered,
-            Err(failure) if failure.may_retry(call.work()) || lacks_surface(call, &failure) => {
+            Err(failure) if failure.may_retry(call.work()) || failure.lacks_surface() => {
                 last = Some(Box::new(failure));
             }
             Err(failure) => return refused_for_good(call, failure).into(),
@@ -218,11 +223,6 @@ fn refused_for_good(call: &Call, failure: Failure) -> Response {
 
 fn is_unknown_model(core: &Core, call: &Call) -> bool {
     core.snapshot.load().lookup(&call.envelope.model, call.caller.policy()).is_none()
-}
-
-/// Whether the upstream lacks a surface that nothing can be converted to: another site may have it.
-fn lacks_surface(call: &Call, failure: &Failure) -> bool {
-    !call.face.dialect.is_convertible() && failure.lacks_path()
 }
 
 /// The answer of a request that no channel served.

@@ -1,4 +1,4 @@
-//! To which keys the latest ids of answers and conversations were given, in memory.
+//! To which keys the latest ids of answers and conversations were given, and which accounts have them, in memory.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
@@ -20,6 +20,19 @@ pub(super) enum Holder {
     Several,
 }
 
+/// The account that has an answer, and the token of it where one was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StoredAt {
+    pub(super) account: i64,
+    pub(super) token: Option<i64>,
+}
+
+struct Known {
+    holder: Holder,
+    /// `None` where only the database knows.
+    at: Option<StoredAt>,
+}
+
 /// The holders of the latest ids, by keyed hashes of these.
 #[derive(Default)]
 pub struct ResponseOwners {
@@ -29,22 +42,39 @@ pub struct ResponseOwners {
 
 #[derive(Default)]
 struct Kept {
-    holders: FastMap<u64, Holder>,
+    holders: FastMap<u64, Known>,
     /// Oldest first.
     order: VecDeque<u64>,
 }
 
 impl ResponseOwners {
     pub(super) fn holder(&self, id: &str) -> Option<Holder> {
-        lock(&self.kept).holders.get(&self.keys.hash_one(id)).copied()
+        lock(&self.kept).holders.get(&self.keys.hash_one(id)).map(|known| known.holder)
+    }
+
+    /// Where the answer of this id is, if it is that key's alone.
+    pub(super) fn place(&self, id: &str, key_id: Option<i64>) -> Option<StoredAt> {
+        let kept = lock(&self.kept);
+        let known = kept.holders.get(&self.keys.hash_one(id))?;
+        known.at.filter(|_| known.holder == Holder::Key(key_id))
+    }
+
+    /// The answer is gone.
+    pub(super) fn forget(&self, id: &str) {
+        let hash = self.keys.hash_one(id);
+        let mut kept = lock(&self.kept);
+        if kept.holders.remove(&hash).is_some() {
+            kept.order.retain(|other| *other != hash);
+        }
     }
 
     /// A key was given this id, or has used it first.
-    pub(super) fn give(&self, id: &str, holder: Holder) {
+    pub(super) fn give(&self, id: &str, holder: Holder, at: Option<StoredAt>) {
         let hash = self.keys.hash_one(id);
         let mut kept = lock(&self.kept);
         if let Some(known) = kept.holders.get_mut(&hash) {
-            *known = if *known == holder { holder } else { Holder::Several };
+            known.holder = if known.holder == holder { holder } else { Holder::Several };
+            known.at = at.or(known.at);
             return;
         }
         if kept.order.len() >= MAX_KEPT
@@ -52,7 +82,7 @@ impl ResponseOwners {
         {
             kept.holders.remove(&oldest);
         }
-        kept.holders.insert(hash, holder);
+        kept.holders.insert(hash, Known { holder, at });
         kept.order.push_back(hash);
     }
 }
@@ -65,14 +95,14 @@ mod tests {
     fn an_id_that_several_were_given_is_nobodys_and_only_so_many_are_kept() {
         let owners = ResponseOwners::default();
         assert_eq!(owners.holder("r"), None);
-        owners.give("r", Holder::Key(Some(1)));
-        owners.give("r", Holder::Key(Some(1)));
+        owners.give("r", Holder::Key(Some(1)), None);
+        owners.give("r", Holder::Key(Some(1)), None);
         assert_eq!(owners.holder("r"), Some(Holder::Key(Some(1))));
-        owners.give("r", Holder::Key(None));
-        owners.give("r", Holder::Key(Some(1)));
+        owners.give("r", Holder::Key(None), None);
+        owners.give("r", Holder::Key(Some(1)), None);
         assert_eq!(owners.holder("r"), Some(Holder::Several));
         for number in 0..MAX_KEPT {
-            owners.give(&number.to_string(), Holder::Key(None));
+            owners.give(&number.to_string(), Holder::Key(None), None);
         }
         let kept = lock(&owners.kept);
         assert_eq!((kept.holders.len(), kept.order.len()), (MAX_KEPT, MAX_KEPT));

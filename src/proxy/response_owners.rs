@@ -18,13 +18,14 @@ use crate::store::responses::{self, MAX_ID, StoredResponse};
 use crate::time::now_ms;
 
 use super::call::Call;
-use super::response_holders::Holder;
+use super::response_holders::{Holder, StoredAt};
 
 const PREVIOUS: &str = "previous_response_id";
 const CONVERSATION: &str = "conversation";
 /// Binds an answer that its upstream stores to the key that asked for it.
 pub(super) fn bind(proxy: &Proxy, call: &Call, channel: &Channel, id: &str) {
-    proxy.response_owners.give(id, Holder::Key(call.key_id));
+    let at = StoredAt { account: channel.account.id, token: channel.token_id };
+    proxy.response_owners.give(id, Holder::Key(call.key_id), Some(at));
     if id.len() <= MAX_ID {
         proxy.core.store.telemetry().stored_response(StoredResponse {
             response_id: id.to_owned(),
@@ -127,7 +128,7 @@ async fn stored_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<Ho
         _ => Holder::Several,
     };
     if holder != Holder::Several {
-        proxy.response_owners.give(id, holder);
+        proxy.response_owners.give(id, holder, None);
     }
     Ok(Some(holder))
 }

@@ -43,7 +43,7 @@ use super::stored_turns::{Key, MAX_TURN, ResponseStore, StoredTurn};
 /// Completes a request that refers to an answer stored here; leaves any other alone.
 pub(super) fn resume(store: &ResponseStore, call: &mut Call) {
     let refers = call.face.dialect == Dialect::Responses
-        && call.operation == Operation::Answer
+        && matches!(call.operation, Operation::Answer | Operation::CountTokens)
         && call.envelope.has_previous;
     if !refers {
         return;
@@ -157,7 +157,8 @@ impl TurnRecorder {
     /// Stores a completed answer.
     fn record(&self, output: &TurnOutput) {
         let items = output.items().into_iter().map(str::to_owned).collect();
-        self.store.insert(self.key.clone(), StoredTurn::new(self.request.clone(), items));
+        let rest = output.rest().unwrap_or("{}").to_owned();
+        self.store.insert(self.key.clone(), StoredTurn::new(self.request.clone(), items, rest));
     }
 }
 

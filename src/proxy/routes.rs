@@ -16,8 +16,10 @@ use crate::time::monotonic_ms;
 use super::auth::{self, Caller, PresentedToken, Refused};
 use super::operation::{CallKind, Operation};
 use super::reply::ErrorShape;
-use super::{files, forms, gemini, key_usage, models, pipeline, responses_ws, search, videos};
+use super::{files, forms, gemini, kept_responses, key_usage, models, pipeline, responses_ws, search, videos};
 
+/// The dialect whose manners those surfaces have that take one JSON object and give another.
+const PLAIN_OBJECTS: Dialect = Dialect::Embeddings;
 const ONLY_FOR_SOCKETS: &str = "GET /v1/responses is for WebSocket upgrades, send POST /v1/responses";
 
 /// Every route of the proxy interface.
@@ -25,7 +27,9 @@ pub fn routes() -> Vec<Route<Proxy>> {
     [
         generation(),
         responses_sockets(),
-        image_edits(),
+        kept_responses(),
+        forms_of_media(),
+        other_calls(),
         file_routes(),
         video_routes(),
         gemini_calls(),
@@ -45,6 +49,7 @@ fn generation() -> Vec<Route<Proxy>> {
         (Dialect::Chat, Surface::Chat, Answer, "/chat/completions"),
         (Dialect::Responses, Surface::Responses, Answer, "/v1/responses"),
         (Dialect::Responses, Surface::Responses, Answer, "/responses"),
+        (Dialect::Responses, Surface::Responses, Answer, "/backend-api/codex/responses"),
         (Dialect::Messages, Surface::Messages, Answer, "/v1/messages"),
         (Dialect::Messages, Surface::Messages, Answer, "/anthropic/v1/messages"),
         (Dialect::Completions, Surface::Completions, Answer, "/v1/completions"),
@@ -52,8 +57,10 @@ fn generation() -> Vec<Route<Proxy>> {
         (Dialect::Images, Surface::Images, Answer, "/v1/images/generations"),
         (Dialect::Messages, Surface::Messages, CountTokens, "/v1/messages/count_tokens"),
         (Dialect::Messages, Surface::Messages, CountTokens, "/anthropic/v1/messages/count_tokens"),
+        (Dialect::Responses, Surface::Responses, CountTokens, "/v1/responses/input_tokens"),
         (Dialect::Responses, Surface::Responses, Compact, "/v1/responses/compact"),
         (Dialect::Responses, Surface::Responses, Compact, "/responses/compact"),
+        (Dialect::Responses, Surface::Responses, Compact, "/backend-api/codex/responses/compact"),
     ];
     let post = |(dialect, surface, operation, path)| {
         route(Method::POST, path, surface, Some(dialect), move |proxy, request, caller| {
@@ -72,21 +79,60 @@ fn responses_sockets() -> Vec<Route<Proxy>> {
     vec![
         socket("/v1/responses"),
         socket("/responses"),
+        // What Codex asks below the address of its own service.
+        socket("/backend-api/codex/responses"),
         compact("/v1/responses/compact"),
         compact("/responses/compact"),
     ]
 }
 
-fn image_edits() -> Vec<Route<Proxy>> {
-    let edits = "/v1/images/edits";
-    let no_variations = "Variations of images are not offered, send an edit to /v1/images/edits";
-    let what = (Surface::Images, Dialect::Images);
+/// Responses that were given before.
+fn kept_responses() -> Vec<Route<Proxy>> {
+    let (surface, dialect) = (Surface::Responses, Some(Dialect::Responses));
+    let (one, cancel, items) =
+        ("/v1/responses/{id}", "/v1/responses/{id}/cancel", "/v1/responses/{id}/input_items");
     vec![
-        route(Method::POST, edits, Surface::Images, Some(Dialect::Images), |proxy, request, caller| {
-            forms::serve(proxy, CallKind::of_body(Dialect::Images, Operation::EditImage), request, caller)
-        }),
-        refusing(Method::POST, "/v1/images/variations", what, 400, no_variations),
+        route(Method::GET, one, surface, dialect, kept_responses::get),
+        route(Method::DELETE, one, surface, dialect, kept_responses::delete),
+        route(Method::POST, cancel, surface, dialect, kept_responses::cancel),
+        route(Method::GET, items, surface, dialect, kept_responses::input_items),
     ]
+}
+
+/// Calls that come as forms.
+fn forms_of_media() -> Vec<Route<Proxy>> {
+    use Operation::{EditImage, Transcribe, TranslateSpeech, VaryImage};
+    let calls = [
+        (Dialect::Images, Surface::Images, EditImage),
+        (Dialect::Images, Surface::Images, VaryImage),
+        (Dialect::Audio, Surface::Audio, Transcribe),
+        (Dialect::Audio, Surface::Audio, TranslateSpeech),
+    ];
+    let post = |(dialect, surface, operation): (Dialect, Surface, Operation)| {
+        let path = operation.path(dialect);
+        route(Method::POST, path, surface, Some(dialect), move |proxy, request, caller| {
+            forms::serve(proxy, CallKind::of_body(dialect, operation), request, caller)
+        })
+    };
+    calls.into_iter().map(post).collect()
+}
+
+/// Calls of models with one JSON object that are in no dialect of answers.
+fn other_calls() -> Vec<Route<Proxy>> {
+    use Operation::{Moderate, Rerank, RerankV2, Speak};
+    let calls = [
+        (Dialect::Audio, Surface::Audio, Speak),
+        (PLAIN_OBJECTS, Surface::Other, Rerank),
+        (PLAIN_OBJECTS, Surface::Other, RerankV2),
+        (PLAIN_OBJECTS, Surface::Other, Moderate),
+    ];
+    let post = |(dialect, surface, operation): (Dialect, Surface, Operation)| {
+        let path = operation.path(dialect);
+        route(Method::POST, path, surface, Some(dialect), move |proxy, request, caller| {
+            pipeline::serve(proxy, CallKind::of_body(dialect, operation), request, caller)
+        })
+    };
+    calls.into_iter().map(post).collect()
 }
 
 fn file_routes() -> Vec<Route<Proxy>> {
@@ -135,8 +181,10 @@ fn search_and_models() -> Vec<Route<Proxy>> {
     let gemini = |path| route(Method::GET, path, Surface::Models, Some(Dialect::Gemini), models::gemini_list);
     let gemini_one =
         |path| route(Method::GET, path, Surface::Models, Some(Dialect::Gemini), models::gemini_get);
+    let search = |path| route(Method::POST, path, Surface::Other, Some(Dialect::Chat), search::search);
     vec![
-        route(Method::POST, "/v1/search", Surface::Other, Some(Dialect::Chat), search::search),
+        search("/v1/search"),
+        search("/v1/alpha/search"),
         gemini("/v1beta/models"),
         gemini("/gemini/{version}/models"),
         gemini_one("/v1beta/models/{*model}"),

@@ -56,18 +56,20 @@ struct StoredItem {
 pub(super) struct StoredTurn {
     pub(super) request: Bytes,
     pub(super) items: Vec<String>,
+    /// The answer's object without its items.
+    pub(super) rest: String,
     /// The ids of items that are an upstream's, each with the place of the item.
     ids: Vec<(usize, String)>,
     stored_at: Millis,
 }
 
 impl StoredTurn {
-    pub(super) fn new(request: Bytes, items: Vec<String>) -> Self {
+    pub(super) fn new(request: Bytes, items: Vec<String>, rest: String) -> Self {
         let id_of = |item: &String| json::member(item, "id").and_then(json::string);
         let ids = items.iter().enumerate().filter_map(|(place, item)| Some((place, id_of(item)?)));
         let ids =
             ids.filter(|(_, id)| answer_of(id).is_none() && (1..=MAX_ITEM_ID).contains(&id.len())).collect();
-        Self { request, items, ids, stored_at: now_ms() }
+        Self { request, items, rest, ids, stored_at: now_ms() }
     }
 
     /// The bytes that it takes under an id.
@@ -76,7 +78,7 @@ impl StoredTurn {
         // Each stands with its turn and in the index.
         let ids = self.ids.iter().map(|(_, id)| 2 * id.len()).sum::<usize>();
         // The id stands in the map and in the order.
-        self.request.len() + items + ids + 2 * id.len() + ENTRY_OVERHEAD
+        self.request.len() + self.rest.len() + items + ids + 2 * id.len() + ENTRY_OVERHEAD
     }
 }
 
@@ -107,6 +109,16 @@ impl ResponseStore {
             entries.bytes -= turn.size(&oldest.1);
             entries.unindex(oldest.0, &turn);
         }
+    }
+
+    /// Forgets an answer; false where there is none.
+    pub(super) fn remove(&self, key: &Key) -> bool {
+        let mut entries = self.entries();
+        let Some(turn) = entries.turns.remove(key) else { return false };
+        entries.order.retain(|other| other != key);
+        entries.bytes -= turn.size(&key.1);
+        entries.unindex(key.0, &turn);
+        true
     }
 
     /// An item as its upstream gave it, by the upstream's id.
@@ -168,13 +180,13 @@ mod tests {
     use super::*;
 
     fn turn(length: usize, stored_at: Millis) -> StoredTurn {
-        StoredTurn { stored_at, ..StoredTurn::new(Bytes::from(vec![b' '; length]), Vec::new()) }
+        StoredTurn { stored_at, ..StoredTurn::new(Bytes::from(vec![b' '; length]), Vec::new(), String::new()) }
     }
 
     #[test]
     fn an_item_is_found_by_its_upstreams_id_as_long_as_that_means_one() {
         let item = |id: &str, said: &str| format!(r#"{{"id":"{id}","said":"{said}"}}"#);
-        let said = |items: Vec<String>| StoredTurn::new(Bytes::new(), items);
+        let said = |items: Vec<String>| StoredTurn::new(Bytes::new(), items, String::new());
         let store = ResponseStore::default();
         let found = |owner: Option<i64>, id: &str| store.item(&(owner, id.to_owned()), now_ms());
         assert!(!store.has_items());

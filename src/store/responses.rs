@@ -5,6 +5,7 @@
 
 use super::owner::Owner;
 pub use super::telemetry::stored_response::StoredResponse;
+use super::sql::Statement;
 use super::{Result, Store, prune};
 use crate::time::Millis;
 
@@ -21,6 +22,27 @@ pub async fn owners(store: &Store, response_id: &str) -> Result<Vec<Owner>> {
         Ok(Owner { kind: Owner::kind_of(&row.text()?), id: row.text()? })
     });
     read.collect()
+}
+
+/// The account, and the token of it where one was used, that has the latest answer of this id that the owner was given.
+pub async fn find(store: &Store, owner: &Owner, response_id: &str) -> Result<Option<(i64, Option<i64>)>> {
+    let [owner_kind, owner_id] = owner.args();
+    let sql = "SELECT account_id, token_id FROM proxy_response_ids \
+               WHERE response_id = ? AND owner_type = ? AND owner_id = ? ORDER BY id DESC LIMIT 1";
+    let rows = store.query(sql, vec![response_id.into(), owner_kind, owner_id]).await?;
+    let read = |row: &super::sql::Row| {
+        let mut row = row.fields();
+        Ok((row.int()?, row.opt_int()?))
+    };
+    rows.first().map(read).transpose()
+}
+
+/// Forgets an answer that an owner was given.
+pub async fn delete(store: &Store, owner: &Owner, response_id: &str) -> Result<()> {
+    let [owner_kind, owner_id] = owner.args();
+    let sql = "DELETE FROM proxy_response_ids WHERE response_id = ? AND owner_type = ? AND owner_id = ?";
+    let delete = Statement::new(sql, vec![response_id.into(), owner_kind, owner_id]);
+    store.batch(vec![delete]).await.map(drop)
 }
 
 /// Forgets answers that were given before the cutoff; returns how many.

@@ -285,9 +285,8 @@ fn a_refusal_before_any_handler_is_in_the_shape_of_its_surface() {
         ("PUT", "/v1/responses", 405, "invalid_request_error"),
         ("POST", "/responses/anything", 404, "invalid_request_error"),
         ("POST", "/responses/anything/compact", 404, "invalid_request_error"),
-        ("POST", "/v1/responses/anything", 404, "not_found_error"),
+        ("POST", "/v1/responses/anything", 405, "invalid_request_error"),
         ("POST", "/responses/compact", 400, "invalid_request_error"),
-        ("POST", "/v1/images/variations", 400, "invalid_request_error"),
         ("GET", "/responses/compact", 426, "invalid_request_error"),
     ] {
         let error = gateway.client().send(Request::new(method, path)).expect(status);

@@ -82,9 +82,13 @@ impl Reply {
 
     /// A stream of server-sent events, one chunk each, as given.
     pub fn events<E: AsRef<[u8]>>(events: impl IntoIterator<Item = E>) -> Self {
-        let pieces = events.into_iter();
-        let steps = pieces.map(|event| Step::Piece(event.as_ref().into()));
-        let mut reply = Self::bytes(200, "text/event-stream", Vec::new());
+        Self::pieces("text/event-stream", events)
+    }
+
+    /// A body in chunks, as given.
+    pub fn pieces<P: AsRef<[u8]>>(content_type: &str, pieces: impl IntoIterator<Item = P>) -> Self {
+        let steps = pieces.into_iter().map(|piece| Step::Piece(piece.as_ref().into()));
+        let mut reply = Self::bytes(200, content_type, Vec::new());
         reply.body = Body::Steps(steps.collect());
         reply
     }

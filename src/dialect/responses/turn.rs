@@ -28,6 +28,8 @@ pub struct TurnOutput {
     done: BTreeMap<u64, String>,
     /// As the terminal event repeats them.
     repeated: Vec<String>,
+    /// The response of the terminal event without its items.
+    rest: Option<String>,
 }
 
 impl TurnOutput {
@@ -55,6 +57,7 @@ impl TurnOutput {
             kind @ ("response.completed" | "response.incomplete" | "response.failed") => {
                 self.complete = kind != "response.failed";
                 let Some(response) = event.get("response") else { return };
+                self.rest = Some(without_output(response));
                 let items = response.items_at("output").iter().filter(|item| item.is_object());
                 self.repeated = items.map(|item| item.raw().to_owned()).collect();
                 if let Some(text) = response.text_at("output_text").filter(|text| !text.is_empty())
@@ -77,6 +80,11 @@ impl TurnOutput {
         self.complete
     }
 
+    /// The response object as its last event had it, without its items.
+    pub fn rest(&self) -> Option<&str> {
+        self.rest.as_deref()
+    }
+
     /// The items, in their order.
     pub fn items(&self) -> Vec<&str> {
         match self.done.is_empty() {
@@ -84,6 +92,18 @@ impl TurnOutput {
             false => self.done.values().map(String::as_str).collect(),
         }
     }
+}
+
+fn without_output(response: &Node<'_>) -> String {
+    let mut json = Writer::new();
+    json.object(|o| {
+        for (key, value) in response.members() {
+            if !matches!(key.as_ref(), "output" | "output_text") {
+                o.field(key, value.json());
+            }
+        }
+    });
+    json.into_string()
 }
 
 fn message_of(text: &Text<'_>) -> String {

@@ -1,8 +1,6 @@
 //! The video that a request names, if it is the caller's, and what is said where it cannot be had.
 
-use crate::core::Core;
 use crate::http::{Request, Response};
-use crate::limits::Lease;
 use crate::proxy::auth::Caller;
 use crate::proxy::failure::Failure;
 use crate::proxy::reply::ErrorShape;
@@ -10,7 +8,7 @@ use crate::store::owner::Owner;
 use crate::store::videos::{self, VideoRow};
 use crate::store::{self, Store};
 
-use super::upstream::{Unreachable, VideoUpstream};
+use crate::proxy::resource_upstream::Unreachable;
 
 /// Every public id begins with it.
 pub(super) const PREFIX: &str = "vid_";
@@ -29,12 +27,6 @@ pub(super) async fn find(
     let owner = Owner::of_key(caller.key_id());
     let found = videos::find(store, &owner, id).await;
     found.map_err(|error| unreadable(face, &error))?.ok_or_else(|| unknown(face, id))
-}
-
-/// A slot at the site of the upstream.
-pub(super) async fn slot(core: &Core, upstream: &VideoUpstream, face: ErrorShape) -> Result<Lease, Response> {
-    let lease = core.leases.lease(upstream.site_id).await;
-    lease.map_err(|_| face.site_saturated(core.leases.rules().retry_after_secs()))
 }
 
 pub(super) fn face(request: &Request) -> ErrorShape {

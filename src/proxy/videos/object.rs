@@ -16,13 +16,14 @@ use crate::proxy::forms;
 use crate::proxy::headers;
 use crate::proxy::operation::{CallKind, Operation};
 use crate::proxy::renamed;
+use crate::proxy::resource_upstream::{ResourceUpstream, Unreachable};
 use crate::store::videos::{self, VideoRow, VideoStatus};
 use crate::store::{self, Store};
 use crate::time::{Millis, now_ms};
 use crate::upstream::AnswerHead;
 
-use super::lookup::{either, face, find, refused, slot, unknown, unreadable};
-use super::upstream::{Resource, Unreachable, UpstreamRequest, VideoUpstream};
+use super::lookup::{either, face, find, refused, unknown, unreadable};
+use super::upstream::{self, Resource};
 
 /// The surface whose headers and errors videos share: JSON in, JSON out, nothing converted.
 pub(in crate::proxy) const SURFACE: Dialect = Dialect::Embeddings;
@@ -48,8 +49,8 @@ async fn retrieve(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<R
     let face = face(request);
     let video = find(&proxy.core.store, request, caller, face).await?;
     let upstream =
-        VideoUpstream::of(&proxy.core, &video).await.map_err(|unreachable| refused(face, &unreachable))?;
-    let _slot = slot(&proxy.core, &upstream, face).await?;
+        upstream::of(&proxy.core, &video).await.map_err(|unreachable| refused(face, &unreachable))?;
+    let _slot = upstream.slot(&proxy.core, face).await?;
     let (head, body) = match fetch(proxy, &upstream, &video, request).await {
         Ok(fetched) => fetched,
         Err(failure) => {
@@ -81,13 +82,13 @@ async fn retrieve(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<R
 async fn remove(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let face = face(request);
     let video = find(&proxy.core.store, request, caller, face).await?;
-    match VideoUpstream::of(&proxy.core, &video).await {
+    match upstream::of(&proxy.core, &video).await {
         Err(Unreachable::Gone(_)) => {}
         Err(unreachable) => return Err(refused(face, &unreachable)),
         Ok(upstream) => {
-            let _slot = slot(&proxy.core, &upstream, face).await?;
-            let call = UpstreamRequest { method: Method::DELETE, resource: Resource::Video, request };
-            match upstream.send(proxy, &video, &call).await {
+            let _slot = upstream.slot(&proxy.core, face).await?;
+            let call = upstream::request(Method::DELETE, Resource::Video, &video, request);
+            match upstream.send(proxy, &call).await {
                 // Read to its end, so that the connection can be reused.
                 Ok(answer) => drop(answer.read().await),
                 Err(failure) if matches!(failure.upstream_status(), Some(404 | 405 | 410 | 501)) => {}
@@ -110,12 +111,12 @@ async fn remove(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Res
 /// The video object as the upstream has it now. A 2xx answer that is an error, a page or no object fails.
 async fn fetch(
     proxy: &Proxy,
-    upstream: &VideoUpstream,
+    upstream: &ResourceUpstream,
     video: &VideoRow,
     request: &Request,
 ) -> Result<(AnswerHead, Bytes), Failure> {
-    let call = UpstreamRequest { method: Method::GET, resource: Resource::Video, request };
-    let (head, body) = upstream.send(proxy, video, &call).await?.read().await?;
+    let call = upstream::request(Method::GET, Resource::Video, video, request);
+    let (head, body) = upstream.send(proxy, &call).await?.read().await?;
     // The object of a failed video has an error, too: with an id it is one.
     match judge::object(SURFACE, &body) {
         Err(fault) if video::id(&body).is_none() => Err(judged(fault)),

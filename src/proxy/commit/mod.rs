@@ -6,7 +6,10 @@
 //! | a stream | held to the first output, then [`relay`] | judged, replayed as a stream |
 //! | an answer | gathered, judged | judged |
 //!
-//! In one dialect bytes pass as they are; between two they are converted on the way.
+//! In one dialect bytes pass as they are; between two they are converted on the way. What no dialect can tell, the sound of a
+//! voice or a transcript in any form, is [`media`].
+
+mod media;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,6 +82,10 @@ pub(super) async fn commit(
     };
     attempt.first_byte();
     accepted.timeouts.first_byte = None;
+    if call.face.dialect == Dialect::Audio {
+        let answer = StartedResponse { proxy, call, accepted, first, own: true, answer_id: String::new() };
+        return Box::pin(answer.media(attempt)).await;
+    }
     let unmarked = first.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&first);
     let named_stream = is_event_stream(&accepted.head.headers) && !looks_like_json(unmarked);
     let streams = named_stream || looks_like_events(unmarked);
@@ -207,7 +214,7 @@ impl<'a> StartedResponse<'a> {
             }
             self.note_stored(&held, &attempt);
             let Accepted { body, timeouts, format, .. } = *self.accepted;
-            let long = LongReply::new(format, body, held, length, attempt, timeouts.idle);
+            let long = LongReply::new(Some(format), body, held, length, attempt, timeouts.idle);
             *reply.body_mut() = ResponseBody::stream(long);
             return Ok(Answered { response: reply, not_stored });
         }

@@ -1,0 +1,76 @@
+//! Sounds and transcripts: an answer in one of many forms, which the client has chosen.
+//!
+//! | the upstream sends | what becomes of it |
+//! |---|---|
+//! | events | a stream as any other, observed to its last event |
+//! | JSON | held and judged: it may be an error |
+//! | a page | a failure |
+//! | anything else: a sound, a text, subtitles | passes as it comes |
+//!
+//! What it is its `Content-Type` says: any bytes may be the beginning of a sound.
+
+use hyper::header::{self, HeaderValue};
+
+use crate::dialect::judge::Fault;
+use crate::http::ResponseBody;
+
+use super::super::answered::Answered;
+use super::super::attempt::Attempt;
+use super::super::failure::Failure;
+use super::super::headers::SecretCheck;
+use super::super::long_reply::LongReply;
+use super::super::operation::Operation;
+use super::super::send::Accepted;
+use super::{StartedResponse, Uncommittable, is_event_stream, is_json, judged, looks_like_json};
+
+/// Of an answer that does not say what it is.
+const UNKNOWN: HeaderValue = HeaderValue::from_static("application/octet-stream");
+
+impl StartedResponse<'_> {
+    /// An answer of the audio surfaces.
+    pub(super) async fn media(self, mut attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
+        // It lasts as long as what is said in it.
+        attempt.keep_lease();
+        let headers = &self.accepted.head.headers;
+        if is_event_stream(headers) && !looks_like_json(&self.first) {
+            return self.stream(attempt).await;
+        }
+        let content_type = headers.value(&header::CONTENT_TYPE);
+        let is_object = content_type.as_ref().map_or_else(|| looks_like_json(&self.first), is_json);
+        if is_object {
+            return self.whole(attempt).await;
+        }
+        if content_type.as_ref().is_some_and(is_page) {
+            return Err(self.uncommittable(attempt, judged(Fault::Html(String::new()))));
+        }
+        if self.first.is_empty() && self.call.operation == Operation::Speak {
+            return Err(self.uncommittable(attempt, Failure::judged(Fault::Empty.message())));
+        }
+        Ok(self.passed(content_type, attempt).into())
+    }
+
+    /// The bytes as they come. Nothing in them tells of usage.
+    fn passed(self, content_type: Option<HeaderValue>, mut attempt: Box<Attempt>) -> crate::http::Response {
+        let length = self.length();
+        let mut reply = self.response(&attempt);
+        *reply.status_mut() = self.accepted.head.status;
+        let secrets = SecretCheck::of(attempt.channel());
+        let content_type = content_type.filter(|value| !secrets.repeats(value.as_bytes()));
+        reply.headers_mut().insert(header::CONTENT_TYPE, content_type.unwrap_or(UNKNOWN));
+        if self.first.is_empty() {
+            // Of silence there may be nothing to write down.
+            attempt.succeed(None);
+            return reply;
+        }
+        let first = self.first;
+        let Accepted { body, timeouts, .. } = *self.accepted;
+        *reply.body_mut() =
+            ResponseBody::stream(LongReply::new(None, body, first, length, attempt, timeouts.idle));
+        reply
+    }
+}
+
+fn is_page(content_type: &HeaderValue) -> bool {
+    let essence = content_type.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+    essence.trim_ascii().eq_ignore_ascii_case(b"text/html")
+}

@@ -1,0 +1,83 @@
+//! The bytes of something that an upstream keeps, streamed with back-pressure: nothing is buffered, nothing read faster than
+//! the client takes it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+use crate::http::body::Truncated;
+use crate::limits::Lease;
+use crate::proxy::Proxy;
+use crate::upstream::UpstreamBody;
+
+use super::resource_upstream::UpstreamResponse;
+use super::silence::SilenceTimer;
+
+/// Bytes from their upstream. Dropped, it hangs up there.
+pub(super) struct Download {
+    proxy: Arc<Proxy>,
+    upstream: Option<UpstreamBody>,
+    /// Exact when the upstream gave a length.
+    left: Option<u64>,
+    silence: SilenceTimer,
+    /// At the site that is asked.
+    _slot: Lease,
+}
+
+impl Download {
+    /// The rest of an answer; the slot is at the site that is asked.
+    pub(super) fn new(proxy: &Arc<Proxy>, answer: UpstreamResponse, slot: Lease) -> Self {
+        Self {
+            proxy: proxy.clone(),
+            left: answer.body.size_hint().exact(),
+            upstream: Some(answer.body),
+            silence: SilenceTimer::new(answer.idle),
+            _slot: slot,
+        }
+    }
+
+    fn cut(&mut self, why: &'static str) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
+        self.upstream = None;
+        Poll::Ready(Some(Err(Truncated(why))))
+    }
+}
+
+impl Body for Download {
+    type Data = Bytes;
+    type Error = Truncated;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
+        let this = self.get_mut();
+        let Some(upstream) = &mut this.upstream else { return Poll::Ready(None) };
+        match upstream.poll_data(context) {
+            Poll::Ready(Some(Ok(bytes))) => {
+                this.silence.heard();
+                this.left = this.left.map(|left| left.saturating_sub(bytes.len() as u64));
+                this.proxy.core.metrics.sent_bytes.add(bytes.len() as u64);
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                log::info!("what an upstream keeps broke off on its way: {}", error.message());
+                this.cut("the upstream's answer broke off")
+            }
+            Poll::Ready(None) => {
+                this.upstream = None;
+                Poll::Ready(None)
+            }
+            Poll::Pending => {
+                ready!(this.silence.poll(context));
+                this.cut("nothing came for too long")
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

@@ -1,0 +1,220 @@
+//! An upstream that keeps something of a client's, a video or a response: it is asked through the account that made it, as that
+//! is now.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::Method;
+use hyper::header::{HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::core::Core;
+use crate::http::{Request, Response};
+use crate::limits::Lease;
+use crate::mask::Mask;
+use crate::proxy::Proxy;
+use crate::routing::{Credential, Endpoint, Secret, Site, add_secrets, pool};
+use crate::store::accounts::{self, AccountRow};
+use crate::store::snapshot::{credential, site_of_account};
+use crate::store::{self, Store, sites, tokens};
+use crate::time::now_ms;
+use crate::upstream::{self, AnswerHead, RequestBody, UpstreamBody, Work};
+
+use super::call::forwarded_query;
+use super::failure::Failure;
+use super::headers;
+use super::reply::ErrorShape;
+use super::send::{Timeouts, answered, read_some};
+use super::trace::Trace;
+
+/// The longest object that is read, and how long its bytes may take.
+const MAX_BODY: usize = 2 << 20;
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Characters of an upstream's id that stand in a path as they are.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_').remove(b'~');
+
+/// The upstream of one such thing.
+pub(super) struct ResourceUpstream {
+    pub(super) site_id: i64,
+    pub(super) endpoints: Vec<Arc<Endpoint>>,
+    pub(super) custom_headers: Vec<(HeaderName, HeaderValue)>,
+    pub(super) credential: Credential,
+}
+
+/// Why it cannot be reached.
+#[derive(Debug)]
+pub(super) enum Unreachable {
+    /// For good; the message is for the client.
+    Gone(&'static str),
+    /// As the site is configured now; the message is for the log.
+    Misconfigured(String),
+    Store(store::Error),
+}
+
+/// A client's request for it.
+pub(super) struct ResourceRequest<'r> {
+    pub(super) method: Method,
+    /// With the upstream's id, and without a query: the client's goes along.
+    pub(super) path: String,
+    /// The path in error messages and in the log, which do not show the upstream's id.
+    pub(super) label: &'static str,
+    /// What is taken where the client does not say.
+    pub(super) accept: &'static str,
+    /// Headers of the client's that go along.
+    pub(super) forwarded: &'static [HeaderName],
+    pub(super) request: &'r Request,
+}
+
+/// A 2xx answer whose body has not been read.
+pub(super) struct UpstreamResponse {
+    pub(super) head: AnswerHead,
+    pub(super) body: UpstreamBody,
+    pub(super) idle: Duration,
+}
+
+/// An upstream's id as it stands in a path.
+pub(super) fn in_path(id: &str) -> String {
+    utf8_percent_encode(id, ENCODED).to_string()
+}
+
+impl From<store::Error> for Unreachable {
+    fn from(error: store::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+// === impl UpstreamResponse ===
+
+impl UpstreamResponse {
+    /// Reads the body, which must be short.
+    pub(super) async fn read(self) -> Result<(AnswerHead, Bytes), Failure> {
+        match read_some(self.body, MAX_BODY, BODY_TIMEOUT).await {
+            (body, true) => Ok((self.head, body)),
+            (_, false) => Err(Failure::judged("the answer is too long, or broke off".to_owned())),
+        }
+    }
+}
+
+// === impl ResourceUpstream ===
+
+impl ResourceUpstream {
+    /// By the account, and the token of it where one was used.
+    ///
+    /// # Errors
+    /// The account is gone, or has no credential any more.
+    pub(super) async fn of(core: &Core, account: i64, token: Option<i64>) -> Result<Self, Unreachable> {
+        let account = accounts::get(&core.store, account).await?;
+        let account = account.ok_or(Unreachable::Gone("The account that has it was deleted"))?;
+        let site = site_of(core, &account).await?;
+        let secret = current_credential(&core.store, token, &account).await?;
+        let secret = secret.ok_or(Unreachable::Gone("The account that has it has no credential any more"))?;
+        Ok(Self {
+            site_id: site.id,
+            endpoints: site.endpoints,
+            custom_headers: site.custom_headers,
+            credential: secret.into(),
+        })
+    }
+
+    /// A slot at its site.
+    pub(super) async fn slot(&self, core: &Core, face: ErrorShape) -> Result<Lease, Response> {
+        let lease = core.leases.lease(self.site_id).await;
+        lease.map_err(|_| face.site_saturated(core.leases.rules().retry_after_secs()))
+    }
+
+    /// Sends a request to one address after the other until one answers with a 2xx status.
+    pub(super) async fn send(
+        &self,
+        proxy: &Proxy,
+        request: &ResourceRequest<'_>,
+    ) -> Result<UpstreamResponse, Failure> {
+        let mut last = None;
+        for endpoint in pool::order(&self.endpoints, now_ms()) {
+            let live = &endpoint.live;
+            let persist = |dirty: bool| {
+                if dirty {
+                    proxy.core.store.telemetry().dirty_endpoint(live.clone());
+                }
+            };
+            persist(live.record_selection(now_ms()));
+            match self.send_to(proxy, endpoint, request).await {
+                Ok(answer) => {
+                    persist(live.record_success());
+                    return Ok(answer);
+                }
+                Err(failure) if failure.rotates_address(Work::of_method(&request.method)) => {
+                    let now = now_ms();
+                    persist(live.record_failure(now, now + pool::COOLDOWN_MS, &failure.text));
+                    last = Some(failure);
+                }
+                Err(failure) => {
+                    persist(live.record_other_failure(now_ms(), &failure.text));
+                    return Err(failure);
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| Failure::local("the site has no address".to_owned())))
+    }
+
+    /// What a request to it carries that is not to be told.
+    pub(super) fn secrets(&self) -> Mask {
+        let mut mask = Mask::default();
+        mask.add(self.credential.secret().expose());
+        add_secrets(&mut mask, &self.custom_headers, &self.endpoints);
+        mask
+    }
+
+    async fn send_to(
+        &self,
+        proxy: &Proxy,
+        endpoint: &Endpoint,
+        request: &ResourceRequest<'_>,
+    ) -> Result<UpstreamResponse, Failure> {
+        let Some(values) = self.credential.headers() else {
+            return Err(Failure::local("the account has no key that can stand in a header".to_owned()));
+        };
+        let ResourceRequest { method, path, label, accept, forwarded, request } = request;
+        let query = forwarded_query(request.query.raw());
+        let target = endpoint.base.join(&format!("{path}{query}"));
+        let mut outgoing = Box::new(upstream::Request::new(method.clone(), target, RequestBody::empty()));
+        outgoing.headers = headers::of_resource(&request.headers, &self.custom_headers, values, accept);
+        for name in *forwarded {
+            if let Some(value) = request.headers.get(name) {
+                outgoing.headers.set(name.clone(), value.clone());
+            }
+        }
+        let timeouts = Timeouts::of(proxy, &proxy.core.settings.load(), request.timer.clone());
+        let sending = proxy.core.client.send_boxed(&endpoint.base.origin, outgoing);
+        let answer = answered(pin!(sending), label, &timeouts, &Trace::default(), None).await;
+        let (head, body) = answer.map_err(|failure| failure.without(&self.secrets()))?;
+        Ok(UpstreamResponse { head, body, idle: timeouts.idle })
+    }
+}
+
+/// The site as requests of this account reach it now.
+pub(super) async fn site_of(core: &Core, account: &AccountRow) -> Result<Site, Unreachable> {
+    let row = sites::get(&core.store, account.site_id).await?.ok_or(store::Error::NotFound)?;
+    let settings = core.settings.load();
+    let mut site = site_of_account(&row, account, &core.live, settings.system_proxy_url.as_deref());
+    match site.misconfigured.take() {
+        Some(problem) => {
+            Err(Unreachable::Misconfigured(format!("site {} cannot be used: {problem}", site.name)))
+        }
+        None => Ok(site),
+    }
+}
+
+/// The credential of the account, or of the token, as it is now.
+pub(super) async fn current_credential(
+    store: &Store,
+    token_id: Option<i64>,
+    account: &AccountRow,
+) -> Result<Option<Secret>, Unreachable> {
+    let token = match token_id {
+        Some(id) => tokens::get(store, id).await?,
+        None => None,
+    };
+    Ok(credential(token_id, account, token.as_ref()))
+}

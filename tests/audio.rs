@@ -28,7 +28,9 @@ fn recording(model: Option<&str>, more: &[(&str, &str)]) -> Vec<u8> {
     let mut body = b"--b1\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.mp3\"\r\nContent-Type: audio/mpeg\r\n\r\n".to_vec();
     body.extend(SOUND.concat());
     for (name, value) in model.iter().map(|model| ("model", *model)).chain(more.iter().copied()) {
-        body.extend(format!("\r\n--b1\r\nContent-Disposition: form-data; name={name}\r\n\r\n{value}").bytes());
+        body.extend(
+            format!("\r\n--b1\r\nContent-Disposition: form-data; name={name}\r\n\r\n{value}").bytes(),
+        );
     }
     body.extend(b"\r\n--b1--\r\n");
     body
@@ -109,7 +111,10 @@ fn a_recording_goes_upstream_byte_for_byte_and_its_transcript_comes_in_any_form(
             assert_eq!((answer.status, answer.text().as_str()), (200, text), "{path} {format}");
             assert_eq!(answer.header("content-type"), Some(kind), "{path} {format}");
             let asked = upstream.last(path);
-            assert_eq!((asked.body, asked.headers.iter().filter(|(name, _)| name == "content-type").count()), (body, 1));
+            assert_eq!(
+                (asked.body, asked.headers.iter().filter(|(name, _)| name == "content-type").count()),
+                (body, 1)
+            );
         }
     }
     let rows = gateway.wait_for_logs(10);

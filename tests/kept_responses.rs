@@ -38,31 +38,42 @@ fn a_response_in_the_background_is_asked_for_at_the_account_that_makes_it() {
     let one = format!("{RESPONSES}/resp_up1");
     let done = wire::response(MODEL);
     upstream.answer(&one, Reply::json(200, &done));
-    upstream.answer(&format!("{one}/cancel"), Reply::json(200, &json!({"id": "resp_up1", "status": "cancelled"})));
+    upstream.answer(
+        &format!("{one}/cancel"),
+        Reply::json(200, &json!({"id": "resp_up1", "status": "cancelled"})),
+    );
     upstream.answer(&format!("{one}/input_items"), Reply::json(200, &json!({"object": "list", "data": []})));
     let other = other_key(&gateway);
     for round in 0..2 {
         let client = gateway.client();
         assert_eq!(client.get(&format!("{one}?include=x&key=no")).expect(200), done);
         let asked = upstream.last(&one);
-        assert_eq!((asked.method.as_str(), asked.target.as_str()), ("GET", "/v1/responses/resp_up1?include=x"));
+        assert_eq!(
+            (asked.method.as_str(), asked.target.as_str()),
+            ("GET", "/v1/responses/resp_up1?include=x")
+        );
         assert_eq!(asked.header("authorization"), Some("Bearer sk-upstream-key"));
         assert_eq!(client.get(&format!("{one}/input_items?limit=1")).expect(200)["object"], "list");
         let cancelled = client.post(&format!("{one}/cancel"), &json!({})).expect(200);
         assert_eq!(cancelled["status"], "cancelled");
         assert_eq!(upstream.last(&format!("{one}/cancel")).method, "POST");
         // It is nobody else's, and an unknown one is nobody's.
-        let other = if round == 0 { other.get(&one) } else {
+        let other = if round == 0 {
+            other.get(&one)
+        } else {
             gateway.anyone().with("authorization", "Bearer sk-client-other").get(&one)
         };
         assert_eq!(other.expect(404)["error"]["type"], "not_found_error");
         client.get(&format!("{RESPONSES}/resp_nobody")).expect(404);
         gateway.anyone().get(&one).expect(401);
         if round == 0 {
+            // Where it is has been written with the row of its request.
+            gateway.wait_for_logs(1);
             gateway = gateway.restart();
         }
     }
-    upstream.answer(&one, Reply::json(200, &json!({"id": "resp_up1", "object": "response", "deleted": true})));
+    upstream
+        .answer(&one, Reply::json(200, &json!({"id": "resp_up1", "object": "response", "deleted": true})));
     assert_eq!(gateway.client().delete(&one).expect(200)["deleted"], true);
     assert_eq!(upstream.last(&one).method, "DELETE");
     gateway.client().get(&one).expect(404);
@@ -107,7 +118,7 @@ fn what_we_keep_ourselves_is_told_from_memory() {
         };
         let id = given["id"].as_str().unwrap().to_owned();
         let one = format!("{RESPONSES}/{id}");
-        let asked = upstream.asked().len();
+        let asked = upstream.asked_for("/v1/chat/completions").len();
         assert_eq!(client.get(&one).expect(200), given, "streamed: {streamed}");
         let items = client.get(&format!("{one}/input_items")).expect(200);
         assert_eq!(items["data"][0]["content"], json!([{"type": "input_text", "text": "Which way?"}]));
@@ -126,7 +137,7 @@ fn what_we_keep_ourselves_is_told_from_memory() {
         let deleted = json!({"id": id, "object": "response", "deleted": true});
         assert_eq!(client.delete(&one).expect(200), deleted);
         client.get(&one).expect(404);
-        assert_eq!(upstream.asked().len(), asked, "nobody was asked");
+        assert_eq!(upstream.asked_for("/v1/chat/completions").len(), asked, "nobody was asked");
     }
 }
 

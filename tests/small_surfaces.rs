@@ -178,13 +178,22 @@ fn what_names_no_model_is_moderated_by_the_usual_one() {
     for (given, asked) in [
         (json!({"input": "x"}), json!({"input": "x", "model": USUAL})),
         (json!({"input": "x", "model": null}), json!({"input": "x", "model": USUAL})),
-        (json!({"input": ["x"], "model": "text-moderation"}), json!({"input": ["x"], "model": "text-moderation"})),
+        (
+            json!({"input": ["x"], "model": "text-moderation"}),
+            json!({"input": ["x"], "model": "text-moderation"}),
+        ),
     ] {
         assert_eq!(gateway.client().post("/v1/moderations", &given).expect(200), verdict);
         assert_eq!(upstream.last("/v1/moderations").json(), asked);
     }
-    let item = gateway.admin().post("/api/downstream-keys", &json!({"name": "k", "key": "sk-client-mod",
-        "supportedModels": ["text-*"]})).expect(200);
+    let item = gateway
+        .admin()
+        .post(
+            "/api/downstream-keys",
+            &json!({"name": "k", "key": "sk-client-mod",
+        "supportedModels": ["text-*"]}),
+        )
+        .expect(200);
     assert_eq!(item["success"], true, "{item}");
     let client = gateway.anyone().with("authorization", "Bearer sk-client-mod");
     client.post("/v1/moderations", &json!({"input": "x"})).expect(403);
@@ -232,8 +241,11 @@ fn a_site_without_a_surface_gives_way_to_the_next_and_does_not_rest() {
     ] {
         let refusals = [
             // Of a hub that knows the path and has not built it.
-            Reply::json(501, &json!({"error": {"message": "API not implemented", "type": "new_api_error",
-                "param": "", "code": "api_not_implemented"}})),
+            Reply::json(
+                501,
+                &json!({"error": {"message": "API not implemented", "type": "new_api_error",
+                "param": "", "code": "api_not_implemented"}}),
+            ),
             Reply::json(404, &json!({"detail": "Not Found"})),
             Reply::error(404, &format!("Invalid URL (POST {path})")),
             Reply::error(405, "Method Not Allowed"),

@@ -150,6 +150,8 @@ impl Tally {
         match key {
             "prompt_tokens_details"
             | "input_tokens_details"
+            // So on the realtime and audio surfaces.
+            | "input_token_details"
             | "promptTokensDetails"
             | "inputTokensDetails" => {
                 self.cache_within |= scan.peek() == Some(b'{');
@@ -160,6 +162,7 @@ impl Tally {
             }
             "completion_tokens_details"
             | "output_tokens_details"
+            | "output_token_details"
             | "completionTokensDetails"
             | "outputTokensDetails" => each_of(scan, depth, |scan, key, depth| {
                 self.take_output_detail(&key.name(), scan.literal(depth)?);

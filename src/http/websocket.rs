@@ -139,6 +139,8 @@ pub enum CloseReason {
     TooBig,
     /// There is no memory for a long message.
     NoRoom,
+    /// What it was opened for cannot go on.
+    Failed(&'static str),
 }
 
 /// The client is gone.
@@ -444,6 +446,7 @@ impl CloseReason {
             Self::NoBinary => (CloseCode::Unsupported, "only text frames are understood here"),
             Self::NotUtf8 => (CloseCode::Invalid, "a text frame is not UTF-8"),
             Self::Policy(reason) => (CloseCode::Policy, reason),
+            Self::Failed(reason) => (CloseCode::Error, reason),
             Self::TooBig => (CloseCode::Size, "the message is too big"),
             Self::NoRoom => (CloseCode::Again, "there is no memory for the message"),
         };

@@ -83,7 +83,9 @@ fn next(refusal: RefusedRequest) -> Next {
         (Some(outgoing), _, _) => Next::OtherWords(outgoing),
         (None, Some(stand_in), _) => Next::StandIn(stand_in),
         (None, None, Some(downgrade)) if refusal.has_others => Next::OtherDialect(downgrade),
-        (None, None, refused) => Next::End { is_dialect_refused: refused.is_some_and(|refused| refused.blocks) },
+        (None, None, refused) => {
+            Next::End { is_dialect_refused: refused.is_some_and(|refused| refused.blocks) }
+        }
     }
 }
 

@@ -40,6 +40,7 @@ const CLIENT_CLOSED: u16 = 499;
 const SERVICE_STOPPED: u16 = 503;
 
 /// The channel that an attempt goes to.
+#[derive(Clone)]
 pub(super) struct Choice {
     pub(super) channel: Arc<Channel>,
     /// The model's name there.
@@ -144,6 +145,19 @@ impl Attempt {
             _in_flight: proxy.core.metrics.in_flight.enter(),
             at_work: proxy.core.metrics.series.begin(channel.id, model),
         })
+    }
+
+    /// What its call holds of the key's limits, where that is not the call's alone.
+    pub(super) fn holds(&mut self, admission: Admission) {
+        self.admission = admission;
+    }
+
+    /// What went before is not its time.
+    pub(super) fn begins_now(&mut self) {
+        self.started = Instant::now();
+        if let Some(row) = &mut self.row {
+            row.created_at = now_ms();
+        }
     }
 
     pub(super) fn proxy(&self) -> &Arc<Proxy> {

@@ -10,8 +10,8 @@ use hyper::header::HeaderValue;
 use tokio::task::block_in_place;
 
 use crate::dialect::Dialect;
-use crate::dialect::json;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError};
+use crate::dialect::json;
 use crate::error_words::echo::Echo;
 use crate::http::timer::ReusableTimer;
 use crate::limits::HeldMemory;
@@ -104,8 +104,9 @@ impl Call {
         let CallKind { dialect, operation, of_path } = head.kind;
         let read = match operation {
             _ if operation.is_form() => form_body::read(dialect, &head.headers, body),
-            Operation::Moderate => envelope::skim_or(dialect, operation.default_model(), &body)
-                .map(|envelope| (envelope, body)),
+            Operation::Moderate => {
+                envelope::skim_or(dialect, operation.default_model(), &body).map(|envelope| (envelope, body))
+            }
             _ => envelope::skim(dialect, &body).map(|envelope| (envelope, body)),
         };
         let (mut envelope, body) =

@@ -239,6 +239,18 @@ impl Failure {
         Self { progress, text, recovers_at, body, token_refusal, ..stated }.answered_with(upstream)
     }
 
+    /// There is no WebSocket: the status of what came instead, if anything did. A site without that path answers with
+    /// a page, or as if it were an ordinary request.
+    pub(super) fn no_socket(path: &str, status: Option<u16>, now: Millis) -> Self {
+        let Some(status) = status else {
+            return Self::judged(format!("[upstream:{path}] The upstream opened no WebSocket"));
+        };
+        let failure = Self::status(status, path, &AnswerHeaders::default(), Bytes::new(), true, now);
+        let is_ordinary = matches!(status, 200..=399 | 426);
+        let lacks_surface = is_ordinary || failure.lacks_path();
+        Self { lacks_surface, ..failure }
+    }
+
     /// The upstream's answer had these headers; those that cross are for the client.
     pub(super) fn answered_with(mut self, upstream: &AnswerHeaders) -> Self {
         headers::downstream(upstream, |_| false, self.headers.get_or_insert_default());

@@ -3,7 +3,7 @@
 //!
 //! | paths | interface | its errors |
 //! |---|---|---|
-//! | `/v2/…` | Cohere's | `{"message": …}` |
+//! | `/v2/…`, but for `/v2/rerank` | Cohere's | `{"message": …}` |
 //! | `/api/chat`, `/api/tags`, … | Ollama's, which shares its first segment with the admin interface | `{"error": …}` |
 //!
 //! Azure's and Google's further paths have the errors of the dialects that are spoken here

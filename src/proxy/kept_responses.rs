@@ -59,7 +59,7 @@ enum Kept {
 pub(super) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let is_streamed = request.query.is_on("stream");
     either(match find(&proxy, &request, &caller).await {
-        Ok(Kept::Here(turn)) if is_streamed => told_again(&turn, &request),
+        Ok(Kept::Here(turn)) if is_streamed => Ok(told_again(&turn, &request)),
         Ok(Kept::Here(turn)) => Ok(http::json_bytes(StatusCode::OK, Bytes::from(whole(&turn)))),
         Ok(Kept::At(at)) => passed(&proxy, &request, at, Method::GET, WHOLE).await,
         Err(refusal) => Err(refusal),
@@ -69,7 +69,7 @@ pub(super) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> 
 /// `GET /v1/responses/{id}/input_items`
 pub(super) async fn input_items(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(match find(&proxy, &request, &caller).await {
-        Ok(Kept::Here(turn)) => items_page(&turn, &request),
+        Ok(Kept::Here(turn)) => Ok(items_page(&turn, &request)),
         Ok(Kept::At(at)) => passed(&proxy, &request, at, Method::GET, INPUT).await,
         Err(refusal) => Err(refusal),
     })
@@ -79,7 +79,8 @@ pub(super) async fn input_items(proxy: Arc<Proxy>, request: Request, caller: Cal
 pub(super) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     either(match find(&proxy, &request, &caller).await {
         Ok(Kept::Here(_)) => {
-            let message = "This response is complete: only one that is made in the background can be cancelled";
+            let message =
+                "This response is complete: only one that is made in the background can be cancelled";
             Err(face(&request).refuse(400, message, None, None))
         }
         Ok(Kept::At(at)) => passed(&proxy, &request, at, Method::POST, CANCEL).await,
@@ -217,7 +218,7 @@ fn whole(turn: &StoredTurn) -> String {
 }
 
 /// The response once more as a stream, behind the event that the client has had last.
-fn told_again(turn: &StoredTurn, request: &Request) -> Result<Response, Response> {
+fn told_again(turn: &StoredTurn, request: &Request) -> Response {
     let face = face(request);
     let context = ReplyContext {
         now: u64::try_from(now_ms() / 1000).unwrap_or_default(),
@@ -225,42 +226,46 @@ fn told_again(turn: &StoredTurn, request: &Request) -> Result<Response, Response
         ..ReplyContext::default()
     };
     let told = convert::replayed(Dialect::Responses, Dialect::Responses, &whole(turn), &context);
-    let told = told.map_err(|error| face.upstream_failure(502, &error))?;
+    let told = match told {
+        Ok(told) => told,
+        Err(error) => return face.upstream_failure(502, &error),
+    };
     let after = request.query.get("starting_after").and_then(|number| number.parse::<u64>().ok());
     let text = String::from_utf8_lossy(&told.body);
     let is_new = |event: &&str| {
         let data = event.lines().find_map(|line| line.strip_prefix("data:")).unwrap_or_default();
-        let number = scan::member(data.trim(), "sequence_number").and_then(|number| number.parse::<u64>().ok());
+        let number =
+            scan::member(data.trim(), "sequence_number").and_then(|number| number.parse::<u64>().ok());
         after.is_none_or(|after| number.is_none_or(|number| number > after))
     };
     let events: String = text.split_inclusive("\n\n").filter(is_new).collect();
     let mut response = Response::new(ResponseBody::full(Bytes::from(events)));
     headers::event_stream(response.headers_mut());
     headers::request_id(face.dialect, face.id, response.headers_mut());
-    Ok(response)
+    response
 }
 
 /// A page of the items that were asked with.
-fn items_page(turn: &StoredTurn, request: &Request) -> Result<Response, Response> {
+fn items_page(turn: &StoredTurn, request: &Request) -> Response {
     let (query, face) = (&request.query, face(request));
     let limit = match query.get("limit").map(|limit| limit.parse::<usize>()) {
         None => USUAL_ITEMS,
         Some(Ok(limit @ 1..=MAX_ITEMS)) => limit,
         Some(_) => {
             let message = "limit must be a whole number from 1 to 100";
-            return Err(face.refuse(400, message, None, Some("limit")));
+            return face.refuse(400, message, None, Some("limit"));
         }
     };
     let mut items = input_of(turn, request.params.get("id"));
     match query.get("order").as_deref() {
         Some("asc") => {}
         None | Some("desc") => items.reverse(),
-        Some(_) => return Err(face.refuse(400, "order must be asc or desc", None, Some("order"))),
+        Some(_) => return face.refuse(400, "order must be asc or desc", None, Some("order")),
     }
     if let Some(after) = query.get("after") {
         let known = items.iter().position(|item| item["id"] == after.as_str());
         let Some(at) = known else {
-            return Err(face.refuse(400, "after must be the id of an item", None, Some("after")));
+            return face.refuse(400, "after must be the id of an item", None, Some("after"));
         };
         items.drain(..=at);
     }
@@ -269,7 +274,7 @@ fn items_page(turn: &StoredTurn, request: &Request) -> Result<Response, Response
     let id_of = |item: Option<&Value>| item.map_or(Value::Null, |item| item["id"].clone());
     let page = json!({ "object": "list", "first_id": id_of(items.first()), "last_id": id_of(items.last()),
                        "has_more": has_more, "data": items });
-    Ok(http::json(StatusCode::OK, &page))
+    http::json(StatusCode::OK, &page)
 }
 
 /// The items of the request, each with an id; a text is a message of the user.

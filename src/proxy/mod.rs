@@ -36,6 +36,8 @@
 //! | `reply`, `foreign` | errors in the shape of the surface, and of interfaces not spoken here |
 //! | `gemini`, `array_stream`, `cli_envelope` | the surface whose paths name the model; its streams without events; the envelope of its command line |
 //! | `responses_ws` | responses over a WebSocket |
+//! | `realtime`, `realtime_attempt`, `realtime_session` | a conversation in speech over a WebSocket: asked for, opened, passed on |
+//! | `socket_opener` | who opened a WebSocket |
 //! | `models`, `search`, `forms`, `videos`, `files` | model lists, web searches, requests sent as forms (read by `form_body`), videos, uploads |
 //! | `pipeline`, `answered` | the steps in their order; what comes of them |
 //! | `rewritten`, `renamed` | bodies rewritten while they pass; answers under the name asked for |
@@ -95,6 +97,9 @@ mod over_limit;
 mod pick;
 mod pipeline;
 mod quota;
+mod realtime;
+mod realtime_attempt;
+mod realtime_session;
 mod recovery;
 mod redact;
 mod relay;
@@ -112,6 +117,7 @@ mod send;
 mod session;
 mod silence;
 mod site_refusals;
+mod socket_opener;
 mod state;
 mod stored_turns;
 mod token_renewal;

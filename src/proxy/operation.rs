@@ -31,6 +31,8 @@ pub(super) enum Operation {
     Transcribe,
     /// To write it down in English.
     TranslateSpeech,
+    /// To talk, over a WebSocket.
+    Converse,
     /// To put documents in the order in which they answer a question: Jina's form, or Cohere's first.
     Rerank,
     /// The same in Cohere's second version.
@@ -58,6 +60,7 @@ impl Operation {
             Self::Speak => "/v1/audio/speech",
             Self::Transcribe => "/v1/audio/transcriptions",
             Self::TranslateSpeech => "/v1/audio/translations",
+            Self::Converse => "/v1/realtime",
             Self::Rerank => "/v1/rerank",
             Self::RerankV2 => "/v2/rerank",
             Self::Moderate => "/v1/moderations",

@@ -38,6 +38,7 @@ use super::headers;
 use super::heartbeats::BeforeAnswer;
 use super::operation::{CallKind, Operation};
 use super::pick::{Picked, pick};
+use super::realtime_attempt::Opening;
 use super::renamed;
 use super::reply::ErrorShape;
 use super::response_store;
@@ -120,7 +121,7 @@ pub(super) async fn answer(proxy: &Arc<Proxy>, mut call: Box<Call>) -> Response 
         return refusal;
     }
     call.trace = trace_of(&proxy.core, &call);
-    let mut response = response_store::remember(proxy, &call, route(proxy, &call).await);
+    let mut response = response_store::remember(proxy, &call, route(proxy, &call, None).await);
     if call.settings.echo_model {
         response = renamed::of(&call, response);
     }
@@ -165,8 +166,13 @@ fn estimated_count(face: ErrorShape, body: &Bytes) -> Response {
     response
 }
 
-/// Tries channels until one answers, none is left, or the attempts are used up.
-async fn route(proxy: &Arc<Proxy>, call: &Call) -> Answered {
+/// Opens a socket for a client at the first channel that has one; otherwise a refusal.
+pub(super) async fn open_socket(proxy: &Arc<Proxy>, opening: &Opening) -> Response {
+    route(proxy, &opening.call, Some(opening)).await.response
+}
+
+/// Tries channels until one answers, or opens a socket where that is wanted, none is left, or the attempts are used up.
+async fn route(proxy: &Arc<Proxy>, call: &Call, opening: Option<&Opening>) -> Answered {
     let mut tried = Vec::new();
     let mut last: Option<Box<Failure>> = None;
     let attempts = match call.caller.forced_channel {
@@ -198,7 +204,11 @@ async fn route(proxy: &Arc<Proxy>, call: &Call) -> Answered {
             }
         };
         tried.push(choice.channel.key());
-        let answered = addresses::attempt(proxy, call, &choice, number, slots).await;
+        let answered = match opening {
+            None => addresses::attempt(proxy, call, &choice, number, slots).await,
+            // Boxed, because it is rare.
+            Some(opening) => Box::pin(opening.attempt(proxy, &choice, number, slots)).await,
+        };
         match answered.inspect_err(|failure| call.trace.channel_failed(&failure.text)) {
             Ok(answered) => return answered,
             Err(failure) if failure.may_retry(call.work()) || failure.lacks_surface() => {

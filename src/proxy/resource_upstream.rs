@@ -74,7 +74,7 @@ pub(super) struct UpstreamResponse {
     pub(super) idle: Duration,
 }
 
-/// An upstream's id as it stands in a path.
+/// An upstream's id as it stands in a path, or a name in a query.
 pub(super) fn in_path(id: &str) -> String {
     utf8_percent_encode(id, ENCODED).to_string()
 }

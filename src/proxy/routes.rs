@@ -16,7 +16,9 @@ use crate::time::monotonic_ms;
 use super::auth::{self, Caller, PresentedToken, Refused};
 use super::operation::{CallKind, Operation};
 use super::reply::ErrorShape;
-use super::{files, forms, gemini, kept_responses, key_usage, models, pipeline, responses_ws, search, videos};
+use super::{
+    files, forms, gemini, kept_responses, key_usage, models, pipeline, realtime, responses_ws, search, videos,
+};
 
 /// The dialect whose manners those surfaces have that take one JSON object and give another.
 const PLAIN_OBJECTS: Dialect = Dialect::Embeddings;
@@ -27,6 +29,7 @@ pub fn routes() -> Vec<Route<Proxy>> {
     [
         generation(),
         responses_sockets(),
+        realtime(),
         kept_responses(),
         forms_of_media(),
         other_calls(),
@@ -84,6 +87,12 @@ fn responses_sockets() -> Vec<Route<Proxy>> {
         compact("/v1/responses/compact"),
         compact("/responses/compact"),
     ]
+}
+
+/// Conversations in speech, over a WebSocket.
+fn realtime() -> Vec<Route<Proxy>> {
+    let open = |proxy, request| realtime::open(proxy, request);
+    vec![Route::new(Method::GET, "/v1/realtime", Access::Proxy, Surface::Audio, open)]
 }
 
 /// Responses that were given before.

@@ -180,7 +180,10 @@ mod tests {
     use super::*;
 
     fn turn(length: usize, stored_at: Millis) -> StoredTurn {
-        StoredTurn { stored_at, ..StoredTurn::new(Bytes::from(vec![b' '; length]), Vec::new(), String::new()) }
+        StoredTurn {
+            stored_at,
+            ..StoredTurn::new(Bytes::from(vec![b' '; length]), Vec::new(), String::new())
+        }
     }
 
     #[test]

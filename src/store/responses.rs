@@ -4,8 +4,8 @@
 //! several rows of one id.
 
 use super::owner::Owner;
-pub use super::telemetry::stored_response::StoredResponse;
 use super::sql::Statement;
+pub use super::telemetry::stored_response::StoredResponse;
 use super::{Result, Store, prune};
 use crate::time::Millis;
 

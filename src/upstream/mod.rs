@@ -9,6 +9,7 @@
 //! http1      heads and framing, pure
 //! dial       TCP, outbound proxies, TLS              names: resolved, one question at a time for each
 //! websocket  one request over a WebSocket         frames: read as the bytes of a body
+//! talk       a WebSocket that both ends talk over
 //! oauth      the calls that connect an account by a login in a browser
 //! platforms  the requests of the management calls, by platform
 //! ```
@@ -35,6 +36,7 @@ mod pool;
 mod repeat;
 mod request;
 mod stream;
+mod talk;
 #[cfg(test)]
 mod tests;
 mod websocket;
@@ -48,4 +50,5 @@ pub use http1::{AnswerHead, AnswerHeaders};
 pub use repeat::{Came, Progress, Repeat, Work, Written};
 pub use request::{Request, RequestBody, RequestHeaders};
 pub(crate) use stream::Stream;
+pub use talk::{FromUpstream, LONGEST_MESSAGE, SocketReceiver, SocketSender, UpstreamSocket};
 pub use websocket::Conversation;

@@ -33,6 +33,7 @@ use super::http1::{AnswerHead, AnswerHeaders, parse_answer, write_request};
 use super::repeat::{Came, Progress, Written};
 use super::request::Request;
 use super::stream::Stream;
+use super::talk::{LONGEST_MESSAGE, UpstreamSocket};
 use crate::dialect::convert::MAX_EVENT;
 use crate::dialect::responses::socket::{self, Refusal};
 use crate::routing::Origin;
@@ -89,6 +90,33 @@ impl Client {
         })?;
         let body = FrameBody::new(socket);
         answer(body, &head.headers).await.map(Conversation::Answer)
+    }
+
+    /// Opens a WebSocket that both ends talk over, with messages of `longest` bytes to the upstream; otherwise the status of
+    /// what came instead.
+    ///
+    /// # Errors
+    /// There is no connection.
+    pub async fn open_socket(
+        &self,
+        origin: &Arc<Origin>,
+        upgrade: Request,
+        longest: usize,
+    ) -> Result<Result<UpstreamSocket, Option<StatusCode>>, SendError> {
+        if origin.forwarder().is_some() {
+            return Ok(Err(None));
+        }
+        let stream = self.open(origin).await?;
+        let shaking = shake_hands(stream, origin, upgrade);
+        let (_, stream, rest) = match tokio::time::timeout(HANDSHAKE, shaking).await {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(status)) => return Ok(Err(status)),
+            Err(_late) => return Ok(Err(None)),
+        };
+        let config = websocket::config(LONGEST_MESSAGE, longest);
+        let rest = rest.to_vec();
+        let stream = WebSocketStream::from_partially_read(stream, rest, Role::Client, Some(config)).await;
+        Ok(Ok(UpstreamSocket::new(stream)))
     }
 }
 

@@ -217,7 +217,7 @@ fn an_encoded_path_does_not_skip_authentication() {
 fn a_path_of_an_interface_that_is_not_spoken_here_is_refused_in_its_own_shape() {
     let gateway = Gateway::start();
     for (path, message) in [
-        ("/v2/rerank", "/message"),
+        ("/v2/chat", "/message"),
         ("/api/chat", "/error"),
         ("/api/generate", "/error"),
         ("/openai/deployments/gpt-4o/chat/completions?api-version=2024-10-21", "/error/message"),

@@ -29,7 +29,9 @@ pub fn faithful(method: &str, path: &str, body: &Value, models: &[String]) -> Re
         ("POST", "/v1/completions", false) => Reply::json(200, &completion(model)),
         ("POST", "/v1/completions", true) => Reply::events(completion_events(model)),
         ("POST", "/v1/embeddings", _) => Reply::json(200, &embedding(model)),
-        ("POST", "/v1/images/generations" | "/v1/images/edits" | "/v1/images/variations", _) => Reply::json(200, &image()),
+        ("POST", "/v1/images/generations" | "/v1/images/edits" | "/v1/images/variations", _) => {
+            Reply::json(200, &image())
+        }
         _ => Reply::error(404, &format!("Invalid URL ({method} {path})")),
     }
 }

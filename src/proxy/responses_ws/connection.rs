@@ -45,7 +45,7 @@ use super::super::operation::{CallKind, Operation};
 use super::super::pipeline;
 use super::super::reply::ErrorShape;
 use super::super::response_store;
-use super::Opener;
+use super::super::socket_opener::Opener;
 use super::events::Events;
 use super::frame;
 use super::history::History;

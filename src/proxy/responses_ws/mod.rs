@@ -20,24 +20,19 @@ mod history;
 mod refusal;
 
 use std::mem;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::HeaderMap;
 use hyper::header::{CONNECTION, HeaderName, HeaderValue};
 
-use crate::core::Core;
 use crate::dialect::Dialect;
-use crate::http::bearer::LastToken;
 use crate::http::websocket::Handshake;
-use crate::http::{Query, Request, Response, too_many_of_peer};
-use crate::limits::IdentityWindows;
+use crate::http::{Request, Response, too_many_of_peer};
 use crate::proxy::Proxy;
 use crate::time::monotonic_ms;
-use crate::uuid;
 
-use super::auth::{self, Caller, PresentedToken, Refused};
 use super::reply::ErrorShape;
+use super::socket_opener::Opener;
 
 /// Codex keeps its turn's place at an upstream in it, and wants it back.
 const TURN_STATE: HeaderName = HeaderName::from_static("x-codex-turn-state");
@@ -45,41 +40,17 @@ const BETA: HeaderName = HeaderName::from_static("openai-beta");
 /// The beta of sockets; the upstream is asked over HTTP.
 const SOCKET_BETA: &str = "responses_websockets=";
 
-/// Who opened a socket, and how.
-struct Opener {
-    headers: HeaderMap,
-    query: Query,
-    /// The caller is this machine.
-    local: bool,
-    client_ip: IpAddr,
-    last_token: LastToken,
-    rates: Arc<IdentityWindows>,
-    /// The conversation's name where the client gives none.
-    session: String,
-}
-
-impl Opener {
-    /// The caller as the keys are now.
-    fn caller(&self, core: &Core) -> Result<Caller, Refused> {
-        let Self { headers, query, local, client_ip, last_token, .. } = self;
-        let (local, client_ip) = (*local, *client_ip);
-        auth::authenticate(core, &PresentedToken { headers, query, local, client_ip, last_token })
-    }
-}
-
 /// `GET /v1/responses` with `Upgrade: websocket`.
 pub(super) fn open(proxy: Arc<Proxy>, mut request: Request) -> Response {
     let face = ErrorShape::of(&request.headers, Some(Dialect::Responses), request.id);
-    let shown = PresentedToken::from(&request);
-    let local = shown.local;
-    let rates = match auth::authenticate(&proxy.core, &shown) {
-        Ok(caller) => caller.rates(&proxy.core.rates).clone(),
+    let mut opener = match Opener::let_in(&proxy.core, &request) {
+        Ok(opener) => opener,
         Err(refused) => {
             proxy.core.note_auth_failure(request.client_ip, &refused.message());
             return closing(face.reject_caller(&refused));
         }
     };
-    if let Err(wait) = proxy.core.rates.admit_socket(&rates, monotonic_ms()) {
+    if let Err(wait) = proxy.core.rates.admit_socket(&opener.rates, monotonic_ms()) {
         return closing(too_many_of_peer(wait));
     }
     let handshake = match Handshake::of(&mut request) {
@@ -91,15 +62,7 @@ pub(super) fn open(proxy: Arc<Proxy>, mut request: Request) -> Response {
         }
     };
     let turn_state = request.headers.get(TURN_STATE).cloned();
-    let opener = Opener {
-        headers: without_socket_beta(mem::take(&mut request.headers)),
-        query: mem::take(&mut request.query),
-        local,
-        client_ip: request.client_ip,
-        last_token: request.last_token.clone(),
-        rates,
-        session: uuid::v4(),
-    };
+    opener.headers = without_socket_beta(mem::take(&mut opener.headers));
     let longest = proxy.core.config.request_body_limit;
     let serve = move |socket| connection::serve(proxy, opener, socket);
     let mut response = handshake.accept(longest, events::LONGEST, serve);

@@ -86,9 +86,7 @@ pub(super) async fn of(core: &Core, video: &VideoRow) -> Result<ResourceUpstream
         }
     };
     let Some(secret) = own.or_else(|| video.token.clone()) else {
-        return Err(Unreachable::Gone(
-            "The credential this video was created with is no longer available",
-        ));
+        return Err(Unreachable::Gone("The credential this video was created with is no longer available"));
     };
     Ok(ResourceUpstream { site_id, endpoints, custom_headers, credential: secret.into() })
 }

@@ -1,0 +1,160 @@
+//! One channel is asked to open a socket for a conversation in speech.
+//!
+//! As any attempt it is settled once: a channel that opens none has failed, and the next one is asked. Where one does, the
+//! client is granted its own socket, and the attempt is that of the first response.
+
+use std::mem;
+use std::sync::{Arc, Mutex};
+
+use hyper::header::{HeaderName, HeaderValue};
+
+use crate::http::websocket::Handshake;
+use crate::proxy::Proxy;
+use crate::routing::{Credential, CredentialHeaders, Endpoint, pool};
+use crate::sync::lock;
+use crate::time::now_ms;
+use crate::upstream::{self, RequestBody, UpstreamSocket, Work};
+
+use super::answered::Answered;
+use super::attempt::{Attempt, Choice, Slots};
+use super::call::Call;
+use super::failure::Failure;
+use super::headers;
+use super::quota::Admission;
+use super::realtime_session::{self, Session};
+use super::resource_upstream::in_path;
+use super::socket_opener::Opener;
+
+const PATH: &str = "/v1/realtime";
+/// The client's headers that its upstream is told, beside those that always are.
+const FORWARDED: [HeaderName; 2] =
+    [HeaderName::from_static("openai-beta"), HeaderName::from_static("openai-safety-identifier")];
+
+/// A client that waits for its socket.
+pub(super) struct Opening {
+    pub(super) call: Arc<Call>,
+    opener: Arc<Opener>,
+    /// What was counted for the opening.
+    admission: Mutex<Admission>,
+    /// Until it is granted.
+    handshake: Mutex<Option<Handshake>>,
+}
+
+impl Opening {
+    pub(super) fn new(mut call: Box<Call>, opener: Opener, handshake: Handshake) -> Self {
+        let admission = mem::take(&mut call.admission);
+        Self {
+            call: Arc::from(call),
+            opener: Arc::new(opener),
+            admission: Mutex::new(admission),
+            handshake: Mutex::new(Some(handshake)),
+        }
+    }
+
+    /// Asks one channel. The attempt is settled when this gives a failure.
+    pub(super) async fn attempt(
+        &self,
+        proxy: &Arc<Proxy>,
+        choice: &Choice,
+        number: u32,
+        slots: Slots,
+    ) -> Result<Answered, Failure> {
+        let mut attempt = Attempt::begin(proxy, &self.call, choice, number, Slots::default());
+        attempt.holds(lock(&self.admission).clone());
+        attempt.via(PATH);
+        let socket = match self.connect(proxy, choice).await {
+            Ok(socket) => socket,
+            Err(failure) => {
+                let failure = failure.without(&attempt.secrets());
+                attempt.fail(&failure);
+                return Err(failure);
+            }
+        };
+        let Some(handshake) = lock(&self.handshake).take() else {
+            return Err(Failure::local("the socket was granted before".to_owned()));
+        };
+        // From now on the attempt alone holds it.
+        drop(mem::take(&mut *lock(&self.admission)));
+        let session = Session {
+            proxy: proxy.clone(),
+            call: self.call.clone(),
+            opener: self.opener.clone(),
+            choice: choice.clone(),
+            slots,
+        };
+        let longest = proxy.core.config.request_body_limit;
+        let serve = move |client| realtime_session::serve(session, attempt, socket, client);
+        Ok(handshake.accept(longest, upstream::LONGEST_MESSAGE, serve).into())
+    }
+
+    /// Tries the channel's addresses.
+    async fn connect(&self, proxy: &Arc<Proxy>, choice: &Choice) -> Result<UpstreamSocket, Failure> {
+        let channel = &choice.channel;
+        let site = &channel.account.site;
+        if let Some(reason) = &site.misconfigured {
+            return Err(Failure::local(format!("site {} cannot be used: {reason}", site.name)));
+        }
+        let Some(values) = channel.credential.as_ref().and_then(Credential::headers) else {
+            let why = "the channel has no credential that can stand in a header";
+            return Err(Failure::local(why.to_owned()));
+        };
+        let mut last = None;
+        for endpoint in pool::order(&site.endpoints, now_ms()) {
+            let live = &endpoint.live;
+            let note = |is_dirty: bool| {
+                if is_dirty {
+                    proxy.core.store.telemetry().dirty_endpoint(live.clone());
+                }
+            };
+            note(live.record_selection(now_ms()));
+            match self.connect_to(proxy, choice, endpoint, values).await {
+                Ok(socket) => {
+                    note(live.record_success());
+                    return Ok(socket);
+                }
+                Err(failure) if failure.rotates_address(Work::Text) => {
+                    let now = now_ms();
+                    note(live.record_failure(now, now + pool::COOLDOWN_MS, &failure.text));
+                    last = Some(failure);
+                }
+                Err(failure) => {
+                    note(live.record_other_failure(now_ms(), &failure.text));
+                    return Err(failure);
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| Failure::local(format!("site {} has no address", site.name))))
+    }
+
+    async fn connect_to(
+        &self,
+        proxy: &Arc<Proxy>,
+        choice: &Choice,
+        endpoint: &Endpoint,
+        values: &CredentialHeaders,
+    ) -> Result<UpstreamSocket, Failure> {
+        let target = endpoint.base.join(&format!("{PATH}{}", self.query(&choice.model)));
+        let mut upgrade = upstream::Request::new(hyper::Method::GET, target, RequestBody::empty());
+        let site = &choice.channel.account.site;
+        upgrade.headers = headers::of_resource(&self.call.headers, &site.custom_headers, values, "*/*");
+        for name in FORWARDED {
+            if let Some(value) = self.call.headers.get(&name) {
+                upgrade.headers.set(name, HeaderValue::clone(value));
+            }
+        }
+        let longest = proxy.core.config.request_body_limit;
+        match proxy.core.client.open_socket(&endpoint.base.origin, upgrade, longest).await {
+            Ok(Ok(socket)) => Ok(socket),
+            Ok(Err(status)) => Err(Failure::no_socket(PATH, status.map(|status| status.as_u16()), now_ms())),
+            Err(error) => Err(Failure::unanswered(&error)),
+        }
+    }
+
+    /// The client's query with the model's name at the upstream.
+    fn query(&self, model: &str) -> String {
+        let model = in_path(model);
+        let pairs = self.call.query.trim_start_matches('?').split('&').filter(|pair| !pair.is_empty());
+        let others = pairs.filter(|pair| pair.split('=').next() != Some("model"));
+        others.fold(format!("?model={model}"), |query, pair| query + "&" + pair)
+    }
+}

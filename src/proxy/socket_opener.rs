@@ -1,0 +1,55 @@
+//! Who opened a WebSocket, and how: asked again for each turn, because a key may have been revoked since.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hyper::HeaderMap;
+
+use crate::core::Core;
+use crate::http::bearer::LastToken;
+use crate::http::{Query, Request};
+use crate::limits::IdentityWindows;
+use crate::uuid;
+
+use super::auth::{self, Caller, PresentedToken, Refused};
+
+/// Who opened a socket, and how.
+pub(super) struct Opener {
+    pub(super) headers: HeaderMap,
+    pub(super) query: Query,
+    /// The caller is this machine.
+    local: bool,
+    client_ip: IpAddr,
+    last_token: LastToken,
+    pub(super) rates: Arc<IdentityWindows>,
+    /// The conversation's name where the client gives none.
+    pub(super) session: String,
+}
+
+impl Opener {
+    /// Who asks for a socket.
+    ///
+    /// # Errors
+    /// The caller is not let in.
+    pub(super) fn let_in(core: &Core, request: &Request) -> Result<Self, Refused> {
+        let shown = PresentedToken::from(request);
+        let local = shown.local;
+        let rates = auth::authenticate(core, &shown)?.rates(&core.rates).clone();
+        Ok(Self {
+            headers: request.headers.clone(),
+            query: Query::new(request.query.raw()),
+            local,
+            client_ip: request.client_ip,
+            last_token: request.last_token.clone(),
+            rates,
+            session: uuid::v4(),
+        })
+    }
+
+    /// The caller as the keys are now.
+    pub(super) fn caller(&self, core: &Core) -> Result<Caller, Refused> {
+        let Self { headers, query, local, client_ip, last_token, .. } = self;
+        let (local, client_ip) = (*local, *client_ip);
+        auth::authenticate(core, &PresentedToken { headers, query, local, client_ip, last_token })
+    }
+}

@@ -1,0 +1,104 @@
+//! An open WebSocket to an upstream that both ends talk over, whole texts at a time.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
+
+use super::stream::Stream;
+
+/// The longest message that is taken from an upstream.
+pub const LONGEST_MESSAGE: usize = 16 << 20;
+/// How long a goodbye may take.
+const CLOSING: Duration = Duration::from_secs(2);
+
+type Socket = WebSocketStream<Stream>;
+
+/// An open socket.
+pub struct UpstreamSocket(Socket);
+
+/// Where texts for the upstream go.
+pub struct SocketSender(SplitSink<Socket, Message>);
+
+/// Where texts of the upstream come from. Pings are answered while it is read.
+pub struct SocketReceiver(SplitStream<Socket>);
+
+/// What an upstream says.
+#[derive(Debug)]
+pub enum FromUpstream {
+    Text(String),
+    /// It has closed the socket in order.
+    Closed,
+    /// Nothing more comes; why, for the log.
+    Broken(String),
+}
+
+/// The upstream is gone.
+#[derive(Debug)]
+pub struct UpstreamGone;
+
+// === impl UpstreamSocket ===
+
+impl UpstreamSocket {
+    pub(super) fn new(socket: Socket) -> Self {
+        Self(socket)
+    }
+
+    pub fn split(self) -> (SocketSender, SocketReceiver) {
+        let (sink, stream) = self.0.split();
+        (SocketSender(sink), SocketReceiver(stream))
+    }
+}
+
+// === impl SocketSender ===
+
+impl SocketSender {
+    /// Sends a text, and waits until the connection has taken it.
+    pub async fn send(&mut self, text: Bytes) -> Result<(), UpstreamGone> {
+        let text = Utf8Bytes::try_from(text).map_err(|_| UpstreamGone)?;
+        self.0.send(Message::Text(text)).await.map_err(|_| UpstreamGone)
+    }
+
+    /// Says goodbye.
+    pub async fn close(&mut self) {
+        let frame = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::from_static("") };
+        let _ = timeout(CLOSING, self.0.send(Message::Close(Some(frame)))).await;
+    }
+}
+
+// === impl SocketReceiver ===
+
+impl SocketReceiver {
+    /// What comes next.
+    pub async fn next(&mut self) -> FromUpstream {
+        loop {
+            return match self.0.next().await {
+                Some(Ok(Message::Text(text))) => FromUpstream::Text(text.as_str().to_owned()),
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
+                Some(Ok(Message::Binary(_))) => FromUpstream::Broken(
+                    "the upstream sent a frame over its WebSocket that is no text".to_owned(),
+                ),
+                Some(Ok(Message::Close(frame))) => match frame {
+                    Some(frame) if frame.code != CloseCode::Normal && frame.code != CloseCode::Away => {
+                        let code = u16::from(frame.code);
+                        FromUpstream::Broken(format!(
+                            "the upstream closed its WebSocket ({code} {})",
+                            frame.reason
+                        ))
+                    }
+                    _ => FromUpstream::Closed,
+                },
+                Some(Err(error)) => {
+                    FromUpstream::Broken(format!("the upstream closed its WebSocket ({error})"))
+                }
+                None => FromUpstream::Broken("the upstream closed its WebSocket".to_owned()),
+            };
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! A conversation in speech: frames pass both ways, and what is counted of them.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use serde_json::{Value, json};
+use support::{Caller, Gateway, Incoming, Request, Socket, eventually};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocket};
+
+const MODEL: &str = "model-speech";
+const PATH: &str = "/v1/realtime?model=model-speech";
+
+/// An upstream with a voice, or one that answers the upgrade with a status.
+struct Voice {
+    address: SocketAddr,
+    /// The heads of the upgrades.
+    asked: Arc<Mutex<Vec<String>>>,
+    /// What its clients said.
+    heard: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Voice {
+    fn start() -> Self {
+        Self::with(None)
+    }
+
+    fn with(refusal: Option<u16>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let heard: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let (heads, words) = (Arc::clone(&asked), Arc::clone(&heard));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (heads, words) = (Arc::clone(&heads), Arc::clone(&words));
+                std::thread::spawn(move || serve(stream, refusal, &heads, &words));
+            }
+        });
+        Self { address, asked, heard }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().expect("no panic there").clone()
+    }
+
+    fn heard(&self) -> Vec<Value> {
+        self.heard.lock().expect("no panic there").clone()
+    }
+}
+
+fn serve(mut stream: TcpStream, refusal: Option<u16>, asked: &Mutex<Vec<String>>, heard: &Mutex<Vec<Value>>) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        if stream.read_exact(&mut byte).is_err() {
+            return;
+        }
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let write = |stream: &mut TcpStream, text: String| drop(stream.write_all(text.as_bytes()));
+    if !head.starts_with("GET /v1/realtime") {
+        let body = json!({"object": "list", "data": [{"id": MODEL, "object": "model"}]}).to_string();
+        let length = body.len();
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        );
+        return write(&mut stream, answer);
+    }
+    asked.lock().expect("no panic there").push(head.clone());
+    if let Some(status) = refusal {
+        return write(
+            &mut stream,
+            format!("HTTP/1.1 {status} No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"),
+        );
+    }
+    let key = head.lines().find_map(|line| line.strip_prefix("sec-websocket-key: ")).expect("a key");
+    let proof = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    let accept = BASE64.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, proof.as_bytes()));
+    write(
+        &mut stream,
+        format!(
+            "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-accept: {accept}\r\n\r\n"
+        ),
+    );
+    let mut socket = WebSocket::from_raw_socket(stream, Role::Server, None);
+    let say = |socket: &mut WebSocket<TcpStream>, event: Value| {
+        let _ = socket.send(Message::text(event.to_string()));
+    };
+    say(&mut socket, json!({"type": "session.created"}));
+    while let Ok(message) = socket.read() {
+        let Message::Text(text) = message else { continue };
+        let event: Value = serde_json::from_str(&text).expect("JSON");
+        heard.lock().expect("no panic there").push(event.clone());
+        match event["type"].as_str().unwrap_or_default() {
+            "response.create" | "somebody.speaks" => {
+                let usage = json!({"total_tokens": 30, "input_tokens": 20, "output_tokens": 10,
+                    "input_token_details": {"cached_tokens": 5}});
+                say(&mut socket, json!({"type": "response.created", "response": {"id": "r"}}));
+                say(&mut socket, json!({"type": "response.output_audio.delta", "delta": "UklGRg=="}));
+                say(
+                    &mut socket,
+                    json!({"type": "response.done", "response": {"status": "completed", "usage": usage}}),
+                );
+            }
+            "goodbye" => drop(socket.close(None)),
+            "trip" => {
+                say(&mut socket, json!({"type": "response.created", "response": {"id": "r"}}));
+                return drop(socket.get_ref().shutdown(std::net::Shutdown::Both));
+            }
+            _ => say(&mut socket, json!({"type": "echo", "of": event})),
+        }
+    }
+}
+
+fn gateway(variables: &[(&str, &str)], voices: &[(&str, &Voice)]) -> Gateway {
+    let gateway = Gateway::with(variables);
+    for (name, voice) in voices {
+        let site = gateway.create_site(&json!({"name": name, "url": format!("http://{}", voice.address),
+            "platform": "openai"}));
+        let account = gateway.create_account(&site, "sk-upstream-key");
+        gateway.wait_for_task(&account);
+    }
+    gateway.wait_for_channels(MODEL, voices.len());
+    gateway
+}
+
+fn ask() -> Request {
+    Caller::socket_ask(PATH)
+}
+
+#[track_caller]
+fn opened(caller: &Caller) -> Socket {
+    let mut socket = caller.try_socket(ask()).unwrap_or_else(|answer| panic!("{answer:?}"));
+    assert_eq!(socket.event()["type"], "session.created");
+    socket
+}
+
+/// Asks for a response and hears it to its end.
+#[track_caller]
+fn talk(socket: &mut Socket, kind: &str) {
+    socket.send(&json!({"type": kind}));
+    for expected in ["response.created", "response.output_audio.delta", "response.done"] {
+        assert_eq!(socket.event()["type"], expected);
+    }
+}
+
+fn with_key(gateway: &Gateway, more: &Value) -> Caller {
+    let mut key = json!({"name": "k", "key": "sk-client-voice", "supportedModels": ["*"]});
+    for (name, value) in more.as_object().expect("an object") {
+        key[name] = value.clone();
+    }
+    gateway.admin().post("/api/downstream-keys", &key).expect(200);
+    gateway.anyone().with("authorization", "Bearer sk-client-voice")
+}
+
+#[test]
+fn frames_pass_both_ways_and_each_response_is_logged_with_its_usage() {
+    let voice = Voice::start();
+    let gateway = gateway(&[], &[("site", &voice)]);
+    let ask = Caller::socket_ask(&format!("{PATH}&x=1&key=no")).header("openai-beta", "realtime=v1");
+    let mut socket = gateway.client().try_socket(ask).unwrap();
+    assert_eq!(socket.event()["type"], "session.created");
+    let said = json!({"type": "input_audio_buffer.append", "audio": "x".repeat(300_000)});
+    socket.send(&said);
+    assert_eq!(socket.event(), json!({"type": "echo", "of": said}));
+    talk(&mut socket, "response.create");
+    talk(&mut socket, "somebody.speaks");
+    let rows = gateway.wait_for_logs(2);
+    for row in &rows {
+        let told = [&row["status"], &row["promptTokens"], &row["completionTokens"], &row["cacheReadTokens"]];
+        assert_eq!(told, [&json!("success"), &json!(20), &json!(10), &json!(5)]);
+        assert_eq!(row["modelRequested"], MODEL);
+    }
+    socket.close(1000);
+    assert_eq!(socket.next(), Incoming::Close(1000));
+    let head = &voice.asked()[0];
+    assert!(head.starts_with("GET /v1/realtime?model=model-speech&x=1 HTTP/1.1\r\n"), "{head}");
+    assert!(head.contains("\r\nauthorization: Bearer sk-upstream-key\r\n"), "{head}");
+    assert!(head.contains("\r\nopenai-beta: realtime=v1\r\n"), "{head}");
+}
+
+#[test]
+fn what_cannot_be_opened_is_refused_over_http() {
+    let voice = Voice::start();
+    let gateway = gateway(&[], &[("site", &voice)]);
+    let client = gateway.client();
+    let refused = |caller: &Caller, path: &str| match caller.try_socket(Caller::socket_ask(path)) {
+        Ok(_) => panic!("{path} was opened"),
+        Err(answer) => answer,
+    };
+    assert_eq!(client.get(PATH).expect(426)["error"]["type"], "invalid_request_error");
+    assert_eq!(refused(&client, "/v1/realtime").expect(400)["error"]["param"], "model");
+    assert_eq!(refused(&client, "/v1/realtime?model=").expect(400)["error"]["param"], "model");
+    assert_eq!(
+        refused(&client, "/v1/realtime?model=unheard-of").expect(503)["error"]["type"],
+        "server_error"
+    );
+    assert_eq!(refused(&gateway.anyone(), PATH).expect(401)["error"]["type"], "authentication_error");
+    let other = with_key(&gateway, &json!({"supportedModels": ["another"]}));
+    refused(&other, PATH).expect(403);
+    assert_eq!(voice.asked().len(), 0);
+    // A browser has no header for its key.
+    let protocols = "realtime, openai-insecure-api-key.sk-client-none";
+    let ask = ask().header("sec-websocket-protocol", protocols);
+    let Err(answer) = gateway.anyone().try_socket(ask) else { panic!("a wrong key was let in") };
+    answer.expect(403);
+}
+
+#[test]
+fn a_site_that_opens_no_socket_gives_way_to_the_next() {
+    for (refusal, cools) in [(404, false), (200, false), (426, false), (500, true), (401, true)] {
+        let (first, second) = (Voice::with(Some(refusal)), Voice::start());
+        let gateway = gateway(&[], &[("first", &first), ("second", &second)]);
+        gateway.make_first_choice(MODEL, "first");
+        talk(&mut opened(&gateway.client()), "response.create");
+        assert_eq!((first.asked().len(), second.asked().len()), (1, 1), "{refusal}");
+        let channels = gateway.channels(MODEL);
+        let channel = channels.iter().find(|channel| channel["site"]["name"] == "first").unwrap();
+        assert_eq!(!channel["cooldownUntil"].is_null(), cools, "{refusal}: {channel}");
+    }
+}
+
+#[test]
+fn each_response_counts_against_the_limits_of_its_key() {
+    let voice = Voice::start();
+    let gateway = gateway(&[], &[("site", &voice)]);
+    let limits = json!({"maxConcurrency": 1, "budgets": [{"period": "total", "maxRequests": 2}]});
+    let client = with_key(&gateway, &limits);
+    let mut socket = opened(&client);
+    // Its first response is that of the opening, and has the only place.
+    let Err(answer) = client.try_socket(ask()) else { panic!("a second one was opened") };
+    assert_eq!(answer.expect(429)["error"]["code"], "key_over_concurrency");
+    talk(&mut socket, "response.create");
+    talk(&mut socket, "response.create");
+    socket.send(&json!({"type": "response.create"}));
+    let refused = socket.event();
+    assert_eq!((&refused["type"], &refused["error"]["code"]), (&json!("error"), &json!("key_over_budget")));
+    assert_eq!(voice.heard().len(), 2, "it was not passed on");
+    // The socket is still open, until the upstream answers somebody who speaks.
+    socket.send(&json!({"type": "x"}));
+    assert_eq!(socket.event()["type"], "echo");
+    socket.send(&json!({"type": "somebody.speaks"}));
+    assert_eq!(socket.event()["type"], "response.created");
+    assert_eq!(socket.event()["error"]["code"], "key_over_budget");
+    assert_eq!(socket.closed_with(), 1008);
+    eventually("both are counted", || {
+        let keys = gateway.admin().get("/api/downstream-keys").expect(200);
+        (keys["items"][0]["budgets"][0]["used"]["requests"] == 2).then_some(())
+    });
+}
+
+#[test]
+fn both_sockets_end_together() {
+    let voice = Voice::start();
+    let gateway = gateway(&[], &[("site", &voice)]);
+    let mut socket = opened(&gateway.client());
+    socket.send(&json!({"type": "goodbye"}));
+    assert_eq!(socket.closed_with(), 1000);
+    let mut socket = opened(&gateway.client());
+    socket.send(&json!({"type": "trip"}));
+    assert_eq!(socket.event()["type"], "response.created");
+    let error = socket.event();
+    assert_eq!((&error["type"], &error["error"]["type"]), (&json!("error"), &json!("server_error")));
+    assert_eq!(socket.closed_with(), 1011);
+    let rows = gateway.wait_for_logs(2);
+    let count = |status: &str| rows.iter().filter(|row| row["status"] == status).count();
+    assert_eq!((count("success"), count("failed")), (1, 1), "{rows:?}");
+}
+
+#[test]
+fn a_service_that_stops_says_so() {
+    let voice = Voice::start();
+    let mut gateway = gateway(&[], &[("site", &voice)]);
+    let mut socket = opened(&gateway.client());
+    gateway.signal("TERM");
+    let end = loop {
+        match socket.next() {
+            Incoming::Ping => {}
+            end => break end,
+        }
+    };
+    assert_eq!(end, Incoming::Close(1001));
+    gateway.wait_for_exit();
+}

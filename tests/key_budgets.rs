@@ -13,8 +13,13 @@ const CHAT: &str = "/v1/chat/completions";
 const KEY: &str = "sk-team-budgets-0123456789";
 
 fn world() -> (Gateway, Upstream) {
+    world_in("UTC")
+}
+
+/// Where the days begin at midnight of this zone.
+fn world_in(zone: &str) -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[MODEL, OTHER]);
-    let gateway = Setup::default().with("TZ", "UTC").start();
+    let gateway = Setup::default().with("TZ", zone).start();
     gateway.add("site", &upstream);
     gateway.wait_for_channels(MODEL, 1);
     gateway.wait_for_channels(OTHER, 1);
@@ -216,6 +221,50 @@ fn what_was_used_survives_a_stop_and_a_window_of_yesterday_is_over() {
     }
     over(&with_key(&gateway).chat(MODEL), &["day budget"]);
     assert_eq!(budgets(&gateway)[1]["used"]["requests"], 2, "a refused call counts in no budget");
+}
+
+#[test]
+fn a_budget_of_a_day_holds_at_two_hundred_requests_at_once_over_a_kill_and_over_midnight() {
+    let crowd = |gateway: &Gateway| {
+        let passed = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..200 {
+                scope.spawn(|| {
+                    let answer = with_key(gateway).chat(MODEL);
+                    match answer.status {
+                        200 => drop(passed.fetch_add(1, Ordering::Relaxed)),
+                        _ => over(&answer, &["day budget", "maxRequests of 100"]),
+                    }
+                });
+            }
+        });
+        passed.into_inner()
+    };
+    // New York's clocks are changed in March and November.
+    for (zone, midnights) in [
+        ("Asia/Shanghai", &["T16:00:00.000Z"][..]),
+        ("America/New_York", &["T04:00:00.000Z", "T05:00:00.000Z"]),
+    ] {
+        let (mut gateway, _upstream) = world_in(zone);
+        create(&gateway, json!([{"period": "day", "maxRequests": 100}]));
+        let resets_at =
+            |gateway: &Gateway| budgets(gateway)[0]["resetsAt"].as_str().expect("a time").to_owned();
+        let today = resets_at(&gateway);
+        assert!(midnights.iter().any(|midnight| today.ends_with(midnight)), "{zone}: {today}");
+        let first = crowd(&gateway);
+        gateway.kill();
+        let mut gateway = gateway.restart();
+        let second = crowd(&gateway);
+        gateway.kill();
+        let yesterday = "UPDATE downstream_key_budgets SET window_start = window_start - 86400000";
+        gateway.home().database().execute(yesterday, []).expect("an older window");
+        let gateway = gateway.restart();
+        let third = crowd(&gateway);
+        // Unless a day has begun while this was asked.
+        if resets_at(&gateway) == today {
+            assert_eq!((first, second, third), (100, 0, 100), "{zone}");
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, Home, Request, Setup, eventually};
+use crate::support::{ADMIN_TOKEN, Gateway, Home, Request, Setup, eventually};
 use crate::{EXPORT, IMPORT, export, import, lasting, refused, rows, small};
 
 /// A document of some megabytes: accounts with long notes.
@@ -177,4 +177,24 @@ fn fifty_kills_spread_over_an_import_leave_one_state_whole() {
         stored = now;
     }
     println!("an import of {lasts:?}: {fates:?}");
+}
+
+#[test]
+fn a_reset_in_the_middle_of_an_import_leaves_nothing_of_it() {
+    let home = Home::new();
+    let gateway = Setup::default().start_in(home.clone());
+    let staged = home.data_dir().join("import.db");
+    let (admin, body) = (gateway.admin(), json!({ "data": large() }).to_string());
+    let asked = std::thread::spawn(move || admin.send(Request::new("POST", IMPORT).json_text(body)).status);
+    while staged.metadata().map_or(0, |file| file.len()) < 1 << 20 && !asked.is_finished() {
+        std::thread::yield_now();
+    }
+    gateway.admin().post("/api/settings/maintenance/factory-reset", &json!({})).expect(200);
+    // The caller is told, unless the import was faster.
+    let status = asked.join().expect("no panic there");
+    assert!([200, 400, 503].contains(&status), "{status}");
+    eventually("nothing of it is at work any more", || (!staged.exists()).then_some(()));
+    let admin = gateway.anyone().with("authorization", "Bearer change-me-admin-token");
+    assert_eq!(admin.get("/api/sites").expect(200), json!([]));
+    assert_eq!(gateway.admin().get("/api/sites").status, 403, "{ADMIN_TOKEN} is not the token any more");
 }

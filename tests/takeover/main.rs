@@ -3,6 +3,7 @@
 
 mod databases;
 mod documents;
+mod fields;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -30,13 +30,14 @@ SOON = 30.0
 
 def main():
     binary, schemathesis, *options = sys.argv[1:]
-    with stub_site() as site, gateway(binary) as address:
+    with stub_site() as site, gateway(binary) as address, tempfile.TemporaryDirectory(prefix="schemathesis-") as folder:
         added = ask(address, "POST", "/api/sites", {"name": "stub", "url": site, "platform": "openai"})
         ask(address, "POST", "/api/accounts", {"siteId": added["id"], "accessToken": "sk-stub", "credentialMode": "apikey"})
         command = [schemathesis, "--config-file", str(HERE / "schemathesis.toml"), "run", str(DOCUMENT), "--url", address,
             "--header", f"Authorization: Bearer {TOKEN}", "--checks", CHECKS, "--exclude-path-regex", LEFT_OUT,
             "--max-time", SECONDS, "--request-timeout", "30", "--no-shrink", "--seed", "1", *options]
-        result = subprocess.run(command, cwd=HERE, check=False).returncode
+        # It keeps a cache where it runs.
+        result = subprocess.run(command, cwd=folder, check=False).returncode
     sys.exit(result)
 
 

@@ -18,9 +18,9 @@ pub(super) struct Opener {
     pub(super) headers: HeaderMap,
     pub(super) query: Query,
     /// The caller is this machine.
-    local: bool,
-    client_ip: IpAddr,
-    last_token: LastToken,
+    pub(super) local: bool,
+    pub(super) client_ip: IpAddr,
+    pub(super) last_token: LastToken,
     pub(super) rates: Arc<IdentityWindows>,
     /// The conversation's name where the client gives none.
     pub(super) session: String,

@@ -27,7 +27,9 @@ use crate::cron::Cron;
 use crate::dialect::service_tier::TierRules;
 use crate::limits::{LeaseRules, RateLimits};
 
-pub use values::{DEFAULT_PORT, DatabaseConfig, DatabaseKind, Synchronous, TlsFiles, parse_network};
+pub use values::{
+    DEFAULT_PORT, DatabaseConfig, DatabaseKind, DatabaseTls, Synchronous, TlsFiles, parse_network,
+};
 
 use oauth::OAuthConfig;
 use variables::Vars;
@@ -309,6 +311,12 @@ impl DatabaseConfig {
                 ],
             ),
             url: vars.text("DB_URL", ""),
+            tls: DatabaseTls {
+                is_required: vars.flag("DB_SSL", false),
+                ca_file: vars.optional("DB_SSL_CA").map(Into::into),
+                is_insecure: vars.flag("DB_SSL_INSECURE", false),
+            },
+            falls_back: vars.flag("DB_FALLBACK_TO_ENV", false),
             synchronous: vars.one_of(
                 "SQLITE_SYNCHRONOUS",
                 &[("full", Synchronous::Full), ("normal", Synchronous::Normal)],

@@ -162,6 +162,14 @@ impl From<store::Error> for AdminError {
                 unavailable.retry_after_secs = Some(1);
                 unavailable
             }
+            store::Error::Unreachable(_) => {
+                log::warn!("an admin request was refused: {error}");
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                let mut unavailable =
+                    Self::new(status, store::UNREACHABLE).flag("statusCode", status.as_u16());
+                unavailable.retry_after_secs = Some(5);
+                unavailable
+            }
             store::Error::Full(_) => {
                 log::error!("an admin request was refused: {error}");
                 let status = StatusCode::INSUFFICIENT_STORAGE;

@@ -6,10 +6,11 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::failure::{CANNOT_CREATE, DATA, Failure, NO_INPUT, USAGE};
 use super::import;
 use super::passphrase::PassphraseFrom;
 use super::progress::Progress;
-use super::transfer::{CANNOT_CREATE, DATA, Failure, Import, NO_INPUT, Transfer, USAGE};
+use super::transfer::{Import, Transfer};
 use crate::backup::sealed::Sealing;
 use crate::backup::{self, ImportError, ImportOptions, What};
 use crate::config::Config;

@@ -6,9 +6,10 @@ use std::io::{Read, Seek};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::failure::{DATA, Failure, NO_INPUT, USAGE};
 use super::passphrase::PassphraseFrom;
 use super::progress::Progress;
-use super::transfer::{DATA, Failure, Import, NO_INPUT, USAGE};
+use super::transfer::Import;
 use crate::backup::sealed::{self, Passphrase};
 use crate::backup::{self, Document, ImportError, ImportOptions, Report};
 use crate::config::Config;

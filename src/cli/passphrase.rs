@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 
-use super::transfer::{Failure, NO_INPUT, USAGE};
+use super::failure::{Failure, NO_INPUT, USAGE};
 use crate::config::Config;
 
 const MAX_LENGTH: u64 = 1024;

@@ -15,12 +15,6 @@ use std::path::PathBuf;
 use super::passphrase::PassphraseFrom;
 use crate::backup::{Conflict, What};
 
-/// Exit statuses of sysexits(3).
-pub const USAGE: u8 = 64;
-pub const DATA: u8 = 65;
-pub const NO_INPUT: u8 = 66;
-pub const CANNOT_CREATE: u8 = 73;
-
 /// What shall be moved where.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Transfer {
@@ -50,13 +44,6 @@ pub struct Import {
     /// Stored rows that the file does not have go.
     pub replaces: bool,
     pub conflict: Conflict,
-}
-
-/// Why a command did nothing, or not all.
-#[derive(Debug)]
-pub struct Failure {
-    pub code: u8,
-    pub message: String,
 }
 
 const IMPORT_HELP: &str = "\
@@ -221,12 +208,6 @@ pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<T
         "backup" => Transfer::Backup { to: path },
         _ => Transfer::Restore { from: path, passphrase },
     })
-}
-
-impl Failure {
-    pub fn new(code: u8, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
-    }
 }
 
 #[cfg(test)]

@@ -253,7 +253,7 @@ const PROMISED: &str = "AUTH_TOKEN PROXY_TOKEN PORT DATA_DIR TZ ACCOUNT_CREDENTI
 
 #[test]
 fn every_promised_variable_is_read_and_those_without_use_say_why() {
-    let unused = ["DB_SSL", "TOKEN_ROUTER_CACHE_TTL_MS"];
+    let unused = ["TOKEN_ROUTER_CACHE_TTL_MS"];
     let page = include_str!("../../docs/configuration.md");
     for name in PROMISED.split_whitespace() {
         // A value that is no text is a mistake of a variable that is read, and of no other.

@@ -10,10 +10,12 @@ pub const DEFAULT_PORT: u16 = 4000;
 
 /// Which database keeps the state.
 pub struct DatabaseConfig {
-    /// The others are known, and refused at the start ([`store`](crate::store)): this build has SQLite alone.
     pub kind: DatabaseKind,
     /// Blank for SQLite means `switchyard.db` in the data directory.
     pub url: String,
+    pub tls: DatabaseTls,
+    /// DB_FALLBACK_TO_ENV: a saved database that cannot be opened does not stop the start.
+    pub falls_back: bool,
     pub synchronous: Synchronous,
 }
 
@@ -33,6 +35,50 @@ pub enum DatabaseKind {
     Sqlite,
     MySql,
     Postgres,
+}
+
+impl DatabaseKind {
+    /// As `DB_TYPE` and the features of the build name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::MySql => "mysql",
+            Self::Postgres => "postgres",
+        }
+    }
+
+    /// What [`Self::as_str`] gives, read back.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Sqlite, Self::MySql, Self::Postgres].into_iter().find(|kind| kind.as_str() == text)
+    }
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Sqlite => "SQLite",
+            Self::MySql => "MySQL",
+            Self::Postgres => "PostgreSQL",
+        }
+    }
+
+    /// What an address of such a database begins with.
+    pub fn schemes(self) -> &'static [&'static str] {
+        match self {
+            Self::Sqlite => &["sqlite", "file"],
+            Self::MySql => &["mysql"],
+            Self::Postgres => &["postgres", "postgresql"],
+        }
+    }
+}
+
+/// How the way to a database server is kept safe.
+#[derive(Clone, Debug, Default)]
+pub struct DatabaseTls {
+    /// DB_SSL: nothing is sent that is not encrypted.
+    pub is_required: bool,
+    /// DB_SSL_CA: who signed the server's certificate, PEM; the well-known authorities when unset.
+    pub ca_file: Option<PathBuf>,
+    /// DB_SSL_INSECURE: any certificate is taken.
+    pub is_insecure: bool,
 }
 
 /// Certificate and key for TLS towards clients, PEM.

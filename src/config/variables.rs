@@ -184,12 +184,6 @@ impl<'a> Vars<'a> {
                 self.warnings.push(format!("{name} is not used: {why}"));
             }
         }
-        if self.flag("DB_SSL", false) {
-            self.warnings.push(
-                "DB_SSL is not used: this build keeps its state in an SQLite file, to which there is no connection"
-                    .to_owned(),
-            );
-        }
     }
 
     /// A port of our own, where 0 takes any that is free.

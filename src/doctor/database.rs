@@ -31,7 +31,7 @@ pub(super) fn examine(report: &mut Report, config: &Config) -> Found {
     let failed = |report: &mut Report, error: store::Error| {
         report.failed(CHECK, format!("{}: {error}", path.display()))
     };
-    let (inspection, integrity) = match look_through(&path) {
+    let (mut inspection, integrity) = match look_through(&path) {
         Ok(looked) => looked,
         Err(error) => {
             failed(report, error);

@@ -35,7 +35,7 @@ pub(super) enum Operation {
     Converse,
     /// To put documents in the order in which they answer a question: Jina's form, or Cohere's first.
     Rerank,
-    /// The same in Cohere's second version.
+    /// To put documents in order, in the form of Cohere's second version.
     RerankV2,
     /// To tell whether a text or a picture may be shown.
     Moderate,

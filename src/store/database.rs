@@ -1,7 +1,4 @@
 //! The open database: it answers questions, runs a batch of changes as one transaction, and takes telemetry.
-//!
-//! This build keeps its state in SQLite. Schema and statements are written for the three dialects of
-//! [`SqlDialect`], so that a server's driver has this file to change, and no query.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -10,35 +7,34 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rusqlite::Connection;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::connection::Connection;
 use super::error::{Error, OpenError, Result};
 use super::journal::Journal;
-use super::migrate;
+use super::opened::Opened;
 use super::options::StoreOptions;
 use super::seal::Sealer;
-use super::seal::keyring::Derivation;
+use super::server::drivers;
 use super::sql::{Outcome, Row, SqlDialect, Statement, Value};
-use super::sqlite::location::{self, Location};
-use super::sqlite::queue::{Command, Queue};
-use super::sqlite::readers::Readers;
-use super::sqlite::wal_sync::WalSync;
-use super::sqlite::writer::{Durability, Writer};
-use super::sqlite::{connection, traces};
+use super::sqlite;
 use super::staging::file;
 use super::telemetry::Telemetry;
 use super::telemetry::recorder::Recorder;
-use crate::config::{DatabaseKind, Synchronous};
+use super::threads::queue::{Command, Queue};
+use super::threads::readers::Readers;
+use super::threads::writer::Writer;
+use crate::config::DatabaseKind;
 use crate::sync::lock;
 
 /// A question that waits longer than this for its answer calls another reader: each has a connection with
 /// caches of its own, which the many short questions of a start do not pay for.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// The SQLite database of this process.
+/// The database of this process.
 pub struct Database {
+    dialect: SqlDialect,
     queue: Arc<Queue>,
     /// `None` for a database in memory: the writer's connection is the only one that sees it.
     readers: Option<Arc<Readers>>,
@@ -50,48 +46,15 @@ pub struct Database {
 
 impl Database {
     pub(super) fn open(options: &StoreOptions) -> Result<(Self, Sealer), OpenError> {
-        if options.kind != DatabaseKind::Sqlite {
-            let message = "DB_TYPE: this build keeps its state in SQLite only; unset DB_TYPE and DB_URL, or set DB_TYPE=sqlite";
-            return Err(OpenError::Unsupported(message.to_owned()));
-        }
-        let location = Location::parse(&options.db_url, &options.data_dir);
-        let lock = location::lock(&location)?;
         file::clear(&options.data_dir);
-        let trace = traces::find(&location, lock.as_ref())?;
-        let unusable = |error: rusqlite::Error| {
-            OpenError::Unusable(format!("cannot open the database {location}: {error}"))
+        let opened = match options.kind {
+            DatabaseKind::Sqlite => sqlite::open::open(options)?,
+            DatabaseKind::Postgres | DatabaseKind::MySql => drivers::open(options)?,
         };
-        // A new database has nothing sealed: it waits for the disk only, while the derivation goes on beside it.
-        let is_new = location.is_empty();
-        let early = is_new.then(|| Derivation::for_new(&options.secret)).transpose()?;
-        let mut connection = connection::open_writer(&location, options.synchronous).map_err(unusable)?;
-        trace.check(&connection)?;
-        let derivation = match early {
-            Some(derivation) => derivation,
-            None => Derivation::for_stored(&connection, &options.secret)?,
-        };
-        migrate::run(&mut connection, migrate::STEPS, crate::time::now_ms())?;
-        let (sealer, first_keys) = if is_new {
-            let (sealer, keys) = derivation.begin(options)?;
-            (sealer, Some(keys))
-        } else {
-            (derivation.finish(&mut connection, options)?, None)
-        };
-
-        traces::leave(lock.as_ref())
-            .map_err(|error| OpenError::Unusable(format!("cannot write the lock of {location}: {error}")))?;
+        let Opened { mut connection, opener, sealer, first_keys, lock } = opened;
+        let dialect = connection.dialect();
         let queue = Queue::new();
-        let recorder = Recorder::new(SqlDialect::Sqlite, options.time_zone.clone());
-        let durability = match options.synchronous {
-            Synchronous::Full if location != Location::Memory => {
-                let wal = location.clone();
-                let sync = WalSync::start(move || location::sync_wal(&wal));
-                let sync =
-                    sync.map_err(|error| OpenError::Unusable(format!("cannot start a thread: {error}")))?;
-                Durability::Full { sync, waits: true }
-            }
-            _ => Durability::AsOpened,
-        };
+        let recorder = Recorder::new(dialect, options.time_zone.clone());
         let for_writer = Arc::clone(&queue);
         let journal = Journal::default();
         let noted = journal.clone();
@@ -99,22 +62,28 @@ impl Database {
             .name("store-writer".into())
             .spawn(move || {
                 if let Some(keys) = first_keys
-                    && let Err(error) = keys.store(&mut connection)
+                    && let Err(error) = keys.store(&mut *connection)
                 {
                     // Nothing is committed yet, and nothing that would be could be opened by the next start.
                     log::error!("{error}");
                     std::process::exit(error.exit_code().into());
                 }
-                Writer::new(for_writer, connection, durability, recorder, noted).run();
+                Writer::new(for_writer, connection, recorder, noted).run();
             })
             .map_err(|error| OpenError::Unusable(format!("cannot start the writer thread: {error}")))?;
-        let readers = (location != Location::Memory).then(|| Readers::new(location));
-        Ok((Self { queue, readers, writer: Mutex::new(Some(writer)), journal, _lock: lock }, sealer))
+        let readers = opener.map(Readers::new);
+        let writer = Mutex::new(Some(writer));
+        Ok((Self { dialect, queue, readers, writer, journal, _lock: lock }, sealer))
     }
 
     /// How this database spells SQL.
     pub fn dialect(&self) -> SqlDialect {
-        SqlDialect::Sqlite
+        self.dialect
+    }
+
+    /// Whether other instances may work on it.
+    pub fn is_shared(&self) -> bool {
+        self.dialect != SqlDialect::Sqlite
     }
 
     /// Answers one question from what is committed.
@@ -149,7 +118,7 @@ impl Database {
 
     /// A connection that sees what is committed now for as long as it lives; `None` for a database in memory, which
     /// has only the writer's.
-    pub(super) fn moment(&self) -> Result<Option<Connection>> {
+    pub(super) fn moment(&self) -> Result<Option<Box<dyn Connection>>> {
         self.readers.as_ref().map(|readers| readers.moment()).transpose()
     }
 

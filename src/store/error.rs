@@ -22,6 +22,8 @@ pub enum Error {
     Sealed(String),
     /// The disk takes no more: it is full, or a limit or a quota is reached. Nothing was changed.
     Full(String),
+    /// The server of the database does not answer. A change that was under way may hold or not.
+    Unreachable(String),
     /// The database failed. For the log, not for clients.
     Database(String),
 }
@@ -36,6 +38,7 @@ impl fmt::Display for Error {
             Self::Closed => f.write_str("the store is closed"),
             Self::Sealed(what) => write!(f, "cannot open the sealed value of {what}"),
             Self::Full(what) => write!(f, "the disk takes no more: {what}"),
+            Self::Unreachable(what) => write!(f, "the database cannot be reached: {what}"),
             Self::Database(what) => write!(f, "database: {what}"),
         }
     }
@@ -46,6 +49,11 @@ impl std::error::Error for Error {}
 /// What clients are told when the disk takes no more.
 pub const FULL: &str = "The disk that holds the data of this service is full: nothing was stored. Free some space where \
                         DATA_DIR is, then send it again; model calls are served meanwhile";
+
+/// What clients are told when the server of the database does not answer.
+pub const UNREACHABLE: &str = "The database of this service cannot be reached: look whether its server runs and is to be \
+                               reached from here, and whether a change that was just sent was stored before it is \
+                               sent again; model calls are served meanwhile";
 
 /// Why the store could not be opened. Every message says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,6 +15,7 @@ use super::migrate;
 use super::options::StoreOptions;
 use super::seal::Sealer;
 use super::seal::keyring::Derivation;
+use super::sqlite::connection::Sqlite;
 use super::sqlite::location::Location;
 use crate::routing::Secret;
 
@@ -24,7 +25,7 @@ const MOST_FAULTS: usize = 5;
 /// A database that is looked at.
 pub struct Inspection {
     path: PathBuf,
-    connection: Connection,
+    connection: Sqlite,
     /// It is read as a file that does not change.
     is_at_rest: bool,
 }
@@ -74,18 +75,18 @@ impl Inspection {
             Connection::open_with_flags(path, flags)?
         };
         connection.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA query_only = ON;")?;
-        Ok(Self { path: path.to_owned(), connection, is_at_rest })
+        Ok(Self { path: path.to_owned(), connection: connection.into(), is_at_rest })
     }
 
     /// The last step of the schema that was taken, and the last one that this program knows.
     pub fn schema(&self) -> Result<(i64, i64)> {
         let sql = "SELECT COALESCE(MAX(version), 0) FROM schema_migrations";
-        Ok((self.connection.query_row(sql, [], |row| row.get(0))?, migrate::newest()))
+        Ok((self.connection.raw().query_row(sql, [], |row| row.get(0))?, migrate::newest()))
     }
 
     /// Reads every page, for at most this long.
     pub fn integrity(&self, limit: Duration) -> Result<Integrity> {
-        let interrupt = self.connection.get_interrupt_handle();
+        let interrupt = self.connection.raw().get_interrupt_handle();
         let (done, ended) = mpsc::channel::<()>();
         let watch = thread::spawn(move || {
             let is_late = matches!(ended.recv_timeout(limit), Err(mpsc::RecvTimeoutError::Timeout));
@@ -106,11 +107,11 @@ impl Inspection {
     }
 
     fn faults(&self) -> Result<Vec<String>> {
-        let mut check = self.connection.prepare(&format!("PRAGMA integrity_check({MOST_FAULTS})"))?;
+        let mut check = self.connection.raw().prepare(&format!("PRAGMA integrity_check({MOST_FAULTS})"))?;
         let lines = check.query_map([], |row| row.get::<_, String>(0))?;
         let mut faults: Vec<String> = lines.collect::<rusqlite::Result<_>>()?;
         faults.retain(|line| line != "ok");
-        let mut check = self.connection.prepare("PRAGMA foreign_key_check")?;
+        let mut check = self.connection.raw().prepare("PRAGMA foreign_key_check")?;
         let tables = check.query_map([], |row| row.get::<_, String>(0))?;
         for table in tables.take(MOST_FAULTS.saturating_sub(faults.len())) {
             faults.push(format!("a row of {} refers to a missing one", table?));
@@ -119,15 +120,15 @@ impl Inspection {
     }
 
     /// Opens the keys that seal credentials, with the secret of the configuration or one before it.
-    pub fn sealer(&self, options: &StoreOptions) -> Result<Sealer, OpenError> {
-        Derivation::for_stored(&self.connection, &options.secret)?.read(&self.connection, options)
+    pub fn sealer(&mut self, options: &StoreOptions) -> Result<Sealer, OpenError> {
+        Derivation::for_stored(&mut self.connection, &options.secret)?.read(&mut self.connection, options)
     }
 
     /// The sites that are in use.
     pub fn sites(&self, sealer: Option<&Sealer>) -> Result<Vec<SiteAddress>> {
         let sql =
             "SELECT name, url, proxy_url, use_system_proxy FROM sites WHERE status = 'active' ORDER BY id";
-        let mut query = self.connection.prepare(sql)?;
+        let mut query = self.connection.raw().prepare(sql)?;
         let rows = query.query_map([], |row| {
             Ok((row.get::<_, String>(0)?, row.get(1)?, row.get::<_, Option<String>>(2)?, row.get(3)?))
         })?;
@@ -142,7 +143,8 @@ impl Inspection {
     /// A saved setting that is a sealed text.
     pub fn sealed_setting(&self, name: &str, sealer: &Sealer) -> Result<Option<String>> {
         let sql = "SELECT value FROM settings WHERE name = ?";
-        let stored: Option<String> = self.connection.query_row(sql, [name], |row| row.get(0)).optional()?;
+        let stored: Option<String> =
+            self.connection.raw().query_row(sql, [name], |row| row.get(0)).optional()?;
         let Some(stored) = stored else { return Ok(None) };
         let json = sealer.open("settings", name, &stored)?;
         Ok(serde_json::from_str(json.expose()).unwrap_or(None))

@@ -6,12 +6,13 @@
 //! an older binary keeps running on a newer schema; it says so once in the log.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use ring::digest::{SHA256, digest};
-use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::error::OpenError;
-use super::sql::SqlDialect;
+use super::connection::{Connection, Script};
+use super::error::{OpenError, Result};
+use super::sql::{SqlDialect, Statement};
 use crate::hex;
 use crate::time::Millis;
 
@@ -92,8 +93,52 @@ impl Migration {
     }
 }
 
+/// A table as its step makes it.
+pub(super) struct Table {
+    pub name: &'static str,
+    /// The columns that tell its rows apart.
+    pub key: Vec<&'static str>,
+    /// The database numbers its rows, in the column `id`.
+    pub is_numbered: bool,
+}
+
+/// Every table that steps make, those that others refer to first.
+pub(super) fn tables() -> &'static [Table] {
+    static TABLES: OnceLock<Vec<Table>> = OnceLock::new();
+    TABLES.get_or_init(|| {
+        let of_step = |step: &Migration| step.shared.split("CREATE TABLE ").skip(1).filter_map(table);
+        STEPS.iter().flat_map(of_step).collect()
+    })
+}
+
+/// Reads what stands behind `CREATE TABLE`.
+fn table(definition: &'static str) -> Option<Table> {
+    let (name, rest) = definition.split_once('(')?;
+    let (columns, _) = rest.split_once("\n);")?;
+    let is_numbered = columns.trim_start().starts_with("id {{id}}");
+    let key = match columns.split_once("PRIMARY KEY (") {
+        _ if is_numbered => vec!["id"],
+        Some((_, listed)) => listed.split(')').next()?.split(',').map(str::trim).collect(),
+        None => {
+            let line = columns.lines().find(|line| line.contains("PRIMARY KEY"))?;
+            vec![line.split_ascii_whitespace().next()?]
+        }
+    };
+    Some(Table { name: name.trim(), key, is_numbered })
+}
+
+/// Whether this statement inserts rows that the database numbers.
+#[cfg(feature = "postgres")]
+pub(super) fn gives_number(sql: &str) -> bool {
+    let mut words = sql.split_ascii_whitespace();
+    let table = (words.next() == Some("INSERT")).then(|| words.nth(1)).flatten();
+    table.is_some_and(|name| tables().iter().any(|table| table.is_numbered && table.name == name))
+}
+
 /// The text of a step with its tokens replaced by the types of this dialect.
 fn expand(text: &str, dialect: SqlDialect) -> String {
+    // Texts are compared byte by byte everywhere, whatever language the server is set to.
+    const BYTEWISE: &str = "TEXT COLLATE \"C\"";
     let tokens = [
         (
             "{{id}}",
@@ -108,26 +153,41 @@ fn expand(text: &str, dialect: SqlDialect) -> String {
         ("{{bool}}", ["INTEGER", "BOOLEAN", "BOOLEAN"]),
         ("{{true}}", ["1", "TRUE", "TRUE"]),
         ("{{false}}", ["0", "FALSE", "FALSE"]),
-        ("{{key}}", ["TEXT", "TEXT", "VARCHAR(191) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]),
-        ("{{url}}", ["TEXT", "TEXT", "VARCHAR(500) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]),
-        ("{{text}}", ["TEXT", "TEXT", "MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]),
-        ("{{json}}", ["TEXT", "TEXT", "MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]),
+        ("{{key}}", ["TEXT", BYTEWISE, "VARCHAR(191) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]),
+        ("{{url}}", ["TEXT", BYTEWISE, "VARCHAR(500) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]),
+        ("{{text}}", ["TEXT", BYTEWISE, "MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]),
+        ("{{json}}", ["TEXT", BYTEWISE, "MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"]),
         ("{{blob}}", ["BLOB", "BYTEA", "LONGBLOB"]),
     ];
     tokens.iter().fold(text.to_owned(), |text, (token, types)| text.replace(token, types[dialect as usize]))
 }
 
-/// Brings the database up to date: every missing step in one transaction, so that a start that
-/// fails or is killed leaves the schema as it was.
-pub(super) fn run(connection: &mut Connection, steps: &[Migration], now: Millis) -> Result<(), OpenError> {
-    let failed =
-        |step: &str, error: rusqlite::Error| OpenError::Migration(format!("migration {step}: {error}"));
-    let transaction = connection
-        .transaction_with_behavior(TransactionBehavior::Exclusive)
-        .map_err(|error| failed("lock", error))?;
-    let applied = applied_steps(&transaction).map_err(|error| failed("schema_migrations", error))?;
+/// Brings the database up to date. A start that fails or is killed leaves the schema as it was, or where the database
+/// cannot undo changes of its schema, in the middle of a step that the next start goes on with.
+pub(super) fn run(
+    connection: &mut dyn Connection,
+    steps: &[Migration],
+    now: Millis,
+) -> Result<(), OpenError> {
+    let dialect = connection.dialect();
+    let failed = |step: &str, error| OpenError::Migration(format!("migration {step}: {error}"));
+    let is_new =
+        !connection.tables().map_err(|error| failed("lock", error))?.iter().any(|name| name == TABLE);
+    let applied = match is_new {
+        true => HashMap::new(),
+        false => applied_steps(connection).map_err(|error| failed(TABLE, error))?,
+    };
+    let newest = steps.last().map_or(0, |step| step.version);
+    if let Some(unknown) = applied.keys().copied().max().filter(|version| *version > newest) {
+        refuse_newer(dialect, unknown, newest)?;
+    }
+    let mut scripts = Vec::new();
+    if is_new {
+        let sql = expand(NOTES, dialect);
+        scripts.push(Script { name: TABLE, sql, note: None });
+    }
     for step in steps {
-        let checksum = step.checksum(SqlDialect::Sqlite);
+        let checksum = step.checksum(dialect);
         match applied.get(&step.version) {
             Some(known) if *known == checksum => {}
             Some(_) => {
@@ -137,50 +197,61 @@ pub(super) fn run(connection: &mut Connection, steps: &[Migration], now: Millis)
                     step.name
                 )));
             }
-            None => apply(&transaction, step, checksum, now).map_err(|error| failed(step.name, error))?,
+            None => {
+                let note = Statement::new(
+                    "INSERT INTO schema_migrations (version, name, checksum, applied_at) VALUES (?, ?, ?, ?)",
+                    vec![step.version.into(), step.name.into(), checksum.into(), now.into()],
+                );
+                let sql = expand(step.text(dialect), dialect);
+                scripts.push(Script { name: step.name, sql, note: Some(note) });
+            }
         }
     }
-    let newest = steps.last().map_or(0, |step| step.version);
-    if let Some(unknown) = applied.keys().copied().max().filter(|version| *version > newest) {
-        log::warn!(
-            "the database was last used by a newer release (schema {unknown}, this one knows {newest}); \
-             running on it without the new parts"
-        );
+    if scripts.is_empty() {
+        return Ok(());
     }
-    transaction.commit().map_err(|error| failed("commit", error))
+    connection.migrate(&scripts).map_err(|failure| failed(failure.step, failure.error))
 }
+
+/// One process that goes back to an older release has its database to itself, and steps only add. Of several on one
+/// database, the older would not know what the newer agree on.
+fn refuse_newer(dialect: SqlDialect, unknown: i64, newest: i64) -> Result<(), OpenError> {
+    let known = format!("schema {unknown}, this one knows {newest}");
+    if dialect != SqlDialect::Sqlite {
+        return Err(OpenError::Migration(format!(
+            "the database was last used by a newer release ({known}): start that release, or a newer one. \
+             Instances that share a database run one release"
+        )));
+    }
+    log::warn!(
+        "the database was last used by a newer release ({known}); running on it without the new parts"
+    );
+    Ok(())
+}
+
+/// The table that says which steps were taken.
+const TABLE: &str = "schema_migrations";
+const NOTES: &str = "CREATE TABLE schema_migrations (
+  version {{int}} NOT NULL PRIMARY KEY,
+  name {{key}} NOT NULL,
+  checksum {{key}} NOT NULL,
+  applied_at {{ts}} NOT NULL
+)";
 
 /// The checksums of the steps that the database has, by version.
-fn applied_steps(transaction: &Transaction<'_>) -> rusqlite::Result<HashMap<i64, String>> {
-    transaction.execute_batch(
-        "CREATE TABLE IF NOT EXISTS schema_migrations (
-           version INTEGER NOT NULL PRIMARY KEY,
-           name TEXT NOT NULL,
-           checksum TEXT NOT NULL,
-           applied_at INTEGER NOT NULL
-         )",
-    )?;
-    let mut query = transaction.prepare("SELECT version, checksum FROM schema_migrations")?;
-    query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
-}
-
-fn apply(
-    transaction: &Transaction<'_>,
-    step: &Migration,
-    checksum: String,
-    now: Millis,
-) -> rusqlite::Result<()> {
-    transaction.execute_batch(&expand(step.text(SqlDialect::Sqlite), SqlDialect::Sqlite))?;
-    transaction.execute(
-        "INSERT INTO schema_migrations (version, name, checksum, applied_at) VALUES (?, ?, ?, ?)",
-        (step.version, step.name, checksum, now),
-    )?;
-    Ok(())
+fn applied_steps(connection: &mut dyn Connection) -> Result<HashMap<i64, String>> {
+    let rows = connection.select("SELECT version, checksum FROM schema_migrations", &[])?;
+    let step = |row: &super::sql::Row| {
+        let mut row = row.fields();
+        Ok((row.int()?, row.text()?))
+    };
+    rows.iter().map(step).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::sqlite::connection::Sqlite;
 
     const ONE: Migration = Migration {
         version: 1,
@@ -189,8 +260,8 @@ mod tests {
         replacements: &[],
     };
 
-    fn database() -> Connection {
-        Connection::open_in_memory().expect("a database")
+    fn database() -> Sqlite {
+        rusqlite::Connection::open_in_memory().expect("a database").into()
     }
 
     #[test]
@@ -218,6 +289,22 @@ mod tests {
     }
 
     #[test]
+    fn the_key_of_every_table_is_known() {
+        let mut database = database();
+        run(&mut database, STEPS, 0).expect("the schema");
+        let mut there = database.tables().expect("tables");
+        there.retain(|name| name != TABLE && !name.starts_with("sqlite_"));
+        let mut known: Vec<&str> = tables().iter().map(|table| table.name).collect();
+        known.sort_unstable();
+        there.sort_unstable();
+        assert_eq!(known, there);
+        for table in tables() {
+            let columns = database.columns(table.name).expect("columns");
+            assert!(table.key.iter().all(|key| columns.iter().any(|column| column == key)), "{}", table.name);
+        }
+    }
+
+    #[test]
     fn no_dialect_is_left_with_a_token() {
         for step in STEPS {
             for dialect in [SqlDialect::Sqlite, SqlDialect::Postgres, SqlDialect::Mysql] {
@@ -234,6 +321,7 @@ mod tests {
             run(&mut database, STEPS, 7).expect("the schema is up to date");
         }
         let applied: i64 = database
+            .raw()
             .query_row("SELECT COUNT(*) FROM schema_migrations WHERE applied_at = 7", [], |row| row.get(0))
             .expect("a count");
         assert_eq!(applied, STEPS.len() as i64);
@@ -255,8 +343,10 @@ mod tests {
             Migration { version: 2, name: "0002_two", shared: "CREATE TABEL two (id);", replacements: &[] };
         let error = run(&mut database, &[ONE, broken], 0).expect_err("bad SQL");
         assert!(error.to_string().contains("0002_two"), "{error}");
-        let tables: i64 =
-            database.query_row("SELECT COUNT(*) FROM sqlite_master", [], |row| row.get(0)).expect("a count");
+        let tables: i64 = database
+            .raw()
+            .query_row("SELECT COUNT(*) FROM sqlite_master", [], |row| row.get(0))
+            .expect("a count");
         assert_eq!(tables, 0);
     }
 
@@ -278,7 +368,7 @@ mod tests {
         let mut database = database();
         let before = STEPS.iter().position(|step| step.name == "0072_half_open").expect("the step");
         run(&mut database, &STEPS[..before], 0).expect("the schema before it");
-        database.execute_batch("PRAGMA foreign_keys = OFF").expect("no routes are needed");
+        database.raw().execute_batch("PRAGMA foreign_keys = OFF").expect("no routes are needed");
         // Of its own failure with a hint and without, of another channel's limit, of none.
         for (id, failed, cools, provider) in [
             (1, Some(1_000), Some(9_000_000), None),
@@ -290,11 +380,11 @@ mod tests {
             let sql = "INSERT INTO channel_stats (channel_id, last_fail_at, cooldown_until, provider_cooldown_until) \
                        VALUES (?, ?, ?, ?)";
             let row: (i64, Option<i64>, Option<i64>, Option<i64>) = (id, failed, cools, provider);
-            database.execute(sql, row).expect("a row");
+            database.raw().execute(sql, row).expect("a row");
         }
         run(&mut database, STEPS, 0).expect("the step");
         let sql = "SELECT cooldown_until, provider_cooldown_until FROM channel_stats ORDER BY channel_id";
-        let mut query = database.prepare(sql).expect("a query");
+        let mut query = database.raw().prepare(sql).expect("a query");
         let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("rows");
         let rows: Vec<(Option<i64>, Option<i64>)> = rows.map(|row| row.expect("a row")).collect();
         let (ten, hint) = (Some(601_000), Some(9_000_000));

@@ -5,14 +5,16 @@
 //! |---|---|
 //! | `handle`, `options` | the open [`Store`]; what it is opened with |
 //! | `value`, `sql`, `touches`, `error` | values and rows; statements and dialects; what a statement touches; what can go wrong |
-//! | `database`, `sqlite/` | the open database; the threads and connections below it |
+//! | `database`, `threads/` | the open database; the threads below it |
+//! | `connection`, `opened`, `sqlite/`, `server/` | what a driver is, and what opening gives; SQLite's; those of PostgreSQL and MySQL |
 //! | `migrate` | the schema, step by step |
 //! | `inspect` | a look at a database that changes nothing in it |
 //! | `seal/` | credentials at rest, and their keys |
 //! | `telemetry/` | log rows, counters and usage: handed over without waiting, written in groups |
 //! | `journal` | which of the rows that requests are routed by have changed |
 //! | `moment`, `staging/` | everything as it is at one moment; many rows on their way in, compared with what is there |
-//! | `copies` | whole copies of the database, made and put in place |
+//! | `copies`, `relocate`, `pointer` | whole copies of the database, made and put in place; everything into another database; which one the next start uses |
+//! | `leases`, `versions` | what several instances on one database agree on: who runs a job; what has changed |
 //! | `uploads`, `prune` | files on their way in; how tables lose what is old |
 //! | the rest | one file per resource: rows, queries, changes |
 //!
@@ -28,6 +30,7 @@ pub mod balances;
 pub mod budgets;
 pub mod cached;
 pub mod checkins;
+mod connection;
 pub mod connections;
 pub mod copies;
 mod database;
@@ -42,21 +45,26 @@ mod journal;
 pub mod key_days;
 pub mod key_usage;
 pub mod keys;
+pub mod leases;
 mod migrate;
 pub mod model_rates;
 mod moment;
 mod new_event;
+mod opened;
 mod options;
 pub mod owner;
+pub mod pointer;
 pub mod proxy_logs;
 mod prune;
 pub mod quota;
+pub mod relocate;
 pub mod reset;
 pub mod responses;
 pub mod route_edits;
 pub mod route_units;
 pub mod routes;
 pub mod seal;
+mod server;
 pub mod settings;
 pub mod sites;
 pub mod snapshot;
@@ -68,15 +76,17 @@ pub mod stats;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod threads;
 pub mod throttle;
 pub mod tokens;
 mod touches;
 pub mod uploads;
 mod value;
+pub mod versions;
 pub mod videos;
 
 pub use database::Database;
-pub use error::{Error, FULL, OpenError, Result};
+pub use error::{Error, FULL, OpenError, Result, UNREACHABLE};
 pub use handle::Store;
 pub(crate) use journal::Touched;
 pub use moment::Moment;

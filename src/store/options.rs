@@ -3,16 +3,18 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::config::{DatabaseKind, Synchronous};
+use crate::config::{DatabaseKind, DatabaseTls, Synchronous};
 
 /// What [`Store::open`](super::Store::open) needs to know.
 pub struct StoreOptions {
     /// Created (0700) when missing.
     pub data_dir: PathBuf,
-    /// DB_TYPE; only SQLite is built in, the others are refused.
+    /// DB_TYPE; one that this build lacks is refused.
     pub kind: DatabaseKind,
     /// Empty for the file in `data_dir`.
     pub db_url: String,
+    /// DB_SSL and what goes with it.
+    pub tls: DatabaseTls,
     /// ACCOUNT_CREDENTIAL_SECRET: what the keys that seal credentials are wrapped under.
     pub secret: String,
     /// ACCOUNT_CREDENTIAL_SECRET_PREVIOUS: tried when `secret` does not open the keys.
@@ -32,6 +34,7 @@ impl StoreOptions {
             data_dir: data_dir.into(),
             kind: DatabaseKind::Sqlite,
             db_url: String::new(),
+            tls: DatabaseTls::default(),
             secret: secret.into(),
             previous_secrets: Vec::new(),
             synchronous: Synchronous::default(),

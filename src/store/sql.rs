@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::touches::{Part, Touches};
-pub use super::value::{Arg, Fields, Row, Value};
+pub use super::value::{Arg, Fields, Outcome, Row, Value};
 
 /// One statement of a batch.
 #[derive(Debug, Clone)]
@@ -51,15 +51,6 @@ impl Statement {
     }
 }
 
-/// What one statement did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outcome {
-    /// Rows changed. Not to be used after an upsert: MySQL counts those differently.
-    pub rows: u64,
-    /// The id of the row that an `INSERT` made; without a meaning for every other statement.
-    pub last_id: i64,
-}
-
 /// How a database spells SQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SqlDialect {
@@ -69,7 +60,8 @@ pub enum SqlDialect {
 }
 
 impl SqlDialect {
-    /// The statement as this database wants it: `?` outside quotes becomes `$1`, `$2`, … on PostgreSQL.
+    /// The statement as this database wants it: `?` outside quotes becomes `$1`, `$2`, … on PostgreSQL. One whose letters
+    /// are made small gets the order of bytes, which our columns have: others know small letters beyond ASCII.
     pub fn spell<'a>(self, sql: &'a str) -> Cow<'a, str> {
         if self != Self::Postgres || !sql.contains('?') {
             return Cow::Borrowed(sql);
@@ -83,7 +75,8 @@ impl SqlDialect {
                 None if c == '\'' || c == '"' => quote = Some(c),
                 None if c == '?' => {
                     count += 1;
-                    write!(spelled, "${count}").expect("writing to a String cannot fail");
+                    let order = if spelled.ends_with("LOWER(") { " COLLATE \"C\"" } else { "" };
+                    write!(spelled, "${count}{order}").expect("writing to a String cannot fail");
                     continue;
                 }
                 None => {}
@@ -206,6 +199,7 @@ mod tests {
             SqlDialect::Postgres.spell(sql),
             "SELECT '?' , \"a?\" FROM t WHERE a = $1 AND b IN ($2, $3)"
         );
+        assert_eq!(SqlDialect::Postgres.spell("a LIKE LOWER(?)"), "a LIKE LOWER($1 COLLATE \"C\")");
         assert_eq!(SqlDialect::Sqlite.spell(sql), sql);
         assert_eq!(SqlDialect::Mysql.spell(sql), sql);
     }

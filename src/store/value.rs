@@ -96,6 +96,36 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
+impl Value {
+    /// As it is bound, in a batch whose statements so far did this.
+    pub(super) fn bound(&self, outcomes: &[Outcome]) -> Result<Arg<'_>> {
+        Ok(match self {
+            Self::Null => Arg::Null,
+            Self::Bool(value) => Arg::Bool(*value),
+            Self::Int(value) => Arg::Int(*value),
+            Self::Real(value) => Arg::Real(*value),
+            Self::Text(value) => Arg::Text(value),
+            Self::Sealed(value) => Arg::Text(value.as_str()),
+            Self::Blob(value) => Arg::Blob(value),
+            Self::IdOf(statement) => {
+                let outcome = outcomes.get(*statement).ok_or_else(|| {
+                    Error::Database(format!("statement {statement} has not run before its id is used"))
+                })?;
+                Arg::Int(outcome.last_id)
+            }
+        })
+    }
+}
+
+/// What one statement did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// Rows changed. Not to be used after an upsert: MySQL counts those differently.
+    pub rows: u64,
+    /// The id of the row that an `INSERT` made; without a meaning for every other statement.
+    pub last_id: i64,
+}
+
 /// One row of an answer, in the order of the selected columns.
 #[derive(Debug, Clone)]
 pub struct Row(pub(super) Vec<Value>);
@@ -123,6 +153,11 @@ impl<'a> Fields<'a> {
 
     fn wrong(&self, expected: &str) -> Error {
         Error::Database(format!("column {} is not {expected}", self.next))
+    }
+
+    /// A field of any type.
+    pub fn value(&mut self) -> Result<&'a Value> {
+        self.next()
     }
 
     pub fn int(&mut self) -> Result<i64> {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use super::database::ServerDatabase;
 use super::http::{Caller, Request};
 use super::{SOON, eventually, eventually_within};
 
@@ -16,9 +17,11 @@ pub const ADMIN_TOKEN: &str = "admin-token-of-the-tests-4f1c";
 pub const PROXY_TOKEN: &str = "sk-proxy-token-of-the-tests-9b2e";
 const CREDENTIAL_SECRET: &str = "credential-secret-of-the-tests-77aa";
 
-/// A directory that is removed with the last holder. Outlives a gateway that is started again.
+/// A directory that is removed with the last holder, and a database of its own where tests run on a server. Outlives a
+/// gateway that is started again.
 pub struct Home {
     path: PathBuf,
+    server: Option<ServerDatabase>,
 }
 
 /// The environment a gateway is started in.
@@ -46,8 +49,10 @@ impl Home {
         let name =
             format!("switchyard-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
+        // A run that was killed leaves its own behind, and numbers of processes come again.
+        let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).expect("a temporary directory");
-        Arc::new(Self { path })
+        Arc::new(Self { path, server: ServerDatabase::create() })
     }
 
     pub fn data_dir(&self) -> PathBuf {
@@ -185,6 +190,11 @@ impl Setup {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("DATA_DIR", home.data_dir())
+            .envs(
+                home.server
+                    .iter()
+                    .flat_map(|server| [("DB_TYPE", server.kind().to_owned()), ("DB_URL", server.url())]),
+            )
             .envs(&self.variables)
             .current_dir(home.path())
             .stdin(Stdio::null())

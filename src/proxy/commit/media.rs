@@ -23,7 +23,7 @@ use super::super::operation::Operation;
 use super::super::send::Accepted;
 use super::{StartedResponse, Uncommittable, is_event_stream, is_json, judged, looks_like_json};
 
-/// Of an answer that does not say what it is.
+/// The type of an answer that does not say what it is.
 const UNKNOWN: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 impl StartedResponse<'_> {

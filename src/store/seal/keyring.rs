@@ -14,15 +14,15 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::aead::LessSafeKey;
 use ring::rand::{SecureRandom, SystemRandom};
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 
 use super::envelope::{KEY_LEN, aes, decrypt, encrypt};
 use super::sealer::{IndexKey, Keys, Sealer, wrap_aad};
 use super::sweep;
+use crate::store::connection::Connection;
 use crate::store::error::{Error, OpenError, Result};
 use crate::store::options::StoreOptions;
-use crate::store::sqlite::connection;
+use crate::store::sql::{Row, Statement};
 use crate::time::now_ms;
 
 const KDF_SETTING: &str = "crypto_kdf_v1";
@@ -76,15 +76,20 @@ impl Derivation {
     }
 
     /// With the salt that the database has, or a new one when it has none yet.
-    pub(in crate::store) fn for_stored(connection: &Connection, secret: &str) -> Result<Self, OpenError> {
+    pub(in crate::store) fn for_stored(
+        connection: &mut dyn Connection,
+        secret: &str,
+    ) -> Result<Self, OpenError> {
         let damaged = || OpenError::Unusable(format!("settings.{KDF_SETTING} is damaged"));
-        // A database without its schema has no settings: that is no error.
-        let stored: Option<String> = connection
-            .query_row("SELECT value FROM settings WHERE name = ?", [KDF_SETTING], |row| row.get(0))
-            .optional()
-            .unwrap_or(None);
-        match stored {
-            Some(text) => Self::start(serde_json::from_str(&text).map_err(|_| damaged())?, false, secret),
+        if !connection.tables()?.iter().any(|name| name == "settings") {
+            return Self::for_new(secret);
+        }
+        let rows = connection.select("SELECT value FROM settings WHERE name = ?", &[KDF_SETTING.into()])?;
+        match rows.first() {
+            Some(row) => {
+                let kdf = serde_json::from_str(row.fields().str()?).map_err(|_| damaged())?;
+                Self::start(kdf, false, secret)
+            }
             None => Self::for_new(secret),
         }
     }
@@ -102,26 +107,29 @@ impl Derivation {
     /// seals what is still plain.
     pub(in crate::store) fn finish(
         self,
-        connection: &mut Connection,
+        connection: &mut dyn Connection,
         options: &StoreOptions,
     ) -> Result<Sealer, OpenError> {
         let kek = joined(self.kek)?;
-        let transaction =
-            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(Error::from)?;
-        let random = SystemRandom::new();
-        let keyring = Keyring { transaction: &transaction, random: &random };
-        if self.is_new {
-            keyring.store_kdf(&self.kdf)?;
+        let rows = rows(connection)?;
+        let mut changes = match self.is_new {
+            true => vec![store_kdf(&self.kdf)?],
+            false => Vec::new(),
+        };
+        let opened = open(&kek, &self.kdf, &rows, options)?;
+        changes.extend(opened.changes);
+        let sealer = sealer(Arc::new(OnceLock::from(kek)), opened.keys, options)?;
+        if opened.are_lost {
+            changes.extend(sweep::forget_unreadable(connection, &sealer)?);
         }
-        let (keys, lost) = keyring.open(&kek, &self.kdf, options)?;
-        let sealer = sealer(Arc::new(OnceLock::from(kek)), keys, options)?;
-        if lost {
-            sweep::forget_unreadable(&transaction, &sealer)?;
+        let sealed = sweep::seal_plain(connection, &sealer)?;
+        let leaves_plain = !sealed.is_empty();
+        changes.extend(sealed);
+        if !changes.is_empty() {
+            connection.apply(&changes)?;
         }
-        let swept = sweep::seal_plain(&transaction, &sealer)?;
-        transaction.commit().map_err(Error::from)?;
-        if swept > 0 {
-            connection::wipe(connection)?;
+        if leaves_plain {
+            connection.wipe()?;
         }
         Ok(sealer)
     }
@@ -129,12 +137,11 @@ impl Derivation {
     /// Opens the keys of a database in which nothing is to change.
     pub(in crate::store) fn read(
         self,
-        connection: &Connection,
+        connection: &mut dyn Connection,
         options: &StoreOptions,
     ) -> Result<Sealer, OpenError> {
         let kek = joined(self.kek)?;
-        let transaction = connection.unchecked_transaction().map_err(Error::from)?;
-        let rows = Keyring { transaction: &transaction, random: &SystemRandom::new() }.rows()?;
+        let rows = rows(connection)?;
         let formerly =
             |secret: &String| self.kdf.derive(secret).and_then(|former| unwrap_all(&former, &rows));
         let raw = unwrap_all(&kek, &rows).or_else(|| options.previous_secrets.iter().find_map(formerly));
@@ -171,14 +178,11 @@ pub(in crate::store) struct FirstKeys {
 
 impl FirstKeys {
     /// Waits for the derivation, and commits the keys and its parameters.
-    pub(in crate::store) fn store(self, connection: &mut Connection) -> Result<(), OpenError> {
+    pub(in crate::store) fn store(self, connection: &mut dyn Connection) -> Result<(), OpenError> {
         let kek = joined(self.derivation.kek)?;
-        let transaction =
-            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(Error::from)?;
-        let keyring = Keyring { transaction: &transaction, random: &SystemRandom::new() };
-        keyring.store_kdf(&self.derivation.kdf)?;
-        keyring.insert(&kek, FIRST_ID, &self.raw)?;
-        transaction.commit().map_err(Error::from)?;
+        let mut changes = vec![store_kdf(&self.derivation.kdf)?];
+        changes.extend(insert(&kek, FIRST_ID, &self.raw)?);
+        connection.apply(&changes)?;
         // Nobody else sets it.
         let _ = self.kek.set(kek);
         Ok(())
@@ -192,98 +196,94 @@ struct WrappedKey {
     active: bool,
 }
 
-/// The rows of `crypto_keys`, within the transaction of the start.
-struct Keyring<'a> {
-    transaction: &'a Transaction<'a>,
-    random: &'a SystemRandom,
+/// The keys of a start, and what it changes for them.
+struct OpenedKeys {
+    keys: Keys,
+    changes: Vec<Statement>,
+    /// They are new because the old ones are lost.
+    are_lost: bool,
 }
 
-impl Keyring<'_> {
-    fn store_kdf(&self, kdf: &Kdf) -> Result<()> {
-        let text = serde_json::to_string(kdf).map_err(|error| Error::Database(error.to_string()))?;
-        self.transaction.execute(
-            "INSERT INTO settings (name, value, updated_at) VALUES (?, ?, ?)",
-            (KDF_SETTING, text, now_ms()),
-        )?;
-        Ok(())
-    }
+fn store_kdf(kdf: &Kdf) -> Result<Statement> {
+    let text = serde_json::to_string(kdf).map_err(|error| Error::Database(error.to_string()))?;
+    let sql = "INSERT INTO settings (name, value, updated_at) VALUES (?, ?, ?)";
+    Ok(Statement::new(sql, vec![KDF_SETTING.into(), text.into(), now_ms().into()]))
+}
 
-    /// The opened keys, and whether they are new because the old ones are lost.
-    fn open(&self, kek: &LessSafeKey, kdf: &Kdf, options: &StoreOptions) -> Result<(Keys, bool), OpenError> {
-        let rows = self.rows()?;
-        if rows.is_empty() {
-            return Ok((self.create(kek, FIRST_ID)?, false));
-        }
-        if let Some(raw) = unwrap_all(kek, &rows) {
-            return Ok((keys(&rows, &raw)?, false));
-        }
-        for previous in &options.previous_secrets {
-            let Some(raw) = kdf.derive(previous).and_then(|former| unwrap_all(&former, &rows)) else {
-                continue;
-            };
-            self.rewrap(kek, &rows, &raw)?;
-            log::info!(
-                "the stored keys are wrapped under the new ACCOUNT_CREDENTIAL_SECRET now; \
-                 ACCOUNT_CREDENTIAL_SECRET_PREVIOUS may be removed"
-            );
-            return Ok((keys(&rows, &raw)?, false));
-        }
-        if !options.secret_lost {
-            return Err(wrong_secret());
-        }
-        let next = rows.iter().map(|row| row.id).max().unwrap_or(0) + 1;
-        let created = self.create(kek, next)?;
-        self.transaction.execute("DELETE FROM crypto_keys WHERE id < ?", [next]).map_err(Error::from)?;
-        Ok((created, true))
+/// Opens the stored keys, or makes the first ones.
+fn open(
+    kek: &LessSafeKey,
+    kdf: &Kdf,
+    rows: &[WrappedKey],
+    options: &StoreOptions,
+) -> Result<OpenedKeys, OpenError> {
+    if rows.is_empty() {
+        let (keys, changes) = create(kek, FIRST_ID)?;
+        return Ok(OpenedKeys { keys, changes, are_lost: false });
     }
+    if let Some(raw) = unwrap_all(kek, rows) {
+        return Ok(OpenedKeys { keys: keys(rows, &raw)?, changes: Vec::new(), are_lost: false });
+    }
+    for previous in &options.previous_secrets {
+        let Some(raw) = kdf.derive(previous).and_then(|former| unwrap_all(&former, rows)) else {
+            continue;
+        };
+        let changes = rewrap(kek, rows, &raw)?;
+        log::info!(
+            "the stored keys are wrapped under the new ACCOUNT_CREDENTIAL_SECRET now; \
+             ACCOUNT_CREDENTIAL_SECRET_PREVIOUS may be removed"
+        );
+        return Ok(OpenedKeys { keys: keys(rows, &raw)?, changes, are_lost: false });
+    }
+    if !options.secret_lost {
+        return Err(wrong_secret());
+    }
+    let next = rows.iter().map(|row| row.id).max().unwrap_or(0) + 1;
+    let (keys, mut changes) = create(kek, next)?;
+    changes.push(Statement::new("DELETE FROM crypto_keys WHERE id < ?", vec![next.into()]));
+    Ok(OpenedKeys { keys, changes, are_lost: true })
+}
 
-    fn rows(&self) -> Result<Vec<WrappedKey>> {
-        let mut query =
-            self.transaction.prepare("SELECT id, purpose, wrapped, status FROM crypto_keys ORDER BY id")?;
-        let rows = query.query_map([], |row| {
-            let status: String = row.get(3)?;
-            Ok(WrappedKey {
-                id: row.get(0)?,
-                purpose: row.get(1)?,
-                wrapped: row.get(2)?,
-                active: status == "active",
-            })
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
+fn rows(connection: &mut dyn Connection) -> Result<Vec<WrappedKey>> {
+    let key = |row: &Row| {
+        let mut row = row.fields();
+        Ok(WrappedKey {
+            id: row.int()?,
+            purpose: row.text()?,
+            wrapped: row.text()?,
+            active: row.str()? == "active",
+        })
+    };
+    let sql = "SELECT id, purpose, wrapped, status FROM crypto_keys ORDER BY id";
+    connection.select(sql, &[])?.iter().map(key).collect()
+}
 
-    /// Two new keys with the ids `first` and `first + 1`.
-    fn create(&self, kek: &LessSafeKey, first: i64) -> Result<Keys, OpenError> {
-        let raw = new_pair(self.random)?;
-        self.insert(kek, first, &raw)?;
-        Ok(opened(first, &raw))
-    }
+/// Two new keys with the ids `first` and `first + 1`.
+fn create(kek: &LessSafeKey, first: i64) -> Result<(Keys, Vec<Statement>), OpenError> {
+    let raw = new_pair(&SystemRandom::new())?;
+    Ok((opened(first, &raw), insert(kek, first, &raw)?))
+}
 
-    fn insert(&self, kek: &LessSafeKey, first: i64, raw: &[[u8; KEY_LEN]; 2]) -> Result<(), OpenError> {
-        for (key, (id, purpose)) in raw.iter().zip([(first, "seal"), (first + 1, "index")]) {
-            let wrapped = encrypt(kek, self.random, &wrap_aad(id, purpose), key).ok_or_else(no_randomness)?;
-            self.transaction
-                .execute(
-                    "INSERT INTO crypto_keys (id, purpose, wrapped, status, created_at) VALUES (?, ?, ?, ?, ?)",
-                    (id, purpose, wrapped, "active", now_ms()),
-                )
-                .map_err(Error::from)?;
-        }
-        Ok(())
-    }
+fn insert(kek: &LessSafeKey, first: i64, raw: &[[u8; KEY_LEN]; 2]) -> Result<Vec<Statement>, OpenError> {
+    let row = |(key, (id, purpose)): (&[u8; KEY_LEN], (i64, &str))| {
+        let wrapped = encrypt(kek, &SystemRandom::new(), &wrap_aad(id, purpose), key);
+        let wrapped = wrapped.ok_or_else(no_randomness)?;
+        Ok(Statement::new(
+            "INSERT INTO crypto_keys (id, purpose, wrapped, status, created_at) VALUES (?, ?, ?, 'active', ?)",
+            vec![id.into(), purpose.into(), wrapped.into(), now_ms().into()],
+        ))
+    };
+    raw.iter().zip([(first, "seal"), (first + 1, "index")]).map(row).collect()
+}
 
-    fn rewrap(&self, kek: &LessSafeKey, rows: &[WrappedKey], raw: &[Vec<u8>]) -> Result<(), OpenError> {
-        for (row, key) in rows.iter().zip(raw) {
-            let wrapped = encrypt(kek, self.random, &wrap_aad(row.id, &row.purpose), key);
-            self.transaction
-                .execute(
-                    "UPDATE crypto_keys SET wrapped = ? WHERE id = ?",
-                    (wrapped.ok_or_else(no_randomness)?, row.id),
-                )
-                .map_err(Error::from)?;
-        }
-        Ok(())
-    }
+fn rewrap(kek: &LessSafeKey, rows: &[WrappedKey], raw: &[Vec<u8>]) -> Result<Vec<Statement>, OpenError> {
+    let row = |(row, key): (&WrappedKey, &Vec<u8>)| {
+        let wrapped = encrypt(kek, &SystemRandom::new(), &wrap_aad(row.id, &row.purpose), key);
+        let wrapped = wrapped.ok_or_else(no_randomness)?;
+        let sql = "UPDATE crypto_keys SET wrapped = ? WHERE id = ?";
+        Ok(Statement::new(sql, vec![wrapped.into(), row.id.into()]))
+    };
+    rows.iter().zip(raw).map(row).collect()
 }
 
 /// A seal key and an index key.

@@ -1,13 +1,17 @@
-//! How a connection is opened and spoken to. All changes go through the connection of the writer thread (`writer`),
-//! questions through those of `readers`.
+//! A connection to SQLite: how it is opened and spoken to. All changes go through the connection of the writer's thread,
+//! questions through those of the readers.
+
+use std::path::Path;
 
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ErrorCode, TransactionBehavior};
 
 use super::location::Location;
+use super::wal_sync::WalSync;
 use crate::config::Synchronous;
+use crate::store::connection::{self, MigrateError, Script};
 use crate::store::error::{Error, Result};
-use crate::store::sql::{Arg, Outcome, Row, Statement, Value};
+use crate::store::sql::{Arg, Outcome, Row, SqlDialect, Statement, Value};
 use crate::store::telemetry::log_row::{self, ProxyLogRow};
 
 // What a page cache holds counts as memory of the process for good: the writer appends and touches few pages
@@ -18,54 +22,190 @@ const READER_CACHE_KIB: i64 = 256;
 /// changes the same few pages again, which then move once for many groups.
 const CHECKPOINT_PAGES: u32 = 4000;
 
-/// The connection that makes every change, ready for use.
-pub(in crate::store) fn open_writer(
-    location: &Location,
-    synchronous: Synchronous,
-) -> rusqlite::Result<Connection> {
-    let connection = location.connect()?;
-    connection.set_prepared_statement_cache_capacity(64);
-    // auto_vacuum counts only before the first table, and must come before WAL writes the header.
-    connection.execute_batch(&format!(
-        "PRAGMA busy_timeout = 5000;
-         PRAGMA auto_vacuum = INCREMENTAL;
-         PRAGMA journal_mode = WAL;
-         PRAGMA foreign_keys = ON;
-         PRAGMA cache_size = -{WRITER_CACHE_KIB};
-         PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};
-         PRAGMA journal_size_limit = 67108864;"
-    ))?;
-    set_synchronous(&connection, synchronous)?;
-    Ok(connection)
+/// One connection.
+pub(in crate::store) struct Sqlite {
+    connection: Connection,
+    durability: Durability,
 }
 
-/// What the commits from now on wait for.
-pub(in crate::store) fn set_synchronous(
-    connection: &Connection,
-    synchronous: Synchronous,
-) -> rusqlite::Result<()> {
-    connection.execute_batch(match synchronous {
-        Synchronous::Full => "PRAGMA synchronous = FULL",
-        Synchronous::Normal => "PRAGMA synchronous = NORMAL",
-    })
+/// How much outlives a power cut.
+enum Durability {
+    /// As the connection was opened.
+    AsOpened,
+    /// What somebody waits for, once he has been told; log rows a quarter of a second after they were written.
+    Full {
+        sync: WalSync,
+        /// The connection waits for the disk now.
+        waits: bool,
+    },
 }
 
-pub(super) fn open_reader(location: &Location) -> rusqlite::Result<Connection> {
-    let connection = location.connect()?;
-    connection.execute_batch(&format!(
-        "PRAGMA busy_timeout = 5000;
-         PRAGMA query_only = ON;
-         PRAGMA cache_size = -{READER_CACHE_KIB};"
-    ))?;
-    Ok(connection)
+// === impl Sqlite ===
+
+impl Sqlite {
+    /// The connection that makes every change, ready for use.
+    pub(in crate::store) fn open_writer(
+        location: &Location,
+        synchronous: Synchronous,
+    ) -> rusqlite::Result<Self> {
+        let connection = location.connect()?;
+        connection.set_prepared_statement_cache_capacity(64);
+        // auto_vacuum counts only before the first table, and must come before WAL writes the header.
+        connection.execute_batch(&format!(
+            "PRAGMA busy_timeout = 5000;
+             PRAGMA auto_vacuum = INCREMENTAL;
+             PRAGMA journal_mode = WAL;
+             PRAGMA foreign_keys = ON;
+             PRAGMA cache_size = -{WRITER_CACHE_KIB};
+             PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};
+             PRAGMA journal_size_limit = 67108864;"
+        ))?;
+        let opened = Self::from(connection);
+        opened.set_synchronous(synchronous)?;
+        Ok(opened)
+    }
+
+    /// A connection that only reads.
+    pub(in crate::store) fn open_reader(location: &Location) -> rusqlite::Result<Self> {
+        let connection = location.connect()?;
+        connection.execute_batch(&format!(
+            "PRAGMA busy_timeout = 5000;
+             PRAGMA query_only = ON;
+             PRAGMA cache_size = -{READER_CACHE_KIB};"
+        ))?;
+        Ok(Self::from(connection))
+    }
+
+    /// From now on log rows wait for no disk; a thread puts them there.
+    pub(in crate::store) fn sync_behind(&mut self, location: &Location) -> std::io::Result<()> {
+        let wal = location.clone();
+        let sync = WalSync::start(move || super::location::sync_wal(&wal))?;
+        self.durability = Durability::Full { sync, waits: true };
+        Ok(())
+    }
+
+    pub(in crate::store) fn raw(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// What the commits from now on wait for.
+    fn set_synchronous(&self, synchronous: Synchronous) -> rusqlite::Result<()> {
+        self.connection.execute_batch(match synchronous {
+            Synchronous::Full => "PRAGMA synchronous = FULL",
+            Synchronous::Normal => "PRAGMA synchronous = NORMAL",
+        })
+    }
+
+    /// Whether the next commit waits for the disk.
+    fn wait_for_disk(&mut self, wait: bool) -> Result<()> {
+        if matches!(self.durability, Durability::Full { waits, .. } if waits != wait) {
+            self.set_synchronous(if wait { Synchronous::Full } else { Synchronous::Normal })?;
+        }
+        if let Durability::Full { waits, .. } = &mut self.durability {
+            *waits = wait;
+        }
+        Ok(())
+    }
 }
 
-/// Overwrites what the file and the write-ahead log still hold of rows that are no longer there.
-pub(in crate::store) fn wipe(connection: &Connection) -> Result<()> {
-    empty_wal(connection)?;
-    // It makes the file anew without its free pages, in the log.
-    connection.execute_batch("VACUUM")?;
-    empty_wal(connection)
+impl From<Connection> for Sqlite {
+    fn from(connection: Connection) -> Self {
+        Self { connection, durability: Durability::AsOpened }
+    }
+}
+
+impl connection::Connection for Sqlite {
+    fn dialect(&self) -> SqlDialect {
+        SqlDialect::Sqlite
+    }
+
+    fn select(&mut self, sql: &str, args: &[Value]) -> Result<Vec<Row>> {
+        select(&self.connection, sql, args)
+    }
+
+    fn apply(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
+        self.wait_for_disk(true)?;
+        apply(&mut self.connection, statements)
+    }
+
+    fn write(&mut self, rows: &[ProxyLogRow], statements: &[Statement], is_awaited: bool) -> Result<()> {
+        self.wait_for_disk(is_awaited)?;
+        write(&mut self.connection, rows, statements)?;
+        if let Durability::Full { sync, waits: false } = &self.durability {
+            sync.committed();
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.wait_for_disk(true)?;
+        Ok(self.connection.execute_batch("BEGIN IMMEDIATE")?)
+    }
+
+    fn run(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
+        run(&self.connection, statements)
+    }
+
+    fn end(&mut self, keep: bool) -> Result<()> {
+        Ok(self.connection.execute_batch(if keep { "COMMIT" } else { "ROLLBACK" })?)
+    }
+
+    fn columns(&mut self, table: &str) -> Result<Vec<String>> {
+        let rows = self.select("SELECT name FROM pragma_table_info(?)", &[table.into()])?;
+        rows.iter().map(|row| row.fields().text()).collect()
+    }
+
+    fn tables(&mut self) -> Result<Vec<String>> {
+        let mut query = self.connection.prepare("SELECT name FROM sqlite_master WHERE type = 'table'")?;
+        let names = query.query_map([], |row| row.get(0))?;
+        Ok(names.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn migrate(&mut self, scripts: &[Script]) -> Result<(), MigrateError> {
+        let failed =
+            |step: &'static str| move |error: rusqlite::Error| MigrateError { step, error: error.into() };
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Exclusive);
+        let transaction = transaction.map_err(failed("lock"))?;
+        for Script { name, sql, note } in scripts {
+            transaction.execute_batch(sql).map_err(failed(name))?;
+            run(&transaction, note.as_slice()).map_err(|error| MigrateError { step: name, error })?;
+        }
+        transaction.commit().map_err(failed("commit"))
+    }
+
+    fn stand_still(&mut self) -> Result<()> {
+        // The first read is what fixes what is seen.
+        Ok(self.connection.execute_batch("BEGIN; SELECT count(*) FROM settings;")?)
+    }
+
+    /// The file must be one that nobody else has open.
+    fn apply_staged(&mut self, file: &Path, statements: &[Statement]) -> Result<Vec<Outcome>> {
+        self.wait_for_disk(true)?;
+        self.connection.execute("ATTACH DATABASE ? AS staged", [file.to_string_lossy()])?;
+        let applied = apply(&mut self.connection, statements);
+        // Statements that know it would keep it.
+        self.connection.flush_prepared_statement_cache();
+        if let Err(error) = self.connection.execute_batch("DETACH DATABASE staged") {
+            log::error!("the rows of an import stay attached: {error}");
+        }
+        applied
+    }
+
+    fn wipe(&mut self) -> Result<()> {
+        empty_wal(&self.connection)?;
+        // It makes the file anew without its free pages, in the log.
+        self.connection.execute_batch("VACUUM")?;
+        empty_wal(&self.connection)
+    }
+
+    fn reclaim(&mut self, pages: u32) -> Result<()> {
+        Ok(self.connection.execute_batch(&format!("PRAGMA incremental_vacuum({pages});"))?)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE);")?;
+        self.connection.close().map_err(|(_, error)| error.into())
+    }
 }
 
 /// Moves the write-ahead log into the file and cuts it to nothing, once nobody reads from it.
@@ -75,7 +215,7 @@ fn empty_wal(connection: &Connection) -> Result<()> {
 }
 
 /// Runs the statements in one transaction: all of them, or none.
-pub(in crate::store) fn apply(connection: &mut Connection, statements: &[Statement]) -> Result<Vec<Outcome>> {
+fn apply(connection: &mut Connection, statements: &[Statement]) -> Result<Vec<Outcome>> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let outcomes = run(&transaction, statements)?;
     transaction.commit()?;
@@ -83,11 +223,7 @@ pub(in crate::store) fn apply(connection: &mut Connection, statements: &[Stateme
 }
 
 /// Writes log rows, and the statements that go with them, in one transaction.
-pub(in crate::store) fn write(
-    connection: &mut Connection,
-    rows: &[ProxyLogRow],
-    statements: &[Statement],
-) -> Result<()> {
+fn write(connection: &mut Connection, rows: &[ProxyLogRow], statements: &[Statement]) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let (together, alone) = rows.split_at(rows.len() - rows.len() % log_row::TOGETHER);
     insert(&transaction, together, log_row::TOGETHER)?;
@@ -146,7 +282,7 @@ fn run(connection: &Connection, statements: &[Statement]) -> Result<Vec<Outcome>
 }
 
 /// Answers one question.
-pub(in crate::store) fn select(connection: &Connection, sql: &str, args: &[Value]) -> Result<Vec<Row>> {
+fn select(connection: &Connection, sql: &str, args: &[Value]) -> Result<Vec<Row>> {
     let mut query = connection.prepare_cached(sql)?;
     bind(&mut query, args, &[])?;
     let width = query.column_count();
@@ -168,21 +304,7 @@ fn bind(query: &mut CachedStatement<'_>, args: &[Value], outcomes: &[Outcome]) -
         )));
     }
     for (index, value) in args.iter().enumerate() {
-        let arg = match value {
-            Value::Null => Arg::Null,
-            Value::Bool(value) => Arg::Bool(*value),
-            Value::Int(value) => Arg::Int(*value),
-            Value::Real(value) => Arg::Real(*value),
-            Value::Text(value) => Arg::Text(value),
-            Value::Sealed(value) => Arg::Text(value.as_str()),
-            Value::Blob(value) => Arg::Blob(value),
-            Value::IdOf(statement) => {
-                let outcome = outcomes.get(*statement).ok_or_else(|| {
-                    Error::Database(format!("statement {statement} has not run before its id is used"))
-                })?;
-                Arg::Int(outcome.last_id)
-            }
-        };
+        let arg = value.bound(outcomes)?;
         query.raw_bind_parameter(index + 1, arg)?;
     }
     Ok(())

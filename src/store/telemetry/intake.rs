@@ -7,7 +7,7 @@ use super::log_row::ProxyLogRow;
 use super::stored_response::StoredResponse;
 use crate::keys::KeyLive;
 use crate::routing::{ChannelLive, EndpointLive};
-use crate::store::sqlite::queue::Queue;
+use crate::store::threads::queue::Queue;
 
 /// The way in, cheap to clone.
 #[derive(Clone)]

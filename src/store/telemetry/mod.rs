@@ -1,5 +1,5 @@
 //! What requests leave behind: log rows, channel and endpoint counters, usage per hour and day.
-//! Handed over without waiting; one group becomes one transaction (`sqlite/writer.rs`).
+//! Handed over without waiting; one group becomes one transaction (`threads/writer.rs`).
 //!
 //! | file | what it holds |
 //! |---|---|

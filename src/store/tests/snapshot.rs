@@ -161,6 +161,9 @@ async fn custom_headers_are_sent_as_stored() {
 
 #[tokio::test]
 async fn a_rebuild_is_carried_out_as_a_whole() {
+    if database::is_on_server() {
+        return; // It looks into the file.
+    }
     let dir = Dir::new();
     let store = dir.open();
     let site_id = sites::insert(&store, site("blue")).await.unwrap();

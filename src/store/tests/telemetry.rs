@@ -22,6 +22,9 @@ fn row(at: i64, status: LogStatus) -> ProxyLogRow {
 
 #[tokio::test]
 async fn what_was_handed_over_is_committed_when_flush_returns() {
+    if database::is_on_server() {
+        return; // It looks into the file.
+    }
     let dir = Dir::new();
     let store = dir.open();
     for n in 0..1234 {
@@ -150,6 +153,9 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
 
 #[tokio::test]
 async fn counters_are_added_and_states_replaced() {
+    if database::is_on_server() {
+        return; // It looks into the file.
+    }
     let dir = Dir::new();
     let store = dir.open();
     let new = NewSite { endpoints: vec![endpoint("https://a")], ..site("blue") };
@@ -188,6 +194,9 @@ async fn counters_are_added_and_states_replaced() {
 
 #[tokio::test]
 async fn under_overload_rows_are_dropped_and_counted_and_nobody_waits() {
+    if database::is_on_server() {
+        return; // It looks into the file.
+    }
     let dir = Dir::new();
     let store = dir.open();
     let blocker = dir.raw();
@@ -206,6 +215,9 @@ async fn under_overload_rows_are_dropped_and_counted_and_nobody_waits() {
 
 #[tokio::test]
 async fn a_database_that_fails_for_a_while_loses_no_rows() {
+    if database::is_on_server() {
+        return; // It looks into the file.
+    }
     let dir = Dir::new();
     let store = dir.open();
     let meddler = dir.raw();
@@ -311,6 +323,9 @@ async fn pruning_takes_what_is_older_than_the_cutoff_in_chunks() {
 
 #[tokio::test]
 async fn failures_and_the_rows_of_a_key_are_found_by_an_index() {
+    if database::is_on_server() {
+        return; // It looks into the file.
+    }
     let dir = Dir::new();
     let store = dir.open();
     for (rows, index) in

@@ -2,9 +2,8 @@
 //!
 //! ```text
 //!   commands ──▶ own transaction each, first ────────┐
-//!   wait for the disk                                ├──▶ SQLite
+//!   wait for the disk                                ├──▶ the database
 //!   telemetry ─▶ one transaction per group ──────────┘
-//!   is synced behind (`wal_sync.rs`)
 //!     a group is closed by 500 rows, 20 ms of silence, or age: 250 ms, 50 ms once an attempt failed
 //! ```
 //!
@@ -15,17 +14,13 @@
 //! still sees what is committed.
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::connection;
 use super::queue::{Asleep, Command, FULL_GROUP, Queue, QueueState};
-use super::wal_sync::WalSync;
-use crate::config::Synchronous;
+use crate::store::connection::Connection;
 use crate::store::error::{Error, Result};
 use crate::store::journal::Journal;
 use crate::store::new_event::{EventLevel, NewEvent};
@@ -73,23 +68,10 @@ struct Unwritten {
     pause: Duration,
 }
 
-/// How much outlives a power cut.
-pub(in crate::store) enum Durability {
-    /// As the connection was opened.
-    AsOpened,
-    /// What somebody waits for, once he has been told; log rows a quarter of a second after they were written.
-    Full {
-        sync: WalSync,
-        /// The connection waits for the disk now.
-        waits: bool,
-    },
-}
-
 /// The state of the writer thread.
 pub(in crate::store) struct Writer {
     queue: Arc<Queue>,
-    connection: Connection,
-    durability: Durability,
+    connection: Box<dyn Connection>,
     recorder: Recorder,
     journal: Journal,
     /// Room for rows, empty between two groups. It changes places with the queue's: the lock is held for a
@@ -106,15 +88,13 @@ pub(in crate::store) struct Writer {
 impl Writer {
     pub(in crate::store) fn new(
         queue: Arc<Queue>,
-        connection: Connection,
-        durability: Durability,
+        connection: Box<dyn Connection>,
         recorder: Recorder,
         journal: Journal,
     ) -> Self {
         Self {
             queue,
             connection,
-            durability,
             recorder,
             journal,
             spare: Vec::new(),
@@ -143,11 +123,7 @@ impl Writer {
         }
         self.reported_at = None;
         self.report();
-        let closed = self
-            .connection
-            .execute_batch("PRAGMA wal_checkpoint(TRUNCATE);")
-            .and_then(|()| self.connection.close().map_err(|(_, error)| error));
-        if let Err(error) = closed {
+        if let Err(error) = self.connection.close() {
             log::warn!("closing the database: {error}");
         }
     }
@@ -222,45 +198,30 @@ impl Writer {
                 let _ = reply.send(applied);
             }
             Command::BatchWith { file, statements, reply } => {
-                let applied = self.apply_with(&file, &statements);
+                let applied = self.connection.apply_staged(&file, &statements);
+                if applied.is_ok() {
+                    self.journal.note_everything();
+                }
                 self.queue.note(&applied);
                 let _ = reply.send(applied);
             }
             Command::Query { sql, args, reply } => {
-                let _ = reply.send(connection::select(&self.connection, &sql, &args));
+                let _ = reply.send(self.connection.select(&sql, &args));
             }
             Command::Wipe { reply } => {
-                let _ = reply.send(connection::wipe(&self.connection));
+                let _ = reply.send(self.connection.wipe());
             }
             Command::Reclaim { pages, reply } => {
-                let vacuum = format!("PRAGMA incremental_vacuum({pages});");
-                let _ = reply.send(self.connection.execute_batch(&vacuum).map_err(Error::from));
+                let _ = reply.send(self.connection.reclaim(pages));
             }
         }
     }
 
-    /// Makes a change, and waits for the disk.
+    /// Makes a change, and tells those who follow.
     fn apply(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
-        self.wait_for_disk(true)?;
-        let outcomes = connection::apply(&mut self.connection, statements)?;
+        let outcomes = self.connection.apply(statements)?;
         self.journal.note(statements, &outcomes);
         Ok(outcomes)
-    }
-
-    /// Makes a change that copies rows from another database, which nobody else has open.
-    fn apply_with(&mut self, file: &Path, statements: &[Statement]) -> Result<Vec<Outcome>> {
-        self.wait_for_disk(true)?;
-        self.connection.execute("ATTACH DATABASE ? AS staged", [file.to_string_lossy()])?;
-        let applied = connection::apply(&mut self.connection, statements);
-        if applied.is_ok() {
-            self.journal.note_everything();
-        }
-        // Statements that know it would keep it.
-        self.connection.flush_prepared_statement_cache();
-        if let Err(error) = self.connection.execute_batch("DETACH DATABASE staged") {
-            log::error!("the rows of an import stay attached: {error}");
-        }
-        applied
     }
 
     /// Commits the open group, or the one that failed before. `last` gives up instead of waiting
@@ -269,7 +230,11 @@ impl Writer {
         let group = self.unwritten.take().unwrap_or_else(|| self.take_group());
         let count = group.rows.len();
         let is_empty = count == 0 && group.statements.is_empty();
-        let written = if is_empty { Ok(()) } else { self.write(&group) };
+        let is_awaited = !group.flushes.is_empty();
+        let written = match is_empty {
+            true => Ok(()),
+            false => self.connection.write(&group.rows, &group.statements, is_awaited),
+        };
         if !is_empty {
             self.queue.note(&written);
         }
@@ -302,28 +267,6 @@ impl Writer {
                 });
             }
         }
-    }
-
-    /// Writes a group; waits for the disk if somebody waits for the group.
-    fn write(&mut self, group: &Unwritten) -> Result<()> {
-        self.wait_for_disk(!group.flushes.is_empty())?;
-        connection::write(&mut self.connection, &group.rows, &group.statements)?;
-        if let Durability::Full { sync, waits: false } = &self.durability {
-            sync.committed();
-        }
-        Ok(())
-    }
-
-    /// Whether the next commit waits for the disk.
-    fn wait_for_disk(&mut self, wait: bool) -> Result<()> {
-        if let Durability::Full { waits, .. } = &mut self.durability
-            && *waits != wait
-        {
-            let synchronous = if wait { Synchronous::Full } else { Synchronous::Normal };
-            connection::set_synchronous(&self.connection, synchronous)?;
-            *waits = wait;
-        }
-        Ok(())
     }
 
     fn take_group(&mut self) -> Unwritten {

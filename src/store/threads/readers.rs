@@ -6,11 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::connection::{open_reader, select};
-use super::location::Location;
+use crate::store::connection::{Connection, Opener};
 use crate::store::error::{Error, Result};
 use crate::store::sql::{Row, Value};
 
@@ -20,7 +18,7 @@ const MAX_WAITING_READS: usize = 1024;
 
 /// The threads that answer questions.
 pub(in crate::store) struct Readers {
-    location: Location,
+    open: Opener,
     state: Mutex<ReadState>,
     wake: Condvar,
 }
@@ -40,8 +38,8 @@ struct ReadRequest {
 }
 
 impl Readers {
-    pub(in crate::store) fn new(location: Location) -> Arc<Self> {
-        Arc::new(Self { location, state: Mutex::default(), wake: Condvar::new() })
+    pub(in crate::store) fn new(open: Opener) -> Arc<Self> {
+        Arc::new(Self { open, state: Mutex::default(), wake: Condvar::new() })
     }
 
     fn state(&self) -> MutexGuard<'_, ReadState> {
@@ -95,10 +93,9 @@ impl Readers {
     }
 
     /// A connection of its own that sees what is committed now for as long as it lives.
-    pub(in crate::store) fn moment(&self) -> Result<Connection> {
-        let connection = open_reader(&self.location)?;
-        // The first read is what fixes what is seen.
-        connection.execute_batch("BEGIN; SELECT count(*) FROM settings;")?;
+    pub(in crate::store) fn moment(&self) -> Result<Box<dyn Connection>> {
+        let mut connection = (self.open)()?;
+        connection.stand_still()?;
         Ok(connection)
     }
 
@@ -109,13 +106,12 @@ impl Readers {
     }
 
     fn serve(&self) {
-        let mut connection = None;
+        let mut connection: Option<Box<dyn Connection>> = None;
         while let Some(request) = self.next() {
-            let answer = match &connection {
-                Some(connection) => select(connection, &request.sql, &request.args),
-                None => open_reader(&self.location)
-                    .map_err(Error::from)
-                    .and_then(|opened| select(connection.insert(opened), &request.sql, &request.args)),
+            let answer = match &mut connection {
+                Some(connection) => connection.select(&request.sql, &request.args),
+                None => (self.open)()
+                    .and_then(|opened| connection.insert(opened).select(&request.sql, &request.args)),
             };
             // Nobody waits any more when the asking request was dropped.
             let _ = request.reply.send(answer);

@@ -1,0 +1,79 @@
+//! A connection as the threads above it see it, whatever database is behind: the one thing that each driver is.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::error::{Error, Result};
+use super::sql::{Outcome, Row, SqlDialect, Statement, Value};
+use super::telemetry::log_row::ProxyLogRow;
+
+/// One connection, used by one thread at a time.
+pub(super) trait Connection: Send {
+    fn dialect(&self) -> SqlDialect;
+
+    /// Answers one question from what is committed.
+    fn select(&mut self, sql: &str, args: &[Value]) -> Result<Vec<Row>>;
+
+    /// Runs the statements as one transaction that outlives a power cut: all of them, or none.
+    fn apply(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>>;
+
+    /// Writes log rows, and the statements that go with them, as one transaction. Where nobody waits for it, it need
+    /// not outlive a power cut at once.
+    fn write(&mut self, rows: &[ProxyLogRow], statements: &[Statement], is_awaited: bool) -> Result<()>;
+
+    /// Begins a transaction that goes on over calls of [`Self::run`] until [`Self::end`].
+    fn begin(&mut self) -> Result<()>;
+
+    fn run(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>>;
+
+    /// Ends it with all that was run, or with nothing.
+    fn end(&mut self, keep: bool) -> Result<()>;
+
+    /// The names of the tables that are there.
+    fn tables(&mut self) -> Result<Vec<String>>;
+
+    /// The names of the columns of a table.
+    fn columns(&mut self, table: &str) -> Result<Vec<String>>;
+
+    /// Runs the scripts in order, each with the statement that notes it. Those of a start that fails leave nothing
+    /// behind where the database can undo changes of its schema; where it cannot, they go on where they stopped.
+    fn migrate(&mut self, scripts: &[Script]) -> Result<(), MigrateError>;
+
+    /// Everything that is read from now on is of this moment.
+    fn stand_still(&mut self) -> Result<()>;
+
+    /// A batch whose statements see the database in this file as `staged`.
+    fn apply_staged(&mut self, file: &Path, statements: &[Statement]) -> Result<Vec<Outcome>>;
+
+    /// Overwrites what files of ours still hold of rows that are gone.
+    fn wipe(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Gives up to this many free pages back to the file system, where that needs asking for.
+    fn reclaim(&mut self, _pages: u32) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Opens further connections, which only read.
+pub(super) type Opener = Arc<dyn Fn() -> Result<Box<dyn Connection>> + Send + Sync>;
+
+/// A step of the schema, spelled for its database.
+pub(super) struct Script {
+    pub name: &'static str,
+    pub sql: String,
+    /// The row that says that it was run.
+    pub note: Option<Statement>,
+}
+
+/// Which step failed, and why.
+#[derive(Debug)]
+pub(super) struct MigrateError {
+    pub step: &'static str,
+    pub error: Error,
+}

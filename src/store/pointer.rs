@@ -1,0 +1,36 @@
+//! Which database the next start uses, as an operator has saved it: in the settings of the database that the environment
+//! names, which is opened first at every start.
+
+use std::path::Path;
+
+use super::relocate::{POINTER, Place};
+use super::settings;
+use super::sql::Statement;
+use super::{Result, Store};
+use crate::config::{DatabaseKind, DatabaseTls};
+use crate::time::now_ms;
+
+/// What is saved; `None` where nothing is, or nothing that can be used. Authorities and leave to take any certificate
+/// come from the environment.
+pub async fn saved(store: &Store, data_dir: &Path, tls: &DatabaseTls) -> Result<Option<Place>> {
+    let all = settings::all(store).await?;
+    let [kind, url, ssl] = POINTER.map(|name| all.get(name).map(|value| value.expose().to_owned()));
+    let text = |value: Option<String>| value.and_then(|json| serde_json::from_str::<String>(&json).ok());
+    let Some(kind) = text(kind).as_deref().and_then(DatabaseKind::parse) else { return Ok(None) };
+    let url = text(url).unwrap_or_default();
+    if kind != DatabaseKind::Sqlite && url.is_empty() {
+        return Ok(None);
+    }
+    let is_required = ssl.as_deref() == Some("true");
+    let tls = DatabaseTls { is_required, ..tls.clone() };
+    Ok(Some(Place { kind, url, tls, data_dir: data_dir.to_owned() }))
+}
+
+/// The statements that save it.
+pub fn save(store: &Store, place: &Place) -> Result<Vec<Statement>> {
+    let json = |text: &str| serde_json::Value::from(text).to_string();
+    let values = [json(place.kind.as_str()), json(&place.url), place.tls.is_required.to_string()];
+    let now = now_ms();
+    let put = |(name, value): (&str, &String)| settings::put_statement(store, name, value, now);
+    POINTER.into_iter().zip(&values).map(put).collect()
+}

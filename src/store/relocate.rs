@@ -1,0 +1,321 @@
+//! Everything into another database, of the same kind or another.
+//!
+//! ```text
+//! source, as it is at one moment ── pages of rows ──▶ target, one transaction ── read again, compared ──▶ committed
+//! ```
+//!
+//! The source is only read. What is copied are the rows as they stand, sealed values with the keys that open them; so
+//! the target opens with the secret of the source. Nothing is committed unless each table holds, row by row, what was
+//! read of it.
+
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+use super::connection::Connection;
+use super::error::{OpenError, Result};
+use super::migrate::{self, Table};
+use super::server::drivers;
+use super::server::masked::masked;
+use super::sql::{Row, SqlDialect, Statement, Value, marks};
+use super::sqlite::connection::Sqlite;
+use super::sqlite::location::{self, Location};
+use super::{Moment, Store};
+use crate::config::{DatabaseKind, DatabaseTls, Synchronous};
+
+/// Rows that are read at once; of tables whose rows are large, fewer.
+const PAGE: usize = 400;
+const PAGE_OF_LARGE: usize = 4;
+const LARGE: &[&str] =
+    &["proxy_file_chunks", "proxy_file_blobs", "proxy_debug_attempts", "proxy_debug_traces"];
+/// Rows that one statement inserts.
+const TOGETHER: usize = 40;
+
+/// What says which database is in use, and what only running processes share.
+const NOT_COPIED: &[&str] = &["job_leases", "cache_versions"];
+pub const POINTER: [&str; 3] = ["db_type", "db_url", "db_ssl"];
+
+/// Where a database is.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub kind: DatabaseKind,
+    pub url: String,
+    pub tls: DatabaseTls,
+    /// Where the file of an SQLite database is without an address.
+    pub data_dir: PathBuf,
+}
+
+/// How many rows a table got.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    pub table: &'static str,
+    pub rows: u64,
+}
+
+/// Called after each page with the table and what has been copied of it.
+pub type Tell<'a> = &'a dyn Fn(&'static str, u64);
+
+/// Asks one of the two databases.
+type Read<'a> = &'a mut dyn FnMut(&str, Vec<Value>) -> Result<Vec<Row>>;
+
+// === impl Place ===
+
+impl Place {
+    /// As it may be shown: without its password.
+    pub fn masked(&self) -> String {
+        match (self.kind, self.url.trim()) {
+            (DatabaseKind::Sqlite, "") => "(default path)".to_owned(),
+            (DatabaseKind::Sqlite, path) => path.to_owned(),
+            (_, url) => masked(url),
+        }
+    }
+
+    /// Whether both lead to one database, as far as their addresses tell.
+    pub fn is(&self, other: &Self) -> bool {
+        if self.kind != other.kind {
+            return false;
+        }
+        if self.kind != DatabaseKind::Sqlite {
+            let place = |url: &str| {
+                let place = url.split_once("://").map_or(url, |(_, place)| place);
+                let place = place.split('?').next().unwrap_or(place);
+                place.rsplit_once('@').map_or(place, |(_, place)| place).to_owned()
+            };
+            return place(&self.url) == place(&other.url);
+        }
+        match (self.location(), other.location()) {
+            (Location::File(one), Location::File(other)) => {
+                let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+                real(&one) == real(&other)
+            }
+            _ => false,
+        }
+    }
+
+    fn location(&self) -> Location {
+        Location::parse(&self.url, &self.data_dir)
+    }
+}
+
+/// Connects and asks the simplest question. Changes nothing, and makes no file.
+///
+/// # Errors
+/// Says why the database cannot be used.
+pub fn try_out(place: &Place) -> Result<(), OpenError> {
+    if place.kind != DatabaseKind::Sqlite {
+        let mut connection = drivers::connect(place.kind, &place.url, &place.tls)?;
+        connection.select("SELECT 1", &[])?;
+        return Ok(());
+    }
+    let Location::File(path) = place.location() else { return Ok(()) };
+    let unusable = |why: &dyn std::fmt::Display| {
+        OpenError::Unusable(format!("cannot open the database {}: {why}", path.display()))
+    };
+    if path.is_file() {
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let opened = rusqlite::Connection::open_with_flags(&path, flags);
+        let asked = opened.and_then(|opened| opened.query_row("PRAGMA schema_version", [], |_| Ok(())));
+        return asked.map_err(|error| unusable(&error));
+    }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.is_dir() {
+        return Err(unusable(&"it is a directory"));
+    }
+    if dir.is_dir() { Ok(()) } else { Err(unusable(&format!("there is no directory {}", dir.display()))) }
+}
+
+/// Copies everything into another database. Blocks.
+///
+/// # Errors
+/// When the target cannot be used, is in use already without leave to empty it, or does not hold in the end what was
+/// read. It is left as it was then, but for its tables.
+pub fn copy(store: &Store, place: &Place, overwrite: bool, tell: Tell<'_>) -> Result<Vec<Copied>, OpenError> {
+    let lock = match place.kind {
+        DatabaseKind::Sqlite => location::lock(&place.location())?,
+        _ => None,
+    };
+    let mut target: Box<dyn Connection> = match place.kind {
+        DatabaseKind::Sqlite => {
+            let opened = Sqlite::open_writer(&place.location(), Synchronous::Full);
+            Box::new(opened.map_err(|error| OpenError::Unusable(error.to_string()))?)
+        }
+        _ => drivers::connect(place.kind, &place.url, &place.tls)?,
+    };
+    migrate::run(&mut *target, migrate::STEPS, crate::time::now_ms())?;
+    if !overwrite {
+        refuse_used(&mut *target)?;
+    }
+    let source = Moment::of(store)?;
+    target.begin()?;
+    let copied = fill(&source, &mut *target, tell);
+    target.end(copied.is_ok())?;
+    let copied = copied?;
+    if target.dialect() == SqlDialect::Postgres {
+        go_on_counting(&mut *target)?;
+    }
+    target.close()?;
+    drop(lock);
+    Ok(copied)
+}
+
+fn refuse_used(target: &mut dyn Connection) -> Result<(), OpenError> {
+    for table in ["sites", "settings"] {
+        if count(target, table)? > 0 {
+            return Err(OpenError::Unusable(format!(
+                "the target database is not empty: it has rows in {table}. Send overwrite=true to have it emptied first"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn count(target: &mut dyn Connection, table: &str) -> Result<i64> {
+    let rows = target.select(&format!("SELECT COUNT(*) FROM {table}"), &[])?;
+    rows.first().map_or(Ok(0), |row| row.fields().int())
+}
+
+fn fill(source: &Moment, target: &mut dyn Connection, tell: Tell<'_>) -> Result<Vec<Copied>, OpenError> {
+    let tables = || migrate::tables().iter().filter(|table| !NOT_COPIED.contains(&table.name));
+    for table in tables().rev() {
+        target.run(&[Statement::new(format!("DELETE FROM {}", table.name), Vec::new())])?;
+    }
+    let mut copied = Vec::new();
+    for table in tables() {
+        let columns = target.columns(table.name)?;
+        let mut sum = Sum::default();
+        let mut read = |sql: &str, args: Vec<Value>| source.query(sql, args);
+        pages(table, &columns, &mut read, &mut |rows| {
+            target.run(&inserts(table.name, &columns, rows))?;
+            sum.add(rows);
+            tell(table.name, sum.rows);
+            Ok(())
+        })?;
+        let mut found = Sum::default();
+        let mut read = |sql: &str, args: Vec<Value>| target.select(sql, &args);
+        pages(table, &columns, &mut read, &mut |rows| {
+            found.add(rows);
+            Ok(())
+        })?;
+        if found != sum {
+            return Err(OpenError::Unusable(format!(
+                "the target database does not hold what was copied into {}: {} rows of {}; nothing was kept",
+                table.name, found.rows, sum.rows
+            )));
+        }
+        copied.push(Copied { table: table.name, rows: sum.rows });
+    }
+    Ok(copied)
+}
+
+/// Reads a table page by page, in the order of its key.
+fn pages(
+    table: &Table,
+    columns: &[String],
+    read: Read<'_>,
+    take: &mut dyn FnMut(&[Row]) -> Result<()>,
+) -> Result<()> {
+    let most = if LARGE.contains(&table.name) { PAGE_OF_LARGE } else { PAGE };
+    let key: Vec<usize> =
+        table.key.iter().filter_map(|key| columns.iter().position(|column| column == key)).collect();
+    let mut after: Vec<Value> = Vec::new();
+    loop {
+        let (beyond, args) = beyond(&table.key, &after);
+        let pointer = match table.name {
+            "settings" => format!(" AND name NOT IN ('{}')", POINTER.join("', '")),
+            _ => String::new(),
+        };
+        let sql = format!(
+            "SELECT {} FROM {} WHERE {beyond}{pointer} ORDER BY {} LIMIT {most}",
+            columns.join(", "),
+            table.name,
+            table.key.join(", ")
+        );
+        let rows = read(&sql, args)?;
+        if let Some(last) = rows.last() {
+            after = key.iter().map(|index| last.0[*index].clone()).collect();
+            take(&rows)?;
+        }
+        if rows.len() < most {
+            return Ok(());
+        }
+    }
+}
+
+/// What is true of the rows behind this key.
+fn beyond(key: &[&str], after: &[Value]) -> (String, Vec<Value>) {
+    if after.is_empty() {
+        return ("1 = 1".to_owned(), Vec::new());
+    }
+    let (mut sql, mut args) = (String::from("("), Vec::new());
+    for end in 0..key.len() {
+        if end > 0 {
+            sql.push_str(" OR ");
+        }
+        sql.push('(');
+        for (same, value) in key[..end].iter().zip(after) {
+            let _ = write!(sql, "{same} = ? AND ");
+            args.push(value.clone());
+        }
+        let _ = write!(sql, "{} > ?)", key[end]);
+        args.push(after[end].clone());
+    }
+    sql.push(')');
+    (sql, args)
+}
+
+fn inserts(table: &str, columns: &[String], rows: &[Row]) -> Vec<Statement> {
+    let row = format!("({})", marks(columns.len()));
+    let of = |rows: &[Row]| {
+        let values = vec![row.as_str(); rows.len()].join(", ");
+        let sql = format!("INSERT INTO {table} ({}) VALUES {values}", columns.join(", "));
+        Statement::new(sql, rows.iter().flat_map(|row| row.0.iter().cloned()).collect())
+    };
+    let (together, alone) = rows.split_at(rows.len() - rows.len() % TOGETHER);
+    together.chunks(TOGETHER).chain(alone.chunks(1)).map(of).collect()
+}
+
+/// PostgreSQL numbers new rows from a count of its own, which rows that bring their number do not move.
+fn go_on_counting(target: &mut dyn Connection) -> Result<()> {
+    for table in migrate::tables().iter().filter(|table| table.is_numbered) {
+        let sql = format!(
+            "SELECT setval(pg_get_serial_sequence('{0}', 'id'), COALESCE(MAX(id), 0) + 1, false) FROM {0}",
+            table.name
+        );
+        target.select(&sql, &[])?;
+    }
+    Ok(())
+}
+
+/// What rows come to, whatever their order.
+#[derive(Default, PartialEq, Eq)]
+struct Sum {
+    rows: u64,
+    hash: u64,
+}
+
+impl Sum {
+    fn add(&mut self, rows: &[Row]) {
+        for row in rows {
+            let mut hasher = DefaultHasher::new();
+            for value in &row.0 {
+                hash(value, &mut hasher);
+            }
+            self.rows += 1;
+            self.hash = self.hash.wrapping_add(hasher.finish());
+        }
+    }
+}
+
+/// One value is one, whichever of its types a database gives it.
+fn hash(value: &Value, into: &mut DefaultHasher) {
+    match value {
+        Value::Null | Value::IdOf(_) => 0_u8.hash(into),
+        Value::Bool(value) => (i64::from(*value) as f64).to_bits().hash(into),
+        Value::Int(value) => (*value as f64).to_bits().hash(into),
+        // A zero may come back with a sign or without.
+        Value::Real(value) => (value + 0.0).to_bits().hash(into),
+        Value::Text(value) => value.replace('\0', "\u{fffd}").hash(into),
+        Value::Sealed(value) => value.as_str().hash(into),
+        Value::Blob(value) => value.hash(into),
+    }
+}

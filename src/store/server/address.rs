@@ -1,0 +1,174 @@
+//! Where the server is, and how the way to it is kept safe.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::masked::masked;
+use percent_encoding::percent_decode_str;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use crate::config::{DatabaseKind, DatabaseTls};
+use crate::store::error::OpenError;
+
+/// DB_URL, taken apart.
+pub(in crate::store) struct ServerAddress {
+    /// As it was given: what the driver reads.
+    pub url: String,
+    /// `None` where the connection is not encrypted.
+    pub tls: Option<Arc<ClientConfig>>,
+    /// What the variables say of TLS, for a driver that sets it up itself.
+    #[cfg(feature = "mysql")]
+    pub tls_options: DatabaseTls,
+}
+
+impl ServerAddress {
+    pub(in crate::store) fn read(
+        kind: DatabaseKind,
+        url: &str,
+        options: &DatabaseTls,
+    ) -> Result<Self, OpenError> {
+        let url = url.trim();
+        let schemes = kind.schemes();
+        let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        if !scheme.is_some_and(|scheme| schemes.contains(&scheme.as_str())) {
+            return Err(OpenError::Unsupported(format!(
+                "DB_URL: DB_TYPE={} needs {}://user:password@host:port/database",
+                kind.as_str(),
+                schemes[0]
+            )));
+        }
+        let is_required = options.is_required || asks_for_tls(url);
+        let tls = is_required.then(|| client_config(options)).transpose()?;
+        Ok(Self {
+            url: url.to_owned(),
+            tls,
+            #[cfg(feature = "mysql")]
+            tls_options: options.clone(),
+        })
+    }
+}
+
+/// Without its password.
+impl fmt::Display for ServerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&masked(&self.url))
+    }
+}
+
+/// Whether the address itself wants TLS, in one of the ways that programs write it.
+fn asks_for_tls(url: &str) -> bool {
+    let Some((_, query)) = url.split_once('?') else { return false };
+    query.split('&').any(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let value = percent_decode_str(value).decode_utf8_lossy().to_ascii_lowercase();
+        match name.to_ascii_lowercase().as_str() {
+            "sslmode" | "ssl-mode" => matches!(
+                value.as_str(),
+                "require" | "required" | "verify-ca" | "verify_ca" | "verify-full" | "verify_identity"
+            ),
+            "ssl" => value == "true" || value == "1" || value.starts_with('{'),
+            "require_ssl" => value == "true",
+            _ => false,
+        }
+    })
+}
+
+fn client_config(options: &DatabaseTls) -> Result<Arc<ClientConfig>, OpenError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| OpenError::Unusable(format!("TLS: {error}")))?;
+    if options.is_insecure {
+        log::warn!("DB_SSL_INSECURE: the certificate of the database server is not verified");
+        let verifier = Arc::new(Unverified { provider });
+        let config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        return Ok(Arc::new(config));
+    }
+    let mut roots = RootCertStore::empty();
+    match &options.ca_file {
+        Some(path) => {
+            for certificate in certificates(path)? {
+                roots.add(certificate).map_err(|error| wrong_ca(path, &error))?;
+            }
+        }
+        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+    }
+    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, OpenError> {
+    let pem = std::fs::read(path).map_err(|error| wrong_ca(path, &error))?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let found = found.map_err(|error| wrong_ca(path, &error))?;
+    if found.is_empty() { Err(wrong_ca(path, &"the file has no certificate")) } else { Ok(found) }
+}
+
+fn wrong_ca(path: &Path, error: &dyn fmt::Display) -> OpenError {
+    OpenError::Unsupported(format!("DB_SSL_CA: {}: {error}", path.display()))
+}
+
+/// Takes any certificate, because the operator said so.
+#[derive(Debug)]
+struct Unverified {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_ask_for_tls_itself() {
+        for url in [
+            "postgres://db/sw?sslmode=require",
+            "postgres://db/sw?a=b&sslmode=verify-full",
+            "mysql://db/sw?ssl={\"rejectUnauthorized\":true}",
+            "mysql://db/sw?ssl-mode=REQUIRED",
+        ] {
+            assert!(asks_for_tls(url), "{url}");
+        }
+        assert!(!asks_for_tls("postgres://db/sw?sslmode=prefer"));
+    }
+}

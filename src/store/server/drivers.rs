@@ -1,0 +1,50 @@
+//! Which driver leads to which database, and those that this build has.
+
+#[cfg(feature = "mysql")]
+use super::mysql;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use super::open;
+#[cfg(feature = "postgres")]
+use super::postgres;
+use crate::config::{DatabaseKind, DatabaseTls};
+use crate::store::connection::Connection;
+use crate::store::error::OpenError;
+use crate::store::opened::Opened;
+use crate::store::options::StoreOptions;
+
+/// Opens the database of a server, and waits for a server that is not there yet.
+pub(in crate::store) fn open(options: &StoreOptions) -> Result<Opened, OpenError> {
+    match options.kind {
+        #[cfg(feature = "postgres")]
+        DatabaseKind::Postgres => open::open(options, postgres::dialler),
+        #[cfg(feature = "mysql")]
+        DatabaseKind::MySql => open::open(options, mysql::dialler),
+        kind => Err(not_built_in(kind)),
+    }
+}
+
+/// A connection to the database of a server. Blocks, and must not be called where requests are served.
+pub(in crate::store) fn connect(
+    kind: DatabaseKind,
+    url: &str,
+    tls: &DatabaseTls,
+) -> Result<Box<dyn Connection>, OpenError> {
+    match kind {
+        #[cfg(feature = "postgres")]
+        DatabaseKind::Postgres => open::connect(kind, url, tls, postgres::dialler),
+        #[cfg(feature = "mysql")]
+        DatabaseKind::MySql => open::connect(kind, url, tls, mysql::dialler),
+        kind => {
+            let _ = (url, tls);
+            Err(not_built_in(kind))
+        }
+    }
+}
+
+fn not_built_in(kind: DatabaseKind) -> OpenError {
+    OpenError::Unsupported(format!(
+        "DB_TYPE: this build has no {}; build it with `--features {}`, or use SQLite",
+        kind.title(),
+        kind.as_str()
+    ))
+}

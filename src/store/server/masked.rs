@@ -1,0 +1,32 @@
+//! An address as it may be shown.
+
+/// An address with `***` for its password, and nothing behind a `?`, where one may stand too.
+pub(in crate::store) fn masked(url: &str) -> String {
+    let url = url.split('?').next().unwrap_or(url);
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    // A password may hold an @ that was not encoded: the last one ends it.
+    match rest.rsplit_once('@') {
+        None => format!("{scheme}://{rest}"),
+        Some((credentials, place)) => match credentials.split_once(':') {
+            Some((user, _)) => format!("{scheme}://{user}:***@{place}"),
+            None => format!("{scheme}://{credentials}@{place}"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_its_password() {
+        for (url, shown) in [
+            ("postgres://me:secret@db:5432/sw", "postgres://me:***@db:5432/sw"),
+            ("postgres://me:se@cret/x@db/sw?password=again", "postgres://me:***@db/sw"),
+            ("mysql://me@db/sw", "mysql://me@db/sw"),
+            ("mysql://db/sw", "mysql://db/sw"),
+        ] {
+            assert_eq!(masked(url), shown);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! From an address to an open database that is up to date.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::address::ServerAddress;
+use crate::config::{DatabaseKind, DatabaseTls};
+use crate::store::connection::{Connection, Opener};
+use crate::store::error::{Error, OpenError, Result};
+use crate::store::migrate;
+use crate::store::opened::Opened;
+use crate::store::options::StoreOptions;
+use crate::store::seal::Sealer;
+use crate::store::seal::keyring::Derivation;
+
+/// How long a start waits for a server that does not answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Opens the database that `dialler` leads to. On a thread of its own: connections drive themselves, which no thread
+/// does for two runtimes.
+pub(super) fn open(
+    options: &StoreOptions,
+    dialler: fn(ServerAddress) -> Result<Opener, OpenError>,
+) -> Result<Opened, OpenError> {
+    thread::scope(|scope| {
+        let opening = scope.spawn(|| open_here(options, dialler));
+        opening
+            .join()
+            .unwrap_or_else(|_| Err(OpenError::Unusable("opening the database ended in a panic".into())))
+    })
+}
+
+/// One connection, at once or not at all.
+pub(super) fn connect(
+    kind: DatabaseKind,
+    url: &str,
+    tls: &DatabaseTls,
+    dialler: fn(ServerAddress) -> Result<Opener, OpenError>,
+) -> Result<Box<dyn Connection>, OpenError> {
+    let address = ServerAddress::read(kind, url, tls)?;
+    let shown = address.to_string();
+    dialler(address)?()
+        .map_err(|error| OpenError::Unusable(format!("cannot open the database {shown}: {error}")))
+}
+
+fn open_here(
+    options: &StoreOptions,
+    dialler: fn(ServerAddress) -> Result<Opener, OpenError>,
+) -> Result<Opened, OpenError> {
+    let address = ServerAddress::read(options.kind, &options.db_url, &options.tls)?;
+    let shown = address.to_string();
+    let dial = dialler(address)?;
+    let unusable = |error: Error| OpenError::Unusable(format!("cannot use the database {shown}: {error}"));
+    let mut connection = wait_for(&dial, &shown)?;
+    // Instances that start together migrate once, and make the keys once.
+    let (lock, unlock) = turns(options.kind);
+    connection.select(lock, &[]).map_err(unusable)?;
+    let sealer = bring_up_to_date(&mut *connection, options);
+    connection.select(unlock, &[]).map_err(unusable)?;
+    Ok(Opened { connection, opener: Some(dial), sealer: sealer?, first_keys: None, lock: None })
+}
+
+/// How instances take turns: a lock of the database under a name that no other program uses, which goes with its
+/// connection.
+fn turns(kind: DatabaseKind) -> (&'static str, &'static str) {
+    match kind {
+        DatabaseKind::MySql => {
+            ("SELECT GET_LOCK('switchyard.start', 50)", "SELECT RELEASE_LOCK('switchyard.start')")
+        }
+        _ => (
+            "SELECT CAST(pg_advisory_lock(8318115427910541) AS TEXT)",
+            "SELECT pg_advisory_unlock(8318115427910541)",
+        ),
+    }
+}
+
+fn bring_up_to_date(connection: &mut dyn Connection, options: &StoreOptions) -> Result<Sealer, OpenError> {
+    let derivation = Derivation::for_stored(connection, &options.secret)?;
+    migrate::run(connection, migrate::STEPS, crate::time::now_ms())?;
+    derivation.finish(connection, options)
+}
+
+/// The first connection. Only a server that cannot be reached is waited for.
+fn wait_for(dial: &Opener, shown: &str) -> Result<Box<dyn Connection>, OpenError> {
+    let begun = Instant::now();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let error = match dial() {
+            Ok(connection) => return Ok(connection),
+            Err(error) => error,
+        };
+        let is_over = begun.elapsed() + pause > PATIENCE;
+        if is_over || !matches!(error, Error::Unreachable(_)) {
+            return Err(OpenError::Unusable(format!(
+                "cannot open the database {shown}: {error}. Check DB_TYPE, DB_URL and DB_SSL, and that the server \
+                 runs; nothing else is used in its place"
+            )));
+        }
+        log::warn!(
+            "the database {shown} does not answer, trying again for {} s: {error}",
+            PATIENCE.as_secs()
+        );
+        thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}

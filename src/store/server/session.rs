@@ -1,0 +1,134 @@
+//! A connection that comes back by itself, on a runtime of its own.
+//!
+//! The threads of the store work on one thing at a time and wait for it. So each connection brings the runtime that
+//! drives it, which rests with the thread, and what clients of the service do is on other threads.
+
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+use crate::store::error::{Error, Result};
+
+/// How long it takes at most until a server has let us in.
+const DIALLING: Duration = Duration::from_secs(5);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// What is connected, as a driver has it.
+pub(super) trait Client: Sized + Send {
+    /// What it takes to make one.
+    type Address: Send;
+
+    fn dial(address: &Self::Address) -> impl Future<Output = Result<Self>>;
+}
+
+pub(super) struct Session<C: Client> {
+    address: C::Address,
+    client: Option<C>,
+    /// There until the end.
+    runtime: Option<Runtime>,
+    /// When the server was last dialled in vain, and how long nobody dials again.
+    rests: Option<(Instant, Duration)>,
+}
+
+// === impl Session ===
+
+impl<C: Client> Session<C> {
+    /// Connects at once.
+    pub(super) fn open(address: C::Address) -> Result<Self> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Error::Database(format!("cannot make a runtime: {error}")))?;
+        let mut session = Self { address, client: None, runtime: Some(runtime), rests: None };
+        session.connect()?;
+        Ok(session)
+    }
+
+    /// Works with the connection, for at most this long. One that is lost is thrown away.
+    pub(super) fn run<T>(
+        &mut self,
+        most: Duration,
+        work: impl AsyncFnOnce(&mut C) -> Result<T>,
+    ) -> Result<T> {
+        self.connect()?;
+        let Some(mut client) = self.client.take() else { return Err(unreachable("no connection")) };
+        let runtime = self.runtime()?;
+        let done = runtime.block_on(async { timeout(most, work(&mut client)).await });
+        let done = done.unwrap_or_else(|_| {
+            Err(unreachable(&format!("the database did not answer within {} s", most.as_secs())))
+        });
+        match &done {
+            Err(Error::Unreachable(_)) => {
+                // What it sends to say farewell needs the runtime.
+                let _guard = runtime.enter();
+                drop(client);
+            }
+            _ => self.client = Some(client),
+        }
+        done
+    }
+
+    /// Does what can be done twice: once more if the connection turns out to have been lost.
+    pub(super) fn run_again<T>(
+        &mut self,
+        most: Duration,
+        mut work: impl AsyncFnMut(&mut C) -> Result<T>,
+    ) -> Result<T> {
+        match self.run(most, async |client| work(client).await) {
+            Err(Error::Unreachable(_)) => self.run(most, async |client| work(client).await),
+            done => done,
+        }
+    }
+
+    fn runtime(&self) -> Result<&Runtime> {
+        self.runtime.as_ref().ok_or(Error::Closed)
+    }
+
+    fn connect(&mut self) -> Result<()> {
+        if self.client.is_some() {
+            return Ok(());
+        }
+        if let Some((at, pause)) = self.rests
+            && at.elapsed() < pause
+        {
+            return Err(unreachable("it did not answer a moment ago"));
+        }
+        let dialled = self.runtime()?.block_on(async { timeout(DIALLING, C::dial(&self.address)).await });
+        match dialled.unwrap_or_else(|_| Err(unreachable("it does not answer"))) {
+            Ok(client) => {
+                self.client = Some(client);
+                self.rests = None;
+                Ok(())
+            }
+            Err(error) => {
+                let pause = self.rests.map_or(FIRST_PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
+                self.rests = Some((Instant::now(), pause));
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<C: Client> Drop for Session<C> {
+    /// Waits for nothing: also threads that must not wait let go of connections.
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else { return };
+        {
+            let _guard = runtime.enter();
+            self.client = None;
+        }
+        runtime.shutdown_background();
+    }
+}
+
+pub(super) fn unreachable(why: &str) -> Error {
+    Error::Unreachable(why.to_owned())
+}
+
+/// Waits before a change is tried again that another instance's undid: longer each time, and not as long as the other.
+pub(super) fn pause(tries: u32) {
+    let jitter = u64::from(std::process::id().wrapping_mul(2_654_435_761).wrapping_add(tries) % 20);
+    std::thread::sleep(Duration::from_millis(u64::from(tries) * 20 + jitter));
+}

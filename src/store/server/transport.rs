@@ -1,0 +1,61 @@
+//! Sockets to a PostgreSQL server, with TLS where it is asked for.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_postgres::config::Host;
+use tokio_rustls::TlsConnector;
+
+/// A server that acknowledges nothing for so long is gone, although nothing closed the connection.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
+/// How long a connection is silent before it is asked whether anybody is there, and from one question to the next.
+const PROBED_AFTER: Duration = Duration::from_secs(10);
+const PROBED_EVERY: Duration = Duration::from_secs(3);
+const PROBES: u32 = 3;
+
+/// The request for TLS that comes before all else: its length, and the number that stands where the version of the
+/// protocol would (PostgreSQL documentation, "Message Formats", SSLRequest).
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
+
+pub(super) trait Transport: AsyncRead + AsyncWrite + Send {}
+impl<T: AsyncRead + AsyncWrite + Send> Transport for T {}
+
+/// Dials one host.
+pub(super) async fn dial(
+    host: &Host,
+    port: u16,
+    tls: Option<&Arc<ClientConfig>>,
+) -> io::Result<Pin<Box<dyn Transport>>> {
+    let name = match host {
+        Host::Unix(directory) => {
+            // Nobody else reads what stays within the machine.
+            let path = directory.join(format!(".s.PGSQL.{port}"));
+            return Ok(Box::pin(UnixStream::connect(path).await?));
+        }
+        Host::Tcp(name) => name,
+    };
+    let mut socket = TcpStream::connect((name.as_str(), port)).await?;
+    socket.set_nodelay(true)?;
+    let probing =
+        TcpKeepalive::new().with_time(PROBED_AFTER).with_interval(PROBED_EVERY).with_retries(PROBES);
+    let options = SockRef::from(&socket);
+    options.set_tcp_keepalive(&probing)?;
+    #[cfg(target_os = "linux")]
+    options.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
+    let Some(config) = tls else { return Ok(Box::pin(socket)) };
+    socket.write_all(&SSL_REQUEST).await?;
+    // Exactly one byte is read: what came behind it in clear would be taken for what was encrypted.
+    if socket.read_u8().await? != b'S' {
+        return Err(io::Error::other("the server has no TLS, which DB_SSL or the address asks for"));
+    }
+    let name = ServerName::try_from(name.clone())
+        .map_err(|_| io::Error::other(format!("`{name}` is no name that a certificate can have")))?;
+    Ok(Box::pin(TlsConnector::from(Arc::clone(config)).connect(name, socket).await?))
+}

@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run demo test check fuzz bench static static-arm64 static-armv7 test-clients test-clis test-console test-nginx test-api record-clis openapi fmt
+.PHONY: help run demo test check fuzz bench static static-arm64 static-armv7 test-clients test-clis test-console test-databases test-nginx test-api record-clis openapi fmt
 
 help: ## List these targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -56,6 +56,9 @@ test-api: ## The binary against docs/openapi.json by schemathesis, and a typed c
 
 openapi: ## Renew docs/openapi.json after a change of a route, a request or an answer
 	RENEW_OPENAPI=1 $(CARGO) test --quiet --lib admin::openapi
+
+test-databases: ## The store, the admin API and instances on PostgreSQL and MariaDB of their own; installs what is missing
+	tests/databases/run
 
 test-nginx: ## Streams that are silent for a minute, through nginx; installs it where it is missing
 	@command -v nginx >/dev/null || apt-get install -y --no-install-recommends nginx

@@ -2,6 +2,7 @@
 //! restore`.
 
 mod commands;
+mod failure;
 mod import;
 mod passphrase;
 mod progress;
@@ -14,7 +15,8 @@ use std::time::Duration;
 use crate::config::Config;
 
 pub use commands::run as transfer;
-pub use transfer::{Failure, Transfer};
+pub use failure::Failure;
+pub use transfer::Transfer;
 
 /// What `--help` prints.
 pub const HELP: &str = "\

@@ -9,13 +9,15 @@ use std::sync::Arc;
 use super::state::Core;
 use crate::config::Config;
 use crate::settings::Settings;
+use crate::store::versions::{SCOPES, Scope};
 use crate::store::{self, Store};
 
 impl Core {
     /// Routes by what the store now says. Call it after every committed change of sites, accounts,
     /// tokens, routes and channels, before answering.
     pub async fn publish(&self) -> store::Result<()> {
-        self.publishes.run(|| self.publish_touched()).await
+        self.publishes.run(|| self.publish_touched()).await?;
+        self.versions.announce(&self.store, Scope::Routing).await
     }
 
     async fn publish_touched(&self) -> store::Result<()> {
@@ -41,6 +43,11 @@ impl Core {
     /// Lets in by what the store now says of downstream keys. Call it after every committed change of
     /// one, before answering.
     pub async fn publish_keys(&self) -> store::Result<()> {
+        self.read_keys().await?;
+        self.versions.announce(&self.store, Scope::Keys).await
+    }
+
+    async fn read_keys(&self) -> store::Result<()> {
         let _turn = self.publishing.lock().await;
         let keys = store::keys::load_table(&self.store, &self.keys.load()).await?;
         self.keys.store(Arc::new(keys));
@@ -49,6 +56,30 @@ impl Core {
 
     /// Puts saved settings in force. Call it after every committed change of a setting.
     pub async fn reload_settings(&self) -> store::Result<()> {
+        self.read_settings().await?;
+        self.versions.announce(&self.store, Scope::Settings).await
+    }
+
+    /// Puts in force what other instances on this database have changed. With `everything`, also what nobody has told.
+    pub async fn follow_others(&self, everything: bool) -> store::Result<Vec<Scope>> {
+        let changed = self.versions.look(&self.store).await?;
+        for scope in SCOPES {
+            if !everything && !changed.contains(&scope) {
+                continue;
+            }
+            match scope {
+                Scope::Routing => {
+                    self.store.journal().note_everything();
+                    self.publishes.run(|| self.publish_touched()).await?;
+                }
+                Scope::Keys => self.read_keys().await?,
+                Scope::Settings => self.read_settings().await?,
+            }
+        }
+        Ok(changed)
+    }
+
+    async fn read_settings(&self) -> store::Result<()> {
         let _turn = self.publishing.lock().await;
         self.settings.store(Arc::new(load_settings(&self.config, &self.store).await?));
         self.settings_changed.send_replace(());

@@ -21,8 +21,10 @@ use crate::metrics::Metrics;
 use crate::notify::Notifier;
 use crate::routing::health::saved;
 use crate::routing::{Affinity, LiveTable};
+use crate::store::relocate::Place;
 use crate::store::snapshot::Source;
-use crate::store::{self, Store, StoreOptions};
+use crate::store::versions::Versions;
+use crate::store::{self, Store, StoreOptions, leases, pointer};
 use crate::time::now_ms;
 use crate::upstream::{Client, ClientOptions, roots_from_pem};
 
@@ -45,12 +47,13 @@ impl Core {
                 .and_then(|pem| roots_from_pem(&pem))
                 .map_err(|error| unconfigured(format!("SSL_CERT_FILE: {}: {error}", path.display())))?,
         };
-        let options = store_options(&config);
-        let store = tokio::task::spawn_blocking(move || Store::open(options))
-            .await
-            .map_err(|error| fail(format!("opening the store: {error}")))?
-            .map_err(|error| StartError { exit_code: error.exit_code(), message: error.to_string() })?;
+        let OpenedStore { store, bootstrap, database } = open_store(&config).await?;
         let unreadable = |error: store::Error| fail(format!("reading the store: {error}"));
+        // What comes behind this look is looked at again.
+        let versions = Versions::default();
+        if store.database().is_shared() {
+            versions.look(&store).await.map_err(unreadable)?;
+        }
         let settings = load_settings(&config, &store).await.map_err(unreadable)?;
         let live = LiveTable::default();
         let saved_health = store::settings::get(&store, saved::SETTING).await.map_err(unreadable)?;
@@ -73,6 +76,10 @@ impl Core {
             keys: ArcSwap::from_pointee(keys),
             live,
             store,
+            bootstrap,
+            database,
+            versions,
+            instance: crate::uuid::v4(),
             client,
             site_memory: Arc::default(),
             notifier,
@@ -102,7 +109,74 @@ impl Core {
     /// Closes the store, everything handed to it committed.
     pub async fn stop(&self) {
         self.store.flush().await;
+        if self.store.database().is_shared()
+            && let Err(error) = leases::give_back(&self.store, &self.instance).await
+        {
+            log::warn!("the leases of jobs stay until their time is over: {error}");
+        }
         self.store.close().await;
+        if let Some(bootstrap) = &self.bootstrap {
+            bootstrap.close().await;
+        }
+    }
+}
+
+/// The store in use.
+struct OpenedStore {
+    store: Store,
+    bootstrap: Option<Store>,
+    database: Place,
+}
+
+/// Opens the database that the environment names, and from there the one that an operator has saved.
+async fn open_store(config: &Config) -> Result<OpenedStore, StartError> {
+    let named = named_place(config);
+    let options = store_options(config);
+    let store = open(options).await?;
+    let unreadable =
+        |error: store::Error| StartError { message: format!("reading the store: {error}"), exit_code: 1 };
+    let saved = pointer::saved(&store, &config.data_dir, &config.database.tls).await.map_err(unreadable)?;
+    let Some(saved) = saved.filter(|saved| !saved.is(&named)) else {
+        return Ok(OpenedStore { store, bootstrap: None, database: named });
+    };
+    let (kind, tls) = (saved.kind, saved.tls.clone());
+    let options = StoreOptions { kind, db_url: saved.url.clone(), tls, ..store_options(config) };
+    match open(options).await {
+        Ok(other) => {
+            log::info!("the database that was saved in the settings is used: {}", saved.masked());
+            Ok(OpenedStore { store: other, bootstrap: Some(store), database: saved })
+        }
+        Err(error) if config.database.falls_back => {
+            log::error!(
+                "DB_FALLBACK_TO_ENV: the database that was saved in the settings is left aside: {}",
+                error.message
+            );
+            Ok(OpenedStore { store, bootstrap: None, database: named })
+        }
+        Err(error) => Err(StartError {
+            message: format!(
+                "{}. It was saved in the settings; DB_FALLBACK_TO_ENV=true starts on the one that the environment names",
+                error.message
+            ),
+            ..error
+        }),
+    }
+}
+
+async fn open(options: StoreOptions) -> Result<Store, StartError> {
+    tokio::task::spawn_blocking(move || Store::open(options))
+        .await
+        .map_err(|error| StartError { message: format!("opening the store: {error}"), exit_code: 1 })?
+        .map_err(|error| StartError { exit_code: error.exit_code(), message: error.to_string() })
+}
+
+/// The database that the environment names.
+fn named_place(config: &Config) -> Place {
+    Place {
+        kind: config.database.kind,
+        url: config.database.url.clone(),
+        tls: config.database.tls.clone(),
+        data_dir: config.data_dir.clone(),
     }
 }
 
@@ -111,6 +185,7 @@ pub fn store_options(config: &Config) -> StoreOptions {
     StoreOptions {
         kind: config.database.kind,
         db_url: config.database.url.clone(),
+        tls: config.database.tls.clone(),
         previous_secrets: config.credential_secret_previous.clone(),
         secret_lost: config.credential_secret_lost,
         synchronous: config.database.synchronous,

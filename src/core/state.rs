@@ -17,8 +17,10 @@ use crate::metrics::Metrics;
 use crate::notify::Notifier;
 use crate::routing::{Affinity, LiveTable, Snapshot};
 use crate::settings::Settings;
+use crate::store::relocate::Place;
 use crate::store::snapshot::Source;
 use crate::store::uploads::Uploads;
+use crate::store::versions::Versions;
 use crate::store::{self, Store};
 use crate::sync::lock;
 use crate::time::Millis;
@@ -39,6 +41,14 @@ pub struct Core {
     /// Counters and cooldowns, which outlive snapshots.
     pub live: LiveTable,
     pub store: Store,
+    /// The database that the environment names, where another one that was saved is in use.
+    pub bootstrap: Option<Store>,
+    /// The database in use.
+    pub database: Place,
+    /// What other instances on it have been heard of.
+    pub versions: Versions,
+    /// What this process is called among them.
+    pub instance: String,
     pub client: Arc<Client>,
     /// What management calls have learnt of sites and sessions.
     pub site_memory: Arc<SiteMemory>,

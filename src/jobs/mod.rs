@@ -7,6 +7,7 @@
 //! | `spread`, `pace` | work on many accounts with a limit in all and per site; room for requests beside work that takes the processor |
 //! | `sessions` | the client of a stored account at its site; with a session that is renewed when it runs out; the renewal |
 //! | `oauth` | accounts that are connected by a login in a browser |
+//! | `others` | instances on the same database: their changes, and who leads which job |
 //! | `accounts` | what follows a new credential; what a site's answer says of an account; a check of all accounts |
 //! | `models` | the models one account reaches; those of all; after a change of tokens; the result as callers get it |
 //! | `rebuild` | the routes and channels that follow from the models |
@@ -30,6 +31,7 @@ pub mod health;
 pub mod health_saver;
 pub mod models;
 pub mod oauth;
+mod others;
 mod pace;
 pub mod price_lists;
 pub mod prices;

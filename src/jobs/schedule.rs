@@ -187,6 +187,14 @@ impl Job {
 }
 
 impl When {
+    /// How long it is from one pass to the next, where that is known.
+    pub fn interval(&self) -> Duration {
+        match self {
+            Self::Every(interval) | Self::AtStartAndEvery(interval) => *interval,
+            Self::AtStart | Self::Planned(_) => Duration::ZERO,
+        }
+    }
+
     fn plan(&self) -> Plan {
         match self {
             Self::AtStart => Plan::Never,

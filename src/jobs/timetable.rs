@@ -10,7 +10,7 @@ use super::schedule::{Clock, Job, Pass, Plan, Scheduler, When};
 use super::sessions::renewal;
 use super::state::Jobs;
 use super::{
-    announcements, backups, checkin, health, oauth, prices, probe, quotas, rebuild, rekey, retention,
+    announcements, backups, checkin, health, oauth, others, prices, probe, quotas, rebuild, rekey, retention,
     summary, update_center,
 };
 use crate::cron::Cron;
@@ -28,6 +28,9 @@ const RESPONSE_INTERVAL: Duration = Duration::from_secs(3600);
 /// How often accounts that check in at an interval are looked for.
 const CHECKIN_LOOK: Duration = Duration::from_secs(60);
 
+/// Every instance does this for itself: what it ends is a cooldown that only it knows.
+const RECOVERY: &str = "recovery of channels";
+
 /// Starts everything the service does by itself.
 pub fn start(jobs: &Arc<Jobs>) -> Scheduler {
     let clock = Clock::of_machine(
@@ -44,8 +47,8 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
     vec![
         job(jobs, "route rebuild", When::AtStart, rebuild_routes),
         job(jobs, "change of keys", When::AtStart, finish_rekeying),
-        job(jobs, "renewal of sessions", When::Every(renewal::INTERVAL), renewal::refresh_due),
-        job(
+        shared(jobs, "renewal of sessions", When::Every(renewal::INTERVAL), renewal::refresh_due),
+        shared(
             jobs,
             "renewal of tokens",
             When::AtStartAndEvery(oauth::renewal::INTERVAL),
@@ -53,28 +56,49 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
         ),
         planned(jobs, "check-in", plan_of_checkins, check_in),
         planned(jobs, "balance refresh", plan_of_balances, refresh_balances),
-        job(jobs, "announcements", When::AtStartAndEvery(announcements::INTERVAL), sync_announcements),
+        shared(jobs, "announcements", When::AtStartAndEvery(announcements::INTERVAL), sync_announcements),
         job(jobs, "update check", When::AtStartAndEvery(update_center::check::INTERVAL), check_for_updates),
         planned(jobs, "daily summary", plan_of_summary, summary::send),
         planned(jobs, "backup", backups::local::plan, backups::local::make),
         planned(jobs, "backup by WebDAV", backups::remote::plan, backups::remote::sync),
         planned(jobs, "model probe", plan_of_probes, probe_models),
-        planned(jobs, "recovery of channels", plan_of_recovery, probe::recovery::sweep),
+        planned(jobs, RECOVERY, plan_of_recovery, probe::recovery::sweep),
         job(jobs, "price lists", When::AtStartAndEvery(prices::INTERVAL), prices::refresh_due),
-        job(jobs, "proxy log retention", When::AtStartAndEvery(prune_interval), prune_proxy_logs),
+        shared(jobs, "proxy log retention", When::AtStartAndEvery(prune_interval), prune_proxy_logs),
         planned(jobs, "log cleanup", plan_of_cleanup, clean_logs),
         job(jobs, "health of sites", When::Every(Duration::ZERO), health::save_changes),
-        job(jobs, "debug trace retention", When::AtStartAndEvery(TRACE_INTERVAL), prune_debug_traces),
-        job(
+        shared(jobs, "debug trace retention", When::AtStartAndEvery(TRACE_INTERVAL), prune_debug_traces),
+        shared(
             jobs,
             "file retention",
             When::AtStartAndEvery(jobs.core.config.files.prune_interval),
             prune_files,
         ),
-        job(jobs, "video retention", When::AtStartAndEvery(VIDEO_INTERVAL), prune_videos),
-        job(jobs, "response id retention", When::AtStartAndEvery(RESPONSE_INTERVAL), prune_responses),
+        shared(jobs, "video retention", When::AtStartAndEvery(VIDEO_INTERVAL), prune_videos),
+        shared(jobs, "response id retention", When::AtStartAndEvery(RESPONSE_INTERVAL), prune_responses),
+        job(jobs, "changes of other instances", When::Every(others::INTERVAL), others::follow),
         job(jobs, "return of unused reservations", When::Every(quotas::INTERVAL), give_back_silent),
     ]
+}
+
+/// A job that one instance does for all that share a database.
+fn shared<F>(jobs: &Arc<Jobs>, name: &'static str, when: When, run: fn(Arc<Jobs>) -> F) -> Job
+where
+    F: Future<Output = Pass> + Send + 'static,
+{
+    let jobs = jobs.clone();
+    let interval = when.interval();
+    let run = move |_| {
+        let jobs = jobs.clone();
+        let led = async move {
+            match others::leads(&jobs, name, interval).await? {
+                true => run(jobs).await,
+                false => Ok(None),
+            }
+        };
+        Box::pin(led) as Pin<Box<dyn Future<Output = Pass> + Send>>
+    };
+    Job { name, when, droppable: true, run: Box::new(run) }
 }
 
 fn job<F>(jobs: &Arc<Jobs>, name: &'static str, when: When, run: fn(Arc<Jobs>) -> F) -> Job
@@ -97,6 +121,12 @@ where
         let claimed = async move {
             match scheduled {
                 Some(time) if !claim(&jobs, name, time).await? => Ok(None),
+                // An interval has no times that could be claimed.
+                None if name != RECOVERY
+                    && !others::leads(&jobs, name, interval_of(&plan(&jobs))).await? =>
+                {
+                    Ok(None)
+                }
                 _ => run(jobs).await,
             }
         };
@@ -104,6 +134,13 @@ where
     };
     let when = When::Planned(Box::new(move || plan(&planned)));
     Job { name, when, droppable: true, run: Box::new(run) }
+}
+
+fn interval_of(plan: &Plan) -> Duration {
+    match plan {
+        Plan::Every(interval) => *interval,
+        _ => Duration::ZERO,
+    }
 }
 
 /// Whether this time of a schedule is still to be served: after a clock was set back, a time that comes again

@@ -1,5 +1,6 @@
 //! What an operator changes while the service runs, tests of it, and upkeep of what is stored.
 
+pub mod database;
 pub mod input;
 pub mod maintenance;
 pub mod notifications;

@@ -17,6 +17,17 @@ pub static OPERATIONS: &[Operation] = &[
         .takes(&PROXY_TEST)
         .gives(Of(&PROXY_TESTED))
         .refuses(&[502]),
+    op("GET /api/settings/database/runtime", "The database in use, and the one of the next start")
+        .gives(Of(&DATABASES)),
+    op("PUT /api/settings/database/runtime", "Save which database the next start uses")
+        .takes(&DATABASE_CHOICE)
+        .gives(Of(&DATABASES_SAVED)),
+    op("POST /api/settings/database/test-connection", "Whether a database answers")
+        .takes(&DATABASE_CHOICE)
+        .gives(Of(&DATABASE_TRIED)),
+    op("POST /api/settings/database/migrate", "Copy everything into another database")
+        .takes(&DATABASE_CHOICE)
+        .gives(Of(&DATABASE_FILLED)),
     op("POST /api/settings/notify/test", "Send a test message on every notification channel")
         .gives(Of(&NOTIFIED)),
     op("POST /api/settings/maintenance/clear-usage", "Forget the log, all sums, counters and cooldowns")
@@ -41,6 +52,39 @@ pub static OPERATIONS: &[Operation] = &[
 pub static RUNTIME_CHANGE: Object = Object::listed("RuntimeSettingsChange", sent_settings);
 
 static SHOWN: Object = Object::listed("ShownSettings", shown_settings);
+
+const DIALECT: Shape = OneOf(&["sqlite", "mysql", "postgres"]);
+
+pub static DATABASE_CHOICE: Object = Object::new(
+    "DatabaseChoice",
+    &[has("dialect", DIALECT), has("connectionString", Text), may("ssl", Boolean), may("overwrite", Boolean)],
+);
+
+static DATABASE: Object =
+    Object::new("Database", &[has("dialect", DIALECT), has("connection", Text), has("ssl", Boolean)]);
+
+static DATABASES: Object = Object::new(
+    "Databases",
+    &[
+        has("success", Is(true)),
+        has("active", Of(&DATABASE)),
+        has("saved", OrNull(&Of(&DATABASE))),
+        has("restartRequired", Boolean),
+    ],
+);
+
+static DATABASES_SAVED: Object = Object::with("DatabasesSaved", &[&DATABASES], &[has("message", Text)]);
+
+static DATABASE_TRIED: Object = Object::new(
+    "DatabaseTried",
+    &[has("success", Is(true)), has("message", Text), has("dialect", DIALECT), has("connection", Text)],
+);
+
+static DATABASE_FILLED: Object = Object::with(
+    "DatabaseFilled",
+    &[&DATABASE_TRIED],
+    &[has("overwrite", Boolean), has("version", Text), has("timestamp", Integer), has("rows", Map(&Count))],
+);
 
 static RUNTIME: Object = Object::with(
     "RuntimeSettings",

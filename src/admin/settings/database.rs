@@ -1,0 +1,190 @@
+//! `/api/settings/database/…`: which database is in use, which one the next start uses, and the way from one to the other.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::schema;
+use crate::admin::Admin;
+use crate::admin::errors::{AdminError, Result};
+use crate::admin::input::{Fields, Invalid};
+use crate::config::{DatabaseKind, DatabaseTls};
+use crate::http::{self, Request, Response};
+use crate::store::events::{EventLevel, NewEvent};
+use crate::store::relocate::{self, Copied, Place};
+use crate::store::{OpenError, Store, pointer};
+use crate::time::now_ms;
+
+/// Tables whose rows the answer of a copy counts, by the names it has for them.
+const TOLD: [(&str, &str); 18] = [
+    ("sites", "sites"),
+    ("site_api_endpoints", "siteApiEndpoints"),
+    ("site_announcements", "siteAnnouncements"),
+    ("site_disabled_models", "siteDisabledModels"),
+    ("accounts", "accounts"),
+    ("account_tokens", "accountTokens"),
+    ("token_routes", "tokenRoutes"),
+    ("route_channels", "routeChannels"),
+    ("route_group_sources", "routeGroupSources"),
+    ("checkin_logs", "checkinLogs"),
+    ("model_availability", "modelAvailability"),
+    ("token_model_availability", "tokenModelAvailability"),
+    ("proxy_logs", "proxyLogs"),
+    ("proxy_video_tasks", "proxyVideoTasks"),
+    ("proxy_files", "proxyFiles"),
+    ("downstream_api_keys", "downstreamApiKeys"),
+    ("events", "events"),
+    ("settings", "settings"),
+];
+
+/// `GET /api/settings/database/runtime`: the database in use, and the one that the next start uses.
+pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
+    Ok(http::json(StatusCode::OK, &Value::Object(runtime(&admin).await?)))
+}
+
+/// `PUT /api/settings/database/runtime`: saves which database the next start uses.
+pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    let fields = Fields::of(&schema::DATABASE_CHOICE, request.json_object().await?);
+    let place = read_place(&admin, &fields)?;
+    let store = bootstrap(&admin);
+    let event = NewEvent {
+        kind: "status",
+        title: "Database of the next start".to_owned(),
+        message: Some(format!("The next start uses {} ({})", place.masked(), place.kind.title())),
+        level: EventLevel::Info,
+        related_id: None,
+        related_type: Some("settings"),
+    };
+    store.batch(pointer::save(store, &place)?).await?;
+    admin.core.store.batch(vec![event.insert(now_ms())]).await?;
+    let mut answer = runtime(&admin).await?;
+    let message = match answer["restartRequired"] == true {
+        true => "Saved; it is used after a restart",
+        false => "Saved; it is in use already",
+    };
+    answer.insert("message".into(), message.into());
+    Ok(http::json(StatusCode::OK, &Value::Object(answer)))
+}
+
+/// `POST /api/settings/database/test-connection`: connects and asks the simplest question.
+pub async fn test(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    let fields = Fields::of(&schema::DATABASE_CHOICE, request.json_object().await?);
+    let place = read_place(&admin, &fields)?;
+    let (kind, shown) = (place.kind, place.masked());
+    blocking(move || relocate::try_out(&place)).await?;
+    let answer = json!({
+        "success": true,
+        "message": format!("{} answers", kind.title()),
+        "dialect": kind.as_str(),
+        "connection": shown,
+    });
+    Ok(http::json(StatusCode::OK, &answer))
+}
+
+/// `POST /api/settings/database/migrate`: copies everything into another database, which is not used for it yet.
+pub async fn migrate(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    let fields = Fields::of(&schema::DATABASE_CHOICE, request.json_object().await?);
+    let place = read_place(&admin, &fields)?;
+    let overwrite = fields.bool("overwrite")?.unwrap_or(true);
+    if place.is(&admin.core.database) {
+        return Err(AdminError::bad_request("The target is the database in use: there is nothing to copy"));
+    }
+    let _turn = admin.core.imports.lock().await;
+    admin.core.store.flush().await;
+    let (kind, shown, store) = (place.kind, place.masked(), admin.core.store.clone());
+    let copied = blocking(move || relocate::copy(&store, &place, overwrite, &tell)).await?;
+    let event = NewEvent {
+        kind: "status",
+        title: "Data was copied into another database".to_owned(),
+        message: Some(format!("{} rows are in {shown} ({})", total(&copied), kind.title())),
+        level: EventLevel::Info,
+        related_id: None,
+        related_type: Some("settings"),
+    };
+    let now = now_ms();
+    admin.core.store.batch(vec![event.insert(now)]).await?;
+    let rows_of =
+        |table: &str| copied.iter().find(|copied| copied.table == table).map_or(0, |copied| copied.rows);
+    let rows: Map<String, Value> =
+        TOLD.iter().map(|(table, name)| ((*name).to_owned(), rows_of(table).into())).collect();
+    let answer = json!({
+        "success": true,
+        "message": format!("{} rows were copied; this database stays in use until another is saved", total(&copied)),
+        "dialect": kind.as_str(),
+        "connection": shown,
+        "overwrite": overwrite,
+        "version": "live-db-snapshot",
+        "timestamp": now,
+        "rows": rows,
+    });
+    Ok(http::json(StatusCode::OK, &answer))
+}
+
+/// A line of the log now and then, for tables that take their time.
+fn tell(table: &'static str, rows: u64) {
+    if rows.is_multiple_of(100_000) {
+        log::info!("copying {table}: {rows} rows");
+    }
+}
+
+fn total(copied: &[Copied]) -> u64 {
+    copied.iter().map(|copied| copied.rows).sum()
+}
+
+/// Where the pointer is: the database that the environment names.
+fn bootstrap(admin: &Admin) -> &Store {
+    admin.core.bootstrap.as_ref().unwrap_or(&admin.core.store)
+}
+
+async fn runtime(admin: &Admin) -> Result<Map<String, Value>> {
+    let core = &admin.core;
+    let saved = pointer::saved(bootstrap(admin), &core.config.data_dir, &core.config.database.tls).await?;
+    let differs =
+        |saved: &Place| !saved.is(&core.database) || saved.tls.is_required != core.database.tls.is_required;
+    let mut answer = Map::new();
+    answer.insert("success".into(), true.into());
+    answer.insert("active".into(), shown(&core.database));
+    answer.insert("restartRequired".into(), saved.as_ref().is_some_and(differs).into());
+    answer.insert("saved".into(), saved.as_ref().map_or(Value::Null, shown));
+    Ok(answer)
+}
+
+fn shown(place: &Place) -> Value {
+    json!({ "dialect": place.kind.as_str(), "connection": place.masked(), "ssl": place.tls.is_required })
+}
+
+/// Reads which database is meant.
+fn read_place(admin: &Admin, fields: &Fields) -> Result<Place> {
+    let kind = fields.text("dialect")?.and_then(DatabaseKind::parse);
+    let kind = kind.ok_or_else(|| Invalid::field("dialect", "sqlite, mysql or postgres"))?;
+    let url = fields.text("connectionString")?.map(str::trim).filter(|url| !url.is_empty());
+    let url = url.ok_or_else(|| Invalid::field("connectionString", "non-empty string"))?;
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    let is_right = match (kind, scheme.as_deref()) {
+        (DatabaseKind::Sqlite, None) => true,
+        (kind, scheme) => scheme.is_some_and(|scheme| kind.schemes().contains(&scheme)),
+    };
+    if !is_right {
+        let expected = match kind {
+            DatabaseKind::Sqlite => "SQLite path, :memory:, file:// or sqlite:// address",
+            DatabaseKind::MySql => "mysql:// address",
+            DatabaseKind::Postgres => "postgres:// or postgresql:// address",
+        };
+        return Err(Invalid::field("connectionString", expected).into());
+    }
+    let ssl = fields.bool("ssl")?.unwrap_or(false);
+    fields.bool("overwrite")?;
+    let config = &admin.core.config;
+    let tls = DatabaseTls { is_required: ssl, ..config.database.tls.clone() };
+    Ok(Place { kind, url: url.to_owned(), tls, data_dir: config.data_dir.clone() })
+}
+
+/// Work that waits for a database, off the threads that serve. What fails there is the caller's to mend.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> std::result::Result<T, OpenError> + Send + 'static,
+) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.map_err(|error| AdminError::internal("working on a database", error))?;
+    done.map_err(|error| AdminError::bad_request(error.to_string()))
+}

@@ -1,0 +1,201 @@
+//! Which database is in use, another one tried, filled and chosen; and servers, where tests run on one.
+
+mod support;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use support::{Gateway, Home, Request, Setup};
+
+/// A gateway with a site, an account and a key.
+fn with_data(home: &Arc<Home>) -> Gateway {
+    let gateway = Setup::default().start_in(home.clone());
+    let admin = gateway.admin();
+    let site = admin
+        .post("/api/sites", &json!({ "name": "north", "url": "http://127.0.0.1:9", "platform": "openai" }));
+    let id = site.json()["id"].clone();
+    let account = json!({ "siteId": id, "credentialMode": "apikey", "accessToken": "sk-of-the-north", "skipModelFetch": true });
+    admin.post("/api/accounts", &account).expect(200);
+    admin
+        .post("/api/downstream-keys", &json!({ "name": "holder", "key": "sk-holder-0123456789" }))
+        .expect(200);
+    gateway
+}
+
+fn runtime(gateway: &Gateway) -> Value {
+    gateway.admin().get("/api/settings/database/runtime").json()
+}
+
+#[test]
+fn the_database_in_use_is_told_without_its_password() {
+    let gateway = Gateway::start();
+    let told = runtime(&gateway);
+    assert_eq!(told["success"], true);
+    assert_eq!(told["restartRequired"], false);
+    assert_eq!(told["saved"], Value::Null);
+    if !support::is_on_server() {
+        assert_eq!(
+            told["active"],
+            json!({ "dialect": "sqlite", "connection": "(default path)", "ssl": false })
+        );
+    }
+    let choice =
+        json!({ "dialect": "postgres", "connectionString": "postgres://me:pa-ss@db.test/x", "ssl": true });
+    let saved = gateway.admin().put("/api/settings/database/runtime", &choice);
+    assert_eq!(saved.status, 200, "{}", saved.text());
+    assert_eq!(saved.json()["restartRequired"], true);
+    let shown = json!({ "dialect": "postgres", "connection": "postgres://me:***@db.test/x", "ssl": true });
+    assert_eq!(runtime(&gateway)["saved"], shown);
+    let events = gateway.admin().get("/api/events").text();
+    assert!(events.contains("postgres://me:***@db.test/x") && !events.contains("pa-ss"), "{events}");
+}
+
+#[test]
+fn what_names_no_database_is_refused_and_the_field_named() {
+    let gateway = Gateway::start();
+    for (body, field) in [
+        (json!({ "connectionString": "x.db" }), "dialect"),
+        (json!({ "dialect": "oracle", "connectionString": "x.db" }), "dialect"),
+        (json!({ "dialect": "sqlite" }), "connectionString"),
+        (json!({ "dialect": "sqlite", "connectionString": "  " }), "connectionString"),
+        (json!({ "dialect": "sqlite", "connectionString": "mysql://db/x" }), "SQLite"),
+        (json!({ "dialect": "mysql", "connectionString": "postgres://db/x" }), "mysql://"),
+        (json!({ "dialect": "postgres", "connectionString": "db/x" }), "postgres://"),
+        (json!({ "dialect": "sqlite", "connectionString": "x.db", "ssl": "false" }), "ssl"),
+        (json!({ "dialect": "sqlite", "connectionString": "x.db", "overwrite": 1 }), "overwrite"),
+    ] {
+        for (method, path) in [("PUT", "runtime"), ("POST", "test-connection"), ("POST", "migrate")] {
+            let path = format!("/api/settings/database/{path}");
+            let refused = gateway.admin().send(Request::new(method, &path).json(&body));
+            assert_eq!(refused.status, 400, "{method} {path} {body}");
+            let message = refused.json()["message"].as_str().unwrap_or_default().to_owned();
+            assert!(message.contains(field), "{message}");
+        }
+    }
+    assert_eq!(runtime(&gateway)["saved"], Value::Null);
+}
+
+#[test]
+fn a_connection_is_tried_and_nothing_is_made() {
+    let home = Home::new();
+    let gateway = Setup::default().start_in(home.clone());
+    let test = |url: &str| {
+        let body = json!({ "dialect": "sqlite", "connectionString": url });
+        gateway.admin().send(Request::new("POST", "/api/settings/database/test-connection").json(&body))
+    };
+    let fresh = home.path().join("fresh.db");
+    let tried = test(fresh.to_str().expect("a path"));
+    assert_eq!(tried.status, 200, "{}", tried.text());
+    assert_eq!(tried.json()["dialect"], "sqlite");
+    assert!(!fresh.exists());
+    let wrong = home.path().join("wrong.db");
+    std::fs::write(&wrong, "no database at all, but long enough to be taken for the head of one ........")
+        .expect("a file");
+    for url in [wrong.to_str().expect("a path"), "/nowhere/at/all/x.db"] {
+        let refused = test(url);
+        assert_eq!(refused.status, 400, "{}", refused.text());
+        assert!(refused.json()["message"].as_str().unwrap_or_default().contains(url));
+    }
+}
+
+#[test]
+fn everything_moves_into_another_database_which_the_next_start_uses() {
+    let home = Home::new();
+    let gateway = with_data(&home);
+    let target = home.path().join("moved.db");
+    let choice = json!({ "dialect": "sqlite", "connectionString": target });
+    let filled = gateway.admin().post("/api/settings/database/migrate", &choice);
+    assert_eq!(filled.status, 200, "{}", filled.text());
+    let filled = filled.json();
+    assert_eq!(filled["version"], "live-db-snapshot");
+    assert_eq!(filled["overwrite"], true);
+    for table in ["accounts", "downstreamApiKeys"] {
+        assert_eq!(filled["rows"][table], 1, "{filled}");
+    }
+    let before = runtime(&gateway);
+    assert_eq!(before["restartRequired"], false, "a copy is not used yet");
+    let kept = choice.as_object().cloned().map(|mut choice| {
+        choice.insert("overwrite".into(), false.into());
+        Value::Object(choice)
+    });
+    let refused = gateway.admin().post("/api/settings/database/migrate", &kept.expect("an object"));
+    assert_eq!(refused.status, 400);
+    assert!(refused.text().contains("not empty"), "{}", refused.text());
+    assert_eq!(
+        gateway.admin().put("/api/settings/database/runtime", &choice).json()["restartRequired"],
+        true
+    );
+
+    let sites = gateway.admin().get("/api/sites").text();
+    let gateway = gateway.restart();
+    assert_eq!(gateway.admin().get("/api/sites").text(), sites);
+    let now = runtime(&gateway);
+    assert_eq!(now["active"]["connection"], target.to_str().expect("a path"));
+    assert_eq!(now["restartRequired"], false);
+    let models = gateway.anyone().with("Authorization", "Bearer sk-holder-0123456789").get("/v1/models");
+    assert_eq!(models.status, 200, "sealed keys open in the other database: {}", models.text());
+    let same = gateway.admin().post("/api/settings/database/migrate", &choice);
+    assert_eq!(same.status, 400, "{}", same.text());
+}
+
+#[test]
+fn a_saved_database_that_cannot_be_opened_stops_the_start_unless_told_otherwise() {
+    let home = Home::new();
+    let gateway = Setup::default().start_in(home.clone());
+    let gone = home.path().join("gone");
+    std::fs::create_dir(&gone).expect("a directory");
+    let choice = json!({ "dialect": "sqlite", "connectionString": gone.to_str() });
+    assert_eq!(gateway.admin().put("/api/settings/database/runtime", &choice).status, 200);
+    drop(gateway);
+    let said = support::run(&Setup::default().with("PORT", "4999"), &home, &["serve"]);
+    assert!(!said.status.success());
+    assert!(said.stderr.contains("DB_FALLBACK_TO_ENV") && said.stderr.contains("gone"), "{}", said.stderr);
+    let gateway = Setup::default().with("DB_FALLBACK_TO_ENV", "true").start_in(home);
+    assert_eq!(gateway.admin().get("/api/sites").status, 200);
+}
+
+/// Until `what` holds at an instance that was not told itself.
+fn soon(what: &str, mut holds: impl FnMut() -> bool) {
+    support::eventually(what, || holds().then_some(()));
+}
+
+#[test]
+fn instances_on_one_database_take_over_each_others_changes() {
+    if !support::is_on_server() {
+        return; // SQLite serves one process.
+    }
+    let home = Home::new();
+    let (one, other) = (with_data(&home), Setup::default().start_in(home.clone()));
+    assert_eq!(other.admin().get("/api/sites").json()[0]["name"], "north");
+    let holder = |gateway: &Gateway| {
+        gateway.anyone().with("Authorization", "Bearer sk-second-0123456789").get("/v1/models").status
+    };
+    assert_eq!(holder(&other), 403, "nobody knows it yet");
+    let key = json!({ "name": "second", "key": "sk-second-0123456789" });
+    let made = one.admin().post("/api/downstream-keys", &key).expect(200);
+    soon("a new key opens the other instance", || holder(&other) == 200);
+    let path = format!("/api/downstream-keys/{}", made["item"]["id"]);
+    one.admin().delete(&path).expect(200);
+    soon("a deleted key opens the other instance no more", || holder(&other) == 403);
+
+    let window = |gateway: &Gateway| {
+        gateway.admin().get("/api/settings/runtime").json()["proxyLogRetentionDays"].clone()
+    };
+    let days = window(&other);
+    one.admin().put("/api/settings/runtime", &json!({ "notifyCooldownSec": 77 })).expect(200);
+    soon("a setting is that of the other instance", || {
+        other.admin().get("/api/settings/runtime").json()["notifyCooldownSec"] == 77
+    });
+    assert_eq!(window(&other), days);
+}
+
+#[test]
+fn a_server_that_is_not_there_ends_the_start_with_what_to_look_at() {
+    if !support::is_on_server() {
+        return;
+    }
+    let setup = Setup::default().with("PORT", "4999").with("DB_TYPE", "postgres").with("DB_URL", "db/x");
+    let said = support::run(&setup, &Home::new(), &["serve"]);
+    assert_eq!(said.status.code(), Some(78), "{}", said.stderr);
+    assert!(said.stderr.contains("DB_URL"), "{}", said.stderr);
+}

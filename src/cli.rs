@@ -1,5 +1,5 @@
 //! The command line: `switchyard [serve] | desktop | health | doctor | demo | deploy-helper | import | export | backup |
-//! restore`.
+//! restore | migrate`.
 
 mod commands;
 mod failure;
@@ -35,8 +35,9 @@ Commands:
   export        Write a backup as a JSON document
   backup        Copy the whole database, also while it is in use
   restore       Fill an empty data directory from a backup
+  migrate       Copy everything into another database
 
-`switchyard COMMAND --help` tells more of the last four.
+`switchyard COMMAND --help` tells more of the last five.
 
 Options:
   -h, --help     Print this help
@@ -84,7 +85,7 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
             "doctor" => Command::Doctor { as_json: false },
             "demo" => Command::Demo,
             "deploy-helper" => Command::DeployHelper,
-            "import" | "export" | "backup" | "restore" if command.is_none() => {
+            "import" | "export" | "backup" | "restore" | "migrate" if command.is_none() => {
                 return transfer::parse(&argument, arguments).map(Command::Transfer);
             }
             other => return Err(format!("`{other}` is not understood; see switchyard --help")),

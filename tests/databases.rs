@@ -139,6 +139,24 @@ fn everything_moves_into_another_database_which_the_next_start_uses() {
 }
 
 #[test]
+fn a_command_moves_everything_while_nobody_serves() {
+    let home = Home::new();
+    drop(with_data(&home));
+    let target = home.path().join("moved.db");
+    let to = target.to_str().expect("a path");
+    let done = support::run(&Setup::default(), &home, &["migrate", "--to", to]);
+    assert!(done.status.success(), "{}", done.stderr);
+    assert!(done.stdout.contains("1  accounts"), "{}", done.stdout);
+    let again = support::run(&Setup::default(), &home, &["migrate", "--keep", "--to", to]);
+    assert_eq!(again.status.code(), Some(73));
+    assert!(again.stderr.contains("not empty"), "{}", again.stderr);
+    let nowhere = support::run(&Setup::default(), &home, &["migrate"]);
+    assert_eq!(nowhere.status.code(), Some(64));
+    let moved = Setup::default().with("DB_TYPE", "sqlite").with("DB_URL", to).start_in(home);
+    assert_eq!(moved.admin().get("/api/sites").json()[0]["name"], "north");
+}
+
+#[test]
 fn a_saved_database_that_cannot_be_opened_stops_the_start_unless_told_otherwise() {
     let home = Home::new();
     let gateway = Setup::default().start_in(home.clone());

@@ -10,20 +10,21 @@ use serde_json::json;
 use super::errors::Result;
 use crate::admin::Admin;
 use crate::http::{self, Request, Response};
+use crate::store::Trouble;
 
 /// `GET /api/desktop/health`: the process answers, and what it lacks. Public, and asks nothing else.
 pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
-    Ok(health_answer(admin.core.is_stopping(), admin.core.store.database().is_full()))
+    Ok(health_answer(admin.core.is_stopping(), admin.core.store.database().trouble()))
 }
 
-/// 503 once the process is stopping: a balancer looks elsewhere while requests in flight end. With a full disk it goes on
-/// serving, which a restart would not mend: it is told, and no failure.
-fn health_answer(is_stopping: bool, is_full: bool) -> Response {
+/// 503 once the process is stopping: a balancer looks elsewhere while requests in flight end. With a full disk, or without its
+/// database, it goes on serving, which a restart would not mend: it is told, and no failure.
+fn health_answer(is_stopping: bool, trouble: Option<Trouble>) -> Response {
     let status = if is_stopping { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
     let mut health = json!({ "ok": !is_stopping });
-    if is_full {
-        health["storage"] = json!("full");
-        health["message"] = json!(crate::store::FULL);
+    if let Some(trouble) = trouble {
+        health["storage"] = json!(trouble.as_str());
+        health["message"] = json!(trouble.message());
     }
     http::json(status, &health)
 }
@@ -34,7 +35,7 @@ mod tests {
 
     #[test]
     fn a_process_that_stops_is_not_healthy() {
-        assert_eq!(health_answer(false, false).status(), 200);
-        assert_eq!(health_answer(true, false).status(), 503);
+        assert_eq!(health_answer(false, None).status(), 200);
+        assert_eq!(health_answer(true, None).status(), 503);
     }
 }

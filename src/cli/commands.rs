@@ -1,4 +1,4 @@
-//! The four commands, carried out.
+//! The five commands, carried out.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write};
@@ -13,12 +13,16 @@ use super::progress::Progress;
 use super::transfer::{Import, Transfer};
 use crate::backup::sealed::Sealing;
 use crate::backup::{self, ImportError, ImportOptions, What};
-use crate::config::Config;
+use crate::config::{Config, DatabaseKind, DatabaseTls};
 use crate::core::{Core, StartError, store_options};
 use crate::store::OpenError;
 use crate::store::copies::{self, Counts};
+use crate::store::relocate::{self, Place};
 use crate::time::now_ms;
 use crate::uuid;
+
+/// The longest address of a database that is read from standard input.
+const MAX_ADDRESS: u64 = 4096;
 
 /// Carries a command out, and prints its result on standard output.
 ///
@@ -34,6 +38,7 @@ pub async fn run(config: Config, transfer: Transfer) -> Result<(), Failure> {
             export(config, what, to.as_deref(), passphrase, &progress).await
         }
         Transfer::Backup { to } => back_up(&config, &to, &progress),
+        Transfer::Migrate { to, ssl, keeps } => migrate(config, to, ssl, keeps, &progress).await,
         Transfer::Restore { from, passphrase } => restore(config, &from, &passphrase, &progress).await,
     }
 }
@@ -126,6 +131,37 @@ async fn write<W: Write + Send + 'static>(
             Ok(sealing.finish()?)
         }
     }
+}
+
+async fn migrate(
+    config: Config,
+    mut to: String,
+    ssl: bool,
+    keeps: bool,
+    progress: &Progress,
+) -> Result<(), Failure> {
+    if to == "-" {
+        to.clear();
+        let read = io::stdin().take(MAX_ADDRESS).read_to_string(&mut to);
+        read.map_err(|error| Failure::new(NO_INPUT, format!("standard input: {error}")))?;
+    }
+    let url = to.trim().to_owned();
+    let tls = DatabaseTls { is_required: ssl, ..config.database.tls.clone() };
+    let place = Place { kind: DatabaseKind::of_address(&url), url, tls, data_dir: config.data_dir.clone() };
+    let core = start(config).await?;
+    if place.is(&core.database) {
+        core.stop().await;
+        return Err(Failure::new(USAGE, "--to is the database in use: there is nothing to copy"));
+    }
+    let (store, shown) = (core.store.clone(), place.masked());
+    let work = tokio::task::spawn_blocking(move || relocate::copy(&store, &place, !keeps, &|_, _| {}));
+    let copied = progress.during(&format!("Copying into {shown}"), work).await;
+    core.stop().await;
+    let copied = copied.map_err(|error| Failure::new(1, error.to_string()))?;
+    let copied = copied.map_err(|error| Failure::new(CANNOT_CREATE, error.to_string()))?;
+    let lines = copied.iter().filter(|copied| copied.rows > 0);
+    let lines: Vec<String> = lines.map(|copied| format!("{:>12}  {}", copied.rows, copied.table)).collect();
+    print(&lines.join("\n"))
 }
 
 fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failure> {

@@ -140,7 +140,8 @@ mod tests {
             at.begin(Stage::Staging, 3);
             tokio::time::sleep(TICK).await;
             at.add(2);
-            tokio::time::sleep(TICK).await;
+            // So long that a change of the line falls into it, whichever comes first of two at one moment.
+            tokio::time::sleep(TICK * 2).await;
             at.begin(Stage::Writing, 0);
         };
         progress.following(&at, work).await;

@@ -1,4 +1,4 @@
-//! `switchyard import | export | backup | restore`: what an operator set up, in and out of a data directory.
+//! `switchyard import | export | backup | restore | migrate`: what an operator set up, in and out of a database.
 //!
 //! | command | what it does |
 //! |---|---|
@@ -6,9 +6,10 @@
 //! | `export` | writes a backup as a JSON document, credentials in clear |
 //! | `backup` | copies the whole database, history included, credentials sealed |
 //! | `restore` | fills an empty data directory from either |
+//! | `migrate` | copies everything into another database, credentials sealed |
 //!
-//! `import` and `export` open the data directory as the service does, and are refused while one is running there: that
-//! one has the admin API for both. `backup` only reads, beside whoever serves.
+//! `import`, `export` and `migrate` open the data directory as the service does, and are refused while one is running
+//! there: that one has the admin API for each. `backup` only reads, beside whoever serves.
 
 use std::path::PathBuf;
 
@@ -31,6 +32,13 @@ pub enum Transfer {
     Restore {
         from: PathBuf,
         passphrase: PassphraseFrom,
+    },
+    Migrate {
+        to: String,
+        /// The way there is encrypted.
+        ssl: bool,
+        /// What the other database holds stays, and nothing is copied beside it.
+        keeps: bool,
     },
     /// What `--help` of a command prints.
     Help(&'static str),
@@ -129,7 +137,30 @@ Exit status: 0 done; 64 wrong usage; 65 the file is damaged or something else; 6
 is not empty; 78 a mistake in the configuration, or another secret; 1 anything else.
 ";
 
-/// Reads what stands behind one of the four commands.
+const MIGRATE_HELP: &str = "\
+Copies everything into another database, which is not used for it yet.
+
+Usage: switchyard migrate --to ADDRESS [OPTIONS]
+
+ADDRESS is postgres://user:password@host:port/database, mysql://user:password@host:port/database, or the path of an
+SQLite file. The database of a server must be there; its tables are made.
+
+Options:
+  --to ADDRESS           Where everything goes; - reads the address, which may have a password, from standard input
+  --keep                 Refuse a database that has sites or settings, instead of emptying it first
+  --ssl                  Encrypt the way to the server, as DB_SSL does
+  -h, --help             Print this help
+
+The database in use is only read. Every table is read back and compared before anything is kept, and what was copied is
+counted. Afterwards set DB_TYPE and DB_URL. The other database opens with the same ACCOUNT_CREDENTIAL_SECRET.
+
+A service that runs on the data directory must be stopped first, or asked: POST /api/settings/database/migrate.
+
+Exit status: 0 done; 64 wrong usage; 73 the other database cannot be filled; 78 a mistake in the configuration; 1 anything
+else.
+";
+
+/// Reads what stands behind one of the five commands.
 ///
 /// # Errors
 /// Names the argument that is not understood.
@@ -138,6 +169,7 @@ pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<T
         "import" => IMPORT_HELP,
         "export" => EXPORT_HELP,
         "backup" => BACKUP_HELP,
+        "migrate" => MIGRATE_HELP,
         _ => RESTORE_HELP,
     };
     let wrong = |what: String| format!("{what}; see switchyard {command} --help");
@@ -147,11 +179,12 @@ pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<T
     let mut import = Import::default();
     let mut passphrase = PassphraseFrom::default();
     let mut seals = false;
+    let (mut to, mut ssl, mut keeps) = (None, false, false);
     let mut arguments = arguments.peekable();
     let mut only_paths = false;
     while let Some(argument) = arguments.next() {
         if only_paths || !argument.starts_with('-') || argument == "-" {
-            if command == "export" || path.is_some() {
+            if command == "export" || command == "migrate" || path.is_some() {
                 return Err(wrong(format!("`{argument}` is one argument too many")));
             }
             path = Some(argument.into());
@@ -194,6 +227,9 @@ pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<T
                 passphrase = PassphraseFrom::File(value()?.into());
                 seals = true;
             }
+            ("migrate", "--to") => to = Some(value()?),
+            ("migrate", "--ssl") if given.is_none() => ssl = true,
+            ("migrate", "--keep") if given.is_none() => keeps = true,
             ("export", "-o" | "--output") => output = Some(PathBuf::from(value()?)),
             _ => return Err(wrong(format!("`{argument}` is not understood"))),
         }
@@ -201,6 +237,10 @@ pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<T
     if command == "export" {
         let to = output.filter(|path| path.as_os_str() != "-");
         return Ok(Transfer::Export { what, to, seal: seals.then_some(passphrase) });
+    }
+    if command == "migrate" {
+        let to = to.ok_or_else(|| wrong("--to is missing".to_owned()))?;
+        return Ok(Transfer::Migrate { to, ssl, keeps });
     }
     let path = path.ok_or_else(|| wrong("a file is missing".to_owned()))?;
     Ok(match command {

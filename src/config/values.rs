@@ -52,6 +52,13 @@ impl DatabaseKind {
         [Self::Sqlite, Self::MySql, Self::Postgres].into_iter().find(|kind| kind.as_str() == text)
     }
 
+    /// The kind that an address belongs to: a path is SQLite's.
+    pub fn of_address(url: &str) -> Self {
+        let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        let of = |kind: &Self| scheme.as_deref().is_some_and(|scheme| kind.schemes().contains(&scheme));
+        [Self::MySql, Self::Postgres].into_iter().find(of).unwrap_or(Self::Sqlite)
+    }
+
     pub fn title(self) -> &'static str {
         match self {
             Self::Sqlite => "SQLite",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::schedule::Pass;
 use super::state::Jobs;
-use crate::store::leases;
+use crate::store::{self, leases};
 use crate::time::Millis;
 
 /// How often it looks whether others have changed something.
@@ -23,7 +23,12 @@ pub async fn follow(jobs: Arc<Jobs>) -> Pass {
         return Ok(None);
     }
     let everything = COUNT.fetch_add(1, Ordering::Relaxed) % LOOKS == LOOKS - 1;
-    let changed = jobs.core.follow_others(everything).await.map_err(|error| error.to_string())?;
+    let changed = match jobs.core.follow_others(everything).await {
+        Ok(changed) => changed,
+        // The store has told it once.
+        Err(store::Error::Unreachable(_)) => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
     if !changed.is_empty() {
         log::debug!("taken over from another instance: {changed:?}");
     }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::connection::Connection;
-use super::error::{Error, OpenError, Result};
+use super::error::{Error, OpenError, Result, Trouble};
 use super::journal::Journal;
 use super::opened::Opened;
 use super::options::StoreOptions;
@@ -103,7 +103,13 @@ impl Database {
                 answer.await
             }
         };
-        answer.map_err(|_| Error::Closed)?
+        let answer = answer.map_err(|_| Error::Closed)?;
+        // A question tells whether the server is there, and nothing of the room on its disk.
+        let is_lost = matches!(answer, Err(Error::Unreachable(_)));
+        if is_lost || self.trouble() == Some(Trouble::Unreachable) {
+            self.queue.note(&answer);
+        }
+        answer
     }
 
     /// Runs the statements as one transaction and returns once it is committed: all of them hold, or none.
@@ -132,9 +138,9 @@ impl Database {
         self.command(|reply| Command::Reclaim { pages, reply }).await
     }
 
-    /// Whether the disk took no more when something was last written.
-    pub fn is_full(&self) -> bool {
-        self.queue.is_full()
+    /// What keeps changes from being stored, as of the last one.
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.queue.trouble()
     }
 
     pub(super) fn journal(&self) -> &Journal {

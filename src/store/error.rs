@@ -55,6 +55,42 @@ pub const UNREACHABLE: &str = "The database of this service cannot be reached: l
                                reached from here, and whether a change that was just sent was stored before it is \
                                sent again; model calls are served meanwhile";
 
+/// What keeps changes from being stored, although the service goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// The disk took no more when something was last written.
+    Full,
+    /// The server of the database did not answer when it was last asked.
+    Unreachable,
+}
+
+impl Trouble {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Unreachable => "unreachable",
+        }
+    }
+
+    /// What is told of it, and what to do.
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::Full => FULL,
+            Self::Unreachable => UNREACHABLE,
+        }
+    }
+
+    /// The trouble that this outcome shows: `None` where it shows nothing, of one kind or the other.
+    pub(super) fn of<T>(outcome: &Result<T>) -> Option<Option<Self>> {
+        match outcome {
+            Ok(_) => Some(None),
+            Err(Error::Full(_)) => Some(Some(Self::Full)),
+            Err(Error::Unreachable(_)) => Some(Some(Self::Unreachable)),
+            Err(_) => None,
+        }
+    }
+}
+
 /// Why the store could not be opened. Every message says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpenError {

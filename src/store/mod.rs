@@ -86,7 +86,7 @@ pub mod versions;
 pub mod videos;
 
 pub use database::Database;
-pub use error::{Error, FULL, OpenError, Result, UNREACHABLE};
+pub use error::{Error, FULL, OpenError, Result, Trouble, UNREACHABLE};
 pub use handle::Store;
 pub(crate) use journal::Touched;
 pub use moment::Moment;

@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,11 +13,12 @@ use tokio::sync::oneshot;
 
 use crate::keys::KeyLive;
 use crate::routing::{ChannelLive, EndpointLive};
-use crate::store::error::{Error, Result};
+use crate::store::error::{Error, Result, Trouble};
 use crate::store::sql::{Outcome, Row, Statement, Value};
 use crate::store::telemetry::debug_trace::DebugTrace;
 use crate::store::telemetry::log_row::ProxyLogRow;
 use crate::store::telemetry::stored_response::StoredResponse;
+use crate::sync::lock;
 
 /// Rows that may wait for the writer.
 pub(in crate::store) const MAX_WAITING_ROWS: usize = 16_384;
@@ -60,8 +60,8 @@ pub(in crate::store) enum Command {
 pub(in crate::store) struct Queue {
     state: Mutex<QueueState>,
     wake: Condvar,
-    /// The last change found no room on the disk.
-    is_full: AtomicBool,
+    /// What the last change met.
+    trouble: Mutex<Option<Trouble>>,
 }
 
 #[derive(Default)]
@@ -116,7 +116,7 @@ impl QueueState {
 
 impl Queue {
     pub(in crate::store) fn new() -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), wake: Condvar::new(), is_full: AtomicBool::new(false) })
+        Arc::new(Self { state: Mutex::default(), wake: Condvar::new(), trouble: Mutex::default() })
     }
 
     pub(in crate::store) fn state(&self) -> MutexGuard<'_, QueueState> {
@@ -237,24 +237,26 @@ impl Queue {
         self.state().waiting_rows()
     }
 
-    /// Whether the disk took no more when something was last written.
-    pub(in crate::store) fn is_full(&self) -> bool {
-        self.is_full.load(Ordering::Relaxed)
+    /// What keeps changes from being stored, as of the last one.
+    pub(in crate::store) fn trouble(&self) -> Option<Trouble> {
+        *lock(&self.trouble)
     }
 
-    /// Notes what became of a change, and tells the log where the disk is full and when it is no more.
-    pub(in crate::store) fn note<T>(&self, written: &Result<T>) {
-        let is_full = match written {
-            Ok(_) => false,
-            Err(Error::Full(_)) => true,
-            Err(_) => return,
-        };
-        if self.is_full.swap(is_full, Ordering::Relaxed) != is_full {
-            if is_full {
+    /// Notes what became of a change, and tells the log when trouble begins and when it is over.
+    pub(in crate::store) fn note<T>(&self, outcome: &Result<T>) {
+        let Some(now) = Trouble::of(outcome) else { return };
+        let before = std::mem::replace(&mut *lock(&self.trouble), now);
+        if before == now {
+            return;
+        }
+        match now {
+            Some(Trouble::Full) => {
                 log::error!("the disk that holds the data is full: changes are refused (507), log rows wait");
-            } else {
-                log::info!("there is room on the disk again");
             }
+            Some(Trouble::Unreachable) => {
+                log::error!("the database cannot be reached: changes are refused (503), log rows wait");
+            }
+            None => log::info!("changes are stored again"),
         }
     }
 

@@ -19,9 +19,6 @@ const SHORTEST_MS: Millis = 30_000;
 /// Takes over what others have changed.
 pub async fn follow(jobs: Arc<Jobs>) -> Pass {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    if !jobs.core.store.database().is_shared() {
-        return Ok(None);
-    }
     let everything = COUNT.fetch_add(1, Ordering::Relaxed) % LOOKS == LOOKS - 1;
     let changed = match jobs.core.follow_others(everything).await {
         Ok(changed) => changed,

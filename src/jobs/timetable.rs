@@ -44,7 +44,7 @@ pub fn start(jobs: &Arc<Jobs>) -> Scheduler {
 /// Everything the service does by itself.
 fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
     let prune_interval = jobs.core.config.proxy_log_prune_interval;
-    vec![
+    let mut all = vec![
         job(jobs, "route rebuild", When::AtStart, rebuild_routes),
         job(jobs, "change of keys", When::AtStart, finish_rekeying),
         shared(jobs, "renewal of sessions", When::Every(renewal::INTERVAL), renewal::refresh_due),
@@ -76,9 +76,13 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
         ),
         shared(jobs, "video retention", When::AtStartAndEvery(VIDEO_INTERVAL), prune_videos),
         shared(jobs, "response id retention", When::AtStartAndEvery(RESPONSE_INTERVAL), prune_responses),
-        job(jobs, "changes of other instances", When::Every(others::INTERVAL), others::follow),
         job(jobs, "return of unused reservations", When::Every(quotas::INTERVAL), give_back_silent),
-    ]
+    ];
+    // Alone on a database nobody wakes each second to look for others.
+    if jobs.core.store.database().is_shared() {
+        all.push(job(jobs, "changes of other instances", When::Every(others::INTERVAL), others::follow));
+    }
+    all
 }
 
 /// A job that one instance does for all that share a database.

@@ -3,15 +3,10 @@
 use super::*;
 use crate::routing::fixture::*;
 use crate::routing::{
-    Account, ChannelLive, ChannelTotals, FailureWeight, Policy, Rotations, Route, Selection, Site, Weights,
-    select,
+    Account, ChannelTotals, FailureWeight, Policy, Rotations, Route, Selection, Site, Weights, select,
 };
 
 const NOW: i64 = 1_777_622_400_000;
-
-fn with(channel: Channel, totals: ChannelTotals) -> Channel {
-    Channel { live: Arc::new(ChannelLive::new(channel.id, totals)), ..channel }
-}
 
 /// The share of each channel, in percent with two decimals.
 fn percents(explanation: &Explanation<'_>) -> Vec<f64> {

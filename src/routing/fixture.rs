@@ -62,6 +62,15 @@ pub fn channel_of(id: i64, account: Account) -> Channel {
     }
 }
 
+/// The channel with these counters.
+pub fn with(channel: Channel, totals: ChannelTotals) -> Channel {
+    Channel { live: Arc::new(ChannelLive::new(channel.id, totals)), ..channel }
+}
+
+pub fn used(success: u64, fail: u64, latency_ms: u64, cost_nano: u64) -> ChannelTotals {
+    ChannelTotals { success, fail, latency_ms, cost_nano, ..ChannelTotals::default() }
+}
+
 pub fn route(id: i64, pattern: &str, channels: Vec<Channel>) -> Route {
     Route {
         id,

@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use support::{Gateway, Home, Request, Setup};
+use support::{Cut, DatabaseRelay, Gateway, Home, Request, Setup, Upstream};
 
 /// A gateway with a site, an account and a key.
 fn with_data(home: &Arc<Home>) -> Gateway {
@@ -216,4 +216,63 @@ fn a_server_that_is_not_there_ends_the_start_with_what_to_look_at() {
     let said = support::run(&setup, &Home::new(), &["serve"]);
     assert_eq!(said.status.code(), Some(78), "{}", said.stderr);
     assert!(said.stderr.contains("DB_URL"), "{}", said.stderr);
+}
+
+/// A gateway whose way to its server can be broken; `None` on SQLite, to which there is no way.
+fn on_a_way_that_breaks() -> Option<(DatabaseRelay, Gateway)> {
+    let home = Home::new();
+    let server = home.server()?;
+    let relay = DatabaseRelay::to(server.place());
+    let url = relay.instead_of(&server.url());
+    let gateway = Setup::default().with("DB_URL", &url).start_in(home);
+    Some((relay, gateway))
+}
+
+#[test]
+fn log_rows_and_counters_whose_commit_was_cut_off_are_there_once() {
+    let Some((relay, gateway)) = on_a_way_that_breaks() else { return };
+    let upstream = Upstream::start(&["model-cut"]);
+    gateway.add("north", &upstream);
+    gateway.wait_for_channels("model-cut", 1);
+    let key = json!({ "name": "counted", "key": "sk-counted-0123456789" });
+    let id = gateway.admin().post("/api/downstream-keys", &key).expect(200)["item"]["id"].clone();
+    let client = gateway.anyone().with("Authorization", "Bearer sk-counted-0123456789");
+    let total =
+        || gateway.admin().get("/api/stats/proxy-logs?limit=1").expect(200)["summary"]["totalCount"].as_i64();
+    let mut count = 0;
+    for cuts in [
+        &[Cut::BeforeAnswer][..],
+        &[Cut::BeforeCommit; 3],
+        // Tried again, at once and later; then it is there, and nobody hears of it.
+        &[Cut::BeforeCommit, Cut::BeforeCommit, Cut::BeforeAnswer],
+    ] {
+        relay.cut(cuts);
+        support::eventually("the connections are cut", || {
+            client.chat("model-cut").expect(200);
+            count += 1;
+            relay.has_cut().then_some(())
+        });
+        // Groups are written one after the other: this row is there after all that was tried again.
+        client.chat("model-cut").expect(200);
+        count += 1;
+        support::eventually("the log has every row", || (total() >= Some(count)).then_some(()));
+        assert_eq!(total(), Some(count));
+    }
+    let gateway = gateway.restart();
+    let keys = gateway.admin().get("/api/downstream-keys").expect(200);
+    let key = keys["items"].as_array().and_then(|keys| keys.iter().find(|key| key["id"] == id).cloned());
+    assert_eq!(key.expect("the key")["usedRequests"], count);
+}
+
+#[test]
+fn a_change_whose_commit_was_cut_off_is_answered_and_made_once() {
+    let Some((relay, gateway)) = on_a_way_that_breaks() else { return };
+    for (name, cut) in [("answer", Cut::BeforeAnswer), ("commit", Cut::BeforeCommit)] {
+        relay.cut(&[cut]);
+        let site = json!({ "name": name, "url": format!("http://{name}.test"), "platform": "openai" });
+        gateway.admin().post("/api/sites", &site).expect(200);
+        let sites = gateway.admin().get("/api/sites").expect(200);
+        let same = sites.as_array().expect("sites").iter().filter(|site| site["name"] == name).count();
+        assert_eq!(same, 1, "{sites}");
+    }
 }

@@ -17,9 +17,22 @@ pub(super) trait Connection: Send {
     /// Runs the statements as one transaction that outlives a power cut: all of them, or none.
     fn apply(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>>;
 
-    /// Writes log rows, and the statements that go with them, as one transaction. Where nobody waits for it, it need
-    /// not outlive a power cut at once.
-    fn write(&mut self, rows: &[ProxyLogRow], statements: &[Statement], is_awaited: bool) -> Result<()>;
+    /// Writes log rows, and the statements that go with them, as one transaction. A group keeps its number until it is
+    /// written or given up: one whose commit was cut off is there once. Where nobody waits for it, it need not outlive
+    /// a power cut at once.
+    fn write(
+        &mut self,
+        group: u64,
+        rows: &[ProxyLogRow],
+        statements: &[Statement],
+        is_awaited: bool,
+    ) -> Result<()>;
+
+    /// From now on changes are numbered in the database, where their commit can be cut off. Once its schema is up to date.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    fn mark_changes(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Begins a transaction that goes on over calls of [`Self::run`] until [`Self::end`].
     fn begin(&mut self) -> Result<()>;

@@ -72,6 +72,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(81, "0081_member_limits"),
     step!(90, "0090_key_limits"),
     step!(91, "0091_cached_tokens"),
+    step!(92, "0092_writer_marks"),
 ];
 
 /// The number of the last step there is.
@@ -128,7 +129,7 @@ fn table(definition: &'static str) -> Option<Table> {
 }
 
 /// Whether this statement inserts rows that the database numbers.
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(super) fn gives_number(sql: &str) -> bool {
     let mut words = sql.split_ascii_whitespace();
     let table = (words.next() == Some("INSERT")).then(|| words.nth(1)).flatten();

@@ -45,6 +45,11 @@ impl ServerDatabase {
         format!("{}/{}", self.server, self.name)
     }
 
+    /// Where its server listens: `host:port`.
+    pub fn place(&self) -> &str {
+        self.server.rsplit(['@', '/']).next().unwrap_or(&self.server)
+    }
+
     fn run(&self, sql: &str) {
         let mut command = match self.kind() {
             "postgres" => {

@@ -63,6 +63,11 @@ impl Home {
         &self.path
     }
 
+    /// The database of a server that the gateway uses, where tests run on one.
+    pub fn server(&self) -> Option<&ServerDatabase> {
+        self.server.as_ref()
+    }
+
     /// The gateway's database, also while it runs.
     #[track_caller]
     pub fn database(&self) -> rusqlite::Connection {

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `gateway.rs` | [`Gateway`]: the process, its directory, its output, its signals |
 //! | `database.rs` | [`ServerDatabase`]: a database of a test's own, where tests run on a server |
+//! | `database_relay.rs` | [`DatabaseRelay`]: a way to a database server that breaks where a test wants it |
 //! | `http.rs` | [`Caller`], [`Connection`], [`Stream`]: a small blocking HTTP/1.1 client |
 //! | `socket.rs` | [`Socket`]: a WebSocket client that can also send what no client should |
 //! | `upstream.rs` | [`Upstream`]: a scriptable stub upstream that remembers what it was asked |
@@ -33,6 +34,7 @@ mod billing;
 pub mod certificates;
 mod connected;
 mod database;
+mod database_relay;
 mod description;
 mod gateway;
 mod http;
@@ -55,6 +57,7 @@ use std::time::{Duration, Instant};
 pub use billing::{Billed, PromptCache};
 pub use connected::{ACCESS_TOKEN, Login};
 pub use database::is_on_server;
+pub use database_relay::{Cut, DatabaseRelay};
 pub use gateway::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Setup, run};
 pub use http::{Answer, Caller, Connection, Request, Stream, split_events};
 pub use logins::{Book, Provider};

@@ -1,6 +1,5 @@
 //! MySQL and MariaDB, over the binary protocol with statements that are prepared once a connection.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,21 +8,15 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Params, SslOpts};
 
 use super::address::ServerAddress;
-use super::session::{Client, Session, pause};
-use crate::store::connection::{Connection, MigrateError, Opener, Script};
+use super::client::{Client, Name, Words, name};
+use super::remote::Remote;
+use crate::store::connection::{Connection, Opener};
 use crate::store::error::{Error, OpenError, Result};
-use crate::store::sql::{Arg, Outcome, Row, SqlDialect, Statement, Value};
-use crate::store::telemetry::log_row::{self, ProxyLogRow};
+use crate::store::sql::{Arg, Outcome, Row, SqlDialect, Value};
 
-const QUESTION: Duration = Duration::from_secs(60);
-const CHANGE: Duration = Duration::from_secs(60);
-/// Many rows at once, or waiting for another instance that migrates.
-const LONG: Duration = Duration::from_secs(900);
 /// Statements that a connection keeps prepared.
 const MOST_PREPARED: usize = 256;
 const PROBED_AFTER: Duration = Duration::from_secs(10);
-/// How often a change that two instances undid each other is tried again.
-const TRIES: u32 = 5;
 
 /// What a session is told first: what is read is what is committed; `||` joins texts and double quotes mean names, as in
 /// the other databases; a value that does not fit is an error; times are in UTC; texts are compared byte by byte.
@@ -39,11 +32,7 @@ const TAKEN: [u16; 4] = [1050, 1060, 1061, 1091];
 
 struct MysqlClient {
     connection: Conn,
-}
-
-/// A connection as the store sees it.
-struct Mysql {
-    session: Session<MysqlClient>,
+    name: Name,
 }
 
 /// Reads the address, and gives what connects to it.
@@ -73,8 +62,8 @@ pub(super) fn dialler(address: ServerAddress) -> Result<Opener, OpenError> {
         .setup(SETUP.to_vec())
         .into();
     Ok(Arc::new(move || {
-        let session = Session::open(opts.clone())?;
-        Ok(Box::new(Mysql { session }) as Box<dyn Connection>)
+        let remote = Remote::<MysqlClient>::open(opts.clone())?;
+        Ok(Box::new(remote) as Box<dyn Connection>)
     }))
 }
 
@@ -83,8 +72,73 @@ pub(super) fn dialler(address: ServerAddress) -> Result<Opener, OpenError> {
 impl Client for MysqlClient {
     type Address = Opts;
 
+    const WORDS: Words = Words {
+        dialect: SqlDialect::Mysql,
+        begin: "START TRANSACTION",
+        stand_still: &[
+            "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+            "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+        ],
+        tables: "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()",
+        columns: "SELECT column_name FROM information_schema.columns \
+                  WHERE table_schema = DATABASE() AND table_name = ? ORDER BY ordinal_position",
+        undoes_schema: false,
+    };
+
     async fn dial(address: &Opts) -> Result<Self> {
-        Ok(Self { connection: Conn::new(address.clone()).await.map_err(failed)? })
+        let connection = Conn::new(address.clone()).await.map_err(failed)?;
+        let mut client = Self { connection, name: Name { number: 0, apart: String::new() } };
+        let sql = "SELECT id, host FROM information_schema.processlist WHERE id = CONNECTION_ID()";
+        client.name = name(&client.rows(sql, &[]).await?)?;
+        Ok(client)
+    }
+
+    async fn rows(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<Vec<Row>> {
+        let statement = self.prepare(sql, args).await?;
+        let found: Vec<mysql_async::Row> =
+            self.connection.exec(statement, params(args)).await.map_err(failed)?;
+        found.into_iter().map(row).collect()
+    }
+
+    async fn execute(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<u64> {
+        let statement = self.prepare(sql, args).await?;
+        self.connection.exec_drop(statement, params(args)).await.map_err(failed)?;
+        Ok(self.connection.affected_rows())
+    }
+
+    async fn insert(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<Outcome> {
+        let rows = self.execute(sql, args).await?;
+        let last_id = self.connection.last_insert_id().unwrap_or(0);
+        Ok(Outcome { rows, last_id: i64::try_from(last_id).unwrap_or(i64::MAX) })
+    }
+
+    async fn script(&mut self, sql: &str) -> Result<()> {
+        self.connection.query_drop(sql).await.map_err(failed)
+    }
+
+    /// Statement by statement, each of which holds at once.
+    async fn step(&mut self, sql: &str) -> Result<()> {
+        for statement in sql.split(";\n").map(without_comments).filter(|sql| !sql.is_empty()) {
+            match self.connection.query_drop(statement).await {
+                Err(mysql_async::Error::Server(error)) if TAKEN.contains(&error.code) => {}
+                done => done.map_err(failed)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The host with its port tells it from a connection that has got its number since.
+    async fn end(&mut self, other: &Name) -> Result<()> {
+        let sql = "SELECT id FROM information_schema.processlist WHERE id = ? AND host = ?";
+        let found = self.rows(sql, &[Arg::Int(other.number), Arg::Text(&other.apart)]).await?;
+        match found.is_empty() {
+            true => Ok(()),
+            false => self.script(&format!("KILL {}", other.number)).await,
+        }
     }
 }
 
@@ -98,169 +152,6 @@ impl MysqlClient {
             return Err(Error::Database(format!("{} arguments for {wanted} placeholders", args.len())));
         }
         Ok(statement)
-    }
-
-    async fn rows(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<Vec<Row>> {
-        let statement = self.prepare(sql, args).await?;
-        let found: Vec<mysql_async::Row> =
-            self.connection.exec(statement, params(args)).await.map_err(failed)?;
-        found.into_iter().map(row).collect()
-    }
-
-    async fn execute(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<Outcome> {
-        let statement = self.prepare(sql, args).await?;
-        self.connection.exec_drop(statement, params(args)).await.map_err(failed)?;
-        let last_id = self.connection.last_insert_id().unwrap_or(0);
-        Ok(Outcome {
-            rows: self.connection.affected_rows(),
-            last_id: i64::try_from(last_id).unwrap_or(i64::MAX),
-        })
-    }
-
-    async fn script(&mut self, sql: &str) -> Result<()> {
-        self.connection.query_drop(sql).await.map_err(failed)
-    }
-
-    /// Runs statements within a transaction that has begun.
-    async fn run(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
-        let mut outcomes: Vec<Outcome> = Vec::with_capacity(statements.len());
-        for statement in statements {
-            let args: Vec<Arg<'_>> =
-                statement.args.iter().map(|value| value.bound(&outcomes)).collect::<Result<_>>()?;
-            let outcome = self.execute(&statement.sql, &args).await?;
-            if outcome.rows == 0 && statement.must_change {
-                return Err(Error::NotFound);
-            }
-            outcomes.push(outcome);
-        }
-        Ok(outcomes)
-    }
-
-    async fn insert(&mut self, rows: &[ProxyLogRow], at_once: usize) -> Result<()> {
-        let sql = format!("INSERT {}", log_row::into(at_once));
-        for rows in rows.chunks(at_once) {
-            let decisions: Vec<Option<String>> =
-                rows.iter().map(|row| row.decision.map(|why| why.to_string())).collect();
-            let mut args = Vec::with_capacity(at_once * (log_row::ARGS + 1));
-            for (row, decision) in rows.iter().zip(&decisions) {
-                args.extend(row.args());
-                args.push(decision.as_deref().into());
-            }
-            self.execute(&sql, &args).await?;
-        }
-        Ok(())
-    }
-
-    /// Runs one step of the schema, statement by statement.
-    async fn step(&mut self, script: &Script) -> Result<()> {
-        for statement in script.sql.split(";\n").map(without_comments).filter(|sql| !sql.is_empty()) {
-            match self.connection.query_drop(statement).await {
-                Err(mysql_async::Error::Server(error)) if TAKEN.contains(&error.code) => {}
-                done => done.map_err(failed)?,
-            }
-        }
-        self.run(script.note.as_slice()).await.map(drop)
-    }
-
-    /// Ends a transaction that has begun: with everything, or with nothing.
-    async fn end<T>(&mut self, done: Result<T>) -> Result<T> {
-        match done {
-            Ok(done) => self.script("COMMIT").await.map(|()| done),
-            Err(error @ Error::Unreachable(_)) => Err(error),
-            Err(error) => {
-                self.script("ROLLBACK").await?;
-                Err(error)
-            }
-        }
-    }
-}
-
-// === impl Mysql ===
-
-impl Mysql {
-    /// Runs `work` as one transaction. Beginning it can be repeated, and tells a connection that was lost while nobody
-    /// used it.
-    fn transaction<T>(&mut self, work: impl AsyncFn(&mut MysqlClient) -> Result<T>) -> Result<T> {
-        let mut tries = 0;
-        loop {
-            self.session.run_again(CHANGE, async |client| client.script("START TRANSACTION").await)?;
-            let done = self.session.run(CHANGE, async |client| {
-                let done = work(client).await;
-                client.end(done).await
-            });
-            tries += 1;
-            match done {
-                Err(Error::Busy) if tries < TRIES => pause(tries),
-                done => return done,
-            }
-        }
-    }
-}
-
-impl Connection for Mysql {
-    fn dialect(&self) -> SqlDialect {
-        SqlDialect::Mysql
-    }
-
-    fn select(&mut self, sql: &str, args: &[Value]) -> Result<Vec<Row>> {
-        let args: Vec<Arg<'_>> = args.iter().map(|value| value.bound(&[])).collect::<Result<_>>()?;
-        self.session.run_again(QUESTION, async |client| client.rows(sql, &args).await)
-    }
-
-    fn apply(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
-        self.transaction(async |client| client.run(statements).await)
-    }
-
-    fn write(&mut self, rows: &[ProxyLogRow], statements: &[Statement], _is_awaited: bool) -> Result<()> {
-        self.transaction(async |client| {
-            let (together, alone) = rows.split_at(rows.len() - rows.len() % log_row::TOGETHER);
-            client.insert(together, log_row::TOGETHER).await?;
-            client.insert(alone, 1).await?;
-            client.run(statements).await.map(drop)
-        })
-    }
-
-    fn begin(&mut self) -> Result<()> {
-        self.session.run_again(CHANGE, async |client| client.script("START TRANSACTION").await)
-    }
-
-    fn run(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
-        self.session.run(LONG, async |client| client.run(statements).await)
-    }
-
-    fn end(&mut self, keep: bool) -> Result<()> {
-        let end = if keep { "COMMIT" } else { "ROLLBACK" };
-        self.session.run(LONG, async |client| client.script(end).await)
-    }
-
-    fn columns(&mut self, table: &str) -> Result<Vec<String>> {
-        let sql = "SELECT column_name FROM information_schema.columns \
-                   WHERE table_schema = DATABASE() AND table_name = ? ORDER BY ordinal_position";
-        self.select(sql, &[table.into()])?.iter().map(|row| row.fields().text()).collect()
-    }
-
-    fn tables(&mut self) -> Result<Vec<String>> {
-        let sql = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()";
-        self.select(sql, &[])?.iter().map(|row| row.fields().text()).collect()
-    }
-
-    fn migrate(&mut self, scripts: &[Script]) -> Result<(), MigrateError> {
-        for script in scripts {
-            let done = self.session.run(LONG, async |client| client.step(script).await);
-            done.map_err(|error| MigrateError { step: script.name, error })?;
-        }
-        Ok(())
-    }
-
-    fn stand_still(&mut self) -> Result<()> {
-        self.session.run_again(QUESTION, async |client| {
-            client.script("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ").await?;
-            client.script("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY").await
-        })
-    }
-
-    fn apply_staged(&mut self, _file: &Path, _statements: &[Statement]) -> Result<Vec<Outcome>> {
-        Err(Error::Database("a backup cannot be imported into MySQL".to_owned()))
     }
 }
 

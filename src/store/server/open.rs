@@ -59,7 +59,9 @@ fn open_here(
     connection.select(lock, &[]).map_err(unusable)?;
     let sealer = bring_up_to_date(&mut *connection, options);
     connection.select(unlock, &[]).map_err(unusable)?;
-    Ok(Opened { connection, opener: Some(dial), sealer: sealer?, first_keys: None, lock: None })
+    let sealer = sealer?;
+    connection.mark_changes().map_err(unusable)?;
+    Ok(Opened { connection, opener: Some(dial), sealer, first_keys: None, lock: None })
 }
 
 /// How instances take turns: a lock of the database under a name that no other program uses, which goes with its

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
+use super::client::{Client, Name};
 use crate::store::error::{Error, Result};
 
 /// How long it takes at most until a server has let us in.
@@ -15,17 +16,11 @@ const DIALLING: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// What is connected, as a driver has it.
-pub(super) trait Client: Sized + Send {
-    /// What it takes to make one.
-    type Address: Send;
-
-    fn dial(address: &Self::Address) -> impl Future<Output = Result<Self>>;
-}
-
 pub(super) struct Session<C: Client> {
     address: C::Address,
     client: Option<C>,
+    /// The connection that was thrown away last.
+    lost: Option<Name>,
     /// There until the end.
     runtime: Option<Runtime>,
     /// When the server was last dialled in vain, and how long nobody dials again.
@@ -41,7 +36,7 @@ impl<C: Client> Session<C> {
             .enable_all()
             .build()
             .map_err(|error| Error::Database(format!("cannot make a runtime: {error}")))?;
-        let mut session = Self { address, client: None, runtime: Some(runtime), rests: None };
+        let mut session = Self { address, client: None, lost: None, runtime: Some(runtime), rests: None };
         session.connect()?;
         Ok(session)
     }
@@ -63,6 +58,7 @@ impl<C: Client> Session<C> {
             Err(Error::Unreachable(_)) => {
                 // What it sends to say farewell needs the runtime.
                 let _guard = runtime.enter();
+                self.lost = Some(client.name().clone());
                 drop(client);
             }
             _ => self.client = Some(client),
@@ -80,6 +76,11 @@ impl<C: Client> Session<C> {
             Err(Error::Unreachable(_)) => self.run(most, async |client| work(client).await),
             done => done,
         }
+    }
+
+    /// The connection that was thrown away before this one, told once.
+    pub(super) fn take_lost(&mut self) -> Option<Name> {
+        self.lost.take()
     }
 
     fn runtime(&self) -> Result<&Runtime> {

@@ -128,7 +128,13 @@ impl connection::Connection for Sqlite {
         apply(&mut self.connection, statements)
     }
 
-    fn write(&mut self, rows: &[ProxyLogRow], statements: &[Statement], is_awaited: bool) -> Result<()> {
+    fn write(
+        &mut self,
+        _group: u64,
+        rows: &[ProxyLogRow],
+        statements: &[Statement],
+        is_awaited: bool,
+    ) -> Result<()> {
         self.wait_for_disk(is_awaited)?;
         write(&mut self.connection, rows, statements)?;
         if let Durability::Full { sync, waits: false } = &self.durability {

@@ -61,6 +61,7 @@ struct Work {
 
 /// A group whose transaction failed and that will be tried again.
 struct Unwritten {
+    number: u64,
     rows: Vec<ProxyLogRow>,
     statements: Vec<Statement>,
     flushes: Vec<oneshot::Sender<()>>,
@@ -80,6 +81,8 @@ pub(in crate::store) struct Writer {
     /// When the open group began.
     since: Option<Instant>,
     unwritten: Option<Unwritten>,
+    /// Groups that there have been.
+    groups: u64,
     /// Rows and traces whose loss has been told.
     reported: (u64, u64),
     reported_at: Option<Instant>,
@@ -100,6 +103,7 @@ impl Writer {
             spare: Vec::new(),
             since: None,
             unwritten: None,
+            groups: 0,
             reported: (0, 0),
             reported_at: None,
         }
@@ -233,7 +237,7 @@ impl Writer {
         let is_awaited = !group.flushes.is_empty();
         let written = match is_empty {
             true => Ok(()),
-            false => self.connection.write(&group.rows, &group.statements, is_awaited),
+            false => self.connection.write(group.number, &group.rows, &group.statements, is_awaited),
         };
         if !is_empty {
             self.queue.note(&written);
@@ -284,7 +288,9 @@ impl Writer {
         state.urgent = false;
         self.since = None;
         drop(state);
+        self.groups += 1;
         Unwritten {
+            number: self.groups,
             statements: self
                 .recorder
                 .statements(&mut rows, Group { traces, responses, channels, endpoints, keys }),

@@ -1,0 +1,113 @@
+//! Which transactions the database has: so that one whose commit was cut off is not made twice, and none is lost.
+//!
+//! ```text
+//! begin ─▶ mark: number of this writer = n, where it is less ─▶ changes ─▶ commit
+//!            changes no row: n was committed, and only its answer was lost
+//! ```
+//!
+//! The mark comes first in its transaction. So a second try waits at this row until the server has decided on the
+//! first one.
+
+use super::client::Client;
+use crate::store::error::Result;
+use crate::store::sql::Arg;
+use crate::time::{Millis, now_ms};
+
+/// Marks of writers that did not take their leave, and that nobody has heard of since.
+const FORGOTTEN_AFTER: Millis = 30 * 24 * 60 * 60 * 1000;
+
+/// What is numbered apart: what waits to be tried again does not hold up the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Series {
+    /// Changes with somebody waiting for each.
+    Changes,
+    /// Groups of log rows and counters.
+    Groups,
+}
+
+/// Who writes, and how many changes there were.
+pub(super) struct Marks {
+    writer: String,
+    changes: u64,
+}
+
+/// The mark of one transaction.
+#[derive(Debug, Clone)]
+pub(super) struct Mark {
+    writer: String,
+    number: i64,
+}
+
+// === impl Marks ===
+
+impl Marks {
+    /// The marks of a writer that begins.
+    pub(super) async fn begin<C: Client>(client: &mut C) -> Result<Self> {
+        let marks = Self { writer: crate::uuid::v4(), changes: 0 };
+        let forget = [Arg::Int(now_ms() - FORGOTTEN_AFTER)];
+        client.execute("DELETE FROM writer_marks WHERE written_at < ?", &forget).await?;
+        for series in [Series::Changes, Series::Groups] {
+            Mark { writer: marks.named(series), number: 0 }.insert(client).await?;
+        }
+        Ok(marks)
+    }
+
+    /// The mark of the next change.
+    pub(super) fn next_change(&mut self) -> Mark {
+        self.changes += 1;
+        self.mark(Series::Changes, self.changes)
+    }
+
+    /// The mark of a group, which keeps its number however often it is tried.
+    pub(super) fn group(&self, number: u64) -> Mark {
+        self.mark(Series::Groups, number)
+    }
+
+    /// Takes leave.
+    pub(super) async fn end<C: Client>(&self, client: &mut C) -> Result<()> {
+        for series in [Series::Changes, Series::Groups] {
+            let args = [Arg::Text(&self.named(series))];
+            client.execute("DELETE FROM writer_marks WHERE writer = ?", &args).await?;
+        }
+        Ok(())
+    }
+
+    fn mark(&self, series: Series, number: u64) -> Mark {
+        Mark { writer: self.named(series), number: i64::try_from(number).unwrap_or(i64::MAX) }
+    }
+
+    fn named(&self, series: Series) -> String {
+        let series = match series {
+            Series::Changes => "changes",
+            Series::Groups => "groups",
+        };
+        format!("{} {series}", self.writer)
+    }
+}
+
+// === impl Mark ===
+
+impl Mark {
+    /// Sets it in the transaction that has begun; false when the database has that transaction already.
+    pub(super) async fn set<C: Client>(&self, client: &mut C) -> Result<bool> {
+        let update = "UPDATE writer_marks SET number = ?, written_at = ? WHERE writer = ? AND number < ?";
+        let number = Arg::Int(self.number);
+        let args = [number, Arg::Int(now_ms()), Arg::Text(&self.writer), number];
+        if client.execute(update, &args).await? > 0 {
+            return Ok(true);
+        }
+        let find = "SELECT number FROM writer_marks WHERE writer = ?";
+        if !client.rows(find, &[Arg::Text(&self.writer)]).await?.is_empty() {
+            return Ok(false);
+        }
+        // Somebody has emptied the table.
+        self.insert(client).await?;
+        Ok(true)
+    }
+
+    async fn insert<C: Client>(&self, client: &mut C) -> Result<()> {
+        let insert = "INSERT INTO writer_marks (writer, number, written_at) VALUES (?, ?, ?)";
+        let args = [Arg::Text(&self.writer), Arg::Int(self.number), Arg::Int(now_ms())];
+        client.execute(insert, &args).await.map(drop)
+    }
+}

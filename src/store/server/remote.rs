@@ -1,0 +1,235 @@
+//! A connection to a server as the store sees it, whichever driver is below.
+//!
+//! A change that meets a lost connection is tried once more at once: the writer's [marks](super::marks) tell whether
+//! the database has it. Only where the server stays away nobody knows, and who waits is told so.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::client::Client;
+use super::marks::{Mark, Marks};
+use super::session::{Session, pause};
+use crate::store::connection::{Connection, MigrateError, Script};
+use crate::store::error::{Error, Result};
+use crate::store::migrate;
+use crate::store::sql::{Arg, Outcome, Row, SqlDialect, Statement, Value};
+use crate::store::telemetry::log_row::{self, ProxyLogRow};
+
+const QUESTION: Duration = Duration::from_secs(60);
+const CHANGE: Duration = Duration::from_secs(60);
+/// Many rows at once, or waiting for another instance that migrates.
+const LONG: Duration = Duration::from_secs(900);
+/// How often a change that two instances undid each other is tried again.
+const TRIES: u32 = 5;
+
+/// A connection as the store sees it.
+pub(super) struct Remote<C: Client> {
+    session: Session<C>,
+    /// Of the connection that makes every change.
+    marks: Option<Marks>,
+}
+
+// === impl Remote ===
+
+impl<C: Client> Remote<C> {
+    /// Connects at once.
+    pub(super) fn open(address: C::Address) -> Result<Self> {
+        Ok(Self { session: Session::open(address)?, marks: None })
+    }
+
+    /// Begins a transaction. That can be repeated, and tells a connection that was lost while nobody used it.
+    fn begin_within(&mut self, most: Duration) -> Result<()> {
+        self.session.run_again(most, async |client| client.script(C::WORDS.begin).await)
+    }
+
+    /// Ends the connection that was lost in the middle of a transaction: to a server that has not noticed it is still
+    /// there, with all that it has locked.
+    fn end_predecessor(&mut self) {
+        let Some(lost) = self.session.take_lost() else { return };
+        let ended = self.session.run(QUESTION, async |client| client.end(&lost).await);
+        if let Err(error) = ended {
+            log::debug!("the connection before this one could not be ended: {error}");
+        }
+    }
+
+    /// Runs `work` as one transaction, once: what a try has given whose commit was cut off counts if the database has it.
+    fn transaction<T: Default>(
+        &mut self,
+        mark: Option<Mark>,
+        work: impl AsyncFn(&mut C) -> Result<T>,
+    ) -> Result<T> {
+        let (mut tries, mut was_lost) = (0, false);
+        let mut given = None;
+        loop {
+            self.end_predecessor();
+            self.begin_within(CHANGE)?;
+            let attempt = async |client: &mut C| attempt(client, mark.as_ref(), &work, &mut given).await;
+            let done = self.session.run(CHANGE, attempt);
+            tries += 1;
+            match done {
+                Ok(()) => return Ok(given.unwrap_or_default()),
+                Err(Error::Busy) if tries < TRIES => pause(tries),
+                Err(Error::Unreachable(_)) if mark.is_some() && !was_lost => was_lost = true,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// One try of a transaction that has begun: everything, or nothing.
+async fn attempt<C: Client, T>(
+    client: &mut C,
+    mark: Option<&Mark>,
+    work: &impl AsyncFn(&mut C) -> Result<T>,
+    given: &mut Option<T>,
+) -> Result<()> {
+    let done = async {
+        match mark {
+            Some(mark) if !mark.set(client).await? => Ok(None),
+            _ => work(client).await.map(Some),
+        }
+    };
+    match done.await {
+        Ok(Some(done)) => {
+            *given = Some(done);
+            client.script("COMMIT").await
+        }
+        Ok(None) => client.script("ROLLBACK").await,
+        Err(error @ Error::Unreachable(_)) => Err(error),
+        Err(error) => {
+            client.script("ROLLBACK").await?;
+            Err(error)
+        }
+    }
+}
+
+/// Runs statements within a transaction that has begun.
+async fn run<C: Client>(client: &mut C, statements: &[Statement]) -> Result<Vec<Outcome>> {
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(statements.len());
+    for statement in statements {
+        let args = bind(&statement.args, &outcomes)?;
+        let outcome = match migrate::gives_number(&statement.sql) {
+            true => client.insert(&statement.sql, &args).await?,
+            false => Outcome { rows: client.execute(&statement.sql, &args).await?, last_id: 0 },
+        };
+        if outcome.rows == 0 && statement.must_change {
+            return Err(Error::NotFound);
+        }
+        outcomes.push(outcome);
+    }
+    Ok(outcomes)
+}
+
+/// The arguments of a statement, with the ids that earlier ones of its batch gave.
+fn bind<'a>(args: &'a [Value], outcomes: &[Outcome]) -> Result<Vec<Arg<'a>>> {
+    args.iter().map(|value| value.bound(outcomes)).collect()
+}
+
+/// Inserts log rows, so many with each statement.
+async fn insert<C: Client>(client: &mut C, rows: &[ProxyLogRow], at_once: usize) -> Result<()> {
+    let sql = format!("INSERT {}", log_row::into(at_once));
+    for rows in rows.chunks(at_once) {
+        let decisions: Vec<Option<String>> =
+            rows.iter().map(|row| row.decision.map(|why| why.to_string())).collect();
+        let mut args = Vec::with_capacity(at_once * (log_row::ARGS + 1));
+        for (row, decision) in rows.iter().zip(&decisions) {
+            args.extend(row.args());
+            args.push(decision.as_deref().into());
+        }
+        client.execute(&sql, &args).await?;
+    }
+    Ok(())
+}
+
+impl<C: Client> Connection for Remote<C> {
+    fn dialect(&self) -> SqlDialect {
+        C::WORDS.dialect
+    }
+
+    fn mark_changes(&mut self) -> Result<()> {
+        self.marks = Some(self.session.run_again(QUESTION, async |client| Marks::begin(client).await)?);
+        Ok(())
+    }
+
+    fn select(&mut self, sql: &str, args: &[Value]) -> Result<Vec<Row>> {
+        let args = bind(args, &[])?;
+        self.session.run_again(QUESTION, async |client| client.rows(sql, &args).await)
+    }
+
+    fn apply(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
+        let mark = self.marks.as_mut().map(Marks::next_change);
+        self.transaction(mark, async |client| run(client, statements).await)
+    }
+
+    fn write(&mut self, group: u64, rows: &[ProxyLogRow], statements: &[Statement], _: bool) -> Result<()> {
+        let mark = self.marks.as_ref().map(|marks| marks.group(group));
+        self.transaction(mark, async |client| {
+            let (together, alone) = rows.split_at(rows.len() - rows.len() % log_row::TOGETHER);
+            insert(client, together, log_row::TOGETHER).await?;
+            insert(client, alone, 1).await?;
+            run(client, statements).await.map(drop)
+        })
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.begin_within(CHANGE)
+    }
+
+    fn run(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
+        self.session.run(LONG, async |client| run(client, statements).await)
+    }
+
+    fn end(&mut self, keep: bool) -> Result<()> {
+        let end = if keep { "COMMIT" } else { "ROLLBACK" };
+        self.session.run(LONG, async |client| client.script(end).await)
+    }
+
+    fn columns(&mut self, table: &str) -> Result<Vec<String>> {
+        self.select(C::WORDS.columns, &[table.into()])?.iter().map(|row| row.fields().text()).collect()
+    }
+
+    fn tables(&mut self) -> Result<Vec<String>> {
+        self.select(C::WORDS.tables, &[])?.iter().map(|row| row.fields().text()).collect()
+    }
+
+    fn migrate(&mut self, scripts: &[Script]) -> Result<(), MigrateError> {
+        let failed = |step| move |error| MigrateError { step, error };
+        if C::WORDS.undoes_schema {
+            self.begin_within(LONG).map_err(failed("begin"))?;
+        }
+        for Script { name, sql, note } in scripts {
+            let done = self.session.run(LONG, async |client| {
+                client.step(sql).await?;
+                run(client, note.as_slice()).await.map(drop)
+            });
+            if let Err(error) = done {
+                if C::WORDS.undoes_schema {
+                    let _ = self.end(false);
+                }
+                return Err(MigrateError { step: name, error });
+            }
+        }
+        match C::WORDS.undoes_schema {
+            true => self.end(true).map_err(failed("commit")),
+            false => Ok(()),
+        }
+    }
+
+    fn stand_still(&mut self) -> Result<()> {
+        self.session.run_again(QUESTION, async |client| {
+            for sql in C::WORDS.stand_still {
+                client.script(sql).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn apply_staged(&mut self, _file: &Path, _statements: &[Statement]) -> Result<Vec<Outcome>> {
+        Err(Error::Database("a backup cannot be imported into a database server".to_owned()))
+    }
+
+    fn close(mut self: Box<Self>) -> Result<()> {
+        let Some(marks) = self.marks.take() else { return Ok(()) };
+        self.session.run(QUESTION, async |client| marks.end(client).await)
+    }
+}

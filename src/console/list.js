@@ -70,8 +70,8 @@ export function Pages({ page, pageSize, total, onChange }) {
   const last = Math.max(1, Math.ceil(total / pageSize));
   if (last === 1) return null;
   return html`<nav class="pages" aria-label=${t("Pages")}>
-    <button disabled=${page <= 1} onClick=${() => onChange(page - 1)}>${t("Newer")}</button>
-    <span>${t("Page {page} of {last}", { page, last })}</span>
-    <button disabled=${page >= last} onClick=${() => onChange(page + 1)}>${t("Older")}</button>
+    <button disabled=${page <= 1} onClick=${() => onChange(page - 1)}>${t("Newer", "较新")}</button>
+    <span>${t("Page {page} of {last}", "第 {page} 页，共 {last} 页", { page, last })}</span>
+    <button disabled=${page >= last} onClick=${() => onChange(page + 1)}>${t("Older", "较旧")}</button>
   </nav>`;
 }

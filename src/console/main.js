@@ -39,7 +39,7 @@ function Guarded({ at, load, query }) {
   useEffect(() => { if (!loaded.has(at)) begin(); }, [at]);
   const Page = loaded.get(at);
   if (error || failure) {
-    return html`<${Note} kind="bad">${failure ? t("This page could not be loaded.") : t("This page broke: {why}", { why: error.message })}
+    return html`<${Note} kind="bad">${failure ? t("This page could not be loaded.", "无法加载此页面。") : t("This page broke: {why}", "此页面出错：{why}", { why: error.message })}
       <button class="link" onClick=${failure ? () => location.reload() : forget}>${t("Try again")}</button><//>`;
   }
   return Page ? html`<${Page} query=${query} />` : html`<p class="quiet" role="status" aria-busy="true">${t("Loading …")}</p>`;
@@ -68,19 +68,19 @@ function Frame({ onSignOut, onLanguage }) {
   // What failed while the server was away is read anew.
   useEffect(() => { if (!isAway) setReturned((count) => count + 1); }, [isAway]);
   return html`
-    <a class="skip" href="#page">${t("To the page")}</a>
+    <a class="skip" href="#page">${t("To the page", "跳到正文")}</a>
     <header class="top">
       <a class="brand" href="/">Switchyard</a>
       <nav aria-label=${t("Pages")}>${PAGES.map(([to, label]) => html`<a href=${to} key=${to} aria-current=${to === path ? "page" : undefined}>${t(label)}
         ${to === "/" && unread.value?.count > 0 && html` <span class="badge warn" title=${t("Unread events")}>${unread.value.count}</span>`}</a>`)}</nav>
       <div class="choices">
         <${Languages} onChange=${onLanguage} />
-        <label><span class="unseen">${t("Colours")}</span><select value=${theme} onChange=${(event) => { setTheme(event.target.value); chooseTheme(event.target.value); }}>
-          <option value="system">${t("As the system")}</option><option value="light">${t("Light")}</option><option value="dark">${t("Dark")}</option></select></label>
-        <button class="quiet" onClick=${onSignOut}>${t("Sign out")}</button>
+        <label><span class="unseen">${t("Colours", "配色")}</span><select value=${theme} onChange=${(event) => { setTheme(event.target.value); chooseTheme(event.target.value); }}>
+          <option value="system">${t("As the system", "跟随系统")}</option><option value="light">${t("Light", "浅色")}</option><option value="dark">${t("Dark", "深色")}</option></select></label>
+        <button class="quiet" onClick=${onSignOut}>${t("Sign out", "退出")}</button>
       </div>
     </header>
-    ${isAway && html`<${Note} kind="warn">${t("The server cannot be reached. What is shown may be old; it is tried again by itself.")}<//>`}
+    ${isAway && html`<${Note} kind="warn">${t("The server cannot be reached. What is shown may be old; it is tried again by itself.", "无法连接服务器，显示的内容可能已过时；系统会自动重试。")}<//>`}
     <main id="page" tabindex="-1"><h1>${t(name)}</h1><${Guarded} key=${`${path} ${returned}`} at=${at} load=${load} query=${query} /></main>`;
 }
 

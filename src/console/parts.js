@@ -36,7 +36,7 @@ export function Section({ title, read, actions, isEmpty, empty, children, class:
     <section class="section ${kind}" aria-busy=${!!isLoading && !has}>
       ${(title || actions) && html`<header><h2>${title}</h2><div class="actions">${actions}</div></header>`}
       ${failure && html`<${Note} kind="bad">
-        ${explain(failure)} ${has && html`<span>${t("What is shown was read {when}.", { when: ago(new Date(at).toISOString()) })}</span>`}
+        ${explain(failure)} ${has && html`<span>${t("What is shown was read {when}.", "当前内容读取于{when}。", { when: ago(new Date(at).toISOString()) })}</span>`}
         <button type="button" class="link" onClick=${reload}>${t("Try again")}</button><//>`}
       ${!has && !failure && html`<p class="quiet" role="status">${t("Loading …")}</p>`}
       ${has && isEmpty?.(value) ? html`<div class="empty">${empty}</div>` : has && children && (read ? children(value) : children)}
@@ -61,7 +61,7 @@ export const Bar = ({ value, label, kind = "" }) => html`
 export function Bound({ used, most, show, label, name = label }) {
   if (most === null) return html`<span class="number">${show(used)}</span>`;
   const part = most === 0 ? 100 : (used / most) * 100;
-  const words = t("{used} of {most}", { used: show(used), most: show(most) });
+  const words = t("{used} of {most}", "{used} / {most}", { used: show(used), most: show(most) });
   return html`<span class="bound number">${name !== label && `${label}: `}${words}<${Bar} value=${part} label=${`${name}: ${words}`} kind=${part >= 100 ? "bad" : part >= 80 ? "warn" : ""} /></span>`;
 }
 
@@ -130,7 +130,7 @@ export function Confirm({ title, name, consequence, verb, phrase, act, onClose }
     <${Dialog} title=${title} onClose=${() => onClose(false)}>
       <p class="name"><bdi>${name}</bdi></p>
       ${consequence && html`<p>${consequence}</p>`}
-      ${phrase && html`<label for=${id}>${t("Type {phrase} to go on", { phrase })}</label>
+      ${phrase && html`<label for=${id}>${t("Type {phrase} to go on", "输入 {phrase} 以继续", { phrase })}</label>
         <input id=${id} value=${typed} autocomplete="off" spellcheck=${false} onInput=${(event) => setTyped(event.target.value)} />`}
       <${Failed} failure=${action.failure} />
       <footer>
@@ -176,7 +176,7 @@ export function Filter({ name, usual, kind = "select", ...more }) {
   return html`<${Field} kind=${kind} value=${value} onChange=${set} ...${more} />`;
 }
 
-export const Languages = ({ onChange, class: kind }) => html`<label class=${kind}><span class="unseen">${t("Language")}</span>
+export const Languages = ({ onChange, class: kind }) => html`<label class=${kind}><span class="unseen">${t("Language", "语言")}</span>
   <select value=${currentLanguage()} onChange=${(event) => onChange(event.target.value)}>${languages.map(([key, label]) => html`<option value=${key}>${label}</option>`)}</select></label>`;
 
 // Draws the fields of a form: `field(name, label, more)`.
@@ -235,7 +235,7 @@ export function Copyable({ text, label }) {
     setTimeout(() => setCopied(false), 2000);
   };
   return html`<div class="copyable"><pre ref=${area} tabindex="0" aria-label=${label}>${text}</pre>
-    <button type="button" class="quiet" onClick=${copy}>${copied ? t("Copied") : t("Copy")}</button></div>`;
+    <button type="button" class="quiet" onClick=${copy}>${copied ? t("Copied") : t("Copy", "复制")}</button></div>`;
 }
 
 // Gives a file to the browser's downloads.
@@ -270,9 +270,9 @@ export function Pick({ label, hint, options, chosen, onChange, beside }) {
   return html`<fieldset class="pick"><legend>${label}</legend>
     ${hint && html`<p class="hint">${hint}</p>`}
     <ul>${chosen.map((key) => html`<li key=${key}><bdi>${textOf(key)}</bdi> ${beside?.(key, textOf(key))}
-      <button type="button" class="quiet" aria-label=${t("Take out {name}", { name: textOf(key) })}
+      <button type="button" class="quiet" aria-label=${t("Take out {name}", "移除 {name}", { name: textOf(key) })}
         onClick=${() => onChange(chosen.filter((other) => other !== key))}>×</button></li>`)}</ul>
-    ${options.length > 12 && html`<input value=${typed} placeholder=${t("Type to find …")} aria-label=${t("Find: {what}", { what: label })} autocomplete="off"
+    ${options.length > 12 && html`<input value=${typed} placeholder=${t("Type to find …", "输入以查找…")} aria-label=${t("Find: {what}", "查找：{what}", { what: label })} autocomplete="off"
       onInput=${(event) => setTyped(event.target.value)} />`}
     <div class="actions">${found.map(({ key, text }) => html`<button type="button" class="quiet" key=${key}
       onClick=${() => { onChange([...chosen, key]); setTyped(""); }}>+ <bdi>${text}</bdi></button>`)}</div>

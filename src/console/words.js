@@ -1,18 +1,18 @@
-// Languages. The text in the code is English and is its own key: `t("Add a site")`. `{name}` stands for a value.
+// Languages: English, and Chinese beside it. `{name}` stands for a value.
 
 const KEY = "switchyard.language";
 
 export const languages = [["en", "English"], ["zh", "中文"]];
 
 let language = "en";
-let words = {};
+let shared = {};
 
 export const currentLanguage = () => language;
 
-// Goes over to a language, whose words are loaded first; English when they cannot be.
+// Goes over to a language; to English when the Chinese words that pages share cannot be loaded.
 export async function setLanguage(chosen) {
   const { CHINESE } = chosen === "zh" ? await import("./chinese.js").catch(() => ({})) : {};
-  words = CHINESE ?? {};
+  shared = CHINESE ?? {};
   language = CHINESE ? "zh" : "en";
   document.documentElement.lang = CHINESE ? "zh-CN" : "en";
   localStorage.setItem(KEY, chosen);
@@ -28,31 +28,33 @@ if ((saved ?? usual) === "zh") {
   document.documentElement.lang = "en";
 }
 
-// The text in the operator's language, with values in it. Values are text; markup in them stays text.
-export function t(text, values = {}) {
-  const said = words[text] ?? text;
-  return said.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+// The text in the operator's language, with values in it: `t("Add {name}", "添加 {name}", { name })`. What several pages say has
+// its Chinese in `chinese.js`, and only English here. Values are text; markup in them stays text.
+export function t(text, chinese, values) {
+  if (typeof chinese !== "string") return t(text, shared[text] ?? text, values ?? chinese);
+  const said = language === "zh" ? chinese : text;
+  return values ? said.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole)) : said;
 }
 
-// "1 model", "3 models": two texts in English, the second for everything but one; in Chinese the second is for both.
-export const count = (number, one, many) => t(number === 1 && !words[many] ? one : many, { count: number });
+// "1 model", "3 models": two texts in English; in Chinese one is for both.
+export const count = (number, one, many, chinese = shared[many]) => t(number === 1 ? one : many, chinese, { count: number });
 
 // What a status means, before the server's own words, which are English.
 const FAILURES = {
-  200: (why) => t("The site says: {why}", { why }), 400: (why) => t("Refused: {why}", { why }), 404: (why) => t("Not there: {why}", { why }),
-  409: (why) => t("Against what is there: {why}", { why }), 500: (why) => t("The server failed: {why}", { why }), 507: (why) => t("The disk is full: {why}", { why }),
+  200: (why) => t("The site says: {why}", "站点回复：{why}", { why }), 400: (why) => t("Refused: {why}", "被拒绝：{why}", { why }), 404: (why) => t("Not there: {why}", "不存在：{why}", { why }),
+  409: (why) => t("Against what is there: {why}", "与现有内容冲突：{why}", { why }), 500: (why) => t("The server failed: {why}", "服务器出错：{why}", { why }), 507: (why) => t("The disk is full: {why}", "磁盘已满：{why}", { why }),
 };
 
 // What a failure means, in words.
 export function explain(failure) {
   switch (failure?.kind) {
     case "signin": return t("The token is not accepted any more. It may have been changed: sign in again.");
-    case "forbidden": return failure.value?.code === "builtin_token" ? t("The built-in token works on this machine only. Set AUTH_TOKEN and start anew.")
-      : t("This address may not use the admin API: {why}", { why: failure.message });
-    case "offline": return failure.message === "timeout" ? t("The server did not answer in time.")
-      : t("The server cannot be reached.");
+    case "forbidden": return failure.value?.code === "builtin_token" ? t("The built-in token works on this machine only. Set AUTH_TOKEN and start anew.", "内置令牌仅限本机，请设置 AUTH_TOKEN 后重启。")
+      : t("This address may not use the admin API: {why}", "此地址不得使用管理接口：{why}", { why: failure.message });
+    case "offline": return failure.message === "timeout" ? t("The server did not answer in time.", "服务器未及时回应。")
+      : t("The server cannot be reached.", "无法连接服务器。");
     case "limited": return failure.retryAfter
-      ? t("Asked too often. Try again in {seconds} s.", { seconds: failure.retryAfter }) : t("Asked too often. Try again soon.");
+      ? t("Asked too often. Try again in {seconds} s.", "请求过于频繁，请在 {seconds} 秒后重试。", { seconds: failure.retryAfter }) : t("Asked too often. Try again soon.", "请求过于频繁，请稍后重试。");
     default: return (FAILURES[failure?.status] ?? ((why) => why))(failure?.message ?? String(failure));
   }
 }

@@ -22,7 +22,7 @@ function Shares({ title, read, rowsOf, what, shown }) {
   return html`<${Section} title=${title} read=${read} isEmpty=${(value) => !rowsOf(value).length} empty=${t("No requests yet.")}>${(value) => {
     const rows = rowsOf(value).sort((one, other) => other[what] - one[what]).slice(0, MOST);
     const most = Math.max(1e-9, rows[0]?.[what]);
-    return html`<${Table} label=${title} head=${[t("Name"), t("Requests"), t("Cost"), t("Trend")]} rows=${rows.map((row) => [html`<a href=${row.link}>${row.name}</a>`, number(row.calls), money(row.spend),
+    return html`<${Table} label=${title} head=${[t("Name"), t("Requests"), t("Cost"), t("Trend", "趋势")]} rows=${rows.map((row) => [html`<a href=${row.link}>${row.name}</a>`, number(row.calls), money(row.spend),
       html`<a href=${row.days}><${Bar} value=${(row[what] / most) * 100} label=${`${row.name}: ${shown(row[what])}`} /></a>`])} />`;
   }}<//>`;
 }
@@ -36,7 +36,7 @@ function Days({ told, days, shown }) {
     .map((date) => ({ date, value: sums.get(date) ?? 0 }));
   const most = all.reduce((one, other) => (other.value > one.value ? other : one));
   const bars = all.map(({ date, value }) => ({ label: `${date}: ${shown(value)}`, parts: [{ value }] }));
-  return html`<p class="quiet">${t("{sum} in all; most on {date}: {most}", { sum: shown(all.reduce((sum, { value }) => sum + value, 0)), date: most.date, most: shown(most.value) })}</p>
+  return html`<p class="quiet">${t("{sum} in all; most on {date}: {most}", "合计 {sum}；最多在 {date}：{most}", { sum: shown(all.reduce((sum, { value }) => sum + value, 0)), date: most.date, most: shown(most.value) })}</p>
     <${Bars} bars=${bars} label=${bars.map((bar) => bar.label).join("; ")} /><p class="axis quiet"><span>${all[0].date}</span><span>${all.at(-1).date}</span></p>`;
 }
 
@@ -67,18 +67,18 @@ function Sums() {
   const common = { what, shown };
   return html`
     <div class="filters">
-      ${field("days", t("Days"), days, ["1", "7", "30", "90"].map((some) => [some, some]))}
+      ${field("days", t("Days", "天数"), days, ["1", "7", "30", "90"].map((some) => [some, some]))}
       ${field("what", t("Show"), what, [["spend", t("Cost")], ["calls", t("Requests")]])}
       ${field("site", t("Site"), site, all([...bySite].map(([id, one]) => [id, one.name]), site))}
       ${field("model", t("Model"), model, all((models.value?.models ?? []).slice(0, 500).map((one) => [one.model, one.model]), model))}
       ${field("key", t("Key"), key, all((keys.value?.items ?? []).slice(0, 500).map((one) => [String(one.id), one.name]), key))}
     </div>
-    <${Section} title=${t("By day")} read=${key ? ofKey : model ? ofModel : sites} isEmpty=${(value) => !told(value).length} empty=${t("No requests in this time.")}>
+    <${Section} title=${t("By day", "按天")} read=${key ? ofKey : model ? ofModel : sites} isEmpty=${(value) => !told(value).length} empty=${t("No requests in this time.")}>
       ${(value) => html`<${Days} told=${told(value)} days=${days} shown=${shown} />`}<//>
     <div class="columns">
-      <${Shares} title=${t("By site")} read=${sites} rowsOf=${() => [...bySite].map(([id, one]) => row(one.name, one, { site: id }, { site: id }))} ...${common} />
-      <${Shares} title=${t("By model")} read=${models} rowsOf=${(value) => value.models.map((one) => row(one.model, one, { search: one.model }, { model: one.model }))} ...${common} />
-      <${Shares} title=${`${t("By key")} (${{ "24h": t("24 hours"), "7d": t("7 days"), all: t("ever") }[range]})`} read=${keys} ...${common}
+      <${Shares} title=${t("By site", "按站点")} read=${sites} rowsOf=${() => [...bySite].map(([id, one]) => row(one.name, one, { site: id }, { site: id }))} ...${common} />
+      <${Shares} title=${t("By model", "按模型")} read=${models} rowsOf=${(value) => value.models.map((one) => row(one.model, one, { search: one.model }, { model: one.model }))} ...${common} />
+      <${Shares} title=${`${t("By key", "按密钥")} (${{ "24h": t("24 hours"), "7d": t("7 days"), all: t("ever", "全部") }[range]})`} read=${keys} ...${common}
         rowsOf=${(value) => value.items.map((one) => row(one.name, { calls: one.rangeUsage.totalRequests, spend: one.rangeUsage.totalCost }, { search: one.name }, { key: String(one.id) }))} />
     </div>`;
 }
@@ -86,7 +86,7 @@ function Sums() {
 // === a row opened ===
 
 function Status({ row }) {
-  const [kind, word] = { success: ["good", t("Good")], retried: ["warn", t("Tried again")] }[row.status] ?? ["bad", t("Failed")];
+  const [kind, word] = { success: ["good", t("Good")], retried: ["warn", t("Tried again", "已重试")] }[row.status] ?? ["bad", t("Failed")];
   return html`<${Badge} kind=${kind}>${word}${row.status !== "success" && row.httpStatus ? ` ${row.httpStatus}` : ""}<//>`;
 }
 
@@ -116,12 +116,12 @@ function pretty(text) {
 }
 
 function Cost({ row }) {
-  if (!row.billingDetails) return html`<p>${money(row.estimatedCost)} <span class="quiet">${t("Charged by the call, or estimated from all tokens: no parts are recorded.")}</span></p>`;
+  if (!row.billingDetails) return html`<p>${money(row.estimatedCost)} <span class="quiet">${t("Charged by the call, or estimated from all tokens: no parts are recorded.", "按次计费，或按总令牌数估算：没有明细。")}</span></p>`;
   const { usage, breakdown: by } = row.billingDetails;
-  const parts = [[t("In"), usage.billablePromptTokens, by.inputPerMillion, by.inputCost], [t("From the cache"), usage.cacheReadTokens, by.cacheReadPerMillion, by.cacheReadCost],
-    [t("Into the cache"), usage.cacheCreationTokens, by.cacheCreationPerMillion, by.cacheCreationCost], [t("Out"), usage.completionTokens, by.outputPerMillion, by.outputCost]];
-  return html`<${Table} label=${t("Cost")} head=${["", t("Tokens"), t("Per million"), t("Cost")]}
-    rows=${[...parts, [t("Sum"), usage.totalTokens, null, by.totalCost]].map(([name, tokens, price, cost]) => [name, number(tokens), price === null ? "" : money(price), money(cost)])} />`;
+  const parts = [[t("In", "输入"), usage.billablePromptTokens, by.inputPerMillion, by.inputCost], [t("From the cache"), usage.cacheReadTokens, by.cacheReadPerMillion, by.cacheReadCost],
+    [t("Into the cache", "写入缓存"), usage.cacheCreationTokens, by.cacheCreationPerMillion, by.cacheCreationCost], [t("Out", "输出"), usage.completionTokens, by.outputPerMillion, by.outputCost]];
+  return html`<${Table} label=${t("Cost")} head=${["", t("Tokens"), t("Per million", "每百万"), t("Cost")]}
+    rows=${[...parts, [t("Sum", "合计"), usage.totalTokens, null, by.totalCost]].map(([name, tokens, price, cost]) => [name, number(tokens), price === null ? "" : money(price), money(cost)])} />`;
 }
 
 // Whatever texts a trace or an attempt has, under the names that the API gives them.
@@ -130,9 +130,9 @@ const Texts = ({ of }) => Object.entries(of).filter(([name, text]) => text && /J
 
 function Trace({ row }) {
   const read = useRead(`trace of ${row.requestId}`, { read: () => traceOf(row) });
-  return html`<${Section} read=${read} class="plain" isEmpty=${(value) => !value} empty=${html`<a href="/settings?tab=traces">${t("No trace was recorded. Traces are switched on in the settings.")}</a>`}>
+  return html`<${Section} read=${read} class="plain" isEmpty=${(value) => !value} empty=${html`<a href="/settings?tab=traces">${t("No trace was recorded. Traces are switched on in the settings.", "没有跟踪记录。可在设置中开启跟踪。")}</a>`}>
     ${({ trace, attempts }) => html`<${Texts} of=${trace} />
-      ${attempts.map((one) => html`<h3>${t("Attempt {number}", { number: one.attemptIndex + 1 })} <${Badge}>${one.responseStatus ?? "–"}<//></h3><${Texts} of=${one} />`)}`}<//>`;
+      ${attempts.map((one) => html`<h3>${t("Attempt {number}", "第 {number} 次尝试", { number: one.attemptIndex + 1 })} <${Badge}>${one.responseStatus ?? "–"}<//></h3><${Texts} of=${one} />`)}`}<//>`;
 }
 
 function LogDetail({ row: listed }) {
@@ -146,16 +146,16 @@ function LogDetail({ row: listed }) {
         [t("Time"), moment(row.createdAt)],
         [t("Model"), html`<a href=${href("/routes", { q: row.modelRequested, open: row.routeId })}>${row.modelRequested}</a>${row.modelActual !== row.modelRequested && ` → ${row.modelActual ?? "–"}`}`],
         [t("Site"), html`<a href=${href("/sites", { q: row.siteName })}>${site(row)}</a>${row.channelId && ` (${t("channel {id}", { id: row.channelId })})`}`],
-        [t("Because"), row.decisionReason],
-        [t("Key"), row.downstreamKeyName ?? (row.downstreamApiKeyId ? `#${row.downstreamApiKeyId}` : t("the global token"))],
+        [t("Because", "原因"), row.decisionReason],
+        [t("Key"), row.downstreamKeyName ?? (row.downstreamApiKeyId ? `#${row.downstreamApiKeyId}` : t("the global token", "全局令牌"))],
         [t("Client"), row.clientAppName ?? row.clientFamily],
       ]} />
       <${Pairs} of=${[
         [t("Tokens in / out"), `${number(row.promptTokens)} / ${number(row.completionTokens)}`],
         [t("From the cache"), number(row.cacheReadTokens)],
-        [t("Counted by"), { upstream: t("the site"), "self-log": t("the site's own log") }[row.usageSource]],
-        [t("First byte"), duration(row.firstByteLatencyMs)],
-        [t("Took"), html`${duration(row.latencyMs)} ${row.isStream && html`<${Badge}>${t("streamed")}<//>`}`],
+        [t("Counted by", "计数来源"), { upstream: t("the site", "站点"), "self-log": t("the site's own log", "站点自己的日志") }[row.usageSource]],
+        [t("First byte", "首字节"), duration(row.firstByteLatencyMs)],
+        [t("Took"), html`${duration(row.latencyMs)} ${row.isStream && html`<${Badge}>${t("streamed", "流式")}<//>`}`],
         [t("Status"), row.httpStatus],
       ]} /></div>
     ${row.status !== "success" && row.errorMessage && html`<pre tabindex="0" aria-label=${t("Error")}><bdi>${row.errorMessage}</bdi></pre>`}
@@ -163,7 +163,7 @@ function LogDetail({ row: listed }) {
   <h3>${t("Attempts")}</h3>
   <${Section} read=${attempts} class="plain">${(rows) => html`<${Table} label=${t("Attempts")} head=${[t("Time"), t("Site"), t("Status"), t("Took"), t("Error")]}
     rows=${rows.map((row) => [clock(row.createdAt), site(row), html`<${Status} row=${row} />`, duration(row.latencyMs), row.status === "success" ? "" : row.errorMessage])} />`}<//>
-  <${Fold} label=${t("Trace")}><${Trace} row=${listed} /><//>`;
+  <${Fold} label=${t("Trace", "跟踪")}><${Trace} row=${listed} /><//>`;
 }
 
 // === the page ===
@@ -252,22 +252,22 @@ function Rows() {
   const reload = () => { read.reload(); meta.reload(); };
   return html`
     <${Section} title=${t("Requests")} read=${read} actions=${html`
-      <${Field} kind="switch" label=${t("Live")} value=${live === "1"} onChange=${(is) => go(path, { ...query, live: is ? "1" : "", page: "" }, { replace: true })} />
+      <${Field} kind="switch" label=${t("Live", "实时")} value=${live === "1"} onChange=${(is) => go(path, { ...query, live: is ? "1" : "", page: "" }, { replace: true })} />
       <button onClick=${reload}>${t("Read again")}</button>
-      <${Removal} label=${t("Clear the log")} title=${t("Clear the log")} name=${t("All requests in the log")} phrase=${t("clear")} after=${reload}
-        consequence=${t("The sums of sites and models stay; what each request was does not.")} act=${() => remove("/api/stats/proxy-logs")} />`}>
+      <${Removal} label=${t("Clear the log")} title=${t("Clear the log")} name=${t("All requests in the log", "日志中的所有请求")} phrase=${t("clear", "清空")} after=${reload}
+        consequence=${t("The sums of sites and models stay; what each request was does not.", "站点和模型的汇总会保留，每个请求的内容不会。")} act=${() => remove("/api/stats/proxy-logs")} />`}>
       ${(value) => html`
         <div class="filters many" role="search">
-          ${field("search", t("Search"), { kind: "search", placeholder: t("Model or key") })}
+          ${field("search", t("Search"), { kind: "search", placeholder: t("Model or key", "模型或密钥") })}
           ${field("status", t("Status"), all([["success", t("Good")], ["failed", t("Failed")]]))}
           ${field("site", t("Site"), all((meta.value?.sites ?? []).map((site) => [String(site.id), site.name])))}
           ${field("client", t("Client"), all((meta.value?.clientOptions ?? []).map((one) => [one.value, one.label])))}
-          ${field("from", t("From"), { kind: "datetime-local" })}${field("to", t("Until"), { kind: "datetime-local" })}
-          ${isFiltered && html`<button class="quiet" onClick=${() => go(path, { live }, { replace: true })}>${t("No filter")}</button>`}
+          ${field("from", t("From", "从"), { kind: "datetime-local" })}${field("to", t("Until", "到"), { kind: "datetime-local" })}
+          ${isFiltered && html`<button class="quiet" onClick=${() => go(path, { live }, { replace: true })}>${t("No filter", "清除筛选")}</button>`}
         </div>
-        ${sums && html`<p class="quiet" role="status">${t("{total} requests, {failed} failed; {tokens} tokens, {cost}", { total: number(sums.totalCount),
+        ${sums && html`<p class="quiet" role="status">${t("{total} requests, {failed} failed; {tokens} tokens, {cost}", "{total} 个请求，失败 {failed}；{tokens} 令牌，{cost}", { total: number(sums.totalCount),
           failed: number(sums.failedCount), tokens: short(sums.totalTokensAll), cost: money(sums.totalCost) })}
-          ${live === "1" && open && html` <${Badge} kind="warn">${t("paused while a row is open")}<//>`}</p>`}
+          ${live === "1" && open && html` <${Badge} kind="warn">${t("paused while a row is open", "展开时暂停")}<//>`}</p>`}
         <${List} label=${t("Requests")} rows=${value.items} columns=${shape} opened=${open} onOpen=${(key) => go(path, { ...query, open: key }, { replace: true })}
           empty=${isFiltered ? t("Nothing matches the filter.") : t("No requests yet.")} detail=${(row) => html`<${LogDetail} key=${row.id} row=${row} />`} />
         <${Pages} page=${page} pageSize=${PAGE} total=${value.total} onChange=${(next) => go(path, { ...query, page: next === 1 ? "" : next, open: "" })} />`}
@@ -277,6 +277,6 @@ function Rows() {
 export function Log() {
   const [tab, setTab] = useFilter("tab");
   return html`
-    <${Tabs} label=${t("Log")} value=${tab} onChange=${setTab} items=${[["", t("Requests")], ["sums", t("Costs and counts")]]} />
+    <${Tabs} label=${t("Log")} value=${tab} onChange=${setTab} items=${[["", t("Requests")], ["sums", t("Costs and counts", "费用与次数")]]} />
     ${tab === "sums" ? html`<${Sums} />` : html`<${Rows} />`}`;
 }

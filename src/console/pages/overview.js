@@ -46,25 +46,25 @@ function Troubles({ accounts }) {
   const siteOf = new Map(sites.map((site) => [site.id, site.name]));
   const titleOf = (one) => `${siteOf.get(one.siteId) ?? one.site?.name} · ${nameOf(one)}`;
   const low = settings.value?.lowBalanceThreshold ?? 0;
-  const check = (one) => html`<${Action} act=${async () => { try { await recheck(one); } finally { accounts.reload(); } }}>${t("Check again")}<//>`;
+  const check = (one) => html`<${Action} act=${async () => { try { await recheck(one); } finally { accounts.reload(); } }}>${t("Check again", "重新检查")}<//>`;
   const items = [
     ...rows.filter(isInTrouble).map((one) => html`<${Row} key=${`a${one.id}`} badge=${html`<${StateBadge} account=${one} />`} title=${titleOf(one)}
       about=${html`<bdi>${one.runtimeHealth.reason}</bdi>`}>${check(one)}<a class="button" href=${`/sites?open=a${one.id}`}>${t("Open")}</a><//>`),
     ...coolingOf(routes.value ?? [], now).map((one) => html`<${Row} key=${`c${one.accountId}`} title=${titleOf({ ...one.account, site: one.site })}
-      badge=${html`<${Badge} kind="warn">${t("cooling")} <${Countdown} until=${one.until} /><//>`} about=${html`<bdi>${one.models.slice(0, 5).join(", ")}${one.models.length > 5 ? " …" : ""}</bdi>`}>
+      badge=${html`<${Badge} kind="warn">${t("cooling", "冷却中")} <${Countdown} until=${one.until} /><//>`} about=${html`<bdi>${one.models.slice(0, 5).join(", ")}${one.models.length > 5 ? " …" : ""}</bdi>`}>
       <${Action} act=${async () => { await post(`/api/accounts/${one.accountId}/clear-cooldown`); await routes.reload(); }}>${t("End cooling")}<//><//>`),
     ...rows.filter((one) => one.status === "active" && one.capabilities.canRefreshBalance && one.lastBalanceRefresh && one.balance <= low)
-      .map((one) => html`<${Row} key=${`b${one.id}`} badge=${html`<${Badge} kind="warn">${t("low balance")}<//>`} title=${titleOf(one)} about=${money(one.balance)}>${check(one)}<//>`),
-    ...failedOf(tasks.value?.tasks ?? []).map((one) => html`<${Row} key=${one.id} badge=${html`<${Badge} kind="bad">${t("task failed")}<//>`} title=${taskTitle(one)}
+      .map((one) => html`<${Row} key=${`b${one.id}`} badge=${html`<${Badge} kind="warn">${t("low balance", "余额不足")}<//>`} title=${titleOf(one)} about=${money(one.balance)}>${check(one)}<//>`),
+    ...failedOf(tasks.value?.tasks ?? []).map((one) => html`<${Row} key=${one.id} badge=${html`<${Badge} kind="bad">${t("task failed", "任务失败")}<//>`} title=${taskTitle(one)}
       about=${html`<bdi>${one.error ?? one.message}</bdi> <span class="quiet"><${Time} at=${one.finishedAt} /></span>`}>
-      ${TASKS[one.dedupeKey]?.[1] && html`<${TaskAction} start=${() => post(TASKS[one.dedupeKey][1])} after=${tasks.reload}>${t("Start again")}<//>`}<//>`),
+      ${TASKS[one.dedupeKey]?.[1] && html`<${TaskAction} start=${() => post(TASKS[one.dedupeKey][1])} after=${tasks.reload}>${t("Start again", "重新开始")}<//>`}<//>`),
   ];
   const reads = [accounts, routes, tasks];
   const isRead = reads.every((read) => read.value);
   const read = { ...(reads.find((one) => one.failure) ?? accounts), value: isRead || items.length ? items : undefined };
   return html`<${Section} title=${t("Needs attention")} read=${read}>${() => html`<ul class="plain">${items.slice(0, SHOWN)}</ul>
     ${items.length > SHOWN && html`<a href="/sites?show=trouble">${t("{count} more", { count: items.length - SHOWN })}</a>`}
-    ${isRead && !items.length && html`<p class="good-text">✓ ${t("All is well.")}</p>`}`}<//>`;
+    ${isRead && !items.length && html`<p class="good-text">✓ ${t("All is well.", "一切正常。")}</p>`}`}<//>`;
 }
 
 // Warnings and errors stand before what only informs.
@@ -72,9 +72,9 @@ export function Events() {
   const read = useRead("/api/events?read=false&limit=100", { every: 15 });
   const after = (path) => async () => { await post(path); await read.reload(); };
   const links = { account: "/sites?open=a", site: "/sites?open=s" };
-  const words = { warning: t("warning"), error: t("error"), info: t("info") };
+  const words = { warning: t("warning", "警告"), error: t("error"), info: t("info") };
   const actions = read.value?.length > 0 && html`<${Action} act=${after("/api/events/read-all")}>${t("Mark all as read")}<//>`;
-  return html`<${Section} title=${t("Unread events")} read=${read} actions=${actions} isEmpty=${(rows) => !rows.length} empty=${t("Nothing is unread.")}>${(rows) => html`
+  return html`<${Section} title=${t("Unread events")} read=${read} actions=${actions} isEmpty=${(rows) => !rows.length} empty=${t("Nothing is unread.", "没有未读事件。")}>${(rows) => html`
     <ul class="plain">${[...rows].sort((one, other) => (one.level === "info") - (other.level === "info")).slice(0, NEWS).map((one) => html`<${Row} key=${one.id}
       badge=${html`<${Badge} kind=${{ warning: "warn", error: "bad" }[one.level]}>${words[one.level]}<//>`} title=${one.title} about=${html`<bdi>${one.message}</bdi> <span class="quiet"><${Time} at=${one.createdAt} /></span>`}>
       ${links[one.relatedType] && html`<a class="button" href=${links[one.relatedType] + one.relatedId}>${t("Open")}</a>`}
@@ -96,10 +96,10 @@ export function Overview() {
 function Guide({ accounts }) {
   const routes = useRead("/api/routes/lite?limit=1", { every: 5 });
   const keys = useRead("/api/downstream-keys", { every: 15 });
-  return html`<${Section} title=${t("Four steps to the first answer")} read=${accounts}>${({ sites, accounts: known }) => {
+  return html`<${Section} title=${t("Four steps to the first answer", "四步得到第一个回答")} read=${accounts}>${({ sites, accounts: known }) => {
     const steps = [
       [sites.length, t("Add a site"), "/sites?add=site"],
-      [known.length && routes.value?.length, t("Add a key, or log in"), sites.length === 1 ? `/sites?add=${sites[0].id}` : "/sites"],
+      [known.length && routes.value?.length, t("Add a key, or log in", "添加密钥或登录"), sites.length === 1 ? `/sites?add=${sites[0].id}` : "/sites"],
       [0, t("Try a model"), "/playground"],
       [(keys.value?.items ?? keys.value)?.length, t("Connect a client"), "/keys?connect=1"],
     ];
@@ -139,12 +139,12 @@ function Figures({ day }) {
       ${curve && html`<${Curve} values=${curve} label=${label} height=${32} />`}</dd></div>`;
     return html`<dl class="figures">
       ${figure(t("Balance"), money(totalBalance))}
-      ${figure(t("Spent today"), money(todaySpend), spendOf(trend.value?.trend), t("30 days"))}
+      ${figure(t("Spent today"), money(todaySpend), spendOf(trend.value?.trend), t("30 days", "30 天"))}
       ${figure(t("Requests"), number(proxy24h.total), hours("totalRequests"), t("24 h"))}
-      ${figure(t("Errors"), html`<span class=${proxy24h.failed ? "bad-text" : ""}>${number(proxy24h.failed)}</span>`, hours("failedCount"), proxy24h.total > 0 && percent((100 * proxy24h.failed) / proxy24h.total, 1))}
+      ${figure(t("Errors", "错误"), html`<span class=${proxy24h.failed ? "bad-text" : ""}>${number(proxy24h.failed)}</span>`, hours("failedCount"), proxy24h.total > 0 && percent((100 * proxy24h.failed) / proxy24h.total, 1))}
       ${figure(t("Requests a minute"), number(performance.requestsPerMinute))}
-      ${"requests_in_flight" in metrics && figure(t("In flight"), number(metrics.requests_in_flight))}
-      ${cacheHitRatio !== null && figure(t("Cache hits"), percent(100 * cacheHitRatio, 1), null, t("24 h"))}
+      ${"requests_in_flight" in metrics && figure(t("In flight", "处理中"), number(metrics.requests_in_flight))}
+      ${cacheHitRatio !== null && figure(t("Cache hits", "缓存命中"), percent(100 * cacheHitRatio, 1), null, t("24 h"))}
     </dl>`;
   }}<//>`;
 }
@@ -156,11 +156,11 @@ function Hours({ day }) {
   });
   const columns = [
     { name: "site", label: t("Site"), cell: (row) => html`<a href=${`/sites?open=s${row.siteId}`}><bdi>${row.siteName}</bdi></a>` },
-    { name: "strip", label: t("The last 24 hours"), cell: (row) => html`<${Strip} cells=${row.buckets.map(cell)} label=${`${row.siteName}: ${percent(row.availabilityPercent, 1)}`} />` },
-    { name: "answered", label: t("Answered"), class: "end", cell: (row) => percent(row.availabilityPercent, 1) },
-    { name: "latency", label: t("Latency"), class: "end less", cell: (row) => duration(row.averageLatencyMs) },
+    { name: "strip", label: t("The last 24 hours", "最近 24 小时"), cell: (row) => html`<${Strip} cells=${row.buckets.map(cell)} label=${`${row.siteName}: ${percent(row.availabilityPercent, 1)}`} />` },
+    { name: "answered", label: t("Answered", "成功率"), class: "end", cell: (row) => percent(row.availabilityPercent, 1) },
+    { name: "latency", label: t("Latency", "延迟"), class: "end less", cell: (row) => duration(row.averageLatencyMs) },
     { name: "requests", label: t("Requests"), class: "end less", cell: (row) => number(row.totalRequests) },
   ];
-  const title = t("Sites, hour by hour");
+  const title = t("Sites, hour by hour", "各站点逐时状况");
   return day.value && html`<${Section} title=${title}><div class="hours"><${List} label=${title} rows=${day.value.siteAvailability} columns=${columns} keyOf=${(row) => row.siteId} /></div><//>`;
 }

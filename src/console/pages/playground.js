@@ -62,7 +62,7 @@ async function converse({ dialect, channel, ...conversation }, signal, tell) {
   const jsonBody = { ...body(conversation), stream: true };
   const began = performance.now();
   const since = () => performance.now() - began;
-  const exchange = { request: `POST ${path}${channel ? `\n# ${t("through channel {id} alone", { id: channel })}` : ""}\n\n${JSON.stringify(jsonBody, null, 2)}`, status: null,
+  const exchange = { request: `POST ${path}${channel ? `\n# ${t("through channel {id} alone", "只经通道 {id}", { id: channel })}` : ""}\n\n${JSON.stringify(jsonBody, null, 2)}`, status: null,
     raw: "", text: "", at: { sent: 0 }, failure: null, isRunning: true };
   // Many events are drawn at once, the more the longer the answer is.
   let timer = null;
@@ -84,7 +84,7 @@ async function converse({ dialect, channel, ...conversation }, signal, tell) {
     if (signal.aborted) exchange.isStopped = true;
     else {
       exchange.status = failure.status ?? exchange.status;
-      exchange.failure = failure.kind ? explain(failure) : t("The answer broke off: {why}", { why: failure.message });
+      exchange.failure = failure.kind ? explain(failure) : t("The answer broke off: {why}", "回应中断：{why}", { why: failure.message });
       if (failure.value) hear(JSON.stringify(failure.value, null, 2));
     }
   }
@@ -97,11 +97,11 @@ async function converse({ dialect, channel, ...conversation }, signal, tell) {
 function Exchange({ exchange }) {
   const whole = exchange.at.ended ?? Math.max(...Object.values(exchange.at));
   return html`
-    <${Section} title=${t("Timeline")}><ol class="timeline">${Object.entries(STEPS).filter(([key]) => exchange.at[key] !== undefined).map(([key, label]) => html`<li key=${key}>
+    <${Section} title=${t("Timeline", "时间线")}><ol class="timeline">${Object.entries(STEPS).filter(([key]) => exchange.at[key] !== undefined).map(([key, label]) => html`<li key=${key}>
       <span>${t(label)}</span><span class="number">${duration(Math.round(exchange.at[key]))}</span>
       <${Bar} value=${whole ? (exchange.at[key] / whole) * 100 : 0} label=${`${t(label)}: ${duration(Math.round(exchange.at[key]))}`} /></li>`)}</ol><//>
     <${Section} title=${t("Request")}><${Copyable} label=${t("Request")} text=${exchange.request} /><//>
-    <${Section} title=${exchange.status ? t("Answer, HTTP {status}", { status: exchange.status }) : t("Answer")}>
+    <${Section} title=${exchange.status ? t("Answer, HTTP {status}", "回应，HTTP {status}", { status: exchange.status }) : t("Answer")}>
       <${Copyable} label=${t("Answer")} text=${exchange.raw.length < MOST ? exchange.raw : `${exchange.raw}…`} /><//>`;
 }
 
@@ -112,8 +112,8 @@ function ChannelField({ model, value, onChange }) {
   const known = read.value?.decision.candidates ?? [];
   const choices = known.map((one) => [String(one.channelId), `${one.siteName} / ${one.username} / ${one.tokenName}`]);
   if (value && !known.some((one) => String(one.channelId) === value)) choices.push([value, t("channel {id}", { id: value })]);
-  return html`<${Field} kind="select" label=${t("Channel")} value=${value} onChange=${onChange} choices=${[["", t("As routed")], ...choices]}
-    failure=${read.failure ? explain(read.failure) : settled && read.value && !read.value.decision.matched ? t("No enabled route matches.") : undefined} />`;
+  return html`<${Field} kind="select" label=${t("Channel", "通道")} value=${value} onChange=${onChange} choices=${[["", t("As routed", "按路由选择")], ...choices]}
+    failure=${read.failure ? explain(read.failure) : settled && read.value && !read.value.decision.matched ? t("No enabled route matches.", "没有已启用的路由匹配。") : undefined} />`;
 }
 
 export function Playground() {
@@ -143,31 +143,31 @@ export function Playground() {
   const said = [...messages, ...(isRunning && exchange.text ? [{ content: exchange.text }] : [])];
   return html`<div class="columns">
     <div>
-      <${Section} title=${t("Conversation")} actions=${messages.length > 0 && html`<button class="quiet" disabled=${isRunning} onClick=${() => change({ messages: [], exchange: null })}>${t("Begin anew")}</button>`}>
+      <${Section} title=${t("Conversation", "对话")} actions=${messages.length > 0 && html`<button class="quiet" disabled=${isRunning} onClick=${() => change({ messages: [], exchange: null })}>${t("Begin anew")}</button>`}>
         <div class="filters many">
           <${Field} label=${t("Model")} value=${asked} onChange=${(name) => address({ model: name, channel: "" })} list="models-known" />
           <datalist id="models-known">${offered.map((name) => html`<option value=${name} />`)}</datalist>
           <${ChannelField} model=${model} value=${channel} onChange=${(id) => address({ channel: id })} />
-          <${Field} kind="select" label=${t("Dialect")} value=${dialect} onChange=${option("dialect")} choices=${Object.entries(DIALECTS).map(([key, { label }]) => [key, label])} />
+          <${Field} kind="select" label=${t("Dialect", "接口")} value=${dialect} onChange=${option("dialect")} choices=${Object.entries(DIALECTS).map(([key, { label }]) => [key, label])} />
         </div>
         <details open=${system !== ""}><summary>${t("System prompt")}</summary><${Field} kind="area" label=${t("System prompt")} value=${system} onChange=${option("system")} /></details>
         <div aria-live="polite" aria-busy=${isRunning}>
-          ${said.map((message, index) => html`<div class="turn ${message.role}" key=${index}><b>${message.role === "user" ? t("You") : t("Model")}</b>
-            <p dir="auto">${message.content}${message.isCut && ` [${t("cut short")}]`}</p></div>`)}
+          ${said.map((message, index) => html`<div class="turn ${message.role}" key=${index}><b>${message.role === "user" ? t("You", "你") : t("Model")}</b>
+            <p dir="auto">${message.content}${message.isCut && ` [${t("cut short", "未完成")}]`}</p></div>`)}
         </div>
         ${exchange?.failure && html`<${Note} kind="bad"><bdi>${exchange.failure}</bdi><//>`}
         <form onSubmit=${submit}>
-          <${Field} kind="area" label=${t("Your message")} hint="Ctrl + Enter" value=${draft} onChange=${(text) => change({ draft: text })}
+          <${Field} kind="area" label=${t("Your message", "你的消息")} hint="Ctrl + Enter" value=${draft} onChange=${(text) => change({ draft: text })}
             onKeyDown=${(event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(event); }} />
           <footer>
             ${waits && html`<button type="button" disabled=${!model} onClick=${() => ask(messages)}>${t("Try again")}</button>`}
-            ${isRunning ? html`<button type="button" class="danger" onClick=${() => stop.current?.abort()}>${t("Stop")}</button>`
-              : html`<button class="first" disabled=${!model || !draft.trim()}>${t("Send")}</button>`}
+            ${isRunning ? html`<button type="button" class="danger" onClick=${() => stop.current?.abort()}>${t("Stop", "停止")}</button>`
+              : html`<button class="first" disabled=${!model || !draft.trim()}>${t("Send", "发送")}</button>`}
           </footer>
         </form>
       <//>
     </div>
     <div>${exchange ? html`<${Exchange} exchange=${exchange} /><a href=${href("/log", { search: model })}>${t("Log")}</a>`
-      : html`<${Section}><div class="empty">${t("What is sent and what comes back is shown here. It counts and is logged like any request.")}</div><//>`}</div>
+      : html`<${Section}><div class="empty">${t("What is sent and what comes back is shown here. It counts and is logged like any request.", "这里显示发出和收到的内容。请求照常计数并记入日志。")}</div><//>`}</div>
   </div>`;
 }

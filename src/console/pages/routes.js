@@ -18,7 +18,7 @@ import { isExact, matcher } from "./routes/pattern.js";
 const NAMED = 30;
 
 const strategies = () => [
-  ["weighted", t("Weighted")], ["round_robin", t("In turn, without priorities")], ["stable_first", t("Stable first")],
+  ["weighted", t("Weighted", "加权")], ["round_robin", t("In turn, without priorities", "轮流，不看优先级")], ["stable_first", t("Stable first", "稳定优先")],
 ];
 
 // The rules of a mapping as lines, `asked for => sent`; null if it is no such thing.
@@ -40,13 +40,13 @@ function Preview({ pattern, exact }) {
     const matches = matcher(pattern);
     return typeof matches === "string" ? matches : exact.map((row) => row.modelPattern).filter(matches);
   }, [pattern, exact]);
-  if (found === "blank") return html`<p class="hint">${t("An exact name; or * for any text and ? for one character; or re: and a regular expression.")}</p>`;
+  if (found === "blank") return html`<p class="hint">${t("An exact name; or * for any text and ? for one character; or re: and a regular expression.", "填写准确名称；或用 * 代表任意文本、? 代表一个字符；或以 re: 开头填写正则表达式。")}</p>`;
   if (typeof found === "string") {
-    return html`<${Note} kind="warn">${found === "refused" ? t("Looking around, back-references and more than 256 characters are not accepted.")
-      : t("This expression cannot be shown here; the server checks it when it is saved.")}<//>`;
+    return html`<${Note} kind="warn">${found === "refused" ? t("Looking around, back-references and more than 256 characters are not accepted.", "不接受环视、反向引用和超过 256 个字符的表达式。")
+      : t("This expression cannot be shown here; the server checks it when it is saved.", "此表达式无法在此预览，保存时由服务器检查。")}<//>`;
   }
   return html`<div role="status" class="hint">
-    <p>${count(found.length, "Matches {count} known model", "Matches {count} known models")}</p>
+    <p>${count(found.length, "Matches {count} known model", "Matches {count} known models", "匹配 {count} 个已知模型")}</p>
     <p>${found.slice(0, NAMED).map((name) => html`<span class="badge name"><bdi>${name}</bdi></span> `)}${found.length > NAMED && "…"}</p></div>`;
 }
 
@@ -80,13 +80,13 @@ function RouteForm({ route, rows, onDone }) {
       ${!isGroup && html`${field("modelPattern", t("Model or pattern"), { class: "mono" })}
         <${Preview} pattern=${is.modelPattern} exact=${exact} />`}
       ${route && !isGroup && is.modelPattern.trim() !== was.modelPattern
-        && html`<${Note} kind="warn">${t("Channels are found anew for the new pattern; only those made by hand stay.")}<//>`}
-      ${field("displayName", isGroup ? t("Name of the group") : t("Another name for clients"), { hint: isGroup ? t("It goes before a model of the same name.") : t("Optional") })}
+        && html`<${Note} kind="warn">${t("Channels are found anew for the new pattern; only those made by hand stay.", "将按新的通配重新查找通道，只保留手动添加的通道。")}<//>`}
+      ${field("displayName", isGroup ? t("Name of the group", "分组名称") : t("Another name for clients", "供客户端使用的别名"), { hint: isGroup ? t("It goes before a model of the same name.", "它优先于同名的模型。") : t("Optional") })}
       ${isGroup && html`<${Pick} label=${t("Models of the group")} chosen=${is.sourceRouteIds} onChange=${(ids) => setIs((before) => ({ ...before, sourceRouteIds: ids }))}
         options=${exact.map((row) => ({ key: row.id, text: row.modelPattern }))} />`}
       ${field("routingStrategy", t("Strategy"), { kind: "select", choices: strategies() })}
-      ${field("mapping", t("Model mapping"), { kind: "area", class: "mono", placeholder: "gpt-4 => gpt-4o", hint: t("A rule a line: name or pattern => name sent upstream. The first that matches counts."),
-        failure: isMappingNew && mapping === undefined ? t("A line is not of the form: name => name") : was.mapping === null && !isMappingNew ? t("What is stored cannot be read as rules; it stays unless you write new ones.") : undefined })}
+      ${field("mapping", t("Model mapping"), { kind: "area", class: "mono", placeholder: "gpt-4 => gpt-4o", hint: t("A rule a line: name or pattern => name sent upstream. The first that matches counts.", "每行一条规则：名称或通配 => 发给上游的名称。以首个匹配的为准。"),
+        failure: isMappingNew && mapping === undefined ? t("A line is not of the form: name => name", "有一行不是“名称 => 名称”的形式") : was.mapping === null && !isMappingNew ? t("What is stored cannot be read as rules; it stays unless you write new ones.", "已保存的内容无法读作规则；不写新规则就会保持不变。") : undefined })}
     <//>`;
 }
 
@@ -96,11 +96,11 @@ function RouteForm({ route, rows, onDone }) {
 const MOST = 50;
 
 const reasons = () => ({
-  candidate: t("Takes part"), next: t("Is next"), observed: t("Gets a few requests to be watched"), waiting: t("Others have waited longer"),
-  not_leading: t("Another one is steadier"), lower_priority: t("Waits behind a better priority"), breaker_open: t("Its site or model fails again and again"),
-  recent_failure: t("Failed lately; others go first"), cooling: t("Cooling down"), half_open: t("Limited by its provider; tried now and then"),
-  channel_disabled: t("Switched off"), account_unusable: t("Its account cannot be used"), site_disabled: t("Its site is switched off"),
-  token_unusable: t("No usable key"), other_model: t("Serves another model"),
+  candidate: t("Takes part", "参与选择"), next: t("Is next", "轮到它"), observed: t("Gets a few requests to be watched", "分到少量请求以供观察"), waiting: t("Others have waited longer", "其他通道等待更久"),
+  not_leading: t("Another one is steadier", "另有更稳定的通道"), lower_priority: t("Waits behind a better priority", "优先级更高的通道可用"), breaker_open: t("Its site or model fails again and again", "其站点或模型连续失败"),
+  recent_failure: t("Failed lately; others go first", "最近失败，其他通道优先"), cooling: t("Cooling down", "冷却中"), half_open: t("Limited by its provider; tried now and then", "受上游限制，偶尔试用"),
+  channel_disabled: t("Switched off", "已停用"), account_unusable: t("Its account cannot be used", "账号不可用"), site_disabled: t("Its site is switched off", "站点已停用"),
+  token_unusable: t("No usable key", "没有可用的密钥"), other_model: t("Serves another model", "服务于其他模型"),
 });
 
 // How a route would decide now: for one name, or for a pattern of all channels, each by its own model.
@@ -139,19 +139,19 @@ function Channel({ channel, chance, row, rows, draft, onDraft, after }) {
     <div><a href=${href("/sites", { q: site.name })}><bdi>${site.name}</bdi></a>
       <div class="quiet"><bdi>${account.username ?? t("Account {id}", { id: account.id })}</bdi>${token && html` / <bdi>${token.name}</bdi>`}</div>
       ${channel.sourceModel && channel.sourceModel !== row.modelPattern && html`<div class="mono"><bdi>${channel.sourceModel}</bdi></div>`}
-      ${channel.manualOverride && html`<${Badge}>${t("By hand")}<//>`}</div>
-    <div>${chance ? html`<span class="chance"><${Bar} value=${chance.probability} kind=${chance.eligible ? "" : "bad"} label=${t("Probability of {name}", { name })} />
+      ${channel.manualOverride && html`<${Badge}>${t("By hand", "手动")}<//>`}</div>
+    <div>${chance ? html`<span class="chance"><${Bar} value=${chance.probability} kind=${chance.eligible ? "" : "bad"} label=${t("Probability of {name}", "{name} 的概率", { name })} />
         <b class="number">${percent(chance.probability, 1)}</b></span>` : ""}
       ${code && html`<div class=${chance?.eligible === false || !channel.enabled ? "bad-text" : ""}>${reasons()[code] ?? code} ${until && html`<${Countdown} until=${until} />`}</div>
         ${chance && html`<div class="quiet raw"><bdi>${chance.reason}</bdi></div>`}`}</div>
-    <div class="number">${t("{good} good, {bad} failed", { good: number(channel.successCount), bad: number(channel.failCount) })}
+    <div class="number">${t("{good} good, {bad} failed", "成功 {good}，失败 {bad}", { good: number(channel.successCount), bad: number(channel.failCount) })}
       <div class="quiet">${channel.successCount > 0 && duration(Math.round(channel.totalLatencyMs / channel.successCount))} ${money(channel.totalCost)}</div></div>
-    <div class="edits">${edit("priority", t("Priority"))}${edit("weight", t("Weight"))}</div>
+    <div class="edits">${edit("priority", t("Priority", "优先级"))}${edit("weight", t("Weight"))}</div>
     <div class="actions">
-      <${Action} class="quiet" act=${() => tryOut(asks, id)} disabled=${!asks || !channel.enabled} done=${(took) => t("Answered in {time}", { time: duration(took) })}>${t("Try")}<//>
+      <${Action} class="quiet" act=${() => tryOut(asks, id)} disabled=${!asks || !channel.enabled} done=${(took) => t("Answered in {time}", "{time} 内已回应", { time: duration(took) })}>${t("Try", "试用")}<//>
       ${asks && html`<a href=${href("/playground", { model: asks, channel: id })}>${t("Playground")}</a>`}
       <${Action} class="quiet" act=${async () => { await put(`/api/channels/${id}`, { enabled: !channel.enabled }); after(); }}>${channel.enabled ? t("Switch off") : t("Switch on")}<//>
-      <${Removal} label=${t("Delete")} title=${t("Delete the channel")} name=${name} after=${after} act=${() => remove(`/api/channels/${id}`)} /></div>
+      <${Removal} label=${t("Delete")} title=${t("Delete the channel", "删除通道")} name=${name} after=${after} act=${() => remove(`/api/channels/${id}`)} /></div>
   </li>`;
 }
 
@@ -166,9 +166,9 @@ function Changes({ drafts, channels, onDone }) {
     for (const { id, weight } of weights) await put(`/api/channels/${id}`, { weight });
     onDone();
   };
-  return all.length > 0 && html`<div class="note changes"><span role="status">${count(all.length, "{count} change is not saved", "{count} changes are not saved")}</span>
+  return all.length > 0 && html`<div class="note changes"><span role="status">${count(all.length, "{count} change is not saved", "{count} changes are not saved", "{count} 处修改未保存")}</span>
     <${Action} class="first" act=${save} disabled=${!all.every((one) => one.isValid)}>${t("Save")}<//>
-    <button onClick=${onDone}>${t("Discard")}</button></div>`;
+    <button onClick=${onDone}>${t("Discard", "放弃")}</button></div>`;
 }
 
 // Adds a channel by hand.
@@ -184,13 +184,13 @@ function NewChannel({ row, onDone }) {
     onDone();
   };
   return html`<${Section} read=${accounts} class="plain">${(value) => html`
-    <${Form} act=${add} verb=${t("Add")} disabled=${!accountId}>
-      <${Pick} label=${t("Account")} chosen=${account} onChange=${(chosen) => { setAccount(chosen.slice(-1)); setToken(""); }}
+    <${Form} act=${add} verb=${t("Add", "添加")} disabled=${!accountId}>
+      <${Pick} label=${t("Account", "账号")} chosen=${account} onChange=${(chosen) => { setAccount(chosen.slice(-1)); setToken(""); }}
         options=${value.accounts.map((one) => ({ key: one.id, text: `${one.site.name} / ${one.username ?? `#${one.id}`}` }))} />
       <${Failed} failure=${tokens.failure} retry=${tokens.reload} />
       ${tokens.value?.length > 0 && html`<${Field} kind="select" label=${t("Key")} value=${tokenId} onChange=${setToken}
-        choices=${[["", t("The default one")], ...tokens.value.map((one) => [String(one.id), one.name])]} />`}
-      <${Field} label=${t("Name at the site")} hint=${t("Optional")} value=${name} onChange=${setName} class="mono" />
+        choices=${[["", t("The default one", "默认密钥")], ...tokens.value.map((one) => [String(one.id), one.name])]} />`}
+      <${Field} label=${t("Name at the site", "在站点上的名称")} hint=${t("Optional")} value=${name} onChange=${setName} class="mono" />
     <//>`}<//>`;
 }
 
@@ -200,8 +200,8 @@ function Prices({ model }) {
     const { models } = await get(path);
     return models.find((one) => one.name === model) ?? { pricingSources: [] };
   } });
-  return html`<${Section} read=${read} isEmpty=${(value) => !value.pricingSources.length} empty=${t("No site tells a price for it.")}>
-    ${(value) => html`<${Table} label=${t("Prices")} head=${[t("Site"), t("Group"), t("In, per million"), t("Out, per million"), t("Per call")]}
+  return html`<${Section} read=${read} isEmpty=${(value) => !value.pricingSources.length} empty=${t("No site tells a price for it.", "没有站点给出价格。")}>
+    ${(value) => html`<${Table} label=${t("Prices")} head=${[t("Site"), t("Group"), t("In, per million", "输入（每百万）"), t("Out, per million", "输出（每百万）"), t("Per call", "每次调用")]}
       rows=${value.pricingSources.flatMap((source) => Object.entries(source.groupPricing).map(([group, price]) => [`${source.siteName} / ${source.username}`, group,
         money(price.inputPerMillion), money(price.outputPerMillion), money(price.perCallTotal)]))} />`}<//>`;
 }
@@ -229,26 +229,26 @@ function RouteDetail({ row, rows, after }) {
       <button onClick=${() => setDialog("edit")}>${t("Edit")}</button>
       <${Action} act=${async () => { await put(`/api/routes/${row.id}`, { enabled: !row.enabled }); reload(); }}>${row.enabled ? t("Switch off") : t("Switch on")}<//>
       ${row.kind !== "group" && html`<button onClick=${() => setDialog("add")}>${t("Add a channel")}</button>`}
-      ${isResting && html`<${Action} act=${clear} title=${t("Of all channels of the route, and their failures are forgotten")}>${t("Clear cooldowns")}<//>`}
+      ${isResting && html`<${Action} act=${clear} title=${t("Of all channels of the route, and their failures are forgotten", "解除该路由所有通道的冷却并清除失败记录")}>${t("Clear cooldowns", "解除冷却")}<//>`}
       <a href=${href("/playground", { model: row.name })}>${t("Playground")}</a>
       <a href=${href("/log", { search: row.name })}>${t("Log")}</a>
-      <${Removal} label=${t("Delete")} title=${t("Delete the route")} name=${row.name} after=${after}
-        consequence=${row.kind !== "group" && t("Its channels go with it. A rebuild makes the routes of known models anew.")} act=${() => remove(`/api/routes/${row.id}`)} />
+      <${Removal} label=${t("Delete")} title=${t("Delete the route", "删除路由")} name=${row.name} after=${after}
+        consequence=${row.kind !== "group" && t("Its channels go with it. A rebuild makes the routes of known models anew.", "其通道会一并删除。重建会重新生成已知模型的路由。")} act=${() => remove(`/api/routes/${row.id}`)} />
     </div>
     ${row.modelMapping && html`<p class="quiet">${t("Model mapping")}: <bdi class="mono">${row.modelMapping}</bdi></p>`}
     ${row.kind === "group" && html`<p>${t("Models of the group")}: ${sources.map((one) => html`<a href=${href("/routes", { q: one.modelPattern, open: one.id })}><bdi>${one.modelPattern}</bdi></a> `)}</p>`}
     <${Failed} failure=${decision.failure} retry=${decision.reload} />
-    ${decision.value && !decision.value.matched && html`<p class="quiet">${t("The route is off: no request goes to it.")}</p>`}
+    ${decision.value && !decision.value.matched && html`<p class="quiet">${t("The route is off: no request goes to it.", "路由已停用，不会收到请求。")}</p>`}
     <${Section} read=${channels} class="plain" isEmpty=${(value) => !value.length} empty=${t("No channel")}>
       ${(value) => html`${buckets.map(([priority, list]) => html`
         <h3>${t("Priority {priority}", { priority })} <span class="quiet">(${list.length})</span></h3>
         <ul class="channels" aria-label=${t("Priority {priority}", { priority })}>${list.slice(0, most).map((channel) => html`<${Channel} key=${channel.id} channel=${channel} chance=${chances.get(channel.id)}
           row=${row} rows=${rows} draft=${drafts[channel.id]} onDraft=${draw} after=${reload} />`)}</ul>
-        ${list.length > most && html`<button onClick=${() => setMost(most + 200)}>${t("Show more")}</button>`}`)}
+        ${list.length > most && html`<button onClick=${() => setMost(most + 200)}>${t("Show more", "显示更多")}</button>`}`)}
         <${Changes} drafts=${drafts} channels=${value} onDone=${() => { setDrafts({}); reload(); }} />`}
     <//>
     ${row.kind === "model" && html`<${Fold} label=${t("Prices")}><${Prices} model=${row.modelPattern} /><//>`}
-    ${dialog === "edit" && html`<${Dialog} title=${t("Edit the route")} wide onClose=${close}><${RouteForm} route=${row} rows=${rows}
+    ${dialog === "edit" && html`<${Dialog} title=${t("Edit the route", "编辑路由")} wide onClose=${close}><${RouteForm} route=${row} rows=${rows}
       onDone=${() => { close(); reload(); }} /><//>`}
     ${dialog === "add" && html`<${Dialog} title=${t("Add a channel")} onClose=${close}><${NewChannel} row=${row} onDone=${() => { close(); reload(); }} /><//>`}`;
 }
@@ -274,14 +274,14 @@ const columns = () => [
   { name: "model", label: t("Model"), cell: (row) => html`<bdi>${row.name}</bdi>` },
   { name: "kind", label: t("Kind"), class: "less", cell: (row) => html`${t(KINDS[row.kind])}${row.name !== row.modelPattern
     && html` <bdi class="quiet mono">${row.modelPattern}</bdi>`}` },
-  { name: "channels", label: t("Channels"), class: "number", cell: (row) => row.enabledChannelCount === row.channelCount
-    ? number(row.channelCount) : t("{on} of {all}", { on: row.enabledChannelCount, all: row.channelCount }) },
+  { name: "channels", label: t("Channels", "通道"), class: "number", cell: (row) => row.enabledChannelCount === row.channelCount
+    ? number(row.channelCount) : t("{on} of {all}", "{on} / {all}", { on: row.enabledChannelCount, all: row.channelCount }) },
   { name: "state", label: t("State"), cell: (row) => html`<${Badge} kind=${STATES[row.state][0]}>${t(STATES[row.state][1])}<//>` },
   { name: "strategy", label: t("Strategy"), class: "less", cell: (row) => strategies().find(([key]) => key === row.routingStrategy)?.[1] ?? row.routingStrategy },
   { name: "sites", label: t("Sites"), class: "less", cell: (row) => html`<bdi class="quiet">${row.siteNames.join(", ")}</bdi>` },
 ];
 
-const said = (made) => t("{models} models; routes +{createdRoutes} −{removedRoutes}, channels +{createdChannels} −{removedChannels}.", made);
+const said = (made) => t("{models} models; routes +{createdRoutes} −{removedRoutes}, channels +{createdChannels} −{removedChannels}.", "{models} 个模型；路由 +{createdRoutes} −{removedRoutes}，通道 +{createdChannels} −{removedChannels}。", made);
 
 export function Routes() {
   const read = useRead("/api/routes/summary", { every: 30 });
@@ -295,14 +295,14 @@ export function Routes() {
   const rebuild = async () => { const { rebuild: made } = await post("/api/routes/rebuild", { refreshModels: false }); read.reload(); return made; };
   return html`
     <${Section} title=${t("Models and routes")} read=${read} isEmpty=${(value) => !value.length}
-      empty=${html`<a href="/sites">${t("No models yet. They appear when a site with an account is added.")}</a>`}
+      empty=${html`<a href="/sites">${t("No models yet. They appear when a site with an account is added.", "还没有模型。添加站点和账号后就会出现。")}</a>`}
       actions=${html`
-        <${Action} act=${rebuild} done=${said}>${t("Rebuild")}<//>
+        <${Action} act=${rebuild} done=${said}>${t("Rebuild", "重建路由")}<//>
         <${TaskAction} start=${() => post("/api/routes/rebuild")} after=${read.reload}>${t("Read models anew")}<//>
         <button class="first" onClick=${() => setNew(true)}>${t("New route")}</button>`}>
       ${() => html`
         <div class="filters" role="search">
-          <${Filter} name="q" kind="search" label=${t("Search")} placeholder=${t("Model or site")} />
+          <${Filter} name="q" kind="search" label=${t("Search")} placeholder=${t("Model or site", "模型或站点")} />
           <${Filter} name="kind" label=${t("Kind")} choices=${[["", t("All")], ...Object.entries(KINDS).map(([key, label]) => [key, t(label)])]} />
           <${Filter} name="state" label=${t("State")} choices=${[["", t("All")], ...Object.entries(STATES).map(([key, [, label]]) => [key, t(label)])]} />
         </div>

@@ -18,12 +18,12 @@ const two = (text) => text.padStart(2, "0");
 
 function time(minute, hour) {
   const [, step] = /^\*\/(\d+)$/.exec(minute) ?? (minute === "*" ? [0, "1"] : []);
-  if (step && hour === "*") return t("every {step} minutes", { step });
+  if (step && hour === "*") return t("every {step} minutes", "每 {step} 分钟", { step });
   if (!NUMBERS.test(minute)) return null;
-  if (hour === "*") return t("every hour at minute {minute}", { minute });
+  if (hour === "*") return t("every hour at minute {minute}", "每小时第 {minute} 分", { minute });
   const [, hours] = /^\*\/(\d+)$/.exec(hour) ?? [];
-  if (hours) return t("every {hours} hours at minute {minute}", { hours, minute });
-  return NUMBERS.test(hour) ? t("at {times}", { times: hour.split(",").flatMap((one) => minute.split(",").map((other) => `${two(one)}:${two(other)}`)).join(", ") }) : null;
+  if (hours) return t("every {hours} hours at minute {minute}", "每 {hours} 小时第 {minute} 分", { hours, minute });
+  return NUMBERS.test(hour) ? t("at {times}", "{times}", { times: hour.split(",").flatMap((one) => minute.split(",").map((other) => `${two(one)}:${two(other)}`)).join(", ") }) : null;
 }
 
 function cronWords(text) {
@@ -32,11 +32,11 @@ function cronWords(text) {
   const [minute, hour, day, month, week] = parts;
   const at = parts.length === 5 && month === "*" && time(minute, hour);
   if (!at) return null;
-  if (day === "*" && week === "*") return hour === "*" ? at : t("every day {at}", { at });
-  if (week === "*" && NUMBERS.test(day)) return t("on day {day} of the month {at}", { day, at });
+  if (day === "*" && week === "*") return hour === "*" ? at : t("every day {at}", "每天 {at}", { at });
+  if (week === "*" && NUMBERS.test(day)) return t("on day {day} of the month {at}", "每月 {day} 日 {at}", { day, at });
   if (day !== "*" || !/^[0-7](,[0-7])*$/.test(week)) return null;
   const names = new Intl.DateTimeFormat(currentLanguage() === "zh" ? "zh-CN" : "en", { weekday: "long" });
-  return t("on {days} {at}", { days: week.split(",").map((one) => names.format(new Date(2023, 0, 1 + Number(one)))).join(", "), at });
+  return t("on {days} {at}", "{days} {at}", { days: week.split(",").map((one) => names.format(new Date(2023, 0, 1 + Number(one)))).join(", "), at });
 }
 
 // === a form: it shows what was read, sends what was changed, and cannot be saved while the last read failed ===
@@ -57,9 +57,9 @@ function shown(kind, value) {
 
 // What is wrong with what was typed, or nothing. The rest is the server's to say.
 function fault(kind, typed) {
-  if (kind === "number" && (typed.trim() === "" || !Number.isFinite(Number(typed)))) return t("This has to be a number.");
+  if (kind === "number" && (typed.trim() === "" || !Number.isFinite(Number(typed)))) return t("This has to be a number.", "须为数字。");
   if (kind !== "json") return null;
-  try { JSON.parse(typed); return null; } catch (error) { return t("This is not JSON: {why}", { why: error.message }); }
+  try { JSON.parse(typed); return null; } catch (error) { return t("This is not JSON: {why}", "不是 JSON：{why}", { why: error.message }); }
 }
 
 function sent(kind, typed) {
@@ -74,7 +74,7 @@ function sent(kind, typed) {
 function usualWords(kind, usual, choices) {
   if (usual === null) return null;
   const value = kind === "switch" ? t(usual ? "on" : "off") : choices ? t(choices.find(([name]) => name === usual)[1]) : usual;
-  return t("Default: {value}", { value });
+  return t("Default: {value}", "默认：{value}", { value });
 }
 
 function Brands({ label, value, onChange }) {
@@ -84,17 +84,17 @@ function Brands({ label, value, onChange }) {
 }
 
 function Setting({ row, held, edit, onEdit, zone }) {
-  const [field, usual, english, , , choices] = row;
+  const [field, usual, english, chinese, , choices] = row;
   const kind = kindOf(row);
-  const label = t(english);
+  const label = t(english, chinese);
   const value = edit === undefined ? shown(kind, held) : edit;
   const failure = edit === undefined || edit === null ? null : fault(kind, value);
   const hint = [kind === "cron" && cronWords(value) && `${cronWords(value)} (${zone})`, usualWords(kind, usual, choices)].filter(Boolean).join(" · ");
   const shared = { label, value, failure, hint, onChange: onEdit };
   if (kind === "secret") {
-    return edit === null ? html`<p>${label}: ${t("what is saved is removed.")} <button type="button" class="link" onClick=${() => onEdit(undefined)}>${t("Keep it")}</button></p>`
+    return edit === null ? html`<p>${label}: ${t("what is saved is removed.", "已保存的值将被移除。")} <button type="button" class="link" onClick=${() => onEdit(undefined)}>${t("Keep it", "保留")}</button></p>`
       : html`<${Field} ...${shared} kind=${field.endsWith("Url") ? "text" : "password"} placeholder=${held ? t("unchanged") : ""} onChange=${(typed) => onEdit(typed || undefined)}
-        hint=${held ? html`${t("Saved:")} <bdi class="mono">${held}</bdi> ${field !== "proxyToken" && html`<button type="button" class="link" onClick=${() => onEdit(null)}>${t("Remove")}</button>`}` : t("Nothing is saved.")} />`;
+        hint=${held ? html`${t("Saved:", "已保存：")} <bdi class="mono">${held}</bdi> ${field !== "proxyToken" && html`<button type="button" class="link" onClick=${() => onEdit(null)}>${t("Remove")}</button>`}` : t("Nothing is saved.", "尚未保存。")} />`;
   }
   switch (kind) {
     case "brands": return html`<${Brands} ...${shared} />`;
@@ -107,7 +107,7 @@ function Setting({ row, held, edit, onEdit, zone }) {
 
 // `edits` are the changes of the whole page by field, so that they survive a look at another tab; `beside` are parts that stand
 // under a field: `{field: (typed, held) => part}`.
-function SettingsForm({ form: [title, , rows], read, edits, setEdits, beside = {} }) {
+function SettingsForm({ form: [title, chineseTitle, rows], read, edits, setEdits, beside = {} }) {
   const [isSaved, setSaved] = useState(false);
   const heldOf = ([field]) => read.value[`${field}Masked`] ?? valueAt(read.value, field);
   const known = rows.filter((row) => heldOf(row) !== undefined);
@@ -117,10 +117,10 @@ function SettingsForm({ form: [title, , rows], read, edits, setEdits, beside = {
   const save = async () => {
     const body = {};
     for (const row of changed) {
-      const [field, , english] = row;
+      const [field, , english, chinese] = row;
       const kind = kindOf(row);
       const wrong = edits[field] === null ? null : fault(kind, edits[field]);
-      if (wrong) throw new Failure("refused", `${t(english)}: ${wrong}`);
+      if (wrong) throw new Failure("refused", `${t(english, chinese)}: ${wrong}`);
       const [name, member] = field.split(".");
       const value = sent(kind, edits[field]);
       body[name] = member ? { ...body[name], [member]: value } : value;
@@ -129,7 +129,7 @@ function SettingsForm({ form: [title, , rows], read, edits, setEdits, beside = {
     setEdits((before) => Object.fromEntries(Object.entries(before).filter(([field]) => !changed.some((row) => row[0] === field))));
     setSaved(true);
   };
-  return html`<${Section} title=${t(title)}>
+  return html`<${Section} title=${t(title, chineseTitle)}>
     <${Form} act=${save} verb=${t("Save")} disabled=${!changed.length || read.failure !== null}
       onCancel=${changed.length ? () => setEdits((before) => ({ ...before, ...Object.fromEntries(changed.map(([field]) => [field, undefined])) })) : undefined}>
       ${known.map((row) => html`<${Setting} key=${row[0]} row=${row} held=${heldOf(row)} edit=${edits[row[0]]} onEdit=${edit(row[0])} zone=${read.value.serverTimeZone} />
@@ -144,7 +144,7 @@ function AdminToken({ value }) {
   const { values: { old, fresh = "", again }, field, clear } = useDraft({});
   const [isDone, setDone] = useState(false);
   const change = async () => {
-    if (fresh !== again) throw new Failure("refused", t("The two new tokens differ."));
+    if (fresh !== again) throw new Failure("refused", t("The two new tokens differ.", "两次输入的新令牌不同。"));
     await post("/api/settings/auth/change", { oldToken: old, newToken: fresh });
     token.set(fresh, token.isKept());
     clear();
@@ -153,25 +153,25 @@ function AdminToken({ value }) {
   const secret = (name, label, hint) => field(name, label, { kind: "password", hint });
   return html`<${Section} title=${t("Admin token")}>
     ${value.usingDefaultAdminToken && html`<${Note} kind="warn">${t("The built-in token holds. It works from this machine only.")}<//>`}
-    ${value.credentialSecretWeak && html`<${Note} kind="warn">${t("ACCOUNT_CREDENTIAL_SECRET, which seals stored credentials, is weak or not set.")}<//>`}
-    <${Form} act=${change} verb=${t("Change the token")} disabled=${!old || !fresh}>
-      ${secret("old", t("Present token"))}
-      ${secret("fresh", t("New token"), t("6 to 512 visible ASCII characters without blanks. It holds at once, everywhere."))}
-      ${secret("again", t("New token again"))}
-      ${isDone && !fresh && html`<p class="said good" role="status">${t("The new token is in force.")}</p>`}
+    ${value.credentialSecretWeak && html`<${Note} kind="warn">${t("ACCOUNT_CREDENTIAL_SECRET, which seals stored credentials, is weak or not set.", "用于加密凭据的 ACCOUNT_CREDENTIAL_SECRET 过弱或未设置。")}<//>`}
+    <${Form} act=${change} verb=${t("Change the token", "修改令牌")} disabled=${!old || !fresh}>
+      ${secret("old", t("Present token", "当前令牌"))}
+      ${secret("fresh", t("New token"), t("6 to 512 visible ASCII characters without blanks. It holds at once, everywhere.", "6 至 512 个可见 ASCII 字符，不含空格，立即在各处生效。"))}
+      ${secret("again", t("New token again", "再次输入新令牌"))}
+      ${isDone && !fresh && html`<p class="said good" role="status">${t("The new token is in force.", "新令牌已生效。")}</p>`}
     <//><//>`;
 }
 
 function ProxyTest({ typed }) {
   const test = () => post("/api/settings/system-proxy/test", typed ? { proxyUrl: typed } : {});
-  return html`<${Action} act=${test} done=${(answer) => t("It gives a way out: {status} in {time}", { status: answer.statusCode, time: duration(answer.latencyMs) })}>${t("Test the proxy")}<//>`;
+  return html`<${Action} act=${test} done=${(answer) => t("It gives a way out: {status} in {time}", "可以出站：{status}，{time}", { status: answer.statusCode, time: duration(answer.latencyMs) })}>${t("Test the proxy", "测试代理")}<//>`;
 }
 
 // Shows a token that was made up here, so that it can be taken away; one that was typed stays hidden.
 function MadeUp({ typed, edit }) {
   const [made, setMade] = useState(null);
   return typed && typed === made ? html`<${Copyable} text=${made} label=${t("New token")} />`
-    : html`<button type="button" onClick=${() => { const fresh = newKey(); setMade(fresh); edit(fresh); }}>${t("Make one up")}</button>`;
+    : html`<button type="button" onClick=${() => { const fresh = newKey(); setMade(fresh); edit(fresh); }}>${t("Make one up", "生成一个")}</button>`;
 }
 
 const linesOf = (typed, held) => (typed === undefined ? held : typed.split(/[\n,]/).map((line) => line.trim()).filter(Boolean));
@@ -179,9 +179,9 @@ const linesOf = (typed, held) => (typed === undefined ? held : typed.split(/[\n,
 const besideAccess = (value) => ({
   adminIpAllowlist: (typed, held, edit) => {
     const list = linesOf(typed, held);
-    return html`<p class="hint">${t("Your address: {address}", { address: value.currentAdminIp })}</p>
-      ${typed !== undefined && list.length > 0 && !list.includes(value.currentAdminIp) && html`<${Note} kind="warn">${t("Unless one of these networks holds it, this list would shut you out, and is refused.")}
-        ${" "}<button type="button" class="link" onClick=${() => edit([...list, value.currentAdminIp].join("\n"))}>${t("Add {address}", { address: value.currentAdminIp })}</button><//>`}`;
+    return html`<p class="hint">${t("Your address: {address}", "您的地址：{address}", { address: value.currentAdminIp })}</p>
+      ${typed !== undefined && list.length > 0 && !list.includes(value.currentAdminIp) && html`<${Note} kind="warn">${t("Unless one of these networks holds it, this list would shut you out, and is refused.", "除非其中某个网段包含它，否则此列表会把您挡在外面，将被拒绝。")}
+        ${" "}<button type="button" class="link" onClick=${() => edit([...list, value.currentAdminIp].join("\n"))}>${t("Add {address}", "添加 {address}", { address: value.currentAdminIp })}</button><//>`}`;
   },
   proxyToken: (typed, held, edit) => html`${value.usingDefaultProxyToken && html`<${Note} kind="warn">${t("The built-in token holds. It works from this machine only.")}<//>`}
     <${MadeUp} typed=${typed} edit=${edit} />`,
@@ -204,9 +204,9 @@ function NoticeTest() {
       setChannels(failure.value.channels);
     }
   };
-  return html`<${Section} title=${t("Test")} actions=${html`<${Action} act=${test}>${t("Send a test notice")}<//>`}>
-    <p class="quiet">${t("What is saved is tested.")}</p>
-    <ul aria-live="polite">${channels.map((one) => html`<li key=${one.channel}><${Badge} kind=${one.success ? "good" : "bad"}>${one.success ? t("sent") : t("failed")}<//> ${one.channel} <bdi>${one.message}</bdi></li>`)}</ul><//>`;
+  return html`<${Section} title=${t("Test", "测试")} actions=${html`<${Action} act=${test}>${t("Send a test notice", "发送测试通知")}<//>`}>
+    <p class="quiet">${t("What is saved is tested.", "测试使用已保存的设置。")}</p>
+    <ul aria-live="polite">${channels.map((one) => html`<li key=${one.channel}><${Badge} kind=${one.success ? "good" : "bad"}>${one.success ? t("sent", "已发送") : t("failed")}<//> ${one.channel} <bdi>${one.message}</bdi></li>`)}</ul><//>`;
 }
 
 export function Settings() {

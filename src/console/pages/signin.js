@@ -14,7 +14,7 @@ export function SignIn({ why, onDone, onLanguage }) {
       await get("/api/settings/auth/info", { as: tried });
     } catch (failure) {
       if (failure.kind !== "signin") throw failure;
-      throw new Failure("refused", t("This is not the admin token. It is the value of AUTH_TOKEN, or what it was changed to."));
+      throw new Failure("refused", t("This is not the admin token. It is the value of AUTH_TOKEN, or what it was changed to.", "这不是管理令牌。管理令牌是 AUTH_TOKEN 的值，或修改后的值。"));
     }
     token.set(tried, isKept);
     onDone();
@@ -23,10 +23,10 @@ export function SignIn({ why, onDone, onLanguage }) {
     <main class="signin">
       <h1>Switchyard</h1>
       ${why && html`<${Note} kind="warn">${why}<//>`}
-      <${Form} act=${signIn} verb=${t("Sign in")} disabled=${!typed.trim()}>
-        <${Field} kind="password" label=${t("Admin token")} hint=${t("The value of AUTH_TOKEN. It goes to this server only.")}
+      <${Form} act=${signIn} verb=${t("Sign in", "登录")} disabled=${!typed.trim()}>
+        <${Field} kind="password" label=${t("Admin token")} hint=${t("The value of AUTH_TOKEN. It goes to this server only.", "即 AUTH_TOKEN 的值，只会发送给本服务器。")}
           value=${typed} onChange=${setTyped} autocomplete="current-password" autofocus />
-        <${Field} kind="switch" label=${t("Keep it in this browser")} hint=${t("Otherwise it is forgotten when this tab is closed.")}
+        <${Field} kind="switch" label=${t("Keep it in this browser", "保存在此浏览器中")} hint=${t("Otherwise it is forgotten when this tab is closed.", "否则关闭此标签页后即被忘记。")}
           value=${isKept} onChange=${setKept} />
       <//>
       <${Languages} class="language" onChange=${onLanguage} />

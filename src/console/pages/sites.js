@@ -18,9 +18,9 @@ import { StateBadge, isInTrouble, nameOf, recheck } from "./sites/health.js";
 function Announcements({ site, sites = [site] }) {
   const read = useRead(`/api/site-announcements?limit=100${site ? `&siteId=${site.id}` : ""}`);
   const mark = (which, label) => html`<${Action} class="quiet" act=${async () => { await post(`/api/site-announcements/${which}`); read.reload(); }}>${label}<//>`;
-  const actions = html`<${TaskAction} start=${() => post("/api/site-announcements/sync", site ? { siteId: site.id } : {})} after=${read.reload}>${t("Ask now")}<//>
+  const actions = html`<${TaskAction} start=${() => post("/api/site-announcements/sync", site ? { siteId: site.id } : {})} after=${read.reload}>${t("Ask now", "立即查询")}<//>
     ${!site && mark("read-all", t("Mark all as read"))}`;
-  return html`<${Section} read=${read} actions=${actions} class="plain" isEmpty=${(rows) => !rows.length} empty=${t("Nothing is announced.")}>
+  return html`<${Section} read=${read} actions=${actions} class="plain" isEmpty=${(rows) => !rows.length} empty=${t("Nothing is announced.", "没有公告。")}>
     ${(rows) => rows.map((one) => html`<article key=${one.id}>
       <h3><bdi>${one.title}</bdi></h3>
       <p class="quiet"><bdi>${sites.find(({ id }) => id === one.siteId)?.name}</bdi> · <${Time} at=${one.firstSeenAt} /> ${!one.readAt && mark(`${one.id}/read`, t("Mark as read"))}</p>
@@ -31,7 +31,7 @@ function Announcements({ site, sites = [site] }) {
 
 // The windows of an account as it is listed, or those of the snapshot of its limits.
 function windowsOf(quota, account) {
-  const names = { fiveHour: t("5 hours"), sevenDay: t("7 days") };
+  const names = { fiveHour: t("5 hours", "5 小时"), sevenDay: t("7 days") };
   if (account?.limitWindows?.length) return account.limitWindows;
   return Object.entries(quota?.windows ?? {}).filter(([, one]) => one.supported && one.used !== undefined)
     .map(([name, one]) => ({ name: names[name] ?? name, usedPercent: (100 * one.used) / (one.limit || 100), resetAt: one.resetAt }));
@@ -40,7 +40,7 @@ function windowsOf(quota, account) {
 function Connections({ accounts, reload, onLogin }) {
   const read = useRead("/api/oauth/connections?limit=200", { every: 30 });
   const after = () => { read.reload(); reload(); };
-  return html`<${Section} title=${t("Connected by login")} read=${read}>${({ items }) => html`<div class="columns">${items.map((one) => {
+  return html`<${Section} title=${t("Connected by login", "通过登录连接的账号")} read=${read}>${({ items }) => html`<div class="columns">${items.map((one) => {
     const name = html`<bdi>${one.email ?? one.username ?? one.accountId}</bdi>`;
     const path = `/api/oauth/connections/${one.accountId}`;
     return html`<article key=${one.accountId}>
@@ -48,9 +48,9 @@ function Connections({ accounts, reload, onLogin }) {
       <p class="quiet">${count(one.modelCount, "{count} model", "{count} models")} <${Time} at=${one.lastModelSyncAt} /> <bdi class="bad-text">${one.lastModelSyncError}</bdi></p>
       <${Windows} windows=${windowsOf(one.quota, accounts.find(({ id }) => id === one.accountId))} />
       <div class="actions">
-        <${Action} act=${async () => { good(await post(`${path}/quota/refresh`)); after(); }}>${t("Read the limits")}<//>
+        <${Action} act=${async () => { good(await post(`${path}/quota/refresh`)); after(); }}>${t("Read the limits", "读取限额")}<//>
         <button onClick=${() => onLogin(one)}>${t("Log in again")}</button>
-        <${Removal} label=${t("Disconnect")} title=${t("Disconnect this account?")} name=${name} consequence=${t("Their tokens and channels go with them.")} act=${() => remove(path)} after=${after} />
+        <${Removal} label=${t("Disconnect", "断开")} title=${t("Disconnect this account?", "断开此账号？")} name=${name} consequence=${t("Their tokens and channels go with them.")} act=${() => remove(path)} after=${after} />
       </div></article>`;
   })}</div>`}<//>`;
 }
@@ -66,15 +66,15 @@ function Login({ connection, onClose }) {
     const missing = (provider.missingVariables ?? []).join(", ");
     const start = async () => setStarted(await (connection ? post(`/api/oauth/connections/${connection.accountId}/rebind`)
       : post(`/api/oauth/providers/${provider.provider}/start`, projectId.trim() ? { projectId } : {})));
-    return html`<${Form} act=${start} verb=${t("Go on")} disabled=${!provider.enabled}>
-      ${!connection && html`<${Field} kind="select" label=${t("Provider")} value=${provider.provider} onChange=${choose} choices=${providers.map((one) => [one.provider, one.label])} />`}
+    return html`<${Form} act=${start} verb=${t("Go on", "继续")} disabled=${!provider.enabled}>
+      ${!connection && html`<${Field} kind="select" label=${t("Provider", "提供商")} value=${provider.provider} onChange=${choose} choices=${providers.map((one) => [one.provider, one.label])} />`}
       ${provider.notice && html`<${Note} kind="warn"><bdi>${provider.notice}</bdi><//>`}
-      ${!provider.enabled && html`<${Note} kind="bad">${t("Not set up at this server.")} ${missing && t("Set in its environment: {missing}", { missing })}<//>`}
-      ${provider.requiresProjectId && !connection && html`<${Field} label=${t("Project of Google Cloud, if you have one")} value=${projectId} onChange=${setProject} />`}<//>`;
+      ${!provider.enabled && html`<${Note} kind="bad">${t("Not set up at this server.", "此服务器尚未配置。")} ${missing && t("Set in its environment: {missing}", "需设置环境变量：{missing}", { missing })}<//>`}
+      ${provider.requiresProjectId && !connection && html`<${Field} label=${t("Project of Google Cloud, if you have one", "Google Cloud 项目（如有）")} value=${projectId} onChange=${setProject} />`}<//>`;
   };
   return html`<${Dialog} title=${t("Connect by login")} onClose=${onClose}>
     ${started ? html`<${Waiting} started=${started} onClose=${onClose} onAgain=${() => setStarted(null)} />`
-      : read.failure?.status === 404 ? html`<${Note} kind="warn">${t("This server has no logins in a browser.")}<//>` : html`<${Section} class="plain" read=${read}>${body}<//>`}<//>`;
+      : read.failure?.status === 404 ? html`<${Note} kind="warn">${t("This server has no logins in a browser.", "此服务器不支持浏览器登录。")}<//>` : html`<${Section} class="plain" read=${read}>${body}<//>`}<//>`;
 }
 
 function Waiting({ started: { state, authorizationUrl, instructions = {} }, onClose, onAgain }) {
@@ -86,14 +86,14 @@ function Waiting({ started: { state, authorizationUrl, instructions = {} }, onCl
   useTicks(isOver || session.status === "success" ? 0 : 2, poll.run);
   const paste = async () => { await post(`${path}/manual-callback`, { callbackUrl }, { timeoutMs: 120_000 }); await poll.run(); };
   const end = (kind, text, label, then) => html`<${Note} kind=${kind}><bdi>${text}</bdi><//><footer><button class="first" onClick=${then}>${label}</button></footer>`;
-  if (session.status === "success") return end("good", t("Connected. Its models and routes are there."), t("Close"), onClose);
-  if (isOver) return end("bad", session.error ?? t("This login is over: it took longer than ten minutes, or the server was started anew."), t("Begin anew"), onAgain);
+  if (session.status === "success") return end("good", t("Connected. Its models and routes are there.", "已连接，模型和路由已就绪。"), t("Close"), onClose);
+  if (isOver) return end("bad", session.error ?? t("This login is over: it took longer than ten minutes, or the server was started anew.", "此次登录已失效：超过十分钟，或服务器已重启。"), t("Begin anew"), onAgain);
   return html`
-    ${instructions.sshTunnelCommand && html`<p>${t("If this browser is not on the server's computer, run this here first:")}</p><${Copyable} text=${instructions.sshTunnelCommand} label="SSH" />`}
-    <p><a class="button first" href=${authorizationUrl} target="_blank" rel="noopener noreferrer">${t("Open the provider's page in a new tab")}</a> <span role="status">${t("Waiting until you agreed there …")}</span></p>
+    ${instructions.sshTunnelCommand && html`<p>${t("If this browser is not on the server's computer, run this here first:", "如果浏览器不在服务器所在的电脑，请先在这里运行：")}</p><${Copyable} text=${instructions.sshTunnelCommand} label="SSH" />`}
+    <p><a class="button first" href=${authorizationUrl} target="_blank" rel="noopener noreferrer">${t("Open the provider's page in a new tab", "在新标签页打开提供商页面")}</a> <span role="status">${t("Waiting until you agreed there …", "等待您在那里同意…")}</span></p>
     <${Failed} failure=${poll.failure} />
-    <${Form} act=${paste} verb=${t("Hand it in")} disabled=${!callbackUrl.trim()}>
-      <${Field} label=${t("Or paste the address at which the tab ended")} placeholder=${instructions.redirectUri} value=${callbackUrl} onChange=${setPasted} /><//>`;
+    <${Form} act=${paste} verb=${t("Hand it in", "提交")} disabled=${!callbackUrl.trim()}>
+      <${Field} label=${t("Or paste the address at which the tab ended", "或粘贴标签页最后停留的地址")} placeholder=${instructions.redirectUri} value=${callbackUrl} onChange=${setPasted} /><//>`;
 }
 
 // === a site opened ===
@@ -103,7 +103,7 @@ const SHOWN = 200;
 
 // A proxy is shown masked: its field is empty until something is typed; null takes away what is stored.
 const ProxyField = ({ masked, value, onChange }) => html`
-  <${Field} label=${t("Proxy")} value=${value ?? ""} onChange=${onChange} placeholder=${masked ? t("unchanged") : "socks5://host:1080"} hint=${value === null ? t("Removed when saved.") : masked} />
+  <${Field} label=${t("Proxy", "代理")} value=${value ?? ""} onChange=${onChange} placeholder=${masked ? t("unchanged") : "socks5://host:1080"} hint=${value === null ? t("Removed when saved.", "保存时移除。") : masked} />
   ${masked && value !== null && html`<button type="button" class="link" onClick=${() => onChange(null)}>${t("Remove")}</button>`}`;
 
 function SiteDetail({ site, reload, onAdd }) {
@@ -114,11 +114,11 @@ function SiteDetail({ site, reload, onAdd }) {
     <div class="actions">
       <button class="first" onClick=${onAdd}>${t("Add accounts")}</button>
       <${Action} act=${async () => { await put(`/api/sites/${site.id}`, { status: isOn ? "disabled" : "active" }); reload(); }}>${isOn ? t("Switch off") : t("Switch on")}<//>
-      <${Removal} label=${t("Delete")} title=${t("Delete this site?")} name=${site.name}
-        consequence=${t("Its accounts, tokens and channels go with it.")} act=${() => remove(`/api/sites/${site.id}`)} after=${reload} />
+      <${Removal} label=${t("Delete")} title=${t("Delete this site?", "删除此站点？")} name=${site.name}
+        consequence=${t("Its accounts, tokens and channels go with it.", "其账号、令牌和通道会一并删除。")} act=${() => remove(`/api/sites/${site.id}`)} after=${reload} />
     </div>
     <${Tabs} label=${site.name} value=${tab} onChange=${setTab}
-      items=${[["settings", t("Settings")], ["models", t("Models")], ["announcements", t("Announcements")], ["probe", t("Probe")]]} />
+      items=${[["settings", t("Settings")], ["models", t("Models")], ["announcements", t("Announcements")], ["probe", t("Probe", "探测")]]} />
     <${Tab} key=${tab} site=${site} reload=${reload} />`;
 }
 
@@ -139,16 +139,16 @@ function EditSite({ site, reload }) {
       ${field("name", t("Name"))}
       ${field("url", t("Address"))}
       ${field("platform", t("Platform"), { kind: "select", choices: PLATFORMS })}
-      ${field("pool", t("Further addresses, one a line"), { kind: "area", hint: t("Tried in this order; one that fails rests for five minutes.") })}
+      ${field("pool", t("Further addresses, one a line", "其他地址，每行一个"), { kind: "area", hint: t("Tried in this order; one that fails rests for five minutes.", "按此顺序尝试，失败的休息五分钟。") })}
       ${field("isPinned", t("Keep at the top"), { kind: "switch" })}
     </div><div>
       ${field("globalWeight", t("Weight"), { kind: "number", min: 0.01, max: 100, step: "any" })}
-      ${field("maxConcurrency", t("Requests at a time"), { kind: "number", min: 0, hint: t("Empty: no bound") })}
+      ${field("maxConcurrency", t("Requests at a time", "并发请求数"), { kind: "number", min: 0, hint: t("Empty: no bound", "留空则不限") })}
       <${ProxyField} masked=${site.proxyUrl} value=${values.proxyUrl} onChange=${(value) => set("proxyUrl", value)} />
       ${field("useSystemProxy", t("Use the system's proxy"), { kind: "switch" })}
-      ${field("externalCheckinUrl", t("Page for checking in"))}
-      ${Object.entries(shown).map(([name, value]) => html`<p key=${name}><code>${name}: ${value}</code> <button type="button" class="link" onClick=${() => without(name)}>${t("Remove {name}", { name })}</button></p>`)}
-      <div class="filters">${field("header", t("Header of every request"))} ${field("content", t("Its value"))}</div>
+      ${field("externalCheckinUrl", t("Page for checking in", "签到页面"))}
+      ${Object.entries(shown).map(([name, value]) => html`<p key=${name}><code>${name}: ${value}</code> <button type="button" class="link" onClick=${() => without(name)}>${t("Remove {name}", "移除 {name}", { name })}</button></p>`)}
+      <div class="filters">${field("header", t("Header of every request", "每个请求附带的标头"))} ${field("content", t("Its value", "值"))}</div>
     </div></div><//>`;
 }
 
@@ -173,15 +173,15 @@ function Models({ site, account }) {
     const fitting = known.filter(({ name }) => name.toLowerCase().includes(text.trim().toLowerCase()));
     return html`
       ${known.length > 12 && html`<${Field} kind="search" label=${t("Search")} value=${text} onChange=${setText} />`}
-      ${!known.length && html`<p class="quiet">${t("No model is known.")}</p>`}
+      ${!known.length && html`<p class="quiet">${t("No model is known.", "还没有已知模型。")}</p>`}
       <ul class="plain models">${fitting.slice(0, SHOWN).map(({ name, isManual, latencyMs }) => html`<li key=${name}>
-        <bdi>${name}</bdi> ${isManual && html`<${Badge}>${t("by hand")}<//>`} ${out.includes(name) && html`<${Badge} kind="warn">${t("off")}<//>`}
+        <bdi>${name}</bdi> ${isManual && html`<${Badge}>${t("by hand", "手动")}<//>`} ${out.includes(name) && html`<${Badge} kind="warn">${t("off")}<//>`}
         ${latencyMs > 0 && html`<span class="quiet">${latencyMs} ms </span>`}
-        <${Action} class="link" act=${() => flip(name)}>${out.includes(name) ? t("Switch on") : t("Switch off at this site")}<//></li>`)}</ul>
-      ${fitting.length > SHOWN && html`<p class="quiet">${t("{count} more: search for them.", { count: fitting.length - SHOWN })}</p>`}`;
+        <${Action} class="link" act=${() => flip(name)}>${out.includes(name) ? t("Switch on") : t("Switch off at this site", "在此站点停用")}<//></li>`)}</ul>
+      ${fitting.length > SHOWN && html`<p class="quiet">${t("{count} more: search for them.", "还有 {count} 个，请搜索。", { count: fitting.length - SHOWN })}</p>`}`;
   }}<//>`}<//>
-  ${account && html`<${Form} act=${add} verb=${t("Add by hand")} disabled=${!added.trim()}>
-    <${Field} label=${t("Models the site does not list")} hint=${t("Several with commas between.")} value=${added} onChange=${setAdded} /><//>`}`;
+  ${account && html`<${Form} act=${add} verb=${t("Add by hand", "手动添加")} disabled=${!added.trim()}>
+    <${Field} label=${t("Models the site does not list", "站点未列出的模型")} hint=${t("Several with commas between.", "多个用逗号分隔。")} value=${added} onChange=${setAdded} /><//>`}`;
 }
 
 // Asks the models of a site now and tells each as it answers.
@@ -195,10 +195,10 @@ function Probe({ site }) {
       if (event === "model") setTold((before) => [...before, said]);
     }
   };
-  const words = { supported: t("answers"), unsupported: t("does not answer; switched off"), inconclusive: t("not clear") };
+  const words = { supported: t("answers", "有回答"), unsupported: t("does not answer; switched off", "无回答，已停用"), inconclusive: t("not clear", "不确定") };
   return html`
-    <${Note} kind="warn">${t("Models are asked with tiny requests, which may cost something. What is not served is switched off at this site.")}<//>
-    <div class="actions"><${Action} act=${run("single")}>${t("Probe one model")}<//><${Action} act=${run("all")}>${t("Probe all models")}<//></div>
+    <${Note} kind="warn">${t("Models are asked with tiny requests, which may cost something. What is not served is switched off at this site.", "会向模型发送极小的请求，可能产生少量费用。不提供的模型会在此站点停用。")}<//>
+    <div class="actions"><${Action} act=${run("single")}>${t("Probe one model", "探测一个模型")}<//><${Action} act=${run("all")}>${t("Probe all models")}<//></div>
     <div role="status"><ul class="plain">${told.map((one) => html`<li key=${one.modelName}><bdi>${one.modelName}</bdi>
       <span class=${{ supported: "good-text", unsupported: "bad-text" }[one.status]}>${words[one.status]}</span> ${one.latencyMs > 0 && `${one.latencyMs} ms`} <bdi>${one.reason}</bdi></li>`)}</ul></div>`;
 }
@@ -207,7 +207,7 @@ function Probe({ site }) {
 
 // How much of a provider's limits is used, and when they begin anew.
 const Windows = ({ windows }) => html`<${Pairs} of=${windows.map(({ name, usedPercent: used, resetAt }) => [name,
-  html`<${Bar} value=${used} kind=${used >= 90 ? "bad" : used >= 70 ? "warn" : ""} label=${`${name}: ${percent(used)}`} /> ${percent(used)} ${resetAt && html`· ${t("anew in")} <${Countdown} until=${resetAt} />`}`])} />`;
+  html`<${Bar} value=${used} kind=${used >= 90 ? "bad" : used >= 70 ? "warn" : ""} label=${`${name}: ${percent(used)}`} /> ${percent(used)} ${resetAt && html`· ${t("anew in", "重置倒计时")} <${Countdown} until=${resetAt} />`}`])} />`;
 
 function AccountDetail({ account, site, reload }) {
   const [tab, setTab] = useState("models");
@@ -222,17 +222,17 @@ function AccountDetail({ account, site, reload }) {
   return html`
     <p><${StateBadge} account=${account} /> <bdi>${health.reason}</bdi> ${health.checkedAt && html`<${Time} at=${health.checkedAt} />`}${" · "}
       ${account.oauthProvider ?? (isSession ? t("session") : t("API key"))} <code>${account.apiToken ?? account.accessToken}</code></p>
-    <p>${can.canRefreshBalance && html`${t("{balance} left, {used} used", { balance: money(account.balance), used: money(account.balanceUsed) })} (<${Time} at=${account.lastBalanceRefresh} />) · `}
-      ${t("Today")}: ${t("{spend} spent, {reward} gained", { spend: money(account.todaySpend), reward: money(account.todayReward) })}</p>
+    <p>${can.canRefreshBalance && html`${t("{balance} left, {used} used", "剩余 {balance}，已用 {used}", { balance: money(account.balance), used: money(account.balanceUsed) })} (<${Time} at=${account.lastBalanceRefresh} />) · `}
+      ${t("Today", "今天")}: ${t("{spend} spent, {reward} gained", "花费 {spend}，获得 {reward}", { spend: money(account.todaySpend), reward: money(account.todayReward) })}</p>
     ${account.limitWindows?.length > 0 && html`<${Windows} windows=${account.limitWindows} />`}
     <div class="actions">
-      ${can.canRefreshBalance && action(t("Read the balance"), () => recheck(account))}
-      ${action(t("Read the models"), () => recheck({ id }), ({ modelCount }) => count(modelCount, "{count} model", "{count} models"))}
+      ${can.canRefreshBalance && action(t("Read the balance", "读取余额"), () => recheck(account))}
+      ${action(t("Read the models", "读取模型"), () => recheck({ id }), ({ modelCount }) => count(modelCount, "{count} model", "{count} models"))}
       ${can.canCheckin && action(t("Check in"), async () => good(await post(`/api/checkin/trigger/${id}`)), ({ message }) => html`<bdi>${message}</bdi>`)}
       ${action(t("End cooling"), () => post(`${path}/clear-cooldown`))}
       ${isSession && hasSessions(site.platform) && html`<button onClick=${() => setRenews(true)}>${t("Log in again")}</button>`}
       ${action(isOff ? t("Switch on") : t("Switch off"), () => put(path, { status: isOff ? "active" : "disabled" }))}
-      <${Removal} label=${t("Delete")} title=${t("Delete this account?")} name=${nameOf(account)}
+      <${Removal} label=${t("Delete")} title=${t("Delete this account?", "删除此账号？")} name=${nameOf(account)}
         consequence=${t("Their tokens and channels go with them.")} act=${() => remove(path)} after=${reload} />
     </div>
     <${Tabs} label=${nameOf(account)} items=${tabs} value=${tab} onChange=${setTab} />
@@ -246,11 +246,11 @@ function Tokens({ account, reload }) {
   const { changes, field, clear } = useDraft({});
   const then = (work) => async () => { const done = good(await work()); await read.reload(); reload(); return done; };
   const add = then(async () => { const done = await post("/api/account-tokens", { accountId: account.id, ...changes }); clear(); return done; });
-  const sync = html`<${Action} act=${then(() => post(`/api/account-tokens/sync/${account.id}`))} done=${(told) => t("{created} new, {updated} known", told)}>${t("Sync tokens")}<//>`;
+  const sync = html`<${Action} act=${then(() => post(`/api/account-tokens/sync/${account.id}`))} done=${(told) => t("{created} new, {updated} known", "新增 {created}，已有 {updated}", told)}>${t("Sync tokens")}<//>`;
   return html`<${Section} class="plain" read=${read} actions=${sync}>${(rows) => html`<ul class="plain">${rows.map((token) => html`<${Token} key=${token.id} token=${token} then=${then} />`)}</ul>`}<//>
-  <${Form} act=${add} verb=${t("Add a token")}><div class="filters">
+  <${Form} act=${add} verb=${t("Add a token", "添加令牌")}><div class="filters">
     ${field("name", t("Name"))}
-    ${field("token", t("Token"), { kind: "password", hint: t("Left empty, the site makes one.") })}
+    ${field("token", t("Token", "令牌"), { kind: "password", hint: t("Left empty, the site makes one.", "留空则由站点创建。") })}
     ${field("group", t("Group"), { kind: "select", choices: [["", "–"], ...groups.map((name) => [name, name])] })}
   </div><//>`;
 }
@@ -261,18 +261,18 @@ function Token({ token, then }) {
   const isReady = token.valueStatus === "ready";
   const action = (label, work) => html`<${Action} class="quiet" act=${then(work)}>${label}<//>`;
   return html`<li><strong><bdi>${token.name}</bdi></strong> <code>${token.tokenMasked}</code> <bdi class="quiet">${token.tokenGroup}</bdi>
-    ${token.isDefault && html` <${Badge} kind="good">${t("default")}<//>`} ${!token.enabled && html` <${Badge}>${t("off")}<//>`}
+    ${token.isDefault && html` <${Badge} kind="good">${t("default", "默认")}<//>`} ${!token.enabled && html` <${Badge}>${t("off")}<//>`}
     <div class="actions">
-      ${isReady && token.enabled && !token.isDefault && action(t("Make it the default"), () => post(`${path}/default`))}
+      ${isReady && token.enabled && !token.isDefault && action(t("Make it the default", "设为默认"), () => post(`${path}/default`))}
       ${isReady && action(token.enabled ? t("Switch off") : t("Switch on"), () => put(path, { enabled: !token.enabled }))}
-      <${Removal} label=${t("Delete")} title=${t("Delete this token?")} name=${token.name}
-        consequence=${t("It is deleted at the site, too.")} act=${then(() => remove(path))} /></div>
+      <${Removal} label=${t("Delete")} title=${t("Delete this token?", "删除此令牌？")} name=${token.name}
+        consequence=${t("It is deleted at the site, too.", "站点上的也会删除。")} act=${then(() => remove(path))} /></div>
     ${!isReady && html`<${Form} act=${then(() => put(path, { token: whole }))} verb=${t("Save")} disabled=${!whole.trim()}>
-      <${Field} kind="password" label=${t("The whole token")} hint=${t("The site tells only a part of it.")} value=${whole} onChange=${setWhole} /><//>`}</li>`;
+      <${Field} kind="password" label=${t("The whole token", "完整令牌")} hint=${t("The site tells only a part of it.", "站点只给出其中一部分。")} value=${whole} onChange=${setWhole} /><//>`}</li>`;
 }
 
 function Checkins({ account }) {
-  const words = { success: t("done"), failed: t("failed"), skipped: t("skipped") };
+  const words = { success: t("done"), failed: t("failed"), skipped: t("skipped", "跳过") };
   return html`<${Section} class="plain" read=${useRead(`/api/checkin/logs?limit=30&accountId=${account.id}`)} isEmpty=${(rows) => !rows.length} empty="–">${(rows) => html`
     <ul class="plain">${rows.map(({ checkin_logs: one }) => html`<li key=${one.id}><${Badge} kind=${{ success: "good", failed: "bad" }[one.status]}>${words[one.status]}<//>
       <${Time} at=${one.createdAt} /> <bdi>${one.message}</bdi> <span class="good-text">${one.reward}</span></li>`)}</ul>`}<//>`;
@@ -286,8 +286,8 @@ function EditAccount({ account, reload }) {
   return html`<${Form} act=${save} verb=${t("Save")} disabled=${!Object.keys(body).length}>
     ${field("username", t("Name"))}
     ${!account.oauthProvider && field("apiToken", t("API key"), { kind: "password", placeholder: t("unchanged") })}
-    ${account.capabilities.canCheckin && field("checkinEnabled", t("Check in by itself"), { kind: "switch" })}
-    ${field("unitCost", t("Cost of a request, in US dollars"), { kind: "number", min: 0, step: "any" })}
+    ${account.capabilities.canCheckin && field("checkinEnabled", t("Check in by itself", "自动签到"), { kind: "switch" })}
+    ${field("unitCost", t("Cost of a request, in US dollars", "每次请求成本（美元）"), { kind: "number", min: 0, step: "any" })}
     <${ProxyField} masked=${JSON.parse(account.extraConfig ?? "{}").proxyUrl} value=${values.proxyUrl} onChange=${(value) => set("proxyUrl", value)} />
     ${field("isPinned", t("Keep at the top"), { kind: "switch" })}<//>`;
 }
@@ -319,11 +319,11 @@ function Batch({ path, ids, label, actions, after }) {
   const run = (action) => async () => {
     const { failedItems: failed } = await post(`/api/${path}/batch`, { ids, action }, { timeoutMs: 300_000 });
     after();
-    if (failed.length) throw new Failure("refused", t("{count} failed. The first: {why}", { count: failed.length, why: failed[0].message }));
+    if (failed.length) throw new Failure("refused", t("{count} failed. The first: {why}", "{count} 项失败，第一项：{why}", { count: failed.length, why: failed[0].message }));
   };
   return ids.length > 0 && html`<div class="actions" role="group" aria-label=${label}><strong>${label}</strong>
     ${[["enable", t("Switch on")], ["disable", t("Switch off")], ...actions].map(([action, text]) => html`<${Action} key=${action} act=${run(action)} done=${t("Done")}>${text}<//>`)}
-    <${Removal} label=${t("Delete")} title=${t("Delete all that is ticked?")} name=${label} consequence=${t("Their tokens and channels go with them.")} act=${run("delete")} /></div>`;
+    <${Removal} label=${t("Delete")} title=${t("Delete all that is ticked?", "删除所有勾选项？")} name=${label} consequence=${t("Their tokens and channels go with them.")} act=${run("delete")} /></div>`;
 }
 
 const EVERYWHERE = ["refresh-all-account-runtime-health", "checkin-all", "sync-all-account-tokens", "model-availability-probe-all"];
@@ -353,10 +353,10 @@ export function Sites() {
       return told.length ? money(told.reduce((sum, one) => sum + one.balance, 0)) : "–";
     } },
     { name: "spend", label: t("Spent today"), class: "end less", cell: (row) => money(accountsOf(row).reduce((sum, one) => sum + one.todaySpend, 0)) },
-    { name: "accounts", label: t("Accounts"), class: "end less", cell: ({ key, site, accounts: mine }) => mine && html`<button class="quiet"
+    { name: "accounts", label: t("Accounts", "账号"), class: "end less", cell: ({ key, site, accounts: mine }) => mine && html`<button class="quiet"
       aria-expanded=${!folded.has(key)} onClick=${() => setFolded(flip(folded, key))}><span class="unseen">${site.name}</span> ${mine.length} ${folded.has(key) ? "▸" : "▾"}</button>` },
-    { name: "tick", label: html`<span class="unseen">${t("Tick")}</span>`, class: "end", cell: ({ key, site, account }) => html`<input type="checkbox"
-      aria-label=${t("Tick {name}", { name: account ? nameOf(account) : site.name })} checked=${chosen.has(key)} onChange=${() => setChosen(flip(chosen, key))} />` },
+    { name: "tick", label: html`<span class="unseen">${t("Tick", "勾选")}</span>`, class: "end", cell: ({ key, site, account }) => html`<input type="checkbox"
+      aria-label=${t("Tick {name}", "勾选 {name}", { name: account ? nameOf(account) : site.name })} checked=${chosen.has(key)} onChange=${() => setChosen(flip(chosen, key))} />` },
   ];
   const detail = ({ key, site, account }) => (account ? html`<${AccountDetail} key=${key} account=${account} site=${site} reload=${read.reload} />`
     : html`<${SiteDetail} key=${key} site=${site} reload=${read.reload} onAdd=${() => setAdding(String(site.id))} />`);
@@ -364,19 +364,19 @@ export function Sites() {
   return html`
     <div class="filters">
       <${Filter} name="q" kind="search" label=${t("Search")} />
-      <${Filter} name="show" label=${t("Show")} choices=${[["", t("Sites and accounts")], ["sites", t("Sites alone")], ["trouble", t("Needs attention")]]} />
+      <${Filter} name="show" label=${t("Show")} choices=${[["", t("Sites and accounts")], ["sites", t("Sites alone", "仅站点")], ["trouble", t("Needs attention")]]} />
       <button class="first" onClick=${() => setAdding("site")}>${t("Add a site")}</button>
       <button onClick=${() => setLogin({})}>${t("Connect by login")}</button>
     </div>
     <${Section} read=${read}>${() => html`
       ${sites.length + accounts.length > 0 && html`<${Note}>
-        <${Batch} path="sites" ids=${sites} after=${read.reload} label=${count(sites.length, "{count} site", "{count} sites")}
-          actions=${[["enableSystemProxy", t("Use the system's proxy")], ["disableSystemProxy", t("Without the system's proxy")]]} />
-        <${Batch} path="accounts" ids=${accounts} after=${read.reload} label=${count(accounts.length, "{count} account", "{count} accounts")} actions=${[["refreshBalance", t("Read balances")]]} /><//>`}
+        <${Batch} path="sites" ids=${sites} after=${read.reload} label=${count(sites.length, "{count} site", "{count} sites", "{count} 个站点")}
+          actions=${[["enableSystemProxy", t("Use the system's proxy")], ["disableSystemProxy", t("Without the system's proxy", "不用系统代理")]]} />
+        <${Batch} path="accounts" ids=${accounts} after=${read.reload} label=${count(accounts.length, "{count} account", "{count} accounts", "{count} 个账号")} actions=${[["refreshBalance", t("Read balances")]]} /><//>`}
       <div class="tree"><${List} label=${t("Sites and accounts")} rows=${rows} columns=${columns} keyOf=${(row) => row.key} opened=${opened} onOpen=${setOpened} detail=${detail}
-        empty=${tree.length ? t("Nothing matches the filter.") : t("No site yet. A site is where models are answered: a vendor's API, or a hub of the new-api family.")} /></div>`}<//>
+        empty=${tree.length ? t("Nothing matches the filter.") : t("No site yet. A site is where models are answered: a vendor's API, or a hub of the new-api family.", "还没有站点。站点是模型的上游：厂商接口，或 new-api 系列的中转站。")} /></div>`}<//>
     ${read.value?.accounts.some((one) => one.oauthProvider) && html`<${Connections} accounts=${read.value.accounts} reload=${read.reload} onLogin=${setLogin} />`}
-    <${Section} title=${t("For all sites")}>
+    <${Section} title=${t("For all sites", "所有站点")}>
       <div class="actions">${EVERYWHERE.map((kind) => html`<${TaskAction} key=${kind} start=${() => post(TASKS[kind][1])} after=${read.reload}>${t(TASKS[kind][0])}<//>`)}</div>
       <${Fold} label=${t("Announcements")}><${Announcements} sites=${read.value?.sites} /><//>
     <//>

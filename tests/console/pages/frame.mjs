@@ -1,9 +1,24 @@
 // Sign-in, languages, colours, a server that is away.
 
 import assert from "node:assert/strict";
+import { readFileSync, readdirSync } from "node:fs";
 import { ADMIN } from "../gateway.mjs";
 
+const CONSOLE = new URL("../../../src/console/", import.meta.url);
+const sources = () => readdirSync(CONSOLE, { recursive: true }).filter((name) => name.endsWith(".js") && !/vendor|chinese/.test(name))
+  .map((name) => readFileSync(new URL(name, CONSOLE), "utf8")).join("\n");
+
 export default {
+  async "every text has its Chinese, with the same values in it"() {
+    const code = sources();
+    const { CHINESE } = await import(new URL("chinese.js", CONSOLE));
+    const values = (text) => [...text.matchAll(/\{\w+\}/g)].map(([name]) => name).sort().join();
+    const beside = [...code.matchAll(/\bt\("([^"]+)"(?:, "([^"]+)")?/g)].map(([, english, chinese]) => [english, chinese ?? CHINESE[english]]);
+    assert.deepEqual(beside.filter(([english, chinese]) => !chinese || values(english) !== values(chinese)), []);
+    // Two words come from the server alone: what an import does with a row.
+    assert.deepEqual(Object.keys(CHINESE).filter((english) => !code.includes(`"${english}"`)), ["updated", "deleted"]);
+  },
+
   async "who has no token is asked for one, and a wrong one is told in words"(world) {
     await world.start();
     const one = await world.open({ signedIn: false });

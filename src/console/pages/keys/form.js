@@ -10,7 +10,7 @@ import { t } from "../../words.js";
 // === the limits at each moment and by period ===
 
 const MOST_BUDGETS = 8;
-const PERIODS = () => [["5h", t("Five hours")], ["day", t("Day")], ["week", t("Week")], ["month", t("Month")], ["total", t("In all")]];
+const PERIODS = () => [["5h", t("Five hours", "五小时")], ["day", t("Day", "日")], ["week", t("Week", "周")], ["month", t("Month", "月")], ["total", t("In all", "总计")]];
 
 const text = (value) => (value === null ? "" : String(value));
 const orNull = (typed) => typed.trim() || null;
@@ -28,18 +28,18 @@ function Budgets({ rows, onChange }) {
   return html`
     ${rows.map((row, at) => {
       const field = fieldsOf(row, (name, value) => change(at, { [name]: value }));
-      return html`<fieldset key=${at}><legend>${t("Budget {number}", { number: at + 1 })}</legend>
+      return html`<fieldset key=${at}><legend>${t("Budget {number}", "预算 {number}", { number: at + 1 })}</legend>
         <div class="columns">
-          ${field("period", t("Period"), { kind: "select", choices: PERIODS() })}
-          ${field("maxCost", t("Cost of the period, USD"), { inputmode: "decimal" })}
-          ${field("maxRequests", t("Requests of the period"), { inputmode: "numeric" })}
-          ${field("maxTokens", t("Tokens of the period"), { inputmode: "numeric" })}
-          ${field("models", t("Models counted"), { hint: t("Names and patterns with commas between them. Empty is every model.") })}
+          ${field("period", t("Period", "周期"), { kind: "select", choices: PERIODS() })}
+          ${field("maxCost", t("Cost of the period, USD", "周期费用上限，美元"), { inputmode: "decimal" })}
+          ${field("maxRequests", t("Requests of the period", "周期次数上限"), { inputmode: "numeric" })}
+          ${field("maxTokens", t("Tokens of the period", "周期令牌上限"), { inputmode: "numeric" })}
+          ${field("models", t("Models counted", "计入的模型"), { hint: t("Names and patterns with commas between them. Empty is every model.", "名称或通配，以逗号分隔；留空为全部模型。") })}
         </div>
-        <button type="button" class="quiet" onClick=${() => onChange(rows.filter((_, index) => index !== at))}>${t("Remove budget {number}", { number: at + 1 })}</button>
+        <button type="button" class="quiet" onClick=${() => onChange(rows.filter((_, index) => index !== at))}>${t("Remove budget {number}", "移除预算 {number}", { number: at + 1 })}</button>
       </fieldset>`;
     })}
-    ${rows.length < MOST_BUDGETS && html`<button type="button" onClick=${add}>${t("Add a budget")}</button>`}`;
+    ${rows.length < MOST_BUDGETS && html`<button type="button" onClick=${add}>${t("Add a budget", "添加预算")}</button>`}`;
 }
 
 const Limits = ({ draft, set, field }) => html`
@@ -48,7 +48,7 @@ const Limits = ({ draft, set, field }) => html`
     ${field("requestsPerMinute", t("Requests a minute"), { inputmode: "numeric" })}
     ${field("tokensPerMinute", t("Tokens a minute"), { inputmode: "numeric" })}
   </div>
-  ${field("allowedIps", t("Addresses"), { kind: "area", hint: t("One a line, such as 192.0.2.7 or 10.0.0.0/8. Empty is from everywhere.") })}
+  ${field("allowedIps", t("Addresses"), { kind: "area", hint: t("One a line, such as 192.0.2.7 or 10.0.0.0/8. Empty is from everywhere.", "每行一个，如 192.0.2.7 或 10.0.0.0/8；留空为不限来源。") })}
   <${Budgets} rows=${draft.budgets} onChange=${(budgets) => set({ budgets })} />`;
 
 // The budgets of a key with how much of each is used.
@@ -59,7 +59,7 @@ export function BudgetsUsed({ budgets }) {
   return html`<ul class="plain">${budgets.map((budget, at) => html`<li key=${at}>
     <strong>${names[budget.period] ?? budget.period}</strong>${budget.models && html` <bdi class="quiet">${budget.models.join(", ")}</bdi>`}
     ${bounds(budget).map(([label, used, most, show]) => html`<${Bound} key=${label} label=${label} name=${`${names[budget.period]}, ${label}`} used=${used} most=${most} show=${show} />`)}
-    ${budget.resetsAt && html`<span class="quiet">${t("Resets")} <${Time} at=${budget.resetsAt} plain /></span>`}
+    ${budget.resetsAt && html`<span class="quiet">${t("Resets", "重置于")} <${Time} at=${budget.resetsAt} plain /></span>`}
   </li>`)}</ul>`;
 }
 
@@ -96,7 +96,7 @@ const FIELDS = {
 
 function weightOf(typed) {
   const weight = Number(typed);
-  if (!(weight > 0 && Number.isFinite(weight))) throw new Failure("refused", t("A weight is a number above 0."));
+  if (!(weight > 0 && Number.isFinite(weight))) throw new Failure("refused", t("A weight is a number above 0.", "权重须为大于 0 的数。"));
   return weight;
 }
 
@@ -118,20 +118,20 @@ function Policies({ draft, set, field }) {
     ...(tokens.value ?? []).map(({ id, accountId, account, site, name }) => ({
       key: refKey({ kind: "account_token", siteId: site.id, accountId, tokenId: id }), text: named(site.name, account?.username, name) })),
     ...(accounts.value?.accounts ?? []).filter((account) => account.apiToken).map(({ id, siteId, site, username }) => ({
-      key: refKey({ kind: "default_api_key", siteId, accountId: id }), text: named(site?.name, username ?? `#${id}`, t("API key of the account")) })),
+      key: refKey({ kind: "default_api_key", siteId, accountId: id }), text: named(site?.name, username ?? `#${id}`, t("API key of the account", "账号的 API 密钥")) })),
   ];
   const weights = draft.siteWeightMultipliers;
   const pick = (name) => ({ chosen: draft[name], onChange: (value) => set({ [name]: value }) });
   return html`
     <${Failed} failure=${routes.failure ?? sites.failure ?? accounts.failure ?? tokens.failure} />
-    ${field("supportedModels", t("Models"), { kind: "area", hint: t("One a line: a name, a pattern with * or ?, or re: and a regular expression. * alone is every model.") })}
-    <${Pick} label=${t("Routes")} hint=${t("Allowed besides those models, by name. With no model and no route the key allows nothing.")} ...${pick("allowedRouteIds")}
+    ${field("supportedModels", t("Models"), { kind: "area", hint: t("One a line: a name, a pattern with * or ?, or re: and a regular expression. * alone is every model.", "每行一个：名称、含 * 或 ? 的通配、或 re: 加正则表达式；单独的 * 为全部模型。") })}
+    <${Pick} label=${t("Routes")} hint=${t("Allowed besides those models, by name. With no model and no route the key allows nothing.", "除上述模型外按名称允许；模型和路由都为空则不允许任何请求。")} ...${pick("allowedRouteIds")}
       options=${(routes.value ?? []).map((route) => ({ key: route.id, text: route.displayName || route.modelPattern }))} />
     <${Pick} label=${t("Sites left out")} options=${ofSites} ...${pick("excludedSiteIds")} />
     <${Pick} label=${t("Credentials left out")} options=${credentials} ...${pick("excludedCredentialRefs")} />
-    <${Pick} label=${t("Weights of sites")} hint=${t("2 makes a site twice as likely for this key.")} options=${ofSites} chosen=${Object.keys(weights).map(Number)}
+    <${Pick} label=${t("Weights of sites")} hint=${t("2 makes a site twice as likely for this key.", "对此密钥，2 使站点被选中的可能加倍。")} options=${ofSites} chosen=${Object.keys(weights).map(Number)}
       onChange=${(ids) => set({ siteWeightMultipliers: Object.fromEntries(ids.map((id) => [id, weights[id] ?? 1])) })}
-      beside=${(id, name) => html`<input class="short" inputmode="decimal" aria-label=${t("Weight of {name}", { name })} value=${weights[id]}
+      beside=${(id, name) => html`<input class="short" inputmode="decimal" aria-label=${t("Weight of {name}", "{name} 的权重", { name })} value=${weights[id]}
         onInput=${(event) => set({ siteWeightMultipliers: { ...weights, [id]: event.target.value } })} />`} />`;
 }
 
@@ -141,16 +141,16 @@ function KeyFields({ draft, setDraft }) {
   return html`
     ${field("name", t("Name"), { required: true })}
     <div class="columns">
-      ${field("maxCost", t("Most cost, USD"), { inputmode: "decimal", hint: t("Empty is no limit, 0 blocks at once.") })}
-      ${field("maxRequests", t("Most requests"), { inputmode: "numeric" })}
-      ${field("expiresAt", t("Expires"), { kind: "datetime-local", hint: t("In this browser's time zone. Empty is never.") })}
+      ${field("maxCost", t("Most cost, USD", "费用上限，美元"), { inputmode: "decimal", hint: t("Empty is no limit, 0 blocks at once.", "留空为不限，0 为立即阻止。") })}
+      ${field("maxRequests", t("Most requests", "次数上限"), { inputmode: "numeric" })}
+      ${field("expiresAt", t("Expires"), { kind: "datetime-local", hint: t("In this browser's time zone. Empty is never.", "按此浏览器的时区，留空为永不。") })}
       ${field("groupName", t("Group"), { maxlength: "64" })}
       ${field("tags", t("Tags"), { hint: t("With commas between them.") })}
       ${field("description", t("Description"))}
     </div>
-    ${field("enabled", t("Turned on"), { kind: "switch" })}
-    <${Fold} label=${t("Budgets, pace, addresses")}><${Limits} draft=${draft} set=${set} field=${field} /><//>
-    <${Fold} label=${t("Models, routes, sites")}><${Policies} draft=${draft} set=${set} field=${field} /><//>`;
+    ${field("enabled", t("Turned on", "启用"), { kind: "switch" })}
+    <${Fold} label=${t("Budgets, pace, addresses", "预算、速率、地址")}><${Limits} draft=${draft} set=${set} field=${field} /><//>
+    <${Fold} label=${t("Models, routes, sites", "模型、路由、站点")}><${Policies} draft=${draft} set=${set} field=${field} /><//>`;
 }
 
 export function EditKey({ item, onClose, onDone }) {
@@ -162,7 +162,7 @@ export function EditKey({ item, onClose, onDone }) {
     if (Object.keys(body).length) await put(`/api/downstream-keys/${item.id}`, body);
     onDone();
   };
-  return html`<${Dialog} wide title=${t("Change a key")} onClose=${onClose}>
+  return html`<${Dialog} wide title=${t("Change a key", "修改密钥")} onClose=${onClose}>
     <p class="name"><bdi>${item.name}</bdi></p>
     <${Form} act=${save} verb=${t("Save")} onCancel=${onClose}><${KeyFields} draft=${draft} setDraft=${setDraft} /><//>
   <//>`;
@@ -180,19 +180,19 @@ export function NewKey({ onClose, onDone }) {
     onDone();
   };
   if (made) {
-    return html`<${Dialog} title=${t("The key is made")} onClose=${onClose}>
+    return html`<${Dialog} title=${t("The key is made", "密钥已创建")} onClose=${onClose}>
       <p class="name"><bdi>${made.name}</bdi></p>
-      <${Note} kind="good">${t("Copy it now: from here on it is masked.")}<//>
-      <${Copyable} label=${t("The new key")} text=${made.key} />
+      <${Note} kind="good">${t("Copy it now: from here on it is masked.", "请现在复制：此后它会被遮盖。")}<//>
+      <${Copyable} label=${t("The new key", "新密钥")} text=${made.key} />
       <footer><a href=${`/keys?connect=1&key=${made.id}`} onClick=${onClose}>${t("Connect a client")}</a> <button class="first" onClick=${onClose}>${t("Done")}</button></footer>
     <//>`;
   }
   return html`<${Dialog} wide title=${t("New key")} onClose=${onClose}>
     <${Form} act=${create} verb=${t("Create")} onCancel=${onClose}>
       <${KeyFields} draft=${draft} setDraft=${setDraft} />
-      <${Field} kind="select" label=${t("Value")} value=${way} onChange=${setWay}
-        choices=${[["generated", t("Made up by this browser")], ["own", t("One of my own")]]} />
-      ${way === "own" && html`<${Field} label=${t("Own value")} required value=${own} onChange=${setOwn} class="mono"
-        hint=${t("6 to 512 visible ASCII characters that begin with sk-.")} />`}
+      <${Field} kind="select" label=${t("Value", "取值")} value=${way} onChange=${setWay}
+        choices=${[["generated", t("Made up by this browser", "由浏览器生成")], ["own", t("One of my own", "自定义")]]} />
+      ${way === "own" && html`<${Field} label=${t("Own value", "自定义值")} required value=${own} onChange=${setOwn} class="mono"
+        hint=${t("6 to 512 visible ASCII characters that begin with sk-.", "以 sk- 开头的 6 至 512 个可见 ASCII 字符。")} />`}
     <//><//>`;
 }

@@ -1,5 +1,5 @@
 // The runtime settings by theme: `[field, built-in default, English, Chinese, kind?, choices?]`. A form is `[English, Chinese, rows]`.
-// Without a kind the default's type is it. The words stand here in both languages; `chinese.js` takes them from here.
+// Without a kind the default's type is it.
 
 export const FORMS = {
   routing: [

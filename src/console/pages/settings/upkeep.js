@@ -11,7 +11,7 @@ import { t } from "../../words.js";
 
 // === backups ===
 
-const PARTS = () => [["all", t("Everything")], ["accounts", t("Sites, accounts, routes and keys")], ["preferences", t("Settings")]];
+const PARTS = () => [["all", t("Everything", "全部")], ["accounts", t("Sites, accounts, routes and keys", "站点、账号、路由和密钥")], ["preferences", t("Settings")]];
 const ACTIONS = { created: "good", updated: "", skipped: "", deleted: "warn", refused: "bad" };
 const BACKUP = "/api/settings/backup";
 
@@ -21,10 +21,10 @@ function Export() {
     const answer = await send("GET", href(`${BACKUP}/export`, { type }), { timeoutMs: 0 });
     saveFile(await answer.blob(), /filename="([^"]+)"/.exec(answer.headers.get("content-disposition"))?.[1] ?? "switchyard-backup.json");
   };
-  return html`<${Section} title=${t("Export")}>
-    <p>${t("The file has every credential in clear, so that another server can use it: keep it safe.")}</p>
+  return html`<${Section} title=${t("Export", "导出")}>
+    <p>${t("The file has every credential in clear, so that another server can use it: keep it safe.", "文件含明文凭据，以便其他服务器使用：请妥善保管。")}</p>
     <${Field} kind="select" label=${t("What")} value=${type} onChange=${setType} choices=${PARTS()} />
-    <${Action} class="first" act=${save} done=${t("Saved")}>${t("Save a backup")}<//><//>`;
+    <${Action} class="first" act=${save} done=${t("Saved")}>${t("Save a backup", "保存备份")}<//><//>`;
 }
 
 // What an import did, or would do: how many rows by what becomes of them, and each row with the reason.
@@ -32,7 +32,7 @@ function Outcome({ report }) {
   return html`<${Note} kind=${report.counts?.refused ? "bad" : "good"}><bdi>${report.message}</bdi><//>
     ${report.counts && html`<p>${Object.entries(report.counts).map(([action, count]) => html`<${Badge} key=${action} kind=${count ? ACTIONS[action] : ""}>${t(action)}: ${count}<//> `)}</p>`}
     ${report.warnings?.length > 0 && html`<ul>${report.warnings.map((words) => html`<li key=${words}><bdi>${words}</bdi></li>`)}</ul>`}
-    ${report.rows?.length > 0 && html`<details><summary>${t("Row by row")}</summary><table><tbody>${report.rows.map((row, at) => html`<tr key=${at}>
+    ${report.rows?.length > 0 && html`<details><summary>${t("Row by row", "逐行")}</summary><table><tbody>${report.rows.map((row, at) => html`<tr key=${at}>
       <td><${Badge} kind=${ACTIONS[row.action]}>${t(row.action)}<//></td><td>${row.section}</td><td><bdi>${row.name}</bdi></td><td><bdi>${row.reason}</bdi></td></tr>`)}</tbody></table>
       ${report.rowsOmitted > 0 && html`<p class="quiet">${t("{count} more", { count: report.rowsOmitted })}</p>`}</details>`}`;
 }
@@ -57,15 +57,15 @@ function Import() {
     return setTried(null);
   };
   const isRefused = isTried && tried.report.counts?.refused > 0;
-  const verb = !isTried ? t("See what it would change") : mode === "replace" ? t("Replace what is here") : t("Import");
+  const verb = !isTried ? t("See what it would change", "查看将有哪些改动") : mode === "replace" ? t("Replace what is here") : t("Import");
   return html`<${Section} title=${t("Import")}>
-    <p>${t("A backup of Switchyard, or the JSON backup of another gateway. All of it is imported, or nothing.")}</p>
+    <p>${t("A backup of Switchyard, or the JSON backup of another gateway. All of it is imported, or nothing.", "Switchyard 的备份，或其他网关的 JSON 备份。全部导入，或完全不导入。")}</p>
     <${Form} act=${act} verb=${verb} disabled=${!file || isRefused}>
-      <div class="field"><label for="backup-file">${t("File")}</label><input id="backup-file" type="file" accept=".json,application/json" onChange=${(event) => setFile(event.target.files[0] ?? null)} /></div>
-      <${Field} kind="select" label=${t("How")} value=${mode} onChange=${setMode} choices=${[["merge", t("Add to what is here")], ["replace", t("Replace what is here")]]}
+      <div class="field"><label for="backup-file">${t("File", "文件")}</label><input id="backup-file" type="file" accept=".json,application/json" onChange=${(event) => setFile(event.target.files[0] ?? null)} /></div>
+      <${Field} kind="select" label=${t("How", "方式")} value=${mode} onChange=${setMode} choices=${[["merge", t("Add to what is here", "并入现有数据")], ["replace", t("Replace what is here")]]}
         hint=${mode === "replace" ? t("What the file does not have is deleted; counters, the log and found models stay.") : undefined} />
-      ${mode === "merge" && html`<${Field} kind="select" label=${t("Where both have it")} value=${conflict} onChange=${setConflict}
-        choices=${[["overwrite", t("the file's holds")], ["fill", t("only what is empty here is filled")], ["skip", t("what is here stays")]]} />`}
+      ${mode === "merge" && html`<${Field} kind="select" label=${t("Where both have it", "两边都有时")} value=${conflict} onChange=${setConflict}
+        choices=${[["overwrite", t("the file's holds", "以文件为准")], ["fill", t("only what is empty here is filled", "只填补空缺")], ["skip", t("what is here stays", "保留现有")]]} />`}
       ${isTried && html`<${Outcome} report=${tried.report} />`}
       ${done && html`<${Outcome} report=${done} />`}
     <//><//>`;
@@ -85,18 +85,18 @@ function WebDavForm({ value: { config, state }, read, setReport }) {
   const isSaved = !Object.keys(changes).length;
   return html`
     <${Form} act=${save} verb=${t("Save")} disabled=${isSaved} onCancel=${isSaved ? undefined : clear}>
-      ${field("enabled", t("Use it"), { kind: "switch" })}
-      ${field("fileUrl", t("Address of the file"), { kind: "url", placeholder: "https://dav.example.com/backups/switchyard.json" })}
+      ${field("enabled", t("Use it", "启用"), { kind: "switch" })}
+      ${field("fileUrl", t("Address of the file", "文件地址"), { kind: "url", placeholder: "https://dav.example.com/backups/switchyard.json" })}
       ${field("username", t("User"))}
       ${field("password", t("Password"), { kind: "password", placeholder: config.hasPassword ? t("unchanged") : "" })}
       ${field("exportType", t("What"), { kind: "select", choices: PARTS() })}
-      ${field("autoSyncEnabled", t("Export by the schedule"), { kind: "switch" })}
-      ${field("autoSyncCron", t("Schedule"), { class: "mono" })}
+      ${field("autoSyncEnabled", t("Export by the schedule", "按计划导出"), { kind: "switch" })}
+      ${field("autoSyncCron", t("Schedule", "计划"), { class: "mono" })}
     <//>
-    <p class="quiet">${state.lastSyncAt ? html`${t("Last export or import")}: <${Time} at=${state.lastSyncAt} />` : t("Not used yet.")}</p>
+    <p class="quiet">${state.lastSyncAt ? html`${t("Last export or import", "上次导出或导入")}: <${Time} at=${state.lastSyncAt} />` : t("Not used yet.", "尚未使用。")}</p>
     ${state.lastError && html`<${Note} kind="bad"><bdi>${state.lastError}</bdi><//>`}
-    ${config.enabled && isSaved && html`<p><${Action} act=${run("export")} done=${t("Done")}>${t("Export now")}<//>
-      <${Removal} label=${t("Import now")} title=${t("Replace what is here")} name=${config.fileUrl} act=${run("import")}
+    ${config.enabled && isSaved && html`<p><${Action} act=${run("export")} done=${t("Done")}>${t("Export now", "立即导出")}<//>
+      <${Removal} label=${t("Import now", "立即导入")} title=${t("Replace what is here")} name=${config.fileUrl} act=${run("import")}
         consequence=${t("What the file does not have is deleted; counters, the log and found models stay.")} /></p>`}`;
 }
 
@@ -111,13 +111,13 @@ const Name = ({ of: { dialect, connection, ssl } }) => html`<strong>${NAMES[dial
 export function Database() {
   const read = useRead(`${DATABASE}/runtime`);
   if (read.failure?.status === 404) {
-    return html`<${Section} title=${t("Database")}><p>${t("The database is chosen in the environment of this server.")}</p><//>`;
+    return html`<${Section} title=${t("Database")}><p>${t("The database is chosen in the environment of this server.", "数据库由此服务器的环境变量选定。")}</p><//>`;
   }
   return html`<div class="columns">
     <${Section} title=${t("Database")} read=${read}>${({ active, saved, restartRequired }) => html`
       <p>${t("In use")}: <${Name} of=${active} /></p>
       ${saved && html`<p>${t("Saved")}: <${Name} of=${saved} /></p>`}
-      ${restartRequired && html`<${Note} kind="warn">${t("What is saved holds when the server is started anew.")}<//>`}`}<//>
+      ${restartRequired && html`<${Note} kind="warn">${t("What is saved holds when the server is started anew.", "已保存的设置在服务器重启后生效。")}<//>`}`}<//>
     ${read.value && html`<${Another} read=${read} />`}</div>`;
 }
 
@@ -128,18 +128,18 @@ function Another({ read }) {
   const { overwrite, ...rest } = values;
   const body = { ...rest, connectionString: rest.connectionString.trim() };
   const copy = async () => setCopied(await post(`${DATABASE}/migrate`, { ...body, overwrite }, { timeoutMs: 0 }));
-  return html`<${Section} title=${t("Another database")}>
-    <${Form} act=${async () => read.set(await put(`${DATABASE}/runtime`, body))} verb=${t("Use it from the next start on")} disabled=${!body.connectionString}>
+  return html`<${Section} title=${t("Another database", "另一个数据库")}>
+    <${Form} act=${async () => read.set(await put(`${DATABASE}/runtime`, body))} verb=${t("Use it from the next start on", "下次启动起使用")} disabled=${!body.connectionString}>
       ${field("dialect", t("Kind"), { kind: "select", choices: Object.entries(NAMES) })}
       ${field("connectionString", t("Address"), { kind: "password", class: "mono", placeholder: "postgres://user:password@host/name" })}
-      ${body.dialect !== "sqlite" && field("ssl", t("Over TLS"), { kind: "switch" })}
-      ${field("overwrite", t("Empty the other one before copying"), { kind: "switch", hint: t("Otherwise nothing is copied into a database that has sites or settings.") })}
+      ${body.dialect !== "sqlite" && field("ssl", t("Over TLS", "通过 TLS"), { kind: "switch" })}
+      ${field("overwrite", t("Empty the other one before copying", "复制前清空目标"), { kind: "switch", hint: t("Otherwise nothing is copied into a database that has sites or settings.", "否则不会复制到已有站点或设置的数据库。") })}
       ${body.connectionString && html`<div class="actions">
-        <${Action} act=${() => post(`${DATABASE}/test-connection`, body)} done=${t("It answers.")}>${t("Test the connection")}<//>
-        <${Removal} label=${t("Copy everything there")} title=${t("Copy everything there?")} name=${NAMES[body.dialect]} act=${copy}
-          consequence=${overwrite ? t("What the other database holds is deleted first.") : t("This one stays as it is.")} /></div>`}
+        <${Action} act=${() => post(`${DATABASE}/test-connection`, body)} done=${t("It answers.", "连接正常。")}>${t("Test the connection", "测试连接")}<//>
+        <${Removal} label=${t("Copy everything there", "全部复制过去")} title=${t("Copy everything there?", "全部复制过去？")} name=${NAMES[body.dialect]} act=${copy}
+          consequence=${overwrite ? t("What the other database holds is deleted first.", "先删除目标数据库中的内容。") : t("This one stays as it is.", "当前数据库保持不变。")} /></div>`}
       ${copied && html`<${Note} kind="good"><bdi>${copied.message}</bdi><//>
-        <${Table} label=${t("Copied")} head=${[t("What"), t("Rows")]} rows=${Object.entries(copied.rows).map(([name, rows]) => [name, number(rows)])} />`}
+        <${Table} label=${t("Copied")} head=${[t("What"), t("Rows", "行数")]} rows=${Object.entries(copied.rows).map(([name, rows]) => [name, number(rows)])} />`}
     <//><//>`;
 }
 
@@ -171,38 +171,38 @@ function Progress({ task, after }) {
 function Found({ status, reload }) {
   const { config, helper, runtime } = status;
   const change = (label, title, name, path, body) => config.enabled && !status.runningTask && html`<${Removal} class="quiet" label=${label} title=${title} name=${name}
-    consequence=${t("The server starts anew; requests under way are ended first.")} act=${() => post(`${UPDATES}/${path}`, body)} after=${reload} />`;
+    consequence=${t("The server starts anew; requests under way are ended first.", "服务器将重启；先完成进行中的请求。")} act=${() => post(`${UPDATES}/${path}`, body)} after=${reload} />`;
   const row = (name, version) => {
     const text = version && html`<bdi>${version.displayVersion ?? version.rawVersion}</bdi>`;
-    return html`<li key=${name}>${name}: ${!version ? html`<span class="quiet">${t("nothing found")}</span>`
+    return html`<li key=${name}>${name}: ${!version ? html`<span class="quiet">${t("nothing found", "未找到")}</span>`
       : html`${version.url ? html`<a href=${version.url} target="_blank" rel="noopener noreferrer">${text}</a>` : text} <span class="quiet">${version.publishedAt && html`<${Time} at=${version.publishedAt} />`}</span>
-        ${change(t("Deploy"), t("Deploy this version?"), text, "deploy", { source: version.source, targetTag: version.tagName ?? version.rawVersion, targetDigest: version.digest })}`}</li>`;
+        ${change(t("Deploy", "部署"), t("Deploy this version?", "部署此版本？"), text, "deploy", { source: version.source, targetTag: version.tagName ?? version.rawVersion, targetDigest: version.digest })}`}</li>`;
   };
   const earlier = (one) => html`<li key=${one.revision}><bdi>${one.revision} · ${imageOf(one)} · ${one.status}</bdi> <span class="quiet">${one.updatedAt && html`<${Time} at=${one.updatedAt} />`}</span>
-    ${one.revision !== helper.revision && change(t("Go back to it"), t("Go back to this revision?"), `${one.revision} · ${imageOf(one)}`, "rollback", { targetRevision: one.revision })}</li>`;
+    ${one.revision !== helper.revision && change(t("Go back to it", "回退"), t("Go back to this revision?", "回退到此版本？"), `${one.revision} · ${imageOf(one)}`, "rollback", { targetRevision: one.revision })}</li>`;
   return html`
-    <p>${t("This server is {version}.", { version: status.currentVersion })} <span class="quiet">${runtime.lastCheckedAt ? html`${t("Looked")} <${Time} at=${runtime.lastCheckedAt} />` : t("Not looked yet.")}</span></p>
+    <p>${t("This server is {version}.", "当前版本 {version}。", { version: status.currentVersion })} <span class="quiet">${runtime.lastCheckedAt ? html`${t("Looked", "查询于")} <${Time} at=${runtime.lastCheckedAt} />` : t("Not looked yet.", "尚未查询。")}</span></p>
     ${runtime.lastCheckError && html`<${Note} kind="warn"><bdi>${runtime.lastCheckError}</bdi><//>`}
     <ul class="plain">${row(t("Release"), status.githubRelease)}${row(t("Image"), status.dockerHubTag)}${status.dockerHubRecentTags.map((one) => row(one.tagName, one))}</ul>
-    <p>${t("Helper in the cluster")}: ${helper.ok ? html`<${Badge} kind=${helper.healthy ? "good" : "bad"}>${helper.healthy ? t("healthy") : t("unhealthy")}<//> <bdi>${imageOf(helper)}</bdi>`
-      : html`<span class="quiet">${(config.helperBaseUrl && helper.error) || t("not set up")}</span>`}</p>
-    ${helper.history.length > 0 && html`<h3>${t("What ran before")}</h3><ul class="plain">${helper.history.map(earlier)}</ul>`}`;
+    <p>${t("Helper in the cluster", "集群助手")}: ${helper.ok ? html`<${Badge} kind=${helper.healthy ? "good" : "bad"}>${helper.healthy ? t("healthy") : t("unhealthy")}<//> <bdi>${imageOf(helper)}</bdi>`
+      : html`<span class="quiet">${(config.helperBaseUrl && helper.error) || t("not set up", "未配置")}</span>`}</p>
+    ${helper.history.length > 0 && html`<h3>${t("What ran before", "历史版本")}</h3><ul class="plain">${helper.history.map(earlier)}</ul>`}`;
 }
 
 function Config({ read }) {
   const { changes, field, clear } = useDraft(read.value.config);
   const save = async () => { await put(`${UPDATES}/config`, changes); clear(); await read.reload(); };
   const isSame = !Object.keys(changes).length;
-  return html`<${Section} title=${t("Where updates come from")}>
+  return html`<${Section} title=${t("Where updates come from", "更新来源")}>
     <${Form} act=${save} verb=${t("Save")} disabled=${isSame || read.failure !== null} onCancel=${isSame ? undefined : clear}>
-      ${field("enabled", t("Look for updates every 15 minutes"), { kind: "switch" })}
-      ${field("githubReleasesEnabled", t("Look at releases"), { kind: "switch" })}
-      ${field("dockerHubTagsEnabled", t("Look at images"), { kind: "switch" })}
-      ${field("imageRepository", t("Repository of the image"), { class: "mono" })}
-      ${field("defaultDeploySource", t("Deployed unless another is chosen"), { kind: "select", choices: [["github-release", t("Release")], ["docker-hub-tag", t("Image")]] })}
-      ${field("helperBaseUrl", t("Address of the helper in the cluster"), { kind: "url", hint: t("Its token is DEPLOY_HELPER_TOKEN, at both ends.") })}
-      ${field("namespace", t("Namespace"))}
-      ${field("releaseName", t("Name of the release in the cluster"))}
+      ${field("enabled", t("Look for updates every 15 minutes", "每 15 分钟查询更新"), { kind: "switch" })}
+      ${field("githubReleasesEnabled", t("Look at releases", "查询发布版"), { kind: "switch" })}
+      ${field("dockerHubTagsEnabled", t("Look at images", "查询镜像"), { kind: "switch" })}
+      ${field("imageRepository", t("Repository of the image", "镜像仓库"), { class: "mono" })}
+      ${field("defaultDeploySource", t("Deployed unless another is chosen", "默认部署来源"), { kind: "select", choices: [["github-release", t("Release")], ["docker-hub-tag", t("Image")]] })}
+      ${field("helperBaseUrl", t("Address of the helper in the cluster", "集群助手地址"), { kind: "url", hint: t("Its token is DEPLOY_HELPER_TOKEN, at both ends.", "两端的令牌均为 DEPLOY_HELPER_TOKEN。") })}
+      ${field("namespace", t("Namespace", "命名空间"))}
+      ${field("releaseName", t("Name of the release in the cluster", "集群中的发布名称"))}
       ${field("chartRef", "Helm chart", { class: "mono" })}
     <//><//>`;
 }
@@ -212,7 +212,7 @@ export function Updates() {
   const task = read.value?.runningTask ?? read.value?.lastFinishedTask;
   const check = async () => read.set(await post(`${UPDATES}/check`));
   return html`<div class="columns">
-    <${Section} title=${t("Updates")} read=${read} actions=${html`<${Action} act=${check}>${t("Look now")}<//>`}>${(status) => html`<${Found} status=${status} reload=${read.reload} />`}<//>
+    <${Section} title=${t("Updates")} read=${read} actions=${html`<${Action} act=${check}>${t("Look now", "立即查询")}<//>`}>${(status) => html`<${Found} status=${status} reload=${read.reload} />`}<//>
     ${read.value && html`<${Config} read=${read} />`}</div>
     ${task && html`<${Progress} key=${task.id} task=${task} after=${() => read.value.runningTask && read.reload()} />`}`;
 }
@@ -225,14 +225,14 @@ export function Tasks() {
   const read = useRead("/api/tasks?limit=200", { every: 5 });
   const [opened, setOpened] = useFilter("open");
   const columns = [
-    { name: "title", label: t("Task"), cell: (task) => html`<bdi>${taskTitle(task)}</bdi>` },
+    { name: "title", label: t("Task", "任务"), cell: (task) => html`<bdi>${taskTitle(task)}</bdi>` },
     { name: "state", label: t("State"), cell: (task) => html`<${Badge} kind=${TASK[task.status]?.[0]}>${t(TASK[task.status]?.[1] ?? task.status)}<//>` },
-    { name: "message", label: t("Progress"), cell: (task) => html`<bdi>${task.error ?? task.message}</bdi>` },
-    { name: "at", label: t("Begun"), class: "less", cell: (task) => html`<${Time} at=${task.startedAt ?? task.createdAt} />` },
+    { name: "message", label: t("Progress", "进度"), cell: (task) => html`<bdi>${task.error ?? task.message}</bdi>` },
+    { name: "at", label: t("Begun", "开始于"), class: "less", cell: (task) => html`<${Time} at=${task.startedAt ?? task.createdAt} />` },
   ];
   const detail = (task) => html`<p class=${task.error ? "bad-text" : ""}><bdi>${task.error ?? task.message}</bdi></p>
     <table><tbody>${task.logs.map((line) => html`<tr key=${line.seq}><td class="number">${clock(line.createdAt)}</td><td><bdi>${line.message}</bdi></td></tr>`)}</tbody></table>`;
-  return html`<${Section} title=${t("Tasks")} read=${read} isEmpty=${(value) => !value.tasks.length} empty=${t("No task since the server was started.")}>
+  return html`<${Section} title=${t("Tasks")} read=${read} isEmpty=${(value) => !value.tasks.length} empty=${t("No task since the server was started.", "服务器启动以来没有任务。")}>
     ${(value) => html`<${List} label=${t("Tasks")} rows=${value.tasks} columns=${columns} opened=${opened} onOpen=${setOpened} detail=${detail} />`}<//>`;
 }
 
@@ -248,17 +248,17 @@ export function Events() {
     if (event && !event.read) { await post(`/api/events/${id}/read`).catch(() => {}); read.reload(); }
   };
   const columns = [
-    { name: "title", label: t("Event"), cell: (event) => html`<bdi style=${{ fontWeight: event.read ? 400 : 700 }}>${event.title}</bdi>` },
-    { name: "level", label: t("Level"), cell: (event) => html`<${Badge} kind=${LEVEL[event.level]}>${t(event.level)}<//> ${!event.read && html`<span class="quiet">${t("new")}</span>`}` },
-    { name: "message", label: t("Message"), class: "less", cell: (event) => html`<bdi>${event.message}</bdi>` },
-    { name: "at", label: t("When"), cell: (event) => html`<${Time} at=${event.createdAt} />` },
+    { name: "title", label: t("Event", "事件"), cell: (event) => html`<bdi style=${{ fontWeight: event.read ? 400 : 700 }}>${event.title}</bdi>` },
+    { name: "level", label: t("Level", "级别"), cell: (event) => html`<${Badge} kind=${LEVEL[event.level]}>${t(event.level)}<//> ${!event.read && html`<span class="quiet">${t("new")}</span>`}` },
+    { name: "message", label: t("Message", "内容"), class: "less", cell: (event) => html`<bdi>${event.message}</bdi>` },
+    { name: "at", label: t("When", "时间"), cell: (event) => html`<${Time} at=${event.createdAt} />` },
   ];
   const detail = (event) => html`<p><bdi>${event.title}</bdi></p><p><bdi>${event.message}</bdi></p><p class="quiet">${event.type} · <${Time} at=${event.createdAt} plain /></p>`;
   return html`<${Section} title=${t("Events")} read=${read} actions=${html`
       <${Action} act=${async () => { await post("/api/events/read-all"); await read.reload(); }}>${t("Mark all as read")}<//>
-      <${Removal} label=${t("Delete all")} title=${t("Delete all events?")} name=${t("Every event, read and unread")} act=${() => remove("/api/events")} after=${read.reload} />`}>
-    ${(events) => html`<div class="filters"><${Field} kind="switch" label=${t("Unread only")} value=${unread === "1"} onChange=${(is) => setUnread(is ? "1" : "")} /></div>
-      <${List} label=${t("Events")} rows=${events} columns=${columns} opened=${opened} onOpen=${open} detail=${detail} empty=${t("No events.")} />`}<//>`;
+      <${Removal} label=${t("Delete all", "全部删除")} title=${t("Delete all events?", "删除全部事件？")} name=${t("Every event, read and unread", "所有事件，无论是否已读")} act=${() => remove("/api/events")} after=${read.reload} />`}>
+    ${(events) => html`<div class="filters"><${Field} kind="switch" label=${t("Unread only", "仅未读")} value=${unread === "1"} onChange=${(is) => setUnread(is ? "1" : "")} /></div>
+      <${List} label=${t("Events")} rows=${events} columns=${columns} opened=${opened} onOpen=${open} detail=${detail} empty=${t("No events.", "没有事件。")} />`}<//>`;
 }
 
 const WORK = [
@@ -277,8 +277,8 @@ export function Maintenance() {
     if (phrase) get("/api/events/count").catch(() => {});
   };
   return html`<div class="columns">${WORK.map(([name, title, words, phrase]) => html`<${Section} title=${t(title)} key=${name}><p>${t(words)}</p>
-    <${Removal} label=${t(title)} title=${t("Go on?")} name=${`${t(title)} · ${location.host}`} consequence=${t(words)} phrase=${phrase} act=${() => run(name, phrase)} />
-    ${answer?.name === name && html`<p class="said good" role="status">${answer.jobId ? html`<a href=${`/settings?tab=tasks&open=${answer.jobId}`}>${t("A task does it: see how it goes")}</a>` : t("Done")}</p>`}<//>`)}</div>`;
+    <${Removal} label=${t(title)} title=${t("Go on?", "继续？")} name=${`${t(title)} · ${location.host}`} consequence=${t(words)} phrase=${phrase} act=${() => run(name, phrase)} />
+    ${answer?.name === name && html`<p class="said good" role="status">${answer.jobId ? html`<a href=${`/settings?tab=tasks&open=${answer.jobId}`}>${t("A task does it: see how it goes", "已由任务执行：查看进度")}</a>` : t("Done")}</p>`}<//>`)}</div>`;
 }
 
 // What this version is built on directly, by licence; Cargo.lock has the rest.
@@ -293,6 +293,6 @@ export function About() {
   const read = useRead("/api/openapi.json");
   const save = () => saveFile(new Blob([JSON.stringify(read.value, null, 2)], { type: "application/json" }), "switchyard-openapi.json");
   return html`<${Section} title=${t("About")} read=${read}>${(value) => html`<p>Switchyard <bdi>${value.info?.version}</bdi> (MIT)</p>
-      <button onClick=${save}>${t("Save the description of the API (OpenAPI)")}</button>`}<//>
-    <${Section} title=${t("What others wrote")}><${Pairs} of=${LICENCES} /><//>`;
+      <button onClick=${save}>${t("Save the description of the API (OpenAPI)", "保存接口描述（OpenAPI）")}</button>`}<//>
+    <${Section} title=${t("What others wrote", "第三方组件")}><${Pairs} of=${LICENCES} /><//>`;
 }

@@ -9,7 +9,7 @@ export const nameOf = (account) => account.username || t("Account {id}", account
 export const isInTrouble = ({ status, runtimeHealth }) => ["expired", "unhealthy"].includes(status) || ["unhealthy", "degraded"].includes(runtimeHealth.state);
 
 export function StateBadge({ account: { status, runtimeHealth: { state, reason } } }) {
-  const words = { healthy: t("healthy"), degraded: t("degraded"), unhealthy: t("unhealthy"), disabled: t("off"), expired: t("expired"), unknown: t("not checked") };
+  const words = { healthy: t("healthy"), degraded: t("degraded"), unhealthy: t("unhealthy"), disabled: t("off"), expired: t("expired"), unknown: t("not checked", "未检查") };
   const told = status === "expired" ? status : state;
   return html`<${Badge} title=${reason} kind=${{ healthy: "good", degraded: "warn", unhealthy: "bad", expired: "bad" }[told]}>${words[told] ?? told}<//>`;
 }

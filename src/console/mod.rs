@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The digest is of all files together: a module finds its neighbours by relative names, and a new build has new names.
-//! Files are as written: HTML, CSS and ES modules, no build step. Each is compressed when it is first asked for, so a server
-//! whose console nobody opens holds nothing for it.
+//! Files are as written: HTML, CSS and ES modules. The build only compresses them, by Brotli; what is sent otherwise is made
+//! of that when it is first asked for, so a server whose console nobody opens holds nothing for it.
 //!
 //! | file | |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! | `index.html`, `style.css` | the page; how everything looks |
 //! | `main.js` | begins: sign-in, frame, the page that the address names |
 //! | `api.js`, `data.js` | requests and what can go wrong; what a page reads, with its age |
-//! | `address.js`, `words.js`, `chinese.js`, `format.js` | the address of a page; languages; what it says in Chinese; numbers and times |
+//! | `address.js`, `words.js`, `chinese.js`, `format.js` | the address of a page; languages; the Chinese that pages share; numbers and times |
 //! | `parts.js`, `list.js`, `chart.js` | what pages are made of; long lists; curves and bars |
 //! | `pages/` | a module per page |
 //! | `clients.js` | the lines that connect a client |
@@ -31,7 +31,7 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
 
 use crate::http::{Response, ResponseBody};
-use assets::{Asset, FILES, INDEX};
+use assets::{Asset, DIGEST, FILES, PAGE};
 
 /// The pages that the address may name. All are `index.html`, which looks at the address itself.
 const PAGES: [&str; 7] = ["/", "/sites", "/routes", "/log", "/keys", "/playground", "/settings"];
@@ -44,8 +44,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 pub fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Option<Response> {
     let (asset, may_be_kept) = match path.strip_prefix("/console/").and_then(|rest| rest.split_once('/')) {
         // A page of another build gets today's files, to be looked at once.
-        Some((digest, name)) => (FILES.iter().find(|file| file.name == name)?, digest == assets::digest()),
-        None => (PAGES.contains(&path).then_some(&INDEX)?, false),
+        Some((digest, name)) => (FILES.iter().find(|file| file.name == name)?, digest == DIGEST),
+        None => (PAGES.contains(&path).then_some(&PAGE)?, false),
     };
     if !matches!(*method, Method::GET | Method::HEAD) {
         let mut response = Response::new(ResponseBody::empty());
@@ -59,11 +59,15 @@ pub fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Option<Respon
 fn send(asset: &'static Asset, headers: &HeaderMap, may_be_kept: bool) -> Response {
     let tag = entity_tag();
     let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known == tag);
-    let takes_gzip = headers.get(header::ACCEPT_ENCODING).is_some_and(takes_gzip);
-    let body = match (is_known, takes_gzip) {
-        (true, _) => Bytes::new(),
-        (false, true) => asset.compressed(),
-        (false, false) => asset.text(),
+    let takes = |coding| headers.get(header::ACCEPT_ENCODING).is_some_and(|accepted| is_accepted(accepted, coding));
+    let (body, coding) = if is_known {
+        (Bytes::new(), None)
+    } else if takes("br") {
+        (asset.brotli(), Some("br"))
+    } else if takes("gzip") {
+        (asset.gzip(), Some("gzip"))
+    } else {
+        (asset.text(), None)
     };
     let mut response = Response::new(ResponseBody::full(body));
     if is_known {
@@ -79,8 +83,8 @@ fn send(asset: &'static Asset, headers: &HeaderMap, may_be_kept: bool) -> Respon
     set(header::REFERRER_POLICY, "no-referrer");
     set(header::VARY, "Accept-Encoding");
     set(header::CACHE_CONTROL, if may_be_kept { "public, max-age=31536000, immutable" } else { "no-cache" });
-    if takes_gzip && !is_known {
-        set(header::CONTENT_ENCODING, "gzip");
+    if let Some(coding) = coding {
+        set(header::CONTENT_ENCODING, coding);
     }
     fields.insert(header::ETAG, tag.clone());
     response
@@ -89,15 +93,15 @@ fn send(asset: &'static Asset, headers: &HeaderMap, may_be_kept: bool) -> Respon
 fn entity_tag() -> &'static HeaderValue {
     static TAG: OnceLock<HeaderValue> = OnceLock::new();
     TAG.get_or_init(|| {
-        HeaderValue::from_str(&format!("\"{}\"", assets::digest())).expect("hex digits in quotes")
+        HeaderValue::from_str(&format!("\"{DIGEST}\"")).expect("hex digits in quotes")
     })
 }
 
-fn takes_gzip(accepted: &HeaderValue) -> bool {
+fn is_accepted(accepted: &HeaderValue, coding: &str) -> bool {
     let accepted = accepted.to_str().unwrap_or_default();
-    accepted.split(',').any(|coding| {
-        let mut parts = coding.split(';').map(str::trim);
-        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
-        is_gzip && !parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
+    accepted.split(',').any(|one| {
+        let mut parts = one.split(';').map(str::trim);
+        let is_named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(coding));
+        is_named && !parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
     })
 }

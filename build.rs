@@ -54,7 +54,10 @@ fn find(folder: &Path, names: &mut Vec<String>) -> Result<(), Box<dyn Error>> {
         let path = entry?.path();
         if path.is_dir() {
             find(&path, names)?;
-        } else if path.extension().is_some_and(|ending| ["html", "css", "js", "svg"].iter().any(|one| ending == *one)) {
+        } else if path
+            .extension()
+            .is_some_and(|ending| ["html", "css", "js", "svg"].iter().any(|one| ending == *one))
+        {
             let name = path.strip_prefix(FOLDER)?.to_str().ok_or("a name that is no text")?;
             names.push(name.replace('\\', "/"));
         }

@@ -52,9 +52,8 @@ function words(value, status) {
 }
 
 // Sends a request and gives the answer as `fetch` does; a status that is no success is a `Failure`.
-export async function send(method, path, { body, signal, as = token.get(), timeoutMs = TIMEOUT_MS } = {}) {
-  const headers = { authorization: `Bearer ${as}` };
-  if (body !== undefined) headers["content-type"] = "application/json";
+export async function send(method, path, { body, signal, as = token.get(), timeoutMs = TIMEOUT_MS, headers: more } = {}) {
+  const headers = { ...(body !== undefined && { "content-type": "application/json" }), ...more, authorization: `Bearer ${as}` };
   // What comes from a file may be longer than a text can be here.
   const text = body === undefined || body instanceof Blob ? body : JSON.stringify(body);
   const limit = timeoutMs ? AbortSignal.timeout(timeoutMs) : undefined;

@@ -1,4 +1,4 @@
-// The Chinese of what several pages say, or what stands in a table. All other Chinese stands beside its English: `t("Add", "添加")`.
+// The Chinese of what several pages say, or what stands in a table, and of the server's codes. All other Chinese stands beside its English: `t("Add", "添加")`.
 
 export const CHINESE = {
   "Unread events": "未读事件", "Overview": "总览", "Sites": "站点", "Models": "模型", "Log": "日志", "Keys": "密钥", "Playground": "试验台", "Settings": "设置",
@@ -8,7 +8,7 @@ export const CHINESE = {
   "End cooling": "解除冷却", "Needs attention": "需要处理", "{count} more": "还有 {count} 项", "Use the system's proxy": "使用系统代理", "Read balances": "读取余额",
   "Sites and accounts": "站点和账号", "Connect by login": "浏览器登录连接", "Probe all models": "探测全部模型", "Announcements": "公告",
   "Add accounts to {name}": "为 {name} 添加账号", "Address": "地址", "Platform": "平台", "API keys": "API 密钥", "Log in": "登录", "Add the account": "添加账号",
-  "Verify without saving": "只验证不保存", "Password": "密码", "healthy": "正常", "{count} models": "{count} 个模型", "degraded": "受限", "unhealthy": "异常",
+  "Verify without saving": "只验证不保存", "Password": "密码", "Passphrase": "口令", "healthy": "正常", "{count} models": "{count} 个模型", "degraded": "受限", "unhealthy": "异常",
   "expired": "已过期", "Check-ins": "签到", "session": "会话", "API key": "API 密钥", "Check in": "签到", "Keep at the top": "置顶", "Add accounts": "添加账号",
   "Their tokens and channels go with them.": "其令牌和通道会一并删除。", "Sync tokens": "同步令牌", "In use": "使用中", "Off": "已停用", "No channel": "无通道",
   "Model": "模型", "Pattern": "通配", "Group": "分组", "Kind": "类型", "State": "状态", "Strategy": "策略", "Models and routes": "模型与路由",
@@ -24,10 +24,10 @@ export const CHINESE = {
   "Credentials left out": "排除的凭据", "Weights of sites": "站点权重", "No requests in this time.": "这段时间没有请求。",
   "Clients that use it are refused at once. The log stays.": "使用它的客户端会立即被拒绝，日志保留。", "Calls at once": "同时请求数", "Requests a minute": "每分钟请求数",
   "Tokens a minute": "每分钟令牌数", "Addresses": "地址", "Sent": "已发送", "Answer begins": "开始回应", "First text": "首段文本", "End": "结束", "Answer": "回应",
-  "Begin anew": "重新开始", "System prompt": "系统提示", "Routing": "路由", "Limits": "限制", "Schedules": "计划", "Notices": "通知", "Traces": "跟踪",
+  "Begin anew": "重新开始", "Routing": "路由", "Limits": "限制", "Schedules": "计划", "Notices": "通知", "Traces": "跟踪",
   "Rewriting": "改写", "Access": "访问", "Tasks": "任务", "Events": "事件", "Maintenance": "维护", "About": "关于", "by the schedule": "按计划时间",
   "each so many hours after its last time": "距上次若干小时后", "on": "开", "off": "关", "Saved": "已保存", "unchanged": "不变", "Remove": "移除",
-  "The built-in token holds. It works from this machine only.": "正在使用内置令牌，仅限本机。", "New token": "新令牌", "Backup": "备份", "Import": "导入", "What": "内容",
+  "The built-in token holds. It works from this machine only.": "正在使用内置令牌，仅限本机。", "New token": "新令牌", "Import connections": "导入连接", "Delete all": "全部删除", "{count} accounts": "{count} 个账号", "Accounts": "账号", "{count} failed": "{count} 个失败", "Its channels go with it. A rebuild makes the routes of known models anew.": "其通道会一并删除。重建会重新生成已知模型的路由。", "Backup": "备份", "Import": "导入", "What": "内容",
   "Replace what is here": "替换现有数据",
   "What the file does not have is deleted; counters, the log and found models stay.": "文件中没有的将被删除；计数、日志和已发现的模型保留。", "created": "新建",
   "updated": "更新", "refused": "拒绝", "deleted": "删除", "User": "用户", "failed": "失败", "waiting": "等待中", "running": "进行中", "done": "已完成", "info": "信息",
@@ -38,4 +38,10 @@ export const CHINESE = {
   "A new key makes the look-up hashes; a task makes the old ones anew.": "用新密钥生成查找用的散列；由任务重新生成旧数据。", "Factory reset": "恢复出厂",
   "Everything goes: sites, accounts, keys, routes, the log, the settings. The admin token is the built-in one again, which works on the server's machine only.": "站点、账号、密钥、路由、日志和设置全部删除；管理令牌恢复为内置值，仅限服务器本机使用。",
   "Database": "数据库", "Updates": "更新", "Release": "发布版", "Image": "镜像",
+
+  // Codes of the server: why a check-in failed, why models were not read.
+  "checkin_not_supported": "站点不支持签到，请关闭此账号的签到", "manual_turnstile_required": "站点要求人工验证，请在浏览器中签到",
+  "cloudflare_tunnel_unavailable": "Cloudflare 后的站点不可达，请稍后重试", "cloudflare_challenge": "防护页面拦截，请手动签到或更换代理",
+  "token_expired": "会话已过期，请重新登录", "network_timeout": "站点未及时回应，请稍后重试", "upstream_error": "站点出错，请稍后重试", "unknown_error": "原因未知，请看站点的消息",
+  "site_disabled": "站点已停用", "timeout": "站点未及时回应", "unauthorized": "凭据被拒绝", "empty_models": "站点没有给出模型", "account_not_found": "账号不存在",
 };

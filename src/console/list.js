@@ -6,7 +6,7 @@ import { t } from "./words.js";
 const ROW = 44;
 const BEYOND = 12;
 
-// A table of `rows`. `columns` are `{name, label, cell(row), class?}`; the first column is the row's heading. Each row is as
+// A table of `rows`. `columns` are `{label, cell(row), class?}`; the first column is the row's heading. Each row is as
 // high as any other until it is opened: `opened` is the key of the open row, or empty, `detail(row)` what it shows. `empty` stands
 // where no row does.
 export function List({ rows, columns, keyOf = (row) => String(row.id), opened, onOpen, detail, label, empty }) {
@@ -47,7 +47,7 @@ export function List({ rows, columns, keyOf = (row) => String(row.id), opened, o
   if (!rows.length && empty) return html`<div class="empty">${empty}</div>`;
   return html`
     <div class="list" role="table" aria-label=${label} aria-rowcount=${rows.length + 1} ref=${box}>
-      <div class="row head" role="row">${columns.map((column) => html`<div role="columnheader" class=${column.class} key=${column.name}>${column.label}</div>`)}</div>
+      <div class="row head" role="row">${columns.map((column, at) => html`<div role="columnheader" class=${column.class} key=${at}>${column.label}</div>`)}</div>
       <div style=${{ height: `${before}px` }} aria-hidden="true"></div>
       ${shown.map((row, index) => {
         const key = keyOf(row);
@@ -55,7 +55,7 @@ export function List({ rows, columns, keyOf = (row) => String(row.id), opened, o
         return html`
           <div class="row ${isOpen ? "open" : ""} ${onOpen ? "opens" : ""}" role="row" key=${key} aria-rowindex=${seen.first + index + 2}
             onClick=${(event) => { if (onOpen && !event.target.closest("button, a, input, select, label")) toggle(row); }}>
-            ${columns.map((column, at) => html`<div role=${at ? "cell" : "rowheader"} class=${column.class} data-label=${column.label} key=${column.name}>
+            ${columns.map((column, at) => html`<div role=${at ? "cell" : "rowheader"} class=${column.class} key=${at}>
               ${at === 0 && onOpen ? html`<button class="link opener" aria-expanded=${isOpen} onClick=${() => toggle(row)}>
                 <span aria-hidden="true">${isOpen ? "▾" : "▸"}</span>${column.cell(row)}</button>` : column.cell(row)}</div>`)}
           </div>

@@ -59,7 +59,8 @@ pub fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Option<Respon
 fn send(asset: &'static Asset, headers: &HeaderMap, may_be_kept: bool) -> Response {
     let tag = entity_tag();
     let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known == tag);
-    let takes = |coding| headers.get(header::ACCEPT_ENCODING).is_some_and(|accepted| is_accepted(accepted, coding));
+    let takes =
+        |coding| headers.get(header::ACCEPT_ENCODING).is_some_and(|accepted| is_accepted(accepted, coding));
     let (body, coding) = if is_known {
         (Bytes::new(), None)
     } else if takes("br") {
@@ -92,9 +93,7 @@ fn send(asset: &'static Asset, headers: &HeaderMap, may_be_kept: bool) -> Respon
 
 fn entity_tag() -> &'static HeaderValue {
     static TAG: OnceLock<HeaderValue> = OnceLock::new();
-    TAG.get_or_init(|| {
-        HeaderValue::from_str(&format!("\"{DIGEST}\"")).expect("hex digits in quotes")
-    })
+    TAG.get_or_init(|| HeaderValue::from_str(&format!("\"{DIGEST}\"")).expect("hex digits in quotes"))
 }
 
 fn is_accepted(accepted: &HeaderValue, coding: &str) -> bool {

@@ -28,8 +28,8 @@ export const Failed = ({ failure, retry }) => failure && html`
   <${Note} kind="bad">${explain(failure)} ${retry && html`<button type="button" class="link" onClick=${retry}>${t("Try again")}</button>`}<//>`;
 
 // A section that shows what was read: `read` is what `useRead` gives, `children` a function of the value. Before the first
-// value it says that it loads; after a failed attempt the old value stays, marked as stale.
-export function Section({ title, read, actions, isEmpty, empty, children, class: kind = "" }) {
+// value it says that it loads; after a failed attempt the old value stays, marked as stale. With `empty` a list without rows says so.
+export function Section({ title, read, actions, empty, isEmpty = (value) => (value?.items ?? value)?.length === 0, children, class: kind = "" }) {
   const { value, failure, isLoading, at, reload } = read ?? {};
   const has = !read || value !== undefined;
   return html`
@@ -39,7 +39,7 @@ export function Section({ title, read, actions, isEmpty, empty, children, class:
         ${explain(failure)} ${has && html`<span>${t("What is shown was read {when}.", "当前内容读取于{when}。", { when: ago(new Date(at).toISOString()) })}</span>`}
         <button type="button" class="link" onClick=${reload}>${t("Try again")}</button><//>`}
       ${!has && !failure && html`<p class="quiet" role="status">${t("Loading …")}</p>`}
-      ${has && isEmpty?.(value) ? html`<div class="empty">${empty}</div>` : has && children && (read ? children(value) : children)}
+      ${has && empty && isEmpty(value) ? html`<div class="empty">${empty}</div>` : has && children && (read ? children(value) : children)}
     </section>`;
 }
 
@@ -237,6 +237,19 @@ export function Copyable({ text, label }) {
   return html`<div class="copyable"><pre ref=${area} tabindex="0" aria-label=${label}>${text}</pre>
     <button type="button" class="quiet" onClick=${copy}>${copied ? t("Copied") : t("Copy", "复制")}</button></div>`;
 }
+
+// A secret that stands masked until it is asked for: `read` gives it.
+export function Reveal({ masked, read, label }) {
+  const [value, setValue] = useState(null);
+  return value === null ? html`<span class="mono">${masked}</span> <${Action} class="quiet" act=${async () => setValue(await read())}>${t("Reveal", "显示")}<//>`
+    : html`<${Copyable} text=${value} label=${label} /> <button type="button" class="quiet" onClick=${() => setValue(null)}>${t("Hide", "隐藏")}</button>`;
+}
+
+// What is stored is shown masked, if at all: the field is empty until something is typed; null takes away what is stored.
+export const Kept = ({ label, kind, stored, masked, empty, value, onChange }) => html`
+  <${Field} kind=${kind} label=${label} value=${value ?? ""} onChange=${onChange} placeholder=${stored ? t("unchanged") : empty}
+    hint=${value === null ? t("Removed when saved.", "保存时移除。") : masked} />
+  ${stored && value !== null && html`<button type="button" class="link" onClick=${() => onChange(null)}>${t("Remove")}</button>`}`;
 
 // Gives a file to the browser's downloads.
 export function saveFile(blob, name) {

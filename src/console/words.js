@@ -39,10 +39,13 @@ export function t(text, chinese, values) {
 // "1 model", "3 models": two texts in English; in Chinese one is for both.
 export const count = (number, one, many, chinese = shared[many]) => t(number === 1 ? one : many, chinese, { count: number });
 
+// What a code of the server means: its own English words; in Chinese ours, before what else it says.
+export const coded = (code, words, more) => (shared[code] ? [shared[code], more].filter(Boolean).join("：") : words);
+
 // What a status means, before the server's own words, which are English.
 const FAILURES = {
   200: (why) => t("The site says: {why}", "站点回复：{why}", { why }), 400: (why) => t("Refused: {why}", "被拒绝：{why}", { why }), 404: (why) => t("Not there: {why}", "不存在：{why}", { why }),
-  409: (why) => t("Against what is there: {why}", "与现有内容冲突：{why}", { why }), 500: (why) => t("The server failed: {why}", "服务器出错：{why}", { why }), 507: (why) => t("The disk is full: {why}", "磁盘已满：{why}", { why }),
+  409: (why) => t("Against what is there: {why}", "与现有内容冲突：{why}", { why }), 500: (why) => t("The server failed: {why}", "服务器出错：{why}", { why }), 503: (why) => t("Not possible now: {why}", "暂时无法处理：{why}", { why }), 507: (why) => t("The disk is full: {why}", "磁盘已满：{why}", { why }),
 };
 
 // What a failure means, in words.

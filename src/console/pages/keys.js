@@ -9,7 +9,7 @@ import { useRead } from "../data.js";
 import { ago, moment, money, number, percent, short } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Bound, Confirm, Copyable, Dialog, Failed, Field, Filter, Form, Note, Pairs, Removal, Section, Tabs, Time, html
+  Action, Badge, Bound, Confirm, Copyable, Dialog, Failed, Field, Filter, Form, Note, Pairs, Removal, Reveal, Section, Tabs, Time, html
 } from "../parts.js";
 import { count, t } from "../words.js";
 import { BudgetsUsed, EditKey, NewKey } from "./keys/form.js";
@@ -29,13 +29,6 @@ function stateOf(key) {
 }
 
 // === a key opened ===
-
-function Value({ item }) {
-  const [value, setValue] = useState(null);
-  return value === null
-    ? html`<span class="mono">${item.keyMasked}</span> <${Action} class="quiet" act=${async () => setValue((await get(`/api/downstream-keys/${item.id}/value`)).key)}>${t("Reveal", "显示")}<//>`
-    : html`<${Copyable} text=${value} label=${t("Key")} /> <button class="quiet" onClick=${() => setValue(null)}>${t("Hide", "隐藏")}</button>`;
-}
 
 // Every hour or day of the range, also those without a request, which the answer leaves out.
 function bars({ range, bucketSeconds, buckets }) {
@@ -76,7 +69,7 @@ function Detail({ item, onDone }) {
   const path = `/api/downstream-keys/${item.id}`;
   const name = html`<bdi>${item.name}</bdi>`;
   const amount = (list) => list.length || null;
-  const pairs = [[t("Key"), html`<${Value} item=${item} />`],
+  const pairs = [[t("Key"), html`<${Reveal} masked=${item.keyMasked} label=${t("Key")} read=${async () => (await get(`${path}/value`)).key} />`],
     [t("Cost"), html`<${Bound} used=${item.usedCost} most=${item.maxCost} show=${money} label=${t("Cost")} />`],
     [t("Requests"), html`<${Bound} used=${item.usedRequests} most=${item.maxRequests} show=${number} label=${t("Requests")} />`],
     [t("Calls at once"), item.maxConcurrency], [t("Requests a minute"), item.requestsPerMinute && number(item.requestsPerMinute)],
@@ -218,24 +211,23 @@ export function Keys() {
     return after;
   });
   const columns = [
-    { name: "name", label: t("Name"), cell: (key) => html`<bdi>${key.name}</bdi>` },
-    { name: "state", label: t("State"), cell: (key) => {
+    { label: t("Name"), cell: (key) => html`<bdi>${key.name}</bdi>` },
+    { label: t("State"), cell: (key) => {
       const [kind, words] = stateOf(key);
       return html`<input type="checkbox" aria-label=${t("Choose {name}", "选择 {name}", { name: key.name })} checked=${chosen.has(key.id)} onChange=${() => toggle(key.id)} /> <${Badge} kind=${kind}>${words}<//>`;
     } },
-    { name: "cost", label: t("Cost"), cell: (key) => html`<${Bound} used=${key.usedCost} most=${key.maxCost} show=${money} label=${t("Cost")} />` },
-    { name: "requests", label: t("Requests"), cell: (key) => html`<${Bound} used=${key.usedRequests} most=${key.maxRequests} show=${number} label=${t("Requests")} />` },
-    { name: "range", label: t("24 hours"), class: "less", cell: (key) => html`<span class="bound number">${money(key.rangeUsage.totalCost)}
+    { label: t("Cost"), cell: (key) => html`<${Bound} used=${key.usedCost} most=${key.maxCost} show=${money} label=${t("Cost")} />` },
+    { label: t("Requests"), cell: (key) => html`<${Bound} used=${key.usedRequests} most=${key.maxRequests} show=${number} label=${t("Requests")} />` },
+    { label: t("24 hours"), class: "less", cell: (key) => html`<span class="bound number">${money(key.rangeUsage.totalCost)}
       <br /><span class="quiet">${count(key.rangeUsage.totalRequests, "{count} request", "{count} requests")}</span></span>` },
-    { name: "labels", label: t("Group and tags"), class: "less", cell: (key) => html`${[key.groupName, ...key.tags].filter(Boolean).map((name) => html`<${Badge} key=${name}><bdi>${name}</bdi><//> `)}` },
-    { name: "expires", label: t("Expires"), class: "less", cell: (key) => (key.expiresAt ? html`<${Time} at=${key.expiresAt} />` : html`<span class="quiet">${t("never")}</span>`) },
-    { name: "used", label: t("Last used", "上次使用"), class: "less", cell: (key) => html`<span class=${key.lastUsedAt ? "" : "quiet"}>${ago(key.lastUsedAt)}</span>` },
+    { label: t("Group and tags"), class: "less", cell: (key) => html`${[key.groupName, ...key.tags].filter(Boolean).map((name) => html`<${Badge} key=${name}><bdi>${name}</bdi><//> `)}` },
+    { label: t("Expires"), class: "less", cell: (key) => (key.expiresAt ? html`<${Time} at=${key.expiresAt} />` : html`<span class="quiet">${t("never")}</span>`) },
+    { label: t("Last used", "上次使用"), class: "less", cell: (key) => html`<span class=${key.lastUsedAt ? "" : "quiet"}>${ago(key.lastUsedAt)}</span>` },
   ];
   return html`
     <${Tabs} label=${t("Keys")} value=${connects} onChange=${setConnects} items=${[["", t("Keys")], ["1", t("Connect a client")]]} />
     ${connects ? html`${(read.failure || !read.value) && html`<${Section} read=${read} />`}<${Connect} keys=${keys} reload=${read.reload} onNew=${() => setMaking(true)} />`
       : html`<${Section} title=${t("Keys of clients")} read=${read} actions=${html`<button class="first" onClick=${() => setMaking(true)}>${t("New key")}</button>`}
-          isEmpty=${(value) => !value.items.length}
           empty=${t("There is no key yet. Until there is one, clients use the global token, PROXY_TOKEN.", "还没有密钥。在此之前，客户端使用全局令牌 PROXY_TOKEN。")}>
         ${() => html`
           <div class="filters">

@@ -175,15 +175,15 @@ const AGAIN_MS = 5000;
 const instant = (local) => { const at = new Date(local); return local && !Number.isNaN(at.getTime()) ? at.toISOString() : ""; };
 
 const columns = (newest) => [
-  { name: "time", label: t("Time"), cell: (row) => html`<span title=${moment(row.createdAt)} class="number">${new Date(row.createdAt).toDateString() === new Date().toDateString()
+  { label: t("Time"), cell: (row) => html`<span title=${moment(row.createdAt)} class="number">${new Date(row.createdAt).toDateString() === new Date().toDateString()
     ? clock(row.createdAt) : moment(row.createdAt)}</span>${row.id > newest && html` <${Badge} kind="good">${t("new")}<//>`}` },
-  { name: "model", label: t("Model"), cell: (row) => html`<bdi>${row.modelRequested ?? "–"}</bdi>` },
-  { name: "status", label: t("Status"), cell: (row) => html`<${Status} row=${row} />` },
-  { name: "site", label: t("Site"), class: "less", cell: (row) => html`<bdi>${row.siteName ?? "–"}</bdi>${row.username && html` <bdi class="quiet">${row.username}</bdi>`}` },
-  { name: "key", label: t("Key"), class: "less", cell: (row) => html`<bdi>${row.downstreamKeyName ?? (row.downstreamApiKeyId ? `#${row.downstreamApiKeyId}` : "–")}</bdi>` },
-  { name: "tokens", label: t("Tokens in / out"), class: "less end", cell: (row) => `${short(row.promptTokens)} / ${short(row.completionTokens)}` },
-  { name: "took", label: t("Took"), class: "less end", cell: (row) => duration(row.latencyMs) },
-  { name: "cost", label: t("Cost"), class: "less end", cell: (row) => money(row.estimatedCost) },
+  { label: t("Model"), cell: (row) => html`<bdi>${row.modelRequested ?? "–"}</bdi>` },
+  { label: t("Status"), cell: (row) => html`<${Status} row=${row} />` },
+  { label: t("Site"), class: "less", cell: (row) => html`<bdi>${row.siteName ?? "–"}</bdi>${row.username && html` <bdi class="quiet">${row.username}</bdi>`}` },
+  { label: t("Key"), class: "less", cell: (row) => html`<bdi>${row.downstreamKeyName ?? (row.downstreamApiKeyId ? `#${row.downstreamApiKeyId}` : "–")}</bdi>` },
+  { label: t("Tokens in / out"), class: "less end", cell: (row) => `${short(row.promptTokens)} / ${short(row.completionTokens)}` },
+  { label: t("Took"), class: "less end", cell: (row) => duration(row.latencyMs) },
+  { label: t("Cost"), class: "less end", cell: (row) => money(row.estimatedCost) },
 ];
 
 // What is shown while a page or a filter is on its way: the rows before it, so that the list does not jump.

@@ -74,7 +74,7 @@ export function Events() {
   const links = { account: "/sites?open=a", site: "/sites?open=s" };
   const words = { warning: t("warning", "警告"), error: t("error"), info: t("info") };
   const actions = read.value?.length > 0 && html`<${Action} act=${after("/api/events/read-all")}>${t("Mark all as read")}<//>`;
-  return html`<${Section} title=${t("Unread events")} read=${read} actions=${actions} isEmpty=${(rows) => !rows.length} empty=${t("Nothing is unread.", "没有未读事件。")}>${(rows) => html`
+  return html`<${Section} title=${t("Unread events")} read=${read} actions=${actions} empty=${t("Nothing is unread.", "没有未读事件。")}>${(rows) => html`
     <ul class="plain">${[...rows].sort((one, other) => (one.level === "info") - (other.level === "info")).slice(0, NEWS).map((one) => html`<${Row} key=${one.id}
       badge=${html`<${Badge} kind=${{ warning: "warn", error: "bad" }[one.level]}>${words[one.level]}<//>`} title=${one.title} about=${html`<bdi>${one.message}</bdi> <span class="quiet"><${Time} at=${one.createdAt} /></span>`}>
       ${links[one.relatedType] && html`<a class="button" href=${links[one.relatedType] + one.relatedId}>${t("Open")}</a>`}
@@ -155,11 +155,11 @@ function Hours({ day }) {
     label: `${clock(hour.startUtc)}: ${hour.successCount} / ${hour.totalRequests}`,
   });
   const columns = [
-    { name: "site", label: t("Site"), cell: (row) => html`<a href=${`/sites?open=s${row.siteId}`}><bdi>${row.siteName}</bdi></a>` },
-    { name: "strip", label: t("The last 24 hours", "最近 24 小时"), cell: (row) => html`<${Strip} cells=${row.buckets.map(cell)} label=${`${row.siteName}: ${percent(row.availabilityPercent, 1)}`} />` },
-    { name: "answered", label: t("Answered", "成功率"), class: "end", cell: (row) => percent(row.availabilityPercent, 1) },
-    { name: "latency", label: t("Latency", "延迟"), class: "end less", cell: (row) => duration(row.averageLatencyMs) },
-    { name: "requests", label: t("Requests"), class: "end less", cell: (row) => number(row.totalRequests) },
+    { label: t("Site"), cell: (row) => html`<a href=${`/sites?open=s${row.siteId}`}><bdi>${row.siteName}</bdi></a>` },
+    { label: t("The last 24 hours", "最近 24 小时"), cell: (row) => html`<${Strip} cells=${row.buckets.map(cell)} label=${`${row.siteName}: ${percent(row.availabilityPercent, 1)}`} />` },
+    { label: t("Answered", "成功率"), class: "end", cell: (row) => percent(row.availabilityPercent, 1) },
+    { label: t("Latency", "延迟"), class: "end less", cell: (row) => duration(row.averageLatencyMs) },
+    { label: t("Requests"), class: "end less", cell: (row) => number(row.totalRequests) },
   ];
   const title = t("Sites, hour by hour", "各站点逐时状况");
   return day.value && html`<${Section} title=${title}><div class="hours"><${List} label=${title} rows=${day.value.siteAvailability} columns=${columns} keyOf=${(row) => row.siteId} /></div><//>`;

@@ -40,6 +40,14 @@ function readEvent(delta, { event, data }) {
   return { text: value && delta(value), failure: error && (error.message ?? JSON.stringify(error)) };
 }
 
+// What is typed as further fields of a request; null when it is no object.
+function furtherOf(text) {
+  try {
+    const value = JSON.parse(text.trim() || "{}");
+    return value && typeof value === "object" && !Array.isArray(value) ? value : null;
+  } catch { return null; }
+}
+
 // === the page ===
 
 // Of a long answer so much is shown as it came.
@@ -59,7 +67,7 @@ function heard(answer, hear) {
 // Sends a conversation. `tell` hears of the exchange whenever it has changed: `{request, status, raw, text, at, failure, isRunning}`.
 async function converse({ dialect, channel, ...conversation }, signal, tell) {
   const { path, body, delta } = DIALECTS[dialect];
-  const jsonBody = { ...body(conversation), stream: true };
+  const jsonBody = { ...body(conversation), ...conversation.further, stream: true };
   const began = performance.now();
   const since = () => performance.now() - began;
   const exchange = { request: `POST ${path}${channel ? `\n# ${t("through channel {id} alone", "只经通道 {id}", { id: channel })}` : ""}\n\n${JSON.stringify(jsonBody, null, 2)}`, status: null,
@@ -122,7 +130,8 @@ export function Playground() {
   const address = (more) => go(path, { ...query, ...more }, { replace: true });
   const [state, setState] = useState(remembered);
   const { messages, exchange, draft, options } = state;
-  const { dialect = "chat", system = "" } = options;
+  const { dialect = "chat", system = "", fields = "" } = options;
+  const further = furtherOf(fields);
   const routes = useRead("/api/routes/lite");
   const stop = useRef(null);
   const change = (more) => setState(kept = { ...kept, ...more, as: token.get() });
@@ -135,10 +144,10 @@ export function Playground() {
   const ask = async (conversation) => {
     change({ messages: conversation, draft: "" });
     stop.current = new AbortController();
-    const ended = await converse({ dialect, channel, model, system: system.trim(), messages: conversation }, stop.current.signal, (seen) => change({ exchange: seen }));
+    const ended = await converse({ dialect, channel, model, system: system.trim(), messages: conversation, further }, stop.current.signal, (seen) => change({ exchange: seen }));
     if (ended.text) change({ messages: [...conversation, { role: "assistant", content: ended.text, isCut: Boolean(ended.isStopped || ended.failure) }] });
   };
-  const submit = (event) => { event?.preventDefault(); if (model && draft.trim() && !isRunning) ask([...messages, { role: "user", content: draft }]); };
+  const submit = (event) => { event?.preventDefault(); if (model && draft.trim() && further && !isRunning) ask([...messages, { role: "user", content: draft }]); };
   const waits = messages.at(-1)?.role === "user" && !isRunning;
   const said = [...messages, ...(isRunning && exchange.text ? [{ content: exchange.text }] : [])];
   return html`<div class="columns">
@@ -150,7 +159,10 @@ export function Playground() {
           <${ChannelField} model=${model} value=${channel} onChange=${(id) => address({ channel: id })} />
           <${Field} kind="select" label=${t("Dialect", "接口")} value=${dialect} onChange=${option("dialect")} choices=${Object.entries(DIALECTS).map(([key, { label }]) => [key, label])} />
         </div>
-        <details open=${system !== ""}><summary>${t("System prompt")}</summary><${Field} kind="area" label=${t("System prompt")} value=${system} onChange=${option("system")} /></details>
+        <details open=${system + fields !== ""}><summary>${t("System prompt, further fields", "系统提示、其他字段")}</summary>
+          <${Field} kind="area" label=${t("System prompt", "系统提示")} value=${system} onChange=${option("system")} />
+          <${Field} kind="area" class="mono" label=${t("Further fields of the request, as JSON", "请求的其他字段，JSON")} placeholder='{"temperature": 0.2}' value=${fields} onChange=${option("fields")}
+            failure=${further ? undefined : t("This is not a JSON object.", "不是 JSON 对象。")} /></details>
         <div aria-live="polite" aria-busy=${isRunning}>
           ${said.map((message, index) => html`<div class="turn ${message.role}" key=${index}><b>${message.role === "user" ? t("You", "你") : t("Model")}</b>
             <p dir="auto">${message.content}${message.isCut && ` [${t("cut short", "未完成")}]`}</p></div>`)}
@@ -160,9 +172,9 @@ export function Playground() {
           <${Field} kind="area" label=${t("Your message", "你的消息")} hint="Ctrl + Enter" value=${draft} onChange=${(text) => change({ draft: text })}
             onKeyDown=${(event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(event); }} />
           <footer>
-            ${waits && html`<button type="button" disabled=${!model} onClick=${() => ask(messages)}>${t("Try again")}</button>`}
+            ${waits && html`<button type="button" disabled=${!model || !further} onClick=${() => ask(messages)}>${t("Try again")}</button>`}
             ${isRunning ? html`<button type="button" class="danger" onClick=${() => stop.current?.abort()}>${t("Stop", "停止")}</button>`
-              : html`<button class="first" disabled=${!model || !draft.trim()}>${t("Send", "发送")}</button>`}
+              : html`<button class="first" disabled=${!model || !draft.trim() || !further}>${t("Send", "发送")}</button>`}
           </footer>
         </form>
       <//>

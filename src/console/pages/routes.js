@@ -233,13 +233,13 @@ function RouteDetail({ row, rows, after }) {
       <a href=${href("/playground", { model: row.name })}>${t("Playground")}</a>
       <a href=${href("/log", { search: row.name })}>${t("Log")}</a>
       <${Removal} label=${t("Delete")} title=${t("Delete the route", "删除路由")} name=${row.name} after=${after}
-        consequence=${row.kind !== "group" && t("Its channels go with it. A rebuild makes the routes of known models anew.", "其通道会一并删除。重建会重新生成已知模型的路由。")} act=${() => remove(`/api/routes/${row.id}`)} />
+        consequence=${row.kind !== "group" && t("Its channels go with it. A rebuild makes the routes of known models anew.")} act=${() => remove(`/api/routes/${row.id}`)} />
     </div>
     ${row.modelMapping && html`<p class="quiet">${t("Model mapping")}: <bdi class="mono">${row.modelMapping}</bdi></p>`}
     ${row.kind === "group" && html`<p>${t("Models of the group")}: ${sources.map((one) => html`<a href=${href("/routes", { q: one.modelPattern, open: one.id })}><bdi>${one.modelPattern}</bdi></a> `)}</p>`}
     <${Failed} failure=${decision.failure} retry=${decision.reload} />
     ${decision.value && !decision.value.matched && html`<p class="quiet">${t("The route is off: no request goes to it.", "路由已停用，不会收到请求。")}</p>`}
-    <${Section} read=${channels} class="plain" isEmpty=${(value) => !value.length} empty=${t("No channel")}>
+    <${Section} read=${channels} class="plain" empty=${t("No channel")}>
       ${(value) => html`${buckets.map(([priority, list]) => html`
         <h3>${t("Priority {priority}", { priority })} <span class="quiet">(${list.length})</span></h3>
         <ul class="channels" aria-label=${t("Priority {priority}", { priority })}>${list.slice(0, most).map((channel) => html`<${Channel} key=${channel.id} channel=${channel} chance=${chances.get(channel.id)}
@@ -271,14 +271,14 @@ const STATES = { on: ["good", "In use"], off: ["", "Off"], empty: ["bad", "No ch
 const KINDS = { model: "Model", pattern: "Pattern", group: "Group" };
 
 const columns = () => [
-  { name: "model", label: t("Model"), cell: (row) => html`<bdi>${row.name}</bdi>` },
-  { name: "kind", label: t("Kind"), class: "less", cell: (row) => html`${t(KINDS[row.kind])}${row.name !== row.modelPattern
+  { label: t("Model"), cell: (row) => html`<bdi>${row.name}</bdi>` },
+  { label: t("Kind"), class: "less", cell: (row) => html`${t(KINDS[row.kind])}${row.name !== row.modelPattern
     && html` <bdi class="quiet mono">${row.modelPattern}</bdi>`}` },
-  { name: "channels", label: t("Channels", "通道"), class: "number", cell: (row) => row.enabledChannelCount === row.channelCount
+  { label: t("Channels", "通道"), class: "number", cell: (row) => row.enabledChannelCount === row.channelCount
     ? number(row.channelCount) : t("{on} of {all}", "{on} / {all}", { on: row.enabledChannelCount, all: row.channelCount }) },
-  { name: "state", label: t("State"), cell: (row) => html`<${Badge} kind=${STATES[row.state][0]}>${t(STATES[row.state][1])}<//>` },
-  { name: "strategy", label: t("Strategy"), class: "less", cell: (row) => strategies().find(([key]) => key === row.routingStrategy)?.[1] ?? row.routingStrategy },
-  { name: "sites", label: t("Sites"), class: "less", cell: (row) => html`<bdi class="quiet">${row.siteNames.join(", ")}</bdi>` },
+  { label: t("State"), cell: (row) => html`<${Badge} kind=${STATES[row.state][0]}>${t(STATES[row.state][1])}<//>` },
+  { label: t("Strategy"), class: "less", cell: (row) => strategies().find(([key]) => key === row.routingStrategy)?.[1] ?? row.routingStrategy },
+  { label: t("Sites"), class: "less", cell: (row) => html`<bdi class="quiet">${row.siteNames.join(", ")}</bdi>` },
 ];
 
 const said = (made) => t("{models} models; routes +{createdRoutes} −{removedRoutes}, channels +{createdChannels} −{removedChannels}.", "{models} 个模型；路由 +{createdRoutes} −{removedRoutes}，通道 +{createdChannels} −{removedChannels}。", made);
@@ -292,9 +292,10 @@ export function Routes() {
   const wanted = text.trim().toLowerCase();
   const shown = useMemo(() => rows.filter((row) => (!wanted || row.text.includes(wanted))
     && (!kind || row.kind === kind) && (!state || row.state === state)), [rows, wanted, kind, state]);
+  const batch = (action) => async () => { await post("/api/routes/batch", { ids: shown.map(({ id }) => id), action }); await read.reload(); };
   const rebuild = async () => { const { rebuild: made } = await post("/api/routes/rebuild", { refreshModels: false }); read.reload(); return made; };
   return html`
-    <${Section} title=${t("Models and routes")} read=${read} isEmpty=${(value) => !value.length}
+    <${Section} title=${t("Models and routes")} read=${read}
       empty=${html`<a href="/sites">${t("No models yet. They appear when a site with an account is added.", "还没有模型。添加站点和账号后就会出现。")}</a>`}
       actions=${html`
         <${Action} act=${rebuild} done=${said}>${t("Rebuild", "重建路由")}<//>
@@ -306,6 +307,10 @@ export function Routes() {
           <${Filter} name="kind" label=${t("Kind")} choices=${[["", t("All")], ...Object.entries(KINDS).map(([key, label]) => [key, t(label)])]} />
           <${Filter} name="state" label=${t("State")} choices=${[["", t("All")], ...Object.entries(STATES).map(([key, [, label]]) => [key, t(label)])]} />
         </div>
+        ${(wanted || kind || state) && shown.length > 0 && html`<${Fold} label=${t("With all {count} that are shown", "对显示的全部 {count} 条", { count: shown.length })}><div class="actions">
+          <${Action} act=${batch("enable")}>${t("Switch on")}<//> <${Action} act=${batch("disable")}>${t("Switch off")}<//>
+          <${Removal} label=${t("Delete")} title=${t("Delete these routes?", "删除这些路由？")} name=${count(shown.length, "{count} route", "{count} routes", "{count} 条路由")} act=${batch("delete")}
+            consequence=${t("Its channels go with it. A rebuild makes the routes of known models anew.")} /></div><//>`}
         <${List} label=${t("Models and routes")} rows=${shown} columns=${columns()} opened=${open} onOpen=${setOpen} empty=${t("Nothing matches the filter.")}
           detail=${(row) => html`<${RouteDetail} key=${row.id} row=${row} rows=${rows} after=${read.reload} />`} />`}
     <//>

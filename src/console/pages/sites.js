@@ -3,14 +3,15 @@
 import { useMemo, useState } from "../vendor/htm-preact.js";
 import { useAddress, useFilter } from "../address.js";
 import { Failure, events, get, good, post, put, remove, send } from "../api.js";
-import { useAction, useRead, useTicks } from "../data.js";
-import { money, percent } from "../format.js";
+import { useRead } from "../data.js";
+import { money } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Bar, Copyable, Countdown, Dialog, Failed, Field, Filter, Fold, Form, Note, Pairs, Removal, Section, TASKS, Tabs, TaskAction, Time, html, useDraft
+  Action, Badge, Countdown, Dialog, Field, Filter, Fold, Form, Note, Removal, Reveal, Section, TASKS, Tabs, TaskAction, Time, html, useDraft
 } from "../parts.js";
-import { count, t } from "../words.js";
+import { coded, count, t } from "../words.js";
 import { AddAccount, AddSite, PLATFORMS, hasSessions } from "./sites/add.js";
+import { Connections, ImportConnections, Login, ProxyField, Windows } from "./sites/connections.js";
 import { StateBadge, isInTrouble, nameOf, recheck } from "./sites/health.js";
 
 // === what sites announce ===
@@ -19,92 +20,19 @@ function Announcements({ site, sites = [site] }) {
   const read = useRead(`/api/site-announcements?limit=100${site ? `&siteId=${site.id}` : ""}`);
   const mark = (which, label) => html`<${Action} class="quiet" act=${async () => { await post(`/api/site-announcements/${which}`); read.reload(); }}>${label}<//>`;
   const actions = html`<${TaskAction} start=${() => post("/api/site-announcements/sync", site ? { siteId: site.id } : {})} after=${read.reload}>${t("Ask now", "立即查询")}<//>
-    ${!site && mark("read-all", t("Mark all as read"))}`;
-  return html`<${Section} read=${read} actions=${actions} class="plain" isEmpty=${(rows) => !rows.length} empty=${t("Nothing is announced.", "没有公告。")}>
+    ${!site && html`${mark("read-all", t("Mark all as read"))}
+      <${Removal} label=${t("Delete all")} title=${t("Delete all announcements?", "删除全部公告？")} name=${t("Announcements")} act=${() => remove("/api/site-announcements")} after=${read.reload} />`}`;
+  return html`<${Section} read=${read} actions=${actions} class="plain" empty=${t("Nothing is announced.", "没有公告。")}>
     ${(rows) => rows.map((one) => html`<article key=${one.id}>
       <h3><bdi>${one.title}</bdi></h3>
       <p class="quiet"><bdi>${sites.find(({ id }) => id === one.siteId)?.name}</bdi> · <${Time} at=${one.firstSeenAt} /> ${!one.readAt && mark(`${one.id}/read`, t("Mark as read"))}</p>
       <p class="prose"><bdi>${one.content}</bdi></p></article>`)}<//>`;
 }
 
-// === accounts connected by a login in a browser ===
-
-// The windows of an account as it is listed, or those of the snapshot of its limits.
-function windowsOf(quota, account) {
-  const names = { fiveHour: t("5 hours", "5 小时"), sevenDay: t("7 days") };
-  if (account?.limitWindows?.length) return account.limitWindows;
-  return Object.entries(quota?.windows ?? {}).filter(([, one]) => one.supported && one.used !== undefined)
-    .map(([name, one]) => ({ name: names[name] ?? name, usedPercent: (100 * one.used) / (one.limit || 100), resetAt: one.resetAt }));
-}
-
-function Connections({ accounts, reload, onLogin }) {
-  const read = useRead("/api/oauth/connections?limit=200", { every: 30 });
-  const after = () => { read.reload(); reload(); };
-  return html`<${Section} title=${t("Connected by login", "通过登录连接的账号")} read=${read}>${({ items }) => html`<div class="columns">${items.map((one) => {
-    const name = html`<bdi>${one.email ?? one.username ?? one.accountId}</bdi>`;
-    const path = `/api/oauth/connections/${one.accountId}`;
-    return html`<article key=${one.accountId}>
-      <h3>${name} <span class="quiet">${one.provider} ${one.planType}</span> <${Badge} kind=${one.status === "healthy" ? "good" : "bad"}>${one.status === "healthy" ? t("healthy") : t("unhealthy")}<//></h3>
-      <p class="quiet">${count(one.modelCount, "{count} model", "{count} models")} <${Time} at=${one.lastModelSyncAt} /> <bdi class="bad-text">${one.lastModelSyncError}</bdi></p>
-      <${Windows} windows=${windowsOf(one.quota, accounts.find(({ id }) => id === one.accountId))} />
-      <div class="actions">
-        <${Action} act=${async () => { good(await post(`${path}/quota/refresh`)); after(); }}>${t("Read the limits", "读取限额")}<//>
-        <button onClick=${() => onLogin(one)}>${t("Log in again")}</button>
-        <${Removal} label=${t("Disconnect", "断开")} title=${t("Disconnect this account?", "断开此账号？")} name=${name} consequence=${t("Their tokens and channels go with them.")} act=${() => remove(path)} after=${after} />
-      </div></article>`;
-  })}</div>`}<//>`;
-}
-
-// One login: the provider is chosen, its page opened in a tab of its own, and its answer awaited or pasted.
-function Login({ connection, onClose }) {
-  const read = useRead("/api/oauth/providers");
-  const [chosen, choose] = useState(connection?.provider);
-  const [projectId, setProject] = useState("");
-  const [started, setStarted] = useState(null);
-  const body = ({ providers }) => {
-    const provider = providers.find((one) => one.provider === chosen) ?? providers.find((one) => one.enabled) ?? providers[0];
-    const missing = (provider.missingVariables ?? []).join(", ");
-    const start = async () => setStarted(await (connection ? post(`/api/oauth/connections/${connection.accountId}/rebind`)
-      : post(`/api/oauth/providers/${provider.provider}/start`, projectId.trim() ? { projectId } : {})));
-    return html`<${Form} act=${start} verb=${t("Go on", "继续")} disabled=${!provider.enabled}>
-      ${!connection && html`<${Field} kind="select" label=${t("Provider", "提供商")} value=${provider.provider} onChange=${choose} choices=${providers.map((one) => [one.provider, one.label])} />`}
-      ${provider.notice && html`<${Note} kind="warn"><bdi>${provider.notice}</bdi><//>`}
-      ${!provider.enabled && html`<${Note} kind="bad">${t("Not set up at this server.", "此服务器尚未配置。")} ${missing && t("Set in its environment: {missing}", "需设置环境变量：{missing}", { missing })}<//>`}
-      ${provider.requiresProjectId && !connection && html`<${Field} label=${t("Project of Google Cloud, if you have one", "Google Cloud 项目（如有）")} value=${projectId} onChange=${setProject} />`}<//>`;
-  };
-  return html`<${Dialog} title=${t("Connect by login")} onClose=${onClose}>
-    ${started ? html`<${Waiting} started=${started} onClose=${onClose} onAgain=${() => setStarted(null)} />`
-      : read.failure?.status === 404 ? html`<${Note} kind="warn">${t("This server has no logins in a browser.", "此服务器不支持浏览器登录。")}<//>` : html`<${Section} class="plain" read=${read}>${body}<//>`}<//>`;
-}
-
-function Waiting({ started: { state, authorizationUrl, instructions = {} }, onClose, onAgain }) {
-  const path = `/api/oauth/sessions/${encodeURIComponent(state)}`;
-  const [session, setSession] = useState({ status: "pending" });
-  const [callbackUrl, setPasted] = useState("");
-  const poll = useAction(async () => setSession(await get(path)));
-  const isOver = session.status === "error" || poll.failure?.status === 404;
-  useTicks(isOver || session.status === "success" ? 0 : 2, poll.run);
-  const paste = async () => { await post(`${path}/manual-callback`, { callbackUrl }, { timeoutMs: 120_000 }); await poll.run(); };
-  const end = (kind, text, label, then) => html`<${Note} kind=${kind}><bdi>${text}</bdi><//><footer><button class="first" onClick=${then}>${label}</button></footer>`;
-  if (session.status === "success") return end("good", t("Connected. Its models and routes are there.", "已连接，模型和路由已就绪。"), t("Close"), onClose);
-  if (isOver) return end("bad", session.error ?? t("This login is over: it took longer than ten minutes, or the server was started anew.", "此次登录已失效：超过十分钟，或服务器已重启。"), t("Begin anew"), onAgain);
-  return html`
-    ${instructions.sshTunnelCommand && html`<p>${t("If this browser is not on the server's computer, run this here first:", "如果浏览器不在服务器所在的电脑，请先在这里运行：")}</p><${Copyable} text=${instructions.sshTunnelCommand} label="SSH" />`}
-    <p><a class="button first" href=${authorizationUrl} target="_blank" rel="noopener noreferrer">${t("Open the provider's page in a new tab", "在新标签页打开提供商页面")}</a> <span role="status">${t("Waiting until you agreed there …", "等待您在那里同意…")}</span></p>
-    <${Failed} failure=${poll.failure} />
-    <${Form} act=${paste} verb=${t("Hand it in", "提交")} disabled=${!callbackUrl.trim()}>
-      <${Field} label=${t("Or paste the address at which the tab ended", "或粘贴标签页最后停留的地址")} placeholder=${instructions.redirectUri} value=${callbackUrl} onChange=${setPasted} /><//>`;
-}
-
 // === a site opened ===
 
 // More models than this are found by searching.
 const SHOWN = 200;
-
-// A proxy is shown masked: its field is empty until something is typed; null takes away what is stored.
-const ProxyField = ({ masked, value, onChange }) => html`
-  <${Field} label=${t("Proxy", "代理")} value=${value ?? ""} onChange=${onChange} placeholder=${masked ? t("unchanged") : "socks5://host:1080"} hint=${value === null ? t("Removed when saved.", "保存时移除。") : masked} />
-  ${masked && value !== null && html`<button type="button" class="link" onClick=${() => onChange(null)}>${t("Remove")}</button>`}`;
 
 function SiteDetail({ site, reload, onAdd }) {
   const [tab, setTab] = useState("settings");
@@ -130,7 +58,7 @@ function EditSite({ site, reload }) {
     body.apiEndpoints = pool.split("\n").map((url) => url.trim()).filter(Boolean)
       .map((url) => ({ url, enabled: site.apiEndpoints.find((one) => one.url === url)?.enabled ?? true }));
   }
-  for (const name of ["maxConcurrency", "globalWeight"]) if (name in body) body[name] = body[name] === "" ? null : Number(body[name]);
+  for (const name of ["maxConcurrency", "globalWeight", "postRefreshProbeLatencyThresholdMs"]) if (name in body) body[name] = body[name] === "" ? null : Number(body[name]);
   if (header?.trim() && content) body.customHeaders = JSON.stringify({ ...shown, [header.trim()]: content });
   const save = async () => { await put(`/api/sites/${site.id}`, body); clear(); await reload(); };
   const without = (name) => set("customHeaders", JSON.stringify(Object.fromEntries(Object.entries(shown).filter(([one]) => one !== name))));
@@ -140,11 +68,18 @@ function EditSite({ site, reload }) {
       ${field("url", t("Address"))}
       ${field("platform", t("Platform"), { kind: "select", choices: PLATFORMS })}
       ${field("pool", t("Further addresses, one a line", "其他地址，每行一个"), { kind: "area", hint: t("Tried in this order; one that fails rests for five minutes.", "按此顺序尝试，失败的休息五分钟。") })}
+      ${site.apiEndpoints.filter((one) => one.lastFailureReason).map((one) => html`<p key=${one.url} class="hint bad"><bdi>${one.url}</bdi>: <bdi>${one.lastFailureReason}</bdi>
+        <${Time} at=${one.lastFailedAt} /> <${Countdown} until=${one.cooldownUntil} /></p>`)}
       ${field("isPinned", t("Keep at the top"), { kind: "switch" })}
+      ${field("postRefreshProbeEnabled", t("Probe after the models were read", "读取模型后探测"), { kind: "switch" })}
+      ${String(values.postRefreshProbeEnabled) === "true" && html`<div class="filters">
+        ${field("postRefreshProbeScope", t("What"), { kind: "select", choices: [["single", t("One model", "一个模型")], ["all", t("All")]] })}
+        ${values.postRefreshProbeScope === "single" && field("postRefreshProbeModel", t("Model"), { placeholder: t("the first one", "第一个") })}
+        ${field("postRefreshProbeLatencyThresholdMs", t("Slower is a failure, ms", "慢于此算失败，毫秒"), { kind: "number", min: 0, hint: t("0 is no limit.", "0 为不限。") })}</div>`}
     </div><div>
       ${field("globalWeight", t("Weight"), { kind: "number", min: 0.01, max: 100, step: "any" })}
       ${field("maxConcurrency", t("Requests at a time", "并发请求数"), { kind: "number", min: 0, hint: t("Empty: no bound", "留空则不限") })}
-      <${ProxyField} masked=${site.proxyUrl} value=${values.proxyUrl} onChange=${(value) => set("proxyUrl", value)} />
+      <${ProxyField} stored=${site.proxyUrl} values=${values} set=${set} />
       ${field("useSystemProxy", t("Use the system's proxy"), { kind: "switch" })}
       ${field("externalCheckinUrl", t("Page for checking in", "签到页面"))}
       ${Object.entries(shown).map(([name, value]) => html`<p key=${name}><code>${name}: ${value}</code> <button type="button" class="link" onClick=${() => without(name)}>${t("Remove {name}", "移除 {name}", { name })}</button></p>`)}
@@ -205,10 +140,6 @@ function Probe({ site }) {
 
 // === an account opened ===
 
-// How much of a provider's limits is used, and when they begin anew.
-const Windows = ({ windows }) => html`<${Pairs} of=${windows.map(({ name, usedPercent: used, resetAt }) => [name,
-  html`<${Bar} value=${used} kind=${used >= 90 ? "bad" : used >= 70 ? "warn" : ""} label=${`${name}: ${percent(used)}`} /> ${percent(used)} ${resetAt && html`· ${t("anew in", "重置倒计时")} <${Countdown} until=${resetAt} />`}`])} />`;
-
 function AccountDetail({ account, site, reload }) {
   const [tab, setTab] = useState("models");
   const [renews, setRenews] = useState(false);
@@ -260,7 +191,7 @@ function Token({ token, then }) {
   const path = `/api/account-tokens/${token.id}`;
   const isReady = token.valueStatus === "ready";
   const action = (label, work) => html`<${Action} class="quiet" act=${then(work)}>${label}<//>`;
-  return html`<li><strong><bdi>${token.name}</bdi></strong> <code>${token.tokenMasked}</code> <bdi class="quiet">${token.tokenGroup}</bdi>
+  return html`<li><strong><bdi>${token.name}</bdi></strong> ${isReady ? html`<${Reveal} masked=${token.tokenMasked} label=${token.name} read=${async () => (await get(`${path}/value`)).token} />` : html`<code>${token.tokenMasked}</code>`} <bdi class="quiet">${token.tokenGroup}</bdi>
     ${token.isDefault && html` <${Badge} kind="good">${t("default", "默认")}<//>`} ${!token.enabled && html` <${Badge}>${t("off")}<//>`}
     <div class="actions">
       ${isReady && token.enabled && !token.isDefault && action(t("Make it the default", "设为默认"), () => post(`${path}/default`))}
@@ -273,9 +204,9 @@ function Token({ token, then }) {
 
 function Checkins({ account }) {
   const words = { success: t("done"), failed: t("failed"), skipped: t("skipped", "跳过") };
-  return html`<${Section} class="plain" read=${useRead(`/api/checkin/logs?limit=30&accountId=${account.id}`)} isEmpty=${(rows) => !rows.length} empty="–">${(rows) => html`
-    <ul class="plain">${rows.map(({ checkin_logs: one }) => html`<li key=${one.id}><${Badge} kind=${{ success: "good", failed: "bad" }[one.status]}>${words[one.status]}<//>
-      <${Time} at=${one.createdAt} /> <bdi>${one.message}</bdi> <span class="good-text">${one.reward}</span></li>`)}</ul>`}<//>`;
+  return html`<${Section} class="plain" read=${useRead(`/api/checkin/logs?limit=30&accountId=${account.id}`)} empty="–">${(rows) => html`
+    <ul class="plain">${rows.map(({ checkin_logs: one, failureReason }) => html`<li key=${one.id}><${Badge} kind=${{ success: "good", failed: "bad" }[one.status]}>${words[one.status]}<//>
+      <${Time} at=${one.createdAt} /> <bdi>${one.message}</bdi> <span class="good-text">${one.reward}</span> ${one.status === "failed" && html`<span class="quiet">${coded(failureReason.code, `${failureReason.title}. ${failureReason.actionHint}.`)}</span>`}</li>`)}</ul>`}<//>`;
 }
 
 function EditAccount({ account, reload }) {
@@ -288,7 +219,7 @@ function EditAccount({ account, reload }) {
     ${!account.oauthProvider && field("apiToken", t("API key"), { kind: "password", placeholder: t("unchanged") })}
     ${account.capabilities.canCheckin && field("checkinEnabled", t("Check in by itself", "自动签到"), { kind: "switch" })}
     ${field("unitCost", t("Cost of a request, in US dollars", "每次请求成本（美元）"), { kind: "number", min: 0, step: "any" })}
-    <${ProxyField} masked=${JSON.parse(account.extraConfig ?? "{}").proxyUrl} value=${values.proxyUrl} onChange=${(value) => set("proxyUrl", value)} />
+    <${ProxyField} stored=${JSON.parse(account.extraConfig ?? "{}").proxyUrl} values=${values} set=${set} />
     ${field("isPinned", t("Keep at the top"), { kind: "switch" })}<//>`;
 }
 
@@ -344,18 +275,18 @@ export function Sites() {
   const ticked = (kind) => rows.filter(({ key }) => key[0] === kind && chosen.has(key)).map(({ key }) => Number(key.slice(1)));
   const [sites, accounts] = [ticked("s"), ticked("a")];
   const columns = [
-    { name: "name", label: t("Site"), cell: ({ site, account }) => (account ? html`<span class="child"><bdi>${nameOf(account)}</bdi></span>`
+    { label: t("Site"), cell: ({ site, account }) => (account ? html`<span class="child"><bdi>${nameOf(account)}</bdi></span>`
       : html`<bdi>${site.name}</bdi> <span class="quiet less">${site.platform}</span>`) },
-    { name: "state", label: t("State"), cell: ({ site, account }) => (account ? html`<${StateBadge} account=${account} />`
+    { label: t("State"), cell: ({ site, account }) => (account ? html`<${StateBadge} account=${account} />`
       : site.status === "active" ? html`<${Badge} kind="good">${t("on")}<//>` : html`<${Badge}>${t("off")}<//>`) },
-    { name: "balance", label: t("Balance"), class: "end", cell: (row) => {
+    { label: t("Balance"), class: "end", cell: (row) => {
       const told = accountsOf(row).filter((one) => one.capabilities.canRefreshBalance);
       return told.length ? money(told.reduce((sum, one) => sum + one.balance, 0)) : "–";
     } },
-    { name: "spend", label: t("Spent today"), class: "end less", cell: (row) => money(accountsOf(row).reduce((sum, one) => sum + one.todaySpend, 0)) },
-    { name: "accounts", label: t("Accounts", "账号"), class: "end less", cell: ({ key, site, accounts: mine }) => mine && html`<button class="quiet"
+    { label: t("Spent today"), class: "end less", cell: (row) => money(accountsOf(row).reduce((sum, one) => sum + one.todaySpend, 0)) },
+    { label: t("Accounts"), class: "end less", cell: ({ key, site, accounts: mine }) => mine && html`<button class="quiet"
       aria-expanded=${!folded.has(key)} onClick=${() => setFolded(flip(folded, key))}><span class="unseen">${site.name}</span> ${mine.length} ${folded.has(key) ? "▸" : "▾"}</button>` },
-    { name: "tick", label: html`<span class="unseen">${t("Tick", "勾选")}</span>`, class: "end", cell: ({ key, site, account }) => html`<input type="checkbox"
+    { label: html`<span class="unseen">${t("Tick", "勾选")}</span>`, class: "end", cell: ({ key, site, account }) => html`<input type="checkbox"
       aria-label=${t("Tick {name}", "勾选 {name}", { name: account ? nameOf(account) : site.name })} checked=${chosen.has(key)} onChange=${() => setChosen(flip(chosen, key))} />` },
   ];
   const detail = ({ key, site, account }) => (account ? html`<${AccountDetail} key=${key} account=${account} site=${site} reload=${read.reload} />`
@@ -367,12 +298,13 @@ export function Sites() {
       <${Filter} name="show" label=${t("Show")} choices=${[["", t("Sites and accounts")], ["sites", t("Sites alone", "仅站点")], ["trouble", t("Needs attention")]]} />
       <button class="first" onClick=${() => setAdding("site")}>${t("Add a site")}</button>
       <button onClick=${() => setLogin({})}>${t("Connect by login")}</button>
+      <button onClick=${() => setAdding("import")}>${t("Import connections")}</button>
     </div>
     <${Section} read=${read}>${() => html`
       ${sites.length + accounts.length > 0 && html`<${Note}>
         <${Batch} path="sites" ids=${sites} after=${read.reload} label=${count(sites.length, "{count} site", "{count} sites", "{count} 个站点")}
           actions=${[["enableSystemProxy", t("Use the system's proxy")], ["disableSystemProxy", t("Without the system's proxy", "不用系统代理")]]} />
-        <${Batch} path="accounts" ids=${accounts} after=${read.reload} label=${count(accounts.length, "{count} account", "{count} accounts", "{count} 个账号")} actions=${[["refreshBalance", t("Read balances")]]} /><//>`}
+        <${Batch} path="accounts" ids=${accounts} after=${read.reload} label=${count(accounts.length, "{count} account", "{count} accounts")} actions=${[["refreshBalance", t("Read balances")]]} /><//>`}
       <div class="tree"><${List} label=${t("Sites and accounts")} rows=${rows} columns=${columns} keyOf=${(row) => row.key} opened=${opened} onOpen=${setOpened} detail=${detail}
         empty=${tree.length ? t("Nothing matches the filter.") : t("No site yet. A site is where models are answered: a vendor's API, or a hub of the new-api family.", "还没有站点。站点是模型的上游：厂商接口，或 new-api 系列的中转站。")} /></div>`}<//>
     ${read.value?.accounts.some((one) => one.oauthProvider) && html`<${Connections} accounts=${read.value.accounts} reload=${read.reload} onLogin=${setLogin} />`}
@@ -381,6 +313,7 @@ export function Sites() {
       <${Fold} label=${t("Announcements")}><${Announcements} sites=${read.value?.sites} /><//>
     <//>
     ${login && html`<${Login} connection=${login.accountId && login} onClose=${() => { setLogin(null); read.reload(); }} />`}
+    ${adding === "import" && html`<${ImportConnections} onClose=${() => setAdding("")} reload=${read.reload} />`}
     ${adding === "site" && html`<${AddSite} onClose=${() => setAdding("")} reload=${read.reload} />`}
     ${addingTo && html`<${Dialog} wide title=${t("Add accounts to {name}", addingTo)} onClose=${() => setAdding("")}><${AddAccount} site=${addingTo} reload=${read.reload} /><//>`}`;
 }

@@ -57,12 +57,19 @@ export default {
     await turns(one).first().waitFor({ state: "hidden" });
   },
 
-  async "each dialect and a system prompt reach the site"(world) {
+  async "each dialect, a system prompt and further fields reach the site"(world) {
     const { channels } = await start(world);
     const one = await world.open();
     await one.goto(`/playground?model=gpt-4o&channel=${channels["Main line"]}`);
     await one.page.getByText("System prompt").first().click();
-    await one.page.getByLabel("System prompt").fill("Be short.");
+    await one.page.getByLabel("System prompt", { exact: true }).fill("Be short.");
+    const further = one.page.getByLabel("Further fields of the request, as JSON");
+    await further.fill("[1]");
+    await one.page.getByText("This is not a JSON object.").waitFor();
+    await one.page.getByLabel("Your message").fill("Which way?");
+    assert.equal(await one.page.getByRole("button", { name: "Send" }).isDisabled(), true);
+    await further.fill('{"temperature": 0.25}');
+    await one.isAccessible("further fields");
     for (const [label, path] of [["Messages", "/v1/messages"], ["Responses", "/v1/responses"]]) {
       await one.page.getByLabel("Dialect").selectOption({ label });
       await ask(one, "Which way?");
@@ -70,6 +77,7 @@ export default {
       await one.page.getByText("Answer, HTTP 200").waitFor();
       await turns(one).nth(path === "/v1/messages" ? 1 : 3).getByText("An answer of gpt-4o.").waitFor();
       await one.page.getByLabel("Request", { exact: true }).getByText("Be short.").waitFor();
+      await one.page.getByLabel("Request", { exact: true }).getByText('"temperature": 0.25').waitFor();
     }
   },
 

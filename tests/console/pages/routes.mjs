@@ -75,6 +75,25 @@ export default {
     assert.equal((await routeOf(gateway, "gpt-4o")).channels.length, 2);
   },
 
+  async "what a filter leaves is switched off, on and deleted together"(world) {
+    const { gateway } = await start(world);
+    const one = await world.open();
+    await one.goto("/routes");
+    assert.equal(await one.page.getByRole("button", { name: /With all/ }).count(), 0);
+    const before = await gateway.api("GET", "/api/routes/summary");
+    await one.page.getByLabel("Search").fill("gpt");
+    await one.page.getByRole("button", { name: "With all 2 that are shown" }).click();
+    await one.page.getByRole("button", { name: "Switch off" }).click();
+    await one.page.getByRole("row").filter({ hasText: "gpt" }).filter({ hasText: "Off" }).nth(1).waitFor();
+    const off = (await gateway.api("GET", "/api/routes/summary")).filter((route) => !route.enabled).map((route) => route.modelPattern).sort();
+    assert.deepEqual(off, ["gpt-4o", "gpt-4o-mini"]);
+    await one.page.getByRole("button", { name: "Delete" }).click();
+    await one.page.getByRole("dialog").getByText("2 routes").waitFor();
+    await one.page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await one.page.getByText("No models yet.").waitFor();
+    assert.equal((await gateway.api("GET", "/api/routes/summary")).length, before.length - 2);
+  },
+
   async "a pattern is made with a preview of what it names, changed, switched off and deleted"(world) {
     const { gateway } = await start(world);
     const one = await world.open();

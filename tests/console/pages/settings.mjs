@@ -444,6 +444,34 @@ export default {
     assert.deepEqual((await world.gateway.api("GET", "/api/sites")).map((site) => site.name), ["<i>Main</i>"]);
   },
 
+  async "a backup is sealed with a passphrase in any script, and opens with it alone"(world) {
+    await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await world.gateway.addSite("Main", stub.url, "sk-one");
+    const one = await world.open();
+    one.expected.push("400");
+    await one.goto("/settings?tab=backup");
+    await form(one, "Export").getByLabel("Passphrase").fill("pässwort 口令");
+    await form(one, "Export").getByText("The file opens with it alone.").waitFor();
+    const [download] = await Promise.all([one.page.waitForEvent("download"), one.page.getByRole("button", { name: "Save a backup" }).click()]);
+    assert.match(download.suggestedFilename(), /\.json\.sealed$/);
+    const file = await download.path();
+    assert.equal(readFileSync(file, "latin1").includes("sk-one"), false);
+    await world.gateway.api("DELETE", `/api/sites/${(await world.gateway.api("GET", "/api/sites"))[0].id}`);
+    const part = form(one, "Import");
+    assert.equal(await part.getByLabel("Passphrase").count(), 0);
+    await part.getByLabel("File").setInputFiles(file);
+    await part.getByLabel("Passphrase").fill("another one");
+    await part.getByRole("button", { name: "See what it would change" }).click();
+    await part.getByRole("alert").waitFor();
+    await part.getByLabel("Passphrase").fill("pässwort 口令");
+    await one.isAccessible("a sealed backup");
+    await part.getByRole("button", { name: "See what it would change" }).click();
+    await part.getByRole("button", { name: "Import", exact: true }).click();
+    await part.getByText("Import finished").waitFor();
+    assert.deepEqual((await world.gateway.api("GET", "/api/sites")).map((site) => site.name), ["Main"]);
+  },
+
   async "a file that is no backup is refused in words and changes nothing"(world) {
     await world.start();
     const one = await world.open();
@@ -488,6 +516,9 @@ export default {
       await one.page.getByRole("dialog").getByRole("button", { name: "Import now" }).click();
       await part.getByText("Import finished").waitFor();
       assert.deepEqual((await world.gateway.api("GET", "/api/sites")).map((site) => site.name), ["Main"]);
+      await part.getByRole("button", { name: "Remove" }).click();
+      await part.getByRole("button", { name: "Save" }).click();
+      await world.gateway.eventually("the password is gone", async () => !(await world.gateway.api("GET", "/api/settings/backup/webdav")).config.hasPassword);
     } finally {
       server.closeAllConnections();
       server.close();

@@ -81,6 +81,8 @@ export default {
     await row.getByText("default", { exact: true }).waitFor();
     const tokens = await gateway.api("GET", `/api/account-tokens?accountId=${account.id}`);
     assert.equal(tokens.find((token) => token.isDefault).name, "second");
+    await row.getByRole("button", { name: "Reveal" }).click();
+    await row.getByText("sk-another-token-1234").waitFor();
     await one.isAccessible("tokens");
     await one.page.getByRole("tab", { name: "Models" }).click();
     await one.page.getByLabel("Models the site does not list").fill("house-model");
@@ -99,6 +101,12 @@ export default {
     await one.page.getByRole("button", { name: "Probe one model" }).click();
     await one.page.getByText("answers", { exact: true }).waitFor();
     await one.isAccessible("a probe");
+    await one.page.goto(`${gateway.url}/sites`);
+    await one.page.getByRole("button", { name: "Announcements" }).last().click();
+    await one.page.getByRole("button", { name: "Delete all" }).click();
+    await dialogOf(one).getByRole("button", { name: "Delete all" }).click();
+    await one.page.getByText("Nothing is announced.").waitFor();
+    assert.deepEqual(await gateway.api("GET", "/api/site-announcements"), []);
   },
 
   async "only what was changed is sent, and what others changed is shown"(world) {
@@ -124,7 +132,13 @@ export default {
     await form.getByRole("button", { name: "Remove", exact: true }).click();
     await form.getByRole("button", { name: "Save" }).click();
     await gateway.eventually("the proxy is gone", async () => (await stored()).proxyUrl === null);
+    await form.getByLabel("Probe after the models were read").check();
+    await form.getByLabel("Model", { exact: true }).fill("gpt-4o");
+    await form.getByLabel("Slower is a failure, ms").fill("9000");
     await one.isAccessible("the settings of a site");
+    await form.getByRole("button", { name: "Save" }).click();
+    await gateway.eventually("the probe is set", async () => (await stored()).postRefreshProbeLatencyThresholdMs === 9000);
+    assert.deepEqual([(await stored()).postRefreshProbeEnabled, (await stored()).postRefreshProbeModel], [true, "gpt-4o"]);
 
     await gateway.api("PUT", `/api/accounts/${account.id}`, { username: "renamed elsewhere" });
     await one.goto("/sites");
@@ -178,6 +192,69 @@ export default {
     await one.page.getByText("onerror").first().waitFor();
   },
 
+  async "accounts connected by a login become one channel, are parted again, get a proxy, and come from an export"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const { account } = await gateway.addSite("Main line", stub.url, "sk-one");
+    const one = await world.open();
+    const asked = [];
+    const routeUnit = { id: 4, kind: "route_unit", name: "<b>Both</b>", memberCount: 2, strategy: "round_robin" };
+    let isUnited = false;
+    await one.page.route("**/api/oauth/**", (route) => {
+      const request = route.request();
+      const path = new URL(request.url()).pathname;
+      if (request.method() !== "GET") asked.push([request.method(), path, request.postDataJSON()]);
+      if (path.endsWith("/connections")) {
+        const items = ["ann@example.com", "bob@example.com"].map((email, at) => ({ ...CONNECTION, email, accountId: account.id + at, useSystemProxy: false,
+          proxyUrl: null, routeUnit: isUnited ? routeUnit : null }));
+        return route.fulfill({ json: { items, total: 2, limit: 200, offset: 0 } });
+      }
+      if (path.endsWith("/import")) return route.fulfill({ json: { success: false, imported: 1, failed: 1, skipped: 0,
+        items: [{ name: "carl@example.com", provider: "codex", status: "imported" }, { name: "<i>dora</i>", status: "failed", message: "no refresh token" }] } });
+      if (path.endsWith("/refresh-batch")) return route.fulfill({ json: { success: false, refreshed: 1, failed: 1, items: [{ success: true }, { success: false }] } });
+      if (path.endsWith("/route-units")) isUnited = true;
+      if (request.method() === "DELETE") isUnited = false;
+      return route.fulfill({ json: { success: true } });
+    });
+    const listed = await gateway.api("GET", "/api/accounts");
+    listed.accounts[0].oauthProvider = "codex";
+    await one.page.route("**/api/accounts", (route) => route.fulfill({ json: listed }));
+    await one.goto("/sites");
+    await one.page.getByRole("button", { name: "Read all limits" }).click();
+    await one.page.getByText("1 failed").waitFor();
+    await one.page.getByRole("button", { name: "Several accounts as one" }).click();
+    await one.page.getByRole("button", { name: "+ codex / ann@example.com" }).click();
+    await one.page.getByRole("button", { name: "+ codex / bob@example.com" }).click();
+    await one.page.getByLabel("Name", { exact: true }).fill("<b>Both</b>");
+    await one.isAccessible("accounts as one");
+    await one.page.getByRole("button", { name: "Create", exact: true }).click();
+    await one.page.getByRole("button", { name: "One until it fails" }).click();
+    await one.page.getByRole("button", { name: "Part them" }).click();
+    await dialogOf(one).getByText("<b>Both</b>").waitFor();
+    await dialogOf(one).getByRole("button", { name: "Part them" }).click();
+    await one.page.getByRole("button", { name: "Part them" }).waitFor({ state: "hidden" });
+    const first = one.page.getByRole("article").filter({ hasText: "ann@example.com" });
+    await first.getByRole("button", { name: "Settings" }).click();
+    await first.getByLabel("Proxy", { exact: true }).fill("socks5://127.0.0.1:9");
+    await first.getByRole("button", { name: "Save" }).click();
+    await gateway.eventually("the proxy is sent", () => asked.length === 5);
+    assert.deepEqual(asked.slice(1), [
+      ["POST", "/api/oauth/route-units", { accountIds: [account.id, account.id + 1], name: "<b>Both</b>", strategy: "round_robin" }],
+      ["PATCH", "/api/oauth/route-units/4", { strategy: "stick_until_unavailable" }],
+      ["DELETE", "/api/oauth/route-units/4", null],
+      ["PATCH", `/api/oauth/connections/${account.id}/proxy`, { proxyUrl: "socks5://127.0.0.1:9" }],
+    ]);
+    await one.page.getByRole("button", { name: "Import connections" }).click();
+    await dialogOf(one).getByLabel("JSON").fill("{");
+    await dialogOf(one).getByRole("button", { name: "Import" }).click();
+    await dialogOf(one).getByRole("alert").waitFor();
+    await dialogOf(one).getByLabel("JSON").fill('[{"type":"codex"},{}]');
+    await dialogOf(one).getByRole("button", { name: "Import" }).click();
+    await dialogOf(one).getByText("no refresh token").waitFor();
+    assert.deepEqual(asked.at(-1), ["POST", "/api/oauth/import", { items: [{ type: "codex" }, {}] }]);
+    await one.isAccessible("an import of connections");
+  },
+
   async "a login in the browser is begun, waited for, or finished by pasting the address"(world) {
     const gateway = await world.start();
     const stub = await world.site({ models: ["gpt-4o"] });
@@ -199,12 +276,9 @@ export default {
       if (path.endsWith("/manual-callback")) { pasted = route.request().postDataJSON(); return route.fulfill({ json: { success: true } }); }
       return route.fulfill({ json: { provider: "codex", state: "a-state", status: pasted ? "success" : "pending", accountId: account.id } });
     });
-    await one.page.route("**/api/accounts", async (route) => {
-      const answer = await route.fetch();
-      const value = await answer.json();
-      value.accounts[0].oauthProvider = "codex";
-      return route.fulfill({ response: answer, json: value });
-    });
+    const listed = await gateway.api("GET", "/api/accounts");
+    listed.accounts[0].oauthProvider = "codex";
+    await one.page.route("**/api/accounts", (route) => route.fulfill({ json: listed }));
     await one.goto("/sites");
     await one.page.getByText("ann@example.com").waitFor();
     await one.page.getByRole("img", { name: /37.5|38/ }).waitFor();

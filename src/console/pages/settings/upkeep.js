@@ -6,7 +6,7 @@ import { events, get, post, put, remove, send } from "../../api.js";
 import { useRead } from "../../data.js";
 import { clock, number } from "../../format.js";
 import { List } from "../../list.js";
-import { Action, Badge, Field, Form, Note, Pairs, Removal, Section, Table, Time, html, saveFile, taskTitle, useDraft } from "../../parts.js";
+import { Action, Badge, Field, Form, Kept, Note, Pairs, Removal, Section, Table, Time, html, saveFile, taskTitle, useDraft } from "../../parts.js";
 import { t } from "../../words.js";
 
 // === backups ===
@@ -14,16 +14,24 @@ import { t } from "../../words.js";
 const PARTS = () => [["all", t("Everything", "全部")], ["accounts", t("Sites, accounts, routes and keys", "站点、账号、路由和密钥")], ["preferences", t("Settings")]];
 const ACTIONS = { created: "good", updated: "", skipped: "", deleted: "warn", refused: "bad" };
 const BACKUP = "/api/settings/backup";
+// How a sealed backup begins.
+const SEALED = '{"format":"switchyard-sealed"';
+
+// A passphrase goes in a header, in UTF-8, which a header takes byte by byte.
+const withPassphrase = (text) => (text ? { "x-backup-passphrase": String.fromCharCode(...new TextEncoder().encode(text)) } : {});
 
 function Export() {
   const [type, setType] = useState("all");
+  const [passphrase, setPassphrase] = useState("");
   const save = async () => {
-    const answer = await send("GET", href(`${BACKUP}/export`, { type }), { timeoutMs: 0 });
+    const answer = await send("GET", href(`${BACKUP}/export`, { type }), { timeoutMs: 0, headers: withPassphrase(passphrase) });
     saveFile(await answer.blob(), /filename="([^"]+)"/.exec(answer.headers.get("content-disposition"))?.[1] ?? "switchyard-backup.json");
   };
   return html`<${Section} title=${t("Export", "导出")}>
-    <p>${t("The file has every credential in clear, so that another server can use it: keep it safe.", "文件含明文凭据，以便其他服务器使用：请妥善保管。")}</p>
+    <p>${t("The file has every credential, so that another server can use it: in clear, or sealed with a passphrase.", "文件含有全部凭据，以便其他服务器使用：明文，或用口令加密。")}</p>
     <${Field} kind="select" label=${t("What")} value=${type} onChange=${setType} choices=${PARTS()} />
+    <${Field} kind="password" label=${t("Passphrase")} value=${passphrase} onChange=${setPassphrase}
+      hint=${passphrase ? t("The file opens with it alone.", "只有它能打开此文件。") : t("Empty: everything is in clear. Keep the file safe.", "留空：全部为明文，请妥善保管文件。")} />
     <${Action} class="first" act=${save} done=${t("Saved")}>${t("Save a backup", "保存备份")}<//><//>`;
 }
 
@@ -40,6 +48,8 @@ function Outcome({ report }) {
 // The file is tried first: only what a dry run took can be imported, and the button says what it does.
 function Import() {
   const [file, setFile] = useState(null);
+  const [isSealed, setSealed] = useState(false);
+  const [passphrase, setPassphrase] = useState("");
   const [mode, setMode] = useState("merge");
   const [conflict, setConflict] = useState("overwrite");
   const [tried, setTried] = useState(null);
@@ -47,7 +57,9 @@ function Import() {
   const isTried = tried !== null && tried.file === file && tried.mode === mode && tried.conflict === conflict;
   const ask = async (dryRun) => {
     const query = { mode, conflict: mode === "merge" ? conflict : "", dryRun: dryRun ? "1" : "" };
-    const answer = await send("POST", href(`${BACKUP}/import`, query), { body: new Blob(['{"data":', file, "}"]), timeoutMs: 0 });
+    const answer = await send("POST", href(`${BACKUP}/import`, query), isSealed
+      ? { body: file, timeoutMs: 0, headers: { "content-type": "application/octet-stream", ...withPassphrase(passphrase) } }
+      : { body: new Blob(['{"data":', file, "}"]), timeoutMs: 0 });
     return answer.json();
   };
   const act = async () => {
@@ -56,12 +68,15 @@ function Import() {
     setDone(await ask(false));
     return setTried(null);
   };
+  const choose = async (chosen) => { setSealed((await chosen?.slice(0, SEALED.length).text()) === SEALED); setFile(chosen ?? null); };
   const isRefused = isTried && tried.report.counts?.refused > 0;
   const verb = !isTried ? t("See what it would change", "查看将有哪些改动") : mode === "replace" ? t("Replace what is here") : t("Import");
   return html`<${Section} title=${t("Import")}>
     <p>${t("A backup of Switchyard, or the JSON backup of another gateway. All of it is imported, or nothing.", "Switchyard 的备份，或其他网关的 JSON 备份。全部导入，或完全不导入。")}</p>
     <${Form} act=${act} verb=${verb} disabled=${!file || isRefused}>
-      <div class="field"><label for="backup-file">${t("File", "文件")}</label><input id="backup-file" type="file" accept=".json,application/json" onChange=${(event) => setFile(event.target.files[0] ?? null)} /></div>
+      <div class="field"><label for="backup-file">${t("File", "文件")}</label><input id="backup-file" type="file" accept=".json,.sealed,application/json" onChange=${(event) => choose(event.target.files[0])} /></div>
+      ${isSealed && html`<${Field} kind="password" label=${t("Passphrase")} value=${passphrase} onChange=${setPassphrase}
+        hint=${t("The file is sealed. Empty: BACKUP_PASSPHRASE of this server is tried.", "文件已加密。留空则尝试此服务器的 BACKUP_PASSPHRASE。")} />`}
       <${Field} kind="select" label=${t("How", "方式")} value=${mode} onChange=${setMode} choices=${[["merge", t("Add to what is here", "并入现有数据")], ["replace", t("Replace what is here")]]}
         hint=${mode === "replace" ? t("What the file does not have is deleted; counters, the log and found models stay.") : undefined} />
       ${mode === "merge" && html`<${Field} kind="select" label=${t("Where both have it", "两边都有时")} value=${conflict} onChange=${setConflict}
@@ -79,28 +94,33 @@ function WebDav() {
 }
 
 function WebDavForm({ value: { config, state }, read, setReport }) {
-  const { changes, field, clear } = useDraft({ ...config, password: "" });
-  const save = async () => { read.set(await put(`${BACKUP}/webdav`, changes)); clear(); };
-  const run = (what) => async () => { const answer = await post(`${BACKUP}/webdav/${what}`, {}, { timeoutMs: 0 }); if (what === "import") setReport(answer); await read.reload(); };
+  const { changes, values, field, set, clear } = useDraft({ ...config, password: "" });
+  const [passphrase, setPassphrase] = useState("");
+  const { password, ...rest } = changes;
+  const body = { ...rest, ...(password === null ? { clearPassword: true } : password && { password }) };
+  const save = async () => { read.set(await put(`${BACKUP}/webdav`, body)); clear(); };
+  const run = (what) => async () => { const answer = await post(`${BACKUP}/webdav/${what}`, {}, { timeoutMs: 0, headers: withPassphrase(passphrase) }); if (what === "import") setReport(answer); await read.reload(); };
   const isSaved = !Object.keys(changes).length;
   return html`
     <${Form} act=${save} verb=${t("Save")} disabled=${isSaved} onCancel=${isSaved ? undefined : clear}>
       ${field("enabled", t("Use it", "启用"), { kind: "switch" })}
       ${field("fileUrl", t("Address of the file", "文件地址"), { kind: "url", placeholder: "https://dav.example.com/backups/switchyard.json" })}
       ${field("username", t("User"))}
-      ${field("password", t("Password"), { kind: "password", placeholder: config.hasPassword ? t("unchanged") : "" })}
+      <${Kept} kind="password" label=${t("Password")} stored=${config.hasPassword} value=${values.password} onChange=${(value) => set("password", value)} />
       ${field("exportType", t("What"), { kind: "select", choices: PARTS() })}
       ${field("autoSyncEnabled", t("Export by the schedule", "按计划导出"), { kind: "switch" })}
       ${field("autoSyncCron", t("Schedule", "计划"), { class: "mono" })}
     <//>
     <p class="quiet">${state.lastSyncAt ? html`${t("Last export or import", "上次导出或导入")}: <${Time} at=${state.lastSyncAt} />` : t("Not used yet.", "尚未使用。")}</p>
     ${state.lastError && html`<${Note} kind="bad"><bdi>${state.lastError}</bdi><//>`}
-    ${config.enabled && isSaved && html`<p><${Action} act=${run("export")} done=${t("Done")}>${t("Export now", "立即导出")}<//>
+    ${config.enabled && isSaved && html`<${Field} kind="password" label=${t("Passphrase")} value=${passphrase} onChange=${setPassphrase} hint=${t("To import a file that is sealed.", "用于导入已加密的文件。")} />
+      <p><${Action} act=${run("export")} done=${t("Done")}>${t("Export now", "立即导出")}<//>
       <${Removal} label=${t("Import now", "立即导入")} title=${t("Replace what is here")} name=${config.fileUrl} act=${run("import")}
         consequence=${t("What the file does not have is deleted; counters, the log and found models stay.")} /></p>`}`;
 }
 
-export const Backup = () => html`<div class="columns"><${Export} /><${Import} /><${WebDav} /></div>`;
+export const Backup = () => html`<div class="columns"><${Export} /><${Import} /><${WebDav} /></div>
+  <p class="hint">${t("BACKUP_CRON writes backups into a directory of the server; BACKUP_PASSPHRASE seals them.", "BACKUP_CRON 定期把备份写入服务器目录，BACKUP_PASSPHRASE 将其加密。")}</p>`;
 
 // === the database, and another to which the server can go over ===
 
@@ -225,10 +245,10 @@ export function Tasks() {
   const read = useRead("/api/tasks?limit=200", { every: 5 });
   const [opened, setOpened] = useFilter("open");
   const columns = [
-    { name: "title", label: t("Task", "任务"), cell: (task) => html`<bdi>${taskTitle(task)}</bdi>` },
-    { name: "state", label: t("State"), cell: (task) => html`<${Badge} kind=${TASK[task.status]?.[0]}>${t(TASK[task.status]?.[1] ?? task.status)}<//>` },
-    { name: "message", label: t("Progress", "进度"), cell: (task) => html`<bdi>${task.error ?? task.message}</bdi>` },
-    { name: "at", label: t("Begun", "开始于"), class: "less", cell: (task) => html`<${Time} at=${task.startedAt ?? task.createdAt} />` },
+    { label: t("Task", "任务"), cell: (task) => html`<bdi>${taskTitle(task)}</bdi>` },
+    { label: t("State"), cell: (task) => html`<${Badge} kind=${TASK[task.status]?.[0]}>${t(TASK[task.status]?.[1] ?? task.status)}<//>` },
+    { label: t("Progress", "进度"), cell: (task) => html`<bdi>${task.error ?? task.message}</bdi>` },
+    { label: t("Begun", "开始于"), class: "less", cell: (task) => html`<${Time} at=${task.startedAt ?? task.createdAt} />` },
   ];
   const detail = (task) => html`<p class=${task.error ? "bad-text" : ""}><bdi>${task.error ?? task.message}</bdi></p>
     <table><tbody>${task.logs.map((line) => html`<tr key=${line.seq}><td class="number">${clock(line.createdAt)}</td><td><bdi>${line.message}</bdi></td></tr>`)}</tbody></table>`;
@@ -248,15 +268,15 @@ export function Events() {
     if (event && !event.read) { await post(`/api/events/${id}/read`).catch(() => {}); read.reload(); }
   };
   const columns = [
-    { name: "title", label: t("Event", "事件"), cell: (event) => html`<bdi style=${{ fontWeight: event.read ? 400 : 700 }}>${event.title}</bdi>` },
-    { name: "level", label: t("Level", "级别"), cell: (event) => html`<${Badge} kind=${LEVEL[event.level]}>${t(event.level)}<//> ${!event.read && html`<span class="quiet">${t("new")}</span>`}` },
-    { name: "message", label: t("Message", "内容"), class: "less", cell: (event) => html`<bdi>${event.message}</bdi>` },
-    { name: "at", label: t("When", "时间"), cell: (event) => html`<${Time} at=${event.createdAt} />` },
+    { label: t("Event", "事件"), cell: (event) => html`<bdi style=${{ fontWeight: event.read ? 400 : 700 }}>${event.title}</bdi>` },
+    { label: t("Level", "级别"), cell: (event) => html`<${Badge} kind=${LEVEL[event.level]}>${t(event.level)}<//> ${!event.read && html`<span class="quiet">${t("new")}</span>`}` },
+    { label: t("Message", "内容"), class: "less", cell: (event) => html`<bdi>${event.message}</bdi>` },
+    { label: t("When", "时间"), cell: (event) => html`<${Time} at=${event.createdAt} />` },
   ];
   const detail = (event) => html`<p><bdi>${event.title}</bdi></p><p><bdi>${event.message}</bdi></p><p class="quiet">${event.type} · <${Time} at=${event.createdAt} plain /></p>`;
   return html`<${Section} title=${t("Events")} read=${read} actions=${html`
       <${Action} act=${async () => { await post("/api/events/read-all"); await read.reload(); }}>${t("Mark all as read")}<//>
-      <${Removal} label=${t("Delete all", "全部删除")} title=${t("Delete all events?", "删除全部事件？")} name=${t("Every event, read and unread", "所有事件，无论是否已读")} act=${() => remove("/api/events")} after=${read.reload} />`}>
+      <${Removal} label=${t("Delete all")} title=${t("Delete all events?", "删除全部事件？")} name=${t("Every event, read and unread", "所有事件，无论是否已读")} act=${() => remove("/api/events")} after=${read.reload} />`}>
     ${(events) => html`<div class="filters"><${Field} kind="switch" label=${t("Unread only", "仅未读")} value=${unread === "1"} onChange=${(is) => setUnread(is ? "1" : "")} /></div>
       <${List} label=${t("Events")} rows=${events} columns=${columns} opened=${opened} onOpen=${open} detail=${detail} empty=${t("No events.", "没有事件。")} />`}<//>`;
 }
@@ -281,12 +301,12 @@ export function Maintenance() {
     ${answer?.name === name && html`<p class="said good" role="status">${answer.jobId ? html`<a href=${`/settings?tab=tasks&open=${answer.jobId}`}>${t("A task does it: see how it goes", "已由任务执行：查看进度")}</a>` : t("Done")}</p>`}<//>`)}</div>`;
 }
 
-// What this version is built on directly, by licence; Cargo.lock has the rest.
+// What this version is built on directly, by licence; Cargo.lock has the rest, and `.ci/dependencies` compares.
 const LICENCES = [
-  ["MIT", "bytes, http-body, hyper, Preact, rusqlite, ruzstd, tokio, tokio-tungstenite, tower-service"],
-  ["MIT OR Apache-2.0", "arc-swap, argon2, base64, flate2, futures-util, http, httparse, ipnet, itoa, log, mail-send, percent-encoding, regex-lite, saphyr-parser, serde, smtp-proto, socket2, tokio-rustls"],
-  ["Apache-2.0 OR ISC OR MIT", "rustls"], ["Apache-2.0 AND ISC", "ring"], ["Apache-2.0", "htm"],
-  ["BSD-3-Clause", "brotli-decompressor, subtle"], ["CDLA-Permissive-2.0", "webpki-roots"], ["Unlicense OR MIT", "jiff, memchr"], ["Zlib", "foldhash"],
+  ["MIT", "bytes, http-body, http-body-util, hyper, hyper-util, mimalloc, Preact, rusqlite, ruzstd, tokio, tokio-tungstenite, tower-service"],
+  ["MIT OR Apache-2.0", "arc-swap, argon2, base64, flate2, futures-util, http, httparse, ipnet, itoa, log, mail-send, mysql_async, percent-encoding, regex-lite, saphyr-parser, serde, serde_json, smtp-proto, socket2, tokio-postgres, tokio-rustls"],
+  ["Apache-2.0 OR ISC OR MIT", "rustls"], ["Apache-2.0 AND ISC", "ring"], ["Apache-2.0", "htm"], ["BSD-3-Clause", "subtle"], ["BSD-3-Clause OR MIT", "brotli-decompressor"],
+  ["CDLA-Permissive-2.0", "webpki-roots"], ["Unlicense OR MIT", "jiff, memchr"], ["Zlib", "foldhash"],
 ];
 
 export function About() {

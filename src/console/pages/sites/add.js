@@ -5,7 +5,7 @@ import { Failure, good, post, task } from "../../api.js";
 import { useRead } from "../../data.js";
 import { money } from "../../format.js";
 import { Action, Dialog, Field, Form, Note, Tabs, html, useDraft } from "../../parts.js";
-import { explain, t } from "../../words.js";
+import { coded, explain, t } from "../../words.js";
 
 const HUBS = ["new-api", "one-api", "one-hub", "done-hub", "veloera", "anyrouter", "sub2api"];
 export const PLATFORMS = [...HUBS, "openai", "claude", "gemini", "codex", "gemini-cli", "antigravity", "cliproxyapi"].map((id) => [id, id]);
@@ -148,7 +148,7 @@ function Progress({ jobId, onEnd }) {
     return () => stop.abort();
   }, [jobId]);
   const { refresh, rebuild } = state?.result ?? {};
-  const why = failure ? explain(failure) : state?.status === "failed" ? state.error ?? state.message : refresh?.status === "failed" && refresh.errorMessage;
+  const why = failure ? explain(failure) : state?.status === "failed" ? state.error ?? state.message : refresh?.status === "failed" && coded(refresh.errorCode, refresh.errorMessage, refresh.errorMessage);
   if (why) return html`<${Mark}>${t("Stored, but its models could not be read:", "已保存，但无法读取模型：")} ${why}<//>`;
   if (state?.status !== "succeeded") return html`<span role="status">${t("Stored. Its models are being read …", "已保存，正在读取模型…")}</span>`;
   return html`<${Mark} good>${refresh ? t("{models} models, {routes} new routes", "{models} 个模型，新增 {routes} 条路由", { models: refresh.modelCount, routes: rebuild?.createdRoutes ?? 0 }) : t("Stored.", "已保存。")}<//>`;

@@ -2,7 +2,7 @@
 
 import { good, post } from "../../api.js";
 import { Badge, html } from "../../parts.js";
-import { t } from "../../words.js";
+import { coded, t } from "../../words.js";
 
 export const nameOf = (account) => account.username || t("Account {id}", account);
 
@@ -18,5 +18,5 @@ export function StateBadge({ account: { status, runtimeHealth: { state, reason }
 export async function recheck({ id, capabilities }) {
   if (capabilities?.canRefreshBalance) return good(await post(`/api/accounts/${id}/balance`));
   const { refresh } = good(await post(`/api/models/check/${id}`));
-  return good({ ...refresh, success: refresh.status !== "failed", message: refresh.errorMessage });
+  return good({ ...refresh, success: refresh.status !== "failed", message: coded(refresh.errorCode, refresh.errorMessage, refresh.errorMessage) });
 }

@@ -247,7 +247,9 @@ impl Service {
             Found::Nothing => match (Foreign::at(path), ErrorShape::at(path, &head.headers, id)) {
                 (Some(foreign), _) => foreign.no_such_path(),
                 (None, Some(face)) => face.no_such_path(path),
-                (None, None) => refuse(&head.headers, path, id, StatusCode::NOT_FOUND, "Not found"),
+                (None, None) => self
+                    .page(head)
+                    .unwrap_or_else(|| refuse(&head.headers, path, id, StatusCode::NOT_FOUND, "Not found")),
             },
         };
         Err(Box::new(response))
@@ -257,6 +259,13 @@ impl Service {
     fn console(&self, head: &hyper::http::request::Parts) -> Option<Response> {
         let is_served = self.core.config.console_enabled;
         is_served.then(|| console::answer(&head.method, head.uri.path(), &head.headers))?
+    }
+
+    /// The console's page in place of a path that neither the API nor the page knows.
+    fn page(&self, head: &hyper::http::request::Parts) -> Option<Response> {
+        let path = head.uri.path();
+        let is_served = self.core.config.console_enabled && !is_admin_path(path);
+        is_served.then(|| console::stray(&head.method, path, &head.headers))?
     }
 
     /// The refusal of a request to the admin interface: whoever sent it is not the admin, or asks too often.

@@ -65,7 +65,33 @@ fn files_of_another_build_are_todays_but_not_kept() {
     let answer = get(&gateway, "/console/000000000000000000000000/main.js", &[]);
     assert_eq!((answer.status, answer.header("cache-control")), (200, Some("no-cache")));
     assert_eq!(get(&gateway, "/console/000000000000000000000000/../secret", &[]).status, 404);
-    assert_eq!(get(&gateway, "/nowhere", &[]).status, 404);
+}
+
+#[test]
+fn a_path_that_is_nothings_shows_the_page_to_a_browser_and_is_missing_for_programs() {
+    let gateway = Gateway::start();
+    let browser = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+    for headers in [&[browser][..], &[("accept", "*/*")], &[]] {
+        let page = get(&gateway, "/an/old/bookmark?of=mine", headers);
+        assert_eq!(page.status, 200, "{headers:?}");
+        assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+        assert_eq!(page.header("cache-control"), Some("no-cache"));
+        assert!(page.text().contains("<script type=\"module\" src=\"/console/"));
+    }
+    for path in [
+        "/api/nowhere",
+        "/%61pi/nowhere",
+        "/v1/nowhere",
+        "/v1beta/nowhere",
+        "/console/nowhere",
+        "/robots.txt",
+        "/.well-known/oauth-authorization-server",
+    ] {
+        assert!(matches!(get(&gateway, path, &[browser]).status, 401 | 404), "{path}");
+    }
+    let program = get(&gateway, "/models", &[("accept", "application/json")]);
+    assert_eq!((program.status, &program.json()["error"]), (404, &serde_json::json!("Not found")));
+    assert_eq!(gateway.anyone().send(Request::post("/nowhere")).status, 404);
 }
 
 #[test]
@@ -74,7 +100,7 @@ fn a_console_that_is_switched_off_is_not_there_and_a_change_is_asked_of_no_page(
     let refused = gateway.anyone().send(Request::post("/settings"));
     assert_eq!((refused.status, refused.header("allow")), (405, Some("GET, HEAD, OPTIONS")));
     let without = Gateway::with(&[("CONSOLE_ENABLED", "false")]);
-    for path in ["/", "/sites", "/console/000000000000000000000000/main.js"] {
+    for path in ["/", "/sites", "/nowhere", "/console/000000000000000000000000/main.js"] {
         assert_eq!(get(&without, path, &[]).status, 404, "{path}");
     }
 }

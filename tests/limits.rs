@@ -90,7 +90,7 @@ fn an_identity_gets_its_maximum_at_concurrency_200() {
 #[test]
 fn every_path_counts_whoever_asks() {
     let gateway = by_address(6);
-    gateway.anyone().get("/nowhere").expect(404);
+    gateway.anyone().get("/nowhere.txt").expect(404);
     gateway.anyone().get(AUTH_INFO).expect(401);
     gateway.anyone().with("authorization", "Bearer wrong").get(AUTH_INFO).expect(403);
     gateway.anyone().get("/v1/models").expect(401);

@@ -47,6 +47,7 @@ fn models_are_listed_with_who_offers_them_most_offered_first() {
     assert_eq!(model["accounts"][0]["tokens"], json!([]));
     assert_eq!((&model["pricingSources"], &model["tags"]), (&json!([]), &json!([])), "only when asked for");
     let meta = &shown["meta"];
+    assert_eq!(meta.get("refreshJobId"), Some(&Value::Null));
     assert_eq!((&meta["includePricing"], &meta["refreshRequested"]), (&json!(false), &json!(false)));
     assert_eq!(market(&gateway, "")["meta"]["cacheHit"], true);
 }

@@ -264,6 +264,12 @@ fn the_allow_list_holds_at_once_and_never_shuts_out_who_sets_it() {
     let refused = admin().put(PATH, &json!({"adminIpAllowlist": ["10.0.0.0/8"]})).expect(400);
     assert!(refused["message"].as_str().is_some_and(|text| text.contains("198.51.100.10")), "{refused}");
     admin().put(PATH, &json!({"adminIpAllowlist": ["198.51.100.0/99"]})).expect(400);
+    let several = json!({"adminIpAllowlist": ["198.51.100.10", "198.51.100.0/99", "nonsense"]});
+    let refused = admin().put(PATH, &several).expect(400);
+    assert!(
+        refused["message"].as_str().is_some_and(|text| text.contains("198.51.100.0/99, nonsense")),
+        "{refused}"
+    );
     admin().put(PATH, &json!({"adminIpAllowlist": "198.51.100.0/24, 2001:db8::/32"})).expect(200);
     gateway.admin().get(PATH).expect(403);
     from(gateway.admin(), "2001:db8::7").get(PATH).expect(200);

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json};
 
 use super::accounts;
+use crate::site_url::SiteUrl;
 use crate::store::staging::NewRow;
 use crate::store::staging::tables::{Column, Kind, Missing, Table};
 use crate::store::tokens::{MASKED_PENDING, READY, is_mask};
@@ -83,11 +84,12 @@ impl RowReader<'_> {
                 lower(row, "platform");
                 one_of(row, "status", &["active", "disabled"]);
                 one_of(row, "postRefreshProbeScope", &["single", "all"]);
-                trim(row, "url");
+                address(row, SiteUrl::persisted);
                 if row.get("maxConcurrency") == Some(&Json::from(0)) {
                     row.insert("maxConcurrency".to_owned(), Json::Null);
                 }
             }
+            "site_api_endpoints" => address(row, SiteUrl::canonical),
             "accounts" => {
                 accounts::flatten(self.store, row).map_err(|expected| ("extraConfig", expected))?;
                 one_of(row, "status", &["active", "disabled", "expired", "unhealthy"]);
@@ -315,6 +317,17 @@ fn shortened(label: &str) -> String {
 fn trim(row: &mut Map<String, Json>, member: &str) {
     if let Some(Json::String(text)) = row.get_mut(member) {
         *text = text.trim().to_owned();
+    }
+}
+
+/// Writes the address as those are that the API takes, or two spellings of one would be two sites. What is no address
+/// stays as it is written.
+fn address(row: &mut Map<String, Json>, form: fn(&SiteUrl) -> String) {
+    trim(row, "url");
+    if let Some(Json::String(text)) = row.get_mut("url")
+        && let Ok(url) = SiteUrl::parse_absolute(text)
+    {
+        *text = form(&url);
     }
 }
 

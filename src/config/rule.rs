@@ -9,6 +9,8 @@ use crate::dialect::payload_rules;
 use crate::routing::OutboundProxy;
 
 /// 30 days: no cooldown is longer.
+/// The most wrong entries of a list that a message names.
+const MAX_NAMED: usize = 10;
 const MAX_COOLDOWN_SEC: f64 = 2_592_000.0;
 /// The cheapest a unit may be assumed to be.
 const MIN_UNIT_COST: f64 = 1e-6;
@@ -113,9 +115,18 @@ impl Rule {
             },
             Self::Networks => {
                 let entries = words(value).ok_or("array of addresses and networks, or a text of them")?;
-                match entries.iter().find(|entry| parse_network(entry).is_none()) {
-                    Some(bad) => Err(format!("addresses and CIDR networks; {bad} is neither")),
-                    None => Ok(entries.into()),
+                let bad: Vec<&str> = entries
+                    .iter()
+                    .map(String::as_str)
+                    .filter(|entry| parse_network(entry).is_none())
+                    .take(MAX_NAMED)
+                    .collect();
+                match bad.as_slice() {
+                    [] => Ok(entries.into()),
+                    [one] => Err(format!("addresses and CIDR networks; {one} is neither")),
+                    several => {
+                        Err(format!("addresses and CIDR networks; {} are neither", several.join(", ")))
+                    }
                 }
             }
             Self::Proxy => {

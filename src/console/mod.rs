@@ -2,7 +2,8 @@
 //! what is served here is the same for everybody and holds no secret.
 //!
 //! ```text
-//! GET /, /sites, /log, …            index.html, asked for again each time (ETag)
+//! GET /, /sites, /log, …            index.html, asked for again each time (ETag); so is every path that nothing else
+//!                                   answers, for whoever takes a page
 //! GET /console/<digest>/<file>      what the page is made of, kept by the browser for ever
 //! ```
 //!
@@ -54,6 +55,18 @@ pub fn answer(method: &Method, path: &str, headers: &HeaderMap) -> Option<Respon
         return Some(response);
     }
     Some(send(asset, headers, may_be_kept))
+}
+
+/// The page in place of a path that is nothing's: an old bookmark, or an address that was typed. `None` where a file was
+/// meant, and for clients that take no page.
+pub fn stray(method: &Method, path: &str, headers: &HeaderMap) -> Option<Response> {
+    let is_file = path.contains("/.") || path.rsplit('/').next().is_some_and(|name| name.contains('.'));
+    let takes_pages = headers.get(header::ACCEPT).is_none_or(|accept| {
+        let accepts = |kind: &str| accept.to_str().is_ok_and(|kinds| kinds.contains(kind));
+        accepts("text/html") || accepts("*/*")
+    });
+    let is_asked = matches!(*method, Method::GET | Method::HEAD) && !path.starts_with("/console/");
+    (is_asked && !is_file && takes_pages).then(|| send(&PAGE, headers, false))
 }
 
 fn send(asset: &'static Asset, headers: &HeaderMap, may_be_kept: bool) -> Response {

@@ -204,6 +204,24 @@ fn an_imported_key_without_lists_may_use_every_model_and_one_with_empty_lists_no
 type Damage = (&'static str, &'static dyn Fn(&mut Value));
 
 #[test]
+fn an_imported_address_is_written_as_those_are_that_the_api_takes() {
+    let gateway = Gateway::start();
+    let mut document = small();
+    document["accounts"]["sites"][0]["url"] = json!(" HTTPS://One.example/v1/ ");
+    document["accounts"]["siteApiEndpoints"] =
+        json!([{"id": 1, "siteId": 7, "url": "https://Pool.example/v1/", "enabled": true, "sortOrder": 0}]);
+    import(&gateway, &document);
+    let sites = gateway.admin().get("/api/sites").expect(200);
+    assert_eq!(sites[0]["url"], "https://one.example");
+    assert_eq!(sites[0]["apiEndpoints"][0]["url"], "https://pool.example/v1");
+    let again = json!({"name": "again", "url": "https://one.example/", "platform": "new-api"});
+    gateway.admin().post("/api/sites", &again).expect(409);
+    let sites = document["accounts"]["sites"].as_array_mut().expect("sites");
+    sites.push(json!({"id": 8, "name": "x", "url": "https://one.example/", "platform": "new-api"}));
+    assert!(refused(&gateway, &document).contains("platform and url"));
+}
+
+#[test]
 fn a_document_that_is_not_whole_imports_nothing() {
     let gateway = Gateway::start();
     import(&gateway, &small());

@@ -41,7 +41,6 @@ struct Meta {
     refresh_reused: bool,
     refresh_running: bool,
     include_pricing: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     refresh_job_id: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     cache_hit: bool,

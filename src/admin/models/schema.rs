@@ -99,7 +99,7 @@ pub static MARKETPLACE_META: Object = Object::new(
         has("refreshReused", Boolean),
         has("refreshRunning", Boolean),
         has("includePricing", Boolean),
-        may("refreshJobId", Text),
+        has("refreshJobId", OrNull(&Text)),
         may("cacheHit", Boolean),
     ],
 );

@@ -9,7 +9,7 @@
 //!
 //! The members are those of `src/types/index.ts` in github.com/qixing-jk/all-api-hub.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
@@ -21,8 +21,55 @@ use crate::time;
 
 /// Members by which a row is one of this program's accounts.
 const MARKS: [&str; 6] = ["site_url", "site_type", "account_info", "cookieAuth", "authType", "sub2apiAuth"];
+/// The most members that are told apart; further ones are not named.
+const MAX_MEMBERS: usize = 100;
 /// From here on a number is in units of quota, not in dollars.
 const RAW_QUOTA: f64 = 10_000.0;
+/// Members of an account that are taken, or have lines of their own where they are not.
+const TAKEN: [&str; 15] = [
+    "id",
+    "site_name",
+    "site_url",
+    "site_type",
+    "authType",
+    "account_info",
+    "cookieAuth",
+    "sub2apiAuth",
+    "checkIn",
+    "disabled",
+    "manualBalanceUsd",
+    "created_at",
+    "notes",
+    "access_token",
+    "username",
+];
+/// Members of `account_info` and of `checkIn` that are taken.
+const TAKEN_INFO: [&str; 5] = ["id", "access_token", "username", "quota", "today_quota_consumption"];
+const TAKEN_CHECK_IN: [&str; 1] = ["autoCheckInEnabled"];
+/// Why the others are not.
+const UNTAKEN: [(&str, &str); 21] = [
+    ("health", "the state of an account: it is found out anew"),
+    ("exchange_rate", "a rate of exchange: amounts are US dollars here"),
+    ("tagIds", "tags of accounts"),
+    ("tags", "tags of accounts"),
+    ("excludeFromTotalBalance", "every account counts in the sum of balances"),
+    ("last_sync_time", "when an account was last asked"),
+    ("updated_at", "when an account was last changed"),
+    ("configVersion", "the form of that extension's rows"),
+    ("emoji", "a picture for the lists of that extension"),
+    ("can_check_in", "whether an account had checked in that day"),
+    ("supports_check_in", "whether a site has check-ins: it is found out anew"),
+    ("account_info.today_prompt_tokens", "figures of a day: they are counted anew"),
+    ("account_info.today_completion_tokens", "figures of a day: they are counted anew"),
+    ("account_info.today_requests_count", "figures of a day: they are counted anew"),
+    ("account_info.today_income", "figures of a day: they are counted anew"),
+    ("checkIn.enableDetection", "whether a site has check-ins: it is found out anew"),
+    ("checkIn.siteStatus", "whether an account had checked in that day"),
+    ("checkIn.customCheckIn", "a page of its own for check-ins: set it as the site's externalCheckinUrl"),
+    ("checkIn.isCheckedInToday", "whether an account had checked in that day"),
+    ("checkIn.lastCheckInDate", "whether an account had checked in that day"),
+    ("checkIn.customCheckInUrl", "a page of its own for check-ins: set it as the site's externalCheckinUrl"),
+];
 /// Sections that are of use in that program only.
 const IGNORED: [&str; 3] = ["preferences", "channelConfigs", "tagStore"];
 
@@ -37,6 +84,7 @@ pub(super) fn read(document: &Value) -> TakenOver {
     for (at, row) in rows(document).into_iter().flatten().enumerate() {
         take_account(&mut draft, &format!("accounts.accounts[{at}]"), row, &arranged);
     }
+    tell_untaken(&mut draft, document);
     let accounts = draft.accounts();
     let all = rows(document).map_or(0, Vec::len);
     for (at, profile) in profiles(document).into_iter().flatten().enumerate() {
@@ -49,6 +97,9 @@ pub(super) fn read(document: &Value) -> TakenOver {
     };
     if is_filled(&document["accounts"]["bookmarks"]) {
         draft.leave("accounts.bookmarks", "there are no bookmarks here");
+    }
+    if is_filled(&document["accounts"]["deletedEntryRecords"]) {
+        draft.leave("accounts.deletedEntryRecords", "what was deleted in that extension");
     }
     for section in IGNORED.into_iter().filter(|section| is_filled(&document[*section])) {
         draft.leave(section, "settings of that extension");
@@ -124,6 +175,10 @@ fn take_account(draft: &mut Draft, place: &str, row: &Value, arranged: &Arranged
         "access_token" => (token, false),
         "api_key" => (token, true),
         "" => (token.or(cookie), false),
+        "none" => {
+            draft.leave(place, "an account without a credential");
+            return;
+        }
         _ => {
             draft.leave(place, "an authType that is not known here");
             return;
@@ -184,6 +239,44 @@ fn take_account(draft: &mut Draft, place: &str, row: &Value, arranged: &Arranged
     }
     if text(row, "notes").is_some() {
         draft.leave(format!("{place}.notes"), "notes");
+    }
+}
+
+/// Names the members of accounts that are left behind, each once with the number of accounts that have it.
+fn tell_untaken(draft: &mut Draft, document: &Value) {
+    let mut left: BTreeMap<String, usize> = BTreeMap::new();
+    for row in rows(document).into_iter().flatten() {
+        for (object, prefix, taken) in [
+            (row, "", &TAKEN[..]),
+            (&row["account_info"], "account_info.", &TAKEN_INFO[..]),
+            (&row["checkIn"], "checkIn.", &TAKEN_CHECK_IN[..]),
+        ] {
+            let members = object.as_object().into_iter().flatten();
+            for (name, _) in members.filter(|(name, value)| !taken.contains(&name.as_str()) && is_said(value))
+            {
+                let name: String = name.chars().take(60).collect();
+                if left.len() < MAX_MEMBERS || left.contains_key(&format!("{prefix}{name}")) {
+                    *left.entry(format!("{prefix}{name}")).or_default() += 1;
+                }
+            }
+        }
+    }
+    for (name, count) in left {
+        let known = UNTAKEN.iter().find(|(known, _)| *known == name);
+        let reason = known.map_or("a member that is not known here", |(_, reason)| *reason);
+        draft.leave(format!("accounts.accounts[].{name} ({count} accounts)"), reason);
+    }
+}
+
+/// Whether a member says anything.
+fn is_said(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        Value::Bool(true) => true,
     }
 }
 

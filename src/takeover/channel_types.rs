@@ -49,7 +49,12 @@ pub(super) fn find(program: Kind, number: i64) -> Result<ChannelType, &'static s
             43 => openai("DeepSeek", "https://api.deepseek.com"),
             45 => below("Volcengine", "https://ark.cn-beijing.volces.com", "/api/v3"),
             48 => openai("xAI", "https://api.x.ai"),
-            57 => known("Codex", Platform::Codex, "https://chatgpt.com/backend-api/codex"),
+            57 => Ok(ChannelType {
+                name: "Codex",
+                platform: Platform::Codex,
+                url: "https://chatgpt.com",
+                path: "/backend-api/codex",
+            }),
             2 | 5 => Err("Midjourney"),
             36 => Err("Suno"),
             50..=52 => Err("a video service"),
@@ -74,10 +79,21 @@ pub(super) fn find(program: Kind, number: i64) -> Result<ChannelType, &'static s
     }
 }
 
+/// Names of subscriptions that new-api takes in place of an address.
+const PLANS: [(&str, &str); 4] = [
+    ("glm-coding-plan", "https://open.bigmodel.cn/api/coding/paas/v4"),
+    ("glm-coding-plan-international", "https://api.z.ai/api/coding/paas/v4"),
+    ("kimi-coding-plan", "https://api.kimi.com/coding/v1"),
+    ("doubao-coding-plan", "https://ark.cn-beijing.volces.com/api/coding/v3"),
+];
+
 impl ChannelType {
     /// The address of a channel: its own, else that of the kind.
     pub fn address(&self, own: Option<&str>) -> String {
         let address = own.unwrap_or(self.url).trim_end_matches('/');
+        if let Some((_, plan)) = PLANS.iter().find(|(name, _)| *name == address) {
+            return (*plan).to_owned();
+        }
         let path = address.split_once("://").map_or(address, |(_, rest)| rest).split_once('/');
         let needs_path = path.is_none() && !address.is_empty();
         if needs_path { format!("{address}{}", self.path) } else { address.to_owned() }
@@ -99,6 +115,10 @@ mod tests {
             (Kind::NewApi, 45, None, "https://ark.cn-beijing.volces.com/api/v3"),
             (Kind::NewApi, 48, None, "https://api.x.ai"),
             (Kind::NewApi, 57, None, "https://chatgpt.com/backend-api/codex"),
+            (Kind::NewApi, 57, Some("https://chatgpt.com/"), "https://chatgpt.com/backend-api/codex"),
+            (Kind::NewApi, 26, Some("glm-coding-plan"), "https://open.bigmodel.cn/api/coding/paas/v4"),
+            (Kind::NewApi, 25, Some("kimi-coding-plan"), "https://api.kimi.com/coding/v1"),
+            (Kind::NewApi, 45, Some("doubao-coding-plan"), "https://ark.cn-beijing.volces.com/api/coding/v3"),
             (Kind::OneApi, 27, None, "https://api.minimax.chat"),
             (Kind::OneApi, 36, None, "https://api.deepseek.com"),
             (Kind::OneApi, 40, None, "https://ark.cn-beijing.volces.com/api/v3"),

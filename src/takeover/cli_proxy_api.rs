@@ -3,8 +3,10 @@
 //! | there | here |
 //! |---|---|
 //! | `api-keys` | keys for clients |
-//! | `claude-api-key`, `gemini-api-key`, `codex-api-key` | accounts at Claude, Gemini, and an upstream of OpenAI's dialects |
+//! | `claude-api-key`, `gemini-api-key` | accounts at Claude and Gemini |
+//! | `codex-api-key`, `xai-api-key` | accounts at upstreams of OpenAI's dialects |
 //! | `openai-compatibility` | a site with an account for each of its keys |
+//! | `weight`, where the strategy is `weighted-round-robin` | the weight of channels; 0 switches them off |
 //! | `models` with `name` and `alias` | a route of the alias, whose channels ask for the name |
 //!
 //! The members are those of `config.example.yaml` in github.com/router-for-me/CLIProxyAPI. Logins are files of their own
@@ -17,14 +19,54 @@ use super::taken::{Kind, TakenOver};
 use crate::platform::Platform;
 
 /// A list of credentials: its name, whose they are, and the address where none is written.
-const SECTIONS: [(&str, Platform, &str); 5] = [
+const SECTIONS: [(&str, Platform, &str); 6] = [
     ("claude-api-key", Platform::Claude, "https://api.anthropic.com"),
     ("gemini-api-key", Platform::Gemini, GEMINI),
     ("generative-language-api-key", Platform::Gemini, GEMINI),
     ("codex-api-key", Platform::OpenAi, "https://api.openai.com"),
+    ("xai-api-key", Platform::OpenAi, "https://api.x.ai"),
     ("openai-compatibility", Platform::OpenAi, ""),
 ];
 const GEMINI: &str = "https://generativelanguage.googleapis.com";
+/// Members of an entry that are taken.
+const TAKEN: [&str; 10] = [
+    "name",
+    "base-url",
+    "api-key",
+    "api-keys",
+    "api-key-entries",
+    "proxy-url",
+    "priority",
+    "weight",
+    "models",
+    "disabled",
+];
+const UNTAKEN: [(&str, &str); 3] = [
+    ("prefix", "prefixes of models: make a route with the prefixed name by hand"),
+    ("headers", "headers: set them as custom headers of the site"),
+    ("excluded-models", "models that are left out: switch them off at the site"),
+];
+/// What stands for an address where a credential goes past every proxy.
+const NO_PROXY: [&str; 2] = ["direct", "none"];
+/// As in the other program: the most that counts, and what counts where nothing is written.
+const MAX_WEIGHT: i64 = 1_000_000;
+const USUAL_WEIGHT: i64 = 1;
+
+/// What holds for all entries of a file.
+#[derive(Clone, Copy)]
+struct Scheme {
+    /// The highest priority in it: there it is asked first.
+    highest: i64,
+    /// Whether weights are used.
+    is_weighted: bool,
+}
+
+/// A key of an entry.
+struct Key<'d> {
+    text: &'d str,
+    proxy: Option<&'d str>,
+    weight: Option<i64>,
+}
 
 pub(super) fn is(document: &Value) -> bool {
     let has = |name: &str| document[name].is_array();
@@ -44,10 +86,12 @@ pub(super) fn read(document: &Value) -> TakenOver {
     // The higher is asked first there.
     let entries = || SECTIONS.iter().flat_map(|(name, ..)| document[*name].as_array().into_iter().flatten());
     let highest = entries().filter_map(|entry| entry["priority"].as_i64()).max().unwrap_or(0).max(0);
+    let is_weighted = document["routing"]["strategy"] == "weighted-round-robin";
+    let scheme = Scheme { highest, is_weighted };
     for (section, platform, address) in SECTIONS {
         for (at, entry) in document[section].as_array().into_iter().flatten().enumerate() {
             let place = format!("{section}[{at}]");
-            take_entry(&mut draft, &place, (platform, address), entry, highest);
+            take_entry(&mut draft, &place, (platform, address), entry, scheme);
         }
     }
     for (name, value) in members {
@@ -61,6 +105,7 @@ pub(super) fn read(document: &Value) -> TakenOver {
             "auth-dir" => "the files of logins in that directory: connect them at POST /api/oauth/import",
             "proxy-url" => "the proxy for all upstreams: set it as the system proxy in the settings",
             "vertex-api-key" => "Google Vertex AI is not served here",
+            "interactions-api-key" => "keys for Gemini's interactions, which are not served here",
             "payload" => "changes to requests: write them as payload rules in the settings",
             _ => "a setting of that program",
         };
@@ -74,7 +119,7 @@ fn take_entry(
     place: &str,
     (platform, address): (Platform, &str),
     entry: &Value,
-    highest: i64,
+    scheme: Scheme,
 ) {
     let text = |name: &str| entry[name].as_str().map(str::trim).filter(|text| !text.is_empty());
     let url = text("base-url").unwrap_or(address);
@@ -83,35 +128,35 @@ fn take_entry(
         return;
     }
     // Older files have lists of bare keys.
-    let mut keys: Vec<(&str, Option<&str>)> = Vec::new();
+    let mut keys: Vec<Key> = Vec::new();
+    let own_weight = entry["weight"].as_i64();
     if let Some(key) = entry.as_str().or_else(|| text("api-key")) {
-        keys.push((key, text("proxy-url")));
+        keys.push(Key { text: key, proxy: proxy(entry), weight: own_weight });
     }
     for key in entry["api-key-entries"].as_array().into_iter().flatten() {
-        let proxy = key["proxy-url"].as_str().map(str::trim).filter(|proxy| !proxy.is_empty());
-        keys.push((key["api-key"].as_str().unwrap_or_default(), proxy));
+        let weight = key["weight"].as_i64().or(own_weight);
+        keys.push(Key { text: key["api-key"].as_str().unwrap_or_default(), proxy: proxy(key), weight });
     }
-    keys.extend(
-        entry["api-keys"].as_array().into_iter().flatten().filter_map(|key| Some((key.as_str()?, None))),
-    );
+    let bare = entry["api-keys"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    keys.extend(bare.map(|key| Key { text: key, proxy: None, weight: own_weight }));
     if keys.is_empty() {
         draft.leave(place, "it has no key");
         return;
     }
     let Some(site) = draft.site(place, platform, url, text("name").unwrap_or_default()) else { return };
     let name = text("name").unwrap_or(platform.id());
-    let mut accounts: Vec<RowId> = Vec::new();
-    for (at, (key, proxy)) in keys.iter().enumerate() {
+    let mut accounts: Vec<(RowId, Option<i64>)> = Vec::new();
+    for (at, Key { text: key, proxy, weight }) in keys.iter().enumerate() {
         let place = format!("{place}, key {}", at + 1);
         let before = draft.accounts();
         let Some(account) = draft.key_account(&place, site, &format!("{name} {}", before + 1), key) else {
             continue;
         };
-        if accounts.contains(&account) {
+        if accounts.iter().any(|(known, _)| *known == account) {
             draft.leave(place, "this key stands there twice");
             continue;
         }
-        accounts.push(account);
+        accounts.push((account, *weight));
         if let (Some(proxy), true) = (proxy, draft.accounts() > before) {
             let extra = json!({"credentialMode": "apikey", "proxyUrl": proxy}).to_string();
             draft.set_account(account, "extraConfig", extra.into());
@@ -119,30 +164,42 @@ fn take_entry(
     }
     let is_off = entry["disabled"] == true;
     if is_off {
-        for account in &accounts {
+        for (account, _) in &accounts {
             draft.set_account(*account, "status", "disabled".into());
         }
     }
-    let priority = highest.saturating_sub(entry["priority"].as_i64().unwrap_or(0));
+    let priority = scheme.highest.saturating_sub(entry["priority"].as_i64().unwrap_or(0));
     for model in entry["models"].as_array().into_iter().flatten() {
         let name = model.as_str().or_else(|| model["name"].as_str()).unwrap_or_default();
         let alias = model["alias"].as_str().filter(|alias| !alias.trim().is_empty()).unwrap_or(name);
         let Some(route) = draft.route(place, alias) else { continue };
-        for account in &accounts {
-            let (source_model, weight) = (name.to_owned(), DEFAULT_WEIGHT);
-            let channel = Channel { route, account: *account, source_model, priority, weight, enabled: true };
+        for (account, weight) in &accounts {
+            let (weight, enabled) = match weight.unwrap_or(USUAL_WEIGHT) {
+                _ if !scheme.is_weighted => (DEFAULT_WEIGHT, true),
+                weight => (weight.clamp(1, MAX_WEIGHT), weight > 0),
+            };
+            let source_model = name.to_owned();
+            let channel = Channel { route, account: *account, source_model, priority, weight, enabled };
             draft.channel(place, channel);
         }
     }
-    for (member, reason) in [
-        ("prefix", "prefixes of models: make a route with the prefixed name by hand"),
-        ("headers", "headers: set them as custom headers of the site"),
-        ("excluded-models", "models that are left out: switch them off at the site"),
-    ] {
-        if !matches!(&entry[member], Value::Null) && entry[member] != "" && entry[member] != json!([]) {
-            draft.leave(format!("{place}.{member}"), reason);
+    let empty = [Value::Null, json!(""), json!([]), json!({}), json!(false)];
+    for (member, value) in entry.as_object().into_iter().flatten() {
+        if TAKEN.contains(&member.as_str()) || empty.contains(value) {
+            continue;
         }
+        let known = UNTAKEN.iter().find(|(known, _)| known == member);
+        draft.leave(
+            format!("{place}.{member}"),
+            known.map_or("a setting of that program", |(_, reason)| *reason),
+        );
     }
+}
+
+/// The proxy of an entry or of one of its keys.
+fn proxy(of: &Value) -> Option<&str> {
+    let written = of["proxy-url"].as_str().map(str::trim);
+    written.filter(|proxy| !proxy.is_empty() && !NO_PROXY.contains(proxy))
 }
 
 #[cfg(test)]

@@ -4,11 +4,14 @@
 //! |---|---|
 //! | entries with one `model_name` | channels of one route |
 //! | `litellm_params.model` | the upstream, and the model's name there |
-//! | `weight`, `order` | weight; priority, the lower first in both |
+//! | `weight`, `order` | weight, fractions in hundredths; priority, the lower first in both |
+//! | `environment_variables` | what `os.environ/NAME` in the file stands for |
 //! | `router_settings.model_group_alias` | a route with the channels of the one it stands for |
 //! | `fallbacks` | channels of the fallbacks behind the route's own |
 //!
 //! The members are those of docs.litellm.ai/docs/proxy/config_settings.
+
+use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
@@ -40,8 +43,20 @@ pub(super) fn is(document: &Value) -> bool {
 
 pub(super) fn read(document: &Value, secrets: &Secrets) -> TakenOver {
     let mut draft = Draft::default();
-    for (at, entry) in document["model_list"].as_array().into_iter().flatten().enumerate() {
-        take_model(&mut draft, &format!("model_list[{at}]"), entry, secrets);
+    let models = || document["model_list"].as_array().into_iter().flatten();
+    let is_fraction = |entry: &&Value| {
+        entry["litellm_params"]["weight"].as_f64().is_some_and(|weight| weight.fract() != 0.0)
+    };
+    let file = File {
+        secrets,
+        variables: &document["environment_variables"],
+        in_hundredths: models()
+            .filter(is_fraction)
+            .filter_map(|entry| entry["model_name"].as_str())
+            .collect(),
+    };
+    for (at, entry) in models().enumerate() {
+        take_model(&mut draft, &format!("model_list[{at}]"), entry, &file);
     }
     take_aliases(&mut draft, &document["router_settings"]["model_group_alias"]);
     for section in ["router_settings", "litellm_settings"] {
@@ -53,6 +68,8 @@ pub(super) fn read(document: &Value, secrets: &Secrets) -> TakenOver {
     for (name, value) in document.as_object().unwrap_or(&no_members) {
         match (name.as_str(), value) {
             ("model_list", _) => {}
+            // What they are for is read; the others are that program's.
+            ("environment_variables", _) => {}
             ("general_settings", Value::Object(members)) => {
                 if members.contains_key("master_key") {
                     let reason = "the master key is no key for clients here: set it as PROXY_TOKEN, or make keys for clients";
@@ -78,7 +95,16 @@ pub(super) fn read(document: &Value, secrets: &Secrets) -> TakenOver {
     draft.finish(Kind::LiteLlm)
 }
 
-fn take_model(draft: &mut Draft, place: &str, entry: &Value, secrets: &Secrets) {
+/// What holds for all entries of a file.
+struct File<'d> {
+    secrets: &'d Secrets,
+    /// The variables that the file sets itself.
+    variables: &'d Value,
+    /// The models with a weight that is no whole number.
+    in_hundredths: HashSet<&'d str>,
+}
+
+fn take_model(draft: &mut Draft, place: &str, entry: &Value, file: &File) {
     let params = &entry["litellm_params"];
     let text = |name: &str| params[name].as_str().map(str::trim).filter(|text| !text.is_empty());
     let name = entry["model_name"].as_str().unwrap_or_default().trim();
@@ -96,9 +122,10 @@ fn take_model(draft: &mut Draft, place: &str, entry: &Value, secrets: &Secrets) 
     let looked_up = |member: &str, draft: &mut Draft| -> Result<Option<String>, ()> {
         let Some(written) = text(member) else { return Ok(None) };
         let Some(variable) = written.strip_prefix(VARIABLE) else { return Ok(Some(written.to_owned())) };
-        let value = secrets.variable.and_then(|read| read(variable));
+        let written = file.variables[variable].as_str().map(str::to_owned);
+        let value = written.or_else(|| file.secrets.variable.and_then(|read| read(variable)));
         if value.is_none() {
-            let reason = match secrets.variable {
+            let reason = match file.secrets.variable {
                 Some(_) => format!("the variable {variable} is not set: set it and import again"),
                 None => format!("its value is in the variable {variable}, which only the command line reads"),
             };
@@ -140,6 +167,12 @@ fn take_model(draft: &mut Draft, place: &str, entry: &Value, secrets: &Secrets) 
             draft.leave(format!("{place}.litellm_params.{member}"), "a setting of that program");
         }
     }
+    if entry["model_info"].as_object().is_some_and(|info| !info.is_empty()) {
+        draft.leave(
+            format!("{place}.model_info"),
+            "what that program is told of a model: prices and limits are found out",
+        );
+    }
     if name.contains('*') || upstream.model.contains('*') {
         draft.leave(
             place,
@@ -153,7 +186,10 @@ fn take_model(draft: &mut Draft, place: &str, entry: &Value, secrets: &Secrets) 
         account,
         source_model: upstream.model.to_owned(),
         priority: params["order"].as_i64().unwrap_or(0),
-        weight: params["weight"].as_f64().map_or(DEFAULT_WEIGHT, |weight| weight.round() as i64),
+        weight: params["weight"].as_f64().map_or(DEFAULT_WEIGHT, |weight| {
+            let unit = if file.in_hundredths.contains(name) { 100.0 } else { 1.0 };
+            (weight * unit).round() as i64
+        }),
         enabled: true,
     };
     draft.channel(place, channel);

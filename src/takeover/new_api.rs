@@ -93,6 +93,27 @@ const OTHER_TABLES: &[(&str, &str)] = &[
 /// Made from other tables, or of no meaning without that program.
 const DERIVED_TABLES: &[&str] =
     &["abilities", "quota_data", "setups", "sqlite_sequence", "channels", "tokens"];
+/// Columns that tell of the past or of that program's own work: named once for the whole table.
+const UNTAKEN_OF_CHANNELS: &[(&str, &str)] = &[
+    (
+        "test_model",
+        "the model that a channel was tried with: probes here try the models that an account offers",
+    ),
+    ("test_time", "when a channel was last tried"),
+    ("response_time", "how fast a channel was: that is measured anew"),
+    ("balance_updated_time", "when the balance was read: it is read anew"),
+    ("used_quota", "what was used stays behind"),
+    ("need_reconcile", "a part of that program's accounting"),
+    ("other", "a detail of the kind of upstream, such as the version of an API"),
+    ("other_info", "why and when a channel was switched off"),
+];
+const UNTAKEN_OF_TOKENS: &[(&str, &str)] = &[
+    ("created_time", "when a token was made"),
+    ("accessed_time", "when a token was last used"),
+    ("used_quota", "what was used stays behind: what is left is the limit of the key"),
+    ("cross_group_retry", "groups do not limit a key here"),
+    ("billing_type", "a part of that program's accounting"),
+];
 const MAX_KEYS: usize = 1_000;
 const MAX_MODELS: usize = 5_000;
 /// How far names that stand for names are followed.
@@ -119,6 +140,7 @@ pub(super) fn read(database: &Foreign) -> Result<TakenOver, Error> {
         draft.leave("channels", "there are more rows than are read");
     }
     take_channels(kind, &channels, &mut draft);
+    tell_untaken("channels", UNTAKEN_OF_CHANNELS, &channels, &mut draft);
     take_tokens(database, &mut draft)?;
     for table in database.tables() {
         let known = OTHER_TABLES.iter().find(|(name, _)| *name == table);
@@ -133,6 +155,19 @@ pub(super) fn read(database: &Foreign) -> Result<TakenOver, Error> {
         }
     }
     Ok(draft.finish(kind))
+}
+
+/// Names the columns of a table that are left behind and say something, with the number of rows in which they do.
+fn tell_untaken(table: &str, columns: &[(&str, &str)], rows: &[ForeignRow], draft: &mut Draft) {
+    for (column, reason) in columns {
+        let says_something = |row: &&ForeignRow| {
+            row.text(column).is_some_and(|text| !matches!(text.as_str(), "0" | "{}" | "[]" | "null"))
+        };
+        let filled = rows.iter().filter(says_something).count();
+        if filled > 0 {
+            draft.leave(format!("{table}.{column} ({filled} rows)"), *reason);
+        }
+    }
 }
 
 /// A channel that can be served here.
@@ -315,6 +350,9 @@ fn accounts(channel: &Served, draft: &mut Draft) -> Vec<(RowId, bool)> {
         if draft.accounts() == before {
             continue;
         }
+        if let Some(made) = row.int("created_time").filter(|seconds| *seconds > 0) {
+            draft.set_account(account, "createdAt", made.saturating_mul(1000).into());
+        }
         if let Some(balance) = row.real("balance").filter(|balance| *balance != 0.0 && !several) {
             draft.set_account(account, "balance", balance.into());
         }
@@ -401,12 +439,11 @@ fn renamed(mapping: &HashMap<String, String>, model: &str) -> String {
 }
 
 fn take_tokens(database: &Foreign, draft: &mut Draft) -> Result<(), Error> {
-    let (users, _) = database.rows("users", &["id", "status", "quota"])?;
-    let blocked: HashSet<i64> = users
-        .iter()
-        .filter(|user| user.int("status").is_some_and(|status| status != ON))
-        .filter_map(|user| user.int("id"))
-        .collect();
+    let (users, _) = database.rows("users", &["id", "status", "deleted_at"])?;
+    let is_blocked = |user: &&ForeignRow| {
+        user.int("status").is_some_and(|status| status != ON) || user.text("deleted_at").is_some()
+    };
+    let blocked: HashSet<i64> = users.iter().filter(is_blocked).filter_map(|user| user.int("id")).collect();
     let (tokens, is_cut) = database.rows("tokens", TOKEN_COLUMNS)?;
     if is_cut {
         draft.leave("tokens", "there are more rows than are read");
@@ -425,7 +462,7 @@ fn take_tokens(database: &Foreign, draft: &mut Draft) -> Result<(), Error> {
         };
         let owner_is_blocked = row.int("user_id").is_some_and(|user| blocked.contains(&user));
         if owner_is_blocked {
-            draft.leave(&place, "its user is switched off: the key is taken, and switched off");
+            draft.leave(&place, "its user is switched off or deleted: the key is taken, and switched off");
         }
         let is_limited = row.flag("model_limits_enabled").unwrap_or(false);
         let listed =
@@ -450,5 +487,6 @@ fn take_tokens(database: &Foreign, draft: &mut Draft) -> Result<(), Error> {
         };
         draft.client_key(&place, key);
     }
+    tell_untaken("tokens", UNTAKEN_OF_TOKENS, &tokens, draft);
     Ok(())
 }

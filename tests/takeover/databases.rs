@@ -19,7 +19,7 @@ CREATE TABLE `tokens` (`id` integer PRIMARY KEY AUTOINCREMENT,`user_id` integer,
   `used_quota` integer DEFAULT 0,`group` text DEFAULT \"\",`deleted_at` datetime);
 CREATE UNIQUE INDEX `idx_tokens_key` ON `tokens`(`key`);
 CREATE TABLE `users` (`id` integer PRIMARY KEY AUTOINCREMENT,`username` text UNIQUE,`password` text NOT NULL,`role` integer DEFAULT 1,
-  `status` integer DEFAULT 1,`quota` integer DEFAULT 0);
+  `status` integer DEFAULT 1,`quota` integer DEFAULT 0,`deleted_at` datetime);
 CREATE TABLE `abilities` (`group` varchar(64),`model` varchar(255),`channel_id` integer,`enabled` numeric,`priority` integer DEFAULT 0,
   `weight` integer DEFAULT 0,PRIMARY KEY (`group`,`model`,`channel_id`));
 CREATE TABLE `options` (`key` text PRIMARY KEY,`value` text);
@@ -51,11 +51,24 @@ fn the_channels_of_new_api_become_sites_accounts_and_channels() {
           (4,1,'sk-off',3,'off',0,'https://off.example',0,'gpt-4o','',10,NULL),
           (5,45,'ark',2,'ark',0,'https://ark.example',0,'doubao','not json',-5,NULL),
           (6,3,'azure-secret',1,'azure',0,'https://az.example',0,'gpt-4o','',0,NULL);
+        UPDATE channels SET created_time=1767323045, test_time=1767323046, used_quota=9, other='2024-02-01' WHERE id = 1;
+        INSERT INTO channels (id,type,key,name,base_url,models) VALUES (7,26,'zhipu','plan','glm-coding-plan','glm-5'),
+          (8,57,'{{\"access_token\":\"at-1\",\"account_id\":\"acc-1\"}}','login','https://chatgpt.com','gpt-5-codex');
         INSERT INTO users (id,username,password,quota) VALUES (1,'root','hash-of-a-password',5);
         INSERT INTO options VALUES ('SMTPToken','an-old-secret');"));
     let told = moving.import(&[]);
     assert!(told.contains("database of new-api"), "{told}");
-    for told_of in ["azure", "Azure OpenAI", "users (1 rows)", "options (1 rows)", "key 3", "model mapping"] {
+    for told_of in [
+        "azure",
+        "Azure OpenAI",
+        "users (1 rows)",
+        "options (1 rows)",
+        "key 3",
+        "model mapping",
+        "channels.test_time (1 rows)",
+        "channels.used_quota (1 rows)",
+        "channels.other (1 rows)",
+    ] {
         assert!(told.contains(told_of), "{told_of} in {told}");
     }
     for secret in ["sk-first", "sk-ant", "azure-secret", "an-old-secret", "hash-of-a-password"] {
@@ -70,13 +83,16 @@ fn the_channels_of_new_api_become_sites_accounts_and_channels() {
         ("https://deep.example", "openai"),
         ("https://off.example", "openai"),
         ("https://ark.example/api/v3", "openai"),
+        ("https://open.bigmodel.cn/api/coding/paas/v4", "openai"),
+        ("https://chatgpt.com/backend-api/codex", "codex"),
     ] {
         assert_eq!(find(&sites, "url", url)["platform"], platform, "{url}");
     }
-    assert_eq!(sites.len(), 5);
+    assert_eq!(sites.len(), 7);
     let accounts = list(&gateway, "/api/accounts");
     let account = |name: &str| find(&accounts, "username", name);
     assert_eq!(account("first")["balance"], 12.5);
+    assert_eq!(account("first")["createdAt"], "2026-01-02T03:04:05.000Z");
     for (name, status) in [
         ("first", "active"),
         ("claude #1", "active"),
@@ -115,7 +131,7 @@ fn the_tokens_of_new_api_become_keys_that_go_on_working() {
     let moving = Move::of_database("one-api.db", &format!("{NEW_API}
         INSERT INTO channels (id,type,key,name,base_url,models,model_mapping) VALUES
           (1,1,'sk-upstream','up','{}','model-a','');
-        INSERT INTO users (id,username,password,status) VALUES (1,'root','x',1), (2,'gone','x',2);
+        INSERT INTO users (id,username,password,status,deleted_at) VALUES (1,'root','x',1,NULL), (2,'gone','x',2,NULL), (3,'left','x',1,'2026-01-01 00:00:00');
         INSERT INTO tokens (id,user_id,key,status,name,expired_time,remain_quota,unlimited_quota,model_limits_enabled,model_limits,allow_ips,`group`,deleted_at) VALUES
           (1,1,'aaaaaaaaaaaaaaaa',1,'open',-1,0,1,0,'ignored','','vip',NULL),
           (2,1,'bbbbbbbbbbbbbbbb',1,'bounded',4102444800,1250000,0,1,'model-a,model-b','10.0.0.0/8','',NULL),
@@ -124,10 +140,18 @@ fn the_tokens_of_new_api_become_keys_that_go_on_working() {
           (5,1,'eeeeeeeeeeeeeeee',1,'deleted',-1,0,1,0,'','','','2026-01-01 00:00:00'),
           (6,1,'ffffffffffffffff',1,'here',-1,0,1,0,'',' 127.0.0.1 ' || char(10) || '::1,' || char(10) || '127.0.0.1' || char(10) || 'home.example','',NULL),
           (7,1,'gggggggggggggggg',1,'nowhere',-1,0,1,0,'','home.example','',NULL),
-          (8,1,'hhhhhhhhhhhhhhhh',1,'over',0,0,1,0,'','','',NULL);", upstream.url()));
+          (8,1,'hhhhhhhhhhhhhhhh',1,'over',0,0,1,0,'','','',NULL),
+          (9,3,'iiiiiiiiiiiiiiii',1,'of a deleted user',-1,0,1,0,'','','',NULL);
+        UPDATE tokens SET used_quota=7, accessed_time=1767323045 WHERE id < 3;", upstream.url()));
     let told = moving.import(&[]);
-    for told_of in ["it was deleted", "switched off", "`home.example` is no address", "none of the addresses"]
-    {
+    for told_of in [
+        "it was deleted",
+        "switched off",
+        "`home.example` is no address",
+        "none of the addresses",
+        "tokens.used_quota (2 rows)",
+        "tokens.accessed_time (2 rows)",
+    ] {
         assert!(told.contains(told_of), "{told_of} in {told}");
     }
     assert!(!told.contains("aaaaaaaa"), "{told}");
@@ -145,7 +169,8 @@ fn the_tokens_of_new_api_become_keys_that_go_on_working() {
     );
     assert_eq!(shown("exhausted"), json!([false, 0, null, ["*"], null]));
     assert_eq!(shown("of a blocked user"), json!([false, null, null, ["*"], null]));
-    assert_eq!(keys.len(), 7);
+    assert_eq!(shown("of a deleted user"), json!([false, null, null, ["*"], null]));
+    assert_eq!(keys.len(), 8);
     for (name, enabled, addresses) in [
         ("open", true, json!(null)),
         ("bounded", true, json!(["10.0.0.0/8"])),

@@ -17,7 +17,9 @@ fn an_export_of_all_api_hub_becomes_sessions_and_keys() {
             "accounts": [
                 {"id": "a1", "site_name": "One", "site_url": "https://one.example/console", "site_type": "new-api",
                     "authType": "access_token", "account_info": info("42", "session-1", 1_000_000.0), "disabled": false, "created_at": 1_767_323_045_000_i64,
-                    "checkIn": {"autoCheckInEnabled": false}, "notes": "a note"},
+                    "checkIn": {"autoCheckInEnabled": false, "enableDetection": true, "customCheckIn": {"url": "https://secret.example/path"}},
+                    "health": {"status": "healthy"}, "exchange_rate": 7.2, "tagIds": ["t1"], "excludeFromTotalBalance": false,
+                    "invented": "a-hidden-secret", "notes": "a note"},
                 {"id": "a2", "site_name": "One again", "site_url": "https://ONE.example", "site_type": "wong-gongyi",
                     "authType": "cookie", "cookieAuth": {"sessionCookie": "session=abc"}, "disabled": true,
                     "account_info": info("43", "", 12.5)},
@@ -50,10 +52,25 @@ fn an_export_of_all_api_hub_becomes_sessions_and_keys() {
         "bookmarks",
         "tagStore",
         "preferences",
+        "accounts[].health (1 accounts)",
+        "accounts[].exchange_rate (1 accounts)",
+        "accounts[].tagIds (1 accounts)",
+        "accounts[].checkIn.customCheckIn (1 accounts)",
+        "accounts[].invented (1 accounts): a member that is not known here",
     ] {
         assert!(told.contains(told_of), "{told_of} in {told}");
     }
-    for secret in ["session-1", "session=abc", "jwt-1", "sk-direct", "unused-secret", "sk-ant-1"] {
+    assert!(!told.contains("excludeFromTotalBalance"), "what says nothing is not told of: {told}");
+    for secret in [
+        "session-1",
+        "session=abc",
+        "jwt-1",
+        "sk-direct",
+        "unused-secret",
+        "sk-ant-1",
+        "a-hidden-secret",
+        "secret.example",
+    ] {
         assert!(!told.contains(secret), "{secret} in {told}");
     }
     let gateway = moving.start();
@@ -132,7 +149,9 @@ claude-api-key:
       - name: \"claude-3-5-sonnet-20241022\"
         alias: \"claude-sonnet-latest\"
 codex-api-key:
-  - {api-key: sk-codex-1, base-url: \"https://codex.example/v1\"}
+  - {api-key: sk-codex-1, base-url: \"https://codex.example/v1\", proxy-url: direct, request-retry: 2}
+xai-api-key:
+  - {api-key: xai-1, models: [{name: grok-5}]}
 gemini-api-key:
   - {api-key: AIza-1, base-url: \"https://gemini.example\"}
 openai-compatibility:
@@ -165,6 +184,7 @@ fn the_keys_of_cli_proxy_api_are_taken_without_its_logins() {
         "prefix",
         "openai-compatibility[2]",
         "remote-management",
+        "codex-api-key[0].request-retry",
     ] {
         assert!(told.contains(told_of), "{told_of} in {told}");
     }
@@ -182,11 +202,15 @@ fn the_keys_of_cli_proxy_api_are_taken_without_its_logins() {
         ("https://gemini.example", "gemini"),
         ("https://router.example/api/v1", "openai"),
         ("https://older.example", "openai"),
+        ("https://api.x.ai", "openai"),
     ] {
         assert_eq!(find(&sites, "url", url)["platform"], platform, "{url}");
     }
-    assert_eq!(sites.len(), 6);
-    assert_eq!(list(&gateway, "/api/accounts").len(), 7);
+    assert_eq!(sites.len(), 7);
+    assert_eq!(list(&gateway, "/api/accounts").len(), 8);
+    assert_eq!(channels(&gateway, "grok-5").len(), 1);
+    let export = gateway.admin().get("/api/settings/backup/export").expect(200).to_string();
+    assert!(!export.contains("direct"), "to go past every proxy is no address of one");
     let of_kimi = channels(&gateway, "kimi-k2");
     let shown =
         of_kimi.iter().map(|(_, model, priority, weight, on)| (model.as_str(), *priority, *weight, *on));
@@ -197,6 +221,25 @@ fn the_keys_of_cli_proxy_api_are_taken_without_its_logins() {
     assert_eq!(list(&gateway, "/api/downstream-keys").len(), 1);
     let client = gateway.anyone().with("authorization", "Bearer sk-client-of-the-proxy");
     assert_eq!(client.get("/v1/models").status, 200);
+}
+
+#[test]
+fn weights_of_cli_proxy_api_count_where_its_strategy_uses_them() {
+    let keys = "
+claude-api-key:
+  - {api-key: sk-1, weight: 5, models: [{name: m}]}
+  - {api-key: sk-2, models: [{name: m}]}
+  - {api-key: sk-3, weight: 0, models: [{name: m}]}
+";
+    let of = |routing: &str| {
+        let moving = Move::of_text("config.yaml", &format!("{routing}{keys}"));
+        moving.import(&[]);
+        let gateway = moving.start();
+        let shown = channels(&gateway, "m").into_iter().map(|(_, _, _, weight, on)| (weight, on));
+        shown.collect::<Vec<_>>()
+    };
+    assert_eq!(of("routing: {strategy: weighted-round-robin}"), [(5, true), (1, true), (1, false)]);
+    assert_eq!(of("routing: {strategy: round-robin}"), [(10, true); 3]);
 }
 
 #[test]
@@ -221,6 +264,12 @@ model_list:
     litellm_params: {{model: deepseek/*, api_base: https://deep.example, api_key: sk-deep}}
   - model_name: bare
     litellm_params: {{model: meta-llama/llama, custom_llm_provider: hosted_vllm, api_base: \"http://vllm.example:8000/v1\", api_key: none}}
+  - model_name: shared
+    litellm_params: {{model: openai/s, api_base: https://s1.example, api_key: os.environ/IN_THE_FILE, weight: 0.75}}
+    model_info: {{id: one}}
+  - model_name: shared
+    litellm_params: {{model: openai/s, api_base: https://s2.example, api_key: sk-s2, weight: 0.25}}
+environment_variables: {{IN_THE_FILE: sk-in-the-file}}
 general_settings: {{master_key: sk-master-secret}}
 router_settings:
   routing_strategy: simple-shuffle
@@ -244,7 +293,15 @@ litellm_settings: {{drop_params: true}}
     ] {
         assert!(told.contains(told_of), "{told_of} in {told}");
     }
-    for secret in ["sk-from-the-environment", "azure-secret", "sk-ant-1", "sk-master-secret", "sk-deep"] {
+    assert!(told.contains("model_list[7].model_info"), "{told}");
+    for secret in [
+        "sk-from-the-environment",
+        "azure-secret",
+        "sk-ant-1",
+        "sk-master-secret",
+        "sk-deep",
+        "sk-in-the-file",
+    ] {
         assert!(!told.contains(secret), "{secret} in {told}");
     }
     let gateway = moving.start();
@@ -254,6 +311,10 @@ litellm_settings: {{drop_params: true}}
         [channel("gpt-4o", "up-model", 0, 3, true), channel("claude", "claude-x", 3, 10, true)]
     );
     assert_eq!(channels(&gateway, "gpt-4"), [channel("gpt-4o", "up-model", 0, 3, true)]);
+    let shared = channels(&gateway, "shared").into_iter().map(|(_, _, _, weight, _)| weight);
+    assert_eq!(shared.collect::<Vec<_>>(), [75, 25]);
+    let export = gateway.admin().get("/api/settings/backup/export").expect(200).to_string();
+    assert!(export.contains("sk-in-the-file"));
     assert_eq!(channels(&gateway, "bare"), [channel("bare", "meta-llama/llama", 0, 10, true)]);
     assert_eq!(gateway.client().chat("gpt-4").status, 200);
     let asked = upstream.last("/v1/chat/completions");

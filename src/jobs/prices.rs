@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::price_lists::Due;
+use super::price_lists::{Due, PARALLEL};
 use super::schedule::Pass;
 use super::sessions::site_client::site_client_of;
 use crate::jobs::Jobs;
@@ -53,14 +53,21 @@ pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
     Ok(None)
 }
 
-/// Reads the lists of these accounts and returns when all have been tried.
+/// Reads the lists of these accounts and returns when all have been tried. Each look takes some kilobytes, so no more
+/// of them are begun than can be at work: there may be tens of thousands of accounts.
 pub async fn refresh_now(jobs: &Arc<Jobs>, accounts: &[i64]) {
+    let mut waiting = accounts.iter().copied();
     let mut running = JoinSet::new();
-    for &id in accounts {
-        let jobs = jobs.clone();
-        running.spawn(async move { refresh(&jobs, id).await });
+    loop {
+        while running.len() < PARALLEL {
+            let Some(id) = waiting.next() else { break };
+            let jobs = jobs.clone();
+            running.spawn(async move { refresh(&jobs, id).await });
+        }
+        if running.join_next().await.is_none() {
+            return;
+        }
     }
-    while running.join_next().await.is_some() {}
 }
 
 /// Reads the account's list in the background.

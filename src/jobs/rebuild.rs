@@ -153,8 +153,7 @@ pub async fn offers(core: &Arc<Core>) -> store::Result<Vec<(String, Credential)>
 /// The stored rows a plan is made from.
 struct Rows {
     names: Names,
-    sites: Vec<sites::SiteRow>,
-    accounts: Vec<accounts::AccountRow>,
+    accounts: Vec<AccountRow>,
     tokens: Vec<tokens::TokenRow>,
     /// Available models of accounts, and of tokens.
     account_models: Vec<(i64, Arc<str>)>,
@@ -162,8 +161,6 @@ struct Rows {
     disabled_models: Vec<availability::DisabledModelRow>,
     routes: Vec<routes::RouteRow>,
     channels: Vec<ChannelRow>,
-    /// The route units that accounts are in.
-    units: HashMap<i64, UnitRef>,
     /// Routes that a downstream key may use by their number.
     named_routes: HashSet<i64>,
     /// Globs, regexes and groups, where only some of the routes were read.
@@ -254,18 +251,17 @@ impl Rows {
         let pace = Pace::default();
         let Models { mut names, of_accounts: account_models, of_tokens: token_models } = models;
         let channels = names.of_channels(store, &pace).await?;
+        let (sites, units) = (sites::list(store).await?, units(store).await?);
         Ok(Self {
             names,
             named_routes: keys.iter().flat_map(|key| &key.policy.allowed_route_ids).copied().collect(),
-            sites: sites::list(store).await?,
-            accounts: accounts::pick(store, |row| Some(accounts::AccountRow { extra: None, ..row })).await?,
+            accounts: accounts::pick(store, |row| Some(account(&row, &sites, &units))).await?,
             tokens: tokens::list(store).await?,
             account_models,
             token_models,
             disabled_models: availability::disabled_models(store).await?,
             routes: all_routes(store, &pace).await?,
             channels,
-            units: units(store).await?,
             others: Vec::new(),
             served_elsewhere: HashSet::new(),
         })
@@ -333,15 +329,13 @@ impl Rows {
             served_elsewhere: exact.iter().filter(is_elsewhere).copied().collect(),
             others: snapshot.groups().chain(snapshot.patterns()).map(|route| in_memory(route)).collect(),
             named_routes: keys.iter().flat_map(|key| &key.policy.allowed_route_ids).copied().collect(),
-            sites,
             tokens: tokens::of_accounts(store, &ids).await?,
-            accounts: accounts.into_values().collect(),
+            accounts: accounts.values().map(|row| account(row, &sites, &units)).collect(),
             account_models,
             token_models,
             disabled_models,
             routes: routes::some(store, &exact).await?,
             channels,
-            units,
         })
     }
 
@@ -350,7 +344,6 @@ impl Rows {
     }
 
     fn with_inventory<T>(&self, settings: &Settings, look: impl FnOnce(&Inventory<'_>) -> T) -> T {
-        let accounts: Vec<_> = self.accounts.iter().map(|row| self.account(row)).collect();
         let tokens: Vec<_> = self.tokens.iter().map(token).collect();
         fn named(models: &[(i64, Arc<str>)]) -> Vec<(i64, &str)> {
             models.iter().map(|(id, name)| (*id, &**name)).collect()
@@ -363,7 +356,7 @@ impl Rows {
         let routes = self.routes.iter().map(|row| self.route(row)).chain(self.others.iter().cloned());
         let routes: Vec<_> = routes.inspect(|_| breaths.step()).collect();
         look(&Inventory {
-            accounts: &accounts,
+            accounts: &self.accounts,
             tokens: &tokens,
             account_models: &account_models,
             token_models: &token_models,
@@ -375,24 +368,6 @@ impl Rows {
             served_elsewhere: &self.served_elsewhere,
             between_steps: &|| breaths.step(),
         })
-    }
-
-    fn account(&self, row: &accounts::AccountRow) -> AccountRow {
-        let site =
-            self.sites.binary_search_by_key(&row.site_id, |site| site.id).ok().map(|at| &self.sites[at]);
-        AccountRow {
-            id: row.id,
-            site_id: row.site_id,
-            site_active: site.is_some_and(|site| site.status == sites::SiteStatus::Active),
-            status: match row.status {
-                accounts::AccountStatus::Active => AccountStatus::Active,
-                accounts::AccountStatus::Disabled => AccountStatus::Disabled,
-                accounts::AccountStatus::Expired => AccountStatus::Expired,
-                accounts::AccountStatus::Unhealthy => AccountStatus::Unhealthy,
-            },
-            serves_by: serves_by(row),
-            unit: self.units.get(&row.id).copied(),
-        }
     }
 
     fn route(&self, row: &routes::RouteRow) -> RouteRow {
@@ -421,6 +396,28 @@ impl Rows {
             removed_channels: plan.delete_channels.len() + orphaned.count(),
             removed_routes: plan.delete_routes.len(),
         }
+    }
+}
+
+/// What a plan is made from, of an account: its credentials and its notes are not kept.
+fn account(
+    row: &accounts::AccountRow,
+    sites: &[sites::SiteRow],
+    units: &HashMap<i64, UnitRef>,
+) -> AccountRow {
+    let site = sites.binary_search_by_key(&row.site_id, |site| site.id).ok().map(|at| &sites[at]);
+    AccountRow {
+        id: row.id,
+        site_id: row.site_id,
+        site_active: site.is_some_and(|site| site.status == sites::SiteStatus::Active),
+        status: match row.status {
+            accounts::AccountStatus::Active => AccountStatus::Active,
+            accounts::AccountStatus::Disabled => AccountStatus::Disabled,
+            accounts::AccountStatus::Expired => AccountStatus::Expired,
+            accounts::AccountStatus::Unhealthy => AccountStatus::Unhealthy,
+        },
+        serves_by: serves_by(row),
+        unit: units.get(&row.id).copied(),
     }
 }
 

@@ -255,24 +255,31 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Made once for all channels that present it: an account has one for each of its models.
-    fn credential(
-        &self,
-        token_id: Option<i64>,
-        account: &AccountRow,
-        token: Option<&TokenRow>,
-    ) -> Option<Credential> {
-        let made = || credential(token_id, account, token).map(Into::into);
-        lock(&self.credentials).entry((account.id, token_id)).or_insert_with(made).clone()
+    /// What an account presents by itself. Made once for all channels that present it: an account has one for each of
+    /// its models.
+    fn own_credential(&self, account: &AccountRow) -> Option<Credential> {
+        let made = || own_credential(account).map(Into::into);
+        lock(&self.credentials).entry((account.id, None)).or_insert_with(made).clone()
     }
 
+    /// What an account presents with one of its tokens; nothing where that is gone or not usable.
+    fn token_credential(&self, account: i64, id: i64, token: Option<&TokenRow>) -> Option<Credential> {
+        let made = || token_credential(token).map(Into::into);
+        lock(&self.credentials).entry((account, Some(id))).or_insert_with(made).clone()
+    }
+
+    /// `own` is what the account presents by itself.
     fn channel(
         &self,
         row: &ChannelRow,
-        account_row: &AccountRow,
         account: &Arc<Account>,
+        own: Option<Credential>,
         token: Option<&TokenRow>,
     ) -> Channel {
+        let credential = match row.token_id {
+            Some(id) => self.token_credential(account.id, id, token),
+            None => own,
+        };
         Channel {
             id: row.id,
             route_id: row.route_id,
@@ -283,7 +290,7 @@ impl<'a> Builder<'a> {
             priority: row.priority,
             weight: row.weight.max(0),
             enabled: row.enabled,
-            credential: self.credential(row.token_id, account_row, token),
+            credential,
             live: self.live.channel(row.id, || row.stats.totals()),
             unit: UnitRole::Nothing,
         }
@@ -295,7 +302,7 @@ impl<'a> Builder<'a> {
         &self,
         channel: Channel,
         unit: &UnitRow,
-        members: &[(&AccountRow, &Arc<Account>)],
+        members: &[(Option<Credential>, &Arc<Account>)],
         models: &HashMap<i64, Vec<String>>,
     ) -> Channel {
         let (whole, enabled) = (channel.live.clone(), channel.enabled && unit.enabled);
@@ -309,12 +316,12 @@ impl<'a> Builder<'a> {
             if is_known && !has_model(row) {
                 return None;
             }
-            let (account_row, account) = members.iter().find(|(account, _)| account.id == row.account_id)?;
+            let (credential, account) = members.iter().find(|(_, account)| account.id == row.account_id)?;
             Some(Arc::new(Channel {
                 account: Arc::clone(account),
                 token_name: None,
                 source_model: channel.source_model.clone(),
-                credential: self.credential(None, account_row, None),
+                credential: credential.clone(),
                 enabled,
                 live: self.live.member(row.id, || row.stats.totals()),
                 unit: UnitRole::Member { whole: whole.clone() },
@@ -353,14 +360,17 @@ fn known(text: Option<&str>) -> Option<Box<str>> {
 /// What a channel with this token presents upstream: the token, else an OAuth account's
 /// access token (never a stale API key), else the account's API key.
 pub fn credential(token_id: Option<i64>, account: &AccountRow, token: Option<&TokenRow>) -> Option<Secret> {
-    let chosen = if token_id.is_some() {
-        token.filter(|token| token.is_usable())?.token.as_ref()
-    } else if account.oauth_provider.is_some() {
-        account.access_token.as_ref()
-    } else {
-        account.api_token.as_ref()
-    };
-    chosen.filter(|secret| !secret.expose().trim().is_empty()).cloned()
+    if token_id.is_some() { token_credential(token) } else { own_credential(account) }
+}
+
+fn own_credential(account: &AccountRow) -> Option<Secret> {
+    let own = if account.oauth_provider.is_some() { &account.access_token } else { &account.api_token };
+    own.as_ref().filter(|secret| !secret.expose().trim().is_empty()).cloned()
+}
+
+fn token_credential(token: Option<&TokenRow>) -> Option<Secret> {
+    let presented = token.filter(|token| token.is_usable())?.token.as_ref();
+    presented.filter(|secret| !secret.expose().trim().is_empty()).cloned()
 }
 
 fn build_route(row: &RouteRow, channels: Vec<Arc<Channel>>) -> Route {

@@ -18,9 +18,11 @@ use std::sync::Arc;
 
 use tokio::task::yield_now;
 
-use super::{Builder, build_route, refuses_websocket};
+use super::{Builder, build_route};
 use crate::fast_map::FastMap;
-use crate::routing::{Account, Changed, Channel, LiveTable, Route, RouteMode, Site, Snapshot, Weights};
+use crate::routing::{
+    Account, Changed, Channel, Credential, LiveTable, Route, RouteMode, Site, Snapshot, Weights,
+};
 use crate::store::accounts::{self, AccountRow};
 use crate::store::connections;
 use crate::store::route_units::{self, UnitRow};
@@ -89,12 +91,6 @@ struct Edit<'a> {
     gone: Vec<Arc<Channel>>,
 }
 
-/// An account without what stands beside its columns, which may be long, unless something is routed by it.
-fn without_notes(account: AccountRow) -> AccountRow {
-    let extra = account.extra.filter(|extra| refuses_websocket(extra));
-    AccountRow { extra, ..account }
-}
-
 // === impl Source ===
 
 impl Source {
@@ -106,9 +102,6 @@ impl Source {
         weights: Weights,
     ) -> Result<Self> {
         let site_rows = sites::list(store).await?;
-        let account_rows = accounts::pick(store, |row| Some(without_notes(row))).await?;
-        let account_row =
-            |id: i64| account_rows.binary_search_by_key(&id, |row| row.id).ok().map(|at| &account_rows[at]);
         let token_rows = by_id(tokens::list(store).await?, |row| row.id);
         let route_rows = routes::list(store).await?;
         let units = Units::read(store, true).await?;
@@ -129,20 +122,26 @@ impl Source {
             sites.insert(row.id, (row, Arc::new(builder.site(row, builder.proxy_of_site(row)))));
             source.endpoints.insert(row.id, row.endpoints.iter().map(|endpoint| endpoint.id).collect());
         }
-        for row in &account_rows {
-            let Some((site_row, site)) = sites.get(&row.site_id) else { continue };
-            let account = Arc::new(builder.account(row, site, Some(site_row)));
+        // A row is several times what is routed by: it is gone before the next page is read.
+        let mut own_credentials: FastMap<i64, Credential> = FastMap::default();
+        accounts::pick(store, |row| -> Option<()> {
+            let (site_row, site) = sites.get(&row.site_id)?;
+            let account = Arc::new(builder.account(&row, site, Some(site_row)));
+            own_credentials.extend(builder.own_credential(&row).map(|own| (row.id, own)));
             source.accounts.insert(row.id, Known { account, channels: Vec::new() });
-        }
+            None
+        })
+        .await?;
         let mut channels: BTreeMap<i64, Vec<Arc<Channel>>> = BTreeMap::new();
         let mut after = 0;
         loop {
             let page = routes::channels_after(store, after, routes::PAGE).await?;
             for row in &page {
-                let find = |id: i64| Some((account_row(id)?, &source.accounts.get(&id)?.account));
-                let Some((account_row, account)) = find(row.account_id) else { continue };
+                let find =
+                    |id: i64| Some((own_credentials.get(&id).cloned(), &source.accounts.get(&id)?.account));
+                let Some((own, account)) = find(row.account_id) else { continue };
                 let token = row.token_id.and_then(|id| token_rows.get(&id));
-                let channel = builder.channel(row, account_row, account, token);
+                let channel = builder.channel(row, account, own, token);
                 let channel = with_members(&builder, channel, row, &units, find);
                 let Some(known) = source.accounts.get_mut(&row.account_id) else { continue };
                 channels.entry(row.route_id).or_default().push(Arc::new(channel));
@@ -299,12 +298,12 @@ impl Source {
             let find = |id: i64| {
                 let known = || source.accounts.get(&id).map(|known| &known.account);
                 let account_row = rows.accounts.get(&id).or(rows.other_accounts.get(&id))?;
-                Some((account_row, new_accounts.get(&id).or_else(known)?))
+                Some((builder.own_credential(account_row), new_accounts.get(&id).or_else(known)?))
             };
             // Who is not known yet was added after the journal was taken.
-            let Some((account_row, account)) = find(row.account_id) else { continue };
+            let Some((own, account)) = find(row.account_id) else { continue };
             let token = row.token_id.and_then(|id| rows.tokens.get(&id));
-            let channel = builder.channel(row, account_row, account, token);
+            let channel = builder.channel(row, account, own, token);
             let channel = with_members(&builder, channel, row, &rows.units, find);
             if edit.place(rows, Arc::new(channel)) {
                 placed.push((row.id, row.route_id, row.account_id));
@@ -510,7 +509,7 @@ fn with_members<'r>(
     channel: Channel,
     row: &ChannelRow,
     units: &Units,
-    find: impl Fn(i64) -> Option<(&'r AccountRow, &'r Arc<Account>)>,
+    find: impl Fn(i64) -> Option<(Option<Credential>, &'r Arc<Account>)>,
 ) -> Channel {
     let Some(unit) = row.oauth_route_unit_id.and_then(|id| units.rows.get(&id)) else { return channel };
     let members: Vec<_> = unit.members.iter().filter_map(|member| find(member.account_id)).collect();

@@ -161,6 +161,8 @@ pub struct UpdateSources {
     /// Where `switchyard deploy-helper` listens.
     pub helper_host: IpAddr,
     pub helper_port: u16,
+    /// The releases that it may touch, `namespace/release` each; empty for every one.
+    pub helper_releases: Vec<String>,
 }
 
 /// How jobs go about their work; when they do is among the saved settings.
@@ -394,6 +396,7 @@ impl UpdateSources {
             helper_token: if token.is_empty() { alias } else { token },
             helper_host: vars.address("DEPLOY_HELPER_HOST", IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
             helper_port: vars.port_or_any("DEPLOY_HELPER_PORT", 9850),
+            helper_releases: vars.list("DEPLOY_HELPER_RELEASES"),
         }
     }
 }

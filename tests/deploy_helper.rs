@@ -21,7 +21,10 @@ case "$1" in
   history) echo '[{"revision":3,"status":"superseded"},{"revision":10,"status":"deployed","updated":"2026-05-01"},{"revision":9,"status":"superseded"}]' ;;
   status) echo '{"name":"gateway","version":11,"info":{"status":"deployed"}}' ;;
   get) echo '{"image":{"repository":"acme/gateway","tag":"v1","digest":""}}' ;;
-  upgrade) echo "Release \"gateway\" has been upgraded."; echo "a remark" >&2 ;;
+  upgrade)
+    if [ -e "$PLACE/holding" ]; then (while [ -e "$PLACE/holding" ]; do sleep 0.02; done) & fi
+    if [ -e "$PLACE/chatty" ]; then head -c 6000000 /dev/zero | tr '\0' x; fi
+    echo "Release \"gateway\" has been upgraded."; echo "a remark" >&2 ;;
   rollback) echo "Rollback was a success." ;;
   *) exit 9 ;;
 esac
@@ -48,6 +51,10 @@ struct Helper {
 
 impl Helper {
     fn start() -> Self {
+        Self::with(&[])
+    }
+
+    fn with(variables: &[(&str, &str)]) -> Self {
         let home = Home::new();
         for (name, text) in [("helm", HELM), ("kubectl", KUBECTL)] {
             let file = home.path().join(name);
@@ -62,6 +69,7 @@ impl Helper {
             .env("DEPLOY_HELPER_TOKEN", TOKEN)
             .env("DEPLOY_HELPER_HOST", "127.0.0.1")
             .env("DEPLOY_HELPER_PORT", "0")
+            .envs(variables.iter().copied())
             .current_dir(home.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -100,7 +108,9 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(self.home.path().join("slow"));
+        for mark in ["slow", "holding"] {
+            let _ = std::fs::remove_file(self.home.path().join(mark));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -226,6 +236,37 @@ fn one_change_is_at_work_at_a_time() {
         first.join().expect("it went on");
     });
     helper.caller().post("/deploy", &order()).expect(200);
+}
+
+#[test]
+fn a_program_that_leaves_another_behind_or_prints_without_end_holds_nothing_up() {
+    let helper = Helper::start();
+    helper.mark("holding");
+    let summary = helper.caller().post("/deploy", &order()).expect(200);
+    assert_eq!(summary["success"], true, "{summary}");
+    assert!(helper.home.path().join("holding").exists(), "what was left behind still runs");
+    helper.mark("chatty");
+    let summary = helper.caller().post("/deploy", &order()).expect(200);
+    assert_eq!(summary["success"], true);
+}
+
+#[test]
+fn no_release_is_touched_that_is_not_among_those_named() {
+    let helper = Helper::with(&[("DEPLOY_HELPER_RELEASES", "ai/gateway, ai/other")]);
+    helper.caller().post("/deploy", &order()).expect(200);
+    let calls = helper.calls().len();
+    let mut elsewhere = order();
+    elsewhere["namespace"] = json!("kube-system");
+    let back = json!({"namespace": "ai", "releaseName": "database", "targetRevision": "9"});
+    for refused in [
+        helper.caller().post("/deploy", &elsewhere),
+        helper.caller().post("/rollback", &back),
+        helper.caller().get("/status?namespace=ai&releaseName=database"),
+    ] {
+        assert_eq!((refused.status, &refused.json()["success"]), (400, &json!(false)));
+        assert!(refused.text().contains("DEPLOY_HELPER_RELEASES"), "{}", refused.text());
+    }
+    assert_eq!(helper.calls().len(), calls);
 }
 
 #[test]

@@ -49,6 +49,8 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Answers the update center.
 struct Helper {
     token: String,
+    /// The releases that may be touched; empty for every one.
+    releases: Vec<String>,
     /// Held by the change that is at work.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -85,7 +87,11 @@ async fn serve(config: &Config) -> Result<(), String> {
         shutdown_grace: config.shutdown_grace,
         tls: None,
     };
-    let helper = Arc::new(Helper { token: config.updates.helper_token.clone(), turn: Arc::default() });
+    let helper = Arc::new(Helper {
+        token: config.updates.helper_token.clone(),
+        releases: config.updates.helper_releases.clone(),
+        turn: Arc::default(),
+    });
     let handler_for = {
         let helper = helper.clone();
         move |_peer| -> BoxedHandler {
@@ -123,7 +129,7 @@ impl Helper {
             return refuse(StatusCode::UNAUTHORIZED, "The token of the deploy helper is missing or wrong");
         }
         match (&head.method, path) {
-            (&Method::GET, "/status") => status(&Query::new(head.uri.query().unwrap_or_default())).await,
+            (&Method::GET, "/status") => self.status(&Query::new(head.uri.query().unwrap_or_default())).await,
             (&Method::POST, "/deploy" | "/rollback") => {
                 let mut body = RequestBody::of(&mut head.headers, wire);
                 let bytes = match body::collect(&mut body, &head.headers, MAX_BODY, None).await {
@@ -142,18 +148,41 @@ impl Helper {
         presented.is_some_and(|presented| presented.ct_eq(self.token.as_bytes()).into())
     }
 
+    /// Why a release is none of those that may be touched.
+    fn may_touch(&self, target: &Target) -> Result<(), String> {
+        let name = format!("{}/{}", target.namespace, target.release);
+        match self.releases.is_empty() || self.releases.contains(&name) {
+            true => Ok(()),
+            false => Err(format!("{name} is not among DEPLOY_HELPER_RELEASES")),
+        }
+    }
+
+    async fn status(&self, query: &Query) -> Response {
+        let (namespace, release) = (query.get("namespace"), query.get("releaseName"));
+        let target = Target::new(namespace.as_deref(), release.as_deref());
+        let target = match target.and_then(|target| self.may_touch(&target).map(|()| target)) {
+            Ok(target) => target,
+            Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
+        };
+        match tokio::task::spawn_blocking(move || cluster::status(&target)).await {
+            Ok(Ok(status)) => http::json(StatusCode::OK, &status),
+            Ok(Err(why)) => refuse(StatusCode::BAD_GATEWAY, &why),
+            Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "Internal error"),
+        }
+    }
+
     async fn change(&self, is_deployment: bool, body: &[u8], wants_events: bool) -> Response {
         let order: Map<String, Value> = match serde_json::from_slice(body) {
             Ok(order) => order,
             Err(_) => return refuse(StatusCode::BAD_REQUEST, "The body is no JSON object"),
         };
         let work: Box<dyn FnOnce(Tell<'_>) -> Summary + Send> = if is_deployment {
-            match Deployment::read(&order) {
+            match Deployment::read(&order).and_then(|order| self.may_touch(&order.target).map(|()| order)) {
                 Ok(deployment) => Box::new(move |tell| cluster::deploy(&deployment, tell)),
                 Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
             }
         } else {
-            match Rollback::read(&order) {
+            match Rollback::read(&order).and_then(|order| self.may_touch(&order.target).map(|()| order)) {
                 Ok(rollback) => Box::new(move |tell| cluster::rollback(&rollback, tell)),
                 Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
             }
@@ -220,19 +249,6 @@ fn told(work: impl FnOnce(Tell<'_>) -> Summary, events: &mpsc::Sender<Bytes>) ->
         log::error!("{error}");
     }
     summary
-}
-
-async fn status(query: &Query) -> Response {
-    let (namespace, release) = (query.get("namespace"), query.get("releaseName"));
-    let target = match Target::new(namespace.as_deref(), release.as_deref()) {
-        Ok(target) => target,
-        Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
-    };
-    match tokio::task::spawn_blocking(move || cluster::status(&target)).await {
-        Ok(Ok(status)) => http::json(StatusCode::OK, &status),
-        Ok(Err(why)) => refuse(StatusCode::BAD_GATEWAY, &why),
-        Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "Internal error"),
-    }
 }
 
 fn event(name: &str, data: &impl Serialize) -> Bytes {

@@ -1,7 +1,8 @@
 //! helm and kubectl as child processes: a vector of arguments, never a shell, and an end to every wait.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,17 @@ use serde_json::Value;
 const MAX_OUTPUT: u64 = 4 << 20;
 /// How often it is looked whether a program has ended.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long the pipes of a program that has ended are read for what it wrote last.
+const AFTER_END: Duration = Duration::from_secs(2);
+/// Lines that wait to be told.
+const BEHIND: usize = 1024;
+
+/// Where a program wrote a line.
+#[derive(Clone, Copy)]
+enum Stream {
+    Printed,
+    Complained,
+}
 
 /// Where lines of progress go.
 pub(super) type Tell<'t> = &'t (dyn Fn(&str) + Send + Sync);
@@ -40,49 +52,85 @@ fn output(program: &str, arguments: &[&str], limit: Duration, tell: Tell<'_>) ->
         .stderr(Stdio::piped())
         .spawn();
     let mut child = child.map_err(|error| format!("{program} cannot be run: {error}"))?;
-    let (printed, complained) = (child.stdout.take(), child.stderr.take());
-    let (status, printed, complained) = thread::scope(|scope| {
-        let printed = scope.spawn(|| printed.map(|pipe| lines(pipe, tell)).unwrap_or_default());
-        let complained = scope.spawn(|| complained.map(|pipe| lines(pipe, tell)).unwrap_or_default());
-        let status = wait(&mut child, limit);
-        (status, printed.join().unwrap_or_default(), complained.join().unwrap_or_default())
-    });
-    let what = format!("{program} {}", arguments[0]);
-    match status {
-        Ok(Some(status)) if status.success() => Ok(printed),
-        Ok(Some(status)) => {
-            let why = complained.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            Err(format!("{what} failed ({status}): {why}"))
+    let (lines, heard) = mpsc::sync_channel(BEHIND);
+    let pipes: [(Stream, Option<Box<dyn Read + Send>>); 2] = [
+        (Stream::Printed, child.stdout.take().map(|pipe| Box::new(pipe) as _)),
+        (Stream::Complained, child.stderr.take().map(|pipe| Box::new(pipe) as _)),
+    ];
+    for (stream, pipe) in pipes {
+        let (Some(pipe), lines) = (pipe, lines.clone()) else { continue };
+        thread::spawn(move || read(pipe, |line| lines.send((stream, line)).is_ok()));
+    }
+    drop(lines);
+    let (mut printed, mut last_complaint) = (String::new(), String::new());
+    let hear = |(stream, line): (Stream, String)| {
+        tell(&line);
+        match stream {
+            Stream::Printed => {
+                printed.push_str(&line);
+                printed.push('\n');
+            }
+            Stream::Complained if !line.trim().is_empty() => last_complaint = line,
+            Stream::Complained => {}
         }
+    };
+    let what = format!("{program} {}", arguments[0]);
+    match follow(&mut child, &heard, limit, hear) {
+        Ok(Some(status)) if status.success() => Ok(printed),
+        Ok(Some(status)) => Err(format!("{what} failed ({status}): {last_complaint}")),
         Ok(None) => Err(format!("{what} did not end within {} s", limit.as_secs())),
         Err(error) => Err(format!("{what}: {error}")),
     }
 }
 
-/// How it ended; `None` when it had to be ended.
-fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option<std::process::ExitStatus>> {
-    let deadline = Instant::now() + limit;
+/// Hears a program until it has ended and closed its pipes. What it has started may hold them for longer: that is not
+/// waited for. How it ended; `None` when it had to be ended.
+fn follow(
+    child: &mut Child,
+    heard: &Receiver<(Stream, String)>,
+    limit: Duration,
+    mut hear: impl FnMut((Stream, String)),
+) -> io::Result<Option<ExitStatus>> {
+    let mut until = Instant::now() + limit;
+    let mut status = None;
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+        let are_closed = match heard.recv_timeout(LOOK) {
+            Ok(line) => {
+                hear(line);
+                false
+            }
+            Err(RecvTimeoutError::Timeout) => false,
+            Err(RecvTimeoutError::Disconnected) => true,
+        };
+        if status.is_none() {
+            status = child.try_wait()?;
+            until = if status.is_some() { until.min(Instant::now() + AFTER_END) } else { until };
         }
-        if Instant::now() >= deadline {
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
+        match status {
+            Some(_) if are_closed => return Ok(status),
+            _ if Instant::now() >= until => break,
+            None if are_closed => thread::sleep(LOOK),
+            _ => {}
         }
-        thread::sleep(LOOK);
     }
+    if status.is_none() {
+        child.kill()?;
+        child.wait()?;
+    }
+    Ok(status)
 }
 
-/// Reads to the end, tells each line, and gives all of it.
-fn lines(pipe: impl Read, tell: Tell<'_>) -> String {
-    let mut all = String::new();
-    for line in BufReader::new(pipe.take(MAX_OUTPUT)).split(b'\n').map_while(Result::ok) {
-        let line = String::from_utf8_lossy(&line);
-        tell(line.trim_end());
-        all.push_str(&line);
-        all.push('\n');
+/// Reads a pipe to its end and gives each line, until nobody takes them any more.
+fn read(pipe: impl Read, mut give: impl FnMut(String) -> bool) {
+    let mut pipe = BufReader::new(pipe);
+    let mut line = Vec::new();
+    let mut kept = (&mut pipe).take(MAX_OUTPUT);
+    while kept.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+        if !give(String::from_utf8_lossy(&line).trim_end().to_owned()) {
+            return;
+        }
+        line.clear();
     }
-    all
+    // A program that cannot write any more would not end.
+    let _ = io::copy(&mut pipe, &mut io::sink());
 }

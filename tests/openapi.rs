@@ -40,6 +40,46 @@ fn an_operation_tells_what_it_is_for_and_who_may_use_it() {
     assert!(site["requestBody"]["content"]["application/json"].is_object());
 }
 
+#[test]
+fn the_routes_for_clients_tell_what_the_gateway_reads_and_let_everything_else_pass() {
+    let description = Gateway::start().admin().get(PATH).expect(200);
+    let resolved = |schema: &Value| -> Value {
+        let name =
+            schema["$ref"].as_str().unwrap_or_default().rsplit('/').next().unwrap_or_default().to_owned();
+        description["components"]["schemas"][&name].clone()
+    };
+    let mut requests = 0;
+    for (path, methods) in description["paths"].as_object().expect("paths") {
+        for (method, operation) in methods.as_object().expect("methods") {
+            if operation["security"] != json!([{"client": []}]) {
+                continue;
+            }
+            let bodies = operation["requestBody"]["content"].as_object();
+            let cancels = path.ends_with("/cancel");
+            assert_eq!(bodies.is_some(), method == "post" && !cancels, "{method} {path}");
+            for body in bodies.into_iter().flat_map(|bodies| bodies.values()) {
+                let schema = resolved(&body["schema"]);
+                assert_eq!(schema["additionalProperties"], true, "{path}: {schema}");
+                requests += 1;
+            }
+            let is_socket = operation["summary"].as_str().is_some_and(|text| text.contains("426"));
+            assert_eq!(operation["responses"]["2XX"]["content"].is_object(), !is_socket, "{method} {path}");
+        }
+    }
+    assert!(requests > 30, "{requests}");
+    let chat = resolved(
+        &description["paths"]["/v1/chat/completions"]["post"]["requestBody"]["content"]["application/json"]["schema"],
+    );
+    assert_eq!(chat["required"], json!(["model", "messages"]));
+}
+
+#[test]
+fn the_description_stays_small_enough_to_be_read_in_a_change() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/openapi.json");
+    let length = std::fs::metadata(file).expect("docs/openapi.json").len();
+    assert!(length < 300 * 1024, "{length} bytes");
+}
+
 /// Each path and method of the description, asked for without a token, is known: not 404, not 405.
 #[test]
 fn everything_described_is_served() {

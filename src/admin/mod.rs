@@ -20,7 +20,7 @@
 //! | `update_center` | whether there is something newer than what runs |
 //! | `search` | one text over everything |
 //! | `playground` | an operator tries the proxy |
-//! | `schema`, `openapi` | what a route takes and gives, as data; one document of it |
+//! | `schema`, `client_schema`, `openapi` | what a route takes and gives, as data; the routes for clients; one document of it |
 //! | `errors`, `input`, `numbers`, `paging`, `batch`, `secrets`, `request` | what all of them share |
 //!
 //! In a folder `handlers` has what is done with the resource as a whole, `input` reads its fields and `view` shows them.
@@ -33,6 +33,7 @@ mod backup;
 mod batch;
 mod channels;
 mod checkins;
+mod client_schema;
 mod decisions;
 pub mod errors;
 mod events;

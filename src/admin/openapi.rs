@@ -11,81 +11,17 @@ use hyper::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::errors::{ADMIN_ERROR, Result};
-use super::schema::{Answer, Member, Object, Operation, Shape, has, may, op};
+use super::schema::{Answer, JSON, Member, Object, Operation, Shape, has, may, op};
 use super::{
-    accounts, announcements, auth, backup, channels, checkins, decisions, events, health, keys, logs,
-    metrics, models, oauth, playground, routes, search, settings, sites, stats, tasks, tokens, update_center,
+    accounts, announcements, auth, backup, channels, checkins, client_schema, decisions, events, health,
+    keys, logs, metrics, models, oauth, playground, routes, search, settings, sites, stats, tasks, tokens,
+    update_center,
 };
 use crate::admin::Admin;
 use crate::http::{self, Access, Endpoint, Request, Response};
 
-/// The description itself, and the routes for clients.
-#[rustfmt::skip]
-static OPERATIONS: &[Operation] = &[
-    op("GET /api/openapi.json", "This description").gives(Shape::Any),
-    op("POST /v1/chat/completions", "Chat completion"),
-    op("POST /chat/completions", "Chat completion"),
-    op("POST /v1/responses", "Response"),
-    op("POST /responses", "Response"),
-    op("POST /backend-api/codex/responses", "Response, below Codex's own base URL"),
-    op("GET /backend-api/codex/responses", "A WebSocket with a conversation; 426 without an upgrade"),
-    op("POST /backend-api/codex/responses/compact", "Compact a conversation"),
-    op("GET /v1/responses", "A WebSocket with a conversation; 426 without an upgrade"),
-    op("GET /responses", "A WebSocket with a conversation; 426 without an upgrade"),
-    op("POST /v1/responses/input_tokens", "Count the tokens of a request"),
-    op("GET /v1/responses/{id}", "A response that was given before").asks(&[may("stream", Shape::Text), may("starting_after", Shape::Text), may("include", Shape::Text)]),
-    op("DELETE /v1/responses/{id}", "Delete a response"),
-    op("POST /v1/responses/{id}/cancel", "Stop a response that is made in the background"),
-    op("GET /v1/responses/{id}/input_items", "What a response was given to").asks(&[may("limit", Shape::Text), may("order", Shape::Text), may("after", Shape::Text)]),
-    op("POST /v1/responses/compact", "Compact a conversation"),
-    op("POST /responses/compact", "Compact a conversation"),
-    op("GET /v1/responses/compact", "Refused with 426"),
-    op("GET /responses/compact", "Refused with 426"),
-    op("POST /v1/messages", "Message"),
-    op("POST /v1/messages/count_tokens", "Count the tokens of a message"),
-    op("POST /anthropic/v1/messages", "Message"),
-    op("POST /anthropic/v1/messages/count_tokens", "Count the tokens of a message"),
-    op("GET /v1beta/models", "Models in gemini's shape"),
-    op("GET /gemini/{version}/models", "Models in gemini's shape"),
-    op("POST /v1beta/models/{model}", "Gemini's generateContent, streamGenerateContent and countTokens, and embedContent and predict of Google's own, behind the model and a colon"),
-    op("POST /v1/models/{model}", "The same in gemini's version 1"),
-    op("POST /gemini/{version}/models/{model}", "The same under gemini's prefix"),
-    op("GET /v1beta/models/{model}", "One model in gemini's shape"),
-    op("GET /gemini/{version}/models/{model}", "One model in gemini's shape"),
-    op("POST /v1internal:generateContent", "The same in the envelope of Google's command line"),
-    op("POST /v1internal:streamGenerateContent", "The same, streamed"),
-    op("POST /v1internal:countTokens", "The same, counting tokens"),
-    op("POST /v1/search", "Search the web"),
-    op("POST /v1/alpha/search", "The same where Codex asks"),
-    op("POST /v1/completions", "Legacy completion"),
-    op("POST /v1/embeddings", "Embeddings"),
-    op("POST /v1/images/generations", "Image generation"),
-    op("POST /v1/images/edits", "Change an image: a form, or JSON"),
-    op("POST /v1/images/variations", "More pictures like one: a form"),
-    op("GET /v1/realtime", "A WebSocket with a conversation in speech; 426 without an upgrade").asks(&[may("model", Shape::Text)]),
-    op("POST /v1/audio/speech", "A text read aloud: a sound, or events"),
-    op("POST /v1/audio/transcriptions", "What is said in a recording: a form"),
-    op("POST /v1/audio/translations", "What is said in a recording, in English: a form"),
-    op("POST /v1/rerank", "Documents in the order in which they answer a question"),
-    op("POST /v2/rerank", "The same in Cohere's second version"),
-    op("POST /v1/moderations", "Whether a text or a picture may be shown"),
-    op("POST /v1/files", "Upload a file"),
-    op("GET /v1/files", "Files of the caller"),
-    op("GET /v1/files/{id}", "About a file"),
-    op("DELETE /v1/files/{id}", "Delete a file"),
-    op("GET /v1/files/{id}/content", "The bytes of a file"),
-    op("POST /v1/videos", "Begin a video: a form, or JSON"),
-    op("GET /v1/videos/{id}", "How far a video is"),
-    op("DELETE /v1/videos/{id}", "Delete a video"),
-    op("GET /v1/videos/{id}/content", "The bytes of a video").asks(&[may("variant", Shape::Text)]),
-    op("GET /v1/models", "Models the caller may ask for"),
-    op("GET /v1/models/{model}", "One model"),
-    op("GET /v1/usage", "What the caller's key has used, and what is left of its budgets"),
-    op("GET /v1/dashboard/billing/subscription", "The limit of the caller's key, in OpenAI's form"),
-    op("GET /dashboard/billing/subscription", "The same"),
-    op("GET /v1/dashboard/billing/usage", "What the caller's key has cost, in OpenAI's form"),
-    op("GET /dashboard/billing/usage", "The same"),
-];
+/// The description itself.
+static OPERATIONS: &[Operation] = &[op("GET /api/openapi.json", "This description").gives(Shape::Any)];
 
 /// The media type of bytes.
 const FILE: &str = "application/octet-stream";
@@ -106,7 +42,8 @@ pub fn description<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Value {
     for error in [&ADMIN_ERROR, &TOO_MANY, &PROXY_ERROR] {
         document.reference(error);
     }
-    let responses: Map<String, Value> = REFUSALS.iter().map(|refusal| refusal.response()).collect();
+    let mut responses: Map<String, Value> = REFUSALS.iter().map(|refusal| refusal.response()).collect();
+    responses.insert(OF_CLIENTS.to_owned(), refused_client());
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -158,7 +95,7 @@ impl Document {
         if !parameters.is_empty() {
             shown["parameters"] = parameters.into();
         }
-        if let Some(body) = self.request_body(endpoint, known) {
+        if let Some(body) = self.request_body(known) {
             shown["requestBody"] = body;
         }
         shown
@@ -175,33 +112,37 @@ impl Document {
         shown
     }
 
-    fn request_body(&mut self, endpoint: &Endpoint, known: Option<&Operation>) -> Option<Value> {
+    fn request_body(&mut self, known: Option<&Operation>) -> Option<Value> {
         if let Some(body) = known.and_then(|operation| operation.body) {
             let is_required = body.all_members().iter().any(|(_, member)| member.is_required);
             let schema = self.reference(body);
-            let mut content = json!({ "application/json": { "schema": schema } });
+            let media = known.map_or(&[JSON][..], |operation| operation.media);
+            let media = media.iter().map(|media| ((*media).to_owned(), json!({ "schema": schema })));
+            let mut content = Value::Object(media.collect());
             if known.is_some_and(|operation| operation.takes_file) {
                 content[FILE] = json!({ "schema": { "type": "string" } });
             }
-            return Some(json!({ "required": is_required, "content": content }));
+            let mut shown = json!({ "content": content });
+            if is_required {
+                shown["required"] = true.into();
+            }
+            return Some(shown);
         }
-        let takes_any = endpoint.access == Access::Proxy && endpoint.method == Method::POST;
-        let media_type =
-            if endpoint.path == "/v1/files" { "multipart/form-data" } else { "application/json" };
-        takes_any.then(|| json!({ "content": { media_type: { "schema": { "type": "object" } } } }))
+        None
     }
 
     fn responses(&mut self, endpoint: &Endpoint, known: Option<&Operation>) -> Value {
         if endpoint.access == Access::Proxy {
-            let refused = json!({ "schema": self.reference(&PROXY_ERROR) });
-            return json!({
-                "2XX": { "description": "Done" },
-                "default": { "description": "Refused or failed", "content": { "application/json": refused } },
-            });
+            let mut done = json!({ "description": "Done" });
+            if let Some(answer) = known.and_then(|operation| operation.gives) {
+                done["content"] = self.content(answer);
+            }
+            let refused = format!("#/components/responses/{OF_CLIENTS}");
+            return json!({ "2XX": done, "default": { "$ref": refused } });
         }
         let mut responses = Map::new();
         for refusal in REFUSALS.iter().filter(|refusal| refusal.concerns(endpoint, known)) {
-            let reference = format!("#/components/responses/{}", refusal.name);
+            let reference = format!("#/components/responses/{}", refusal.status);
             responses.insert(refusal.status.to_string(), json!({ "$ref": reference }));
         }
         let given = known.and_then(|operation| operation.gives).map(|answer| ("200", answer));
@@ -220,6 +161,13 @@ impl Document {
             Answer::JsonOrFile(shape) => {
                 let mut content = self.content(Answer::Json(shape));
                 content[FILE] = json!({ "schema": { "type": "string" } });
+                content
+            }
+            Answer::JsonOr(shape, media) => {
+                let mut content = self.content(Answer::Json(shape));
+                for media in media {
+                    content[media] = json!({ "schema": { "type": "string" } });
+                }
                 content
             }
             Answer::Events => json!({ "text/event-stream": { "schema": { "type": "string" } } }),
@@ -299,35 +247,29 @@ impl Document {
 /// A refusal that many routes share.
 struct Refusal {
     status: u16,
-    name: &'static str,
     about: &'static str,
     shape: &'static Object,
 }
 
-const fn refusal(status: u16, name: &'static str, about: &'static str) -> Refusal {
-    Refusal { status, name, about, shape: &ADMIN_ERROR }
+const fn refusal(status: u16, about: &'static str) -> Refusal {
+    Refusal { status, about, shape: &ADMIN_ERROR }
 }
 
 static REFUSALS: &[Refusal] = &[
-    refusal(400, "BadRequest", "A field, an id or a body that cannot be read"),
-    refusal(401, "Unauthorized", "The admin token is missing"),
-    refusal(403, "Forbidden", "The admin token is wrong, or may not be used from there"),
-    refusal(404, "NotFound", "There is no such row"),
-    refusal(408, "RequestTimeout", "The body came too slowly"),
-    refusal(409, "Conflict", "Something else is there already, or stands in the way"),
-    refusal(413, "PayloadTooLarge", "The body is too long"),
-    refusal(415, "UnsupportedMediaType", "The body is not JSON"),
-    refusal(422, "Unprocessable", "What is there does not allow it"),
-    Refusal {
-        status: 429,
-        name: "TooManyRequests",
-        about: "Asked too often; `Retry-After` says for how long",
-        shape: &TOO_MANY,
-    },
-    refusal(500, "InternalError", "Our own failure; the log says why"),
-    refusal(502, "BadGateway", "A site failed"),
-    refusal(503, "Unavailable", "Busy or stopping: ask again"),
-    refusal(507, "InsufficientStorage", "The disk is full"),
+    refusal(400, "A field, an id or a body that cannot be read"),
+    refusal(401, "The admin token is missing"),
+    refusal(403, "The admin token is wrong, or may not be used from there"),
+    refusal(404, "There is no such row"),
+    refusal(408, "The body came too slowly"),
+    refusal(409, "Something else is there already, or stands in the way"),
+    refusal(413, "The body is too long"),
+    refusal(415, "The body is not JSON"),
+    refusal(422, "What is there does not allow it"),
+    Refusal { status: 429, about: "Asked too often; `Retry-After` says for how long", shape: &TOO_MANY },
+    refusal(500, "Our own failure; the log says why"),
+    refusal(502, "A site failed"),
+    refusal(503, "Busy or stopping: ask again"),
+    refusal(507, "The disk is full"),
 ];
 
 static TOO_MANY: Object = Object::new(
@@ -341,6 +283,13 @@ static TOO_MANY: Object = Object::new(
     ],
 );
 static PROXY_ERROR: Object = Object::open("ProxyError", &[has("error", Shape::Any)]);
+/// The name of what clients are refused with, whatever the status.
+const OF_CLIENTS: &str = "client";
+
+fn refused_client() -> Value {
+    let schema = json!({ "$ref": format!("#/components/schemas/{}", PROXY_ERROR.name) });
+    json!({ "description": "Refused or failed", "content": { JSON: { "schema": schema } } })
+}
 
 // === impl Refusal ===
 
@@ -348,7 +297,7 @@ impl Refusal {
     fn response(&self) -> (String, Value) {
         let schema = json!({ "$ref": format!("#/components/schemas/{}", self.shape.name) });
         let content = json!({ "application/json": { "schema": schema } });
-        (self.name.to_owned(), json!({ "description": self.about, "content": content }))
+        (self.status.to_string(), json!({ "description": self.about, "content": content }))
     }
 
     /// Whether a route may be answered so.
@@ -379,6 +328,7 @@ static RESOURCES: &[&[Operation]] = &[
     backup::schema::OPERATIONS,
     channels::schema::OPERATIONS,
     checkins::schema::OPERATIONS,
+    client_schema::OPERATIONS,
     decisions::schema::OPERATIONS,
     events::schema::OPERATIONS,
     health::schema::OPERATIONS,
@@ -467,7 +417,7 @@ mod tests {
         assert!(
             undescribed.is_empty(),
             "{undescribed:?} has no description: add `op(…)` to the OPERATIONS of its resource in src/admin, or for /v1 to \
-             those in src/admin/openapi.rs; then run `make openapi`"
+             those in src/admin/client_schema.rs; then run `make openapi`"
         );
         assert!(unserved.is_empty(), "{unserved:?} is described in OPERATIONS and not served: take it out");
     }

@@ -68,6 +68,8 @@ pub struct Operation {
     pub query: &'static [Member],
     pub headers: &'static [Member],
     pub body: Option<&'static Object>,
+    /// The media types that the body may have, with the same members in each.
+    pub media: &'static [&'static str],
     /// Whether the body may also be a file of bytes.
     pub takes_file: bool,
     /// The answer of status 200.
@@ -84,11 +86,16 @@ pub enum Answer {
     Json(Shape),
     /// JSON, or a file of bytes where the request asks for that.
     JsonOrFile(Shape),
+    /// JSON, or a text of one of these media types where the request asks for that.
+    JsonOr(Shape, &'static [&'static str]),
     /// Server-sent events.
     Events,
     /// Any other media type.
     Text(&'static str),
 }
+
+pub const JSON: &str = "application/json";
+pub const FORM: &str = "multipart/form-data";
 
 /// Nothing is left to say.
 pub static DONE: Object = Object::new("Done", &[has("success", Shape::Is(true))]);
@@ -187,6 +194,7 @@ pub const fn op(route: &'static str, summary: &'static str) -> Operation {
         query: &[],
         headers: &[],
         body: None,
+        media: &[JSON],
         takes_file: false,
         gives: None,
         also: &[],
@@ -213,6 +221,14 @@ impl Operation {
 
     pub const fn gives(self, shape: Shape) -> Self {
         Self { gives: Some(Answer::Json(shape)), ..self }
+    }
+
+    pub const fn in_media(self, media: &'static [&'static str]) -> Self {
+        Self { media, ..self }
+    }
+
+    pub const fn gives_or(self, shape: Shape, media: &'static [&'static str]) -> Self {
+        Self { gives: Some(Answer::JsonOr(shape, media)), ..self }
     }
 
     pub const fn gives_or_file(self, shape: Shape) -> Self {

@@ -1,0 +1,389 @@
+//! Descriptions of the routes for clients.
+//!
+//! Of a request they have the members that the gateway itself reads, of an answer those that clients are most often after;
+//! whatever else a vendor documents passes as it is. Only what a request is refused without here is required.
+//!
+//! Sources: platform.openai.com/docs/api-reference, docs.anthropic.com/en/api, ai.google.dev/api.
+
+use super::schema::Shape::{
+    Any, Boolean, Count, Either, Integer, List, Map, Number, Of, OneOf, OrNull, Text,
+};
+use super::schema::{FORM, JSON, Object, Operation, has, may, op};
+
+const EVENTS: &[&str] = &["text/event-stream"];
+/// Sounds, pictures and files, of whatever type they are.
+const BYTES: &str = "*/*";
+const JSON_OR_FORM: &[&str] = &[JSON, FORM];
+const AS_FORM: &[&str] = &[FORM];
+const SOCKET: &str = "A WebSocket with a conversation; 426 without an upgrade";
+
+#[rustfmt::skip]
+pub static OPERATIONS: &[Operation] = &[
+    op("POST /v1/chat/completions", "Chat completion").takes(&CHAT).gives_or(Of(&COMPLETION), EVENTS),
+    op("POST /chat/completions", "Chat completion").takes(&CHAT).gives_or(Of(&COMPLETION), EVENTS),
+    op("POST /v1/responses", "Response").takes(&RESPONSES).gives_or(Of(&RESPONSE), EVENTS),
+    op("POST /responses", "Response").takes(&RESPONSES).gives_or(Of(&RESPONSE), EVENTS),
+    op("POST /backend-api/codex/responses", "Response, below Codex's own base URL").takes(&RESPONSES).gives_or(Of(&RESPONSE), EVENTS),
+    op("GET /backend-api/codex/responses", SOCKET),
+    op("POST /backend-api/codex/responses/compact", "Compact a conversation").takes(&RESPONSES).gives(Of(&RESPONSE)),
+    op("GET /v1/responses", SOCKET),
+    op("GET /responses", SOCKET),
+    op("POST /v1/responses/input_tokens", "Count the tokens of a request").takes(&RESPONSES).gives(Of(&COUNTED)),
+    op("GET /v1/responses/{id}", "A response that was given before").asks(&[may("stream", Text), may("starting_after", Text), may("include", Text)]).gives_or(Of(&RESPONSE), EVENTS),
+    op("DELETE /v1/responses/{id}", "Delete a response").gives(Of(&DELETED)),
+    op("POST /v1/responses/{id}/cancel", "Stop a response that is made in the background").gives(Of(&RESPONSE)),
+    op("GET /v1/responses/{id}/input_items", "What a response was given to").asks(&[may("limit", Text), may("order", Text), may("after", Text)]).gives(Of(&PAGE)),
+    op("POST /v1/responses/compact", "Compact a conversation").takes(&RESPONSES).gives(Of(&RESPONSE)),
+    op("POST /responses/compact", "Compact a conversation").takes(&RESPONSES).gives(Of(&RESPONSE)),
+    op("GET /v1/responses/compact", "Refused with 426"),
+    op("GET /responses/compact", "Refused with 426"),
+    op("POST /v1/messages", "Message").takes(&MESSAGES).gives_or(Of(&MESSAGE), EVENTS),
+    op("POST /v1/messages/count_tokens", "Count the tokens of a message").takes(&MESSAGES).gives(Of(&COUNTED)),
+    op("POST /anthropic/v1/messages", "Message").takes(&MESSAGES).gives_or(Of(&MESSAGE), EVENTS),
+    op("POST /anthropic/v1/messages/count_tokens", "Count the tokens of a message").takes(&MESSAGES).gives(Of(&COUNTED)),
+    op("GET /v1beta/models", "Models in gemini's shape").gives(Of(&GEMINI_MODELS)),
+    op("GET /gemini/{version}/models", "Models in gemini's shape").gives(Of(&GEMINI_MODELS)),
+    op("POST /v1beta/models/{model}", "Gemini's generateContent, streamGenerateContent and countTokens, and embedContent and predict of Google's own, behind the model and a colon").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
+    op("POST /v1/models/{model}", "The same in gemini's version 1").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
+    op("POST /gemini/{version}/models/{model}", "The same under gemini's prefix").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
+    op("GET /v1beta/models/{model}", "One model in gemini's shape").gives(Of(&GEMINI_MODEL)),
+    op("GET /gemini/{version}/models/{model}", "One model in gemini's shape").gives(Of(&GEMINI_MODEL)),
+    op("POST /v1internal:generateContent", "The same in the envelope of Google's command line").takes(&CODE_ASSIST).gives(Of(&CODE_ASSIST_ANSWER)),
+    op("POST /v1internal:streamGenerateContent", "The same, streamed").takes(&CODE_ASSIST).streams(),
+    op("POST /v1internal:countTokens", "The same, counting tokens").takes(&CODE_ASSIST).gives(Of(&GEMINI_ANSWER)),
+    op("POST /v1/search", "Search the web").takes(&SEARCH).gives(Of(&FOUND)),
+    op("POST /v1/alpha/search", "The same where Codex asks").takes(&SEARCH).gives(Of(&FOUND)),
+    op("POST /v1/completions", "Legacy completion").takes(&PROMPT).gives_or(Of(&COMPLETION), EVENTS),
+    op("POST /v1/embeddings", "Embeddings").takes(&EMBED).gives(Of(&EMBEDDINGS)),
+    op("POST /v1/images/generations", "Image generation").takes(&DRAW).gives_or(Of(&IMAGES), EVENTS),
+    op("POST /v1/images/edits", "Change an image: a form, or JSON").takes(&DRAW).in_media(JSON_OR_FORM).gives_or(Of(&IMAGES), EVENTS),
+    op("POST /v1/images/variations", "More pictures like one: a form").takes(&DRAW).in_media(AS_FORM).gives(Of(&IMAGES)),
+    op("GET /v1/realtime", "A WebSocket with a conversation in speech; 426 without an upgrade").asks(&[may("model", Text)]),
+    op("POST /v1/audio/speech", "A text read aloud: a sound, or events").takes(&SPEAK).writes(BYTES),
+    op("POST /v1/audio/transcriptions", "What is said in a recording: a form").takes(&LISTEN).in_media(AS_FORM).gives_or(Of(&HEARD), &["text/event-stream", "text/plain"]),
+    op("POST /v1/audio/translations", "What is said in a recording, in English: a form").takes(&LISTEN).in_media(AS_FORM).gives_or(Of(&HEARD), &["text/plain"]),
+    op("POST /v1/rerank", "Documents in the order in which they answer a question").takes(&RERANK).gives(Of(&RANKED)),
+    op("POST /v2/rerank", "The same in Cohere's second version").takes(&RERANK).gives(Of(&RANKED)),
+    op("POST /v1/moderations", "Whether a text or a picture may be shown").takes(&MODERATE).gives(Of(&MODERATED)),
+    op("POST /v1/files", "Upload a file").takes(&UPLOAD).in_media(AS_FORM).gives(Of(&FILE)),
+    op("GET /v1/files", "Files of the caller").asks(&[may("limit", Text), may("after", Text), may("order", Text), may("purpose", Text)]).gives(Of(&PAGE)),
+    op("GET /v1/files/{id}", "About a file").gives(Of(&FILE)),
+    op("DELETE /v1/files/{id}", "Delete a file").gives(Of(&DELETED)),
+    op("GET /v1/files/{id}/content", "The bytes of a file").writes(BYTES),
+    op("POST /v1/videos", "Begin a video: a form, or JSON").takes(&FILM).in_media(JSON_OR_FORM).gives(Of(&VIDEO)),
+    op("GET /v1/videos/{id}", "How far a video is").gives(Of(&VIDEO)),
+    op("DELETE /v1/videos/{id}", "Delete a video").gives(Of(&DELETED)),
+    op("GET /v1/videos/{id}/content", "The bytes of a video").asks(&[may("variant", Text)]).writes(BYTES),
+    op("GET /v1/models", "Models the caller may ask for, in OpenAI's shape or in Anthropic's").asks(&[may("limit", Text), may("after_id", Text), may("before_id", Text)]).gives(Of(&PAGE)),
+    op("GET /v1/models/{model}", "One model").gives(Of(&MODEL)),
+    op("GET /v1/usage", "What the caller's key has used, and what is left of its budgets").gives(Of(&KEY_USAGE)),
+    op("GET /v1/dashboard/billing/subscription", "The limit of the caller's key, in OpenAI's form").gives(Of(&SUBSCRIPTION)),
+    op("GET /dashboard/billing/subscription", "The same").gives(Of(&SUBSCRIPTION)),
+    op("GET /v1/dashboard/billing/usage", "What the caller's key has cost, in OpenAI's form").gives(Of(&BILLED)),
+    op("GET /dashboard/billing/usage", "The same").gives(Of(&BILLED)),
+];
+
+// === What models are asked ===
+
+static CHAT: Object = Object::open(
+    "ChatRequest",
+    &[
+        has("model", Text),
+        has("messages", List(&Of(&CHAT_MESSAGE))),
+        may("stream", OrNull(&Boolean)),
+        may("stream_options", OrNull(&Map(&Any))),
+        may("tools", OrNull(&List(&Any))),
+        may("tool_choice", Any),
+        may("response_format", OrNull(&Map(&Any))),
+        may("reasoning_effort", OrNull(&Text)),
+        may("max_tokens", OrNull(&Integer)),
+        may("max_completion_tokens", OrNull(&Integer)),
+        may("stop", OrNull(&Either(&[Text, List(&Text)]))),
+        may("prompt_cache_key", OrNull(&Text)),
+        may("service_tier", OrNull(&Text)),
+        may("user", OrNull(&Text)),
+    ],
+);
+
+static CHAT_MESSAGE: Object = Object::open("ChatMessage", &[may("role", Text), may("content", Any)]);
+
+static RESPONSES: Object = Object::open(
+    "ResponsesRequest",
+    &[
+        has("model", Text),
+        may("input", Either(&[Text, List(&Any)])),
+        may("instructions", OrNull(&Text)),
+        may("stream", OrNull(&Boolean)),
+        may("previous_response_id", OrNull(&Text)),
+        may("conversation", Any).about("An id, or an object with one"),
+        may("store", OrNull(&Boolean)),
+        may("background", OrNull(&Boolean)),
+        may("include", OrNull(&List(&Text))),
+        may("tools", OrNull(&List(&Any))),
+        may("tool_choice", Any),
+        may("text", OrNull(&Map(&Any))),
+        may("reasoning", OrNull(&Map(&Any))),
+        may("max_output_tokens", OrNull(&Integer)),
+        may("prompt_cache_key", OrNull(&Text)),
+        may("service_tier", OrNull(&Text)),
+        may("user", OrNull(&Text)),
+    ],
+);
+
+static MESSAGES: Object = Object::open(
+    "MessagesRequest",
+    &[
+        has("model", Text),
+        has("messages", List(&Of(&CHAT_MESSAGE))),
+        may("system", Either(&[Text, List(&Any)])),
+        may("max_tokens", Integer),
+        may("stream", Boolean),
+        may("tools", List(&Any)),
+        may("tool_choice", Map(&Any)),
+        may("thinking", Map(&Any)),
+        may("stop_sequences", List(&Text)),
+        may("metadata", Map(&Any)),
+        may("service_tier", Text),
+    ],
+);
+
+static GEMINI: Object = Object::open(
+    "GeminiRequest",
+    &[
+        may("contents", Any),
+        may("systemInstruction", Any),
+        may("tools", Any),
+        may("toolConfig", Map(&Any)),
+        may("generationConfig", Map(&Any)),
+        may("safetySettings", List(&Any)),
+        may("cachedContent", Text),
+    ],
+);
+
+static CODE_ASSIST: Object = Object::open(
+    "CodeAssistRequest",
+    &[may("model", Text), has("request", Of(&GEMINI)), may("project", Text)],
+);
+
+static PROMPT: Object = Object::open(
+    "CompletionRequest",
+    &[
+        has("model", Text),
+        may("prompt", Any),
+        may("stream", OrNull(&Boolean)),
+        may("max_tokens", OrNull(&Integer)),
+        may("suffix", OrNull(&Text)),
+        may("stop", OrNull(&Either(&[Text, List(&Text)]))),
+    ],
+);
+
+static EMBED: Object = Object::open(
+    "EmbeddingsRequest",
+    &[has("model", Text), may("input", Any), may("encoding_format", Text), may("dimensions", Integer)],
+);
+
+static DRAW: Object = Object::open(
+    "ImagesRequest",
+    &[
+        may("model", Text).about("gpt-image-1 unless sent"),
+        may("prompt", Text),
+        may("image", Any).about("A file in a form"),
+        may("mask", Any).about("A file in a form"),
+        may("n", Any),
+        may("size", Text),
+        may("stream", Any),
+    ],
+);
+
+static SPEAK: Object = Object::open(
+    "SpeechRequest",
+    &[
+        has("model", Text),
+        may("input", Text),
+        may("voice", Any),
+        may("response_format", Text),
+        may("stream_format", Text),
+    ],
+);
+
+static LISTEN: Object = Object::open(
+    "TranscriptionRequest",
+    &[
+        has("model", Text),
+        may("file", Any),
+        may("language", Text),
+        may("response_format", Text),
+        may("stream", Any),
+    ],
+);
+
+static RERANK: Object = Object::open(
+    "RerankRequest",
+    &[has("model", Text), may("query", Any), may("documents", List(&Any)), may("top_n", Integer)],
+);
+
+static MODERATE: Object = Object::open(
+    "ModerationRequest",
+    &[may("model", Text).about("omni-moderation-latest unless sent"), may("input", Any)],
+);
+
+static SEARCH: Object = Object::open(
+    "SearchRequest",
+    &[
+        has("query", Text),
+        may("model", OrNull(&Text)),
+        may("max_results", OrNull(&Integer)).about("From 1 to 20; 10 unless sent"),
+    ],
+);
+
+static UPLOAD: Object =
+    Object::open("FileUpload", &[has("file", Any).about("A file in a form"), may("purpose", Text)]);
+
+static FILM: Object = Object::open(
+    "VideoRequest",
+    &[
+        has("model", Text),
+        may("prompt", Text),
+        may("seconds", Any),
+        may("size", Text),
+        may("input_reference", Any),
+    ],
+);
+
+// === What they answer ===
+
+static COMPLETION: Object = Object::open(
+    "Completion",
+    &[
+        may("id", Text),
+        may("object", Text),
+        may("created", Number),
+        may("model", Text),
+        may("choices", List(&Map(&Any))),
+        may("usage", OrNull(&Map(&Any))),
+    ],
+);
+
+static RESPONSE: Object = Object::open(
+    "Response",
+    &[
+        may("id", Text),
+        may("object", Text),
+        may("status", Text),
+        may("model", Text),
+        may("created_at", Number),
+        may("output", List(&Map(&Any))),
+        may("error", Any),
+        may("usage", OrNull(&Map(&Any))),
+    ],
+);
+
+static MESSAGE: Object = Object::open(
+    "AnthropicMessage",
+    &[
+        may("id", Text),
+        may("type", Text),
+        may("role", Text),
+        may("model", Text),
+        may("content", List(&Map(&Any))),
+        may("stop_reason", OrNull(&Text)),
+        may("usage", Map(&Any)),
+    ],
+);
+
+static COUNTED: Object = Object::open("CountedTokens", &[has("input_tokens", Count)]);
+
+static GEMINI_ANSWER: Object = Object::open(
+    "GeminiAnswer",
+    &[
+        may("candidates", List(&Map(&Any))),
+        may("usageMetadata", Map(&Any)),
+        may("modelVersion", Text),
+        may("responseId", Text),
+        may("totalTokens", Integer),
+    ],
+);
+
+static CODE_ASSIST_ANSWER: Object = Object::open("CodeAssistAnswer", &[may("response", Of(&GEMINI_ANSWER))]);
+
+static EMBEDDINGS: Object = Object::open(
+    "Embeddings",
+    &[may("object", Text), may("model", Text), may("data", List(&Map(&Any))), may("usage", Map(&Any))],
+);
+
+static IMAGES: Object =
+    Object::open("Images", &[may("created", Number), may("data", List(&Map(&Any))), may("usage", Map(&Any))]);
+
+static HEARD: Object = Object::open("Transcription", &[may("text", Text)]);
+
+static RANKED: Object = Object::open("RankedDocuments", &[may("results", List(&Map(&Any)))]);
+
+static MODERATED: Object =
+    Object::open("Moderation", &[may("id", Text), may("model", Text), may("results", List(&Map(&Any)))]);
+
+static FOUND: Object = Object::open("FoundPages", &[may("results", Any)]);
+
+static VIDEO: Object = Object::open(
+    "Video",
+    &[has("id", Text), may("object", Text), may("status", Text), may("progress", Any), may("model", Text)],
+);
+
+// === What the gateway answers itself ===
+
+static DELETED: Object =
+    Object::open("Deleted", &[may("id", Text), may("object", Text), may("deleted", Boolean)]);
+
+static PAGE: Object = Object::open(
+    "Page",
+    &[
+        has("data", List(&Map(&Any))),
+        may("object", Text),
+        may("first_id", OrNull(&Text)),
+        may("last_id", OrNull(&Text)),
+        may("has_more", Boolean),
+    ],
+);
+
+static FILE: Object = Object::open(
+    "File",
+    &[
+        has("id", Text),
+        has("object", OneOf(&["file"])),
+        has("bytes", Count),
+        has("created_at", Integer),
+        has("filename", Text),
+        has("purpose", Text),
+        may("expires_at", OrNull(&Integer)),
+        may("mime_type", Text),
+        may("status", Text),
+    ],
+);
+
+static MODEL: Object = Object::open("Model", &[may("id", Text), may("name", Text)]);
+
+static GEMINI_MODELS: Object = Object::open("GeminiModels", &[has("models", List(&Of(&GEMINI_MODEL)))]);
+
+static GEMINI_MODEL: Object = Object::open(
+    "GeminiModel",
+    &[has("name", Text), has("displayName", Text), has("supportedGenerationMethods", List(&Text))],
+);
+
+static KEY_USAGE: Object = Object::open(
+    "KeyUsage",
+    &[
+        has("object", OneOf(&["usage"])),
+        has("key", Of(&NAMED)),
+        has("totals", Map(&Number)),
+        has("budgets", List(&Map(&Any))),
+        has("daily", List(&Map(&Any))),
+    ],
+);
+
+static NAMED: Object = Object::new("UsedKey", &[has("name", Text), has("expiresAt", OrNull(&Text))]);
+
+static SUBSCRIPTION: Object = Object::open(
+    "BillingSubscription",
+    &[has("object", Text), has("hard_limit_usd", Number), has("access_until", Any)],
+);
+
+static BILLED: Object = Object::open("BillingUsage", &[has("object", Text), has("total_usage", Number)]);

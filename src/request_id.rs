@@ -26,6 +26,11 @@ impl RequestId {
         Self { text }
     }
 
+    /// As it was stored; `None` where that is none.
+    pub fn parse(stored: &str) -> Option<Self> {
+        Some(Self { text: stored.as_bytes().try_into().ok()? })
+    }
+
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.text).unwrap_or_default()
     }

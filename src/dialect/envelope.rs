@@ -46,6 +46,8 @@ pub struct Envelope {
     pub thread: Thread,
     /// The client lets its upstream store the answer, which it may then go on from.
     pub stores: bool,
+    /// The answer is to be made in the background, and asked for once more (`background` of the responses dialect).
+    pub in_background: bool,
     /// It says what an answer is to include.
     pub has_include: bool,
     /// It names a service tier.
@@ -132,6 +134,7 @@ pub fn skim_or(
         has_conversation: found.has_conversation,
         thread: found.thread,
         stores: !found.forbids_storing,
+        in_background: found.in_background,
         has_include: found.has_include,
         has_tier: found.has_tier,
         has_openai_words: found.has_openai_words,
@@ -181,6 +184,7 @@ pub fn of_form(
         has_conversation: false,
         thread: Thread::None,
         stores: true,
+        in_background: false,
         has_include: false,
         has_tier: false,
         has_openai_words: false,
@@ -226,6 +230,7 @@ struct Found<'a> {
     has_conversation: bool,
     thread: Thread,
     forbids_storing: bool,
+    in_background: bool,
     has_include: bool,
     has_tier: bool,
     has_openai_words: bool,
@@ -260,6 +265,7 @@ impl<'a> Found<'a> {
                     _ => Thread::Begun,
                 };
             }
+            "background" => self.in_background = dialect == Dialect::Responses && value == "true",
             "store" => self.forbids_storing = value == "false",
             "include" => self.has_include = true,
             "service_tier" => self.has_tier = true,

@@ -16,7 +16,8 @@
 //! | `checkin`, `announcements`, `summary` | daily check-ins; what sites announce; the day in one notice |
 //! | `backups` | files in a directory, and a file on a WebDAV server |
 //! | `probe` | which models are really served, and which cooling channels answer again |
-//! | `prices`, `usage_lookup` | price lists, read before requests need them; exact usage from a site's own log |
+//! | `prices` | price lists, read before requests need them |
+//! | `usage_lookup`, `late_usage` | exact usage from a site's own log; books what becomes known of a request later |
 //! | `update_center` | whether there is something newer than what runs |
 //! | `rekey` | replaces the keys that credentials are sealed and found by |
 //! | `health`, `quotas`, `retention` | keeps the health of sites over a restart; gives back unused reservations of keys; deletes old rows and files |
@@ -29,6 +30,7 @@ pub mod balances;
 pub mod checkin;
 pub mod health;
 pub mod health_saver;
+pub mod late_usage;
 pub mod models;
 pub mod oauth;
 mod others;

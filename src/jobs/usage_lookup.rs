@@ -10,19 +10,19 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::late_usage::{Booked, Known, book};
 use super::sessions::site_client::site_client_of;
 use crate::core::Core;
 use crate::jobs::Jobs;
-use crate::keys::{BudgetMask, Charge, Key};
+use crate::keys::{BudgetMask, Key};
 use crate::routing::Channel;
 use crate::routing::pricing::usage_record::{UsageQuery, UsageRecord, find};
 use crate::routing::pricing::{self, Bill, Billing, Labels, ModelPrice, Tokens};
 use crate::store::accounts;
-use crate::store::amend::{Amendment, Correction, RowName, amend};
-use crate::store::cached::CachedTokens;
+use crate::store::amend::RowName;
 use crate::store::proxy_logs::UsageSource;
 use crate::store::sites;
-use crate::time::{Millis, monotonic_ms, now_ms};
+use crate::time::Millis;
 use crate::upstream::platforms::{USAGE_LOG_LIMITS, fetch_usage_records};
 
 /// Sites write their log after the answer, some not at once: the pauses before each look.
@@ -110,62 +110,17 @@ async fn look(core: &Core, lookup: &Lookup) -> Result<Option<UsageRecord>, Strin
 
 /// Books what the line says beyond what was booked.
 async fn settle(core: &Core, lookup: &Lookup, record: &UsageRecord) -> crate::store::Result<()> {
-    let channel = &lookup.channel;
     let (tokens, source) = recovered(lookup.tokens, record);
-    let bill = bill(channel, &lookup.row.model, tokens, record);
-    let total = |tokens: Tokens| tokens.total.max(tokens.prompt.saturating_add(tokens.completion));
-    let more_cost = bill.usd - lookup.usd;
-    for live in std::iter::once(&channel.live).chain(channel.whole()) {
-        if live.record_cost((more_cost * 1e9).round() as i64) {
-            core.store.telemetry().dirty_channel(live.clone());
-        }
-    }
-    let more_tokens = count(total(tokens)) - count(total(lookup.tokens));
-    let charge = Charge {
-        usd: more_cost,
-        tokens: more_tokens,
-        began: lookup.row.created_at,
-        now: now_ms(),
-        ticks: monotonic_ms(),
+    let bill = bill(&lookup.channel, &lookup.row.model, tokens, record);
+    let booked = Booked {
+        row: &lookup.row,
+        channel: Some(&lookup.channel),
+        key: lookup.key.as_ref(),
+        budgets: lookup.budgets,
+        tokens: lookup.tokens,
+        usd: lookup.usd,
     };
-    if let Some(key) = lookup.key.as_ref().filter(|_| more_cost != 0.0 || more_tokens != 0)
-        && key.charge(lookup.budgets, &charge)
-    {
-        core.store.telemetry().dirty_key(key.live.clone(), key.is_near_limit());
-    }
-    let (told, known) = (cached(tokens), cached(lookup.tokens).unwrap_or_default());
-    let more_cached = told.map_or(CachedTokens::default(), |told| CachedTokens {
-        input: told.input - known.input,
-        read: told.read - known.read,
-        creation: told.creation - known.creation,
-    });
-    let amendment = Amendment {
-        row: lookup.row.clone(),
-        prompt_tokens: count(tokens.prompt),
-        completion_tokens: count(tokens.completion),
-        total_tokens: count(total(tokens)),
-        cached: told,
-        usage_source: source,
-        cost: bill.usd,
-        billing_details: bill.details.and_then(|details| serde_json::to_string(&details).ok()),
-        more: Correction { tokens: more_tokens, cost: more_cost, cached: more_cached },
-    };
-    amend(&core.store, &core.config.time_zone, amendment).await
-}
-
-fn count(tokens: u64) -> i64 {
-    i64::try_from(tokens).unwrap_or(i64::MAX)
-}
-
-/// What a cache had part in; `None` where nothing is known of one.
-fn cached(tokens: Tokens) -> Option<CachedTokens> {
-    let cached = tokens.cache_read.saturating_add(tokens.cache_creation);
-    let beside = if tokens.prompt_includes_cache == Some(false) { cached } else { 0 };
-    (cached > 0).then(|| CachedTokens {
-        input: count(tokens.prompt.saturating_add(beside)),
-        read: count(tokens.cache_read),
-        creation: count(tokens.cache_creation),
-    })
+    book(core, &booked, Known { tokens, source, bill }).await
 }
 
 /// The line's tokens where it has any, else the answer's.

@@ -124,6 +124,12 @@ impl KeyLimits {
         }
     }
 
+    /// The budgets that count requests of this model.
+    pub fn counting(&self, model: &str) -> BudgetMask {
+        let counting = self.budgets.iter().enumerate().filter(|(_, budget)| budget.counts(model));
+        counting.fold(0, |mask, (place, _)| mask | 1 << place)
+    }
+
     /// Gives back a request that was taken then and not made.
     pub fn put_back(&self, mask: BudgetMask, taken_at: Millis) {
         self.in_mask(mask).for_each(|budget| budget.live.put_back(&budget.bounds, taken_at));

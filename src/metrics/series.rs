@@ -92,6 +92,11 @@ impl SeriesTable {
         AtWork(series)
     }
 
+    /// Counts what only became known of a request when it was no longer at work.
+    pub fn spend(&self, channel: i64, model: &str, cost_nano: u64, tokens: [u64; TOKEN_KINDS.len()]) {
+        self.find(channel, cut(model)).spend(cost_nano, tokens);
+    }
+
     /// All series by channel and model, the one of the rest last if it has counted anything.
     pub fn all(&self) -> Vec<Arc<Series>> {
         let slots = self.slots.load();
@@ -221,6 +226,15 @@ impl Series {
         &self.duration
     }
 
+    fn spend(&self, cost_nano: u64, tokens: [u64; TOKEN_KINDS.len()]) {
+        for (sum, tokens) in self.tokens.iter().zip(tokens).filter(|(_, tokens)| *tokens > 0) {
+            sum.fetch_add(tokens, Relaxed);
+        }
+        if cost_nano > 0 {
+            self.cost_nano.fetch_add(cost_nano, Relaxed);
+        }
+    }
+
     fn is_of(&self, channel: i64, model: &str) -> bool {
         self.pair() == Some((channel, model))
     }
@@ -248,12 +262,7 @@ impl AtWork {
             series.first_byte.record(first_byte);
         }
         series.duration.record(ended.duration_ms);
-        for (sum, tokens) in series.tokens.iter().zip(ended.tokens).filter(|(_, tokens)| *tokens > 0) {
-            sum.fetch_add(tokens, Relaxed);
-        }
-        if ended.cost_nano > 0 {
-            series.cost_nano.fetch_add(ended.cost_nano, Relaxed);
-        }
+        series.spend(ended.cost_nano, ended.tokens);
     }
 }
 

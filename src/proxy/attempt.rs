@@ -22,16 +22,19 @@ use crate::proxy::Proxy;
 use crate::routing::failure::Rest;
 use crate::routing::{Channel, ChannelLive, Conversation, FailureWeight, SelectionReason, Trial, failure};
 use crate::settings::Settings;
+use crate::store::background_responses::InBackground;
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::{Millis, measured_ms, monotonic_ms, now_ms};
 
 use super::alerts;
+use super::background_responses;
 use super::call::Call;
 use super::cost;
 use super::failure::Failure;
 use super::operation::Operation;
 use super::quota::Admission;
 use super::redact;
+use super::response_holders::StoredAt;
 use super::session::{self, Session};
 
 /// A client that hung up, as nginx numbers it.
@@ -79,6 +82,8 @@ pub(super) struct Attempt {
     /// The slots at the channel's site and on the channel; given back when the attempt is settled, or
     /// dropped with it.
     slots: Slots,
+    /// The answer goes on in the background when the attempt has ended: what it uses is booked then.
+    goes_on_as: Option<String>,
     /// A failure says nothing of the channel: what was asked is an extra that few upstreams offer.
     is_extra: bool,
     _in_flight: GaugeGuard,
@@ -141,6 +146,7 @@ impl Attempt {
             settings: call.settings.clone(),
             conversation: call.session.as_ref().map(Session::conversation),
             slots,
+            goes_on_as: None,
             is_extra: call.operation == Operation::CountTokens,
             _in_flight: proxy.core.metrics.in_flight.enter(),
             at_work: proxy.core.metrics.series.begin(channel.id, model),
@@ -196,6 +202,26 @@ impl Attempt {
         self.row.as_ref().map(|row| row.created_at)
     }
 
+    /// The answer of this id is made in the background: it is at work, and what it uses is not booked, until its end is
+    /// known. Gives what names the row of this attempt.
+    pub(super) fn goes_on_as(&mut self, answer_id: &str) -> Option<InBackground> {
+        let row = self.row.as_ref()?;
+        let at = StoredAt {
+            account: self.channel.account.id,
+            token: self.channel.token_id,
+            model: row.model_requested.clone(),
+        };
+        let name = (row.downstream_api_key_id, answer_id.to_owned());
+        self.proxy.background_responses.begin(name, at, row.created_at, self.admission.clone());
+        self.goes_on_as = Some(answer_id.to_owned());
+        Some(InBackground {
+            created_at: row.created_at,
+            request_id: row.request_id?,
+            retry_count: row.retry_count,
+            model_actual: self.model.clone(),
+        })
+    }
+
     /// Where the upstream is asked.
     pub(super) fn via(&mut self, path: &'static str) {
         if let Some(row) = &mut self.row {
@@ -245,8 +271,13 @@ impl Attempt {
         row.status = LogStatus::Success;
         row.http_status = Some(200);
         row.latency_ms = Some(latency);
+        let (goes_on_as, told) = (self.goes_on_as.take(), usage);
+        let usage = usage.filter(|_| goes_on_as.is_none());
         self.note_usage(&mut row, usage);
-        let bill = cost::bill(&self.channel, &row, usage.as_ref());
+        let bill = match &goes_on_as {
+            Some(_) => cost::not_yet(),
+            None => cost::bill(&self.channel, &row, usage.as_ref()),
+        };
         row.estimated_cost = bill.usd;
         row.is_priced = bill.is_priced;
         row.billing_details = cost::details(bill.details.as_ref());
@@ -271,11 +302,22 @@ impl Attempt {
         if let Some(conversation) = self.conversation {
             self.bind(conversation, now);
         }
-        let lookup =
-            cost::lookup(&self.channel, (self.key.as_ref(), self.admission.budgets()), &row, usage.as_ref());
+        let paid_by = (self.key.as_ref(), self.admission.budgets());
+        let lookup = match &goes_on_as {
+            Some(_) => None,
+            None => cost::lookup(&self.channel, paid_by, &row, usage.as_ref()),
+        };
         self.proxy.core.store.telemetry().log(row);
         if let Some(lookup) = lookup {
             usage_lookup::enqueue(&self.proxy.jobs, lookup);
+        }
+        self.leave_to_background(goes_on_as, told);
+    }
+
+    fn leave_to_background(&self, answer_id: Option<String>, told: Option<Usage>) {
+        if let Some(id) = answer_id {
+            let key_id = self.key.as_ref().map(|key| key.id);
+            background_responses::left(&self.proxy, (key_id, id), told);
         }
     }
 
@@ -317,6 +359,8 @@ impl Attempt {
         row.http_status = Some(status);
         row.latency_ms = Some(self.elapsed_ms());
         row.error_message = Some(text);
+        let (goes_on_as, told) = (self.goes_on_as.take(), usage);
+        let usage = usage.filter(|_| goes_on_as.is_none());
         self.note_usage(&mut row, usage);
         if let Some(usage) = &usage {
             // The upstream charges what it had sent before the break, so the key does. The row costs
@@ -332,6 +376,7 @@ impl Attempt {
         self.proxy.core.metrics.attempt_failures.add(1);
         self.measure(&row, usage.as_ref());
         self.proxy.core.store.telemetry().log(row);
+        self.leave_to_background(goes_on_as, told);
     }
 
     /// Leaves the channel alone for a while; when a quota is used up, also those that share its

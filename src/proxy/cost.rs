@@ -18,6 +18,11 @@ pub(super) fn bill(channel: &Channel, row: &ProxyLogRow, usage: Option<&Usage>) 
     pricing::bill(price, row.platform, usage.map(tokens).unwrap_or_default())
 }
 
+/// Of an answer of which it is not known yet what it uses.
+pub(super) fn not_yet() -> Bill {
+    Bill { usd: 0.0, is_priced: true, details: None }
+}
+
 /// The details as the log keeps them.
 pub(super) fn details(details: Option<&BillingDetails>) -> Option<String> {
     // Plain numbers: writing them cannot fail.
@@ -47,6 +52,7 @@ pub(super) fn lookup(
             retry_count: row.retry_count,
             site_id: site.id,
             model: row.model_actual.as_deref()?.to_owned(),
+            key_id: row.downstream_api_key_id,
         },
         channel: channel.clone(),
         key: key.cloned(),
@@ -57,7 +63,7 @@ pub(super) fn lookup(
     })
 }
 
-fn tokens(usage: &Usage) -> Tokens {
+pub(super) fn tokens(usage: &Usage) -> Tokens {
     Tokens {
         prompt: usage.prompt.unwrap_or(0),
         completion: usage.completion.unwrap_or(0),

@@ -20,6 +20,8 @@ use super::silence::SilenceTimer;
 pub(super) struct Download {
     proxy: Arc<Proxy>,
     upstream: Option<UpstreamBody>,
+    /// What was read of it already.
+    first: Option<Bytes>,
     /// Exact when the upstream gave a length.
     left: Option<u64>,
     silence: SilenceTimer,
@@ -34,9 +36,23 @@ impl Download {
             proxy: proxy.clone(),
             left: answer.body.size_hint().exact(),
             upstream: Some(answer.body),
+            first: None,
             silence: SilenceTimer::new(answer.idle),
             _slot: slot,
         }
+    }
+
+    /// The rest of an answer of which this was read.
+    pub(super) fn behind(mut self, first: Bytes) -> Self {
+        self.left = self.left.map(|left| left.saturating_add(first.len() as u64));
+        self.first = Some(first).filter(|first| !first.is_empty());
+        self
+    }
+
+    fn sent(&mut self, bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
+        self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
+        self.proxy.core.metrics.sent_bytes.add(bytes.len() as u64);
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
 
     fn cut(&mut self, why: &'static str) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
@@ -54,13 +70,14 @@ impl Body for Download {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         let this = self.get_mut();
+        if let Some(first) = this.first.take() {
+            return this.sent(first);
+        }
         let Some(upstream) = &mut this.upstream else { return Poll::Ready(None) };
         match upstream.poll_data(context) {
             Poll::Ready(Some(Ok(bytes))) => {
                 this.silence.heard();
-                this.left = this.left.map(|left| left.saturating_sub(bytes.len() as u64));
-                this.proxy.core.metrics.sent_bytes.add(bytes.len() as u64);
-                Poll::Ready(Some(Ok(Frame::data(bytes))))
+                this.sent(bytes)
             }
             Poll::Ready(Some(Err(error))) => {
                 log::info!("what an upstream keeps broke off on its way: {}", error.message());

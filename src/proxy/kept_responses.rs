@@ -6,18 +6,22 @@
 //! | we ([`response_store`](super::response_store)) | from memory; as a stream it is told again | it is complete; forgotten |
 //!
 //! Only the key that was given the id gets anything. Reading is no call of a model: it counts in no limit but that of
-//! requests in general.
+//! requests in general. What is read here of the usage of a response in the background is booked
+//! ([`background_responses`]). One that is deleted is asked for once more before, and stopped if it is still made: later
+//! nobody could tell what it has used.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::edit::edit;
+use crate::dialect::observe::{Phase, StreamObserver};
 use crate::dialect::{Dialect, convert, json as scan};
+use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
 use crate::limits::Lease;
 use crate::proxy::Proxy;
@@ -26,17 +30,23 @@ use crate::store::responses::{self, MAX_ID};
 use crate::time::now_ms;
 
 use super::auth::Caller;
+use super::background_responses::{self, Outcome};
 use super::download::Download;
 use super::failure::Failure;
 use super::headers;
+use super::renamed;
 use super::reply::ErrorShape;
 use super::resource_upstream::{ResourceRequest, ResourceUpstream, Unreachable, UpstreamResponse, in_path};
 use super::response_holders::StoredAt;
+use super::rewritten::{Rewrite, rewritten};
 use super::stored_turns::StoredTurn;
 
 /// How many items of an input are shown at once, unless the client says otherwise, and the most of them.
 const USUAL_ITEMS: usize = 20;
 const MAX_ITEMS: usize = 100;
+/// The longest answer that is held, and what is kept of the end of a longer one.
+const MAX_HELD: usize = 2 << 20;
+const TAIL: usize = 16 * 1024;
 
 /// What is asked of a response, as a path.
 #[derive(Clone, Copy)]
@@ -59,9 +69,16 @@ enum Kept {
 pub(super) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let is_streamed = request.query.is_on("stream");
     either(match find(&proxy, &request, &caller).await {
-        Ok(Kept::Here(turn)) if is_streamed => Ok(told_again(&turn, &request)),
-        Ok(Kept::Here(turn)) => Ok(http::json_bytes(StatusCode::OK, Bytes::from(whole(&turn)))),
-        Ok(Kept::At(at)) => passed(&proxy, &request, at, Method::GET, WHOLE).await,
+        Ok(Kept::Here(turn)) => {
+            let model = std::str::from_utf8(&turn.request).ok().and_then(|text| scan::member(text, "model"));
+            let model = model.and_then(scan::string).map(Arc::from);
+            let told = match is_streamed {
+                true => told_again(&turn, &request),
+                false => http::json_bytes(StatusCode::OK, Bytes::from(whole(&turn))),
+            };
+            Ok(under_its_name(&proxy, model, told))
+        }
+        Ok(Kept::At(at)) => told_by_upstream(&proxy, (&request, &caller), at, Method::GET, WHOLE).await,
         Err(refusal) => Err(refusal),
     })
 }
@@ -83,7 +100,7 @@ pub(super) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) 
                 "This response is complete: only one that is made in the background can be cancelled";
             Err(face(&request).refuse(400, message, None, None))
         }
-        Ok(Kept::At(at)) => passed(&proxy, &request, at, Method::POST, CANCEL).await,
+        Ok(Kept::At(at)) => told_by_upstream(&proxy, (&request, &caller), at, Method::POST, CANCEL).await,
         Err(refusal) => Err(refusal),
     })
 }
@@ -103,10 +120,18 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
         }
         Kept::At(at) => at,
     };
+    let name = (caller.key_id(), id.to_owned());
+    let is_unbooked = background_responses::is_unbooked(proxy, &name).await;
+    if is_unbooked {
+        background_responses::stop(proxy, &name, &at).await;
+    }
     let (upstream, answer, _slot) = ask(proxy, request, at, Method::DELETE, WHOLE).await?;
     let face = face(request);
     let mut response = answered(&upstream, &answer, face);
     let (_, body) = answer.read().await.map_err(|failure| failure.into_response(face))?;
+    if is_unbooked {
+        background_responses::settle(proxy, &name, Outcome::Untold).await;
+    }
     proxy.response_owners.forget(id);
     if let Err(error) = responses::delete(&proxy.core.store, &Owner::of_key(caller.key_id()), id).await {
         // Its upstream has deleted it: that is what counts.
@@ -140,7 +165,12 @@ async fn find(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Kept,
         return Err(unknown(face, id));
     }
     let found = responses::find(store, &owner, id).await.map_err(unreadable)?;
-    found.map(|(account, token)| Kept::At(StoredAt { account, token })).ok_or_else(|| unknown(face, id))
+    let at = |found: responses::ResponsePlace| StoredAt {
+        account: found.account_id,
+        token: found.token_id,
+        model: found.model_requested.map(Arc::from),
+    };
+    found.map(|found| Kept::At(at(found))).ok_or_else(|| unknown(face, id))
 }
 
 /// Asks the account that has it.
@@ -169,7 +199,9 @@ async fn ask(
         label: part.label,
         accept: if request.query.is_on("stream") { "text/event-stream" } else { "application/json" },
         forwarded: &[],
-        request,
+        headers: &request.headers,
+        query: request.query.raw(),
+        timer: request.timer.clone(),
     };
     let answer = upstream.send(proxy, &asked).await.map_err(|failure| failure.into_response(face))?;
     Ok((upstream, answer, slot))
@@ -185,13 +217,142 @@ async fn passed(
 ) -> Result<Response, Response> {
     let (upstream, answer, mut slot) = ask(proxy, request, at, method, part).await?;
     let face = face(request);
-    if answer.head.headers.get(&CONTENT_TYPE).is_some_and(is_page) {
-        return Err(Failure::judged("Upstream returned an HTML page".to_owned()).into_response(face));
+    if let Some(failure) = page(&answer) {
+        return Err(failure.into_response(face));
     }
     slot.keep_alive();
     let mut response = answered(&upstream, &answer, face);
     *response.body_mut() = ResponseBody::stream(Download::new(proxy, answer, slot));
     Ok(response)
+}
+
+/// The response as its upstream has it now, under the name that was asked for where the operator wants that. What it says
+/// of its usage is booked.
+async fn told_by_upstream(
+    proxy: &Arc<Proxy>,
+    (request, caller): (&Request, &Caller),
+    at: StoredAt,
+    method: Method,
+    part: Part,
+) -> Result<Response, Response> {
+    let model = at.model.clone();
+    let (upstream, mut answer, mut slot) = ask(proxy, request, at, method, part).await?;
+    let face = face(request);
+    if let Some(failure) = page(&answer) {
+        return Err(failure.into_response(face));
+    }
+    let name = (caller.key_id(), request.params.get("id").to_owned());
+    let mut response = answered(&upstream, &answer, face);
+    let is_stream = http::is_event_stream(response.headers());
+    let mut held = BytesMut::new();
+    if !is_stream {
+        let is_whole =
+            answer.hold(&mut held, MAX_HELD).await.map_err(|failure| failure.into_response(face))?;
+        if is_whole {
+            if let Some(outcome) = Outcome::of_object(&held) {
+                background_responses::settle(proxy, &name, outcome).await;
+            }
+            proxy.core.metrics.sent_bytes.add(held.len() as u64);
+            *response.body_mut() = ResponseBody::full(held.freeze());
+            return Ok(under_its_name(proxy, model, response));
+        }
+    }
+    slot.keep_alive();
+    let told = match is_stream {
+        true => Told::Events(Box::new(StreamObserver::new(Dialect::Responses))),
+        false => Told::Tail(BytesMut::new()),
+    };
+    let watched = Watched { told: Some(told), name, proxy: proxy.clone() };
+    let download = ResponseBody::stream(Download::new(proxy, answer, slot).behind(held.freeze()));
+    *response.body_mut() = rewritten(download, watched);
+    Ok(under_its_name(proxy, model, response))
+}
+
+/// The failure of an answer that is a page: of what stands before the upstream.
+fn page(answer: &UpstreamResponse) -> Option<Failure> {
+    let is_page = answer.head.headers.get(&CONTENT_TYPE).is_some_and(is_page);
+    is_page.then(|| Failure::judged("Upstream returned an HTML page".to_owned()))
+}
+
+/// Under the name that the client has asked for, where the operator wants that and it is known.
+fn under_its_name(proxy: &Proxy, model: Option<Arc<str>>, response: Response) -> Response {
+    match model {
+        Some(model) if proxy.core.settings.load().echo_model => {
+            renamed::named(Dialect::Responses, &model, response)
+        }
+        _ => response,
+    }
+}
+
+/// Looks at a response on its way to the client for what it says of its usage. Changes nothing.
+struct Watched {
+    /// `None` when it has been told.
+    told: Option<Told>,
+    name: (Option<i64>, String),
+    proxy: Arc<Proxy>,
+}
+
+enum Told {
+    Events(Box<StreamObserver>),
+    /// The end of an object.
+    Tail(BytesMut),
+}
+
+impl Told {
+    fn feed(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Events(observer) => drop(observer.feed(bytes)),
+            Self::Tail(tail) => {
+                tail.extend_from_slice(&bytes[bytes.len().saturating_sub(TAIL)..]);
+                if tail.len() > 2 * TAIL {
+                    *tail = tail.split_off(tail.len() - TAIL);
+                }
+            }
+        }
+    }
+
+    /// What the response has used, if it has ended.
+    fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Self::Tail(tail) => Outcome::of_tail(tail),
+            Self::Events(observer) => match (observer.phase(), observer.usage()) {
+                (Phase::Ended | Phase::Failed(_), Some(usage)) => Some(Outcome::Used(usage)),
+                (Phase::Ended, None) => Some(Outcome::Untold),
+                (Phase::Failed(_), None) => Some(Outcome::Nothing),
+                (Phase::Preamble | Phase::Output, _) => None,
+            },
+        }
+    }
+}
+
+impl Watched {
+    fn settle(&mut self) {
+        if let Some(outcome) = self.told.take().and_then(|told| told.outcome()) {
+            let (settling, name) = (self.proxy.clone(), self.name.clone());
+            self.proxy.core.background.spawn("the usage of a response in the background", async move {
+                background_responses::settle(&settling, &name, outcome).await;
+            });
+        }
+    }
+}
+
+impl Rewrite for Watched {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
+        out.extend_from_slice(bytes);
+        let Some(told) = &mut self.told else { return Ok(()) };
+        told.feed(bytes);
+        if let Told::Events(observer) = told
+            && observer.is_finished()
+        {
+            self.settle();
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), Truncated> {
+        self.settle();
+        Ok(())
+    }
 }
 
 /// The head for a client of an upstream's answer.

@@ -45,6 +45,7 @@
 //! | `code_assist` | requests in the envelope of Google's Code Assist API |
 //! | `response_store`, `stored_turns` | answers that a conversation's next request needs and no upstream keeps; their memory |
 //! | `response_owners`, `response_holders` | whose the answers are that upstreams keep; their memory |
+//! | `background_responses` | what those have used that are made in the background |
 //! | `kept_responses` | answers that are asked for once more: by an upstream's id, or from that memory |
 //! | `call_signatures` | signatures of calls that clients cannot carry |
 //! | `quota`, `over_limit`, `cost` | a call counted against its key; what a refused one is told; what an answer cost |
@@ -65,6 +66,7 @@ mod array_stream;
 mod ask;
 mod attempt;
 pub mod auth;
+mod background_responses;
 mod cache_key;
 mod call;
 mod call_signatures;

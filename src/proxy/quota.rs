@@ -222,6 +222,13 @@ async fn prepare_budget(store: &store::Store, key: &Key, place: usize, now: Mill
 // === impl Admission ===
 
 impl Admission {
+    /// The slot of a call that an earlier run of this process let in, if one is free; its budgets have counted it.
+    pub(super) fn resumed(key: &Key) -> Self {
+        let is_limited = key.limits.as_ref().is_some_and(|limits| limits.max_concurrency.is_some());
+        let slot = is_limited.then(|| key.live.enter()).flatten();
+        Self { slot: slot.map(Arc::new), budgets: 0 }
+    }
+
     /// Which of the key's budgets count the call.
     pub(super) fn budgets(&self) -> BudgetMask {
         self.budgets

@@ -5,13 +5,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use hyper::Method;
+use bytes::{Bytes, BytesMut};
 use hyper::header::{HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio::time::timeout;
 
 use crate::core::Core;
-use crate::http::{Request, Response};
+use crate::http::Response;
+use crate::http::timer::ReusableTimer;
 use crate::limits::Lease;
 use crate::mask::Mask;
 use crate::proxy::Proxy;
@@ -24,7 +26,6 @@ use crate::upstream::{self, AnswerHead, RequestBody, UpstreamBody, Work};
 
 use super::call::forwarded_query;
 use super::failure::Failure;
-use super::headers;
 use super::reply::ErrorShape;
 use super::send::{Timeouts, answered, read_some};
 use super::trace::Trace;
@@ -64,7 +65,11 @@ pub(super) struct ResourceRequest<'r> {
     pub(super) accept: &'static str,
     /// Headers of the client's that go along.
     pub(super) forwarded: &'static [HeaderName],
-    pub(super) request: &'r Request,
+    /// The client's, of which those go along that always do.
+    pub(super) headers: &'r HeaderMap,
+    /// The client's, without the question mark.
+    pub(super) query: &'r str,
+    pub(super) timer: ReusableTimer,
 }
 
 /// A 2xx answer whose body has not been read.
@@ -88,6 +93,19 @@ impl From<store::Error> for Unreachable {
 // === impl UpstreamResponse ===
 
 impl UpstreamResponse {
+    /// Reads on until the end, or until more than `limit` is held; tells whether that is all.
+    pub(super) async fn hold(&mut self, held: &mut BytesMut, limit: usize) -> Result<bool, Failure> {
+        while held.len() <= limit {
+            let next = timeout(self.idle, self.body.data()).await.map_err(|_| Failure::silence(self.idle))?;
+            match next {
+                None => return Ok(true),
+                Some(Ok(bytes)) => held.extend_from_slice(&bytes),
+                Some(Err(error)) => return Err(Failure::cut(&error)),
+            }
+        }
+        Ok(false)
+    }
+
     /// Reads the body, which must be short.
     pub(super) async fn read(self) -> Result<(AnswerHead, Bytes), Failure> {
         match read_some(self.body, MAX_BODY, BODY_TIMEOUT).await {
@@ -175,17 +193,17 @@ impl ResourceUpstream {
         let Some(values) = self.credential.headers() else {
             return Err(Failure::local("the account has no key that can stand in a header".to_owned()));
         };
-        let ResourceRequest { method, path, label, accept, forwarded, request } = request;
-        let query = forwarded_query(request.query.raw());
+        let ResourceRequest { method, path, label, accept, forwarded, headers, query, timer } = request;
+        let query = forwarded_query(query);
         let target = endpoint.base.join(&format!("{path}{query}"));
         let mut outgoing = Box::new(upstream::Request::new(method.clone(), target, RequestBody::empty()));
-        outgoing.headers = headers::of_resource(&request.headers, &self.custom_headers, values, accept);
+        outgoing.headers = super::headers::of_resource(headers, &self.custom_headers, values, accept);
         for name in *forwarded {
-            if let Some(value) = request.headers.get(name) {
+            if let Some(value) = headers.get(name) {
                 outgoing.headers.set(name.clone(), value.clone());
             }
         }
-        let timeouts = Timeouts::of(proxy, &proxy.core.settings.load(), request.timer.clone());
+        let timeouts = Timeouts::of(proxy, &proxy.core.settings.load(), timer.clone());
         let sending = proxy.core.client.send_boxed(&endpoint.base.origin, outgoing);
         let answer = answered(pin!(sending), label, &timeouts, &Trace::default(), None).await;
         let (head, body) = answer.map_err(|failure| failure.without(&self.secrets()))?;

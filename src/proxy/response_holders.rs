@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use foldhash::quality::RandomState;
 
@@ -21,10 +21,12 @@ pub(super) enum Holder {
 }
 
 /// The account that has an answer, and the token of it where one was used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StoredAt {
     pub(super) account: i64,
     pub(super) token: Option<i64>,
+    /// As the client called it; `None` where that is not known any more.
+    pub(super) model: Option<Arc<str>>,
 }
 
 struct Known {
@@ -56,7 +58,7 @@ impl ResponseOwners {
     pub(super) fn place(&self, id: &str, key_id: Option<i64>) -> Option<StoredAt> {
         let kept = lock(&self.kept);
         let known = kept.holders.get(&self.keys.hash_one(id))?;
-        known.at.filter(|_| known.holder == Holder::Key(key_id))
+        known.at.clone().filter(|_| known.holder == Holder::Key(key_id))
     }
 
     /// The answer is gone.
@@ -74,7 +76,7 @@ impl ResponseOwners {
         let mut kept = lock(&self.kept);
         if let Some(known) = kept.holders.get_mut(&hash) {
             known.holder = if known.holder == holder { holder } else { Holder::Several };
-            known.at = at.or(known.at);
+            known.at = at.or(known.at.take());
             return;
         }
         if kept.order.len() >= MAX_KEPT

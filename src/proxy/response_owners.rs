@@ -13,6 +13,7 @@ use crate::dialect::json;
 use crate::http::Response;
 use crate::proxy::Proxy;
 use crate::routing::Channel;
+use crate::store::background_responses::InBackground;
 use crate::store::owner::Owner;
 use crate::store::responses::{self, MAX_ID, StoredResponse};
 use crate::time::now_ms;
@@ -22,9 +23,18 @@ use super::response_holders::{Holder, StoredAt};
 
 const PREVIOUS: &str = "previous_response_id";
 const CONVERSATION: &str = "conversation";
-/// Binds an answer that its upstream stores to the key that asked for it.
-pub(super) fn bind(proxy: &Proxy, call: &Call, channel: &Channel, id: &str) {
-    let at = StoredAt { account: channel.account.id, token: channel.token_id };
+
+/// Binds an answer that its upstream stores to the key that asked for it, with the row of its request where it is made in
+/// the background.
+pub(super) fn bind(
+    proxy: &Proxy,
+    call: &Call,
+    channel: &Channel,
+    id: &str,
+    in_background: Option<InBackground>,
+) {
+    let model = call.model.clone();
+    let at = StoredAt { account: channel.account.id, token: channel.token_id, model: Some(model.clone()) };
     proxy.response_owners.give(id, Holder::Key(call.key_id), Some(at));
     if id.len() <= MAX_ID {
         proxy.core.store.telemetry().stored_response(StoredResponse {
@@ -34,7 +44,9 @@ pub(super) fn bind(proxy: &Proxy, call: &Call, channel: &Channel, id: &str) {
             account_id: channel.account.id,
             token_id: channel.token_id,
             channel_id: channel.id,
+            model_requested: model,
             created_at: now_ms(),
+            in_background,
         });
     }
 }
@@ -44,7 +56,7 @@ pub(super) fn bind_conversation(proxy: &Proxy, call: &Call, channel: &Channel) {
     if let Some(id) = &call.conversation
         && proxy.response_owners.holder(id).is_none()
     {
-        bind(proxy, call, channel, id);
+        bind(proxy, call, channel, id, None);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::background_responses::{self, BackgroundResponses};
 use super::call_signatures::CallSignatures;
 use super::formats::Memory as FormatMemory;
 use super::response_holders::ResponseOwners;
@@ -31,6 +32,8 @@ pub struct Proxy {
     pub stored_responses: Arc<ResponseStore>,
     /// Whose the answers are that upstreams store.
     pub response_owners: ResponseOwners,
+    /// Those of them that are made in the background.
+    pub background_responses: BackgroundResponses,
     /// Signatures of calls that clients cannot carry.
     pub call_signatures: Arc<CallSignatures>,
     /// Which sessions are at work on which channel right now.
@@ -49,9 +52,15 @@ impl Proxy {
             sockets: SiteRefusals::default(),
             stored_responses: Arc::default(),
             response_owners: ResponseOwners::default(),
+            background_responses: BackgroundResponses::default(),
             call_signatures: Arc::default(),
             session_leases: SessionLeases::default(),
         })
+    }
+
+    /// Begins what it does by itself.
+    pub fn start(self: &Arc<Self>) {
+        background_responses::start(self);
     }
 
     /// What the conversations under way on a channel leave of its share.

@@ -73,6 +73,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(90, "0090_key_limits"),
     step!(91, "0091_cached_tokens"),
     step!(92, "0092_writer_marks"),
+    step!(93, "0093_background_responses"),
 ];
 
 /// The number of the last step there is.

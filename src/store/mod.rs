@@ -26,6 +26,7 @@ pub mod accounts;
 pub mod amend;
 pub mod announcements;
 pub mod availability;
+pub mod background_responses;
 pub mod balances;
 pub mod budgets;
 pub mod cached;

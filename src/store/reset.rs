@@ -34,6 +34,7 @@ pub(super) const TABLES: &[&str] = &[
     "proxy_files",
     "proxy_video_tasks",
     "proxy_response_ids",
+    "proxy_background_responses",
     "events",
     "job_leases",
     "job_runs",

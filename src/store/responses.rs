@@ -24,15 +24,29 @@ pub async fn owners(store: &Store, response_id: &str) -> Result<Vec<Owner>> {
     read.collect()
 }
 
-/// The account, and the token of it where one was used, that has the latest answer of this id that the owner was given.
-pub async fn find(store: &Store, owner: &Owner, response_id: &str) -> Result<Option<(i64, Option<i64>)>> {
+/// Where an answer is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResponsePlace {
+    pub account_id: i64,
+    /// `None` where the account's own key was used.
+    pub token_id: Option<i64>,
+    /// As the client called it; `None` of one that was given before this was kept.
+    pub model_requested: Option<String>,
+}
+
+/// Where the latest answer of this id is that the owner was given.
+pub async fn find(store: &Store, owner: &Owner, response_id: &str) -> Result<Option<ResponsePlace>> {
     let [owner_kind, owner_id] = owner.args();
-    let sql = "SELECT account_id, token_id FROM proxy_response_ids \
+    let sql = "SELECT account_id, token_id, model_requested FROM proxy_response_ids \
                WHERE response_id = ? AND owner_type = ? AND owner_id = ? ORDER BY id DESC LIMIT 1";
     let rows = store.query(sql, vec![response_id.into(), owner_kind, owner_id]).await?;
     let read = |row: &super::sql::Row| {
         let mut row = row.fields();
-        Ok((row.int()?, row.opt_int()?))
+        Ok(ResponsePlace {
+            account_id: row.int()?,
+            token_id: row.opt_int()?,
+            model_requested: row.opt_text()?,
+        })
     };
     rows.first().map(read).transpose()
 }

@@ -124,7 +124,7 @@ struct StartedResponse<'a> {
 
 impl<'a> StartedResponse<'a> {
     /// A stream: held while it has shown nothing that a client would miss.
-    async fn stream(mut self, attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
+    async fn stream(mut self, mut attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
         let mut observer = StreamObserver::new(self.accepted.format);
         let mut held = std::mem::take(&mut self.first);
         observer.feed(&held);
@@ -183,7 +183,7 @@ impl<'a> StartedResponse<'a> {
         };
         let not_stored = self.not_stored();
         if !matches!(observer.phase(), Phase::Failed(_)) {
-            self.note_stored(&held, &attempt);
+            self.note_stored(&held, &mut attempt);
         }
         let Accepted { body, timeouts, .. } = *self.accepted;
         let Timeouts { idle, timer, .. } = timeouts;
@@ -212,7 +212,7 @@ impl<'a> StartedResponse<'a> {
             if let Err(fault) = judge::beginning(&held) {
                 return Err(self.uncommittable(attempt, Failure::judged(fault.message())));
             }
-            self.note_stored(&held, &attempt);
+            self.note_stored(&held, &mut attempt);
             let Accepted { body, timeouts, format, .. } = *self.accepted;
             let long = LongReply::new(Some(format), body, held, length, attempt, timeouts.idle);
             *reply.body_mut() = ResponseBody::stream(long);
@@ -232,7 +232,7 @@ impl<'a> StartedResponse<'a> {
         };
         match verdict {
             Ok(usage) => {
-                self.note_stored(&held, &attempt);
+                self.note_stored(&held, &mut attempt);
                 let held = self.finished(held);
                 self.proxy.core.metrics.sent_bytes.add(held.len() as u64);
                 attempt.succeed(usage);
@@ -309,7 +309,7 @@ impl<'a> StartedResponse<'a> {
             };
         // As its upstream counts: the client's dialect may count cached tokens in another way.
         let usage = seen.or(usage);
-        self.note_stored(&answer, &attempt);
+        self.note_stored(&answer, &mut attempt);
         let answer = self.finished(answer);
         attempt.store_signatures(signatures);
         let mut reply = self.response(&attempt);
@@ -392,11 +392,13 @@ impl<'a> StartedResponse<'a> {
     }
 
     /// An answer that its upstream stores is for this channel alone to go on from.
-    fn note_stored(&self, answer: &[u8], attempt: &Attempt) {
+    fn note_stored(&self, answer: &[u8], attempt: &mut Attempt) {
         let call = self.call;
         let dialect = call.face.dialect;
         let is_stored = match dialect {
-            Dialect::Responses => call.envelope.stores && !self.is_not_stored_upstream(),
+            Dialect::Responses => {
+                (call.envelope.stores || call.envelope.in_background) && !self.is_not_stored_upstream()
+            }
             Dialect::Messages => {
                 call.envelope.thread != Thread::None && self.own && !self.accepted.keeps_nothing
             }
@@ -408,7 +410,8 @@ impl<'a> StartedResponse<'a> {
         {
             attempt.has_stored(&id);
             if dialect == Dialect::Responses {
-                response_owners::bind(self.proxy, call, attempt.channel(), &id);
+                let in_background = call.envelope.in_background.then(|| attempt.goes_on_as(&id)).flatten();
+                response_owners::bind(self.proxy, call, attempt.channel(), &id, in_background);
             }
         }
         if call.envelope.has_conversation && !self.is_not_stored_upstream() {

@@ -63,7 +63,16 @@ pub(super) fn request<'r>(
         Resource::Video => ("application/json", [].as_slice()),
         Resource::Content => ("*/*", RANGES),
     };
-    ResourceRequest { method, path, label: resource.path_label(), accept, forwarded, request }
+    ResourceRequest {
+        method,
+        path,
+        label: resource.path_label(),
+        accept,
+        forwarded,
+        headers: &request.headers,
+        query: request.query.raw(),
+        timer: request.timer.clone(),
+    }
 }
 
 /// Looks up how a video is reached.

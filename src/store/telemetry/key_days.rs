@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use super::log_row::ProxyLogRow;
+use super::log_row::{ProxyLogRow, RowName};
+use super::usage::Correction;
 use crate::store::sql::{OnConflict, SqlDialect, Statement, upsert};
 use crate::time::{Millis, local_day};
 
@@ -47,13 +48,7 @@ impl KeyDays {
     }
 
     pub(super) fn count(&mut self, row: &ProxyLogRow) {
-        let quarter = row.created_at.div_euclid(QUARTER);
-        if quarter != self.quarter {
-            self.quarter = quarter;
-            self.day = local_day(row.created_at, &self.zone);
-        }
-        let key = row.downstream_api_key_id.unwrap_or(PROXY_TOKEN);
-        let tally = self.tallies.entry((key, self.day)).or_default();
+        let tally = self.tally(row.created_at, row.downstream_api_key_id);
         tally.requests += i64::from(row.begins_call);
         tally.cost += row.estimated_cost;
         let add = |sum: &mut i64, tokens: i64| *sum = sum.saturating_add(tokens);
@@ -61,6 +56,26 @@ impl KeyDays {
         add(&mut tally.input, row.prompt_tokens.unwrap_or(0));
         add(&mut tally.output, row.completion_tokens.unwrap_or(0));
         add(&mut tally.cache_read, row.cache_read_tokens.unwrap_or(0));
+    }
+
+    /// Adds what only became known later of a row counted before.
+    pub(super) fn correct(&mut self, row: &RowName, more: &Correction) {
+        let tally = self.tally(row.created_at, row.key_id);
+        tally.cost += more.cost;
+        let add = |sum: &mut i64, tokens: i64| *sum = sum.saturating_add(tokens);
+        add(&mut tally.tokens, more.tokens);
+        add(&mut tally.input, more.input);
+        add(&mut tally.output, more.output);
+        add(&mut tally.cache_read, more.cached.read);
+    }
+
+    fn tally(&mut self, at: Millis, key: Option<i64>) -> &mut Tally {
+        let quarter = at.div_euclid(QUARTER);
+        if quarter != self.quarter {
+            self.quarter = quarter;
+            self.day = local_day(at, &self.zone);
+        }
+        self.tallies.entry((key.unwrap_or(PROXY_TOKEN), self.day)).or_default()
     }
 
     /// Statements that add the tallies to the table, in the order of its keys.

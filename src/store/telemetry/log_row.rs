@@ -240,4 +240,6 @@ pub struct RowName {
     pub retry_count: u32,
     pub site_id: i64,
     pub model: String,
+    /// Whose request it was; `None` for the proxy token.
+    pub key_id: Option<i64>,
 }

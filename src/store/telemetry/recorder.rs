@@ -69,7 +69,7 @@ impl Recorder {
         for trace in group.traces {
             statements.extend(trace.insert(statements.len()));
         }
-        statements.extend(group.responses.into_iter().map(StoredResponse::insert));
+        statements.extend(group.responses.into_iter().flat_map(StoredResponse::insert));
         // In the order of ids, so that several instances on one database never wait for each other in a circle.
         let mut deltas: Vec<ChannelDelta> = group.channels.iter().map(|live| live.take_delta()).collect();
         deltas.sort_unstable_by_key(|delta| (delta.is_member, delta.id));
@@ -91,7 +91,10 @@ impl Recorder {
     /// Adds to the buckets of a row that was counted before.
     pub(in crate::store) fn correction(&mut self, row: &RowName, more: &Correction) -> Vec<Statement> {
         self.usage.correct(row, more);
-        self.used()
+        self.key_days.correct(row, more);
+        let mut statements = self.used();
+        statements.extend(self.key_days.take());
+        statements
     }
 
     /// Statements that add the tallies to the usage tables.

@@ -35,6 +35,9 @@ struct Tally {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Correction {
     pub tokens: i64,
+    /// Of these, as their upstream counts them.
+    pub input: i64,
+    pub output: i64,
     /// USD.
     pub cost: f64,
     pub cached: CachedTokens,

@@ -116,11 +116,22 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
     let dir = Dir::new();
     let store = dir.open();
     let request_id = RequestId::next();
-    let logged = ProxyLogRow { request_id: Some(request_id), ..row(7, LogStatus::Success) };
+    let logged = ProxyLogRow {
+        request_id: Some(request_id),
+        downstream_api_key_id: Some(3),
+        ..row(7, LogStatus::Success)
+    };
     let retried = ProxyLogRow { retry_count: 1, ..logged.clone() };
     store.telemetry().log(logged);
     store.telemetry().log(retried);
-    let name = RowName { created_at: 7, request_id, retry_count: 1, site_id: 1, model: "gpt-5".into() };
+    let name = RowName {
+        created_at: 7,
+        request_id,
+        retry_count: 1,
+        site_id: 1,
+        model: "gpt-5".into(),
+        key_id: Some(3),
+    };
     let amendment = Amendment {
         row: name,
         prompt_tokens: 400,
@@ -132,6 +143,8 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
         cached: Some(CachedTokens { input: 400, read: 300, creation: 0 }),
         more: Correction {
             tokens: -400,
+            input: -300,
+            output: -100,
             cost: 0.498,
             cached: CachedTokens { input: 400, read: 300, creation: 0 },
         },
@@ -149,6 +162,9 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
         assert_eq!((fields.int().unwrap(), fields.int().unwrap()), (2, 1600), "{table}");
         assert!((fields.real().unwrap() - 0.502).abs() < 1e-9, "{table}");
     }
+    let told = key_days::total(&store, Some(3)).await.unwrap();
+    assert!((told.cost - 0.502).abs() < 1e-9, "{told:?}");
+    assert_eq!(told.cache_read_tokens, 300);
 }
 
 #[tokio::test]

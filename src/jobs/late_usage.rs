@@ -1,0 +1,102 @@
+//! Books what becomes known of a settled request only later: the log row, the usage tables, the channel's cost and the
+//! key's follow.
+
+use std::sync::Arc;
+
+use crate::core::Core;
+use crate::keys::{BudgetMask, Charge, Key};
+use crate::routing::Channel;
+use crate::routing::pricing::{Bill, Tokens};
+use crate::store::amend::{Amendment, Correction, RowName, amend};
+use crate::store::cached::CachedTokens;
+use crate::store::proxy_logs::UsageSource;
+use crate::time::{monotonic_ms, now_ms};
+
+/// A settled request, as it is booked.
+pub struct Booked<'a> {
+    pub row: &'a RowName,
+    /// `None` where it is gone.
+    pub channel: Option<&'a Arc<Channel>>,
+    /// Who paid for it, and which of the key's budgets count it.
+    pub key: Option<&'a Arc<Key>>,
+    pub budgets: BudgetMask,
+    pub tokens: Tokens,
+    /// USD.
+    pub usd: f64,
+}
+
+/// What is known of it now.
+pub struct Known {
+    pub tokens: Tokens,
+    pub source: UsageSource,
+    pub bill: Bill,
+}
+
+/// Books the difference.
+pub async fn book(core: &Core, booked: &Booked<'_>, known: Known) -> crate::store::Result<()> {
+    let Known { tokens, source, bill } = known;
+    let more_cost = bill.usd - booked.usd;
+    if let Some(channel) = booked.channel {
+        for live in std::iter::once(&channel.live).chain(channel.whole()) {
+            if live.record_cost((more_cost * 1e9).round() as i64) {
+                core.store.telemetry().dirty_channel(live.clone());
+            }
+        }
+    }
+    let more_tokens = count(total(tokens)) - count(total(booked.tokens));
+    let charge = Charge {
+        usd: more_cost,
+        tokens: more_tokens,
+        began: booked.row.created_at,
+        now: now_ms(),
+        ticks: monotonic_ms(),
+    };
+    if let Some(key) = booked.key.filter(|_| more_cost != 0.0 || more_tokens != 0)
+        && key.charge(booked.budgets, &charge)
+    {
+        core.store.telemetry().dirty_key(key.live.clone(), key.is_near_limit());
+    }
+    let (told, before) = (cached(tokens), cached(booked.tokens).unwrap_or_default());
+    let more_cached = told.map_or(CachedTokens::default(), |told| CachedTokens {
+        input: told.input - before.input,
+        read: told.read - before.read,
+        creation: told.creation - before.creation,
+    });
+    let amendment = Amendment {
+        row: booked.row.clone(),
+        prompt_tokens: count(tokens.prompt),
+        completion_tokens: count(tokens.completion),
+        total_tokens: count(total(tokens)),
+        cached: told,
+        usage_source: source,
+        cost: bill.usd,
+        billing_details: bill.details.and_then(|details| serde_json::to_string(&details).ok()),
+        more: Correction {
+            tokens: more_tokens,
+            input: count(tokens.prompt) - count(booked.tokens.prompt),
+            output: count(tokens.completion) - count(booked.tokens.completion),
+            cost: more_cost,
+            cached: more_cached,
+        },
+    };
+    amend(&core.store, &core.config.time_zone, amendment).await
+}
+
+fn total(tokens: Tokens) -> u64 {
+    tokens.total.max(tokens.prompt.saturating_add(tokens.completion))
+}
+
+fn count(tokens: u64) -> i64 {
+    i64::try_from(tokens).unwrap_or(i64::MAX)
+}
+
+/// What a cache had part in; `None` where nothing is known of one.
+fn cached(tokens: Tokens) -> Option<CachedTokens> {
+    let cached = tokens.cache_read.saturating_add(tokens.cache_creation);
+    let beside = if tokens.prompt_includes_cache == Some(false) { cached } else { 0 };
+    (cached > 0).then(|| CachedTokens {
+        input: count(tokens.prompt.saturating_add(beside)),
+        read: count(tokens.cache_read),
+        creation: count(tokens.cache_creation),
+    })
+}

@@ -1,0 +1,64 @@
+//! Answers that their upstreams make in the background, until what they used is booked.
+//!
+//! Written with the log row of the request that asked for one, a moment behind its answer. Who books one claims its row
+//! first, so that it is booked once, whoever else does so on whatever instance.
+
+use super::amend::RowName;
+use super::sql::{Row, Statement};
+pub use super::telemetry::stored_response::InBackground;
+use super::{Error, Result, Store};
+use crate::request_id::RequestId;
+
+/// One whose usage is not booked.
+#[derive(Clone, Debug)]
+pub struct UnbookedResponse {
+    pub id: i64,
+    pub response_id: String,
+    /// The row of the request, with the upstream's name of the model and the key that pays.
+    pub row: RowName,
+    pub account_id: i64,
+    /// `None` where the account's own key was used.
+    pub token_id: Option<i64>,
+    pub channel_id: i64,
+    pub model_requested: String,
+}
+
+const COLUMNS: &str = "id, response_id, key_id, site_id, account_id, token_id, channel_id, model_requested, \
+     model_actual, request_id, retry_count, created_at";
+
+/// At most this many, the oldest first.
+pub async fn oldest(store: &Store, most: usize) -> Result<Vec<UnbookedResponse>> {
+    let sql = format!("SELECT {COLUMNS} FROM proxy_background_responses ORDER BY id LIMIT {most}");
+    let rows = store.query(sql, Vec::new()).await?;
+    rows.iter().map(read).collect()
+}
+
+/// Those of this id that a key was given; `None` is the proxy token.
+pub async fn find(store: &Store, key_id: Option<i64>, response_id: &str) -> Result<Vec<UnbookedResponse>> {
+    let sql = format!("SELECT {COLUMNS} FROM proxy_background_responses WHERE response_id = ?");
+    let rows = store.query(sql, vec![response_id.into()]).await?;
+    let found: Result<Vec<UnbookedResponse>> = rows.iter().map(read).collect();
+    found.map(|found| found.into_iter().filter(|unbooked| unbooked.row.key_id == key_id).collect())
+}
+
+/// Takes one to be booked; false when somebody else has.
+pub async fn claim(store: &Store, id: i64) -> Result<bool> {
+    let delete = Statement::new("DELETE FROM proxy_background_responses WHERE id = ?", vec![id.into()]);
+    match store.batch(vec![delete.must_change()]).await {
+        Ok(_) => Ok(true),
+        Err(Error::NotFound) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn read(row: &Row) -> Result<UnbookedResponse> {
+    let mut row = row.fields();
+    let (id, response_id, key_id, site_id) = (row.int()?, row.text()?, row.opt_int()?, row.int()?);
+    let (account_id, token_id, channel_id) = (row.int()?, row.opt_int()?, row.int()?);
+    let (model_requested, model) = (row.text()?, row.text()?);
+    let request_id = RequestId::parse(&row.text()?)
+        .ok_or_else(|| Error::Database("proxy_background_responses.request_id is none".to_owned()))?;
+    let retry_count = u32::try_from(row.int()?).unwrap_or_default();
+    let row = RowName { created_at: row.int()?, request_id, retry_count, site_id, model, key_id };
+    Ok(UnbookedResponse { id, response_id, row, account_id, token_id, channel_id, model_requested })
+}

@@ -1,0 +1,208 @@
+//! Responses that are made in the background: what they use is booked once, on the key that asked for them.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Caller, Gateway, Reply, Request, Upstream, eventually, wire};
+
+const RESPONSES: &str = "/v1/responses";
+const ONE: &str = "/v1/responses/resp_up1";
+const MODEL: &str = "model-kept";
+const KEY: &str = "sk-team-background-0123456789";
+/// Of every answer in the background.
+const TOKENS: u64 = 110;
+
+fn world() -> (Gateway, Upstream) {
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
+    gateway.add_as(&json!({"name": "site", "platform": "openai"}), &upstream);
+    upstream.answer(RESPONSES, Reply::json(200, &at("queued")));
+    (gateway, upstream)
+}
+
+fn at(status: &str) -> Value {
+    json!({"id": "resp_up1", "object": "response", "status": status, "background": true, "model": MODEL,
+           "output": [], "error": null, "usage": null})
+}
+
+fn done() -> Value {
+    let mut response = wire::response(MODEL);
+    response["id"] = json!("resp_up1");
+    response["usage"] = json!({"input_tokens": 90, "output_tokens": 20, "total_tokens": TOKENS});
+    response
+}
+
+/// A key with a budget of tokens that the first answer uses up.
+#[track_caller]
+fn limited(gateway: &Gateway) -> Caller {
+    let budgets = json!([{"period": "day", "maxTokens": TOKENS, "models": [MODEL]}]);
+    let body = json!({"name": "team", "key": KEY, "supportedModels": ["*"], "budgets": budgets});
+    gateway.admin().post("/api/downstream-keys", &body).expect(200);
+    with_key(gateway)
+}
+
+fn with_key(gateway: &Gateway) -> Caller {
+    gateway.anyone().with("authorization", &format!("Bearer {KEY}"))
+}
+
+#[track_caller]
+fn begin(client: &Caller) {
+    let ask = json!({"model": MODEL, "input": "Which way?", "background": true});
+    assert_eq!(client.post(RESPONSES, &ask).expect(200)["status"], "queued");
+}
+
+/// Tokens and requests that the key's budget counts.
+#[track_caller]
+fn used(gateway: &Gateway) -> (u64, u64) {
+    let list = gateway.admin().get("/api/downstream-keys").expect(200);
+    let used = &list["items"][0]["budgets"][0]["used"];
+    (used["tokens"].as_u64().expect("tokens"), used["requests"].as_u64().expect("requests"))
+}
+
+#[test]
+fn what_a_response_in_the_background_uses_is_booked_once_on_its_key_whoever_reads_it_and_however_often() {
+    let (gateway, upstream) = world();
+    let client = limited(&gateway);
+    begin(&client);
+    upstream.answer(ONE, Reply::json(200, &at("in_progress")));
+    client.get(ONE).expect(200);
+    assert_eq!(used(&gateway), (0, 1), "it is still made");
+    upstream.answer(ONE, Reply::json(200, &done()));
+    for _ in 0..3 {
+        assert_eq!(client.get(ONE).expect(200), done());
+    }
+    upstream.answer(&format!("{ONE}/cancel"), Reply::json(200, &done()));
+    client.post(&format!("{ONE}/cancel"), &json!({})).expect(200);
+    assert_eq!(used(&gateway), (TOKENS, 1));
+    let refused = client.post(RESPONSES, &json!({"model": MODEL, "input": "More?"})).expect(429);
+    assert_eq!(refused["error"]["code"], "key_over_budget");
+    // The row of the request and the holder's own account say so, too.
+    let row = gateway.wait_for_logs(1)[0].clone();
+    assert_eq!((&row["promptTokens"], &row["totalTokens"]), (&json!(90), &json!(TOKENS)), "{row}");
+    let told = client.get("/v1/usage").expect(200);
+    assert_eq!((&told["totals"]["inputTokens"], &told["daily"][29]["tokens"]), (&json!(90), &json!(TOKENS)));
+    assert_eq!(told["totals"]["cost"], told["daily"][29]["cost"]);
+}
+
+#[test]
+fn it_is_booked_by_a_stream_that_is_taken_up_and_by_one_that_the_client_left() {
+    let (gateway, upstream) = world();
+    let client = limited(&gateway);
+    begin(&client);
+    let events = [
+        wire::named(&json!({"type": "response.output_text.delta", "sequence_number": 5, "item_id": "m",
+                            "output_index": 0, "content_index": 0, "delta": "set."})),
+        wire::named(&json!({"type": "response.completed", "sequence_number": 6, "response": done()})),
+    ];
+    upstream.answer(ONE, Reply::events(&events));
+    for _ in 0..2 {
+        let told = client.get(&format!("{ONE}?stream=true&starting_after=4"));
+        assert_eq!((told.status, told.text()), (200, events.concat()));
+        eventually("it is booked", || (used(&gateway) == (TOKENS, 1)).then_some(()));
+    }
+}
+
+#[test]
+fn a_stream_in_the_background_that_is_read_to_its_end_is_booked_once() {
+    let (gateway, upstream) = world();
+    let client = limited(&gateway);
+    let mut created = at("queued");
+    created["status"] = json!("in_progress");
+    let events = [
+        wire::named(&json!({"type": "response.created", "sequence_number": 0, "response": created})),
+        wire::named(&json!({"type": "response.output_text.delta", "sequence_number": 1, "item_id": "m",
+                            "output_index": 0, "content_index": 0, "delta": "set."})),
+        wire::named(&json!({"type": "response.completed", "sequence_number": 2, "response": done()})),
+    ];
+    upstream.answer(RESPONSES, Reply::events(&events));
+    upstream.answer(ONE, Reply::json(200, &done()));
+    let ask = json!({"model": MODEL, "input": "x", "background": true, "stream": true});
+    assert_eq!(client.post(RESPONSES, &ask).text(), events.concat());
+    client.get(ONE).expect(200);
+    eventually("it is booked", || (used(&gateway) == (TOKENS, 1)).then_some(()));
+    client.get(ONE).expect(200);
+    assert_eq!(used(&gateway), (TOKENS, 1));
+}
+
+#[test]
+fn nobody_need_ask_for_it_and_it_is_booked_over_a_restart() {
+    let (mut gateway, upstream) = world();
+    begin(&limited(&gateway));
+    gateway.wait_for_logs(1);
+    gateway.kill();
+    upstream.answer(ONE, Reply::json(200, &done()));
+    let gateway = gateway.restart();
+    eventually("the gateway has asked for it", || (used(&gateway) == (TOKENS, 1)).then_some(()));
+    with_key(&gateway).get(ONE).expect(200);
+    assert_eq!(used(&gateway), (TOKENS, 1));
+    assert_eq!(upstream.asked_for(ONE)[0].header("authorization"), Some("Bearer sk-upstream-key"));
+}
+
+#[test]
+fn it_is_at_work_for_its_key_until_it_has_ended() {
+    let (gateway, upstream) = world();
+    let body = json!({"name": "team", "key": KEY, "supportedModels": ["*"], "maxConcurrency": 1});
+    gateway.admin().post("/api/downstream-keys", &body).expect(200);
+    let client = with_key(&gateway);
+    begin(&client);
+    let next = Request::post(RESPONSES).json(&json!({"model": MODEL, "input": "And now?"}));
+    assert_eq!(client.send(next.clone()).expect(429)["error"]["code"], "key_over_concurrency");
+    upstream.answer(ONE, Reply::json(200, &at("in_progress")));
+    client.get(ONE).expect(200);
+    client.send(next.clone()).expect(429);
+    upstream.answer(&format!("{ONE}/cancel"), Reply::json(200, &at("cancelled")));
+    client.post(&format!("{ONE}/cancel"), &json!({})).expect(200);
+    client.send(next).expect(200);
+}
+
+#[test]
+fn one_that_is_deleted_is_stopped_and_booked_before() {
+    let (gateway, upstream) = world();
+    let client = limited(&gateway);
+    begin(&client);
+    let mut stopped = done();
+    stopped["status"] = json!("cancelled");
+    upstream.serve(move |request| match (request.method.as_str(), request.path()) {
+        ("GET", ONE) => Some(Reply::json(200, &at("in_progress"))),
+        ("POST", path) if path.ends_with("/cancel") => Some(Reply::json(200, &stopped)),
+        ("DELETE", ONE) => Some(Reply::json(200, &json!({"id": "resp_up1", "deleted": true}))),
+        _ => None,
+    });
+    client.delete(ONE).expect(200);
+    assert_eq!(used(&gateway), (TOKENS, 1));
+    let methods: Vec<String> = upstream
+        .asked()
+        .into_iter()
+        .filter(|asked| asked.path().starts_with(ONE))
+        .map(|asked| asked.method)
+        .collect();
+    assert_eq!(methods, ["GET", "POST", "DELETE"]);
+}
+
+#[test]
+fn a_response_that_is_read_again_names_the_model_that_was_asked_for() {
+    let (mut gateway, upstream) =
+        (Gateway::with(&[("ECHO_REQUESTED_MODEL", "true")]), Upstream::start(&[MODEL]));
+    gateway.add_as(&json!({"name": "site", "platform": "openai"}), &upstream);
+    let named = |model: &str| {
+        let mut response = done();
+        response["model"] = json!(model);
+        response
+    };
+    upstream.answer(RESPONSES, Reply::json(200, &named("model-kept-2026-01-01")));
+    upstream.answer(ONE, Reply::json(200, &named("model-kept-2026-01-01")));
+    upstream.answer(&format!("{ONE}/cancel"), Reply::json(200, &named("model-kept-2026-01-01")));
+    let ask = json!({"model": MODEL, "input": "Which way?"});
+    assert_eq!(gateway.client().post(RESPONSES, &ask).expect(200), named(MODEL));
+    for round in 0..2 {
+        assert_eq!(gateway.client().get(ONE).expect(200), named(MODEL), "round {round}");
+        assert_eq!(gateway.client().post(&format!("{ONE}/cancel"), &json!({})).expect(200), named(MODEL));
+        let ended = json!({"type": "response.completed", "sequence_number": 6, "response": named("other")});
+        let seen = json!({"type": "response.completed", "sequence_number": 6, "response": named(MODEL)});
+        upstream.answer_once(ONE, Reply::events([wire::named(&ended)]));
+        assert_eq!(gateway.client().get(&format!("{ONE}?stream=true")).text(), wire::named(&seen));
+        if round == 0 {
+            gateway.wait_for_logs(1);
+            gateway = gateway.restart();
+        }
+    }
+}

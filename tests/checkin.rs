@@ -41,7 +41,7 @@ fn a_check_in_is_rewarded_logged_and_shown() {
         (&rows[0]["sites"]["name"], &rows[0]["sites"]["platform"]),
         (&json!("Relay A"), &json!("new-api"))
     );
-    assert_eq!(rows[0]["failureReason"]["code"], "success");
+    assert_eq!(rows[0]["failureReason"]["code"], "unknown_error");
     assert_eq!(rows[0]["failureReason"]["title"], "Checked in");
     let events = gateway.events("checkin");
     assert_eq!(
@@ -250,6 +250,8 @@ fn all_accounts_check_in_as_one_task_and_those_of_a_site_in_turn() {
     assert!(gateway.events("checkin").is_empty());
     let of_one = gateway.admin().get(&format!("/api/checkin/logs?limit=1&accountId={}", first["accountId"]));
     assert_eq!(of_one.expect(200).as_array().expect("rows").len(), 1);
+    let of_nobody = gateway.admin().get("/api/checkin/logs?accountId=ada").expect(400);
+    assert_eq!(of_nobody["message"], "Invalid accountId. Expected positive integer.");
 }
 
 #[test]

@@ -33,6 +33,7 @@ fn an_auth_file_of_the_codex_cli_serves_at_once() {
         (&done["items"][0]["status"], &done["items"][0]["provider"]),
         (&json!("imported"), &json!("codex"))
     );
+    assert_eq!(done["items"][0]["name"], "ada@example.com");
     let shown = &list(&gateway)[0];
     assert_eq!(
         (&shown["email"], &shown["accountKey"]),

@@ -38,7 +38,7 @@ pub async fn trigger(admin: Arc<Admin>, request: Request) -> Result<Response> {
 /// `GET /api/checkin/logs`
 pub async fn logs(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let query = &request.query;
-    let account = query.get("accountId").and_then(|id| id.trim().parse().ok());
+    let account = paging::account(query)?;
     let limit = paging::number(query, "limit", 50, 1..=500);
     let rows = checkins::list(&admin.core.store, account, limit, paging::offset(query)).await?;
     let shown: Vec<Value> = rows.iter().map(shown).collect();

@@ -1,9 +1,10 @@
-//! Numbers in query strings: which part of a list is wanted.
+//! Numbers in query strings: which part of a list is wanted, and whose.
 
 use std::ops::RangeInclusive;
 
 use hyper::header::{HeaderName, HeaderValue};
 
+use super::input::Invalid;
 use super::schema::{Member, Shape, may};
 use crate::http::{Query, Response};
 
@@ -60,6 +61,13 @@ impl Page {
     }
 }
 
+/// Whose rows to list, by `accountId`; absent or blank means everybody's.
+pub fn account(query: &Query) -> Result<Option<i64>, Invalid> {
+    let Some(text) = query.get("accountId").filter(|text| !text.is_empty()) else { return Ok(None) };
+    let id = text.parse::<i64>().ok().filter(|&id| id > 0 && text.bytes().all(|byte| byte.is_ascii_digit()));
+    id.map(Some).ok_or_else(|| Invalid::field("accountId", "positive integer"))
+}
+
 /// Where a list begins.
 pub fn offset(query: &Query) -> i64 {
     number(query, "offset", 0, 0..=i64::MAX)
@@ -85,5 +93,15 @@ mod tests {
         ] {
             assert_eq!(number(&Query::new(text), "limit", 50, 1..=100), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn an_account_is_named_by_a_strict_id() {
+        for (text, id) in
+            [("", Ok(None)), ("7", Ok(Some(7))), ("7abc", Err(())), ("0", Err(())), ("-1", Err(()))]
+        {
+            assert_eq!(account(&Query::new(&format!("accountId={text}"))).map_err(drop), id, "{text}");
+        }
+        assert_eq!(account(&Query::new("")), Ok(None));
     }
 }

@@ -26,13 +26,15 @@ const EXCLUDED: &[&str] = &[
 ];
 /// Settings without a rule that are taken as they are.
 const PLAIN: &[&str] = &[
-    "codex_header_defaults",
     "update_center_k3s_config_v1",
     "default_site_seed_v1",
     "legacy_preferences_ref_v2",
     "legacy_channel_configs_ref_v2",
     "legacy_tag_store_ref_v2",
 ];
+/// What others say of a client to Codex where it says nothing itself.
+const CODEX_HEADERS: &str = "codex_header_defaults";
+
 /// What becomes of one setting of a document.
 pub struct Taken {
     pub key: String,
@@ -98,6 +100,9 @@ pub fn take(
 fn checked(key: &str, value: Value, current: &Settings, caller: Option<IpAddr>) -> Result<Value, String> {
     if PLAIN.contains(&key) {
         return Ok(value);
+    }
+    if key == CODEX_HEADERS {
+        return Err("clients' own headers reach Codex here, and none are made up".to_owned());
     }
     let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) else {
         return Err("no such setting".to_owned());

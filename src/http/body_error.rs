@@ -11,6 +11,8 @@ use crate::limits::NoRoom;
 pub enum BodyError {
     /// Over the limit, in bytes.
     TooLarge { limit: usize },
+    /// So many names and values that reading them would take many times the memory of the body.
+    TooManyValues { most: usize },
     /// The rest of it was not waited for.
     Slow(SlowBody),
     /// Other bodies take all the memory there is for them.
@@ -31,6 +33,9 @@ impl std::fmt::Display for BodyError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::TooLarge { limit } => write!(out, "The request body is larger than {limit} bytes"),
+            Self::TooManyValues { most } => {
+                write!(out, "The request body is long and has more than {most} names and values: send it in parts")
+            }
             Self::Slow(why) => why.fmt(out),
             Self::NoRoom => out.write_str(
                 "Too many large requests at once: the memory for their bodies (REQUEST_BODY_MEMORY_BYTES) is taken, try again later",
@@ -60,7 +65,7 @@ impl BodyError {
     /// The status that says it (RFC 9110 §15.5).
     pub fn status(&self) -> hyper::StatusCode {
         match self {
-            Self::TooLarge { .. } => hyper::StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooLarge { .. } | Self::TooManyValues { .. } => hyper::StatusCode::PAYLOAD_TOO_LARGE,
             Self::Slow(SlowBody::Stopping) | Self::NoRoom => hyper::StatusCode::SERVICE_UNAVAILABLE,
             Self::Slow(_) => hyper::StatusCode::REQUEST_TIMEOUT,
             Self::MediaType(_) | Self::Coding(CodingError::Unknown(_)) => {

@@ -21,8 +21,10 @@ use crate::request_id::RequestId;
 
 /// A body of this length is read away from the connections that the thread serves.
 const LONG: usize = 1024 * 1024;
-/// The longest body that is read into a tree, which takes up to sixteen times its length, without a budget for it.
+/// The longest body that is read into a tree whatever it is made of: the tree takes up to sixteen times its length.
 const MAX_TREE: usize = 2 * 1024 * 1024;
+/// The most names and values of a longer body. Its tree takes a hundred bytes or so for each, beside the texts.
+const MAX_VALUES: usize = 200_000;
 
 /// One request after routing: a single pointer, because it moves through every layer to its handler.
 pub struct Request(Box<Parts>);
@@ -81,15 +83,19 @@ impl Request {
         body::next_data(&mut self.body).await
     }
 
-    /// The body as a JSON object of at most 2 MiB; an absent body is `{}`.
+    /// The body as a JSON object; an absent body is `{}`. A body over 2 MiB may be long for its texts, not for what is
+    /// many in it.
     ///
     /// # Errors
-    /// As [`BodyError`] says: too long, a media type other than JSON, broken JSON, anything but an object.
+    /// As [`BodyError`] says: too long, too many values, a media type other than JSON, broken JSON, anything but an object.
     pub async fn json_object(&mut self) -> Result<Map<String, Value>, BodyError> {
-        self.body_limit = self.body_limit.min(MAX_TREE);
         let bytes = self.json_bytes().await?;
+        let read = || match bytes.len() > MAX_TREE && has_more_values(&bytes, MAX_VALUES) {
+            true => Err(BodyError::TooManyValues { most: MAX_VALUES }),
+            false => object(&bytes),
+        };
         // Others need this thread meanwhile.
-        if bytes.len() > LONG { block_in_place(|| object(&bytes)) } else { object(&bytes) }
+        if bytes.len() > LONG { block_in_place(read) } else { read() }
     }
 
     /// The whole body, which is JSON as far as its headers say; empty when there is none.
@@ -129,6 +135,27 @@ pub fn object(body: &[u8]) -> Result<Map<String, Value>, BodyError> {
         Ok(_) => Err(BodyError::NotAnObject),
         Err(error) => Err(BodyError::NotJson(error.to_string())),
     }
+}
+
+/// Whether a text of JSON has more than `most` names and values: each but the first stands behind a comma, a colon or a
+/// bracket.
+fn has_more_values(body: &[u8], most: usize) -> bool {
+    let (mut count, mut is_text, mut is_escaped) = (1, false, false);
+    for &byte in body {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b',' | b':' | b'[' if !is_text => {
+                count += 1;
+                if count > most {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 impl From<Parts> for Request {

@@ -414,7 +414,8 @@ fn a_dry_run_tells_of_every_row_and_writes_nothing() {
         json!({"id": 11, "siteId": 70, "username": "eve", "accessToken": "x"}),
     ]);
     document["preferences"] = json!({"settings": [{"key": "proxy_token", "value": "sk-a-new-proxy-token"},
-        {"key": "checkin_cron", "value": "x"}]});
+        {"key": "checkin_cron", "value": "x"},
+        {"key": "codex_header_defaults", "value": {"userAgent": "codex_cli_rs/1"}}]});
     for query in ["dryRun=1", "dryRun=true"] {
         let answer =
             gateway.admin().post(&format!("{IMPORT}?{query}"), &json!({ "data": document })).expect(200);
@@ -437,13 +438,14 @@ fn a_dry_run_tells_of_every_row_and_writes_nothing() {
             ("routeChannels", "model-a", "updated"),
             ("settings", "proxy_token", "created"),
             ("settings", "checkin_cron", "skipped"),
+            ("settings", "codex_header_defaults", "skipped"),
         ];
         let expected =
             expected.map(|(section, name, action)| (section.to_owned(), name.to_owned(), action.to_owned()));
         assert_eq!(fates, expected.into_iter().collect());
         assert_eq!(
             answer["counts"],
-            json!({"created": 2, "updated": 4, "skipped": 1, "refused": 1, "deleted": 0})
+            json!({"created": 2, "updated": 4, "skipped": 2, "refused": 1, "deleted": 0})
         );
         let eve = answer["rows"].as_array().expect("rows").iter().find(|row| row["name"] == "eve").cloned();
         assert!(eve.is_some_and(|eve| eve["reason"].as_str().is_some_and(|why| why.contains("siteId 70"))));

@@ -9,9 +9,18 @@ use crate::support::{Gateway, Request, Upstream, wire};
 fn a_body_for_an_operator_is_bounded_by_what_it_takes_to_read_it() {
     let gateway = Gateway::start();
     let of = |bytes: usize| format!("{{\"name\":\"{}\"}}", "a".repeat(bytes));
+    let many = |values: usize| format!("{{\"name\":[\",\"{}]}}", ",0.0000000000".repeat(values));
     let admin = gateway.admin();
-    assert_eq!(admin.send(Request::post("/api/sites").json_text(of(3 << 20))).status, 413);
-    assert_eq!(admin.send(Request::post("/api/sites").json_text(of(1 << 20))).status, 400);
+    for (body, status) in [
+        (of(1 << 20), 400),
+        (of(19 << 20), 400),
+        (of(20 << 20), 413),
+        (many(190_000), 400),
+        (many(300_000), 413),
+    ] {
+        let bytes = body.len();
+        assert_eq!(admin.send(Request::post("/api/sites").json_text(body)).status, status, "{bytes}");
+    }
     // What is tried at the proxy may be as long as what clients send.
     let tried = admin.send(Request::post("/api/test/proxy").json_text(of(3 << 20)));
     assert_eq!(tried.status, 400, "{}", tried.text());

@@ -247,11 +247,21 @@ fn a_login_that_fails_stores_nothing_and_says_why() {
             "codex token exchange failed with status 400: invalid_grant: Code over",
         ),
         ("/token", Reply::html(502, "<h1>Bad gateway</h1>"), "codex token exchange failed with status 502"),
+        (
+            "/token",
+            Reply::bytes(503, "text/plain", "upstream down"),
+            "codex token exchange failed with status 503: upstream down",
+        ),
         ("/token", Reply::json(200, &no_account), "codex token exchange response missing chatgpt_account_id"),
         ("/token", Reply::json(200, &json!({})), "codex token exchange response missing access_token"),
         (
             "/models",
             Reply::json(503, &json!({"error": {"message": "unavailable"}})),
+            "Codex model discovery failed (HTTP 503: unavailable)",
+        ),
+        (
+            "/models",
+            Reply::bytes(503, "text/plain", "unavailable"),
             "Codex model discovery failed (HTTP 503: unavailable)",
         ),
         (
@@ -483,4 +493,17 @@ fn logins_are_limited_by_the_minute() {
     count(120, &|| admin.get("/api/oauth/sessions/unknown"));
     count(30, &|| admin.post("/api/oauth/sessions/unknown/manual-callback", &json!({"callbackUrl": "x"})));
     count(30, &|| gateway.anyone().get("/api/oauth/callback/codex?state=s&code=c"));
+}
+
+#[test]
+fn a_body_that_cannot_be_read_uses_no_login_up() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.gateway();
+    for path in ["providers/codex/start", "import", "sessions/unknown/manual-callback"] {
+        let path = format!("/api/oauth/{path}");
+        for _ in 0..31 {
+            gateway.admin().send(Request::post(&path).json_text("{".to_owned())).expect(400);
+        }
+        assert_ne!(gateway.admin().post(&path, &json!({})).status, 429, "{path}");
+    }
 }

@@ -69,9 +69,10 @@ pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
 
 /// `PATCH /api/oauth/connections/{id}/proxy`: another way to the provider, tried by asking for the models.
 pub async fn set_proxy(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    let fields = Fields::of(&schema::PROXY, request.json_object().await?);
     guard(&admin, &request, &bucket::OAUTH_PROXY)?;
     let id = account_id(&request)?;
-    let choice = ProxyChoice::of(&Fields::of(&schema::PROXY, request.json_object().await?))?;
+    let choice = ProxyChoice::of(&fields)?;
     find(&admin.core.store, id).await?;
     let patch = AccountPatch {
         proxy_url: choice.proxy_url,

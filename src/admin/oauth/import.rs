@@ -44,8 +44,9 @@ struct Outcome {
 
 /// `POST /api/oauth/import`
 pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    let fields = Fields::of(&schema::IMPORT, request.json_object().await?);
     guard(&admin, &request, &bucket::OAUTH_IMPORT)?;
-    let batch = Batch::of(&Fields::of(&schema::IMPORT, request.json_object().await?))?;
+    let batch = Batch::of(&fields)?;
     let is_single = batch.is_single;
     let jobs = admin.jobs.clone();
     // What was stored gets its routes also when nobody waits for the answer.
@@ -71,8 +72,9 @@ async fn run(jobs: &Arc<Jobs>, batch: Batch) -> Vec<Outcome> {
     let mut outcomes = Vec::with_capacity(items.len());
     let mut readable = Vec::new();
     for (place, item) in items.into_iter().enumerate() {
-        let name = name_of(&item.object);
         let read = import_forms::read(&item.object);
+        let claimed = read.as_ref().ok().and_then(|import| import.grant.identity.email.as_deref());
+        let name = name_of(&item.object, claimed);
         let provider = read.as_ref().ok().map(|import| import.provider.id());
         let mut result = Err((StatusCode::INTERNAL_SERVER_ERROR, "the import was interrupted".to_owned()));
         match read {

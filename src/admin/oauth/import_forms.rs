@@ -137,11 +137,12 @@ fn address_of(proxy: &Value) -> Option<Secret> {
     OutboundProxy::parse(&url).ok().map(|_| Secret::from(url))
 }
 
-/// What an object is called in answers: it has no secret.
-pub fn name_of(object: &Map<String, Value>) -> String {
+/// What an object is called in answers: it has no secret. `claimed` is the e-mail address that its tokens tell.
+pub fn name_of(object: &Map<String, Value>, claimed: Option<&str>) -> String {
     let text = |name: &str| object.get(name).and_then(clean);
-    let names = ["email", "name", "account_key", "account_id", "type"];
-    names.into_iter().find_map(text).unwrap_or_else(|| "(no name)".to_owned())
+    let known = text("email").or_else(|| text("name")).or_else(|| claimed.map(str::to_owned));
+    let names = ["account_key", "account_id", "type"];
+    known.or_else(|| names.into_iter().find_map(text)).unwrap_or_else(|| "(no name)".to_owned())
 }
 
 /// Reads one credential, in our form or that of the Codex CLI.

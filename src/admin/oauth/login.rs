@@ -32,10 +32,10 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 
 /// `POST /api/oauth/providers/{provider}/start`
 pub async fn begin(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    let fields = Fields::of(&schema::START, request.json_object().await?);
     guard(&admin, &request, &bucket::OAUTH_START)?;
     let provider = OAuthProvider::parse(request.params.get("provider"));
     let provider = provider.ok_or_else(|| AdminError::not_found("oauth provider"))?;
-    let fields = Fields::of(&schema::START, request.json_object().await?);
     let rebind = fields.integer("accountId").map_err(|_| Invalid::field("accountId", "positive number"))?;
     let project_id = fields.text("projectId")?.map(str::trim).filter(|project| !project.is_empty());
     if project_id.is_some_and(|project| project.chars().count() > MAX_KEY_CHARS) {
@@ -54,9 +54,10 @@ pub async fn begin(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
 /// `POST /api/oauth/connections/{id}/rebind`: a login for an account that is connected already. What the request does
 /// not say of the outbound proxy is as the account has it.
 pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    let fields = Fields::of(&schema::PROXY, request.json_object().await?);
     guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
     let (account, provider) = find(&admin.core.store, account_id(&request)?).await?;
-    let proxy = ProxyChoice::of(&Fields::of(&schema::PROXY, request.json_object().await?))?;
+    let proxy = ProxyChoice::of(&fields)?;
     let login = LoginRequest { provider, rebind: Some(account.id), project_id: None, proxy };
     let started = start(&admin.jobs, login).await.map_err(refusal)?;
     Ok(http::json(StatusCode::OK, &shown(provider, &started, &request.headers)))
@@ -72,8 +73,8 @@ pub async fn session(admin: Arc<Admin>, request: Request) -> Result<Response> {
 
 /// `POST /api/oauth/sessions/{state}/manual-callback`
 pub async fn paste(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    guard(&admin, &request, &bucket::OAUTH_SESSION_CHANGE)?;
     let fields = Fields::of(&schema::PASTE, request.json_object().await?);
+    guard(&admin, &request, &bucket::OAUTH_SESSION_CHANGE)?;
     let text = fields.text("callbackUrl")?.ok_or_else(|| Invalid::field("callbackUrl", "string"))?;
     let unreadable = || AdminError::bad_request("invalid oauth callback url");
     if text.trim().is_empty() {

@@ -25,8 +25,8 @@ const NOT_REBUILT: &str = "the routes could not be rebuilt";
 
 /// `POST /api/oauth/route-units`: the channels of the accounts become one per route.
 pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
-    guard(&admin, &request, &bucket::OAUTH_UNIT_CREATE)?;
     let fields = Fields::of(&schema::UNIT_CREATE, request.json_object().await?);
+    guard(&admin, &request, &bucket::OAUTH_UNIT_CREATE)?;
     let store = &admin.core.store;
     let unit = new_unit(store, &fields).await?;
     let id = route_units::insert(store, &unit).await.map_err(|error| match error {
@@ -46,9 +46,9 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 
 /// `PATCH /api/oauth/route-units/{id}`: another name, or another way to pick the next member.
 pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
+    let fields = Fields::of(&schema::UNIT_UPDATE, request.json_object().await?);
     guard(&admin, &request, &bucket::OAUTH_UNIT_UPDATE)?;
     let id = unit_id(&request)?;
-    let fields = Fields::of(&schema::UNIT_UPDATE, request.json_object().await?);
     let name = fields.text("name")?.map(named).transpose()?;
     let refused = || Invalid("Invalid strategy. Expected round_robin/stick_until_unavailable.".to_owned());
     let strategy = match fields.get("strategy") {

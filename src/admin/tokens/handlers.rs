@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::checks::require_tokens;
 use super::checks::{bad_gateway, require_keys};
-use super::input::{UpdateInput, account_filter};
+use super::input::UpdateInput;
 use super::schema;
 use super::view;
 use super::view::{ListedToken, TokenView};
@@ -22,7 +22,7 @@ use crate::admin::accounts::handlers::find as find_account;
 use crate::admin::batch::BatchResult;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
-use crate::admin::require_id;
+use crate::admin::{paging, require_id};
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::sites::handlers as site_routes;
 use crate::core::Core;
@@ -42,7 +42,7 @@ use crate::store::{self, Secret};
 
 /// `GET /api/account-tokens`
 pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
-    let only = account_filter(request.query.get("accountId"))?;
+    let only = paging::account(&request.query)?;
     let sites: HashMap<i64, _> =
         sites::list(&admin.core.store).await?.into_iter().map(|site| (site.id, site)).collect();
     let accounts = accounts::list(&admin.core.store).await?.into_iter().filter(owns_tokens);

@@ -123,13 +123,6 @@ impl UpdateInput {
     }
 }
 
-/// Whose tokens to list; absent or blank means everybody's.
-pub fn account_filter(text: Option<String>) -> Result<Option<i64>, Invalid> {
-    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
-    let id = text.parse::<i64>().ok().filter(|&id| id > 0 && text.bytes().all(|byte| byte.is_ascii_digit()));
-    id.map(Some).ok_or_else(|| Invalid::field("accountId", "positive integer"))
-}
-
 fn name(fields: &Fields) -> Result<Option<String>, Invalid> {
     let Some(text) = fields.nullable_text("name")?.flatten() else { return Ok(None) };
     let text = text.trim();
@@ -262,14 +255,5 @@ mod tests {
         };
         assert_eq!(sent("sk-abc***ghij"), None);
         assert_eq!(sent("sk-new"), Some("sk-new".to_owned()));
-    }
-
-    #[test]
-    fn a_filter_is_a_strict_id() {
-        for (text, id) in
-            [("", Ok(None)), ("7", Ok(Some(7))), ("7abc", Err(())), ("0", Err(())), ("-1", Err(()))]
-        {
-            assert_eq!(account_filter(Some(text.to_owned())).map_err(drop), id, "{text}");
-        }
     }
 }

@@ -130,9 +130,10 @@ const EXPIRED: Reason = Reason {
     action_hint: "Bind the account again with a new session",
     detail_hint: "The site refuses the stored credential",
 };
+/// The codes are a closed list that other programs know, and it has none for what is no failure.
 const SUCCESS: Reason = Reason {
-    code: "success",
-    category: "state",
+    code: UNKNOWN.code,
+    category: UNKNOWN.category,
     title: "Checked in",
     action_hint: "Nothing to do",
     detail_hint: "The site took the check-in",
@@ -227,9 +228,9 @@ mod tests {
             ("failed", "no complete answer within 15 s", "network_timeout", "network"),
             ("failed", "HTTP 502: Bad gateway", "upstream_error", "site"),
             ("failed", "it did not work", "unknown_error", "unknown"),
-            ("success", "签到成功", "success", "state"),
-            ("success", "", "success", "state"),
-            ("success", "the turnstile is open, HTTP 530 is over", "success", "state"),
+            ("success", "签到成功", "unknown_error", "unknown"),
+            ("success", "", "unknown_error", "unknown"),
+            ("success", "the turnstile is open, HTTP 530 is over", "unknown_error", "unknown"),
         ] {
             let reason = Reason::of(status, message);
             assert_eq!((reason.code, reason.category), (code, category), "{message}");

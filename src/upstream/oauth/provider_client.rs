@@ -24,6 +24,8 @@ use crate::upstream::{Client, FetchLimits};
 const LIMITS: FetchLimits = FetchLimits { timeout: Duration::from_secs(30), max_bytes: 1024 * 1024 };
 /// The longest text of a provider's own words that is kept, in characters.
 const MAX_MESSAGE: usize = 500;
+/// The longest answer in bytes that is taken for a sentence, not for a page.
+const MAX_SENTENCE: usize = 2_000;
 
 /// Characters that stand in a query or a form as they are (RFC 3986 §2.3).
 pub(super) const UNRESERVED: &AsciiSet =
@@ -60,6 +62,8 @@ pub(super) struct Credentials<'a> {
 pub(super) struct ProviderAnswer {
     pub status: StatusCode,
     pub body: Value,
+    /// What an answer says that is not JSON: proxies and gateways refuse in plain words.
+    sentence: Option<String>,
     mask: Mask,
 }
 
@@ -111,13 +115,16 @@ impl ProviderClient<'_> {
         }
         let answer = self.client.fetch_here(&base, request, LIMITS).await;
         let answer = answer.map_err(|error| self.failure(format!("did not answer: {error}")))?;
-        let body = serde_json::from_slice(answer.body()).unwrap_or(Value::Null);
+        let (body, sentence) = match serde_json::from_slice(answer.body()) {
+            Ok(body) => (body, None),
+            Err(_) => (Value::Null, sentence(answer.body())),
+        };
         for name in ["access_token", "refresh_token", "id_token"] {
             if let Some(token) = Value::as_str(&body[name]) {
                 mask.add(token);
             }
         }
-        Ok(ProviderAnswer { status: answer.status(), body, mask })
+        Ok(ProviderAnswer { status: answer.status(), body, sentence, mask })
     }
 
     /// Why a call failed, in words that name the provider.
@@ -150,10 +157,20 @@ impl ProviderAnswer {
         let description = text(&self.body["error_description"]).or_else(|| text(&error["message"]));
         let words = match (text(error), description) {
             (Some(code), Some(description)) if code != description => Some(format!("{code}: {description}")),
-            (code, description) => description.or(code).or_else(|| text(&self.body["message"])),
+            (code, description) => {
+                let message = || text(&self.body["message"]).or_else(|| self.sentence.clone());
+                description.or(code).or_else(message)
+            }
         };
         words.map(|words| fit(&self.mask.hide_in(&words))).filter(|words| !words.is_empty())
     }
+}
+
+/// The words of an answer in plain text; `None` for a web page, for JSON that is cut off, and for what may hold a token.
+fn sentence(body: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(body).ok()?.trim();
+    let is_sentence = text.len() <= MAX_SENTENCE && !text.starts_with(['<', '{', '[', '"']);
+    (is_sentence && !text.contains("_token")).then(|| text.to_owned())
 }
 
 /// A provider's text in one line of at most [`MAX_MESSAGE`] characters, without control characters.
@@ -176,7 +193,22 @@ mod tests {
     use super::*;
 
     fn words(body: Value) -> Option<String> {
-        ProviderAnswer { status: StatusCode::BAD_REQUEST, body, mask: Mask::of("refresh-0123") }.words()
+        let (status, mask) = (StatusCode::BAD_REQUEST, Mask::of("refresh-0123"));
+        ProviderAnswer { status, body, sentence: None, mask }.words()
+    }
+
+    #[test]
+    fn plain_words_are_taken_and_pages_are_not() {
+        for (body, expected) in [
+            (" upstream down\n", Some("upstream down")),
+            ("<html><body>502</body></html>", None),
+            ("{\"access_token\":\"a", None),
+            ("access_token=a&refresh_token=b", None),
+        ] {
+            assert_eq!(sentence(body.as_bytes()).as_deref(), expected, "{body}");
+        }
+        assert_eq!(sentence(&[b'x'; MAX_SENTENCE + 1]), None);
+        assert_eq!(sentence(b"\xff"), None);
     }
 
     #[test]

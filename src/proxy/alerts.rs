@@ -8,7 +8,7 @@
 
 use crate::core::Core;
 use crate::error_words::sites::{self, Meaning};
-use crate::routing::Channel;
+use crate::routing::{AccountStatus, Channel};
 use crate::store::events::{EventLevel, NewEvent};
 
 use super::call::Call;
@@ -55,7 +55,7 @@ pub(super) fn unserved(core: &Core, call: &Call, last: Option<&Failure>) {
     });
 }
 
-/// A site has refused the credential of a channel.
+/// A site has refused the credential of a channel. Who let the account expire over it has told so.
 pub(super) fn refused(core: &Core, channel: &Channel, failure: &Failure) {
     const UNAUTHORIZED: u16 = 401;
     if failure.upstream_status() != Some(UNAUTHORIZED)
@@ -64,6 +64,10 @@ pub(super) fn refused(core: &Core, channel: &Channel, failure: &Failure) {
         return;
     }
     let account = &channel.account;
+    let now = core.snapshot.load();
+    if now.current(channel).is_none_or(|now| now.account.status == AccountStatus::Expired) {
+        return;
+    }
     let token_id = channel.token_id.unwrap_or(0);
     core.notifier.alert(format_args!("refused:{}:{token_id}", account.id), || {
         let name = account.username.clone().unwrap_or_else(|| format!("Account {}", account.id));

@@ -3,7 +3,8 @@
 //! Work that must outlive its caller (a task of an operator, a model refresh that a request no longer
 //! waits for) is spawned on the process's one [`Background`]. When the
 //! service stops, whatever has not ended is dropped: everything run here commits in transactions, so
-//! dropping it at an await loses at most the step it was in.
+//! dropping it at an await loses at most the step it was in. So is what a job has spawned, once another instance has
+//! the job ([`fence`]).
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -15,6 +16,7 @@ use std::task::Poll;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use crate::fence;
 use crate::sync::lock;
 
 /// Every detached piece of background work of the process.
@@ -43,6 +45,8 @@ impl Background {
         let mut running = lock(&self.running);
         let Some(running) = running.as_mut() else { return false };
         while running.try_join_next().is_some() {}
+        // What a job has spawned is a part of it.
+        let work = fence::inherited(work);
         running.spawn(async move {
             if let Err(panic) = contain(work).await {
                 log::error!("{name} panicked: {panic}");

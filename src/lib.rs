@@ -36,6 +36,7 @@
 //! error_words  what upstreams say when they fail, and what it means
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! flight       one run of costly work shared by all who ask for it
+//! fence        the lease that a job is done under, carried along with its work
 //! background   work that outlives its caller: owned, stopped with the process, panics contained
 //! codings      gzip, deflate, br and zstd, decoded: of what clients and upstreams compress
 //! id_map, name_map   maps whose copies share what they have in common
@@ -63,6 +64,7 @@ pub mod dialect;
 pub mod doctor;
 pub mod error_words;
 pub mod fast_map;
+pub mod fence;
 pub mod flight;
 pub mod greeting;
 pub mod hex;

@@ -154,7 +154,7 @@ impl From<store::Error> for AdminError {
             store::Error::Conflict(_) => Self::conflict("A row with these values already exists"),
             store::Error::NotFound => Self::not_found("Row"),
             store::Error::Dangling(_) => Self::conflict("A row that this one refers to is gone"),
-            store::Error::Busy | store::Error::Closed => {
+            store::Error::Busy | store::Error::Closed | store::Error::Superseded => {
                 log::warn!("an admin request found the store unavailable: {error}");
                 let status = StatusCode::SERVICE_UNAVAILABLE;
                 let mut unavailable =

@@ -1,4 +1,4 @@
-//! `/api/tasks`: what an operator started and how it goes.
+//! `/api/tasks`: what an operator started on this instance and how it goes, and which instances there are.
 
 pub mod schema;
 
@@ -12,12 +12,28 @@ use super::paging;
 use crate::admin::Admin;
 use crate::http::{self, Request, Response};
 use crate::jobs::tasks::Started;
+use crate::store::instances::Instance;
+use crate::time;
 
 /// `GET /api/tasks`
 pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let limit = paging::number(&request.query, "limit", 50, 1..=200);
     let tasks = admin.jobs.tasks.list(usize::try_from(limit).unwrap_or(1));
-    Ok(http::json(StatusCode::OK, &json!({ "tasks": tasks })))
+    let instances: Vec<Value> =
+        admin.core.all_instances().iter().map(|one| shown(one, &admin.core.instance)).collect();
+    Ok(http::json(StatusCode::OK, &json!({ "tasks": tasks, "instances": instances })))
+}
+
+/// A process on this database; `isThis` for the one that answers.
+fn shown(instance: &Instance, me: &str) -> Value {
+    json!({
+        "id": instance.id,
+        "name": instance.name,
+        "version": instance.version,
+        "startedAt": time::iso(instance.started_at),
+        "lastSeenAt": time::iso(instance.last_seen_at),
+        "isThis": instance.id == me,
+    })
 }
 
 /// `GET /api/tasks/{id}`

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `state` | [`Core`]: configuration, settings, store, snapshot, keys, live state, client, notices, background |
 //! | `start` | opens the store and builds everything on it; ends it in reverse |
+//! | `instances` | who else serves from the database |
 //! | `publish` | puts a committed change in force, before the caller answers |
 //!
 //! No face keeps its own state here: what only jobs, the proxy or the admin API use is theirs.
 
+mod instances;
 mod publish;
 mod start;
 mod state;

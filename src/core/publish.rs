@@ -40,6 +40,15 @@ impl Core {
         Ok(())
     }
 
+    /// Routes by what another instance may have stored of an account.
+    pub async fn take_over_account(&self, id: i64) -> store::Result<()> {
+        if !self.store.database().is_shared() {
+            return Ok(());
+        }
+        self.store.journal().note_account(id);
+        self.publishes.run(|| self.publish_touched()).await
+    }
+
     /// Lets in by what the store now says of downstream keys. Call it after every committed change of
     /// one, before answering.
     pub async fn publish_keys(&self) -> store::Result<()> {

@@ -24,7 +24,7 @@ use crate::routing::{Affinity, LiveTable};
 use crate::store::relocate::Place;
 use crate::store::snapshot::Source;
 use crate::store::versions::Versions;
-use crate::store::{self, Store, StoreOptions, leases, pointer};
+use crate::store::{self, Store, StoreOptions, instances, leases, pointer};
 use crate::time::now_ms;
 use crate::upstream::{Client, ClientOptions, roots_from_pem};
 
@@ -80,6 +80,7 @@ impl Core {
             database,
             versions,
             instance: crate::uuid::v4(),
+            instances: ArcSwap::default(),
             client,
             site_memory: Arc::default(),
             notifier,
@@ -109,10 +110,14 @@ impl Core {
     /// Closes the store, everything handed to it committed.
     pub async fn stop(&self) {
         self.store.flush().await;
-        if self.store.database().is_shared()
-            && let Err(error) = leases::give_back(&self.store, &self.instance).await
-        {
-            log::warn!("the leases of jobs stay until their time is over: {error}");
+        if self.store.database().is_shared() {
+            let left = async {
+                leases::give_back(&self.store, &self.instance).await?;
+                instances::leave(&self.store, &self.instance).await
+            };
+            if let Err(error) = left.await {
+                log::warn!("the leases of jobs stay until their time is over: {error}");
+            }
         }
         self.store.close().await;
         if let Some(bootstrap) = &self.bootstrap {

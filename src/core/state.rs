@@ -17,6 +17,7 @@ use crate::metrics::Metrics;
 use crate::notify::Notifier;
 use crate::routing::{Affinity, LiveTable, Snapshot};
 use crate::settings::Settings;
+use crate::store::instances::Instance;
 use crate::store::relocate::Place;
 use crate::store::snapshot::Source;
 use crate::store::uploads::Uploads;
@@ -49,6 +50,8 @@ pub struct Core {
     pub versions: Versions,
     /// What this process is called among them.
     pub instance: String,
+    /// Those that the database knew when it was last asked.
+    pub(super) instances: ArcSwap<Vec<Instance>>,
     pub client: Arc<Client>,
     /// What management calls have learnt of sites and sessions.
     pub site_memory: Arc<SiteMemory>,

@@ -7,7 +7,7 @@
 //! | `spread`, `pace` | work on many accounts with a limit in all and per site; room for requests beside work that takes the processor |
 //! | `sessions` | the client of a stored account at its site; with a session that is renewed when it runs out; the renewal |
 //! | `oauth` | accounts that are connected by a login in a browser |
-//! | `others` | instances on the same database: their changes, and who leads which job |
+//! | `others`, `turns` | instances on the same database: their changes; which of them does what one does for all |
 //! | `accounts` | what follows a new credential; what a site's answer says of an account; a check of all accounts |
 //! | `models` | the models one account reaches; those of all; after a change of tokens; the result as callers get it |
 //! | `rebuild` | the routes and channels that follow from the models |
@@ -51,6 +51,7 @@ pub mod summary;
 pub mod tasks;
 mod timetable;
 pub mod tokens;
+mod turns;
 pub mod update_center;
 pub mod usage_lookup;
 pub mod usage_lookups;

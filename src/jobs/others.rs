@@ -1,4 +1,4 @@
-//! Other instances on the same database: their changes are taken over, and a job is left to the one that has its lease.
+//! Other instances on the same database: their changes are taken over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,15 +6,22 @@ use std::time::Duration;
 
 use super::schedule::Pass;
 use super::state::Jobs;
-use crate::store::{self, leases};
-use crate::time::Millis;
+use crate::store;
 
 /// How often it looks whether others have changed something.
 pub const INTERVAL: Duration = Duration::from_secs(1);
+/// How often it says that it is there.
+pub const SHOW_UP_INTERVAL: Duration = Duration::from_secs(5);
 /// How many looks there are from one reading of everything to the next: for changes that nobody has told.
 const LOOKS: u32 = 300;
-/// The shortest time of a lease. A job that runs seldom holds its own until well after the next pass.
-const SHORTEST_MS: Millis = 30_000;
+
+/// Says that this instance is there, and hears who else is.
+pub async fn show_up(jobs: Arc<Jobs>) -> Pass {
+    match jobs.core.show_up().await {
+        Ok(()) | Err(store::Error::Unreachable(_)) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
 
 /// Takes over what others have changed.
 pub async fn follow(jobs: Arc<Jobs>) -> Pass {
@@ -30,12 +37,4 @@ pub async fn follow(jobs: Arc<Jobs>) -> Pass {
         log::debug!("taken over from another instance: {changed:?}");
     }
     Ok(None)
-}
-
-/// Whether a pass of this job is ours; alone on a database, always.
-pub async fn leads(jobs: &Jobs, job: &str, interval: Duration) -> Result<bool, String> {
-    let core = &jobs.core;
-    let for_ms = Millis::try_from(interval.as_millis()).unwrap_or(Millis::MAX / 4).saturating_mul(3) / 2;
-    let held = leases::hold(&core.store, job, &core.instance, for_ms.max(SHORTEST_MS)).await;
-    held.map_err(|error| error.to_string())
 }

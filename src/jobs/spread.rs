@@ -9,6 +9,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
+use crate::fence;
+
 /// How much runs at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Concurrency {
@@ -44,7 +46,7 @@ where
             if let Some((site, item)) = slot.take_if(|(site, _)| at_site(site) < at_once.per_site) {
                 pace.tick().await;
                 *busy.entry(site).or_default() += 1;
-                sites.insert(running.spawn(work(item)).id(), site);
+                sites.insert(running.spawn(fence::inherited(work(item))).id(), site);
             }
         }
         while waiting.get(first).is_some_and(Option::is_none) {
@@ -52,7 +54,7 @@ where
         }
         let (id, result) = match running.join_next_with_id().await {
             None => return results,
-            Some(Ok((id, result))) => (id, Some(result)),
+            Some(Ok((id, result))) => (id, result),
             Some(Err(error)) => {
                 log::error!("a piece of work on an account ended badly: {error}");
                 (error.id(), None)

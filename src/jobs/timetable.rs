@@ -11,12 +11,11 @@ use super::sessions::renewal;
 use super::state::Jobs;
 use super::{
     announcements, backups, checkin, health, oauth, others, prices, probe, quotas, rebuild, rekey, retention,
-    summary, update_center,
+    summary, turns, update_center,
 };
 use crate::cron::Cron;
 use crate::settings::LogCleanup;
-use crate::store::job_runs;
-use crate::time::{Millis, now_ms};
+use crate::time::now_ms;
 
 /// How often debug traces are pruned.
 const TRACE_INTERVAL: Duration = Duration::from_secs(300);
@@ -57,7 +56,12 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
         planned(jobs, "check-in", plan_of_checkins, check_in),
         planned(jobs, "balance refresh", plan_of_balances, refresh_balances),
         shared(jobs, "announcements", When::AtStartAndEvery(announcements::INTERVAL), sync_announcements),
-        job(jobs, "update check", When::AtStartAndEvery(update_center::check::INTERVAL), check_for_updates),
+        shared(
+            jobs,
+            "update check",
+            When::AtStartAndEvery(update_center::check::INTERVAL),
+            check_for_updates,
+        ),
         planned(jobs, "daily summary", plan_of_summary, summary::send),
         planned(jobs, "backup", backups::local::plan, backups::local::make),
         planned(jobs, "backup by WebDAV", backups::remote::plan, backups::remote::sync),
@@ -81,6 +85,8 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
     // Alone on a database nobody wakes each second to look for others.
     if jobs.core.store.database().is_shared() {
         all.push(job(jobs, "changes of other instances", When::Every(others::INTERVAL), others::follow));
+        let when = When::AtStartAndEvery(others::SHOW_UP_INTERVAL);
+        all.push(job(jobs, "list of instances", when, others::show_up));
     }
     all
 }
@@ -94,12 +100,7 @@ where
     let interval = when.interval();
     let run = move |_| {
         let jobs = jobs.clone();
-        let led = async move {
-            match others::leads(&jobs, name, interval).await? {
-                true => run(jobs).await,
-                false => Ok(None),
-            }
-        };
+        let led = async move { turns::lead(&jobs.core, name, interval, run(jobs.clone())).await };
         Box::pin(led) as Pin<Box<dyn Future<Output = Pass> + Send>>
     };
     Job { name, when, droppable: true, run: Box::new(run) }
@@ -123,15 +124,12 @@ where
     let run = move |scheduled| {
         let jobs = jobs.clone();
         let claimed = async move {
+            let pass = run(jobs.clone());
             match scheduled {
-                Some(time) if !claim(&jobs, name, time).await? => Ok(None),
+                Some(time) => turns::serve(&jobs.core, name, time, pass).await,
+                None if name == RECOVERY => pass.await,
                 // An interval has no times that could be claimed.
-                None if name != RECOVERY
-                    && !others::leads(&jobs, name, interval_of(&plan(&jobs))).await? =>
-                {
-                    Ok(None)
-                }
-                _ => run(jobs).await,
+                None => turns::lead(&jobs.core, name, interval_of(&plan(&jobs)), pass).await,
             }
         };
         Box::pin(claimed) as Pin<Box<dyn Future<Output = Pass> + Send>>
@@ -145,12 +143,6 @@ fn interval_of(plan: &Plan) -> Duration {
         Plan::Every(interval) => *interval,
         _ => Duration::ZERO,
     }
-}
-
-/// Whether this time of a schedule is still to be served: after a clock was set back, a time that comes again
-/// is not served again.
-async fn claim(jobs: &Jobs, name: &str, time: Millis) -> Result<bool, String> {
-    job_runs::claim(&jobs.core.store, name, time, now_ms()).await.map_err(|error| error.to_string())
 }
 
 /// The schedule that a setting holds. A stored text that is no schedule was replaced by the default when the

@@ -14,6 +14,8 @@ pub enum Error {
     NotFound,
     /// A row that this one refers to is not there; nothing was changed.
     Dangling(String),
+    /// The change is part of a job that another instance has taken over; nothing was changed.
+    Superseded,
     /// Too much is waiting already; nothing was done.
     Busy,
     /// The store has been closed.
@@ -34,6 +36,7 @@ impl fmt::Display for Error {
             Self::Conflict(what) => write!(f, "already exists: {what}"),
             Self::NotFound => f.write_str("no such row"),
             Self::Dangling(what) => write!(f, "refers to a missing row: {what}"),
+            Self::Superseded => f.write_str("another instance has taken this job over"),
             Self::Busy => f.write_str("the database is busy"),
             Self::Closed => f.write_str("the store is closed"),
             Self::Sealed(what) => write!(f, "cannot open the sealed value of {what}"),

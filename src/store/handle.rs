@@ -9,7 +9,7 @@ use super::error::{OpenError, Result};
 use super::journal::Journal;
 use super::options::StoreOptions;
 use super::seal::Sealer;
-use super::sql::{Outcome, Row, Statement, Value};
+use super::sql::{Row, Value};
 use super::telemetry::Telemetry;
 
 /// The open store; clones share it. Dropping the last clone writes what is waiting and closes it.
@@ -75,9 +75,5 @@ impl Store {
         args: Vec<Value>,
     ) -> Result<Vec<Row>> {
         self.database().query(sql, args).await
-    }
-
-    pub(crate) async fn batch(&self, statements: Vec<Statement>) -> Result<Vec<Outcome>> {
-        self.database().batch(statements).await
     }
 }

@@ -7,16 +7,34 @@ use crate::time::Millis;
 /// How long a run is remembered.
 const KEPT_MS: Millis = 30 * 86_400_000;
 
-/// Notes that the run of `job` for this time of its schedule begins; false when it was begun before.
-pub async fn claim(store: &Store, job: &str, scheduled_for: Millis, now: Millis) -> Result<bool> {
+/// Notes that the run of `job` for this time of its schedule begins on this instance; false when it was begun before.
+pub async fn claim(
+    store: &Store,
+    job: &str,
+    scheduled_for: Millis,
+    now: Millis,
+    owner: &str,
+) -> Result<bool> {
     let forget = Statement::new("DELETE FROM job_runs WHERE started_at < ?", vec![(now - KEPT_MS).into()]);
     let begin = Statement::new(
-        "INSERT INTO job_runs (job, scheduled_for, started_at) VALUES (?, ?, ?)",
-        vec![job.into(), scheduled_for.into(), now.into()],
+        "INSERT INTO job_runs (job, scheduled_for, started_at, owner) VALUES (?, ?, ?, ?)",
+        vec![job.into(), scheduled_for.into(), now.into(), owner.into()],
     );
     match store.batch(vec![forget, begin]).await {
         Ok(_) => Ok(true),
         Err(Error::Conflict(_)) => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Whether the run for this time was begun, by whomever.
+pub async fn is_begun(store: &Store, job: &str, scheduled_for: Millis) -> Result<bool> {
+    let sql = "SELECT 1 FROM job_runs WHERE job = ? AND scheduled_for = ?";
+    Ok(!store.query(sql, vec![job.into(), scheduled_for.into()]).await?.is_empty())
+}
+
+/// Whether this instance began it.
+pub async fn is_begun_by(store: &Store, job: &str, scheduled_for: Millis, owner: &str) -> Result<bool> {
+    let sql = "SELECT 1 FROM job_runs WHERE job = ? AND scheduled_for = ? AND owner = ?";
+    Ok(!store.query(sql, vec![job.into(), scheduled_for.into(), owner.into()]).await?.is_empty())
 }

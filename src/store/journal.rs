@@ -76,6 +76,11 @@ impl Journal {
         lock(&self.touched).everything = true;
     }
 
+    /// Has the next snapshot take an account as the database has it.
+    pub fn note_account(&self, id: i64) {
+        self.add(Touched { accounts: BTreeSet::from([id]), ..Touched::default() });
+    }
+
     pub fn take(&self) -> Taken {
         Taken { touched: std::mem::take(&mut *lock(&self.touched)), journal: self.clone() }
     }

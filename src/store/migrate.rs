@@ -74,6 +74,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(91, "0091_cached_tokens"),
     step!(92, "0092_writer_marks"),
     step!(93, "0093_background_responses"),
+    step!(94, "0094_instances"),
 ];
 
 /// The number of the last step there is.

@@ -14,7 +14,7 @@
 //! | `journal` | which of the rows that requests are routed by have changed |
 //! | `moment`, `staging/` | everything as it is at one moment; many rows on their way in, compared with what is there |
 //! | `copies`, `relocate`, `pointer` | whole copies of the database, made and put in place; everything into another database; which one the next start uses |
-//! | `leases`, `versions` | what several instances on one database agree on: who runs a job; what has changed |
+//! | `leases`, `job_runs`, `versions`, `instances` | what several instances on one database agree on: who runs a job; what has changed; who is there |
 //! | `uploads`, `prune` | files on their way in; how tables lose what is old |
 //! | the rest | one file per resource: rows, queries, changes |
 //!
@@ -41,6 +41,7 @@ pub mod events;
 pub mod files;
 mod handle;
 pub mod inspect;
+pub mod instances;
 pub mod job_runs;
 mod journal;
 pub mod key_days;

@@ -32,7 +32,7 @@ const LARGE: &[&str] =
 const TOGETHER: usize = 40;
 
 /// What says which database is in use, and what only running processes share.
-const NOT_COPIED: &[&str] = &["job_leases", "cache_versions", "writer_marks"];
+const NOT_COPIED: &[&str] = &["job_leases", "cache_versions", "instances", "writer_marks"];
 pub const POINTER: [&str; 3] = ["db_type", "db_url", "db_ssl"];
 
 /// Where a database is.

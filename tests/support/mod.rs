@@ -12,6 +12,7 @@
 //! | `reply.rs` | [`Reply`]: what the stub answers, byte by byte and step by step |
 //! | `sites.rs` | [`Site`]: each platform's management API, as its real program answers it |
 //! | `proxy.rs` | [`Proxy`]: an outbound proxy that remembers who asked it for what |
+//! | `partition.rs` | [`Partition`]: a way to a server that can be cut |
 //! | `relay.rs` | [`Relay`]: a stub site of the new-api family, as its users see it |
 //! | `billing.rs` | [`PromptCache`]: how much of a prompt a provider finds in its cache |
 //! | `sessions.rs` | the requests of recorded sessions of command-line clients |
@@ -41,6 +42,7 @@ mod http;
 mod logins;
 mod mail;
 mod operator;
+mod partition;
 mod proxy;
 mod relay;
 mod reply;
@@ -63,6 +65,7 @@ pub use http::{Answer, Caller, Connection, Request, Stream, split_events};
 pub use logins::{Book, Provider};
 pub use mail::{Mail, MailRules, MailServer};
 pub use operator::{Pair, seconds_ahead};
+pub use partition::Partition;
 pub use proxy::{Crossing, Proxy};
 pub use relay::Relay;
 pub use reply::{Gate, Reply};

@@ -96,6 +96,16 @@ fn upstreams(page: &mut Page, core: &Core) {
 fn process(page: &mut Page, core: &Core) {
     page.family("switchyard_build_info", "gauge", "The version that runs.");
     page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    page.family("switchyard_instance_info", "gauge", "Each process that serves from the same database.");
+    let instances = core.all_instances();
+    for one in &instances {
+        page.sample(&[("id", &one.id), ("name", &one.name), ("version", &one.version)], 1);
+    }
+    page.gauge(
+        "switchyard_instances",
+        "Processes that serve from the same database.",
+        instances.len() as u64,
+    );
     let uptime = (time::now_ms() - core.started).max(0) as f64 / 1000.0;
     page.gauge("switchyard_uptime_seconds", "Time since the start.", uptime);
     let start = core.started as f64 / 1000.0;

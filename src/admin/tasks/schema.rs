@@ -9,7 +9,21 @@ pub static OPERATIONS: &[Operation] = &[
     op("GET /api/tasks/{id}", "One long operation with its log").gives(Of(&ONE_TASK)),
 ];
 
-static TASKS: Object = Object::new("Tasks", &[has("tasks", List(&Of(&TASK)))]);
+static TASKS: Object =
+    Object::new("Tasks", &[has("tasks", List(&Of(&TASK))), has("instances", List(&Of(&INSTANCE)))]);
+
+/// A process that serves from the same database.
+static INSTANCE: Object = Object::new(
+    "Instance",
+    &[
+        has("id", Text),
+        has("name", Text),
+        has("version", Text),
+        has("startedAt", Time),
+        has("lastSeenAt", Time),
+        has("isThis", Boolean),
+    ],
+);
 
 static ONE_TASK: Object = Object::new("OneTask", &[has("success", Is(true)), has("task", Of(&TASK))]);
 

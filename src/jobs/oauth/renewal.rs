@@ -45,6 +45,8 @@ const LONGEST_SPREAD: Millis = 45_000;
 /// How often a token that could not be stored is stored again: its provider does not give it twice.
 const STORE_TRIES: usize = 5;
 const STORE_PAUSE: Duration = Duration::from_secs(1);
+/// How long it is tried while the server of the database does not answer.
+const LONGEST_STORING: Duration = Duration::from_secs(30 * 60);
 
 /// Gets the account a new token in place of `stale`, whatever it has when that is `None`; callers that come while that
 /// is under way share it.
@@ -126,7 +128,7 @@ async fn fly(jobs: &Arc<Jobs>, id: i64, reason: Reason) -> Result<(), RenewalRef
         let jobs = jobs.clone();
         async move { attempt(&jobs, id, reason).await }
     };
-    jobs.renewals.fly(id, &jobs.core.background, "the renewal of a token", attempt).await
+    jobs.renewals.fly(id, &jobs.core, "the renewal of a token", attempt).await
 }
 
 async fn attempt(jobs: &Arc<Jobs>, id: i64, reason: Reason) -> Result<(), RenewalRefusal> {
@@ -154,7 +156,8 @@ async fn attempt(jobs: &Arc<Jobs>, id: i64, reason: Reason) -> Result<(), Renewa
         }),
     };
     if !is_needed {
-        return Ok(());
+        // Another instance may have renewed it, and this one not know that yet.
+        return core.take_over_account(id).await.map_err(unreadable);
     }
     let token = account.refresh_token.as_ref().ok_or("oauth refresh token missing")?;
     if let Some(refusal) = jobs.failed_renewals.refusal(&account) {
@@ -195,19 +198,24 @@ async fn keep(jobs: &Jobs, account: &AccountRow, grant: Grant) -> Result<(), Ren
         ..before.clone()
     };
     let changed = (notes != before).then_some(&notes);
-    let mut tries = 1;
+    let (mut tries, began) = (1, Instant::now());
     loop {
         match connections::renew(store, account, &tokens, changed).await {
             Ok(()) => return Ok(()),
             Err(store::Error::NotFound) => {
                 return Err(RenewalRefusal::of_ours("the credential was changed meanwhile"));
             }
+            Err(store::Error::Unreachable(error)) if began.elapsed() < LONGEST_STORING => {
+                log::error!("the new token of account {} is not stored yet: {error}", account.id);
+            }
             Err(error) if tries == STORE_TRIES || matches!(error, store::Error::Closed) => {
                 return Err(unreadable(error));
             }
-            Err(error) => log::error!("the new token of account {} is not stored yet: {error}", account.id),
+            Err(error) => {
+                tries += 1;
+                log::error!("the new token of account {} is not stored yet: {error}", account.id);
+            }
         }
-        tries += 1;
         sleep(STORE_PAUSE).await;
     }
 }

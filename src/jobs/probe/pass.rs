@@ -11,6 +11,7 @@ use super::busy::Probes;
 use super::target::{ProbeTarget, targets};
 use super::verdict::{Verdict, is_conversational};
 use crate::core::Core;
+use crate::fence;
 use crate::jobs::Jobs;
 use crate::jobs::rebuild::rebuild;
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
@@ -154,13 +155,13 @@ async fn probe_models(
             let Some(target) = waiting.next() else { break };
             result.scanned += 1;
             if is_conversational(&target.model) {
-                running.spawn(ask_for(core.clone(), reached.clone(), target));
+                running.spawn(fence::inherited(ask_for(core.clone(), reached.clone(), target)));
             } else {
                 result.skipped += 1;
             }
         }
         let Some(ended) = running.join_next().await else { break };
-        let Ok((target, probed)) = ended else { continue };
+        let Ok(Some((target, probed))) = ended else { continue };
         is_overloaded |= probed.is_overloaded;
         result.take(&core.store, account.id, &target, probed).await?;
     }

@@ -130,7 +130,7 @@ async fn run_renewal(jobs: &Arc<Jobs>, id: i64, reason: RenewalReason) -> Result
         let jobs = jobs.clone();
         async move { attempt(&jobs, id, reason).await }
     };
-    jobs.renewals.fly(id, &jobs.core.background, "the renewal of a session", attempt).await
+    jobs.renewals.fly(id, &jobs.core, "the renewal of a session", attempt).await
 }
 
 async fn attempt(jobs: &Arc<Jobs>, id: i64, reason: RenewalReason) -> Result<(), RenewalRefusal> {
@@ -146,7 +146,8 @@ async fn attempt(jobs: &Arc<Jobs>, id: i64, reason: RenewalReason) -> Result<(),
         RenewalReason::Due => is_due(&account, platform, now_ms()),
     };
     if !is_needed {
-        return Ok(());
+        // Another instance may have renewed it, and this one not know that yet.
+        return jobs.core.take_over_account(id).await.map_err(unreadable);
     }
     let session = if has_refresh_token(&account, platform) {
         with_refresh_token(&jobs.core, &site, &account).await?

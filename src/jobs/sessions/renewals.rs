@@ -9,8 +9,10 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use crate::background::Background;
+use crate::core::Core;
+use crate::fence;
 use crate::flight::{Interrupted, KeyedFlight};
+use crate::jobs::turns;
 use crate::store::accounts::AccountRow;
 use crate::sync::lock;
 use crate::time::Millis;
@@ -92,11 +94,12 @@ impl Default for Renewals {
 }
 
 impl Renewals {
-    /// Runs `attempt` as the one flight of this account; who comes while it is under way shares it.
+    /// Runs `attempt` as the one flight of this account, also among the instances that share a database; who comes while
+    /// it is under way shares it. It goes on when the job that began it is taken over: its end is what others wait for.
     pub(in crate::jobs) async fn fly<F>(
         &self,
         id: i64,
-        background: &Background,
+        core: &Arc<Core>,
         name: &'static str,
         attempt: impl FnOnce() -> F,
     ) -> Result<(), RenewalRefusal>
@@ -104,16 +107,17 @@ impl Renewals {
         F: Future<Output = Result<(), RenewalRefusal>> + Send + 'static,
     {
         let work = || {
-            let (in_flight, attempt) = (self.in_flight.clone(), attempt());
+            let (in_flight, attempt, core) = (self.in_flight.clone(), attempt(), core.clone());
             async move {
                 // Held until the new credential is committed: stopping waits for it.
                 let Ok(_permit) = in_flight.acquire_owned().await else {
                     return Err(RenewalRefusal::of_ours("the service is stopping"));
                 };
-                attempt.await
+                let alone = turns::alone_with_account(&core, id, attempt).await;
+                alone.unwrap_or_else(|error| Err(RenewalRefusal::of_ours(error.to_string())))
             }
         };
-        let outcome = self.flights.run(id, background, name, work).await;
+        let outcome = fence::outside(self.flights.run(id, &core.background, name, work)).await;
         outcome.unwrap_or_else(|Interrupted| Err(RenewalRefusal::of_ours("the renewal was interrupted")))
     }
 

@@ -5,6 +5,7 @@ mod budgets;
 mod database;
 mod following;
 mod keys;
+mod leases;
 mod rebuilds;
 mod rekeying;
 mod reset;

@@ -2,7 +2,7 @@ use super::*;
 use crate::store::{reset, settings};
 
 /// What stays: the schema's own rows, the keys that seal, and what is emptied by other means.
-const KEPT: &[&str] = &["cache_versions", "crypto_keys", "settings", "writer_marks"];
+const KEPT: &[&str] = &["cache_versions", "crypto_keys", "instances", "settings", "writer_marks"];
 
 #[tokio::test]
 async fn after_a_reset_every_table_is_empty_or_was_kept_for_a_reason() {

@@ -1,0 +1,45 @@
+//! Who serves from this database beside us.
+
+use std::sync::Arc;
+
+use super::state::Core;
+use crate::store::instances::Instance;
+use crate::store::{self, instances};
+use crate::time::now_ms;
+
+impl Core {
+    /// Every instance on this database, this one among them.
+    pub fn all_instances(&self) -> Vec<Instance> {
+        let mut all = Vec::clone(&self.instances.load());
+        let me = self.as_instance();
+        match all.iter_mut().find(|one| one.id == me.id) {
+            Some(one) => one.last_seen_at = me.last_seen_at,
+            None => all.push(me),
+        }
+        all
+    }
+
+    /// Tells the others that this one is there, and hears who else is.
+    pub async fn show_up(&self) -> store::Result<()> {
+        let all = instances::show_up(&self.store, &self.as_instance()).await?;
+        self.instances.store(Arc::new(all));
+        Ok(())
+    }
+
+    fn as_instance(&self) -> Instance {
+        Instance {
+            id: self.instance.clone(),
+            name: format!("{}:{}", machine(), self.config.port),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: self.started,
+            last_seen_at: now_ms(),
+        }
+    }
+}
+
+/// What the machine, or the container, is called.
+fn machine() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
+}

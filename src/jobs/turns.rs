@@ -1,0 +1,181 @@
+//! What one instance does for all that share a database, by leases.
+//!
+//! | what | the lease is held | |
+//! |---|---|---|
+//! | a job at an interval | until well after the next pass | so that the others look and leave it |
+//! | a time of a schedule | during the pass | the time itself is noted before anything is done: nobody serves it twice |
+//! | the renewal of a credential | during the renewal | the others wait, and find the new one |
+//!
+//! A lease that is in use is asked to last every [`KEPT_EVERY`]. An instance that cannot ask, because the database is
+//! cut off from it, ends what it does before its time is over; and what it has handed to the store by then is refused
+//! there if another instance was faster.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use super::schedule::Pass;
+use crate::core::Core;
+use crate::fence::Fence;
+use crate::store::leases::{self, Taken};
+use crate::store::{self, job_runs};
+use crate::time::{Millis, now_ms};
+
+/// The shortest time of a lease.
+const SHORTEST: Duration = Duration::from_secs(30);
+const KEPT_EVERY: Duration = Duration::from_secs(10);
+/// How soon it is tried again what the database did not answer, or another instance is at.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How long a time of a schedule is waited for while the database does not answer, or who began the time before that
+/// may be gone without a word.
+const LATEST: Duration = Duration::from_secs(600);
+/// How often an instance looks whether another has renewed a credential.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long it looks: longer than a renewal and the time of a lease whose holder is gone.
+const LONGEST_LOOK: Duration = Duration::from_secs(75);
+
+/// A pass of a job at an interval, unless another instance does them.
+pub async fn lead(core: &Core, job: &str, interval: Duration, pass: impl Future<Output = Pass>) -> Pass {
+    let lasts = (interval * 3 / 2).max(SHORTEST);
+    let since = Instant::now();
+    match leases::take(&core.store, job, &core.instance, millis(lasts)).await {
+        Ok(Taken::Alone) => pass.await,
+        Ok(Taken::Ours(fence)) => under(core, &fence, lasts, since, pass).await.unwrap_or_else(taken_over),
+        Ok(Taken::Elsewhere) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The pass of a job for a time of its schedule, unless that is served: by another instance, or before the clock was
+/// set back.
+pub async fn serve(core: &Core, job: &str, time: Millis, pass: impl Future<Output = Pass>) -> Pass {
+    let latest = Instant::now() + LATEST;
+    let mut is_again = false;
+    loop {
+        let since = Instant::now();
+        match begin(core, job, time, is_again).await {
+            Ok(Begun::Alone) => return pass.await,
+            Ok(Begun::Ours(fence)) => {
+                let outcome = under(core, &fence, SHORTEST, since, pass).await;
+                if outcome.is_some()
+                    && let Err(error) = leases::release(&core.store, &fence).await
+                {
+                    log::debug!("the lease of the job \"{job}\" stays until its time is over: {error}");
+                }
+                return outcome.unwrap_or_else(taken_over);
+            }
+            Ok(Begun::Served) => return Ok(None),
+            Ok(Begun::Elsewhere) => {}
+            Err(store::Error::Unreachable(_)) if since < latest => is_again = true,
+            Err(error) => return Err(error.to_string()),
+        }
+        if since >= latest {
+            return Err("another instance is still at the time before".to_owned());
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+enum Begun {
+    Alone,
+    Ours(Fence),
+    Served,
+    Elsewhere,
+}
+
+/// Takes the lease, then notes that the time is served. `is_again` says that an earlier try may have noted it.
+async fn begin(core: &Core, job: &str, time: Millis, is_again: bool) -> store::Result<Begun> {
+    let (store, instance) = (&core.store, &core.instance);
+    let taken = leases::take(store, job, instance, millis(SHORTEST)).await?;
+    if matches!(taken, Taken::Elsewhere) {
+        let is_served = job_runs::is_begun(store, job, time).await?;
+        return Ok(if is_served { Begun::Served } else { Begun::Elsewhere });
+    }
+    let is_ours = job_runs::claim(store, job, time, now_ms(), instance).await?
+        || (is_again && job_runs::is_begun_by(store, job, time, instance).await?);
+    Ok(match taken {
+        Taken::Alone if is_ours => Begun::Alone,
+        Taken::Ours(fence) if is_ours => Begun::Ours(fence),
+        Taken::Ours(fence) => {
+            leases::release(store, &fence).await?;
+            Begun::Served
+        }
+        _ => Begun::Served,
+    })
+}
+
+/// Does `work` while no other instance renews the credential of this account. It is not under the lease: what the
+/// provider gave in exchange for a token that works once is to be stored, come what may, and the version of the
+/// credential decides whether it may be.
+///
+/// # Errors
+/// The database does not answer, or another instance is at it for longer than it may be.
+pub async fn alone_with_account<T>(
+    core: &Core,
+    account: i64,
+    work: impl Future<Output = T>,
+) -> store::Result<T> {
+    let job = format!("credential of account {account}");
+    let latest = Instant::now() + LONGEST_LOOK;
+    loop {
+        let since = Instant::now();
+        match leases::take(&core.store, &job, &core.instance, millis(SHORTEST)).await? {
+            Taken::Alone => return Ok(work.await),
+            Taken::Ours(fence) => {
+                let done = tokio::select! {
+                    biased;
+                    done = work => done,
+                    never = keep(core, &fence, SHORTEST, since) => match never {},
+                };
+                if let Err(error) = leases::forget(&core.store, &fence).await {
+                    log::debug!("the lease of the {job} stays until its time is over: {error}");
+                }
+                return Ok(done);
+            }
+            Taken::Elsewhere if since >= latest => return Err(store::Error::Busy),
+            Taken::Elsewhere => sleep(LOOK).await,
+        }
+    }
+}
+
+/// Does `work` under a lease that is kept meanwhile; `None` when it was lost.
+async fn under<T>(
+    core: &Core,
+    fence: &Fence,
+    lasts: Duration,
+    since: Instant,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = fence.guard(work) => done,
+        never = keep(core, fence, lasts, since) => match never {},
+    }
+}
+
+/// Keeps a lease that was taken at this moment; loses it when another instance has it, or may have by now.
+async fn keep(core: &Core, fence: &Fence, lasts: Duration, mut since: Instant) -> std::convert::Infallible {
+    let mut pause = KEPT_EVERY;
+    loop {
+        let end = since + lasts;
+        sleep_until((Instant::now() + pause).min(end)).await;
+        let asked = Instant::now();
+        let kept = timeout_at(end, leases::keep(&core.store, fence, millis(lasts))).await;
+        match kept {
+            Ok(Ok(true)) => (since, pause) = (asked, KEPT_EVERY),
+            Ok(Err(_)) if Instant::now() < end => pause = AGAIN,
+            Ok(_) | Err(_) => break,
+        }
+    }
+    log::warn!("the lease of \"{}\" is lost to another instance, or may be", fence.job());
+    fence.lose();
+    std::future::pending().await
+}
+
+fn taken_over() -> Pass {
+    Err("it was left: another instance has taken it over, or may have".to_owned())
+}
+
+fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX / 4)
+}

@@ -1,0 +1,63 @@
+//! The processes that serve from a database that several may share: each says now and then that it is there.
+
+use super::sql::Statement;
+use super::{Result, Store, leases};
+use crate::time::Millis;
+
+/// One that says nothing for so long is gone.
+const GONE_MS: Millis = 30_000;
+
+/// A process that serves from the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instance {
+    pub id: String,
+    /// Of its machine, with the port that it serves on.
+    pub name: String,
+    pub version: String,
+    pub started_at: Millis,
+    /// By the clock of the database.
+    pub last_seen_at: Millis,
+}
+
+/// Says that this one is there, and forgets those that are gone. Gives all that are left, the oldest first.
+pub async fn show_up(store: &Store, me: &Instance) -> Result<Vec<Instance>> {
+    let Some(now) = leases::now(store.database().dialect()) else { return Ok(Vec::new()) };
+    let gone = Statement::new(
+        format!("DELETE FROM instances WHERE last_seen_at < {now} - ? AND id <> ?"),
+        vec![GONE_MS.into(), me.id.as_str().into()],
+    );
+    let seen = Statement::new(
+        format!("UPDATE instances SET last_seen_at = {now} WHERE id = ?"),
+        vec![me.id.as_str().into()],
+    );
+    if store.batch(vec![gone, seen]).await?[1].rows == 0 {
+        let sql = format!(
+            "INSERT INTO instances (id, name, version, started_at, last_seen_at) VALUES (?, ?, ?, ?, {now})"
+        );
+        let args = vec![
+            me.id.as_str().into(),
+            me.name.as_str().into(),
+            me.version.as_str().into(),
+            me.started_at.into(),
+        ];
+        store.batch(vec![Statement::new(sql, args)]).await?;
+    }
+    let sql = "SELECT id, name, version, started_at, last_seen_at FROM instances ORDER BY started_at, id";
+    let rows = store.query(sql, Vec::new()).await?;
+    let read = rows.iter().map(|row| {
+        let mut row = row.fields();
+        Ok(Instance {
+            id: row.text()?,
+            name: row.text()?,
+            version: row.text()?,
+            started_at: row.int()?,
+            last_seen_at: row.int()?,
+        })
+    });
+    read.collect()
+}
+
+/// Says that this one ends.
+pub async fn leave(store: &Store, id: &str) -> Result<()> {
+    store.batch(vec![Statement::new("DELETE FROM instances WHERE id = ?", vec![id.into()])]).await.map(drop)
+}

@@ -65,13 +65,14 @@ export function List({ rows, columns, keyOf = (row) => String(row.id), opened, o
     </div>`;
 }
 
-// Pages of a list that the server cuts: `page` counts from 1.
+// Pages of a list that the server cuts: `page` counts from 1. One that is turned begins at its top.
 export function Pages({ page, pageSize, total, onChange }) {
   const last = Math.max(1, Math.ceil(total / pageSize));
   if (last === 1) return null;
+  const turn = (by) => { onChange(page + by); scrollTo(0, 0); };
   return html`<nav class="pages" aria-label=${t("Pages")}>
-    <button disabled=${page <= 1} onClick=${() => onChange(page - 1)}>${t("Newer", "较新")}</button>
+    <button disabled=${page <= 1} onClick=${() => turn(-1)}>${t("Newer", "较新")}</button>
     <span>${t("Page {page} of {last}", "第 {page} 页，共 {last} 页", { page, last })}</span>
-    <button disabled=${page >= last} onClick=${() => onChange(page + 1)}>${t("Older", "较旧")}</button>
+    <button disabled=${page >= last} onClick=${() => turn(1)}>${t("Older", "较旧")}</button>
   </nav>`;
 }

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 
 // Scrolls a list from end to end and types a filter. Each step is measured in time of the processor, which what else runs on the
 // machine does not count into: all tasks of a step together.
-async function isSteady(one, label, text) {
+async function isSteady(one, label, text, filter = "q") {
   const debug = await one.context.newCDPSession(one.page);
   await debug.send("Performance.enable", { timeDomain: "threadTicks" });
   const spent = async () => (await debug.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value * 1000;
@@ -19,7 +19,7 @@ async function isSteady(one, label, text) {
   await one.page.evaluate(() => scrollTo(0, 0));
   await one.page.getByLabel(label, { exact: true }).focus();
   for (const letter of text) await step(() => one.page.keyboard.type(letter));
-  assert.equal(new URL(one.page.url()).searchParams.get("q"), text);
+  assert.equal(new URL(one.page.url()).searchParams.get(filter), text);
   assert.equal(steps.filter((took) => took > 100).length, 0, `steps of ${steps} ms`);
 }
 
@@ -34,6 +34,34 @@ export default {
     await one.page.getByText("vendor-0/model-0", { exact: true }).waitFor();
     await isSteady(one, "Search", "model-99");
     await one.page.getByText("vendor-0/model-994", { exact: true }).waitFor();
+  },
+
+  async "a hundred thousand rows of the log are turned, scrolled and filtered without holding up the page"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await gateway.addSite("Main line", stub.url, "sk-one");
+    await gateway.chat("gpt-4o").then((answer) => answer.text());
+    const [row] = await gateway.eventually("the request is logged", async () => {
+      const { items } = await gateway.api("GET", "/api/stats/proxy-logs?view=query&limit=1");
+      return items.length && items;
+    });
+    const one = await world.open();
+    await one.page.route("**/api/stats/proxy-logs?*", async (route) => {
+      const { searchParams } = new URL(route.request().url());
+      if (searchParams.get("view") !== "query") return route.fallback();
+      const [limit, offset] = ["limit", "offset"].map((name) => Number(searchParams.get(name)));
+      const items = Array.from({ length: limit }, (_, index) => ({ ...row, id: 100_000 - offset - index, modelRequested: `${searchParams.get("search") ?? "model"}-${offset + index}` }));
+      return route.fulfill({ json: { items, total: 100_000, page: 1, pageSize: limit } });
+    });
+    await one.goto("/log");
+    await one.page.getByText("model-0", { exact: true }).waitFor();
+    await one.page.getByText("Page 1 of 2,000").or(one.page.getByText("Page 1 of 2000")).waitFor();
+    await one.page.getByRole("button", { name: "Older" }).click();
+    await one.page.getByText("model-50", { exact: true }).waitFor();
+    await isSteady(one, "Search", "gpt-4o", "search");
+    await one.page.getByText("gpt-4o-0", { exact: true }).waitFor();
+    await one.page.goto(`${gateway.url}/log?page=2000`);
+    await one.page.getByText("model-99950", { exact: true }).waitFor();
   },
 
   async "two thousand accounts scroll and filter without holding up the page"(world) {

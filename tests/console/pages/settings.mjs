@@ -352,6 +352,38 @@ export default {
     assert.deepEqual(asked, [{ source: "github-release", targetTag: "v9.9.9", targetDigest: null }, { targetRevision: "3" }]);
   },
 
+  async "everything is copied into another database, which the next start uses"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await gateway.addSite("<b>Main</b>", stub.url, "sk-one");
+    const one = await world.open();
+    one.expected.push("400", "Failed to load resource", "ERR_");
+    await one.goto("/settings?tab=database");
+    const part = form(one, "Another database");
+    // A build without the driver says so; with it nobody answers there.
+    await part.getByLabel("Address").fill("postgres://ann:secret@127.0.0.1:1/one");
+    await part.getByRole("button", { name: "Test the connection" }).click();
+    await part.getByRole("alert").waitFor();
+    assert.equal((await part.innerText()).includes("secret"), false);
+    await part.getByLabel("Kind").selectOption("sqlite");
+    await part.getByLabel("Address").fill(`${gateway.directory}/other.db`);
+    await part.getByRole("button", { name: "Test the connection" }).click();
+    await part.getByText("It answers.").waitFor();
+    await part.getByRole("button", { name: "Copy everything there" }).click();
+    await one.page.getByRole("dialog").getByRole("button", { name: "Copy everything there" }).click();
+    await part.getByRole("row").filter({ hasText: "sites" }).getByText("1", { exact: true }).waitFor();
+    await part.getByRole("button", { name: "Use it from the next start on" }).click();
+    await one.page.getByText("What is saved holds when the server is started anew.").waitFor();
+    await gateway.stop();
+    await gateway.run();
+    await one.goto("/settings?tab=database");
+    await form(one, "Database").getByText("other.db").first().waitFor();
+    const { active, restartRequired } = await gateway.api("GET", "/api/settings/database/runtime");
+    assert.match(active.connection, /other\.db$/);
+    assert.equal(restartRequired, false);
+    assert.deepEqual((await gateway.api("GET", "/api/sites")).map((site) => site.name), ["<b>Main</b>"]);
+  },
+
   async "another database is tried, filled and chosen, and its address is sent but never shown"(world) {
     await world.start();
     const one = await world.open();

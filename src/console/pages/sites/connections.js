@@ -37,7 +37,7 @@ export function Connections({ accounts, reload, onLogin }) {
     const path = `/api/oauth/connections/${one.accountId}`;
     return html`<article key=${one.accountId}>
       <h3>${name} <span class="quiet">${one.provider} ${one.planType}</span> <${Badge} kind=${one.status === "healthy" ? "good" : "bad"}>${one.status === "healthy" ? t("healthy") : t("unhealthy")}<//></h3>
-      <p class="quiet">${count(one.modelCount, "{count} model", "{count} models")} <${Time} at=${one.lastModelSyncAt} /> <bdi>${one.routeUnit?.name}</bdi> <bdi class="bad-text">${one.lastModelSyncError}</bdi></p>
+      <p class="quiet">${count(one.modelCount, "{count} model", "{count} models")} ${one.lastModelSyncAt && html`<${Time} at=${one.lastModelSyncAt} />`} ${one.routeUnit && html`<${Badge}><bdi>${one.routeUnit.name}</bdi><//>`} <bdi class="bad-text">${one.lastModelSyncError}</bdi></p>
       <${Windows} windows=${windowsOf(one.quota, accounts.find(({ id }) => id === one.accountId))} />
       <div class="actions">
         <${Action} act=${async () => { good(await post(`${path}/quota/refresh`)); after(); }}>${t("Read the limits", "读取限额")}<//>

@@ -420,7 +420,7 @@ fn shared_by_sessions(codex: &Codex, at_once: &str, wait: &str) -> Gateway {
     gateway.signal("TERM");
     gateway.wait_for_exit();
     let update = "UPDATE accounts SET oauth_provider = 'codex', access_token = 'sk-upstream-key'";
-    home.database().execute(update, []).expect("the account");
+    home.database().run(update);
     gateway.restart()
 }
 

@@ -349,16 +349,10 @@ fn traces_older_than_the_retention_are_forgotten() {
     newest(&gateway, 2);
     gateway.signal("TERM");
     gateway.wait_for_exit();
-    let database = home.database();
-    let aged = "UPDATE proxy_debug_traces SET created_at = created_at - 3 * 3600000 WHERE id = 1";
-    database.execute(aged, []).expect("an older trace");
-    drop(database);
+    home.database().run("UPDATE proxy_debug_traces SET created_at = created_at - 3 * 3600000 WHERE id = 1");
     let gateway = setup.start_in(home.clone());
     eventually("the old trace is gone", || (list(&gateway).len() == 1).then_some(()));
-    let database = home.database();
-    let left =
-        database.query_row("SELECT COUNT(*) FROM proxy_debug_attempts", [], |row| row.get::<_, i64>(0));
-    assert_eq!(left.expect("a count"), 1);
+    assert_eq!(home.database().number("SELECT COUNT(*) FROM proxy_debug_attempts"), 1);
 }
 
 #[test]

@@ -540,12 +540,9 @@ fn a_rest_that_the_provider_asked_for_is_marked_until_it_is_forgotten() {
     // The row of the one channel: both times, and whether the first is the provider's word.
     let stored = |gateway: &Gateway| {
         gateway.admin().get("/api/stats/proxy-logs?limit=1").expect(200);
-        let database = gateway.home().data_dir().join("switchyard.db");
-        let database = rusqlite::Connection::open(database).expect("it opens");
         let sql = "SELECT cooldown_until, provider_cooldown_until FROM channel_stats";
-        let times: (Option<i64>, Option<i64>) =
-            database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("one channel");
-        times
+        let times = gateway.home().database().rows(sql).remove(0);
+        (times[0].clone(), times[1].clone())
     };
     let limit =
         json!({"error": {"type": "usage_limit_reached", "message": "The usage limit has been reached"}});

@@ -23,7 +23,7 @@ fn a_setting_that_was_stored_is_in_force() {
         send_and_leave(&admin, ask);
         eventually("the store and the memory agree", || {
             let sql = "SELECT value FROM settings WHERE name = 'notify_cooldown_sec'";
-            let stored: Option<String> = gateway.home().database().query_row(sql, [], |row| row.get(0)).ok();
+            let stored = gateway.home().database().texts(sql).pop();
             let shown = admin.get("/api/settings/runtime").expect(200)["notifyCooldownSec"].to_string();
             (shown == stored.unwrap_or_else(|| "300".to_owned())).then_some(())
         });

@@ -20,7 +20,7 @@ fn connected(provider: &Provider) -> (Gateway, Value) {
                credential_mode = 'session', api_token = NULL, access_token = ?, refresh_token = ?, id_token = ?, \
                extra = '{\"oauth\":{\"email\":\"ada@example.com\",\"planType\":\"plus\"}}'";
     let id_token = provider.book().id_token();
-    gateway.home().database().execute(sql, (ACCESS, REFRESH, id_token)).expect("the account is connected");
+    gateway.home().database().execute(sql, &[&ACCESS, &REFRESH, &id_token]);
     let gateway = gateway.restart();
     let shown = list(&gateway)["items"][0].clone();
     (gateway, shown)

@@ -33,9 +33,8 @@ fn connected(provider: &Provider, count: usize) -> (Gateway, Vec<i64>) {
         let sql = "UPDATE accounts SET oauth_provider = 'codex', oauth_account_key = ?, api_token = NULL, \
                    credential_mode = 'session', access_token = ? WHERE id = ?";
         let key = format!("account-{number}");
-        database.execute(sql, (key, token_of(number), id)).expect("the account is connected");
+        database.execute(sql, &[&key, &token_of(number), id]);
     }
-    drop(database);
     (gateway.restart(), ids)
 }
 
@@ -131,7 +130,7 @@ fn a_token_that_is_renewed_in_a_unit_serves_on_the_same_member() {
     gateway.kill();
     provider.book().refresh.push("refresh-token".to_owned());
     let sql = "UPDATE accounts SET refresh_token = 'refresh-token' WHERE id = ?";
-    gateway.home().database().execute(sql, [ids[0]]).expect("a refresh token");
+    gateway.home().database().execute(sql, &[&ids[0]]);
     let gateway = gateway.restart();
     provider.book().access.retain(|token| *token != token_of(0));
     assert_eq!(ask(&gateway), 200);

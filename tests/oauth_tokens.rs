@@ -29,8 +29,7 @@ fn connected_in(setup: Setup, provider: &Provider, ends_in: i64) -> Gateway {
                credential_mode = 'session', api_token = NULL, access_token = ?, refresh_token = ?, \
                token_expires_at = ?";
     let database = gateway.home().database();
-    database.execute(sql, (ACCESS, REFRESH, now + ends_in * 1000)).expect("the account is connected");
-    drop(database);
+    database.execute(sql, &[&ACCESS, &REFRESH, &(now + ends_in * 1000)]);
     gateway.restart()
 }
 

@@ -38,8 +38,8 @@ fn a_stored_text_that_is_no_schedule_leaves_the_default() {
     let home = Home::new();
     drop(Setup::default().start_in(home.clone()));
     let text = |name: &str, value: &str| {
-        let sql = "INSERT INTO settings (name, value, updated_at) VALUES (?1, ?2, 0)";
-        home.database().execute(sql, (name, value)).expect("it is written");
+        let sql = "INSERT INTO settings (name, value, updated_at) VALUES (?, ?, 0)";
+        home.database().execute(sql, &[&name, &value]);
     };
     text("checkin_cron", "\"soon\"");
     text("balance_refresh_cron", "\"61 * * * *\"");
@@ -103,12 +103,12 @@ fn the_log_cleanup_takes_old_rows_by_its_schedule() {
     let account = account["id"].as_i64().expect("an id");
     let database = gateway.home().database();
     let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().expect("a clock").as_millis()).expect("small");
-    let old = "INSERT INTO events (type, title, created_at) VALUES ('status', 'old', ?1)";
-    database.execute(old, [now - 8 * DAY_MS]).expect("it is written");
+    let old = "INSERT INTO events (type, title, created_at) VALUES ('status', 'old', ?)";
+    database.execute(old, &[&(now - 8 * DAY_MS)]);
     let insert = "INSERT INTO checkin_logs (account_id, status, message, created_at) \
-                  VALUES (?1, 'success', ?2, ?3)";
+                  VALUES (?, 'success', ?, ?)";
     for (message, days) in [("of today", 0), ("of last week", 8)] {
-        database.execute(insert, (account, message, now - days * DAY_MS)).expect("it is written");
+        database.execute(insert, &[&account, &message, &(now - days * DAY_MS)]);
     }
     let logs = || gateway.admin().get("/api/checkin/logs").expect(200).as_array().expect("rows").clone();
     assert_eq!(logs().len(), 2);
@@ -121,10 +121,7 @@ fn the_log_cleanup_takes_old_rows_by_its_schedule() {
     let events = gateway.admin().get("/api/events?limit=500").expect(200);
     assert!(events.as_array().expect("events").iter().all(|event| event["title"] != "old"));
     // The same time of a schedule is never served twice.
-    let runs: i64 = database
-        .query_row("SELECT COUNT(*) FROM job_runs WHERE job = 'log cleanup'", [], |row| row.get(0))
-        .expect("a count");
-    assert!(runs >= 1);
+    assert!(database.number("SELECT COUNT(*) FROM job_runs WHERE job = 'log cleanup'") >= 1);
 }
 
 #[test]

@@ -91,12 +91,21 @@ impl World {
     fn with_many_accounts() -> Self {
         let mut world = Self::start();
         world.gateway.kill();
-        let copies = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000) \
-             INSERT INTO accounts (site_id, username, access_token, api_token, status, credential_mode, \
-             created_at, updated_at) SELECT site_id, 'copy', access_token, api_token, 'disabled', \
-             credential_mode, created_at, updated_at FROM accounts, n WHERE id = ?";
-        let id = world.key_account["id"].as_i64();
-        world.gateway.home().database().execute(copies, [id]).expect("copies");
+        let columns = "access_token, api_token, credential_mode, created_at, updated_at";
+        let copies = |of: &str| {
+            format!(
+                "INSERT INTO accounts (site_id, username, status, {columns}) \
+                 SELECT site_id, 'copy', 'disabled', {columns} FROM accounts WHERE {of}"
+            )
+        };
+        let database = world.gateway.home().database();
+        let one = copies("id = ?");
+        for _ in 0..10 {
+            database.execute(&one, &[&world.key_account["id"].as_i64()]);
+        }
+        for _ in 0..10 {
+            database.execute(&copies("username = 'copy'"), &[]);
+        }
         world.gateway = world.gateway.restart();
         world
     }
@@ -104,11 +113,8 @@ impl World {
 
 /// `id purpose status` of every key.
 fn key_rows(home: &Home) -> Vec<String> {
-    let database = home.database();
-    let sql = "SELECT id || ' ' || purpose || ' ' || status FROM crypto_keys ORDER BY id";
-    let mut query = database.prepare(sql).expect("SQL");
-    let rows = query.query_map([], |row| row.get(0)).expect("rows");
-    rows.map(|row| row.expect("a text")).collect()
+    let rows = home.database().rows("SELECT id, purpose, status FROM crypto_keys ORDER BY id");
+    rows.into_iter().map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" ")).collect()
 }
 
 /// How many values of each column are sealed with this key.
@@ -116,7 +122,7 @@ fn sealed_with(home: &Home, id: i64) -> [i64; SEALED.len()] {
     let database = home.database();
     SEALED.map(|(table, column)| {
         let sql = format!("SELECT COUNT(*) FROM {table} WHERE {column} LIKE 'enc:2:{id}:%'");
-        database.query_row(&sql, [], |row| row.get(0)).expect("a count")
+        database.number(&sql)
     })
 }
 
@@ -179,9 +185,7 @@ fn a_replaced_index_key_still_finds_every_key_and_refuses_a_second_one() {
     ask_again(&mut connection).expect(200);
     let hashes = |world: &World| -> Vec<String> {
         let sql = "SELECT key_hash FROM downstream_api_keys UNION ALL SELECT token_hash FROM account_tokens";
-        let database = world.gateway.home().database();
-        let mut query = database.prepare(sql).expect("SQL");
-        query.query_map([], |row| row.get(0)).expect("rows").map(|row| row.expect("a hash")).collect()
+        world.gateway.home().database().texts(sql)
     };
     let before = hashes(&world);
     let refuses_a_second_one = |world: &World| {
@@ -250,7 +254,7 @@ fn a_rotation_that_was_killed_half_way_goes_on_by_itself() {
 /// The id of the active seal key.
 fn sealing_key(world: &World) -> i64 {
     let sql = "SELECT id FROM crypto_keys WHERE purpose = 'seal' AND status = 'active'";
-    world.gateway.home().database().query_row(sql, [], |row| row.get(0)).expect("an active key")
+    world.gateway.home().database().number(sql)
 }
 
 #[test]

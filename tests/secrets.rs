@@ -125,19 +125,13 @@ fn no_file_holds_a_secret(gateway: &Gateway) {
 fn a_stored_credential_is_sealed_and_a_copy_in_another_column_would_not_open() {
     let (mut gateway, _upstream, _) = busy_gateway();
     gateway.kill();
-    let path = gateway.home().data_dir().join("switchyard.db");
-    let database = rusqlite::Connection::open(path).expect("the database opens");
-    let sealed: String =
-        database.query_row("SELECT api_token FROM accounts", [], |row| row.get(0)).expect("an account");
+    let database = gateway.home().database();
+    let sealed = database.text("SELECT api_token FROM accounts");
     assert!(sealed.starts_with("enc:2:"), "{sealed}");
-    let headers: String = database
-        .query_row("SELECT custom_headers FROM sites WHERE name = 's'", [], |row| row.get(0))
-        .expect("a site");
+    let headers = database.text("SELECT custom_headers FROM sites WHERE name = 's'");
     assert!(headers.starts_with("enc:2:"), "{headers}");
-    database
-        .execute("UPDATE sites SET custom_headers = ?1 WHERE name = 's'", [&sealed])
-        .expect("a value copied into another column");
-    drop(database);
+    let copied = database.execute("UPDATE sites SET custom_headers = ? WHERE name = 's'", &[&sealed]);
+    assert_eq!(copied, 1, "a value in another column");
     // It starts all the same, and never sends one column's secret as another's.
     let restarted = gateway.restart();
     let sites = restarted.anyone().with("authorization", &format!("Bearer {NEW_ADMIN_TOKEN}"));

@@ -40,10 +40,7 @@ fn started(upstreams: &[&Upstream], variables: &[(&str, &str)], api_keys: bool) 
     }
     gateway.signal("TERM");
     gateway.wait_for_exit();
-    let database = home.database();
-    let update = "UPDATE accounts SET oauth_provider = 'codex', access_token = 'sk-upstream-key'";
-    database.execute(update, []).expect("accounts");
-    drop(database);
+    home.database().run("UPDATE accounts SET oauth_provider = 'codex', access_token = 'sk-upstream-key'");
     setup.start_in(home)
 }
 

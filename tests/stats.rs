@@ -26,9 +26,8 @@ impl Seeded {
         drop(gateway);
         let database = home.database();
         for sql in rows {
-            database.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+            database.run(sql);
         }
-        drop(database);
         Self { gateway: setup.start_in(home), upstreams }
     }
 
@@ -122,39 +121,47 @@ fn clearing_the_log_says_how_much_went_and_keeps_the_sums() {
     let answer = seeded.gateway.admin().delete("/api/stats/proxy-logs").expect(200);
     assert_eq!(answer, json!({"success": true, "deletedProxyLogs": 4}));
     assert_eq!(seeded.get("/api/stats/proxy-logs")["total"], 0);
-    let database = seeded.gateway.home().database();
-    let calls = database.query_row("SELECT SUM(calls) FROM usage_day", [], |row| row.get::<_, i64>(0));
-    assert_eq!(calls.expect("a sum"), 9);
+    assert_eq!(seeded.gateway.home().database().number("SELECT SUM(calls) FROM usage_day"), 9);
     let again = seeded.gateway.admin().delete("/api/stats/proxy-logs").expect(200);
     assert_eq!(again["deletedProxyLogs"], 0);
 }
 
 /// Sums of two sites today and two days ago, hours of the first, check-ins, balances.
-const USED: &str = "
-    UPDATE accounts SET balance = 2.5 WHERE site_id = 1;
+fn used() -> String {
+    const HOUR: i64 = 3_600_000;
+    let now = jiff::Timestamp::now();
+    let day = |ago: i64| (now - jiff::SignedDuration::from_hours(24 * ago)).strftime("%Y-%m-%d").to_string();
+    let now = now.as_millisecond();
+    let hour = |ago: i64| (now / HOUR - ago) * HOUR;
+    let (today, two_days, thirty_days) = (day(0), day(2), day(30));
+    let (two_hours, thirty_hours) = (hour(2), hour(30));
+    let (lately, earlier) = (now - 2 * HOUR, now - 48 * HOUR);
+    format!(
+        "UPDATE accounts SET balance = 2.5 WHERE site_id = 1;
     UPDATE accounts SET balance = 4, balance_used = 3 WHERE site_id = 2;
     INSERT INTO usage_day (local_day, site_id, model, tz, calls, ok, failed, tokens, cost, latency_ms, latency_n) VALUES
-      (date('now'), 1, 'alpha', 'UTC', 3, 2, 1, 300, 0.75, 100, 2),
-      (date('now'), 2, 'beta', 'UTC', 1, 1, 0, 50, 0.1234567, 30, 1),
-      (date('now', '-2 days'), 1, 'beta', 'UTC', 4, 4, 0, 40, 0.5, 0, 0),
-      (date('now', '-30 days'), 1, 'alpha', 'UTC', 9, 9, 0, 90, 1.5, 0, 0);
+      ('{today}', 1, 'alpha', 'UTC', 3, 2, 1, 300, 0.75, 100, 2),
+      ('{today}', 2, 'beta', 'UTC', 1, 1, 0, 50, 0.1234567, 30, 1),
+      ('{two_days}', 1, 'beta', 'UTC', 4, 4, 0, 40, 0.5, 0, 0),
+      ('{thirty_days}', 1, 'alpha', 'UTC', 9, 9, 0, 90, 1.5, 0, 0);
     INSERT INTO usage_hour (bucket_start, site_id, model, calls, ok, failed, tokens, cost, latency_ms, latency_n) VALUES
-      ((strftime('%s', 'now') / 3600 - 2) * 3600000, 1, 'alpha', 2, 1, 1, 0, 0, 25, 2),
-      ((strftime('%s', 'now') / 3600 - 2) * 3600000, 1, 'beta', 1, 1, 0, 0, 0, 0, 0),
-      ((strftime('%s', 'now') / 3600 - 30) * 3600000, 1, 'alpha', 8, 8, 0, 0, 0, 0, 0);
-    INSERT INTO checkin_logs (account_id, status, reward, created_at)
-      SELECT 1, s, r, strftime('%s', 'now') * 1000 FROM
-      (SELECT 'success' AS s, '0.5' AS r UNION ALL SELECT 'skipped', NULL UNION ALL SELECT 'failed', NULL);
+      ({two_hours}, 1, 'alpha', 2, 1, 1, 0, 0, 25, 2),
+      ({two_hours}, 1, 'beta', 1, 1, 0, 0, 0, 0, 0),
+      ({thirty_hours}, 1, 'alpha', 8, 8, 0, 0, 0, 0, 0);
+    INSERT INTO checkin_logs (account_id, status, reward, created_at) VALUES
+      (1, 'success', '0.5', {now}), (1, 'skipped', NULL, {now}), (1, 'failed', NULL, {now});
     INSERT INTO proxy_logs (site_id, account_id, model_requested, status, total_tokens, latency_ms, estimated_cost, created_at) VALUES
-      (1, 1, 'alpha', 'success', 100, 10, 0.1, strftime('%s', 'now', '-2 hours') * 1000),
-      (1, 1, 'alpha', 'retried', NULL, 10, 0, strftime('%s', 'now', '-2 hours') * 1000),
-      (2, 2, 'beta', 'success', 7, 10, 0.1, strftime('%s', 'now', '-2 days') * 1000);";
+      (1, 1, 'alpha', 'success', 100, 10, 0.1, {lately}),
+      (1, 1, 'alpha', 'retried', NULL, 10, 0, {lately}),
+      (2, 2, 'beta', 'success', 7, 10, 0.1, {earlier});"
+    )
+}
 
 const ONE_ZONE: &[(&str, &str)] = &[("TZ", "UTC")];
 
 #[test]
 fn the_summary_counts_what_active_sites_have_and_did() {
-    let seeded = Seeded::with(ONE_ZONE, &[USED]);
+    let seeded = Seeded::with(ONE_ZONE, &[&used()]);
     let mut summary = seeded.get("/api/stats/dashboard?view=summary");
     assert!(summary["generatedAt"].as_str().is_some_and(|time| time.ends_with('Z')));
     let fields = summary.as_object_mut().expect("an object");
@@ -182,7 +189,7 @@ fn the_summary_counts_what_active_sites_have_and_did() {
 
 #[test]
 fn the_insights_show_hours_and_models() {
-    let seeded = Seeded::with(ONE_ZONE, &[USED]);
+    let seeded = Seeded::with(ONE_ZONE, &[&used()]);
     let insights = seeded.get("/api/stats/dashboard?view=insights");
     assert!(insights.get("totalBalance").is_none());
     let site = &insights["siteAvailability"][0];
@@ -231,7 +238,7 @@ fn the_insights_show_hours_and_models() {
 
 #[test]
 fn the_dashboard_keeps_its_numbers_for_a_moment_and_says_so() {
-    let seeded = Seeded::with(ONE_ZONE, &[USED]);
+    let seeded = Seeded::with(ONE_ZONE, &[&used()]);
     let states = |query: &str| {
         let answer = seeded.gateway.admin().get(&format!("/api/stats/dashboard{query}"));
         let header = |name: &str| answer.header(name).map(str::to_owned);
@@ -249,7 +256,7 @@ fn the_dashboard_keeps_its_numbers_for_a_moment_and_says_so() {
 
 #[test]
 fn sites_and_models_are_summed_by_local_day() {
-    let seeded = Seeded::with(ONE_ZONE, &[USED]);
+    let seeded = Seeded::with(ONE_ZONE, &[&used()]);
     assert_eq!(
         seeded.get("/api/stats/site-distribution")["distribution"],
         json!([
@@ -299,7 +306,7 @@ fn sites_and_models_are_summed_by_local_day() {
 #[test]
 fn clearing_the_usage_forgets_sums_counters_and_cooldowns() {
     let one_dialect = ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true");
-    let seeded = Seeded::with(&[ONE_ZONE[0], one_dialect], &[USED]);
+    let seeded = Seeded::with(&[ONE_ZONE[0], one_dialect], &[&used()]);
     seeded.gateway.client().chat("alpha").expect(200);
     seeded.upstreams[1].answer("/v1/chat/completions", support::Reply::error(500, "boom"));
     seeded.gateway.client().chat("beta").expect(500);

@@ -71,11 +71,11 @@ fn managed(gateway: &Gateway, key: &str, more: &Value) -> Caller {
 }
 
 fn number(gateway: &Gateway, sql: &str) -> i64 {
-    gateway.home().database().query_row(sql, [], |row| row.get(0)).expect("a number")
+    gateway.home().database().number(sql)
 }
 
 fn text(gateway: &Gateway, sql: &str) -> String {
-    gateway.home().database().query_row(sql, [], |row| row.get(0)).expect("a text")
+    gateway.home().database().text(sql)
 }
 
 #[test]
@@ -346,11 +346,7 @@ fn the_account_is_asked_as_it_is_now_and_what_was_kept_once_it_is_gone() {
         assert!(!holds, "the key stands in {}", file.display());
     }
 
-    gateway
-        .home()
-        .database()
-        .execute("UPDATE proxy_video_tasks SET token_value = NULL", [])
-        .expect("a change");
+    gateway.home().database().run("UPDATE proxy_video_tasks SET token_value = NULL");
     let error = client.get(&path(&id)).expect(410)["error"].clone();
     assert_eq!(error["code"], "video_unreachable");
     assert!(error["message"].as_str().is_some_and(|text| text.contains("credential")), "{error}");
@@ -366,11 +362,7 @@ fn nothing_goes_around_a_proxy_that_led_to_a_video() {
     let id = create(&client);
     let account = gateway.admin().get("/api/accounts").expect(200)["accounts"][0]["id"].clone();
     gateway.admin().delete(&format!("/api/accounts/{account}")).expect(200);
-    gateway
-        .home()
-        .database()
-        .execute("UPDATE proxy_video_tasks SET through_proxy = 1", [])
-        .expect("a change");
+    gateway.home().database().run("UPDATE proxy_video_tasks SET through_proxy = TRUE");
     client.get(&path(&id)).expect(410);
     assert!(upstream.asked_for(ITS_PATH).is_empty());
 }
@@ -465,7 +457,7 @@ fn old_videos_are_forgotten() {
     let (old, young) = (create(&gateway.client()), create(&gateway.client()));
     gateway.kill();
     let age = "UPDATE proxy_video_tasks SET created_at = created_at - 31 * 86400000 WHERE public_id = ?";
-    gateway.home().database().execute(age, [&old]).expect("a change");
+    gateway.home().database().execute(age, &[&old]);
     let gateway = gateway.restart();
     eventually("one is left", || {
         (number(&gateway, "SELECT COUNT(*) FROM proxy_video_tasks") == 1).then_some(())

@@ -7,7 +7,7 @@ mod under_way;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use support::{Answer, Gateway, Home, Request, Setup, Upstream, eventually};
+use support::{Answer, Gateway, Home, Literal, Request, Setup, Upstream, eventually};
 
 const EXPORT: &str = "/api/settings/backup/export";
 const IMPORT: &str = "/api/settings/backup/import";
@@ -487,26 +487,29 @@ fn a_conflict_is_settled_as_the_operator_says() {
     }
 }
 
-/// What a generator puts into a column.
-fn value_of(table: &str, column: &str, kind: &str, row: i64) -> rusqlite::types::Value {
-    use rusqlite::types::Value;
-    let text = |text: &str| Value::Text(text.to_owned());
+/// How the databases begin the names of types of whole numbers and of truths.
+const WHOLE: [&str; 4] = ["INT", "BIGINT", "TINYINT", "BOOL"];
+
+/// What a generator puts into a column, as a text that every type reads.
+fn value_of(table: &str, column: &str, kind: &str, row: i64) -> Option<String> {
+    let text = |text: &str| Some(text.to_owned());
+    let number = |number: i64| Some(number.to_string());
     match (table, column) {
-        (_, "id") => Value::Integer(row + 10),
-        (_, "site_id") => Value::Integer(11 + row % 2),
-        (_, "account_id") => Value::Integer(10 + row),
-        (_, "unit_id" | "oauth_route_unit_id") => Value::Integer(10 + row),
-        (_, "route_id" | "source_route_id") => Value::Integer(10 + row),
-        (_, "group_route_id") => Value::Integer(13),
-        (_, "token_id") => Value::Integer(10 + row),
+        (_, "id") => number(row + 10),
+        (_, "site_id") => number(11 + row % 2),
+        (_, "account_id") => number(10 + row),
+        (_, "unit_id" | "oauth_route_unit_id") => number(10 + row),
+        (_, "route_id" | "source_route_id") => number(10 + row),
+        (_, "group_route_id") => number(13),
+        (_, "token_id") => number(10 + row),
         ("sites", "status") => text(["active", "disabled"][row as usize % 2]),
         ("sites", "platform") => text("new-api"),
-        ("sites", "url") => Value::Text(format!("https://site-{row}.example")),
+        ("sites", "url") => Some(format!("https://site-{row}.example")),
         ("sites", "custom_headers") => text("{\"x-secret\":\"h\"}"),
-        ("sites", "max_concurrency") => Value::Integer(row + 1),
+        ("sites", "max_concurrency") => number(row + 1),
         ("sites", "proxy_url") => text("http://user:secret@127.0.0.1:9"),
         ("sites", "post_refresh_probe_scope") => text("all"),
-        ("site_api_endpoints", "url") => Value::Text(format!("https://pool-{row}.example")),
+        ("site_api_endpoints", "url") => Some(format!("https://pool-{row}.example")),
         ("accounts", "status") => text(["active", "disabled", "expired", "unhealthy"][row as usize % 4]),
         ("accounts", "former_status") => text("active"),
         ("accounts", "credential_mode") => text("session"),
@@ -514,18 +517,18 @@ fn value_of(table: &str, column: &str, kind: &str, row: i64) -> rusqlite::types:
         ("accounts", "proxy_url") => text("socks5://127.0.0.1:9"),
         ("accounts", "provider_data") => text("{\"a\":1}"),
         ("accounts", "health_state") => text("degraded"),
-        ("account_tokens", "token_enc") => Value::Text(format!("sk-of-row-{row}")),
-        ("account_tokens", "token_hash") => Value::Null,
+        ("account_tokens", "token_enc") => Some(format!("sk-of-row-{row}")),
+        ("account_tokens", "token_hash") => None,
         ("account_tokens", "value_status") => text("ready"),
         ("account_tokens", "source") => text("sync"),
         ("oauth_route_units", "strategy") => text("stick_until_unavailable"),
         ("token_routes", "route_mode") => text(if row == 3 { "explicit_group" } else { "pattern" }),
-        ("token_routes", "model_pattern") => Value::Text(format!("model-{row}")),
+        ("token_routes", "model_pattern") => Some(format!("model-{row}")),
         ("token_routes", "routing_strategy") => text("stable_first"),
         ("token_routes", "model_mapping") => text("{\"a\":\"b\"}"),
-        ("route_channels", "manual_override") => Value::Integer(1),
-        ("downstream_api_keys", "key_hash") => Value::Text(format!("hash-{row}")),
-        ("downstream_api_keys", "key_enc") => Value::Text(format!("sk-of-client-{row}")),
+        ("route_channels", "manual_override") => number(1),
+        ("downstream_api_keys", "key_hash") => Some(format!("hash-{row}")),
+        ("downstream_api_keys", "key_enc") => Some(format!("sk-of-client-{row}")),
         ("downstream_api_keys", "budgets") => text("[{\"period\":\"day\",\"maxCost\":1.5}]"),
         ("downstream_api_keys", "allowed_ips") => text("[\"10.0.0.0/8\"]"),
         ("downstream_api_keys", "tags") => text("[\"prod\"]"),
@@ -542,12 +545,10 @@ fn value_of(table: &str, column: &str, kind: &str, row: i64) -> rusqlite::types:
             _,
             "health_checked_at" | "last_checkin_at" | "last_balance_refresh" | "created_at" | "updated_at",
         )
-        | (_, "checked_at" | "last_fail_at" | "provider_cooldown_until") => {
-            Value::Integer(1_900_000_000_000 + row)
-        }
-        (_, _) if kind.starts_with("INT") => Value::Integer(row % 2),
-        (_, _) if kind.starts_with("DOUBLE") => Value::Real(0.5 + row as f64),
-        _ => Value::Text(format!("{column} {row}")),
+        | (_, "checked_at" | "last_fail_at" | "provider_cooldown_until") => number(1_900_000_000_000 + row),
+        (_, _) if WHOLE.iter().any(|whole| kind.starts_with(whole)) => number(row % 2),
+        (_, _) if kind.starts_with("DOUBLE") => Some((0.5 + row as f64).to_string()),
+        _ => Some(format!("{column} {row}")),
     }
 }
 
@@ -632,31 +633,20 @@ fn camel(column: &str) -> String {
 
 /// A database in which every column of a backup says something.
 fn filled(home: &Home) {
-    let mut database = home.database();
-    let transaction = database.transaction().expect("a transaction");
+    let database = home.database();
+    let mut script = Vec::new();
     for (table, _, count, _) in TABLES {
-        let mut columns = transaction.prepare(&format!("PRAGMA table_info({table})")).expect("a table");
-        let columns: Vec<(String, String)> = columns
-            .query_map([], |row| Ok((row.get(1)?, row.get(2)?)))
-            .expect("columns")
-            .collect::<rusqlite::Result<_>>()
-            .expect("columns");
+        let columns = database.columns(table);
         let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
-        let marks = vec!["?"; names.len()].join(", ");
-        let insert = format!("INSERT INTO {table} ({}) VALUES ({marks})", names.join(", "));
         for row in 0..*count {
-            let mut values: Vec<rusqlite::types::Value> =
-                columns.iter().map(|(name, kind)| value_of(table, name, kind, row)).collect();
-            if *table == "model_availability" {
-                let manual = names.iter().position(|name| *name == "is_manual").expect("a column");
-                values[manual] = rusqlite::types::Value::Integer(1);
-            }
-            transaction
-                .execute(&insert, rusqlite::params_from_iter(values))
-                .unwrap_or_else(|e| panic!("{table}: {e}"));
+            let value = |(name, kind): &(String, String)| match (*table, name.as_str()) {
+                ("model_availability", "is_manual") => "TRUE".to_owned(),
+                _ => value_of(table, name, kind, row).literal(),
+            };
+            let values: Vec<String> = columns.iter().map(value).collect();
+            script.push(format!("INSERT INTO {table} ({}) VALUES ({})", names.join(", "), values.join(", ")));
         }
     }
-    let setting = "INSERT OR REPLACE INTO settings (name, value, updated_at) VALUES (?, ?, 0)";
     for (name, value) in [
         ("notify_cooldown_sec", "77"),
         ("smtp_pass", "\"secret\""),
@@ -666,9 +656,11 @@ fn filled(home: &Home) {
             "{\"default\":[],\"defaultRaw\":[],\"override\":[],\"overrideRaw\":[],\"filter\":[]}",
         ),
     ] {
-        transaction.execute(setting, [name, value]).expect("a setting");
+        script.push(format!("DELETE FROM settings WHERE name = '{name}'"));
+        let value = value.literal();
+        script.push(format!("INSERT INTO settings (name, value, updated_at) VALUES ('{name}', {value}, 0)"));
     }
-    transaction.commit().expect("committed");
+    database.run(&format!("BEGIN; {}; COMMIT", script.join("; ")));
 }
 
 /// Holds two documents against each other, array by array, so that a difference can be read.
@@ -694,10 +686,7 @@ fn what_was_imported_is_exported_the_same_whatever_the_columns_say() {
     for (table, array, count, left_out) in TABLES {
         let rows = rows(&first, array);
         assert_eq!(rows.len() as i64, *count, "{array}");
-        let database = home.database();
-        let mut columns = database.prepare(&format!("PRAGMA table_info({table})")).expect("a table");
-        let columns = columns.query_map([], |row| row.get::<_, String>(1)).expect("columns");
-        for column in columns.map(|column| column.expect("a name")) {
+        for (column, _) in home.database().columns(table) {
             let in_extra = *table == "accounts" && IN_EXTRA_CONFIG.contains(&column.as_str());
             let is_there =
                 rows.iter().all(|row| row.get(camel(&column)).is_some_and(|value| !value.is_null()));

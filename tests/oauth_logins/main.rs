@@ -320,13 +320,11 @@ fn an_account_that_is_connected_anew_serves_until_the_switch_and_stays_as_it_was
 
     // The store cannot make the routes: what was there is stored again.
     provider.book().models = vec!["another-model".to_owned()];
-    let trigger =
-        "CREATE TRIGGER no_routes BEFORE INSERT ON token_routes BEGIN SELECT RAISE(ABORT, 'no'); END";
-    gateway.home().database().execute_batch(trigger).expect("a trigger");
+    gateway.home().database().refuse_inserts("token_routes", "1 = 1");
     let started = gateway.begin(&provider, &json!({"accountId": id}));
     let url = provider.agree(text(&started["authorizationUrl"]));
     assert_eq!(gateway.paste(&started, &url).expect(500)["message"], "the routes could not be rebuilt");
-    gateway.home().database().execute_batch("DROP TRIGGER no_routes").expect("it is dropped");
+    gateway.home().database().allow_inserts("token_routes");
     assert_eq!(gateway.account(&id)["status"], "active");
     gateway.client().chat(MODEL).expect(200);
     assert_eq!(provider.last("/responses").header("authorization"), Some(format!("Bearer {first}").as_str()));

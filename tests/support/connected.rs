@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Gateway, Home, Setup, Upstream};
+use super::{Gateway, Home, Literal, Setup, Upstream};
 
 /// The access token that every login here has.
 pub const ACCESS_TOKEN: &str = "access-token-of-the-login-51c0";
@@ -63,12 +63,12 @@ impl Gateway {
         gateway.wait_for_exit();
         let database = home.database();
         for (login, id) in logins.iter().zip(made) {
-            let update = "UPDATE accounts SET oauth_provider = ?1, access_token = ?2, api_token = NULL, \
-                          oauth_account_key = ?3, oauth_project_id = ?4, credential_mode = 'session' WHERE id = ?5";
-            let columns = (login.platform, ACCESS_TOKEN, login.account_key, login.project, id);
-            database.execute(update, columns).expect("the account is there");
+            let update = "UPDATE accounts SET oauth_provider = ?, access_token = ?, api_token = NULL, \
+                          oauth_account_key = ?, oauth_project_id = ?, credential_mode = 'session' WHERE id = ?";
+            let values: [&dyn Literal; 5] =
+                [&login.platform, &ACCESS_TOKEN, &login.account_key, &login.project, &id];
+            assert_eq!(database.execute(update, &values), 1, "the account is there");
         }
-        drop(database);
         setup.start_in(home)
     }
 }

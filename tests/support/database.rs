@@ -1,15 +1,48 @@
-//! A database of a test's own on a server, where `SWITCHYARD_TEST_DATABASE` names one: `postgres://user@127.0.0.1:5432` or
-//! `mysql://user@127.0.0.1:3306`. Without it, tests use SQLite. The servers' own clients (psql, mariadb) make and drop
-//! the databases.
+//! The database of a test, and how a test writes to it and reads it behind the gateway's back: [`Database`], with the same
+//! SQL whichever kind it is.
+//!
+//! Where `SWITCHYARD_TEST_DATABASE` names a server (`postgres://user@127.0.0.1:5432` or `mysql://user@127.0.0.1:3306`) each
+//! test has a database of its own there, which the server's own client (psql, mariadb) makes and drops. Without it, tests
+//! use SQLite.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// Dropped with the test.
 pub struct ServerDatabase {
     server: String,
     name: String,
 }
+
+/// A database as a test sees it. Every call has a connection of its own, so that nothing is held between two of them.
+pub struct Database {
+    place: Place,
+}
+
+enum Place {
+    File(PathBuf),
+    Postgres(String),
+    Mysql(String),
+}
+
+/// A value as it stands in a statement.
+pub trait Literal {
+    fn literal(&self) -> String;
+}
+
+/// What a script gave: the rows of all its questions, each value as text, and how many rows it changed.
+#[derive(Default)]
+struct Given {
+    rows: Vec<Vec<Option<String>>>,
+    changed: u64,
+}
+
+type Done<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// How long somebody else's transaction is waited for.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Whether tests run on a server.
 pub fn is_on_server() -> bool {
@@ -50,6 +83,15 @@ impl ServerDatabase {
         self.server.rsplit(['@', '/']).next().unwrap_or(&self.server)
     }
 
+    /// For looking into it.
+    pub fn open(&self) -> Database {
+        let place = match self.kind() {
+            "postgres" => Place::Postgres(self.url()),
+            _ => Place::Mysql(self.url()),
+        };
+        Database { place }
+    }
+
     fn run(&self, sql: &str) {
         let mut command = match self.kind() {
             "postgres" => {
@@ -79,5 +121,283 @@ impl Drop for ServerDatabase {
         }
         let force = if self.kind() == "postgres" { " WITH (FORCE)" } else { "" };
         self.run(&format!("DROP DATABASE IF EXISTS {}{force}", self.name));
+    }
+}
+
+// === impl Database ===
+
+impl Database {
+    /// The file of an SQLite database.
+    pub fn file(path: PathBuf) -> Self {
+        Self { place: Place::File(path) }
+    }
+
+    /// Runs one statement with these values for its `?`; gives how many rows it changed.
+    #[track_caller]
+    pub fn execute(&self, sql: &str, values: &[&dyn Literal]) -> u64 {
+        self.given(&with_values(sql, values)).changed
+    }
+
+    /// Runs statements with `;` between them.
+    #[track_caller]
+    pub fn run(&self, script: &str) {
+        self.given(script);
+    }
+
+    /// What a question gives, each value as text.
+    #[track_caller]
+    pub fn rows(&self, sql: &str) -> Vec<Vec<Option<String>>> {
+        self.given(sql).rows
+    }
+
+    /// The first column of every row.
+    #[track_caller]
+    pub fn texts(&self, sql: &str) -> Vec<String> {
+        let first = |row: Vec<Option<String>>| row.into_iter().next().flatten();
+        self.rows(sql).into_iter().map(|row| first(row).unwrap_or_else(|| panic!("NULL: {sql}"))).collect()
+    }
+
+    /// The first value.
+    #[track_caller]
+    pub fn text(&self, sql: &str) -> String {
+        self.texts(sql).into_iter().next().unwrap_or_else(|| panic!("no row: {sql}"))
+    }
+
+    /// The first value, which is an integer.
+    #[track_caller]
+    pub fn number(&self, sql: &str) -> i64 {
+        let text = self.text(sql);
+        text.parse().unwrap_or_else(|_| panic!("{text:?} is no integer: {sql}"))
+    }
+
+    /// The columns of a table with their types, in their order.
+    #[track_caller]
+    pub fn columns(&self, table: &str) -> Vec<(String, String)> {
+        let columns = match self.place {
+            Place::File(_) => format!("SELECT name, type FROM pragma_table_info('{table}') ORDER BY cid"),
+            _ => format!(
+                "SELECT column_name, data_type FROM information_schema.columns \
+                 WHERE table_schema = {} AND table_name = '{table}' ORDER BY ordinal_position",
+                self.schema()
+            ),
+        };
+        let text = |value: &Option<String>| value.clone().expect("a name");
+        self.rows(&columns).iter().map(|row| (text(&row[0]), text(&row[1]).to_uppercase())).collect()
+    }
+
+    /// Everything in every table of a server's database, as text; nothing of a file, which can be read itself.
+    pub fn contents(&self) -> Vec<(String, String)> {
+        if matches!(self.place, Place::File(_)) {
+            return Vec::new();
+        }
+        let schema = self.schema();
+        let tables =
+            format!("SELECT table_name FROM information_schema.tables WHERE table_schema = {schema}");
+        let line = |row: Vec<Option<String>>| row.into_iter().flatten().collect::<Vec<_>>().join("\t");
+        let of = |table: String| {
+            let rows = self.rows(&format!("SELECT * FROM {table}")).into_iter().map(line);
+            (table, rows.collect::<Vec<_>>().join("\n"))
+        };
+        self.texts(&tables).into_iter().map(of).collect()
+    }
+
+    /// Lets the database refuse new rows of a table for which this is true (`1 = 1`, `NEW.type = 'x'`), as a full disk would.
+    #[track_caller]
+    pub fn refuse_inserts(&self, table: &str, condition: &str) {
+        let name = refusal(table);
+        self.run(&match self.place {
+            Place::File(_) => format!(
+                "CREATE TRIGGER {name} BEFORE INSERT ON {table} WHEN {condition} \
+                 BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+            ),
+            Place::Postgres(_) => format!(
+                "CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS \
+                 $$ BEGIN RAISE EXCEPTION 'disk full'; END $$; \
+                 CREATE TRIGGER {name} BEFORE INSERT ON {table} FOR EACH ROW WHEN ({condition}) \
+                 EXECUTE FUNCTION {name}()"
+            ),
+            Place::Mysql(_) => format!(
+                "CREATE TRIGGER {name} BEFORE INSERT ON {table} FOR EACH ROW \
+                 IF {condition} THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'disk full'; END IF"
+            ),
+        });
+    }
+
+    /// Ends what [`Self::refuse_inserts`] began.
+    #[track_caller]
+    pub fn allow_inserts(&self, table: &str) {
+        let name = refusal(table);
+        self.run(&match self.place {
+            Place::Postgres(_) => format!("DROP TRIGGER {name} ON {table}; DROP FUNCTION {name}"),
+            _ => format!("DROP TRIGGER {name}"),
+        });
+    }
+
+    fn schema(&self) -> &'static str {
+        if matches!(self.place, Place::Mysql(_)) { "DATABASE()" } else { "current_schema()" }
+    }
+
+    #[track_caller]
+    fn given(&self, script: &str) -> Given {
+        let given = match &self.place {
+            Place::File(path) => in_file(path, script),
+            Place::Postgres(url) => alone(on_postgres(url, script)),
+            Place::Mysql(url) => alone(on_mysql(url, script)),
+        };
+        given.unwrap_or_else(|error| panic!("{script}: {error}"))
+    }
+}
+
+fn refusal(table: &str) -> String {
+    format!("{table}_refused")
+}
+
+/// The statement with a literal for every `?` that stands in no text.
+fn with_values(sql: &str, values: &[&dyn Literal]) -> String {
+    let mut values = values.iter();
+    let mut is_text = false;
+    let mut spelled = String::with_capacity(sql.len() + 64);
+    for c in sql.chars() {
+        is_text ^= c == '\'';
+        match c {
+            '?' if !is_text => {
+                let value = values.next().unwrap_or_else(|| panic!("a value for every `?`: {sql}"));
+                spelled.push_str(&value.literal());
+            }
+            _ => spelled.push(c),
+        }
+    }
+    assert!(values.next().is_none(), "a `?` for every value: {sql}");
+    spelled
+}
+
+fn in_file(path: &std::path::Path, script: &str) -> Done<Given> {
+    use rusqlite::fallible_iterator::FallibleIterator;
+    use rusqlite::types::ValueRef;
+    let database = rusqlite::Connection::open(path)?;
+    database.busy_timeout(PATIENCE)?;
+    let mut given = Given::default();
+    let mut batch = rusqlite::Batch::new(&database, script);
+    while let Some(mut statement) = batch.next()? {
+        if statement.column_count() == 0 {
+            given.changed += statement.execute([])? as u64;
+            continue;
+        }
+        let columns = statement.column_count();
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let value = |index| {
+                Ok(match row.get_ref(index)? {
+                    ValueRef::Null => None,
+                    ValueRef::Integer(value) => Some(value.to_string()),
+                    ValueRef::Real(value) => Some(value.to_string()),
+                    ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
+                        Some(String::from_utf8_lossy(bytes).into_owned())
+                    }
+                })
+            };
+            given.rows.push((0..columns).map(value).collect::<rusqlite::Result<_>>()?);
+        }
+    }
+    Ok(given)
+}
+
+/// On a thread with a runtime of its own: who asks may be in one already, which cannot wait for another.
+fn alone(asked: impl Future<Output = Done<Given>> + Send) -> Done<Given> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(asked)
+        });
+        thread.join().expect("no panic there")
+    })
+}
+
+#[cfg(feature = "postgres")]
+async fn on_postgres(url: &str, script: &str) -> Done<Given> {
+    use tokio_postgres::SimpleQueryMessage;
+    let config: tokio_postgres::Config = url.parse()?;
+    let [tokio_postgres::config::Host::Tcp(host), ..] = config.get_hosts() else {
+        return Err("the address names no host".into());
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    let transport = tokio::net::TcpStream::connect((host.as_str(), port)).await?;
+    let (client, connection) = config.connect_raw(transport, tokio_postgres::NoTls).await?;
+    let connection = tokio::spawn(connection);
+    // What stands in a column of bytes is shown as it is.
+    client.batch_execute("SET bytea_output = 'escape'").await?;
+    let mut given = Given::default();
+    for message in client.simple_query(script).await? {
+        match message {
+            SimpleQueryMessage::Row(row) => {
+                given.rows.push((0..row.len()).map(|index| row.get(index).map(str::to_owned)).collect());
+            }
+            SimpleQueryMessage::CommandComplete(changed) => given.changed += changed,
+            _ => {}
+        }
+    }
+    drop(client);
+    connection.await??;
+    Ok(given)
+}
+
+#[cfg(feature = "mysql")]
+async fn on_mysql(url: &str, script: &str) -> Done<Given> {
+    use mysql_async::prelude::Queryable;
+    let options = mysql_async::OptsBuilder::from_opts(mysql_async::Opts::from_url(url)?)
+        .prefer_socket(false)
+        // A backslash in a text is one.
+        .setup(vec!["SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES'"]);
+    let mut connection = mysql_async::Conn::new(options).await?;
+    let mut given = Given::default();
+    let mut result = connection.query_iter(script).await?;
+    let text = |value| match value {
+        mysql_async::Value::NULL => None,
+        mysql_async::Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        other => Some(other.as_sql(true)),
+    };
+    while !result.is_empty() {
+        given.changed += result.affected_rows();
+        let rows: Vec<mysql_async::Row> = result.collect().await?;
+        given.rows.extend(rows.into_iter().map(|row| row.unwrap().into_iter().map(text).collect()));
+    }
+    drop(result);
+    connection.disconnect().await?;
+    Ok(given)
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn on_postgres(_url: &str, _script: &str) -> Done<Given> {
+    Err("tests on PostgreSQL are built with `--features postgres`".into())
+}
+
+#[cfg(not(feature = "mysql"))]
+async fn on_mysql(_url: &str, _script: &str) -> Done<Given> {
+    Err("tests on MySQL are built with `--features mysql`".into())
+}
+
+// === impl Literal ===
+
+impl Literal for i64 {
+    fn literal(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Literal for &str {
+    fn literal(&self) -> String {
+        format!("'{}'", self.replace('\'', "''"))
+    }
+}
+
+impl Literal for String {
+    fn literal(&self) -> String {
+        self.as_str().literal()
+    }
+}
+
+impl<T: Literal> Literal for Option<T> {
+    fn literal(&self) -> String {
+        self.as_ref().map_or_else(|| "NULL".to_owned(), T::literal)
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::database::ServerDatabase;
+use super::database::{Database, ServerDatabase};
 use super::http::{Caller, Request};
 use super::{SOON, eventually, eventually_within};
 
@@ -69,14 +69,21 @@ impl Home {
     }
 
     /// The gateway's database, also while it runs.
-    #[track_caller]
-    pub fn database(&self) -> rusqlite::Connection {
-        rusqlite::Connection::open(self.data_dir().join("switchyard.db")).expect("the database opens")
+    pub fn database(&self) -> Database {
+        match &self.server {
+            Some(server) => server.open(),
+            None => Database::file(self.data_dir().join("switchyard.db")),
+        }
     }
 
-    /// Every file below `DATA_DIR` with its bytes.
+    /// Every file below `DATA_DIR` with its bytes, and every table of a database that is not there.
     pub fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
-        let mut files = Vec::new();
+        let mut files: Vec<(PathBuf, Vec<u8>)> = match &self.server {
+            Some(server) => {
+                server.open().contents().into_iter().map(|(name, text)| (name.into(), text.into())).collect()
+            }
+            None => Vec::new(),
+        };
         let mut folders = vec![self.data_dir()];
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {

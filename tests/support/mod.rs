@@ -4,7 +4,7 @@
 //! | file | gives |
 //! |---|---|
 //! | `gateway.rs` | [`Gateway`]: the process, its directory, its output, its signals |
-//! | `database.rs` | [`ServerDatabase`]: a database of a test's own, where tests run on a server |
+//! | `database.rs` | [`Database`]: what a test writes into the database and reads there, also where it runs on a server |
 //! | `database_relay.rs` | [`DatabaseRelay`]: a way to a database server that breaks where a test wants it |
 //! | `http.rs` | [`Caller`], [`Connection`], [`Stream`]: a small blocking HTTP/1.1 client |
 //! | `socket.rs` | [`Socket`]: a WebSocket client that can also send what no client should |
@@ -58,7 +58,7 @@ use std::time::{Duration, Instant};
 
 pub use billing::{Billed, PromptCache};
 pub use connected::{ACCESS_TOKEN, Login};
-pub use database::is_on_server;
+pub use database::{Database, Literal, is_on_server};
 pub use database_relay::{Cut, DatabaseRelay};
 pub use gateway::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Setup, run};
 pub use http::{Answer, Caller, Connection, Request, Stream, split_events};

@@ -33,9 +33,6 @@ async fn access_token(store: &Store, id: i64) -> Option<Secret> {
 
 #[tokio::test]
 async fn no_credential_is_readable_in_any_file() {
-    if database::is_on_server() {
-        return; // It looks into the file.
-    }
     let dir = Dir::new();
     let store = dir.open();
     let id = store_credentials(&store).await;
@@ -73,16 +70,11 @@ async fn what_was_answered_survives_a_kill() {
 
 #[tokio::test]
 async fn a_changed_secret_rewraps_the_keys_and_no_row() {
-    if database::is_on_server() {
-        return; // It looks into the file.
-    }
     let dir = Dir::new();
     let store = Store::open(dir.options("old")).unwrap();
     let id = store_credentials(&store).await;
     drop(store);
-    let stored = |dir: &Dir| -> String {
-        dir.raw().query_row("SELECT access_token FROM accounts", [], |row| row.get(0)).unwrap()
-    };
+    let stored = |dir: &Dir| dir.raw().text("SELECT access_token FROM accounts");
     let before = stored(&dir);
 
     let previous_secrets = vec!["never".into(), "old".into()];
@@ -111,9 +103,6 @@ async fn a_missing_old_secret_stops_the_start_and_names_both_variables() {
 
 #[tokio::test]
 async fn a_lost_secret_empties_what_cannot_be_opened_and_says_so() {
-    if database::is_on_server() {
-        return; // It looks into the file.
-    }
     let dir = Dir::new();
     let store = Store::open(dir.options("old")).unwrap();
     let id = store_credentials(&store).await;
@@ -124,14 +113,12 @@ async fn a_lost_secret_empties_what_cannot_be_opened_and_says_so() {
     .await
     .unwrap();
     drop(store);
-    dir.raw()
-        .execute_batch(
-            "INSERT INTO downstream_api_keys (name, key_hash, key_enc, created_at, updated_at) \
-               VALUES ('k', 'h', 'enc:2:1:AAAA', 0, 0);
-             INSERT INTO account_tokens (account_id, name, token_enc, token_hash, created_at, updated_at) \
-               VALUES (1, 't', 'enc:2:1:AAAA', 'h', 0, 0);",
-        )
-        .unwrap();
+    dir.raw().run(
+        "INSERT INTO downstream_api_keys (name, key_hash, key_enc, created_at, updated_at) \
+           VALUES ('k', 'h', 'enc:2:1:AAAA', 0, 0);
+         INSERT INTO account_tokens (account_id, name, token_enc, token_hash, created_at, updated_at) \
+           VALUES (1, 't', 'enc:2:1:AAAA', 'h', 0, 0);",
+    );
 
     let store = Store::open(StoreOptions { secret_lost: true, ..dir.options("new") }).unwrap();
     let row = accounts::get(&store, id).await.unwrap().unwrap();
@@ -157,23 +144,18 @@ async fn store_credentials_again(store: &Store) -> i64 {
 
 #[tokio::test]
 async fn plain_text_and_the_v1_form_are_sealed_at_the_next_start() {
-    if database::is_on_server() {
-        return; // It looks into the file.
-    }
     let dir = Dir::new();
     drop(dir.open());
-    dir.raw()
-        .execute_batch(
-            "INSERT INTO sites (name, url, platform, proxy_url, created_at, updated_at) \
-               VALUES ('a', 'u', 'p', 'http://u:plain-swept@p', 0, 0);
-             INSERT INTO accounts (site_id, access_token, login_password, created_at, updated_at) VALUES \
-               (1, 'plain-swept', \
-               'v1:AAECAwQFBgcICQoL:yHWzWCJLWfHKEwZAE4ldBg:3AnLk79f1HWo--M', 0, 0);
-             INSERT INTO account_tokens (account_id, name, token_enc, created_at, updated_at) \
-               VALUES (1, 't', 'plain-swept', 0, 0);
-             INSERT INTO settings (name, value, updated_at) VALUES ('smtp_pass', '\"plain-swept\"', 0);",
-        )
-        .unwrap();
+    dir.raw().run(
+        "INSERT INTO sites (name, url, platform, proxy_url, created_at, updated_at) \
+           VALUES ('a', 'u', 'p', 'http://u:plain-swept@p', 0, 0);
+         INSERT INTO accounts (site_id, access_token, login_password, created_at, updated_at) VALUES \
+           (1, 'plain-swept', \
+           'v1:AAECAwQFBgcICQoL:yHWzWCJLWfHKEwZAE4ldBg:3AnLk79f1HWo--M', 0, 0);
+         INSERT INTO account_tokens (account_id, name, token_enc, created_at, updated_at) \
+           VALUES (1, 't', 'plain-swept', 0, 0);
+         INSERT INTO settings (name, value, updated_at) VALUES ('smtp_pass', '\"plain-swept\"', 0);",
+    );
     assert!(dir.holds("plain-swept"));
     let options = dir.options("a secret");
     let store =
@@ -186,8 +168,7 @@ async fn plain_text_and_the_v1_form_are_sealed_at_the_next_start() {
     let token = store.query("SELECT token_hash FROM account_tokens", vec![]).await.unwrap();
     assert_eq!(token[0].fields().text(), Ok(store.sealer().index(" plain-swept ")));
     drop(store);
-    let sealed: String =
-        dir.raw().query_row("SELECT login_password FROM accounts", [], |row| row.get(0)).unwrap();
+    let sealed = dir.raw().text("SELECT login_password FROM accounts");
     assert!(sealed.starts_with("enc:2:1:"), "{sealed}");
 }
 

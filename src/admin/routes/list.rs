@@ -4,6 +4,7 @@
 //! A list of many channels is read and written a portion at a time, as the client takes it: whole, with its rows, it
 //! would take a hundred times the memory of a portion.
 
+use std::mem;
 use std::sync::Arc;
 use std::vec::IntoIter;
 
@@ -22,6 +23,7 @@ use crate::admin::paging::Page;
 use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
 use crate::limits::bucket;
+use crate::store::names::Names;
 use crate::store::routes::RouteRow;
 
 /// A portion ends with this many channels.
@@ -54,7 +56,8 @@ async fn answer(admin: Arc<Admin>, request: &Request, write: WriteRoute) -> Resu
     let snapshot = admin.core.snapshot.load_full();
     let routes = snapshot.routes().iter().skip(page.offset()).take(page.limit());
     let ids: Vec<_> = routes.map(|route| (route.id, route.channels.len())).collect();
-    let mut portions = Portions { admin, ids: ids.into_iter(), write, written: 0, is_ended: false };
+    let mut portions =
+        Portions { admin, ids: ids.into_iter(), write, names: Names::default(), written: 0, is_ended: false };
     // A list that cannot be read is an answer of its own as long as nothing of it was sent.
     let first = portions.next().await?;
     let mut response = match portions.is_ended {
@@ -90,6 +93,8 @@ struct Portions {
     /// Routes with the number of their channels.
     ids: IntoIter<(i64, usize)>,
     write: WriteRoute,
+    /// What earlier portions have shown: the channels of one route are through the accounts of another.
+    names: Names,
     written: usize,
     is_ended: bool,
 }
@@ -105,7 +110,8 @@ impl Portions {
             ids.push(id);
             channels += count;
         }
-        let index = RouteIndex::of(&self.admin.core.store, &ids, &[]).await?;
+        let known = mem::take(&mut self.names);
+        let index = RouteIndex::listing(&self.admin.core.store, &ids, known).await?;
         let mut text = Vec::new();
         for row in ids.iter().filter_map(|id| index.route(*id)) {
             text.push(if self.written == 0 { b'[' } else { b',' });
@@ -113,6 +119,7 @@ impl Portions {
             (self.write)(&self.admin, &index, row, &mut text)
                 .map_err(|error| AdminError::internal("writing a list of routes", error))?;
         }
+        self.names = index.into_names();
         self.is_ended = self.ids.as_slice().is_empty();
         if self.is_ended {
             text.extend_from_slice(if self.written == 0 { b"[]" } else { b"]" });

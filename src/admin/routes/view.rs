@@ -17,54 +17,63 @@ use crate::routing::{ChannelLive, ChannelTotals, ModelPattern};
 use crate::store;
 use crate::store::Store;
 use crate::store::accounts::{self, AccountRow};
+use crate::store::names::{AccountName, Names, SiteName, TokenName};
 use crate::store::routes::{self, ChannelRow, ChannelsOf, RouteRow};
-use crate::store::sites::{self, SiteRow};
 use crate::store::tokens::{self, TokenRow};
 use crate::time;
 
-/// Everything that listing routes looks at, read once.
+/// Everything that listing or changing routes looks at, read once.
 pub struct RouteIndex {
     routes: BTreeMap<i64, RouteRow>,
     /// By route, for each that owns some, by ascending id.
     channels: HashMap<i64, Vec<ChannelRow>>,
     /// The route of each channel.
     owners: HashMap<i64, i64>,
+    /// What is shown of the accounts, sites and tokens of the channels.
+    names: Names,
+    /// Whole, for changes: none in what [`Self::listing`] read.
     accounts: HashMap<i64, AccountRow>,
-    sites: HashMap<i64, SiteRow>,
     tokens: HashMap<i64, TokenRow>,
+}
+
+/// Routes, and the channels that they own or take from their sources.
+struct Rows {
+    routes: Vec<RouteRow>,
+    /// By ascending id.
+    channels: Vec<ChannelRow>,
 }
 
 impl RouteIndex {
     pub async fn read(store: &Store) -> store::Result<Self> {
-        Ok(Self::new(
-            routes::list(store).await?,
-            routes::list_channels(store).await?,
-            accounts::list(store).await?,
-            sites::list(store).await?,
-            tokens::list(store).await?,
-        ))
+        let rows = Rows { routes: routes::list(store).await?, channels: routes::list_channels(store).await? };
+        let (accounts, tokens) = (accounts::list(store).await?, tokens::list(store).await?);
+        let mut names = Names::default();
+        names.add(store, ids_of(&accounts), rows.tokens()).await?;
+        Ok(Self::new(rows.routes, rows.channels, names).with_accounts(accounts, tokens))
     }
 
     /// What listing some routes looks at, with these accounts beside those of their channels.
     pub async fn of(store: &Store, ids: &[i64], others: &[i64]) -> store::Result<Self> {
-        let mut rows = routes::some(store, ids).await?;
-        let known: BTreeSet<i64> = rows.iter().map(|row| row.id).collect();
-        let sources: BTreeSet<i64> = rows.iter().flat_map(|row| &row.source_route_ids).copied().collect();
-        let sources: Vec<i64> = sources.difference(&known).copied().collect();
-        rows.extend(routes::some(store, &sources).await?);
-        let owners: Vec<i64> = rows.iter().filter(|row| !row.is_group()).map(|row| row.id).collect();
-        let mut channels = routes::some_channels(store, ChannelsOf::Routes, &owners).await?;
-        channels.sort_unstable_by_key(|channel| channel.id);
-        let accounts: BTreeSet<i64> =
-            channels.iter().map(|channel| channel.account_id).chain(others.iter().copied()).collect();
+        let rows = Rows::of(store, ids).await?;
+        let accounts: BTreeSet<i64> = rows.accounts().chain(others.iter().copied()).collect();
         let accounts: Vec<i64> = accounts.into_iter().collect();
         let tokens = tokens::of_accounts(store, &accounts).await?;
         let accounts = accounts::some(store, &accounts).await?;
-        let mut site_rows = Vec::new();
-        for id in accounts.iter().map(|account| account.site_id).collect::<BTreeSet<_>>() {
-            site_rows.extend(sites::get(store, id).await?);
-        }
-        Ok(Self::new(rows, channels, accounts, site_rows, tokens))
+        let mut names = Names::default();
+        names.add(store, ids_of(&accounts), rows.tokens()).await?;
+        Ok(Self::new(rows.routes, rows.channels, names).with_accounts(accounts, tokens))
+    }
+
+    /// What listing some routes looks at and no more, with what is known of earlier ones.
+    pub async fn listing(store: &Store, ids: &[i64], mut known: Names) -> store::Result<Self> {
+        let rows = Rows::of(store, ids).await?;
+        known.add(store, rows.accounts(), rows.tokens()).await?;
+        Ok(Self::new(rows.routes, rows.channels, known))
+    }
+
+    /// What it knows, for what is listed next.
+    pub fn into_names(self) -> Names {
+        self.names
     }
 
     /// What listing the routes of some channels looks at.
@@ -75,13 +84,7 @@ impl RouteIndex {
     }
 
     /// Builds the views from rows. The channels of each route stand by ascending id.
-    pub fn new(
-        routes: Vec<RouteRow>,
-        rows: Vec<ChannelRow>,
-        accounts: Vec<AccountRow>,
-        sites: Vec<SiteRow>,
-        tokens: Vec<TokenRow>,
-    ) -> Self {
+    pub fn new(routes: Vec<RouteRow>, rows: Vec<ChannelRow>, names: Names) -> Self {
         let owners = rows.iter().map(|channel| (channel.id, channel.route_id)).collect();
         let mut channels: HashMap<i64, Vec<ChannelRow>> = HashMap::new();
         for channel in rows {
@@ -91,10 +94,16 @@ impl RouteIndex {
             routes: routes.into_iter().map(|row| (row.id, row)).collect(),
             channels,
             owners,
-            accounts: accounts.into_iter().map(|row| (row.id, row)).collect(),
-            sites: sites.into_iter().map(|row| (row.id, row)).collect(),
-            tokens: tokens.into_iter().map(|row| (row.id, row)).collect(),
+            names,
+            accounts: HashMap::new(),
+            tokens: HashMap::new(),
         }
+    }
+
+    /// With these accounts and tokens whole.
+    pub fn with_accounts(self, accounts: Vec<AccountRow>, tokens: Vec<TokenRow>) -> Self {
+        let accounts = accounts.into_iter().map(|row| (row.id, row)).collect();
+        Self { accounts, tokens: tokens.into_iter().map(|row| (row.id, row)).collect(), ..self }
     }
 
     /// By ascending id.
@@ -135,7 +144,7 @@ impl RouteIndex {
     pub fn site_names(&self, route: &RouteRow) -> Vec<&str> {
         let mut names = Vec::new();
         for channel in self.channels(route) {
-            if let Some(site) = self.site_of(channel)
+            if let Some(site) = self.names.site_of(channel.account_id)
                 && !names.contains(&site.name.as_str())
             {
                 names.push(site.name.as_str());
@@ -176,7 +185,7 @@ impl RouteIndex {
     /// The channel as lists show it, with its counters of this moment.
     pub fn listed<'a>(&'a self, core: &Core, channel: &'a ChannelRow) -> ListedChannel<'a> {
         let live = live(core, channel).totals();
-        let token = channel.token_id.and_then(|id| self.tokens.get(&id));
+        let token = channel.token_id.and_then(|id| self.names.tokens.get(&id));
         ListedChannel {
             id: channel.id,
             route_id: channel.route_id,
@@ -200,16 +209,41 @@ impl RouteIndex {
             cooldown_level: channel.stats.cooldown_level,
             cooldown_until: live.cooldown_until.map(time::iso),
             limited_until: live.limited_until().map(time::iso),
-            account: self.accounts.get(&channel.account_id).map(ChannelAccount::from),
-            site: self.site_of(channel).map(ChannelSite::from),
+            account: self.names.accounts.get(&channel.account_id).map(ChannelAccount::from),
+            site: self.names.site_of(channel.account_id).map(ChannelSite::from),
             token: token.map(ChannelToken::from),
             route_unit: None,
         }
     }
+}
 
-    fn site_of(&self, channel: &ChannelRow) -> Option<&SiteRow> {
-        self.sites.get(&self.accounts.get(&channel.account_id)?.site_id)
+// === impl Rows ===
+
+impl Rows {
+    /// Of these routes, and of the sources of those that are groups.
+    async fn of(store: &Store, ids: &[i64]) -> store::Result<Self> {
+        let mut routes = routes::some(store, ids).await?;
+        let known: BTreeSet<i64> = routes.iter().map(|row| row.id).collect();
+        let sources: BTreeSet<i64> = routes.iter().flat_map(|row| &row.source_route_ids).copied().collect();
+        let sources: Vec<i64> = sources.difference(&known).copied().collect();
+        routes.extend(routes::some(store, &sources).await?);
+        let owners: Vec<i64> = routes.iter().filter(|row| !row.is_group()).map(|row| row.id).collect();
+        let mut channels = routes::some_channels(store, ChannelsOf::Routes, &owners).await?;
+        channels.sort_unstable_by_key(|channel| channel.id);
+        Ok(Self { routes, channels })
     }
+
+    fn accounts(&self) -> impl Iterator<Item = i64> {
+        self.channels.iter().map(|channel| channel.account_id)
+    }
+
+    fn tokens(&self) -> impl Iterator<Item = i64> {
+        self.channels.iter().filter_map(|channel| channel.token_id)
+    }
+}
+
+fn ids_of(accounts: &[AccountRow]) -> impl Iterator<Item = i64> {
+    accounts.iter().map(|account| account.id)
 }
 
 /// Whether the route owns channels of exactly one model name.
@@ -378,8 +412,8 @@ struct ChannelAccount<'a> {
     status: &'static str,
 }
 
-impl<'a> From<&'a AccountRow> for ChannelAccount<'a> {
-    fn from(row: &'a AccountRow) -> Self {
+impl<'a> From<&'a AccountName> for ChannelAccount<'a> {
+    fn from(row: &'a AccountName) -> Self {
         Self {
             id: row.id,
             site_id: row.site_id,
@@ -398,8 +432,8 @@ struct ChannelSite<'a> {
     status: &'static str,
 }
 
-impl<'a> From<&'a SiteRow> for ChannelSite<'a> {
-    fn from(row: &'a SiteRow) -> Self {
+impl<'a> From<&'a SiteName> for ChannelSite<'a> {
+    fn from(row: &'a SiteName) -> Self {
         Self {
             id: row.id,
             name: &row.name,
@@ -420,8 +454,8 @@ struct ChannelToken<'a> {
     is_default: bool,
 }
 
-impl<'a> From<&'a TokenRow> for ChannelToken<'a> {
-    fn from(row: &'a TokenRow) -> Self {
+impl<'a> From<&'a TokenName> for ChannelToken<'a> {
+    fn from(row: &'a TokenName) -> Self {
         Self {
             id: row.id,
             name: &row.name,

@@ -6,6 +6,7 @@ use super::*;
 use crate::admin::accounts::view::sample;
 use crate::routing::Strategy;
 use crate::store::accounts::CredentialMode;
+use crate::store::names::Names;
 use crate::store::routes::ChannelStats;
 use crate::store::tokens::TokenRow;
 
@@ -112,7 +113,8 @@ fn route_index(pattern: &str, channels: Vec<ChannelRow>) -> RouteIndex {
         token(13, 1, false, false),
         token(21, 2, true, true),
     ];
-    RouteIndex::new(vec![route(pattern)], channels, vec![session, key], Vec::new(), tokens)
+    RouteIndex::new(vec![route(pattern)], channels, Names::default())
+        .with_accounts(vec![session, key], tokens)
 }
 
 fn reaches(token_id: i64, model: &str) -> TokenModelRow {

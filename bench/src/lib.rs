@@ -20,15 +20,16 @@
 //! | `gateway` | Switchyard with authentication, routing and logging on, one channel |
 //! | `managed` | the same with a managed key that has limits, a limit of the site, and bound conversations |
 //! | `converted` | the same before a site that speaks messages, asked by clients that speak chat |
+//! | `shared` | the same with its state in the database of a server; only with `--database` |
 //! | `keeping` | the same with a thousand accounts whose balances it reads; only in a cell of its own |
 //!
 //! What no client can see is measured by `inside`, which has the gateway's library in itself: what finding a
 //! channel costs in a large table, and what converting a large request does.
 //!
-//! Four are runs of their own: `growth` adds accounts by the admin API and tells what one more costs at each size,
+//! Five are runs of their own: `growth` adds accounts by the admin API and tells what one more costs at each size,
 //! `refresh` what requests and changes wait while a hundred accounts are asked for their models, `hostile` what others
 //! notice of two hundred requests that cost as much as a request can, `renewals` what requests wait while the tokens of
-//! five hundred accounts are renewed.
+//! five hundred accounts are renewed, `million` what lists, filters and statistics take with a million rows in the log.
 //!
 //! All but `direct` put the upstream's key in the place of the client's; the stub refuses any other.
 //!

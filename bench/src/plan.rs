@@ -29,7 +29,8 @@ pub struct Cell {
 const PLAIN: &[Kind] = &[Kind::Gateway, Kind::BareLazy, Kind::BareRaw, Kind::Nginx];
 /// Those and the stub without anything before it.
 const AND_DIRECT: &[Kind] = &[Kind::Gateway, Kind::BareLazy, Kind::BareRaw, Kind::Nginx, Kind::Direct];
-const AND_MANAGED: &[Kind] = &[Kind::Gateway, Kind::BareLazy, Kind::BareRaw, Kind::Nginx, Kind::Managed];
+const AND_MANAGED: &[Kind] =
+    &[Kind::Gateway, Kind::BareLazy, Kind::BareRaw, Kind::Nginx, Kind::Managed, Kind::Shared];
 const AND_CONVERTED: &[Kind] =
     &[Kind::Gateway, Kind::BareLazy, Kind::BareRaw, Kind::Nginx, Kind::Direct, Kind::Converted];
 

@@ -86,7 +86,7 @@ const fn beside(kind: Kind, title: &'static str, cell: &'static str, measure: Me
     Beside { kind, figure: figure(title, cell, measure) }
 }
 
-const BESIDE: [Beside; 17] = [
+const BESIDE: [Beside; 21] = [
     beside(Kind::Managed, MANAGED_16, "1k-c16", Measure::Rate),
     beside(
         Kind::Managed,
@@ -101,6 +101,10 @@ const BESIDE: [Beside; 17] = [
         "1k-c64",
         Measure::Cpu,
     ),
+    beside(Kind::Shared, SHARED_16, "1k-c16", Measure::Rate),
+    beside(Kind::Shared, SHARED_CPU_16, "1k-c16", Measure::Cpu),
+    beside(Kind::Shared, SHARED_64, "1k-c64", Measure::Rate),
+    beside(Kind::Shared, SHARED_CPU_64, "1k-c64", Measure::Cpu),
     beside(Kind::Converted, CONVERTED_BURST, "burst-c16", Measure::Rate),
     beside(Kind::Converted, "converted streams, burst: CPU per stream", "burst-c16", Measure::Cpu),
     beside(Kind::Converted, CONVERTED_FLUSHED, "flushed-c16", Measure::Rate),
@@ -118,6 +122,10 @@ const BESIDE: [Beside; 17] = [
 
 const MANAGED_16: &str = "managed key, limits, affinity: requests/s at 16 connections";
 const MANAGED_64: &str = "managed key, limits, affinity: requests/s at 64 connections";
+const SHARED_16: &str = "state on a server: requests/s at 16 connections";
+const SHARED_CPU_16: &str = "state on a server: CPU per request at 16 connections";
+const SHARED_64: &str = "state on a server: requests/s at 64 connections";
+const SHARED_CPU_64: &str = "state on a server: CPU per request at 64 connections";
 const CONVERTED_BURST: &str = "converted streams/s, burst";
 const CONVERTED_FLUSHED: &str = "converted streams/s, flushed";
 const CONVERTED_OPEN: &str = "memory per open converted stream";
@@ -147,7 +155,7 @@ enum Limit {
 /// The stricter reading of "MB".
 const MB: f64 = 1e6;
 
-const PROMISES: [Promise; 31] = [
+const PROMISES: [Promise; 35] = [
     promise("requests/s at 16 connections", "1k-c16", Measure::Rate, Limit::AtLeast(0.9, Kind::BareLazy)),
     promise("requests/s at 64 connections", "1k-c64", Measure::Rate, Limit::AtLeast(0.9, Kind::BareLazy)),
     promise("CPU per request at 1 connection", "1k-c1", Measure::Cpu, Limit::AtMost(1.25, Kind::BareLazy)),
@@ -184,6 +192,10 @@ const PROMISES: [Promise; 31] = [
     promise("cold start", "cold-start", Measure::ColdStart, Limit::Within(60e-3)),
     of_variant(Kind::Managed, MANAGED_16, "1k-c16", Measure::Rate, Limit::AtLeast(0.9, Kind::Gateway)),
     of_variant(Kind::Managed, MANAGED_64, "1k-c64", Measure::Rate, Limit::AtLeast(0.9, Kind::Gateway)),
+    of_variant(Kind::Shared, SHARED_16, "1k-c16", Measure::Rate, Limit::AtLeast(0.95, Kind::Gateway)),
+    of_variant(Kind::Shared, SHARED_CPU_16, "1k-c16", Measure::Cpu, Limit::AtMost(1.05, Kind::Gateway)),
+    of_variant(Kind::Shared, SHARED_64, "1k-c64", Measure::Rate, Limit::AtLeast(0.95, Kind::Gateway)),
+    of_variant(Kind::Shared, SHARED_CPU_64, "1k-c64", Measure::Cpu, Limit::AtMost(1.05, Kind::Gateway)),
     of_variant(
         Kind::Converted,
         CONVERTED_BURST,

@@ -36,6 +36,8 @@ pub enum Kind {
     Managed,
     /// The gateway before a site that speaks messages only, asked by clients that speak chat.
     Converted,
+    /// The gateway with its state in the database of a server.
+    Shared,
     /// The gateway with a thousand accounts on a hundred sites, whose balances it reads again and again.
     Keeping,
 }
@@ -54,7 +56,7 @@ impl Kind {
 
     /// A way to run the gateway, measured beside the plain one.
     pub fn is_variant(self) -> bool {
-        matches!(self, Self::Managed | Self::Converted | Self::Keeping)
+        matches!(self, Self::Managed | Self::Converted | Self::Shared | Self::Keeping)
     }
 
     pub fn is_gateway(self) -> bool {
@@ -69,6 +71,7 @@ impl Kind {
             Self::Nginx => "nginx",
             Self::Direct => "direct",
             Self::Managed => "managed",
+            Self::Shared => "shared",
             Self::Keeping => "keeping",
             Self::Converted => "converted",
         }
@@ -100,13 +103,15 @@ pub struct Yard {
     programs: PathBuf,
     /// The gateway's binary, if it is among the targets.
     gateway: Option<PathBuf>,
+    /// The address of an empty database, for the gateway that has its state there.
+    database: Option<String>,
     stub_port: u16,
     _stub: Process,
 }
 
 impl Yard {
     /// Makes a scratch directory and starts the stub.
-    pub async fn open(gateway: Option<PathBuf>) -> io::Result<Self> {
+    pub async fn open(gateway: Option<PathBuf>, database: Option<String>) -> io::Result<Self> {
         let scratch = Scratch::new()?;
         let this = std::env::current_exe()?;
         let programs = this.parent().unwrap_or(Path::new(".")).to_owned();
@@ -119,7 +124,7 @@ impl Yard {
         };
         let mut stub = stub.start()?;
         until_answered(&mut stub, stub_port, "/v1/models", UPSTREAM_KEY).await?;
-        Ok(Self { scratch, programs, gateway, stub_port, _stub: stub })
+        Ok(Self { scratch, programs, gateway, database, stub_port, _stub: stub })
     }
 
     /// Starts a target with an empty directory and sets it up, so that chat requests pass.
@@ -153,7 +158,9 @@ impl Yard {
             Kind::Direct => return None,
             Kind::Nginx => nginx_path()?,
             Kind::BareLazy | Kind::BareRaw => self.programs.join(kind.name()),
-            Kind::Gateway | Kind::Managed | Kind::Converted | Kind::Keeping => self.gateway.clone()?,
+            Kind::Gateway | Kind::Managed | Kind::Converted | Kind::Shared | Kind::Keeping => {
+                self.gateway.clone()?
+            }
         };
         fs::metadata(path).ok().map(|file| file.len())
     }
@@ -203,7 +210,7 @@ impl Yard {
                     .map(str::to_owned)
                     .to_vec();
             }
-            Kind::Gateway | Kind::Managed | Kind::Converted | Kind::Keeping => {
+            Kind::Gateway | Kind::Managed | Kind::Converted | Kind::Shared | Kind::Keeping => {
                 program.path =
                     self.gateway.clone().ok_or_else(|| io::Error::other("the gateway was not built"))?;
                 program.arguments.clear();
@@ -217,6 +224,9 @@ impl Yard {
                     ("REQUEST_RATE_LIMIT_MAX", "1000000000".into()),
                     ("AUTHENTICATED_RATE_LIMIT_MAX", "1000000000".into()),
                 ];
+                if let (Kind::Shared, Some(url)) = (kind, &self.database) {
+                    program.environment.extend(on_server(url));
+                }
                 if kind == Kind::Keeping {
                     let always = [("BALANCE_REFRESH_CRON", "* * * * * *"), ("SCHEDULE_JITTER_MAX_MS", "0")];
                     program.environment.extend(always.map(|(name, value)| (name, value.to_owned())));
@@ -277,6 +287,12 @@ impl Yard {
         }
         Ok(())
     }
+}
+
+/// The variables of a gateway whose state is in the database of a server.
+pub fn on_server(url: &str) -> [(&'static str, String); 2] {
+    let kind = url.split_once("://").map_or("postgres", |(kind, _)| kind);
+    [("DB_TYPE", kind.to_owned()), ("DB_URL", url.to_owned())]
 }
 
 /// A target that takes requests.

@@ -15,10 +15,14 @@ use super::{
 };
 use crate::cron::Cron;
 use crate::settings::LogCleanup;
+use crate::store::log_sums;
 use crate::time::now_ms;
 
 /// How often debug traces are pruned.
 const TRACE_INTERVAL: Duration = Duration::from_secs(300);
+
+/// How often what has been over for a while is summed.
+const LOG_SUMS_INTERVAL: Duration = Duration::from_secs(600);
 
 /// How often old ids of videos are deleted.
 const VIDEO_INTERVAL: Duration = Duration::from_secs(3600);
@@ -69,6 +73,7 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
         planned(jobs, RECOVERY, plan_of_recovery, probe::recovery::sweep),
         job(jobs, "price lists", When::AtStartAndEvery(prices::INTERVAL), prices::refresh_due),
         shared(jobs, "proxy log retention", When::AtStartAndEvery(prune_interval), prune_proxy_logs),
+        shared(jobs, "sums of the proxy log", When::AtStartAndEvery(LOG_SUMS_INTERVAL), sum_up_proxy_logs),
         planned(jobs, "log cleanup", plan_of_cleanup, clean_logs),
         job(jobs, "health of sites", When::Every(Duration::ZERO), health::save_changes),
         shared(jobs, "debug trace retention", When::AtStartAndEvery(TRACE_INTERVAL), prune_debug_traces),
@@ -248,6 +253,11 @@ async fn prune_proxy_logs(jobs: Arc<Jobs>) -> Pass {
     let pruned = retention::prune_proxy_logs(&jobs.core.store, &settings.log_cleanup, now_ms()).await;
     let pruned = pruned.map_err(|error| error.to_string())?;
     Ok((pruned > 0).then(|| format!("{pruned} row(s) deleted")))
+}
+
+async fn sum_up_proxy_logs(jobs: Arc<Jobs>) -> Pass {
+    let summed = log_sums::sum_up(&jobs.core.store, now_ms()).await.map_err(|error| error.to_string())?;
+    Ok((summed > 0).then(|| format!("{summed} span(s) summed")))
 }
 
 async fn prune_debug_traces(jobs: Arc<Jobs>) -> Pass {

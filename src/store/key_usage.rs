@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::ops::AddAssign;
 
 use super::cached::CachedTokens;
-use super::sql::Fields;
+use super::log_sums::Parts;
+use super::sql::{Fields, Row, Value};
 use super::{Result, Store};
 use crate::time::Millis;
 
@@ -36,26 +37,50 @@ const CACHED: &str = CachedTokens::OF_LOGS;
 
 /// Every key that did anything since `from`.
 pub async fn by_key_since(store: &Store, from: Millis) -> Result<HashMap<i64, KeyUsage>> {
-    let sql = format!(
-        "SELECT downstream_api_key_id, {SUMS}, {CACHED} FROM proxy_logs \
-         WHERE created_at >= ? AND downstream_api_key_id IS NOT NULL GROUP BY downstream_api_key_id"
-    );
-    let rows = store.query(sql, vec![from.into()]).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
-            Ok((row.int()?, read(&mut row)?))
-        })
-        .collect()
+    let key = "l.downstream_api_key_id IS NOT NULL";
+    let mut used: HashMap<i64, KeyUsage> = HashMap::new();
+    for row in summed(store, from, key, Vec::new()).await? {
+        let mut row = row.fields();
+        *used.entry(row.int()?).or_default() += read(&mut row)?;
+    }
+    Ok(used)
 }
 
 /// What one key did since `from`.
 pub async fn since(store: &Store, id: i64, from: Millis) -> Result<KeyUsage> {
-    let sql = format!(
-        "SELECT {SUMS}, {CACHED} FROM proxy_logs WHERE downstream_api_key_id = ? AND created_at >= ?"
-    );
-    let rows = store.query(sql, vec![id.into(), from.into()]).await?;
-    rows.first().map_or(Ok(KeyUsage::default()), |row| read(&mut row.fields()))
+    let mut used = KeyUsage::default();
+    for row in summed(store, from, "l.downstream_api_key_id = ?", vec![id.into()]).await? {
+        let mut row = row.fields();
+        row.int()?;
+        used += read(&mut row)?;
+    }
+    Ok(used)
+}
+
+/// Keys with what they did, each once for what is summed and once for every part of the log that is not.
+async fn summed(store: &Store, from: Millis, of_key: &str, args: Vec<Value>) -> Result<Vec<Row>> {
+    const BY_KEY: &str = "GROUP BY l.downstream_api_key_id";
+    let parts = Parts::of(store, Some(from), None).await?;
+    let mut rows = Vec::new();
+    if let Some((range, mut of_range)) = parts.of_sums() {
+        let sql = format!(
+            "SELECT l.downstream_api_key_id, SUM(l.calls), SUM(l.ok), SUM(l.tokens), SUM(l.cost), \
+             SUM(l.cache_input_tokens), SUM(l.cache_read_tokens), SUM(l.cache_creation_tokens) \
+             FROM proxy_log_sums l WHERE {range} AND {of_key} {BY_KEY}"
+        );
+        of_range.extend(args.iter().cloned());
+        rows = store.query(sql, of_range).await?;
+    }
+    for (from, to) in &parts.counted {
+        let sql = format!(
+            "SELECT l.downstream_api_key_id, {SUMS}, {CACHED} FROM proxy_logs l \
+             WHERE l.created_at >= ? AND l.created_at < ? AND {of_key} {BY_KEY}"
+        );
+        let mut of_range = vec![(*from).into(), (*to).into()];
+        of_range.extend(args.iter().cloned());
+        rows.extend(store.query(sql, of_range).await?);
+    }
+    Ok(rows)
 }
 
 /// What one key did since `from`, by quarters of an hour with their start, ascending. Every hour and day of

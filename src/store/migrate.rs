@@ -75,6 +75,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(92, "0092_writer_marks"),
     step!(93, "0093_background_responses"),
     step!(94, "0094_instances"),
+    step!(95, "0095_proxy_log_sums"),
 ];
 
 /// The number of the last step there is.

@@ -15,7 +15,7 @@
 //! | `moment`, `staging/` | everything as it is at one moment; many rows on their way in, compared with what is there |
 //! | `copies`, `relocate`, `pointer` | whole copies of the database, made and put in place; everything into another database; which one the next start uses |
 //! | `leases`, `job_runs`, `versions`, `instances` | what several instances on one database agree on: who runs a job; what has changed; who is there |
-//! | `uploads`, `prune` | files on their way in; how tables lose what is old |
+//! | `uploads`, `prune`, `log_sums` | files on their way in; how tables lose what is old; the log in sums |
 //! | the rest | one file per resource: rows, queries, changes |
 //!
 //! Times are epoch milliseconds. Sealed columns are opened on reading into [`Secret`]s and sealed
@@ -48,9 +48,11 @@ pub mod key_days;
 pub mod key_usage;
 pub mod keys;
 pub mod leases;
+pub mod log_sums;
 mod migrate;
 pub mod model_rates;
 mod moment;
+pub mod names;
 mod new_event;
 mod opened;
 mod options;

@@ -1,6 +1,7 @@
 //! The proxy log, as operators read it: lists, totals, what is old. Kept apart from configuration so that history
 //! survives deletes.
 
+use super::log_sums::{self, Block, Parts};
 use super::sql::{Row, Value, anywhere};
 pub use super::telemetry::log_row::{LogStatus, ProxyLogRow, UsageSource};
 use super::{Result, Store, prune};
@@ -85,13 +86,37 @@ pub struct LogFilter {
     pub to: Option<Millis>,
 }
 
-impl LogFilter {
-    /// What the conditions need. Counting a month of rows must not look up names for each.
-    fn tables(&self) -> &'static str {
-        match &self.search {
-            Some(_) => "FROM proxy_logs l LEFT JOIN downstream_api_keys k ON k.id = l.downstream_api_key_id",
-            None => "FROM proxy_logs l",
+/// How an answer is put together from the parts of a range: what is asked of sums, and what of rows.
+struct Question<'a> {
+    filter: &'a LogFilter,
+    by_status: bool,
+    by_client: bool,
+    of_sums: &'a str,
+    of_rows: &'a str,
+    /// Whether each span is asked for itself.
+    by_span: bool,
+}
+
+impl Question<'_> {
+    /// Asks every part; gives the rows of the sums, then those of each part that is counted, newest first.
+    async fn ask(&self, store: &Store, parts: &Parts) -> Result<(Vec<Row>, Vec<Vec<Row>>)> {
+        let (alike, alike_args) = alike(self.filter, self.by_client);
+        let mut summed = Vec::new();
+        if let Some((condition, mut args)) = parts.of_sums() {
+            args.extend(alike_args.iter().cloned());
+            let by = if self.by_span { " GROUP BY l.start_at" } else { "" };
+            let sql = format!("SELECT {} FROM proxy_log_sums l WHERE {condition}{alike}{by}", self.of_sums);
+            summed = store.query(sql, args).await?;
         }
+        let mut counted = Vec::new();
+        for (from, to) in &parts.counted {
+            let status = if self.by_status { status(self.filter) } else { "" };
+            let mut args = vec![(*from).into(), (*to).into()];
+            args.extend(alike_args.iter().cloned());
+            let sql = format!("SELECT {} FROM proxy_logs l WHERE {IN_RANGE}{status}{alike}", self.of_rows);
+            counted.push(store.query(sql, args).await?);
+        }
+        Ok((summed, counted))
     }
 }
 
@@ -114,17 +139,57 @@ pub enum ClientOption {
 
 /// One page, newest first, and how many rows there are in all.
 pub async fn list(store: &Store, filter: &LogFilter, limit: i64, offset: i64) -> Result<(Vec<LogItem>, i64)> {
-    let (filtered, args) = condition(filter, true, true);
-    let from = filter.tables();
-    let total = store.query(format!("SELECT COUNT(*) {from} {filtered}"), args.clone()).await?;
-    let total = total.first().map_or(Ok(0), |row| row.fields().int())?;
-    let mut page_args = args;
-    page_args.extend([limit.into(), offset.into()]);
+    let blocks = blocks(store, filter).await?;
+    let total = blocks.iter().map(|block| block.count).sum();
+    let (alike, alike_args) = alike(filter, true);
     let sql = format!(
-        "SELECT {ITEM}, NULL {FROM_NAMED} {filtered} ORDER BY l.created_at DESC, l.id DESC LIMIT ? OFFSET ?"
+        "SELECT {ITEM}, NULL {FROM_NAMED} WHERE {IN_RANGE}{}{alike} \
+         ORDER BY l.created_at DESC, l.id DESC LIMIT ? OFFSET ?",
+        status(filter)
     );
-    let items = store.query(sql, page_args).await?.iter().map(read).collect::<Result<_>>()?;
+    let (mut items, mut left_out) = (Vec::new(), offset);
+    for block in blocks {
+        let missing = limit - i64::try_from(items.len()).unwrap_or(limit);
+        if missing <= 0 {
+            break;
+        }
+        if left_out >= block.count {
+            left_out -= block.count;
+            continue;
+        }
+        let mut args = vec![block.from.into(), block.to.into()];
+        args.extend(alike_args.iter().cloned());
+        args.extend([missing.into(), left_out.into()]);
+        left_out = 0;
+        for row in store.query(sql.clone(), args).await? {
+            items.push(read(&row)?);
+        }
+    }
     Ok((items, total))
+}
+
+/// Where the rows of a filter are, newest first.
+async fn blocks(store: &Store, filter: &LogFilter) -> Result<Vec<Block>> {
+    let parts = Parts::of(store, filter.from, filter.to).await?;
+    let of_sums = match filter.status {
+        StatusFilter::All => "l.start_at, SUM(l.calls)",
+        StatusFilter::Success => "l.start_at, SUM(l.ok)",
+        StatusFilter::Failed => "l.start_at, SUM(l.calls - l.ok)",
+    };
+    let question =
+        Question { filter, by_status: true, by_client: true, of_sums, of_rows: "COUNT(*)", by_span: true };
+    let (summed, counted) = question.ask(store, &parts).await?;
+    let mut blocks = Vec::with_capacity(summed.len() + counted.len());
+    for row in &summed {
+        let mut row = row.fields();
+        blocks.push(Block::of_span(row.int()?, row.int()?));
+    }
+    for ((from, to), rows) in parts.counted.iter().zip(&counted) {
+        let count = rows.first().map_or(Ok(0), |row| row.fields().int())?;
+        blocks.push(Block { from: *from, to: *to, count });
+    }
+    blocks.sort_unstable_by_key(|block| std::cmp::Reverse(block.from));
+    Ok(blocks)
 }
 
 /// One row with its billing details.
@@ -148,36 +213,57 @@ pub async fn between(store: &Store, above: i64, to: i64, limit: usize) -> Result
 
 /// Totals of every row the filter lets through, its status aside.
 pub async fn summary(store: &Store, filter: &LogFilter) -> Result<LogSummary> {
-    let (filtered, args) = condition(filter, false, true);
-    let sql = format!(
-        "SELECT COUNT(*), COALESCE(SUM(CASE WHEN l.status = 'success' THEN 1 ELSE 0 END), 0), \
-         COALESCE(SUM(l.estimated_cost), 0), COALESCE(SUM(l.total_tokens), 0) {} {filtered}",
-        filter.tables()
-    );
-    let rows = store.query(sql, args).await?;
-    let Some(row) = rows.first() else { return Ok(LogSummary::default()) };
-    let mut row = row.fields();
-    let (total_count, success_count) = (row.int()?, row.int()?);
-    Ok(LogSummary {
-        total_count,
-        success_count,
-        failed_count: total_count - success_count,
-        total_cost: row.real()?,
-        total_tokens: row.int()?,
-    })
+    let parts = Parts::of(store, filter.from, filter.to).await?;
+    let question = Question {
+        filter,
+        by_status: false,
+        by_client: true,
+        of_sums: "COALESCE(SUM(l.calls), 0), COALESCE(SUM(l.ok), 0), COALESCE(SUM(l.cost), 0), \
+                  COALESCE(SUM(l.tokens), 0)",
+        of_rows: "COUNT(*), COALESCE(SUM(CASE WHEN l.status = 'success' THEN 1 ELSE 0 END), 0), \
+                  COALESCE(SUM(l.estimated_cost), 0), COALESCE(SUM(l.total_tokens), 0)",
+        by_span: false,
+    };
+    let (summed, counted) = question.ask(store, &parts).await?;
+    let mut summary = LogSummary::default();
+    for row in summed.iter().chain(counted.iter().flatten()) {
+        let mut row = row.fields();
+        let (calls, ok) = (row.int()?, row.int()?);
+        summary.total_count += calls;
+        summary.success_count += ok;
+        summary.failed_count += calls - ok;
+        summary.total_cost += row.real()?;
+        summary.total_tokens = summary.total_tokens.saturating_add(row.int()?);
+    }
+    Ok(summary)
 }
 
 /// The clients of every row the filter lets through, its client aside; unordered.
 pub async fn client_options(store: &Store, filter: &LogFilter) -> Result<Vec<ClientOption>> {
-    let (filtered, args) = condition(filter, true, false);
-    let sql = format!(
-        "SELECT DISTINCT l.client_family, l.client_app_id, l.client_app_name {} {filtered}",
-        filter.tables()
-    );
+    let parts = Parts::of(store, filter.from, filter.to).await?;
+    let clients = "DISTINCT l.client_family, l.client_app_id, l.client_app_name";
+    let of_sums = match filter.status {
+        StatusFilter::All => clients.to_owned(),
+        StatusFilter::Success => format!("{clients}, CASE WHEN l.ok > 0 THEN 1 ELSE 0 END"),
+        StatusFilter::Failed => format!("{clients}, CASE WHEN l.ok < l.calls THEN 1 ELSE 0 END"),
+    };
+    let question = Question {
+        filter,
+        by_status: true,
+        by_client: false,
+        of_sums: &of_sums,
+        of_rows: clients,
+        by_span: false,
+    };
+    let (summed, counted) = question.ask(store, &parts).await?;
     let mut options = Vec::new();
-    for row in store.query(sql, args).await? {
+    for row in summed.iter().chain(counted.iter().flatten()) {
         let mut row = row.fields();
         let (family, app, name) = (row.opt_text()?, row.opt_text()?, row.opt_text()?);
+        // Sums that have none of this status.
+        if row.value().is_ok_and(|has| *has == Value::Int(0)) {
+            continue;
+        }
         if let (Some(id), Some(name)) = (app, name) {
             options.push(ClientOption::App { id, name });
         }
@@ -196,7 +282,8 @@ pub async fn client_options(store: &Store, filter: &LogFilter) -> Result<Vec<Cli
 
 /// Deletes rows older than the cutoff; returns how many went.
 pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
-    prune::older_than(store, "proxy_logs", cutoff).await
+    let sums = log_sums::forget(store.database().dialect(), cutoff);
+    prune::older_than_with(store, "proxy_logs", cutoff, &sums).await
 }
 
 const FROM_NAMED: &str = "FROM proxy_logs l LEFT JOIN accounts a ON a.id = l.account_id \
@@ -209,22 +296,21 @@ const ITEM: &str = "l.id, l.created_at, l.request_id, l.route_id, l.channel_id, 
      l.client_app_id, l.client_app_name, l.client_confidence, l.session_id, l.downstream_path, \
      l.upstream_path, l.error_message, l.retry_count, l.decision_reason, a.username, s.name, s.url, k.name, k.group_name, k.tags";
 
-fn condition(filter: &LogFilter, by_status: bool, by_client: bool) -> (String, Vec<Value>) {
-    let mut parts: Vec<&str> = vec!["1 = 1"];
-    let mut args: Vec<Value> = Vec::new();
-    if let Some(from) = filter.from {
-        parts.push("l.created_at >= ?");
-        args.push(from.into());
-    }
-    if let Some(to) = filter.to {
-        parts.push("l.created_at < ?");
-        args.push(to.into());
-    }
+const IN_RANGE: &str = "l.created_at >= ? AND l.created_at < ?";
+
+/// What is true of rows that ended as the filter says.
+fn status(filter: &LogFilter) -> &'static str {
     match filter.status {
-        StatusFilter::Success if by_status => parts.push("l.status = 'success'"),
-        StatusFilter::Failed if by_status => parts.push("l.status <> 'success'"),
-        _ => {}
+        StatusFilter::All => "",
+        StatusFilter::Success => " AND l.status = 'success'",
+        StatusFilter::Failed => " AND l.status <> 'success'",
     }
+}
+
+/// What the filter says of rows beside their time and status, and as well of sums of rows that are alike.
+fn alike(filter: &LogFilter, by_client: bool) -> (String, Vec<Value>) {
+    let mut parts: Vec<&str> = Vec::new();
+    let mut args: Vec<Value> = Vec::new();
     if let Some(site) = filter.site_id {
         parts.push("l.site_id = ?");
         args.push(site.into());
@@ -241,11 +327,14 @@ fn condition(filter: &LogFilter, by_status: bool, by_client: bool) -> (String, V
         _ => {}
     }
     if let Some(search) = filter.search.as_deref().filter(|text| !text.is_empty()) {
-        // Both sides are lowered by the database: SQLite leaves letters beyond ASCII as they are.
+        // Both sides are lowered by the database: SQLite leaves letters beyond ASCII as they are. Keys are sought once,
+        // not for each row.
         parts.push(
             "(LOWER(l.model_requested) LIKE LOWER(?) ESCAPE '!' \
-             OR LOWER(l.model_actual) LIKE LOWER(?) ESCAPE '!' OR LOWER(k.name) LIKE LOWER(?) ESCAPE '!' \
-             OR LOWER(k.group_name) LIKE LOWER(?) ESCAPE '!' OR LOWER(k.tags) LIKE LOWER(?) ESCAPE '!')",
+             OR LOWER(l.model_actual) LIKE LOWER(?) ESCAPE '!' \
+             OR l.downstream_api_key_id IN (SELECT sought.id FROM downstream_api_keys sought \
+             WHERE LOWER(sought.name) LIKE LOWER(?) ESCAPE '!' OR LOWER(sought.group_name) LIKE LOWER(?) ESCAPE '!' \
+             OR LOWER(sought.tags) LIKE LOWER(?) ESCAPE '!'))",
         );
         args.extend(std::iter::repeat_n(anywhere(search), 5));
     }
@@ -253,7 +342,7 @@ fn condition(filter: &LogFilter, by_status: bool, by_client: bool) -> (String, V
         parts.push("LOWER(l.model_requested) LIKE LOWER(?) ESCAPE '!'");
         args.push(anywhere(model));
     }
-    (format!("WHERE {}", parts.join(" AND ")), args)
+    (parts.iter().map(|part| format!(" AND {part}")).collect(), args)
 }
 
 fn read(row: &Row) -> Result<LogItem> {

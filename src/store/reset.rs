@@ -9,6 +9,8 @@ pub(super) const TABLES: &[&str] = &[
     "proxy_debug_attempts",
     "proxy_debug_traces",
     "proxy_logs",
+    "proxy_log_sums",
+    "proxy_log_spans",
     "usage_hour",
     "usage_day",
     "channel_stats",

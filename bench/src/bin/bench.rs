@@ -21,6 +21,8 @@ usage: bench/run [options]
   --targets A,B     of gateway, bare-lazy, bare-raw, nginx, direct, managed, converted (default all)
   --only A,B        of 1k, 100k, 1m, burst, flushed, paced, open, cold-start, idle, keeping, inside, or one cell,
                     say 1k-c64 (1k has c1, c16, c64 and c256 connections, open 256, keeping 4, all others 16)
+  --database URL    measure also the gateway with its state in this empty database, postgres://… or mysql://…, for which
+                    the binary needs the driver
   --gateway FILE    measure this binary instead of building the static one
   --out FILE        where the page goes (default bench/RESULTS.md for a whole run, else only printed)";
 
@@ -30,6 +32,7 @@ struct Options {
     kinds: Vec<Kind>,
     cells: Vec<&'static Cell>,
     gateway: Option<PathBuf>,
+    database: Option<String>,
     out: Option<PathBuf>,
     /// As it was given, for the page.
     command: String,
@@ -79,7 +82,7 @@ async fn bench(mut options: Options) -> io::Result<()> {
         options.kinds.retain(|kind| *kind != Kind::Nginx);
     }
 
-    let yard = Yard::open(options.gateway.take()).await?;
+    let yard = Yard::open(options.gateway.take(), options.database.take()).await?;
     let preface = preface(&options, root, &yard);
     let mut results = Results::default();
     let mut targets = Vec::new();
@@ -235,7 +238,7 @@ fn options(arguments: Vec<String>) -> Result<Options, String> {
     let mut seconds = variable("BENCH_SECONDS").map_or(Ok(2.5), |value| positive("BENCH_SECONDS", &value))?;
     let mut kinds = Kind::ALL.to_vec();
     let mut cells: Vec<&Cell> = CELLS.iter().collect();
-    let (mut gateway, mut out, mut whole) = (None, None, true);
+    let (mut gateway, mut database, mut out, mut whole) = (None, None, None, true);
 
     let command = std::iter::once("bench/run")
         .chain(arguments.iter().map(String::as_str))
@@ -272,14 +275,20 @@ fn options(arguments: Vec<String>) -> Result<Options, String> {
             "--gateway" => {
                 gateway = Some(fs::canonicalize(&value).map_err(|failed| format!("{value}: {failed}"))?)
             }
+            "--database" => {
+                (database, whole) = (Some(value), false);
+            }
             "--out" => out = Some(PathBuf::from(value)),
             _ => return Err(format!("{name} is not known")),
         }
+    }
+    if database.is_some() {
+        kinds.push(Kind::Shared);
     }
     if cells.is_empty() || kinds.is_empty() {
         return Err("nothing is left to measure".into());
     }
     let window = Duration::try_from_secs_f64(seconds).map_err(|wrong| format!("--seconds: {wrong}"))?;
     let out = out.or_else(|| whole.then(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("RESULTS.md")));
-    Ok(Options { rounds, window, kinds, cells, gateway, out, command })
+    Ok(Options { rounds, window, kinds, cells, gateway, database, out, command })
 }

@@ -1,5 +1,6 @@
 //! What a group of telemetry becomes in the database: counters and usage beside its log rows.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
@@ -11,7 +12,9 @@ use super::stored_response::StoredResponse;
 use super::usage::{Correction, Usage};
 use crate::keys::{BudgetDelta, KeyDelta, KeyLive};
 use crate::routing::{ChannelDelta, ChannelLive, EndpointLive, EndpointState};
+use crate::store::log_sums;
 use crate::store::sql::{OnConflict, SqlDialect, Statement, Value, upsert};
+use crate::time::Millis;
 
 /// The unit of channel costs in memory, against US dollars in the database.
 pub(in crate::store) const NANO_PER_USD: f64 = 1e9;
@@ -29,6 +32,7 @@ pub(in crate::store) struct Group {
 pub(in crate::store) struct Recorder {
     usage: Usage,
     key_days: KeyDays,
+    dialect: SqlDialect,
     usage_hour: String,
     usage_day: String,
 }
@@ -53,6 +57,7 @@ impl Recorder {
         Self {
             usage: Usage::new(zone.clone()),
             key_days: KeyDays::new(dialect, zone),
+            dialect,
             usage_hour: upsert(dialect, "usage_hour", &["bucket_start", "site_id", "model"], &sums),
             usage_day: upsert(dialect, "usage_day", &["local_day", "site_id", "model"], &of_day),
         }
@@ -86,6 +91,13 @@ impl Recorder {
         statements.extend(self.used());
         statements.extend(self.key_days.take());
         statements
+    }
+
+    /// What else goes with rows that are written only now: of spans that may be summed already.
+    pub(in crate::store) fn late(&self, rows: &[ProxyLogRow], now: Millis) -> Vec<Statement> {
+        let spans: BTreeSet<_> =
+            rows.iter().filter_map(|row| log_sums::summed_span(row.created_at, now)).collect();
+        spans.into_iter().flat_map(|span| log_sums::open(self.dialect, span)).collect()
     }
 
     /// Adds to the buckets of a row that was counted before.

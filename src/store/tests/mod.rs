@@ -8,6 +8,7 @@ mod database;
 mod following;
 mod keys;
 mod leases;
+mod log_sums;
 mod rebuilds;
 mod rekeying;
 mod reset;

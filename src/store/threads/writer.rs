@@ -235,9 +235,17 @@ impl Writer {
         let count = group.rows.len();
         let is_empty = count == 0 && group.statements.is_empty();
         let is_awaited = !group.flushes.is_empty();
+        // A group that failed may have waited for long.
+        let late = self.recorder.late(&group.rows, now_ms());
         let written = match is_empty {
             true => Ok(()),
-            false => self.connection.write(group.number, &group.rows, &group.statements, is_awaited),
+            false if late.is_empty() => {
+                self.connection.write(group.number, &group.rows, &group.statements, is_awaited)
+            }
+            false => {
+                let statements = [&group.statements[..], &late].concat();
+                self.connection.write(group.number, &group.rows, &statements, is_awaited)
+            }
         };
         if !is_empty {
             self.queue.note(&written);

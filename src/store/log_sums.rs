@@ -1,0 +1,210 @@
+//! The log in sums, so that counting a month of it does not read it.
+//!
+//! ```text
+//! 0 ─────── summed, in spans of six hours ───────│ reach ──── counted row by row ────▶ now
+//!            └ open spans are counted as well
+//! ```
+//!
+//! A span is summed once it has been over for a while. Whoever changes a row of it later, adds one or deletes some
+//! [opens](open) it in the same transaction. Sums are made in order, so that everything before the end of the last
+//! span is in them, but for the open ones; a span without rows needs none.
+
+use super::cached::CachedTokens;
+use super::sql::{OnConflict, SqlDialect, Statement, Value, marks, upsert};
+use super::{Error, Result, Store};
+use crate::time::Millis;
+
+/// Long, so that there are few sums, and short, so that few rows are counted beside them. UTC days are made of whole
+/// spans.
+const SPAN: Millis = 6 * 3_600_000;
+/// Rows of a span may come so long after its end without opening it: they wait to be written, and instances have clocks
+/// of their own.
+const LAG: Millis = 10 * 60_000;
+
+const TABLE: &str = "proxy_log_sums";
+
+/// Which parts of a range of the log are summed, and which are to be counted. Ends are exclusive.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Parts {
+    summed: Option<(Millis, Millis)>,
+    /// Open spans in what is summed.
+    open: Vec<Millis>,
+    /// Newest first.
+    pub(super) counted: Vec<(Millis, Millis)>,
+}
+
+/// A part of the log, and how many of the rows asked for it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) from: Millis,
+    pub(super) to: Millis,
+    pub(super) count: i64,
+}
+
+// === impl Parts ===
+
+impl Parts {
+    /// Of the rows since `from` and before `to`, as far as these are given.
+    pub(super) async fn of(store: &Store, from: Option<Millis>, to: Option<Millis>) -> Result<Self> {
+        let (reach, open) = reach(store).await?;
+        Ok(Self::new(from.unwrap_or(0).max(0), to.unwrap_or(Millis::MAX), reach, open))
+    }
+
+    fn new(from: Millis, to: Millis, reach: Millis, mut open: Vec<Millis>) -> Self {
+        let (low, high) = (start_of(from.saturating_add(SPAN - 1)), start_of(to).min(reach));
+        if low >= high {
+            return Self { summed: None, open: Vec::new(), counted: vec![(from, to)] };
+        }
+        open.retain(|start| (low..high).contains(start));
+        open.sort_unstable_by(|one, other| other.cmp(one));
+        let edges = [(high, to), (from, low)];
+        let [newest, oldest] = edges.map(|(from, to)| (from < to).then_some((from, to)));
+        let of_open = open.iter().map(|start| (*start, start + SPAN));
+        let counted = newest.into_iter().chain(of_open).chain(oldest).collect();
+        Self { summed: Some((low, high)), open, counted }
+    }
+
+    /// What is true of the sums `l` in it, with its arguments; `None` where there are none.
+    pub(super) fn of_sums(&self) -> Option<(String, Vec<Value>)> {
+        let (low, high) = self.summed?;
+        let mut condition = "l.start_at >= ? AND l.start_at < ?".to_owned();
+        let mut args = vec![low.into(), high.into()];
+        if !self.open.is_empty() {
+            condition.push_str(&format!(" AND l.start_at NOT IN ({})", marks(self.open.len())));
+            args.extend(self.open.iter().map(|start| Value::from(*start)));
+        }
+        Some((condition, args))
+    }
+}
+
+// === impl Block ===
+
+impl Block {
+    /// That of a span.
+    pub(super) fn of_span(start: Millis, count: i64) -> Self {
+        Self { from: start, to: start + SPAN, count }
+    }
+}
+
+fn start_of(at: Millis) -> Millis {
+    at - at.rem_euclid(SPAN)
+}
+
+/// The end of the last span that is summed, and those that are open.
+async fn reach(store: &Store) -> Result<(Millis, Vec<Millis>)> {
+    let last = store.query("SELECT MAX(start_at) FROM proxy_log_spans WHERE NOT is_open", Vec::new()).await?;
+    let last = last.first().map(|row| row.fields().opt_int()).transpose()?.flatten();
+    let Some(last) = last else { return Ok((0, Vec::new())) };
+    let rows = store.query("SELECT start_at FROM proxy_log_spans WHERE is_open", Vec::new()).await?;
+    let open = rows.iter().map(|row| row.fields().int()).collect::<Result<_>>()?;
+    Ok((last + SPAN, open))
+}
+
+/// The span of rows that are of this time, where it may be summed already.
+pub(super) fn summed_span(at: Millis, now: Millis) -> Option<Millis> {
+    let start = start_of(at);
+    // Half the time, for instances whose clocks differ.
+    (start + SPAN + LAG / 2 <= now).then_some(start)
+}
+
+/// What goes with a change of the rows of a span that may be summed already.
+pub(super) fn open(dialect: SqlDialect, start: Millis) -> Vec<Statement> {
+    let mark = upsert(dialect, "proxy_log_spans", &["start_at"], &[("is_open", OnConflict::Replace)]);
+    vec![
+        Statement::new("DELETE FROM proxy_log_sums WHERE start_at = ?", vec![start.into()]),
+        Statement::new(mark, vec![start.into(), true.into()]),
+    ]
+}
+
+/// What goes with deleting everything before `cutoff`.
+pub(super) fn forget(dialect: SqlDialect, cutoff: Millis) -> Vec<Statement> {
+    let start = start_of(cutoff);
+    let mut statements = vec![
+        Statement::new("DELETE FROM proxy_log_sums WHERE start_at < ?", vec![start.into()]),
+        Statement::new("DELETE FROM proxy_log_spans WHERE start_at < ?", vec![start.into()]),
+    ];
+    statements.extend(open(dialect, start));
+    statements
+}
+
+/// Sums what has been over for a while, a span per transaction; gives how many spans.
+pub async fn sum_up(store: &Store, now: Millis) -> Result<u64> {
+    let (reach, open) = reach(store).await?;
+    let mut summed = 0;
+    for start in open.into_iter().filter(|start| *start < reach) {
+        summed += u64::from(sum(store, start).await?);
+    }
+    let mut cursor = reach;
+    loop {
+        let sql = "SELECT MIN(created_at) FROM proxy_logs WHERE created_at >= ?";
+        let next = store.query(sql, vec![cursor.into()]).await?;
+        let Some(next) = next.first().map(|row| row.fields().opt_int()).transpose()?.flatten() else { break };
+        let start = start_of(next);
+        if start + SPAN + LAG > now {
+            break;
+        }
+        summed += u64::from(sum(store, start).await?);
+        cursor = start + SPAN;
+    }
+    Ok(summed)
+}
+
+/// Whether it was this instance that did it.
+async fn sum(store: &Store, start: Millis) -> Result<bool> {
+    const ALIKE: &str = "l.site_id, l.downstream_api_key_id, l.model_requested, l.model_actual, l.client_family, \
+                         l.client_app_id, l.client_app_name";
+    let sql = format!(
+        "INSERT INTO {TABLE} (first_id, start_at, site_id, downstream_api_key_id, model_requested, model_actual, \
+         client_family, client_app_id, client_app_name, calls, ok, tokens, cost, cache_input_tokens, \
+         cache_read_tokens, cache_creation_tokens) \
+         SELECT MIN(l.id), MIN(l.created_at - l.created_at % {SPAN}), {ALIKE}, COUNT(*), \
+         SUM(CASE WHEN l.status = 'success' THEN 1 ELSE 0 END), COALESCE(SUM(l.total_tokens), 0), \
+         SUM(l.estimated_cost), {} FROM proxy_logs l WHERE l.created_at >= ? AND l.created_at < ? GROUP BY {ALIKE}",
+        CachedTokens::OF_LOGS
+    );
+    let batch = vec![
+        Statement::new("DELETE FROM proxy_log_spans WHERE start_at = ? AND is_open", vec![start.into()]),
+        Statement::new(sql, vec![start.into(), (start + SPAN).into()]),
+        Statement::new(
+            "INSERT INTO proxy_log_spans (start_at, is_open) VALUES (?, ?)",
+            vec![start.into(), false.into()],
+        ),
+    ];
+    match store.batch(batch).await {
+        Ok(_) => Ok(true),
+        // Another instance was faster.
+        Err(Error::Conflict(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_spans_are_summed_and_the_rest_is_counted() {
+        let of = |from, to, open: &[Millis]| {
+            let spans = |spans: Millis| spans * SPAN;
+            Parts::new(from, to, spans(10), open.iter().copied().map(spans).collect())
+        };
+        let parts = |summed: Option<(Millis, Millis)>, open: &[Millis], counted: &[(Millis, Millis)]| Parts {
+            summed: summed.map(|(from, to)| (from * SPAN, to * SPAN)),
+            open: open.iter().map(|start| start * SPAN).collect(),
+            counted: counted.to_vec(),
+        };
+        let end = Millis::MAX;
+        assert_eq!(of(0, end, &[]), parts(Some((0, 10)), &[], &[(10 * SPAN, end)]));
+        assert_eq!(
+            of(1, 3 * SPAN + 5, &[12, 1, 2, 0]),
+            parts(
+                Some((1, 3)),
+                &[2, 1],
+                &[(3 * SPAN, 3 * SPAN + 5), (2 * SPAN, 3 * SPAN), (SPAN, 2 * SPAN), (1, SPAN)]
+            )
+        );
+        assert_eq!(of(SPAN, 2 * SPAN, &[]), parts(Some((1, 2)), &[], &[]));
+        assert_eq!(of(SPAN + 1, 2 * SPAN + 1, &[]), parts(None, &[], &[(SPAN + 1, 2 * SPAN + 1)]));
+        assert_eq!(of(20 * SPAN, end, &[]), parts(None, &[], &[(20 * SPAN, end)]));
+    }
+}

@@ -164,9 +164,9 @@ impl<C: Client> Connection for Remote<C> {
     fn write(&mut self, group: u64, rows: &[ProxyLogRow], statements: &[Statement], _: bool) -> Result<()> {
         let mark = self.marks.as_ref().map(|marks| marks.group(group));
         self.transaction(mark, async |client| {
-            let (together, alone) = rows.split_at(rows.len() - rows.len() % log_row::TOGETHER);
-            insert(client, together, log_row::TOGETHER).await?;
-            insert(client, alone, 1).await?;
+            for (rows, at_once) in log_row::parts(rows) {
+                insert(client, rows, at_once).await?;
+            }
             run(client, statements).await.map(drop)
         })
     }

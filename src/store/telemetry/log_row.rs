@@ -64,6 +64,22 @@ const VALUES: &str =
 /// Rows that one statement inserts where so many wait: running it costs about as much as a row.
 pub(in crate::store) const TOGETHER: usize = 10;
 
+/// Rows that one statement inserts on a server, where each is a way there and back: forty of them for a group of ten
+/// thousand rows. Servers take 65,535 arguments.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+const TOGETHER_ON_SERVER: [usize; 3] = [250, 10, 1];
+
+/// Rows in parts, each with how many of it one statement inserts on a server.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(in crate::store) fn parts(rows: &[ProxyLogRow]) -> [(&[ProxyLogRow], usize); 3] {
+    let mut rest = rows;
+    TOGETHER_ON_SERVER.map(|at_once| {
+        let (part, after) = rest.split_at(rest.len() - rest.len() % at_once);
+        rest = after;
+        (part, at_once)
+    })
+}
+
 /// The statement that inserts this many rows, behind the word of the dialect.
 pub(in crate::store) fn into(rows: usize) -> String {
     format!("{INTO} VALUES {}", vec![VALUES; rows].join(", "))

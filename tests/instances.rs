@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Answer, Gate, Gateway, Home, Partition, Provider, Relay, Reply, Request, Setup};
+use support::{Answer, Gate, Gateway, Home, Partition, Provider, Relay, Reply, Request, Setup, Upstream};
 
 const MODEL: &str = "model-shared";
 /// A lease lasts half of that, and who waits for it looks every second.
@@ -208,4 +208,130 @@ fn every_instance_lists_those_that_are_there() {
     support::eventually_within(A_LEASE, "one that was killed is listed no more", || {
         (listed(&one).len() == 1).then_some(())
     });
+}
+
+const CHAT: &str = "/v1/chat/completions";
+const KEY: &str = "sk-shared-by-all-0123456789";
+
+/// A site whose channel for [`MODEL`] every instance has, and a key with these limits.
+fn with_key<const N: usize>(gateways: &[Gateway; N], limits: &Value) -> (Upstream, Value) {
+    let upstream = Upstream::start(&[MODEL]);
+    gateways[0].add("site", &upstream);
+    gateways[0].wait_for_channels(MODEL, 1);
+    let mut key = json!({"name": "shared", "key": KEY});
+    key.as_object_mut().expect("an object").extend(limits.as_object().expect("limits").clone());
+    let made = gateways[0].admin().post("/api/downstream-keys", &key).expect(200)["item"].clone();
+    for gateway in gateways {
+        support::eventually("every instance knows the key and the channel", || {
+            let list = gateway.anyone().with("authorization", &format!("Bearer {KEY}")).get("/v1/models");
+            (list.status == 200 && list.text().contains(MODEL)).then_some(())
+        });
+    }
+    (upstream, made)
+}
+
+fn chat(gateway: &Gateway) -> Answer {
+    let body = json!({"model": MODEL, "messages": [{"role": "user", "content": "x"}]});
+    gateway.anyone().with("authorization", &format!("Bearer {KEY}")).post(CHAT, &body)
+}
+
+#[test]
+fn a_cooldown_is_seen_by_all_and_so_is_its_end() {
+    if !support::is_on_server() {
+        return;
+    }
+    let home = Home::new();
+    let gateways: [Gateway; 2] = instances(&home, &Setup::default());
+    let (upstream, _) = with_key(&gateways, &json!({}));
+    let [one, other] = &gateways;
+    let cooling = |gateway: &Gateway| gateway.channels(MODEL)[0]["cooldownUntil"].is_string();
+    let routes = other.routes();
+    let route = routes.iter().find(|route| route["modelPattern"] == MODEL).expect("the route")["id"].clone();
+    for _ in 0..2 {
+        upstream.answer(CHAT, Reply::json(500, &json!({"error": {"message": "broken"}})));
+        assert_ne!(chat(one).status, 200);
+        assert!(cooling(one));
+        support::eventually("the other leaves it alone", || cooling(other).then_some(()));
+        upstream.answer_faithfully();
+        other.admin().post(&format!("/api/routes/{route}/cooldown/clear"), &json!({})).expect(200);
+        support::eventually("it is cleared everywhere", || (!cooling(one)).then_some(()));
+        // What the first writes of it from now on brings nothing back.
+        assert_eq!(chat(one).status, 200);
+        one.admin().get("/api/stats/proxy-logs?limit=1").expect(200);
+        support::eventually("it is selected at the other", || (chat(other).status == 200).then_some(()));
+        assert!(!cooling(one) && !cooling(other));
+    }
+}
+
+#[test]
+fn what_a_key_uses_at_one_instance_counts_at_all_and_so_does_its_reset() {
+    if !support::is_on_server() {
+        return;
+    }
+    let home = Home::new();
+    let gateways: [Gateway; 2] = instances(&home, &Setup::default());
+    let limits = json!({"maxRequests": 1000, "budgets": [{"period": "total", "maxTokens": 1}]});
+    let (_upstream, key) = with_key(&gateways, &limits);
+    let [one, other] = &gateways;
+    assert_eq!(chat(other).status, 200, "its window is open here, and unused: nobody has told of tokens yet");
+    support::eventually("the tokens are known where they were used", || (chat(other).status == 429).then_some(()));
+    support::eventually("and at the other instance", || (chat(one).status == 429).then_some(()));
+    one.admin().post(&format!("/api/downstream-keys/{}/reset-usage", key["id"]), &json!({})).expect(200);
+    support::eventually("the other hears of the reset", || (chat(other).status == 200).then_some(()));
+}
+
+#[test]
+fn a_key_far_from_its_limit_is_served_while_the_database_is_away() {
+    if !support::is_on_server() {
+        return;
+    }
+    let home = Home::new();
+    let server = home.server().expect("tests run on a server");
+    let way = Partition::before(server.place());
+    let gateways = [Setup::default().with("DB_URL", &way.instead_of(&server.url())).start_in(home.clone())];
+    let (upstream, _) = with_key(
+        &gateways,
+        &json!({"maxRequests": 100_000, "budgets": [{"period": "total", "maxRequests": 200_000}]}),
+    );
+    let before = upstream.asked_for(CHAT).len();
+    for _ in 0..160 {
+        assert_eq!(chat(&gateways[0]).status, 200);
+    }
+    way.cut();
+    for place in 0..60 {
+        assert_eq!(chat(&gateways[0]).status, 200, "request {place} without the database");
+    }
+    way.heal();
+    assert_eq!(upstream.asked_for(CHAT).len(), before + 220);
+    support::eventually_within(A_LEASE, "what was used is counted", || {
+        let list = gateways[0].admin().get("/api/downstream-keys");
+        let used = || list.json()["items"][0]["usedRequests"].clone();
+        (list.status == 200 && used() == 220).then_some(())
+    });
+}
+
+#[test]
+fn a_new_seal_key_is_used_by_all() {
+    if !support::is_on_server() {
+        return;
+    }
+    let home = Home::new();
+    let gateways: [Gateway; 2] = instances(&home, &Setup::default());
+    let (_upstream, _) = with_key(&gateways, &json!({}));
+    let [one, other] = &gateways;
+    for _ in 0..2 {
+        let task = one.admin().post("/api/settings/maintenance/rotate-seal-key", &json!({})).expect(202);
+        one.wait_for_task(&task);
+    }
+    let opens = |gateway: &Gateway, key: &str| {
+        gateway.anyone().with("authorization", &format!("Bearer {key}")).get("/v1/models").status == 200
+    };
+    for (name, maker, reader) in [("from-one", one, other), ("from-other", other, one)] {
+        let key = format!("sk-{name}-0123456789");
+        maker.admin().post("/api/downstream-keys", &json!({"name": name, "key": key})).expect(200);
+        support::eventually("what one has sealed opens at the other", || opens(reader, &key).then_some(()));
+    }
+    // The credential of the upstream, and the key, were sealed anew.
+    support::eventually("the other serves on", || (chat(other).status == 200).then_some(()));
+    assert_eq!(chat(one).status, 200);
 }

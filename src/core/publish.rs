@@ -10,7 +10,7 @@ use super::state::Core;
 use crate::config::Config;
 use crate::settings::Settings;
 use crate::store::versions::{SCOPES, Scope};
-use crate::store::{self, Store};
+use crate::store::{self, Store, rekey, shared_use};
 
 impl Core {
     /// Routes by what the store now says. Call it after every committed change of sites, accounts,
@@ -72,6 +72,8 @@ impl Core {
     /// Puts in force what other instances on this database have changed. With `everything`, also what nobody has told.
     pub async fn follow_others(&self, everything: bool) -> store::Result<Vec<Scope>> {
         let changed = self.versions.look(&self.store).await?;
+        // What was read before the new key was known did not open.
+        let everything = everything || changed.contains(&Scope::Keyring);
         for scope in SCOPES {
             if !everything && !changed.contains(&scope) {
                 continue;
@@ -83,9 +85,21 @@ impl Core {
                 }
                 Scope::Keys => self.read_keys().await?,
                 Scope::Settings => self.read_settings().await?,
+                Scope::Keyring => rekey::follow(&self.store).await?,
             }
         }
         Ok(changed)
+    }
+
+    /// Takes over what other instances have learnt of channels and used of keys.
+    pub async fn follow_use(&self) -> store::Result<()> {
+        self.rests.follow(&self.store, &self.live).await?;
+        shared_use::follow(&self.store, &self.keys.load_full()).await
+    }
+
+    /// Tells the others that there is another key to seal by, or to find values by.
+    pub async fn announce_keyring(&self) -> store::Result<()> {
+        self.versions.announce(&self.store, Scope::Keyring).await
     }
 
     async fn read_settings(&self) -> store::Result<()> {

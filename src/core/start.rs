@@ -22,6 +22,7 @@ use crate::notify::Notifier;
 use crate::routing::health::saved;
 use crate::routing::{Affinity, LiveTable};
 use crate::store::relocate::Place;
+use crate::store::rests::Rests;
 use crate::store::snapshot::Source;
 use crate::store::versions::Versions;
 use crate::store::{self, Store, StoreOptions, instances, leases, pointer};
@@ -79,6 +80,7 @@ impl Core {
             bootstrap,
             database,
             versions,
+            rests: Rests::default(),
             instance: crate::uuid::v4(),
             instances: ArcSwap::default(),
             client,

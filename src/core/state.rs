@@ -19,6 +19,7 @@ use crate::routing::{Affinity, LiveTable, Snapshot};
 use crate::settings::Settings;
 use crate::store::instances::Instance;
 use crate::store::relocate::Place;
+use crate::store::rests::Rests;
 use crate::store::snapshot::Source;
 use crate::store::uploads::Uploads;
 use crate::store::versions::Versions;
@@ -48,6 +49,8 @@ pub struct Core {
     pub database: Place,
     /// What other instances on it have been heard of.
     pub versions: Versions,
+    /// What has been read of the rests that they know of.
+    pub(super) rests: Rests,
     /// What this process is called among them.
     pub instance: String,
     /// Those that the database knew when it was last asked.

@@ -33,6 +33,10 @@ pub async fn follow(jobs: Arc<Jobs>) -> Pass {
         Err(store::Error::Unreachable(_)) => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
+    match jobs.core.follow_use().await {
+        Ok(()) | Err(store::Error::Unreachable(_)) => {}
+        Err(error) => return Err(error.to_string()),
+    }
     if !changed.is_empty() {
         log::debug!("taken over from another instance: {changed:?}");
     }

@@ -19,6 +19,8 @@ use super::period::Period;
 use super::quota::Quota;
 
 const NANO_PER_USD: f64 = 1e9;
+/// Sums of the database may differ by so little from one look to the next.
+pub(super) const ROUNDING_NANO: i64 = 1_000;
 /// The part of a limit of cost or tokens that is used when what is spent should be on disk at once.
 const NEARLY_ALL: f64 = 0.95;
 
@@ -94,6 +96,8 @@ pub(super) struct Window {
     cost_nano: i64,
     tokens: i64,
     unsaved: Unsaved,
+    /// What the database said last, of all instances.
+    stored: Used,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -184,6 +188,35 @@ impl BudgetLive {
         *self.window() = Window::new(start, end, used);
     }
 
+    /// When the newest window began.
+    pub fn start(&self) -> Millis {
+        self.window().start
+    }
+
+    /// Takes over what all instances on the database have used of the window that began then; `None` where another has
+    /// reset the key. What this one has on its way there is never forgotten.
+    pub fn follow(&self, bounds: &Bounds, start: Millis, stored: Option<Used>) {
+        let mut window = self.window();
+        if window.start != start {
+            return;
+        }
+        let Some(stored) = stored else {
+            *window = Window::new(0, 0, Used::default());
+            return;
+        };
+        let before = std::mem::replace(&mut window.stored, stored);
+        let cost = nano(stored.cost).saturating_add(window.unsaved.cost_nano);
+        let tokens = stored.tokens.saturating_add(window.unsaved.tokens);
+        if nano(stored.cost) < nano(before.cost) - ROUNDING_NANO || stored.tokens < before.tokens {
+            (window.cost_nano, window.tokens) = (cost, tokens);
+        } else {
+            (window.cost_nano, window.tokens) = (window.cost_nano.max(cost), window.tokens.max(tokens));
+        }
+        // Of a limited number the database is told before it is used, of any other behind.
+        let unsaved = if bounds.requests.is_some() { 0 } else { window.unsaved.requests };
+        window.requests.set_reserved(stored.requests + unsaved);
+    }
+
     /// Nothing is used, and no window is open.
     pub fn reset(&self) {
         self.open(0, 0, Used::default());
@@ -206,6 +239,7 @@ impl Window {
             cost_nano: nano(used.cost),
             tokens: used.tokens,
             unsaved: Unsaved::default(),
+            stored: used,
         }
     }
 

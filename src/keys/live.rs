@@ -13,7 +13,7 @@ use crate::limits::{Gate, IdentityWindows, Lease, LeaseRules, RateWindow};
 use crate::sync::lock;
 use crate::time::Millis;
 
-use super::budget::{BudgetDelta, BudgetLive};
+use super::budget::{BudgetDelta, BudgetLive, ROUNDING_NANO};
 use super::quota::Quota;
 
 const NANO_PER_USD: f64 = 1e9;
@@ -44,6 +44,8 @@ pub struct KeyLive {
     /// Those in force. Locked when a key is changed and when it is written, never by requests.
     budgets: Mutex<Vec<Arc<BudgetLive>>>,
     used_cost_nano: AtomicI64,
+    /// What the database said last, of all instances.
+    stored_cost_nano: AtomicI64,
     /// 0 = never.
     last_used: AtomicI64,
     unsaved_requests: AtomicU64,
@@ -78,6 +80,7 @@ impl KeyLive {
             gate: OnceLock::new(),
             budgets: Mutex::default(),
             used_cost_nano: AtomicI64::new(nano(used_cost)),
+            stored_cost_nano: AtomicI64::new(nano(used_cost)),
             last_used: AtomicI64::new(last_used.unwrap_or(0)),
             unsaved_requests: AtomicU64::new(0),
             unsaved_cost_nano: AtomicI64::new(0),
@@ -134,6 +137,19 @@ impl KeyLive {
         self.record_use(now)
     }
 
+    /// Takes over what all instances on the database have spent. What this one has on its way there is never forgotten;
+    /// less than before is a reset by another.
+    pub fn follow_cost(&self, usd: f64) {
+        let stored = nano(usd);
+        let before = self.stored_cost_nano.swap(stored, AcqRel);
+        let known = stored.saturating_add(self.unsaved_cost_nano.load(Acquire));
+        if stored < before - ROUNDING_NANO {
+            self.used_cost_nano.store(known, Release);
+        } else {
+            self.used_cost_nano.fetch_max(known, AcqRel);
+        }
+    }
+
     /// What is not written yet; lowers the flag first, so that later changes raise it again.
     pub fn take_delta(&self) -> KeyDelta {
         self.dirty.store(false, Release);
@@ -164,6 +180,7 @@ impl KeyLive {
     pub fn reset(&self) {
         self.requests.reset();
         self.used_cost_nano.store(0, Release);
+        self.stored_cost_nano.store(0, Release);
         self.unsaved_requests.store(0, Release);
         self.unsaved_cost_nano.store(0, Release);
         lock(&self.budgets).iter().for_each(|budget| budget.reset());
@@ -197,6 +214,22 @@ mod tests {
         assert_eq!((live.requests.used(), live.used_cost()), (1, 1.5));
         assert!(live.record_use(60));
         assert_eq!(live.take_delta(), delta(0, 0.0, 60));
+    }
+
+    #[test]
+    fn what_other_instances_spend_and_reset_is_taken_over_and_what_is_on_its_way_is_kept() {
+        let live = KeyLive::new(3, 0, 1.0, None);
+        let _ = live.charge(0.5, 40);
+        live.follow_cost(3.0);
+        assert_eq!(live.used_cost(), 3.5, "another has spent two");
+        live.take_delta();
+        live.follow_cost(3.0);
+        assert_eq!(live.used_cost(), 3.5, "half a dollar is being written");
+        live.follow_cost(3.5);
+        assert_eq!(live.used_cost(), 3.5);
+        let _ = live.charge(0.25, 40);
+        live.follow_cost(0.0);
+        assert_eq!(live.used_cost(), 0.25, "another has reset the key");
     }
 
     #[test]

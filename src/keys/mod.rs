@@ -27,7 +27,7 @@ pub use budget::{Bounds, Budget, BudgetDelta, BudgetLive, Reached, Used};
 pub use limits::{BudgetMask, Charge, KeyLimits, MAX_BUDGETS, NotTaken, OverLimit};
 pub use live::{KeyDelta, KeyLive};
 pub use period::Period;
-pub use quota::Quota;
+pub use quota::{Quota, Reach};
 pub use shown::{ShownBudget, usd};
 
 /// HMAC-SHA256 of a token under a key that the process has made for itself.

@@ -23,6 +23,23 @@ const HURRY_MS: Millis = 25;
 /// One of which half lasted this long need not be larger than the usual.
 const EASE_MS: Millis = 200;
 
+/// What a block has to last through while the database is away, and how long it is when a new one is reserved.
+const OUTAGE_MS: i64 = 60_000;
+const AHEAD_MS: i64 = 90_000;
+/// The pace is measured over no less.
+const PACE_MS: Millis = 5_000;
+/// So much has to be left of a limit for each that is reserved for an outage: several instances reserve from one rest.
+const FAR: i64 = 8;
+
+/// How far ahead requests are reserved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// The database is a file beside us, which is not away.
+    Near,
+    /// It is a server: far from its limit, a key has enough reserved for a minute without it. A crash costs it as much.
+    Outage,
+}
+
 /// How many requests to hold reserved while `rest` are left of a limit: a hundredth of them, at
 /// least one, at most `most`.
 fn block_size(rest: i64, most: i64) -> i64 {
@@ -39,6 +56,13 @@ pub struct Quota {
     granted_at: AtomicI64,
     /// What the database counts, or will once everything unsaved is written.
     reserved: AtomicI64,
+    /// Requests in [`AHEAD_MS`], as they have come of late.
+    pace: AtomicI64,
+    /// Granted and not withdrawn since the start: with the block it tells how many were spent.
+    granted: AtomicI64,
+    /// When the pace was measured last, and how many were spent by then.
+    measured_at: AtomicI64,
+    measured: AtomicI64,
 }
 
 // === impl Quota ===
@@ -51,6 +75,10 @@ impl Quota {
             most: AtomicI64::new(BLOCK),
             granted_at: AtomicI64::new(0),
             reserved: AtomicI64::new(used),
+            pace: AtomicI64::new(0),
+            granted: AtomicI64::new(0),
+            measured_at: AtomicI64::new(0),
+            measured: AtomicI64::new(0),
         }
     }
 
@@ -89,16 +117,41 @@ impl Quota {
         self.reserved() >= max && self.block() <= 0
     }
 
-    /// Half of the block is spent and more can be reserved: better now than when a request waits.
-    pub fn runs_low(&self, max: i64) -> bool {
-        let size = block_size((max - self.reserved()).max(0), self.most.load(Acquire));
-        size > 1 && self.block() <= size / 2
+    /// Half of the block is spent, or more than an outage leaves, and more can be reserved: better now than when a request
+    /// waits.
+    pub fn runs_low(&self, max: i64, reach: Reach) -> bool {
+        let rest = (max - self.reserved()).max(0);
+        let size = block_size(rest, self.most.load(Acquire));
+        let enough = self.for_an_outage(rest, reach) * OUTAGE_MS / AHEAD_MS;
+        size > 1 && self.block() <= (size / 2).max(enough)
+    }
+
+    /// How many to hold for an outage; none where that would be a large part of what is left.
+    fn for_an_outage(&self, rest: i64, reach: Reach) -> i64 {
+        let pace = self.pace.load(Acquire);
+        if reach == Reach::Outage && pace <= rest / FAR { pace } else { 0 }
+    }
+
+    /// Measures how many requests come. More than before count at once, fewer by half.
+    fn measure(&self, now: Millis) {
+        let spent = self.granted.load(Acquire) - self.block();
+        let since = now - self.measured_at.load(Acquire);
+        let recent = (spent - self.measured.load(Acquire)).max(0) * AHEAD_MS / since.max(PACE_MS);
+        let pace = self.pace.load(Acquire);
+        if !(0..PACE_MS).contains(&since) {
+            self.measured_at.store(now, Release);
+            self.measured.store(spent, Release);
+            self.pace.store(recent.max((pace + recent) / 2), Release);
+        } else if recent > pace {
+            self.pace.store(recent, Release);
+        }
     }
 
     // What follows is for the holder of the key's turn.
 
     /// How many more to reserve while `rest` are left of the limit; none when the block is full.
-    pub fn wants(&self, rest: i64, now: Millis) -> i64 {
+    pub fn wants(&self, rest: i64, now: Millis, reach: Reach) -> i64 {
+        self.measure(now);
         let lasted = now - self.granted_at.load(Acquire);
         let most = self.most.load(Acquire);
         let most = match lasted {
@@ -107,7 +160,7 @@ impl Quota {
             EASE_MS.. => BLOCK,
         };
         self.most.store(most, Release);
-        block_size(rest.max(0), most) - self.block()
+        block_size(rest.max(0), most).max(self.for_an_outage(rest, reach)) - self.block()
     }
 
     /// The database counts `count` more, and they may be spent.
@@ -116,6 +169,7 @@ impl Quota {
         // In this order, so that a key is never taken for exhausted in between.
         self.block.fetch_add(count, AcqRel);
         self.reserved.fetch_add(count, AcqRel);
+        self.granted.fetch_add(count, AcqRel);
     }
 
     /// Takes back what is not spent and gives how much; the database must then count as many less.
@@ -124,6 +178,7 @@ impl Quota {
             let left = self.block();
             self.reserved.fetch_sub(left, AcqRel);
             if self.block.compare_exchange(left, 0, AcqRel, Acquire).is_ok() {
+                self.granted.fetch_sub(left, AcqRel);
                 return left;
             }
             self.reserved.fetch_add(left, AcqRel);
@@ -137,7 +192,7 @@ impl Quota {
 
     /// Nothing is used.
     pub fn reset(&self) {
-        self.block.store(0, Release);
+        self.granted.fetch_sub(self.block.swap(0, AcqRel), AcqRel);
         self.reserved.store(0, Release);
     }
 }
@@ -149,7 +204,7 @@ mod tests {
     #[test]
     fn a_block_is_a_hundredth_of_the_rest_between_1_and_32() {
         for (rest, size) in [(-1, 0), (0, 0), (1, 1), (99, 1), (500, 5), (3200, 32), (1_000_000, 32)] {
-            assert_eq!(Quota::new(0).wants(rest, 1_000), size, "{rest}");
+            assert_eq!(Quota::new(0).wants(rest, 1_000, Reach::Near), size, "{rest}");
         }
     }
 
@@ -161,16 +216,44 @@ mod tests {
             [(60_000, 32), (25, 32), (24, 64), (1, 128), (199, 128), (0, 256), (200, 32), (24, 64)]
         {
             now += lasted;
-            assert_eq!(quota.wants(1_000_000, now), size, "after {lasted} ms");
+            assert_eq!(quota.wants(1_000_000, now, Reach::Near), size, "after {lasted} ms");
             quota.grant(size, now);
             assert_eq!(quota.withdraw(), size);
         }
         for _ in 0..10 {
             quota.grant(1, now);
             quota.withdraw();
-            assert!(quota.wants(1_000_000, now) <= 1024);
+            assert!(quota.wants(1_000_000, now, Reach::Near) <= 1024);
         }
-        assert_eq!(quota.wants(500, now), 5, "a hundredth of the rest is the most all the same");
+        assert_eq!(quota.wants(500, now, Reach::Near), 5, "a hundredth of the rest is the most all the same");
+    }
+
+    #[test]
+    fn far_from_its_limit_a_key_has_enough_reserved_for_a_minute_without_the_database() {
+        const PER_SECOND: i64 = 20;
+        let (quota, mut now, max) = (Quota::new(0), 1_000, 1_000_000);
+        let top_up = |now| {
+            if quota.runs_low(max, Reach::Outage) || quota.block() == 0 {
+                let count = quota.wants(max - quota.reserved(), now, Reach::Outage);
+                quota.grant(count.max(0), now);
+            }
+        };
+        for second in 0..120 {
+            for _ in 0..PER_SECOND {
+                top_up(now);
+                assert!(quota.take());
+                now += 1_000 / PER_SECOND;
+            }
+            let held = quota.block();
+            assert!(second < 60 || held >= 59 * PER_SECOND, "{held} after {second} s");
+            assert!(held <= 4 * 60 * PER_SECOND, "{held} after {second} s");
+        }
+        for _ in 0..59 * PER_SECOND {
+            assert!(quota.take(), "the database is away");
+        }
+        // Near the limit nothing is held back from the others.
+        let count = quota.wants(FAR * 20 * PER_SECOND, now, Reach::Outage);
+        assert!(quota.block() + count <= BLOCK, "{count}");
     }
 
     #[test]

@@ -94,7 +94,7 @@ async fn count(core: &Arc<Core>, key: &Key) -> Result<(), NotAdmitted> {
 
 /// Reserves the next block before anybody has to wait for it.
 fn top_up(core: &Arc<Core>, live: &Arc<KeyLive>, max: i64) {
-    if live.requests.runs_low(max)
+    if live.requests.runs_low(max, core.store.database().reach())
         && let Ok(turn) = live.turn.clone().try_lock_owned()
     {
         drop(reserve(core, live, max, turn));
@@ -149,8 +149,10 @@ async fn take_from_budgets<'a>(
 
 /// Reserves the next blocks of these budgets before anybody has to wait for them.
 fn top_up_budgets(core: &Arc<Core>, key: &Arc<Key>, limits: &KeyLimits, mask: BudgetMask) {
-    let runs_low =
-        |budget: &Budget| budget.bounds.requests.is_some_and(|most| budget.live.requests().0.runs_low(most));
+    let reach = core.store.database().reach();
+    let runs_low = |budget: &Budget| {
+        budget.bounds.requests.is_some_and(|most| budget.live.requests().0.runs_low(most, reach))
+    };
     let low =
         (0..limits.budgets.len()).find(|place| mask & (1 << place) != 0 && runs_low(&limits.budgets[*place]));
     if let Some(place) = low

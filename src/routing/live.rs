@@ -24,7 +24,7 @@ use super::rotation::Rotations;
 use crate::sync::lock;
 use crate::time::Millis;
 
-pub use channel::{ChannelDelta, ChannelLive, ChannelTotals, Resting, Trial};
+pub use channel::{ChannelDelta, ChannelLive, ChannelTotals, Resting, StoredRest, Trial};
 pub use endpoint::{EndpointLive, EndpointState};
 
 /// All live values by id. Locked only while a snapshot is built, but for `rotations`.
@@ -56,6 +56,16 @@ impl LiveTable {
     pub fn member(&self, id: i64, stored: impl FnOnce() -> ChannelTotals) -> Arc<ChannelLive> {
         let mut members = lock(&self.members);
         members.entry(id).or_insert_with(|| Arc::new(ChannelLive::of_member(id, stored()))).clone()
+    }
+
+    /// The channel's live value, where there is one.
+    pub fn known_channel(&self, id: i64) -> Option<Arc<ChannelLive>> {
+        lock(&self.channels).get(&id).cloned()
+    }
+
+    /// The live value of a member, where there is one.
+    pub fn known_member(&self, id: i64) -> Option<Arc<ChannelLive>> {
+        lock(&self.members).get(&id).cloned()
     }
 
     /// Forgets members that are gone.

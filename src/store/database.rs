@@ -26,6 +26,7 @@ use super::threads::queue::{Command, Queue};
 use super::threads::readers::Readers;
 use super::threads::writer::Writer;
 use crate::config::DatabaseKind;
+use crate::keys::Reach;
 use crate::sync::lock;
 
 /// A question that waits longer than this for its answer calls another reader: each has a connection with
@@ -84,6 +85,11 @@ impl Database {
     /// Whether other instances may work on it.
     pub fn is_shared(&self) -> bool {
         self.dialect != SqlDialect::Sqlite
+    }
+
+    /// How far ahead requests of keys are reserved in it.
+    pub fn reach(&self) -> Reach {
+        if self.is_shared() { Reach::Outage } else { Reach::Near }
     }
 
     /// Answers one question from what is committed.

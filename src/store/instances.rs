@@ -1,7 +1,7 @@
 //! The processes that serve from a database that several may share: each says now and then that it is there.
 
 use super::sql::Statement;
-use super::{Result, Store, leases};
+use super::{Result, Store};
 use crate::time::Millis;
 
 /// One that says nothing for so long is gone.
@@ -21,7 +21,7 @@ pub struct Instance {
 
 /// Says that this one is there, and forgets those that are gone. Gives all that are left, the oldest first.
 pub async fn show_up(store: &Store, me: &Instance) -> Result<Vec<Instance>> {
-    let Some(now) = leases::now(store.database().dialect()) else { return Ok(Vec::new()) };
+    let Some(now) = store.database().dialect().now() else { return Ok(Vec::new()) };
     let gone = Statement::new(
         format!("DELETE FROM instances WHERE last_seen_at < {now} - ? AND id <> ?"),
         vec![GONE_MS.into(), me.id.as_str().into()],
@@ -55,6 +55,12 @@ pub async fn show_up(store: &Store, me: &Instance) -> Result<Vec<Instance>> {
         })
     });
     read.collect()
+}
+
+/// How many there are, as of the last of them that looked.
+pub async fn count(store: &Store) -> Result<i64> {
+    let rows = store.query("SELECT COUNT(*) FROM instances", Vec::new()).await?;
+    rows.first().map_or(Ok(0), |row| row.fields().int())
 }
 
 /// Says that this one ends.

@@ -8,7 +8,7 @@
 //! Time is that of the database, which is the same for all. A change that is made under a lease ([`fence`]) looks at
 //! its row in the same transaction and holds it to the end: the lease changes hands before that or after it.
 
-use super::sql::{SqlDialect, Statement, Value};
+use super::sql::{Statement, Value};
 use super::{Error, Result, Store};
 use crate::fence::{self, Fence};
 use crate::time::Millis;
@@ -23,18 +23,9 @@ pub enum Taken {
     Elsewhere,
 }
 
-/// The time of the database in milliseconds; `None` where one process alone uses it.
-pub(super) fn now(dialect: SqlDialect) -> Option<&'static str> {
-    match dialect {
-        SqlDialect::Sqlite => None,
-        SqlDialect::Postgres => Some("CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"),
-        SqlDialect::Mysql => Some("CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"),
-    }
-}
-
 /// Takes a lease for this long, or goes on with it.
 pub async fn take(store: &Store, job: &str, owner: &str, for_ms: Millis) -> Result<Taken> {
-    let Some(now) = now(store.database().dialect()) else { return Ok(Taken::Alone) };
+    let Some(now) = store.database().dialect().now() else { return Ok(Taken::Alone) };
     let take = Statement::new(
         format!(
             "UPDATE job_leases SET token = CASE WHEN owner = ? THEN token ELSE token + 1 END, owner = ?, \
@@ -65,9 +56,8 @@ pub async fn take(store: &Store, job: &str, owner: &str, for_ms: Millis) -> Resu
 
 /// Keeps a lease for this long from now; false when another instance has it.
 pub async fn keep(store: &Store, fence: &Fence, for_ms: Millis) -> Result<bool> {
-    let Some(now) = now(store.database().dialect()) else { return Ok(true) };
-    let sql =
-        format!("UPDATE job_leases SET expires_at = {now} + ? WHERE job = ? AND owner = ? AND token = ?");
+    let Some(now) = store.database().dialect().now() else { return Ok(true) };
+    let sql = format!("UPDATE job_leases SET expires_at = {now} + ? WHERE job = ? AND owner = ? AND token = ?");
     let args = std::iter::once(for_ms.into()).chain(row_of(fence)).collect();
     match store.batch(vec![Statement::new(sql, args).must_change()]).await {
         Ok(_) => Ok(true),

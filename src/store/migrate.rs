@@ -76,6 +76,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(93, "0093_background_responses"),
     step!(94, "0094_instances"),
     step!(95, "0095_proxy_log_sums"),
+    step!(96, "0096_shared_rests"),
 ];
 
 /// The number of the last step there is.

@@ -16,6 +16,7 @@
 //! | `copies`, `relocate`, `pointer` | whole copies of the database, made and put in place; everything into another database; which one the next start uses |
 //! | `leases`, `job_runs`, `versions`, `instances` | what several instances on one database agree on: who runs a job; what has changed; who is there |
 //! | `uploads`, `prune`, `log_sums` | files on their way in; how tables lose what is old; the log in sums |
+//! | `rests`, `shared_use` | what all of them learn of channels; what all of them use of keys |
 //! | the rest | one file per resource: rows, queries, changes |
 //!
 //! Times are epoch milliseconds. Sealed columns are opened on reading into [`Secret`]s and sealed
@@ -64,12 +65,14 @@ pub mod quota;
 pub mod relocate;
 pub mod reset;
 pub mod responses;
+pub mod rests;
 pub mod route_edits;
 pub mod route_units;
 pub mod routes;
 pub mod seal;
 mod server;
 pub mod settings;
+pub mod shared_use;
 pub mod sites;
 pub mod snapshot;
 pub mod spend;

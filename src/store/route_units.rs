@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::routes::{ChannelStats, MAX_MARKS};
 use super::sql::{Changes, Row, Statement, Value, marks};
-use super::{Result, Store};
+use super::{Result, Store, rests};
 use crate::routing::UnitStrategy;
 use crate::time::{Millis, now_ms};
 
@@ -198,12 +198,8 @@ pub async fn channels_of(store: &Store, id: i64) -> Result<Vec<i64>> {
 /// Forgets that these members ever failed: failures, cooldown and its level.
 pub async fn clear_failures(store: &Store, members: &[MemberRow]) -> Result<()> {
     let clear = members.chunks(MAX_MARKS).map(|members| {
-        let sql = format!(
-            "UPDATE oauth_route_unit_members SET fail_count = 0, consecutive_fail_count = 0, cooldown_level = 0, \
-             last_fail_at = NULL, cooldown_until = NULL, provider_cooldown_until = NULL WHERE id IN ({})",
-            marks(members.len())
-        );
-        Statement::new(sql, members.iter().map(|member| member.id.into()).collect()).touching_nothing()
+        let ids = members.iter().map(|member| member.id.into()).collect();
+        rests::clear(store, "oauth_route_unit_members", "id", ids, now_ms())
     });
     store.batch(clear.collect()).await.map(drop)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::sql::{Row, Statement, Value, marks};
 use super::telemetry::recorder::NANO_PER_USD;
 use super::touches::Part;
-use super::{Result, Store};
+use super::{Result, Store, rests};
 use crate::routing::rebuild::{self, Credential, NewRoute, Plan};
 use crate::routing::{ChannelTotals, Strategy};
 use crate::time::{Millis, now_ms};
@@ -304,12 +304,7 @@ pub async fn some_channels(store: &Store, of: ChannelsOf, ids: &[i64]) -> Result
 /// Forgets that these channels ever failed: failures, cooldown and its level.
 pub async fn clear_failures(store: &Store, channels: &[i64]) -> Result<()> {
     let clear = channels.chunks(MAX_MARKS).map(|ids| {
-        let sql = format!(
-            "UPDATE channel_stats SET fail_count = 0, consecutive_fail_count = 0, cooldown_level = 0, \
-             last_fail_at = NULL, cooldown_until = NULL, provider_cooldown_until = NULL WHERE channel_id IN ({})",
-            marks(ids.len())
-        );
-        Statement::new(sql, ids.iter().map(|id| (*id).into()).collect())
+        rests::clear(store, "channel_stats", "channel_id", ids.iter().map(|id| (*id).into()).collect(), now_ms())
     });
     store.batch(clear.collect()).await.map(drop)
 }

@@ -60,6 +60,15 @@ pub enum SqlDialect {
 }
 
 impl SqlDialect {
+    /// The time of the database in milliseconds; `None` where one process alone uses it.
+    pub(super) fn now(self) -> Option<&'static str> {
+        match self {
+            Self::Sqlite => None,
+            Self::Postgres => Some("CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"),
+            Self::Mysql => Some("CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)"),
+        }
+    }
+
     /// The statement as this database wants it: `?` outside quotes becomes `$1`, `$2`, … on PostgreSQL. One whose letters
     /// are made small gets the order of bytes, which our columns have: others know small letters beyond ASCII.
     pub fn spell<'a>(self, sql: &'a str) -> Cow<'a, str> {

@@ -20,9 +20,12 @@ pub enum Scope {
     /// Downstream keys.
     Keys,
     Settings,
+    /// The keys that credentials are sealed and found by.
+    Keyring,
 }
 
-pub const SCOPES: [Scope; 3] = [Scope::Routing, Scope::Keys, Scope::Settings];
+/// The keyring first: what the others read may be sealed with a key of it.
+pub const SCOPES: [Scope; 4] = [Scope::Keyring, Scope::Routing, Scope::Keys, Scope::Settings];
 
 impl Scope {
     fn as_str(self) -> &'static str {
@@ -30,6 +33,7 @@ impl Scope {
             Self::Routing => "routing",
             Self::Keys => "keys",
             Self::Settings => "settings",
+            Self::Keyring => "keyring",
         }
     }
 }

@@ -26,8 +26,12 @@ pub struct ChannelLive {
     cooldown_until: AtomicI64,
     /// What the provider itself asked for: beyond the cooldown the channel is half-open until then.
     provider_cooldown_until: AtomicI64,
-    /// When the cooldown began last; not persisted.
+    /// When the cooldown began last.
     cooled_at: AtomicI64,
+    /// Rests that began by then are over: an answer to a request of that moment, or an operator, says so.
+    cleared_at: AtomicI64,
+    /// The rest is another than the one that was written last.
+    rest_unsaved: AtomicBool,
     /// A request is at work that is tried although the channel rests.
     on_trial: AtomicBool,
     /// When the last of these began; not persisted.
@@ -101,6 +105,22 @@ pub struct ChannelDelta {
     pub last_fail: Option<Millis>,
     pub cooldown_until: Option<Millis>,
     pub provider_cooldown_until: Option<Millis>,
+    /// Whether what is said of its rest is new.
+    pub is_rest_changed: bool,
+    /// When the rest began, and until when rests are over; 0 where that is not known.
+    pub rested_at: Millis,
+    pub cleared_at: Millis,
+}
+
+/// What the instances that share a database know of a channel's rest; 0 stands for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoredRest {
+    pub rested_at: Millis,
+    pub cleared_at: Millis,
+    pub cooldown_until: Millis,
+    pub provider_cooldown_until: Millis,
+    pub last_fail: Millis,
+    pub consecutive_fail: u64,
 }
 
 /// Numbers selections of all channels, for those that fall into the same millisecond.
@@ -150,6 +170,8 @@ impl ChannelLive {
             cooldown_until: AtomicI64::new(0),
             provider_cooldown_until: AtomicI64::new(0),
             cooled_at: AtomicI64::new(0),
+            cleared_at: AtomicI64::new(0),
+            rest_unsaved: AtomicBool::new(false),
             on_trial: AtomicBool::new(false),
             last_trial: AtomicI64::new(0),
             selection_number: AtomicU64::new(0),
@@ -177,6 +199,9 @@ impl ChannelLive {
         }
         self.add_cost(i64::try_from(cost_nano).unwrap_or(i64::MAX));
         advance(&self.last_used, now);
+        if self.consecutive_fail.load(Relaxed) != 0 || self.cooldown_until.load(Relaxed) != 0 || self.is_limited() {
+            self.note_cleared(now.saturating_sub(Millis::try_from(latency_ms).unwrap_or(0)));
+        }
         self.last_fail.store(0, Relaxed);
         self.consecutive_fail.store(0, Relaxed);
         self.cooldown_until.store(0, Relaxed);
@@ -238,6 +263,7 @@ impl ChannelLive {
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_limit(&self, until: Millis) -> bool {
         self.provider_cooldown_until.fetch_max(until, Relaxed);
+        self.rest_unsaved.store(true, Relaxed);
         self.mark_dirty()
     }
 
@@ -246,6 +272,7 @@ impl ChannelLive {
     pub fn record_cooldown(&self, now: Millis, until: Millis) -> bool {
         self.cooled_at.store(now, Relaxed);
         self.cooldown_until.fetch_max(until, Relaxed);
+        self.rest_unsaved.store(true, Relaxed);
         self.mark_dirty()
     }
 
@@ -256,8 +283,10 @@ impl ChannelLive {
         if self.provider_cooldown_until.swap(0, Relaxed) == 0 {
             return false;
         }
+        self.rest_unsaved.store(true, Relaxed);
         if self.consecutive_fail.load(Relaxed) == 0 {
             self.cooldown_until.store(0, Relaxed);
+            self.note_cleared(self.cooled_at.load(Relaxed));
         }
         self.mark_dirty()
     }
@@ -285,6 +314,33 @@ impl ChannelLive {
         self.cooldown_until.store(0, Relaxed);
         self.provider_cooldown_until.store(0, Relaxed);
         self.last_trial.store(0, Relaxed);
+        self.cleared_at.fetch_max(self.cooled_at.load(Relaxed), Relaxed);
+        self.rest_unsaved.store(false, Relaxed);
+    }
+
+    fn note_cleared(&self, at: Millis) {
+        self.cleared_at.fetch_max(at, Relaxed);
+        self.rest_unsaved.store(true, Relaxed);
+    }
+
+    /// Takes over what is known of its rest by all instances on the database.
+    pub fn follow(&self, stored: &StoredRest) {
+        let cleared_at = self.cleared_at.fetch_max(stored.cleared_at, Relaxed).max(stored.cleared_at);
+        if self.cooled_at.load(Relaxed) <= cleared_at {
+            for value in [&self.last_fail, &self.cooldown_until, &self.provider_cooldown_until] {
+                value.store(0, Relaxed);
+            }
+            self.consecutive_fail.store(0, Relaxed);
+        }
+        if stored.rested_at <= cleared_at {
+            return;
+        }
+        self.cooldown_until.fetch_max(stored.cooldown_until, Relaxed);
+        if self.cooled_at.fetch_max(stored.rested_at, Relaxed) < stored.rested_at {
+            self.provider_cooldown_until.store(stored.provider_cooldown_until, Relaxed);
+            self.last_fail.fetch_max(stored.last_fail, Relaxed);
+            self.consecutive_fail.fetch_max(stored.consecutive_fail, Relaxed);
+        }
     }
 
     /// Takes over what the store says, forgetting what was not saved.
@@ -316,6 +372,7 @@ impl ChannelLive {
     /// What has to be written now. It counts as saved from here on: see [`Self::give_back`].
     pub fn take_delta(&self) -> ChannelDelta {
         self.dirty.store(false, SeqCst);
+        let is_rest_changed = self.rest_unsaved.swap(false, SeqCst);
         let totals = self.totals();
         ChannelDelta {
             id: self.id,
@@ -332,6 +389,9 @@ impl ChannelLive {
             last_fail: totals.last_fail,
             cooldown_until: totals.cooldown_until,
             provider_cooldown_until: totals.provider_cooldown_until,
+            is_rest_changed,
+            rested_at: self.cooled_at.load(Relaxed),
+            cleared_at: self.cleared_at.load(Relaxed),
         }
     }
 
@@ -344,6 +404,7 @@ impl ChannelLive {
         self.unsaved_cost_nano.fetch_add(delta.cost_nano, Relaxed);
         self.unsaved_cache_input.fetch_add(delta.cache_input, Relaxed);
         self.unsaved_cache_read.fetch_add(delta.cache_read, Relaxed);
+        self.rest_unsaved.fetch_or(delta.is_rest_changed, Relaxed);
         self.mark_dirty()
     }
 

@@ -16,16 +16,18 @@
 use std::time::Duration;
 
 use super::columns::{COLUMNS, Column};
-use super::sealer::Purpose;
+use super::sealer::{Purpose, StoredKey};
 use crate::store::sql::{Statement, Value};
-use crate::store::{Result, Store, settings};
-use crate::time::now_ms;
+use crate::store::{Result, Store, instances, settings};
+use crate::time::{Millis, now_ms};
 
 /// Rows per transaction.
 const BATCH: usize = 200;
 /// How long writes under way may take to reach the database. They take milliseconds; one that takes longer
 /// leaves the retired key where it is, until the next start finds nothing under way.
 const SETTLING: Duration = Duration::from_secs(30);
+/// How long a retired key is kept while there are other instances.
+const KEPT_MS: Millis = 86_400_000;
 
 /// What has been done for a new key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +75,34 @@ pub async fn replace(store: &Store, purpose: Purpose) -> Result<i64> {
     Ok(new.id)
 }
 
+/// Takes over the keys that another instance on the database has made, retired and deleted.
+pub async fn follow(store: &Store) -> Result<()> {
+    let sql = "SELECT id, purpose, wrapped, status FROM crypto_keys ORDER BY id";
+    let rows = store.query(sql, Vec::new()).await?;
+    let stored = rows.iter().map(|row| {
+        let mut row = row.fields();
+        let (id, purpose, wrapped) = (row.int()?, row.text()?, row.text()?);
+        Ok(StoredKey { id, purpose, wrapped, is_active: row.str()? == "active" })
+    });
+    let stored = stored.collect::<Result<Vec<_>>>()?;
+    let sealer = store.sealer();
+    // Nobody is between making a hash with the former key and storing it.
+    let _pause = sealer.pause_hashing().await;
+    sealer.follow(&stored)
+}
+
+/// Whether a retired key may be deleted. Another instance that has not heard of the new one yet, or is cut off, would go
+/// on sealing with it: while there are others it is kept for a day.
+async fn may_be_deleted(store: &Store, purpose: Purpose) -> Result<bool> {
+    if !store.database().is_shared() || instances::count(store).await? < 2 {
+        return Ok(true);
+    }
+    let sql = "SELECT MAX(created_at) FROM crypto_keys WHERE purpose = ? AND status = 'active'";
+    let rows = store.query(sql, vec![purpose.as_str().into()]).await?;
+    let since = rows.first().map_or(Ok(None), |row| row.fields().opt_int())?;
+    Ok(since.is_none_or(|since| now_ms() - since >= KEPT_MS))
+}
+
 /// Whether retired keys of this purpose wait for [`finish`].
 pub fn is_unfinished(store: &Store, purpose: Purpose) -> bool {
     !store.sealer().retired(purpose).is_empty()
@@ -98,7 +128,8 @@ async fn reseal(store: &Store, tell: Tell<'_>) -> Result<Finished> {
     }
     reseal_settings(store, &mut count).await?;
     let mut deleted = Vec::new();
-    for &id in retired.iter().filter(|&&id| sealer.is_settled(id)) {
+    let may_be_deleted = may_be_deleted(store, Purpose::Seal).await?;
+    for &id in retired.iter().filter(|&&id| may_be_deleted && sealer.is_settled(id)) {
         // Settled: what this statement does not see is sealed with a newer key.
         if store.batch(vec![delete_unused(id)]).await?[0].rows > 0 {
             deleted.push(id);
@@ -199,6 +230,9 @@ async fn rehash(store: &Store, tell: Tell<'_>) -> Result<Finished> {
         if stale == 0 {
             break;
         }
+    }
+    if !may_be_deleted(store, Purpose::Index).await? {
+        return Ok(count.finished(sealer.active(Purpose::Index), retired.len(), 0));
     }
     let sql = "DELETE FROM crypto_keys WHERE id = ? AND purpose = 'index' AND status = 'retired'";
     let delete = |&id: &i64| Statement::new(sql, vec![id.into()]);

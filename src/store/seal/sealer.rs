@@ -102,6 +102,20 @@ pub(in crate::store) struct NewKey {
     raw: [u8; KEY_LEN],
 }
 
+/// A key as it is stored.
+pub(in crate::store) struct StoredKey {
+    pub(in crate::store) id: i64,
+    pub(in crate::store) purpose: String,
+    pub(in crate::store) wrapped: String,
+    pub(in crate::store) is_active: bool,
+}
+
+impl StoredKey {
+    fn purpose(&self) -> Option<Purpose> {
+        [Purpose::Seal, Purpose::Index].into_iter().find(|purpose| purpose.as_str() == self.purpose)
+    }
+}
+
 /// A turn in which the index key stays what it is: hold it until the hashes made with it are committed.
 pub struct Hashing<'a> {
     ring: Arc<Ring>,
@@ -263,6 +277,28 @@ impl Sealer {
         self.ring.rcu(|ring| Ring::clone(ring).with(new));
     }
 
+    /// Uses the keys that are stored. [`Error::Sealed`] when a new one does not open with our secret.
+    pub(in crate::store) fn follow(&self, stored: &[StoredKey]) -> Result<()> {
+        let known = self.ring.load_full();
+        let mut new = Vec::new();
+        for key in stored.iter().filter(|key| !known.knows(key)) {
+            let raw = decrypt(self.kek.wait(), &wrap_aad(key.id, &key.purpose), &key.wrapped);
+            let raw = raw.and_then(|raw| <[u8; KEY_LEN]>::try_from(raw).ok());
+            new.push((key, raw.ok_or_else(|| Error::Sealed(format!("crypto_keys.wrapped of key {}", key.id)))?));
+        }
+        self.ring.rcu(|ring| {
+            let mut ring = Ring::clone(ring);
+            for (key, raw) in &new {
+                ring.add(key, raw);
+            }
+            let is_there = |id: i64| stored.iter().any(|key| key.id == id);
+            ring.retired_seal.retain(|key| is_there(key.id));
+            ring.retired_index.retain(|key| is_there(key.id));
+            ring
+        });
+        Ok(())
+    }
+
     /// Waits until nothing that a retired seal key sealed is on its way to the database any more.
     pub(in crate::store) async fn settle(&self, limit: Duration) {
         let retired = self.ring.load().retired_seal.clone();
@@ -317,7 +353,13 @@ impl Ring {
     }
 
     fn with(mut self, new: &NewKey) -> Self {
-        match new.purpose {
+        self.use_key(new.purpose, new.id, &new.raw);
+        self
+    }
+
+    /// Uses this key from now on, and retires the one in use.
+    fn use_key(&mut self, purpose: Purpose, id: i64, raw: &[u8]) {
+        match purpose {
             Purpose::Seal => {
                 let (claims, claim) = Claims::new();
                 // The ring that is replaced had a claim of its own, and so has everybody who is just
@@ -325,15 +367,37 @@ impl Ring {
                 self.claim = claim;
                 let claims = std::mem::replace(&mut self.claims, claims);
                 self.retired_seal.push(RetiredSeal { id: self.active, claims: Some(claims) });
-                self.seal.insert(new.id, Arc::new(aes(&new.raw)));
-                self.active = new.id;
+                self.seal.insert(id, Arc::new(aes(raw)));
+                self.active = id;
             }
             Purpose::Index => {
-                let former = std::mem::replace(&mut self.index, IndexKey::new(new.id, &new.raw));
+                let former = std::mem::replace(&mut self.index, IndexKey::new(id, raw));
                 self.retired_index.push(former);
             }
         }
-        self
+    }
+
+    fn knows(&self, key: &StoredKey) -> bool {
+        match key.purpose() {
+            Some(Purpose::Seal) => self.seal.contains_key(&key.id),
+            Some(Purpose::Index) => {
+                self.index.id == key.id || self.retired_index.iter().any(|known| known.id == key.id)
+            }
+            None => true,
+        }
+    }
+
+    /// Takes a key that another instance has made; it may have retired it since.
+    fn add(&mut self, key: &StoredKey, raw: &[u8]) {
+        match (key.purpose(), key.is_active) {
+            (Some(purpose), true) => self.use_key(purpose, key.id, raw),
+            (Some(Purpose::Seal), false) => {
+                self.seal.insert(key.id, Arc::new(aes(raw)));
+                self.retired_seal.push(RetiredSeal { id: key.id, claims: None });
+            }
+            (Some(Purpose::Index), false) => self.retired_index.push(IndexKey::new(key.id, raw)),
+            (None, _) => {}
+        }
     }
 }
 

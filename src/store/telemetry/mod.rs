@@ -5,12 +5,13 @@
 //! |---|---|
 //! | `log_row`, `debug_trace`, `stored_response` | what is handed over: a row of the log, a request recorded in full, an answer that its upstream keeps |
 //! | `intake` | the way in, which never blocks |
-//! | `recorder`, `usage`, `key_days` | the statements of a group; its sums per hour and day; those of downstream keys |
+//! | `recorder`, `merged_rest`, `usage`, `key_days` | the statements of a group; the rest of a channel that others write too; its sums per hour and day; those of downstream keys |
 
 pub(super) mod debug_trace;
 mod intake;
 mod key_days;
 pub(super) mod log_row;
+mod merged_rest;
 pub(super) mod recorder;
 pub(super) mod stored_response;
 pub(super) mod usage;

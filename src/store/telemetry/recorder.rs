@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use super::debug_trace::DebugTrace;
 use super::key_days::KeyDays;
 use super::log_row::{ProxyLogRow, RowName};
+use super::merged_rest;
 use super::stored_response::StoredResponse;
 use super::usage::{Correction, Usage};
 use crate::keys::{BudgetDelta, KeyDelta, KeyLive};
@@ -30,6 +31,7 @@ pub(in crate::store) struct Group {
 
 /// Turns groups into statements.
 pub(in crate::store) struct Recorder {
+    dialect: SqlDialect,
     usage: Usage,
     key_days: KeyDays,
     dialect: SqlDialect,
@@ -55,6 +57,7 @@ impl Recorder {
         let mut of_day = vec![("tz", OnConflict::Keep)];
         of_day.extend(sums);
         Self {
+            dialect,
             usage: Usage::new(zone.clone()),
             key_days: KeyDays::new(dialect, zone),
             dialect,
@@ -78,7 +81,11 @@ impl Recorder {
         // In the order of ids, so that several instances on one database never wait for each other in a circle.
         let mut deltas: Vec<ChannelDelta> = group.channels.iter().map(|live| live.take_delta()).collect();
         deltas.sort_unstable_by_key(|delta| (delta.is_member, delta.id));
-        statements.extend(deltas.iter().map(channel_update));
+        let update = |delta| match self.dialect {
+            SqlDialect::Sqlite => channel_update(delta),
+            shared => shared_channel_update(shared, delta),
+        };
+        statements.extend(deltas.iter().map(update));
         let mut states: Vec<(i64, EndpointState)> =
             group.endpoints.iter().filter_map(|live| Some((live.id?, live.take_state()))).collect();
         states.sort_unstable_by_key(|(id, _)| *id);
@@ -130,10 +137,36 @@ const OF_MEMBER: &str = "UPDATE oauth_route_unit_members SET success_count = suc
      consecutive_fail_count = ?, last_used_at = ?, last_selected_at = ?, last_fail_at = ?, cooldown_until = ?, \
      provider_cooldown_until = ? WHERE id = ?";
 
-/// Counters are added to what other instances wrote; the rest replaces it. A channel deleted
-/// meanwhile has no row, and that is fine.
+/// As [`channel_update`], of a row that other instances write too: counters are added, and what is said of its rest is
+/// merged.
+fn shared_channel_update(dialect: SqlDialect, delta: &ChannelDelta) -> Statement {
+    let (table, id) = match delta.is_member {
+        true => ("oauth_route_unit_members", "id"),
+        false => ("channel_stats", "channel_id"),
+    };
+    let (set, assigned) = merged_rest::assignments(dialect, delta);
+    let sql = format!(
+        "UPDATE {table} SET success_count = success_count + ?, fail_count = fail_count + ?, \
+         total_latency_ms = total_latency_ms + ?, total_cost = total_cost + ?, \
+         cache_input_tokens = cache_input_tokens + ?, cache_read_tokens = cache_read_tokens + ?, {set} WHERE {id} = ?"
+    );
+    let args = vec![
+        count(delta.success),
+        count(delta.fail),
+        count(delta.latency_ms),
+        Value::Real(delta.cost_nano as f64 / NANO_PER_USD),
+        count(delta.cache_input),
+        count(delta.cache_read),
+    ];
+    Statement::new(sql, [args, assigned, vec![delta.id.into()]].concat()).touching_nothing()
+}
+
+fn count(value: u64) -> Value {
+    Value::Int(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+/// Counters are added, the rest replaces what was. A channel deleted meanwhile has no row, and that is fine.
 fn channel_update(delta: &ChannelDelta) -> Statement {
-    let count = |value: u64| Value::Int(i64::try_from(value).unwrap_or(i64::MAX));
     let sql = if delta.is_member { OF_MEMBER } else { OF_CHANNEL };
     Statement::new(
         sql,

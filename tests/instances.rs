@@ -244,7 +244,9 @@ fn a_cooldown_is_seen_by_all_and_so_is_its_end() {
     let gateways: [Gateway; 2] = instances(&home, &Setup::default());
     let (upstream, _) = with_key(&gateways, &json!({}));
     let [one, other] = &gateways;
-    let cooling = |gateway: &Gateway| gateway.channels(MODEL)[0]["cooldownUntil"].is_string();
+    let cooling = |gateway: &Gateway| {
+        gateway.admin().get("/metrics").text().contains("\nswitchyard_channels_cooling 1\n")
+    };
     let routes = other.routes();
     let route = routes.iter().find(|route| route["modelPattern"] == MODEL).expect("the route")["id"].clone();
     for _ in 0..2 {
@@ -274,7 +276,9 @@ fn what_a_key_uses_at_one_instance_counts_at_all_and_so_does_its_reset() {
     let (_upstream, key) = with_key(&gateways, &limits);
     let [one, other] = &gateways;
     assert_eq!(chat(other).status, 200, "its window is open here, and unused: nobody has told of tokens yet");
-    support::eventually("the tokens are known where they were used", || (chat(other).status == 429).then_some(()));
+    support::eventually("the tokens are known where they were used", || {
+        (chat(other).status == 429).then_some(())
+    });
     support::eventually("and at the other instance", || (chat(one).status == 429).then_some(()));
     one.admin().post(&format!("/api/downstream-keys/{}/reset-usage", key["id"]), &json!({})).expect(200);
     support::eventually("the other hears of the reset", || (chat(other).status == 200).then_some(()));

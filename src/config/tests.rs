@@ -268,6 +268,46 @@ fn every_promised_variable_is_read_and_those_without_use_say_why() {
     }
 }
 
+/// The variables that a compose file sets for gateways: those behind `environment:` up to the next member.
+fn variables_of(compose: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut depth = None;
+    for line in compose.lines().filter(|line| !line.trim_start().starts_with('#')) {
+        let indent = line.len() - line.trim_start().len();
+        if line.trim() == "environment:" {
+            depth = Some(indent);
+        } else if depth.is_some_and(|depth| indent > depth) {
+            names.extend(line.split_once(':').map(|(name, _)| name.trim().to_owned()));
+        } else {
+            depth = None;
+        }
+    }
+    names
+}
+
+#[test]
+fn the_compose_files_name_variables_that_exist_and_nginx_the_instances() {
+    let instances = include_str!("../../docs/deploy/instances/compose.yaml");
+    let nginx = include_str!("../../docs/deploy/instances/nginx.conf");
+    for (compose, count) in [(include_str!("../../docs/deploy/compose.yaml"), 2), (instances, 5)] {
+        assert!(!compose.contains('\t') && compose.lines().any(|line| line == "services:"), "it is YAML");
+        let names = variables_of(compose);
+        let ours: Vec<&String> = names.iter().filter(|name| !name.starts_with("POSTGRES_")).collect();
+        assert_eq!(ours.len(), count, "{ours:?}");
+        for name in ours {
+            let errors = read_beside(&HashMap::new(), &HashSet::from([name.clone()])).err();
+            assert!(
+                errors
+                    .is_some_and(|errors| errors.iter().any(|error| error.starts_with(&format!("{name}:"))))
+            );
+        }
+    }
+    for service in ["one", "two"] {
+        assert!(instances.contains(&format!("\n  {service}:")), "{service}");
+        assert!(nginx.contains(&format!("server {service}:4000")), "{service}");
+    }
+}
+
 #[test]
 fn the_desktop_has_a_port_of_its_own() {
     let port = |pairs: &[(&str, &str)]| read_pairs(pairs).ok().map(|(config, _)| config.desktop_port);

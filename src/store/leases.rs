@@ -57,7 +57,8 @@ pub async fn take(store: &Store, job: &str, owner: &str, for_ms: Millis) -> Resu
 /// Keeps a lease for this long from now; false when another instance has it.
 pub async fn keep(store: &Store, fence: &Fence, for_ms: Millis) -> Result<bool> {
     let Some(now) = store.database().dialect().now() else { return Ok(true) };
-    let sql = format!("UPDATE job_leases SET expires_at = {now} + ? WHERE job = ? AND owner = ? AND token = ?");
+    let sql =
+        format!("UPDATE job_leases SET expires_at = {now} + ? WHERE job = ? AND owner = ? AND token = ?");
     let args = std::iter::once(for_ms.into()).chain(row_of(fence)).collect();
     match store.batch(vec![Statement::new(sql, args).must_change()]).await {
         Ok(_) => Ok(true),

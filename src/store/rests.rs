@@ -29,7 +29,8 @@ impl Rests {
     /// Takes over what has changed since the last look.
     pub async fn follow(&self, store: &Store, live: &LiveTable) -> Result<()> {
         let since = self.since.load(Ordering::Relaxed);
-        let channels = changed(store, "channel_stats", "channel_id", since, |id| live.known_channel(id)).await?;
+        let channels =
+            changed(store, "channel_stats", "channel_id", since, |id| live.known_channel(id)).await?;
         let members = "oauth_route_unit_members";
         let members = changed(store, members, "id", since, |id| live.known_member(id)).await?;
         self.since.store(channels.max(members) - LATE_MS, Ordering::Relaxed);

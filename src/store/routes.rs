@@ -304,7 +304,13 @@ pub async fn some_channels(store: &Store, of: ChannelsOf, ids: &[i64]) -> Result
 /// Forgets that these channels ever failed: failures, cooldown and its level.
 pub async fn clear_failures(store: &Store, channels: &[i64]) -> Result<()> {
     let clear = channels.chunks(MAX_MARKS).map(|ids| {
-        rests::clear(store, "channel_stats", "channel_id", ids.iter().map(|id| (*id).into()).collect(), now_ms())
+        rests::clear(
+            store,
+            "channel_stats",
+            "channel_id",
+            ids.iter().map(|id| (*id).into()).collect(),
+            now_ms(),
+        )
     });
     store.batch(clear.collect()).await.map(drop)
 }

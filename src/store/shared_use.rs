@@ -41,7 +41,9 @@ async fn windows(store: &Store, keys: &KeyTable) -> Result<()> {
     // The row of a window is there before the window is open: one that is not there later was deleted.
     let open: Vec<(&Key, &Budget, Millis)> = keys
         .iter()
-        .flat_map(|key| key.limits.iter().flat_map(move |limits| limits.budgets.iter().map(move |one| (&**key, one))))
+        .flat_map(|key| {
+            key.limits.iter().flat_map(move |limits| limits.budgets.iter().map(move |one| (&**key, one)))
+        })
         .filter(|(_, budget)| budget.live.is_open(now))
         .map(|(key, budget)| (key, budget, budget.live.start()))
         .collect();

@@ -199,7 +199,10 @@ impl ChannelLive {
         }
         self.add_cost(i64::try_from(cost_nano).unwrap_or(i64::MAX));
         advance(&self.last_used, now);
-        if self.consecutive_fail.load(Relaxed) != 0 || self.cooldown_until.load(Relaxed) != 0 || self.is_limited() {
+        if self.consecutive_fail.load(Relaxed) != 0
+            || self.cooldown_until.load(Relaxed) != 0
+            || self.is_limited()
+        {
             self.note_cleared(now.saturating_sub(Millis::try_from(latency_ms).unwrap_or(0)));
         }
         self.last_fail.store(0, Relaxed);

@@ -284,7 +284,10 @@ impl Sealer {
         for key in stored.iter().filter(|key| !known.knows(key)) {
             let raw = decrypt(self.kek.wait(), &wrap_aad(key.id, &key.purpose), &key.wrapped);
             let raw = raw.and_then(|raw| <[u8; KEY_LEN]>::try_from(raw).ok());
-            new.push((key, raw.ok_or_else(|| Error::Sealed(format!("crypto_keys.wrapped of key {}", key.id)))?));
+            new.push((
+                key,
+                raw.ok_or_else(|| Error::Sealed(format!("crypto_keys.wrapped of key {}", key.id)))?,
+            ));
         }
         self.ring.rcu(|ring| {
             let mut ring = Ring::clone(ring);

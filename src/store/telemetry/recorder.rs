@@ -34,7 +34,6 @@ pub(in crate::store) struct Recorder {
     dialect: SqlDialect,
     usage: Usage,
     key_days: KeyDays,
-    dialect: SqlDialect,
     usage_hour: String,
     usage_day: String,
 }
@@ -60,7 +59,6 @@ impl Recorder {
             dialect,
             usage: Usage::new(zone.clone()),
             key_days: KeyDays::new(dialect, zone),
-            dialect,
             usage_hour: upsert(dialect, "usage_hour", &["bucket_start", "site_id", "model"], &sums),
             usage_day: upsert(dialect, "usage_day", &["local_day", "site_id", "model"], &of_day),
         }

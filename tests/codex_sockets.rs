@@ -135,6 +135,17 @@ impl Talk {
         self.wait_for_end();
     }
 
+    /// The next request over the same socket; `None` when the other end leaves.
+    fn next(&mut self) -> Option<Value> {
+        loop {
+            match self.0.read() {
+                Ok(Message::Text(frame)) => return serde_json::from_str(&frame).ok(),
+                Ok(Message::Ping(_) | Message::Pong(_)) => {}
+                _ => return None,
+            }
+        }
+    }
+
     fn wait_for_end(&mut self) {
         while self.0.read().is_ok() {}
     }
@@ -405,6 +416,75 @@ fn the_socket_is_closed_when_the_client_leaves() {
     assert!(!*ended.lock().expect("no panic there"));
     drop(stream);
     eventually("the upstream sees it", || ended.lock().expect("no panic there").then_some(()));
+}
+
+/// A turn of a conversation that the client names.
+fn turn(gateway: &Gateway, session: &str, stream: bool) {
+    let answer = gateway.client().send(question(stream).header("session_id", session));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+#[test]
+fn the_turns_of_a_conversation_go_over_one_socket() {
+    let later: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let seen = Arc::clone(&later);
+    let codex = Codex::start(move |talk| {
+        talk.answer_in(usize::MAX);
+        while let Some(said) = talk.next() {
+            seen.lock().expect("no panic there").push(said);
+            talk.answer_in(usize::MAX);
+        }
+    });
+    let gateway = gateway(&[], &[&codex]);
+    for stream in [false, true, true] {
+        turn(&gateway, "a", stream);
+    }
+    assert_eq!(codex.methods().len(), 1);
+    let said = later.lock().expect("no panic there").clone();
+    assert_eq!(said.len(), 2);
+    for said in said {
+        assert_eq!((&said["type"], &said["model"]), (&json!("response.create"), &json!(MODEL)), "{said}");
+        assert!(said["previous_response_id"].is_null(), "each turn says all that was said: {said}");
+    }
+    turn(&gateway, "b", false);
+    assert_eq!(codex.methods().len(), 2, "another conversation has a socket of its own");
+    for _ in 0..2 {
+        gateway.client().send(question(false)).expect(200);
+    }
+    assert_eq!(codex.methods().len(), 4, "nobody knows what follows on a question without a name");
+    turn(&gateway, "a", false);
+    assert_eq!(codex.methods().len(), 4);
+    assert!(gateway.wait_for_logs(7).iter().all(|row| row["status"] == "success"));
+}
+
+#[test]
+fn a_socket_that_its_upstream_ends_between_two_turns_is_missed_by_nobody() {
+    let limit = json!({"type": "error", "status": 400, "error": {"type": "invalid_request_error",
+        "code": "websocket_connection_limit_reached", "message": "Create a new WebSocket connection"}});
+    for says_goodbye in [true, false] {
+        let ended = Gate::new();
+        let (limit, open) = (limit.clone(), ended.clone());
+        let codex = Codex::start(move |talk| {
+            talk.answer_in(usize::MAX);
+            if says_goodbye {
+                let _ = talk.0.close(None);
+                let _ = talk.0.flush();
+                open.open();
+            } else if talk.next().is_some() {
+                talk.say(&limit);
+            }
+            talk.wait_for_end();
+        });
+        let gateway = gateway(&[], &[&codex]);
+        turn(&gateway, "a", false);
+        if says_goodbye {
+            ended.wait();
+        }
+        turn(&gateway, "a", true);
+        assert_eq!(codex.methods(), ["GET", "GET"]);
+        let row = gateway.wait_for_logs(2).remove(0);
+        assert_eq!((&row["status"], &row["retryCount"]), (&json!("success"), &json!(0)), "{row}");
+    }
 }
 
 /// A gateway whose only account is one that sessions share, so many of them at once and the others waiting so long.

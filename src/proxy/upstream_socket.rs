@@ -2,6 +2,8 @@
 //!
 //! What comes back is an answer like any other: its events are judged, converted and counted as if they had come by HTTP.
 //! An upstream that refuses the upgrade is asked by HTTP at once, and for hours where it says that it has no WebSocket.
+//! The turns of a conversation go over one socket, each with all that was said before: nothing hangs on what the upstream
+//! remembers, and a turn that finds its socket gone opens another.
 
 use std::sync::Arc;
 
@@ -12,8 +14,9 @@ use crate::dialect::responses::socket;
 use crate::proxy::Proxy;
 use crate::routing::{Endpoint, Origin};
 use crate::time::now_ms;
-use crate::upstream::{self, Answer, Conversation, Request, SendError};
+use crate::upstream::{self, Answer, Conversation, Request, SendError, SocketKey};
 
+use super::cache_key;
 use super::compose::Delivery;
 use super::operation::Operation;
 
@@ -26,6 +29,8 @@ pub(super) struct Upgrade {
     request: Request,
     text: String,
     site: i64,
+    /// Whose next turns go over the same socket; `None` where none is known to follow.
+    conversation: Option<SocketKey>,
 }
 
 impl Delivery<'_> {
@@ -51,7 +56,19 @@ impl Delivery<'_> {
         if let Ok(beta) = HeaderValue::try_from(with_beta(headers.get(&BETA), beta)) {
             headers.set(BETA, beta);
         }
-        Some(Upgrade { request, text, site: self.channel.account.site.id })
+        let conversation = self.conversation(endpoint, &request);
+        Some(Upgrade { request, text, site: self.channel.account.site.id, conversation })
+    }
+
+    /// The conversation that the call belongs to, with what its socket may not be shared beyond.
+    fn conversation(&self, endpoint: &Endpoint, request: &Request) -> Option<SocketKey> {
+        let name = cache_key::of(self.call, self.channel.id, self.proxy.core.store.sealer())?;
+        Some(SocketKey {
+            origin: Arc::clone(&endpoint.base.origin),
+            account: self.channel.account.id,
+            conversation: name,
+            authorization: request.headers.get(&header::AUTHORIZATION).cloned(),
+        })
     }
 
     fn takes_socket(&self, endpoint: &Endpoint, path: &str, format: Dialect) -> bool {
@@ -87,9 +104,9 @@ pub(super) async fn send(
     request: Box<Request>,
     upgrade: Option<Upgrade>,
 ) -> Result<Answer, SendError> {
-    if let Some(Upgrade { request, text, site }) = upgrade {
+    if let Some(Upgrade { request, text, site, conversation }) = upgrade {
         // Boxed, because it is rare and large.
-        match Box::pin(proxy.core.client.converse(origin, request, text)).await? {
+        match Box::pin(proxy.core.client.converse(origin, request, text, conversation)).await? {
             Conversation::Answer(answer) => return Ok(answer),
             Conversation::Refused(status) => {
                 if status.is_some_and(|status| WITHOUT.contains(&status.as_u16())) {

@@ -15,6 +15,7 @@ use super::body::{RawBody, UpstreamBody};
 use super::dial::{self, Dialer};
 use super::error::{ErrorKind, SendError, undecodable};
 use super::http1::AnswerHead;
+use super::kept_sockets::KeptSockets;
 use super::pool::Pool;
 use super::repeat::{Came, Progress, Repeat, Work, Written};
 use super::request::{Request, RequestBody};
@@ -59,12 +60,14 @@ pub struct Answer {
 /// The HTTP client towards upstreams. One per process.
 pub struct Client {
     pool: Arc<Pool>,
+    pub(super) sockets: Arc<KeptSockets>,
     dialer: Dialer,
 }
 
 impl Client {
     pub fn new(options: ClientOptions) -> Self {
-        Self { pool: Pool::new(), dialer: Dialer::new(options.extra_roots, options.connect_timeout) }
+        let dialer = Dialer::new(options.extra_roots, options.connect_timeout);
+        Self { pool: Pool::new(), sockets: Arc::default(), dialer }
     }
 
     /// Sends a request and gives the response head as soon as it is there, even while the request is still being sent.
@@ -131,11 +134,17 @@ impl Client {
     /// Opens a connection. Where nothing is left to open it with, what idle ones hold goes first.
     pub(super) async fn open(&self, origin: &Origin) -> Result<Stream, SendError> {
         match self.dialer.dial(origin).await {
-            Err(error) if error.kind() == ErrorKind::Exhausted && self.pool.drop_all() => {
+            Err(error) if error.kind() == ErrorKind::Exhausted && self.drop_idle() => {
                 self.dialer.dial(origin).await
             }
             dialed => dialed,
         }
+    }
+
+    /// Closes what waits for a next request. False when there was nothing.
+    fn drop_idle(&self) -> bool {
+        let (had_connections, had_sockets) = (self.pool.drop_all(), self.sockets.drop_all());
+        had_connections || had_sockets
     }
 
     fn receive(
@@ -182,7 +191,7 @@ impl Client {
 
     /// How many connections are open and wait for the next request, to all upstreams.
     pub fn idle_connections(&self) -> usize {
-        self.pool.kept()
+        self.pool.kept() + self.sockets.kept()
     }
 
     #[cfg(test)]

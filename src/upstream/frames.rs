@@ -9,6 +9,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::error::BodyError;
+use super::kept_sockets::SocketHome;
 use super::stream::Stream;
 use crate::dialect::responses::socket::{Event, event};
 
@@ -20,13 +21,15 @@ pub(crate) struct FrameBody {
     socket: Option<Box<Socket>>,
     /// What was read before the answer was handed on.
     first: Option<Bytes>,
+    /// Where the socket goes after the answer; `None` closes it.
+    home: Option<SocketHome>,
 }
 
 // === impl FrameBody ===
 
 impl FrameBody {
-    pub(crate) fn new(socket: Box<Socket>) -> Self {
-        Self { socket: Some(socket), first: None }
+    pub(crate) fn new(socket: Box<Socket>, home: Option<SocketHome>) -> Self {
+        Self { socket: Some(socket), first: None, home }
     }
 
     /// The body begins with this event, which was read already.
@@ -71,8 +74,14 @@ impl FrameBody {
     }
 
     fn take(&mut self, event: &Event) {
-        if event.is_last {
-            self.end();
+        match (event.is_last, self.home.take_if(|_| event.is_last && !event.is_error)) {
+            (false, _) => {}
+            (true, None) => self.end(),
+            (true, Some(home)) => {
+                if let Some(socket) = self.socket.take() {
+                    home.keep(socket);
+                }
+            }
         }
     }
 

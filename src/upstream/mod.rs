@@ -8,7 +8,8 @@
 //! request    what is asked, its headers as a list       outgoing: what of it is still to be sent
 //! http1      heads and framing, pure
 //! dial       TCP, outbound proxies, TLS              names: resolved, one question at a time for each
-//! websocket  one request over a WebSocket         frames: read as the bytes of a body
+//! websocket  requests over a WebSocket             frames: read as the bytes of a body
+//!            kept_sockets: those that wait for the next turn of their conversation
 //! talk       a WebSocket that both ends talk over
 //! oauth      the calls that connect an account by a login in a browser
 //! platforms  the requests of the management calls, by platform
@@ -28,6 +29,7 @@ mod error;
 mod fetch;
 mod frames;
 pub mod http1;
+mod kept_sockets;
 mod names;
 pub mod oauth;
 mod outgoing;
@@ -47,6 +49,7 @@ pub use client::{Answer, Client, ClientOptions, roots_from_pem};
 pub use error::{BodyError, ErrorKind, FetchError, SendError};
 pub use fetch::FetchLimits;
 pub use http1::{AnswerHead, AnswerHeaders};
+pub use kept_sockets::SocketKey;
 pub use repeat::{Came, Progress, Repeat, Work, Written};
 pub use request::{Request, RequestBody, RequestHeaders};
 pub(crate) use stream::Stream;

@@ -1,4 +1,4 @@
-//! A WebSocket to an upstream (RFC 6455) for one request of the responses dialect, whose answer is read as if it came by
+//! A WebSocket to an upstream (RFC 6455) for requests of the responses dialect, whose answers are read as if they came by
 //! HTTP.
 //!
 //! ```text
@@ -7,7 +7,8 @@
 //!    └▶ anything else: nothing was asked, the request goes by HTTP
 //! ```
 //!
-//! A socket serves one request and is closed after its last event. Pings are answered while the answer is read.
+//! A socket serves one request at a time. After the last event it waits for the next turn of its conversation
+//! ([`KeptSockets`](super::kept_sockets)), or is closed where nobody knows of one. Pings are answered while the answer is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use hyper::header::{self, HeaderValue};
 use hyper::http::Method;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
@@ -28,12 +30,14 @@ use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use super::body::UpstreamBody;
 use super::client::{Answer, Client};
 use super::error::{ErrorKind, SendError};
-use super::frames::FrameBody;
+use super::frames::{FrameBody, Socket};
 use super::http1::{AnswerHead, AnswerHeaders, parse_answer, write_request};
-use super::repeat::{Came, Progress, Written};
+use super::kept_sockets::{SocketHome, SocketKey};
+use super::repeat::{Came, Progress, Repeat, Written};
 use super::request::Request;
 use super::stream::Stream;
 use super::talk::{LONGEST_MESSAGE, UpstreamSocket};
+use super::wire::DIES_WITHIN;
 use crate::dialect::convert::MAX_EVENT;
 use crate::dialect::responses::socket::{self, Refusal};
 use crate::routing::Origin;
@@ -56,8 +60,8 @@ pub enum Conversation {
 }
 
 impl Client {
-    /// Opens a WebSocket with the target and the headers of `upgrade`, and sends `text`. The answer is there with the
-    /// first frame that says something.
+    /// Sends `text` over the WebSocket of a conversation, or over one that is opened with the target and the headers of
+    /// `upgrade`. The answer is there with the first frame that says something.
     ///
     /// # Errors
     /// There is no connection, or it ended after the text was sent.
@@ -66,10 +70,28 @@ impl Client {
         origin: &Arc<Origin>,
         upgrade: Request,
         text: String,
+        conversation: Option<SocketKey>,
     ) -> Result<Conversation, SendError> {
         // A proxy that passes single requests on passes no frames.
         if origin.forwarder().is_some() {
             return Ok(Conversation::Refused(None));
+        }
+        let text = Utf8Bytes::from(text);
+        let home = |opened| {
+            let sockets = Arc::clone(&self.sockets);
+            conversation.clone().map(|key| SocketHome { sockets, key, opened })
+        };
+        let began = Instant::now();
+        let kept = conversation.as_ref().and_then(|key| self.sockets.checkout(key, began));
+        if let Some((socket, opened)) = kept {
+            let turn = Turn { home: home(opened), told: Vec::new(), is_first: false };
+            match turn.go(socket, text.clone()).await {
+                Ok(answer) => return Ok(Conversation::Answer(answer)),
+                Err(error) if error.progress().may_repeat(upgrade.work) == Repeat::Here => {}
+                // It was most likely closed for having waited.
+                Err(error) if began.elapsed() < DIES_WITHIN => return Err(error.expired()),
+                Err(error) => return Err(error),
+            }
         }
         let stream = self.open(origin).await?;
         let shaking = shake_hands(stream, origin, upgrade);
@@ -78,18 +100,13 @@ impl Client {
             Ok(Err(status)) => return Ok(Conversation::Refused(status)),
             Err(_late) => return Ok(Conversation::Refused(None)),
         };
-        let config = websocket::config(MAX_EVENT, text.len());
+        // What goes is in memory already, so its length is bounded elsewhere.
+        let config = websocket::config(MAX_EVENT, usize::MAX);
         let stream =
             WebSocketStream::from_partially_read(stream, rest.to_vec(), Role::Client, Some(config)).await;
-        let mut socket = Box::new(stream);
-        let sent = socket.send(Message::Text(Utf8Bytes::from(text))).await;
-        sent.map_err(|error| {
-            let message = format!("the upstream closed its WebSocket before the request was sent ({error})");
-            let progress = Progress { written: Written::Part, came: Came::Nothing };
-            SendError::new(ErrorKind::Closed, message).after(progress)
-        })?;
-        let body = FrameBody::new(socket);
-        answer(body, &head.headers).await.map(Conversation::Answer)
+        let told = head.headers.iter().filter_map(socket::header).collect();
+        let turn = Turn { home: home(Instant::now()), told, is_first: true };
+        turn.go(Box::new(stream), text).await.map(Conversation::Answer)
     }
 
     /// Opens a WebSocket that both ends talk over, with messages of `longest` bytes to the upstream; otherwise the status of
@@ -197,16 +214,47 @@ fn head(status: u16, content_type: &str, told: &[(String, String)]) -> Result<An
     }
 }
 
+/// One request over a socket.
+struct Turn {
+    /// Where the socket goes afterwards.
+    home: Option<SocketHome>,
+    /// What the upgrade told that an answer tells in headers by HTTP.
+    told: Vec<(String, String)>,
+    /// Nothing was asked over it before.
+    is_first: bool,
+}
+
+impl Turn {
+    async fn go(self, mut socket: Box<Socket>, text: Utf8Bytes) -> Result<Answer, SendError> {
+        let Self { home, told, is_first } = self;
+        let sent = socket.send(Message::Text(text)).await;
+        sent.map_err(|error| {
+            let message = format!("the upstream closed its WebSocket before the request was sent ({error})");
+            let progress = Progress { written: Written::Part, came: Came::Nothing };
+            SendError::new(ErrorKind::Closed, message).after(progress)
+        })?;
+        answer(FrameBody::new(socket, home), told, is_first).await
+    }
+}
+
 /// Waits for the first frame that is part of the answer. What an upstream tells of limits before it is told in headers by
 /// HTTP.
-async fn answer(mut body: FrameBody, opened: &AnswerHeaders) -> Result<Answer, SendError> {
-    let mut told: Vec<(String, String)> = opened.iter().filter_map(socket::header).collect();
+async fn answer(
+    mut body: FrameBody,
+    mut told: Vec<(String, String)>,
+    is_first: bool,
+) -> Result<Answer, SendError> {
     loop {
         let frame = std::future::poll_fn(|cx| body.poll_text(cx)).await;
         let text = frame.map_err(|error| {
             SendError::new(error.kind(), error.message()).after(Progress::whole(Came::Nothing))
         })?;
-        if let Some(Refusal { status, headers, body: refusal }) = socket::refusal(&text) {
+        let refusal = socket::refusal(&text);
+        if !is_first && refusal.as_ref().is_some_and(Refusal::is_goodbye) {
+            let error = SendError::new(ErrorKind::Closed, "the upstream wants a new WebSocket".to_owned());
+            return Err(error.after(Progress::whole(Came::Goodbye)));
+        }
+        if let Some(Refusal { status, headers, body: refusal }) = refusal {
             told.extend(headers);
             body.end_with(Bytes::from(refusal));
             let head = head(status, "application/json", &told)?;

@@ -24,6 +24,8 @@ pub struct Event {
     /// As a stream of events has it.
     pub text: String,
     pub is_last: bool,
+    /// It tells what is wrong with the socket or the request, not how a response ended: who says that may close the socket.
+    pub is_error: bool,
 }
 
 /// An answer with another status than 200.
@@ -32,6 +34,14 @@ pub struct Refusal {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: String,
+}
+
+impl Refusal {
+    /// Whether it says that the socket has been open for too long, and nothing of the request.
+    pub fn is_goodbye(&self) -> bool {
+        let code = json::member(&self.body, "error").and_then(|error| json::member(error, "code"));
+        code == Some("\"websocket_connection_limit_reached\"")
+    }
 }
 
 /// The only frame of a request with this body; `None` for a body that is no JSON object.
@@ -53,7 +63,7 @@ pub fn event(frame: &str) -> Option<Event> {
         kind => format!("event: {kind}\ndata: {line}\n\n"),
     };
     let is_last = matches!(kind, "response.completed" | "response.failed" | "response.incomplete" | "error");
-    Some(Event { text, is_last })
+    Some(Event { text, is_last, is_error: kind == "error" })
 }
 
 /// The answer that a frame stands for which is an error with a status.

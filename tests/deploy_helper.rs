@@ -245,6 +245,7 @@ fn a_program_that_leaves_another_behind_or_prints_without_end_holds_nothing_up()
     let summary = helper.caller().post("/deploy", &order()).expect(200);
     assert_eq!(summary["success"], true, "{summary}");
     assert!(helper.home.path().join("holding").exists(), "what was left behind still runs");
+    std::fs::remove_file(helper.home.path().join("holding")).expect("removed");
     helper.mark("chatty");
     let summary = helper.caller().post("/deploy", &order()).expect(200);
     assert_eq!(summary["success"], true);

@@ -12,8 +12,8 @@ use serde_json::Value;
 const MAX_OUTPUT: u64 = 4 << 20;
 /// How often it is looked whether a program has ended.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long the pipes of a program that has ended are read for what it wrote last.
-const AFTER_END: Duration = Duration::from_secs(2);
+/// How long the pipes of a program that has ended may be silent before nothing more is expected of them.
+const AFTER_END: Duration = Duration::from_secs(5);
 /// Lines that wait to be told.
 const BEHIND: usize = 1024;
 
@@ -91,20 +91,26 @@ fn follow(
     limit: Duration,
     mut hear: impl FnMut((Stream, String)),
 ) -> io::Result<Option<ExitStatus>> {
-    let mut until = Instant::now() + limit;
+    let limit_at = Instant::now() + limit;
+    let mut until = limit_at;
     let mut status = None;
     loop {
+        let mut has_spoken = false;
         let are_closed = match heard.recv_timeout(LOOK) {
             Ok(line) => {
                 hear(line);
+                has_spoken = true;
                 false
             }
             Err(RecvTimeoutError::Timeout) => false,
             Err(RecvTimeoutError::Disconnected) => true,
         };
-        if status.is_none() {
+        let has_ended = status.is_none() && {
             status = child.try_wait()?;
-            until = if status.is_some() { until.min(Instant::now() + AFTER_END) } else { until };
+            status.is_some()
+        };
+        if has_ended || (has_spoken && status.is_some()) {
+            until = limit_at.min(Instant::now() + AFTER_END);
         }
         match status {
             Some(_) if are_closed => return Ok(status),

@@ -70,9 +70,9 @@ export const Pairs = ({ of }) => html`<dl class="pairs">${of.map(([name, value])
 
 // === doing ===
 
-// A button that runs something, shows that it runs, and tells how it went: `act` is an async function.
-export function Action({ act, children, class: kind = "", done, title, disabled }) {
-  const action = useAction(act);
+// A button that runs something, shows that it runs, and tells how it went: `act` is an async function, after which `after` runs.
+export function Action({ act, after, children, class: kind = "", done, title, disabled }) {
+  const action = useAction(async () => { const done = await act(); await after?.(); return done; });
   return html`<span class="action">
     <button type="button" class=${kind} title=${title} disabled=${disabled || action.isRunning} aria-busy=${action.isRunning}
       onClick=${action.run}>${children}</button>
@@ -80,6 +80,9 @@ export function Action({ act, children, class: kind = "", done, title, disabled 
     ${action.done && done && html`<span class="said good" role="status">${typeof done === "function" ? done(action.done) : done}</span>`}
   </span>`;
 }
+
+// Switches something on or off: `act` takes what it is to be.
+export const Switch = ({ isOn, act, ...more }) => html`<${Action} act=${() => act(!isOn)} ...${more}>${isOn ? t("Switch off") : t("Switch on")}<//>`;
 
 // What the server does in the background, by the key of its kind: as the button that starts it says it, and how it is started.
 export const TASKS = {

@@ -9,7 +9,7 @@ import { useRead } from "../data.js";
 import { ago, moment, money, number, percent, short } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Bound, Confirm, Copyable, Dialog, Failed, Field, Filter, Form, Note, Pairs, Removal, Reveal, Section, Tabs, Time, html
+  Action, Badge, Bound, Confirm, Copyable, Dialog, Failed, Field, Filter, Form, Note, Pairs, Removal, Reveal, Section, Switch, Tabs, Time, html
 } from "../parts.js";
 import { count, t } from "../words.js";
 import { BudgetsUsed, EditKey, NewKey } from "./keys/form.js";
@@ -82,7 +82,7 @@ function Detail({ item, onDone }) {
   return html`
     <div class="actions">
       <button onClick=${() => setEdited(true)}>${t("Edit")}</button>
-      <${Action} act=${async () => { await put(path, { enabled: !item.enabled }); onDone(); }}>${item.enabled ? t("Switch off") : t("Switch on")}<//>
+      <${Switch} isOn=${item.enabled} act=${(enabled) => put(path, { enabled })} after=${onDone} />
       <a href=${`/keys?connect=1&key=${item.id}`}>${t("Connect a client")}</a>
       <${Removal} class="quiet" label=${t("Reset usage")} title=${t("Reset usage")} name=${name} consequence=${t("Used cost and requests count from 0 again. The log stays.", "已用费用和次数从 0 重新计，日志保留。")}
         act=${() => post(`${path}/reset-usage`)} after=${onDone} />

@@ -7,7 +7,7 @@ import { useRead } from "../data.js";
 import { duration, money, number, percent } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Bar, Countdown, Dialog, Failed, Field, Filter, Fold, Form, Note, Pick, Removal, Section, Table, Tabs, TaskAction, fieldsOf, html
+  Action, Badge, Bar, Countdown, Dialog, Failed, Field, Filter, Fold, Form, Note, Pick, Removal, Section, Switch, Table, Tabs, TaskAction, fieldsOf, html
 } from "../parts.js";
 import { count, t } from "../words.js";
 import { isExact, matcher } from "./routes/pattern.js";
@@ -150,7 +150,7 @@ function Channel({ channel, chance, row, rows, draft, onDraft, after }) {
     <div class="actions">
       <${Action} class="quiet" act=${() => tryOut(asks, id)} disabled=${!asks || !channel.enabled} done=${(took) => t("Answered in {time}", "{time} 内已回应", { time: duration(took) })}>${t("Try", "试用")}<//>
       ${asks && html`<a href=${href("/playground", { model: asks, channel: id })}>${t("Playground")}</a>`}
-      <${Action} class="quiet" act=${async () => { await put(`/api/channels/${id}`, { enabled: !channel.enabled }); after(); }}>${channel.enabled ? t("Switch off") : t("Switch on")}<//>
+      <${Switch} class="quiet" isOn=${channel.enabled} act=${(enabled) => put(`/api/channels/${id}`, { enabled })} after=${after} />
       <${Removal} label=${t("Delete")} title=${t("Delete the channel", "删除通道")} name=${name} after=${after} act=${() => remove(`/api/channels/${id}`)} /></div>
   </li>`;
 }
@@ -227,7 +227,7 @@ function RouteDetail({ row, rows, after }) {
   return html`
     <div class="actions">
       <button onClick=${() => setDialog("edit")}>${t("Edit")}</button>
-      <${Action} act=${async () => { await put(`/api/routes/${row.id}`, { enabled: !row.enabled }); reload(); }}>${row.enabled ? t("Switch off") : t("Switch on")}<//>
+      <${Switch} isOn=${row.enabled} act=${(enabled) => put(`/api/routes/${row.id}`, { enabled })} after=${reload} />
       ${row.kind !== "group" && html`<button onClick=${() => setDialog("add")}>${t("Add a channel")}</button>`}
       ${isResting && html`<${Action} act=${clear} title=${t("Of all channels of the route, and their failures are forgotten", "解除该路由所有通道的冷却并清除失败记录")}>${t("Clear cooldowns", "解除冷却")}<//>`}
       <a href=${href("/playground", { model: row.name })}>${t("Playground")}</a>

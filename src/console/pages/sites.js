@@ -7,7 +7,7 @@ import { useRead } from "../data.js";
 import { money } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Countdown, Dialog, Field, Filter, Fold, Form, Note, Removal, Reveal, Section, TASKS, Tabs, TaskAction, Time, html, useDraft
+  Action, Badge, Countdown, Dialog, Field, Filter, Fold, Form, Note, Removal, Reveal, Section, Switch, TASKS, Tabs, TaskAction, Time, html, useDraft
 } from "../parts.js";
 import { coded, count, t } from "../words.js";
 import { AddAccount, AddSite, PLATFORMS, hasSessions } from "./sites/add.js";
@@ -37,11 +37,10 @@ const SHOWN = 200;
 function SiteDetail({ site, reload, onAdd }) {
   const [tab, setTab] = useState("settings");
   const Tab = { settings: EditSite, models: Models, announcements: Announcements, probe: Probe }[tab];
-  const isOn = site.status === "active";
   return html`<p><bdi>${site.url}</bdi></p>
     <div class="actions">
       <button class="first" onClick=${onAdd}>${t("Add accounts")}</button>
-      <${Action} act=${async () => { await put(`/api/sites/${site.id}`, { status: isOn ? "disabled" : "active" }); reload(); }}>${isOn ? t("Switch off") : t("Switch on")}<//>
+      <${Switch} isOn=${site.status === "active"} act=${(isOn) => put(`/api/sites/${site.id}`, { status: isOn ? "active" : "disabled" })} after=${reload} />
       <${Removal} label=${t("Delete")} title=${t("Delete this site?", "删除此站点？")} name=${site.name}
         consequence=${t("Its accounts, tokens and channels go with it.", "其账号、令牌和通道会一并删除。")} act=${() => remove(`/api/sites/${site.id}`)} after=${reload} />
     </div>
@@ -145,7 +144,6 @@ function AccountDetail({ account, site, reload }) {
   const [renews, setRenews] = useState(false);
   const { id, capabilities: can, runtimeHealth: health } = account;
   const isSession = account.credentialMode === "session" && !account.oauthProvider;
-  const isOff = account.status === "disabled";
   const path = `/api/accounts/${id}`;
   const action = (label, work, done = t("Done")) => html`<${Action} act=${async () => { try { return await work(); } finally { reload(); } }} done=${done}>${label}<//>`;
   const tabs = [["models", t("Models")], ...(isSession ? [["tokens", t("Tokens")]] : []), ...(can.canCheckin ? [["checkins", t("Check-ins")]] : []), ["settings", t("Settings")]];
@@ -162,7 +160,7 @@ function AccountDetail({ account, site, reload }) {
       ${can.canCheckin && action(t("Check in"), async () => good(await post(`/api/checkin/trigger/${id}`)), ({ message }) => html`<bdi>${message}</bdi>`)}
       ${action(t("End cooling"), () => post(`${path}/clear-cooldown`))}
       ${isSession && hasSessions(site.platform) && html`<button onClick=${() => setRenews(true)}>${t("Log in again")}</button>`}
-      ${action(isOff ? t("Switch on") : t("Switch off"), () => put(path, { status: isOff ? "active" : "disabled" }))}
+      <${Switch} isOn=${account.status !== "disabled"} act=${(isOn) => put(path, { status: isOn ? "active" : "disabled" })} after=${reload} done=${t("Done")} />
       <${Removal} label=${t("Delete")} title=${t("Delete this account?", "删除此账号？")} name=${nameOf(account)}
         consequence=${t("Their tokens and channels go with them.")} act=${() => remove(path)} after=${reload} />
     </div>
@@ -195,7 +193,7 @@ function Token({ token, then }) {
     ${token.isDefault && html` <${Badge} kind="good">${t("default", "默认")}<//>`} ${!token.enabled && html` <${Badge}>${t("off")}<//>`}
     <div class="actions">
       ${isReady && token.enabled && !token.isDefault && action(t("Make it the default", "设为默认"), () => post(`${path}/default`))}
-      ${isReady && action(token.enabled ? t("Switch off") : t("Switch on"), () => put(path, { enabled: !token.enabled }))}
+      ${isReady && html`<${Switch} class="quiet" isOn=${token.enabled} act=${(enabled) => then(() => put(path, { enabled }))()} />`}
       <${Removal} label=${t("Delete")} title=${t("Delete this token?", "删除此令牌？")} name=${token.name}
         consequence=${t("It is deleted at the site, too.", "站点上的也会删除。")} act=${then(() => remove(path))} /></div>
     ${!isReady && html`<${Form} act=${then(() => put(path, { token: whole }))} verb=${t("Save")} disabled=${!whole.trim()}>

@@ -275,7 +275,7 @@ export function Events() {
   ];
   const detail = (event) => html`<p><bdi>${event.title}</bdi></p><p><bdi>${event.message}</bdi></p><p class="quiet">${event.type} · <${Time} at=${event.createdAt} plain /></p>`;
   return html`<${Section} title=${t("Events")} read=${read} actions=${html`
-      <${Action} act=${async () => { await post("/api/events/read-all"); await read.reload(); }}>${t("Mark all as read")}<//>
+      <${Action} act=${() => post("/api/events/read-all")} after=${read.reload}>${t("Mark all as read")}<//>
       <${Removal} label=${t("Delete all")} title=${t("Delete all events?", "删除全部事件？")} name=${t("Every event, read and unread", "所有事件，无论是否已读")} act=${() => remove("/api/events")} after=${read.reload} />`}>
     ${(events) => html`<div class="filters"><${Field} kind="switch" label=${t("Unread only", "仅未读")} value=${unread === "1"} onChange=${(is) => setUnread(is ? "1" : "")} /></div>
       <${List} label=${t("Events")} rows=${events} columns=${columns} opened=${opened} onOpen=${open} detail=${detail} empty=${t("No events.", "没有事件。")} />`}<//>`;

@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use serde_json::{Value, json};
-use support::{Caller, Gateway, Incoming, Request, Socket, eventually};
+use support::{Caller, Gateway, Incoming, Reply, Request, Socket, Upstream, eventually};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocket};
 
@@ -225,6 +225,20 @@ fn a_site_that_opens_no_socket_gives_way_to_the_next() {
         let channels = gateway.channels(MODEL);
         let channel = channels.iter().find(|channel| channel["site"]["name"] == "first").unwrap();
         assert_eq!(!channel["cooldownUntil"].is_null(), cools, "{refusal}: {channel}");
+    }
+}
+
+#[test]
+fn an_upstreams_refusal_reaches_the_client_with_its_status_and_its_message() {
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
+    gateway.add_as(&json!({"name": "site", "platform": "openai"}), &upstream);
+    for (status, kind) in [(400, "invalid_request_error"), (429, "insufficient_quota")] {
+        let error = json!({"error": {"message": "No voice is left for you.", "type": kind, "code": kind}});
+        upstream.answer("/v1/realtime", Reply::json(status, &error));
+        let Err(answer) = gateway.client().try_socket(ask()) else { panic!("a socket was opened") };
+        let told = &answer.expect(status)["error"];
+        assert!(told["message"].as_str().is_some_and(|text| text.contains("No voice is left")), "{told}");
+        assert_eq!(told["code"], kind);
     }
 }
 

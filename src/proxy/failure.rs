@@ -37,7 +37,9 @@ use crate::mask::Mask;
 use crate::routing::failure::Blame;
 use crate::routing::{Channel, ModelPattern, failure};
 use crate::time::Millis;
-use crate::upstream::{AnswerHeaders, BodyError, Came, ErrorKind, Progress, Repeat, SendError, Work};
+use crate::upstream::{
+    AnswerHeaders, BodyError, Came, ErrorKind, Progress, RefusedUpgrade, Repeat, SendError, Work,
+};
 
 use super::headers;
 use super::reply::ErrorShape;
@@ -239,13 +241,14 @@ impl Failure {
         Self { progress, text, recovers_at, body, token_refusal, ..stated }.answered_with(upstream)
     }
 
-    /// There is no WebSocket: the status of what came instead, if anything did. A site without that path answers with
+    /// There is no WebSocket, but what came instead, if anything did. A site without that path answers with
     /// a page, or as if it were an ordinary request.
-    pub(super) fn no_socket(path: &str, status: Option<u16>, now: Millis) -> Self {
-        let Some(status) = status else {
+    pub(super) fn no_socket(path: &str, refused: Option<RefusedUpgrade>, now: Millis) -> Self {
+        let Some(RefusedUpgrade { status, headers, body, is_whole }) = refused else {
             return Self::judged(format!("[upstream:{path}] The upstream opened no WebSocket"));
         };
-        let failure = Self::status(status, path, &AnswerHeaders::default(), Bytes::new(), true, now);
+        let status = status.as_u16();
+        let failure = Self::status(status, path, &headers, body, is_whole, now);
         let is_ordinary = matches!(status, 200..=399 | 426);
         let lacks_surface = is_ordinary || failure.lacks_path();
         Self { lacks_surface, ..failure }

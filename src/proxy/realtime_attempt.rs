@@ -1,6 +1,7 @@
 //! One channel is asked to open a socket for a conversation in speech.
 //!
-//! As any attempt it is settled once: a channel that opens none has failed, and the next one is asked. Where one does, the
+//! As any attempt it is settled once: a channel that opens none has failed, and the next one is asked. A login's token
+//! that is refused is renewed, and the channel asked once more. Where one does, the
 //! client is granted its own socket, and the attempt is that of the first response.
 
 use std::mem;
@@ -24,6 +25,7 @@ use super::quota::Admission;
 use super::realtime_session::{self, Session};
 use super::resource_upstream::in_path;
 use super::socket_opener::Opener;
+use super::token_renewal;
 
 const PATH: &str = "/v1/realtime";
 /// The client's headers that its upstream is told, beside those that always are.
@@ -62,7 +64,16 @@ impl Opening {
         let mut attempt = Attempt::begin(proxy, &self.call, choice, number, Slots::default());
         attempt.holds(lock(&self.admission).clone());
         attempt.via(PATH);
-        let socket = match self.connect(proxy, choice).await {
+        let mut choice = choice.clone();
+        let mut opened = self.connect(proxy, &choice).await;
+        if let Err(refusal) = &opened
+            && let Some(fresh) = token_renewal::renewed(proxy, &self.call, &choice.channel, refusal).await
+        {
+            attempt.go_on_with(&fresh, refusal);
+            choice.channel = fresh;
+            opened = self.connect(proxy, &choice).await;
+        }
+        let socket = match opened {
             Ok(socket) => socket,
             Err(failure) => {
                 let failure = failure.without(&attempt.secrets());
@@ -79,7 +90,7 @@ impl Opening {
             proxy: proxy.clone(),
             call: self.call.clone(),
             opener: self.opener.clone(),
-            choice: choice.clone(),
+            choice,
             slots,
         };
         let longest = proxy.core.config.request_body_limit;
@@ -145,7 +156,7 @@ impl Opening {
         let longest = proxy.core.config.request_body_limit;
         match proxy.core.client.open_socket(&endpoint.base.origin, upgrade, longest).await {
             Ok(Ok(socket)) => Ok(socket),
-            Ok(Err(status)) => Err(Failure::no_socket(PATH, status.map(|status| status.as_u16()), now_ms())),
+            Ok(Err(refused)) => Err(Failure::no_socket(PATH, refused.map(|refused| *refused), now_ms())),
             Err(error) => Err(Failure::unanswered(&error)),
         }
     }

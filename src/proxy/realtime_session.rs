@@ -10,12 +10,13 @@
 //! the upstream began by itself, because somebody spoke, is counted when it begins. Whichever direction ends first ends
 //! both sockets.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::select;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use crate::background;
 use crate::dialect::errors;
@@ -35,6 +36,8 @@ use super::socket_opener::Opener;
 /// How often a client is pinged, and how long it may answer nothing.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(600);
+/// How long a conversation may go on: twice what OpenAI lets one.
+const LIFETIME: Duration = Duration::from_secs(7200);
 /// How long sending the last frame may take.
 const LAST_FRAME: Duration = Duration::from_secs(2);
 
@@ -144,6 +147,7 @@ impl Session {
     ) -> CloseReason {
         let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut over = pin!(sleep(LIFETIME));
         loop {
             let came = select! {
                 biased;
@@ -154,6 +158,12 @@ impl Session {
                     continue;
                 }
                 came = upstream.next() => came,
+                () = &mut over => {
+                    let message = format!("A conversation ends after {} minutes", LIFETIME.as_secs() / 60);
+                    let event = event("invalid_request_error", "session_expired", &message);
+                    let _ = timeout(LAST_FRAME, sender.texts([event])).await;
+                    return CloseReason::Done;
+                }
                 _ = heartbeat.tick() => {
                     if sender.ping().await.is_err() {
                         return CloseReason::Theirs;

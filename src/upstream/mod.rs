@@ -54,4 +54,4 @@ pub use repeat::{Came, Progress, Repeat, Work, Written};
 pub use request::{Request, RequestBody, RequestHeaders};
 pub(crate) use stream::Stream;
 pub use talk::{FromUpstream, LONGEST_MESSAGE, SocketReceiver, SocketSender, UpstreamSocket};
-pub use websocket::Conversation;
+pub use websocket::{Conversation, RefusedUpgrade};

@@ -51,6 +51,20 @@ const MAX_INTERIM: usize = 8;
 const MAX_TOLD: usize = 64;
 const MAX_TOLD_BYTES: usize = 32 * 1024;
 
+/// How much of the body of a refusal is read, and for how long.
+const MAX_REFUSAL: usize = 64 * 1024;
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What an upstream answers that opens no WebSocket.
+#[derive(Debug)]
+pub struct RefusedUpgrade {
+    pub status: StatusCode,
+    pub headers: AnswerHeaders,
+    pub body: Bytes,
+    /// That is all of the body.
+    pub is_whole: bool,
+}
+
 /// What came of an attempt to open a WebSocket.
 #[derive(Debug)]
 pub enum Conversation {
@@ -97,7 +111,7 @@ impl Client {
         let shaking = shake_hands(stream, origin, upgrade);
         let (head, stream, rest) = match tokio::time::timeout(HANDSHAKE, shaking).await {
             Ok(Ok(opened)) => opened,
-            Ok(Err(status)) => return Ok(Conversation::Refused(status)),
+            Ok(Err(refused)) => return Ok(Conversation::Refused(refused.map(|refused| refused.status))),
             Err(_late) => return Ok(Conversation::Refused(None)),
         };
         // What goes is in memory already, so its length is bounded elsewhere.
@@ -109,8 +123,8 @@ impl Client {
         turn.go(Box::new(stream), text).await.map(Conversation::Answer)
     }
 
-    /// Opens a WebSocket that both ends talk over, with messages of `longest` bytes to the upstream; otherwise the status of
-    /// what came instead.
+    /// Opens a WebSocket that both ends talk over, with messages of `longest` bytes to the upstream; otherwise what came
+    /// instead, if anything did.
     ///
     /// # Errors
     /// There is no connection.
@@ -119,7 +133,7 @@ impl Client {
         origin: &Arc<Origin>,
         upgrade: Request,
         longest: usize,
-    ) -> Result<Result<UpstreamSocket, Option<StatusCode>>, SendError> {
+    ) -> Result<Result<UpstreamSocket, Option<Box<RefusedUpgrade>>>, SendError> {
         if origin.forwarder().is_some() {
             return Ok(Err(None));
         }
@@ -127,7 +141,7 @@ impl Client {
         let shaking = shake_hands(stream, origin, upgrade);
         let (_, stream, rest) = match tokio::time::timeout(HANDSHAKE, shaking).await {
             Ok(Ok(opened)) => opened,
-            Ok(Err(status)) => return Ok(Err(status)),
+            Ok(Err(refused)) => return Ok(Err(refused)),
             Err(_late) => return Ok(Err(None)),
         };
         let config = websocket::config(LONGEST_MESSAGE, longest);
@@ -137,12 +151,56 @@ impl Client {
     }
 }
 
-/// The head of a 101, the connection, and what was read behind the head; the status of another answer, if there is one.
+/// The body of an answer that is no socket, as far as it is read, and whether that is all of it.
+async fn refusal(head: &AnswerHead, stream: &mut Stream, mut input: BytesMut) -> (Bytes, bool) {
+    let named = |name| head.headers.get(name).and_then(|value| std::str::from_utf8(value).ok());
+    let length = named(&header::CONTENT_LENGTH).and_then(|length| length.trim().parse::<usize>().ok());
+    let is_chunked = named(&header::TRANSFER_ENCODING).is_some();
+    if named(&header::CONTENT_ENCODING).is_some() {
+        return (Bytes::new(), false);
+    }
+    loop {
+        let whole = match length {
+            _ if is_chunked => dechunked(&input),
+            Some(length) if input.len() >= length => Some(input.split_to(length).freeze()),
+            _ => None,
+        };
+        if let Some(body) = whole {
+            return (body, true);
+        }
+        if input.len() > MAX_REFUSAL {
+            return (Bytes::new(), false);
+        }
+        match stream.read_buf(&mut input).await {
+            Ok(0) if length.is_none() && !is_chunked => return (input.freeze(), true),
+            Ok(0) | Err(_) => return (Bytes::new(), false),
+            Ok(_) => {}
+        }
+    }
+}
+
+/// The content of a chunked body (RFC 9112 §7.1) that has come to its end; `None` before.
+fn dechunked(mut body: &[u8]) -> Option<Bytes> {
+    let mut content = BytesMut::new();
+    loop {
+        let line = memchr::memmem::find(body, b"\r\n")?;
+        let size = std::str::from_utf8(&body[..line]).ok()?.split(';').next()?.trim();
+        let size = usize::from_str_radix(size, 16).ok()?;
+        body = &body[line + 2..];
+        if size == 0 {
+            return Some(content.freeze());
+        }
+        content.extend_from_slice(body.get(..size)?);
+        body = body.get(size..)?.strip_prefix(b"\r\n")?;
+    }
+}
+
+/// The head of a 101, the connection, and what was read behind the head; another answer, if there is one.
 async fn shake_hands(
     mut stream: Stream,
     origin: &Origin,
     mut upgrade: Request,
-) -> Result<(AnswerHead, Stream, BytesMut), Option<StatusCode>> {
+) -> Result<(AnswerHead, Stream, BytesMut), Option<Box<RefusedUpgrade>>> {
     let mut nonce = [0; 16];
     SystemRandom::new().fill(&mut nonce).map_err(|_| None)?;
     let key = BASE64.encode(nonce);
@@ -173,7 +231,10 @@ async fn shake_hands(
                 }
                 interim += 1;
                 if !head.status.is_informational() || interim > MAX_INTERIM {
-                    return Err(Some(head.status));
+                    let body = tokio::time::timeout(REFUSAL_TIMEOUT, refusal(&head, &mut stream, input)).await;
+                    let (body, is_whole) = body.unwrap_or_default();
+                    let AnswerHead { status, headers, .. } = head;
+                    return Err(Some(Box::new(RefusedUpgrade { status, headers, body, is_whole })));
                 }
             }
             None => {

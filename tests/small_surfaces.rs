@@ -216,6 +216,21 @@ fn codex_asks_below_its_own_base_url() {
     socket.create(&json!({"model": MODEL, "input": "x"}));
     assert_eq!(socket.turn().last().unwrap()["type"], "response.completed");
     assert_eq!(client.post("/v1/alpha/search", &json!({"query": "x"})).expect(200), json!({"data": []}));
+    // What its own tool sends has a model and commands, and no query.
+    let found = json!({"output": "The way is north.", "encrypted_output": "c2VhbGVk"});
+    upstream.answer("/v1/alpha/search", Reply::json(200, &found));
+    let commands = json!({"search_query": [{"q": "which way", "recency": 7}], "open": [{"ref_id": "https://a.example"}]});
+    let item = json!({"type": "function_call_output", "call_id": "unknown", "output": "x"});
+    let ask = json!({"id": "session", "model": MODEL, "input": [item], "commands": commands, "max_output_tokens": 2500,
+                     "settings": {"search_context_size": "low", "allowed_callers": ["direct"]}});
+    for path in ["/v1/alpha/search", "/backend-api/codex/alpha/search"] {
+        assert_eq!(client.post(path, &ask).expect(200), found);
+        assert_eq!(upstream.last("/v1/alpha/search").json(), ask);
+    }
+    assert_eq!(
+        client.post("/v1/alpha/search", &json!({"commands": {}})).expect(400)["error"]["param"],
+        "model"
+    );
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub static OPERATIONS: &[Operation] = &[
     op("POST /anthropic/v1/messages/count_tokens", "Count the tokens of a message").takes(&MESSAGES).gives(Of(&COUNTED)),
     op("GET /v1beta/models", "Models in gemini's shape").gives(Of(&GEMINI_MODELS)),
     op("GET /gemini/{version}/models", "Models in gemini's shape").gives(Of(&GEMINI_MODELS)),
-    op("POST /v1beta/models/{model}", "Gemini's generateContent, streamGenerateContent and countTokens, and embedContent and predict of Google's own, behind the model and a colon").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
+    op("POST /v1beta/models/{model}", "Gemini's generateContent, streamGenerateContent countTokens, embedContent and batchEmbedContents, and predict of Google's own, behind the model and a colon").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
     op("POST /v1/models/{model}", "The same in gemini's version 1").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
     op("POST /gemini/{version}/models/{model}", "The same under gemini's prefix").takes(&GEMINI).gives_or(Of(&GEMINI_ANSWER), EVENTS),
     op("GET /v1beta/models/{model}", "One model in gemini's shape").gives(Of(&GEMINI_MODEL)),
@@ -52,7 +52,8 @@ pub static OPERATIONS: &[Operation] = &[
     op("POST /v1internal:streamGenerateContent", "The same, streamed").takes(&CODE_ASSIST).streams(),
     op("POST /v1internal:countTokens", "The same, counting tokens").takes(&CODE_ASSIST).gives(Of(&GEMINI_ANSWER)),
     op("POST /v1/search", "Search the web").takes(&SEARCH).gives(Of(&FOUND)),
-    op("POST /v1/alpha/search", "The same where Codex asks").takes(&SEARCH).gives(Of(&FOUND)),
+    op("POST /v1/alpha/search", "What Codex's tool for the web asks for, or the same as /v1/search").takes(&ALPHA_SEARCH).gives(Of(&ALPHA_FOUND)),
+    op("POST /backend-api/codex/alpha/search", "The same, below Codex's own base URL").takes(&ALPHA_SEARCH).gives(Of(&ALPHA_FOUND)),
     op("POST /v1/completions", "Legacy completion").takes(&PROMPT).gives_or(Of(&COMPLETION), EVENTS),
     op("POST /v1/embeddings", "Embeddings").takes(&EMBED).gives(Of(&EMBEDDINGS)),
     op("POST /v1/images/generations", "Image generation").takes(&DRAW).gives_or(Of(&IMAGES), EVENTS),
@@ -236,6 +237,20 @@ static SEARCH: Object = Object::open(
     ],
 );
 
+static ALPHA_SEARCH: Object = Object::open(
+    "AlphaSearchRequest",
+    &[
+        may("id", Text),
+        may("model", OrNull(&Text)),
+        may("commands", OrNull(&Map(&Any))),
+        may("input", OrNull(&Either(&[Text, List(&Any)]))),
+        may("settings", OrNull(&Map(&Any))),
+        may("max_output_tokens", OrNull(&Integer)),
+        may("query", OrNull(&Text)).about("Makes it a plain search"),
+        may("max_results", OrNull(&Integer)),
+    ],
+);
+
 static UPLOAD: Object =
     Object::open("FileUpload", &[has("file", Any).about("A file in a form"), may("purpose", Text)]);
 
@@ -322,6 +337,11 @@ static MODERATED: Object =
     Object::open("Moderation", &[may("id", Text), may("model", Text), may("results", List(&Map(&Any)))]);
 
 static FOUND: Object = Object::open("FoundPages", &[may("results", Any)]);
+
+static ALPHA_FOUND: Object = Object::open(
+    "AlphaFound",
+    &[may("output", Text), may("encrypted_output", OrNull(&Text)), may("results", Any)],
+);
 
 static VIDEO: Object = Object::open(
     "Video",

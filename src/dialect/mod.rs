@@ -44,6 +44,7 @@ pub mod convert;
 pub mod data_urls;
 pub mod edit;
 pub mod effort;
+pub mod embeddings;
 pub mod envelope;
 mod error_kinds;
 pub mod errors;

@@ -222,10 +222,10 @@ impl<'a> Delivery<'a> {
     /// The dialects to ask in, in order, as far as the site is known.
     fn formats(&self, now: Millis) -> Formats {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
-        let mut formats = formats::order(site.platform, client, self.model);
         if self.call.operation != Operation::Answer {
-            return formats.iter().copied().filter(|format| *format == client).collect();
+            return formats::order_of_others(site.platform, client, self.call.operation);
         }
+        let mut formats = formats::order(site.platform, client, self.model);
         let (marks, body) = (self.call.envelope.marks, &self.call.body[..]);
         if formats.first() != Some(&client) {
             formats::order_for_document(&mut formats, site.platform, client, self.model, body);

@@ -7,8 +7,8 @@ use hyper::Method;
 use hyper::header;
 use hyper::http::uri::PathAndQuery;
 
-use crate::dialect::Dialect;
 use crate::dialect::canonical::{ConversionError, ReplyContext};
+use crate::dialect::{Dialect, embeddings};
 use crate::limits::Overloaded;
 use crate::platform::CodeAssist;
 use crate::proxy::Proxy;
@@ -171,6 +171,9 @@ impl Delivery<'_> {
         let (action, query) = match self.call.operation {
             Operation::CountTokens => ("countTokens", query.to_owned()),
             Operation::OfGemini(action) => (action, query.to_owned()),
+            Operation::Answer if self.call.face.dialect == Dialect::Embeddings => {
+                (embeddings::SEVERAL, query.to_owned())
+            }
             _ if stream => ("streamGenerateContent", format!("?alt=sse{}", query.replacen('?', "&", 1))),
             _ => ("generateContent", query.to_owned()),
         };

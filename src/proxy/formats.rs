@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use memchr::memmem;
 
 use crate::dialect::Dialect;
+use crate::dialect::canonical::Vendor;
 use crate::dialect::json::Marks;
 use crate::platform::{Platform, names_claude};
 use crate::sync::lock;
@@ -89,12 +90,28 @@ pub(super) fn order(platform: Platform, client: Dialect, model: &str) -> Formats
     let profile = platform.profile();
     let passed_on = profile.unconverted.contains(&client).then_some(client);
     if !client.is_answerable() {
-        return passed_on.into_iter().collect();
+        let google = (client == Dialect::Embeddings && makes_embeddings(platform)).then_some(Dialect::Gemini);
+        return passed_on.into_iter().chain(google).collect();
     }
     let base = (profile.dialects)(client, model);
     let own = base.iter().filter(|dialect| **dialect == client);
     let others = base.iter().filter(|dialect| **dialect != client);
     passed_on.into_iter().chain(own.chain(others).copied()).collect()
+}
+
+/// Whether Google's own form of embeddings is taken there.
+fn makes_embeddings(platform: Platform) -> bool {
+    let profile = platform.profile();
+    profile.vendor == Vendor::Gemini && profile.code_assist.is_none()
+}
+
+/// The dialects in which a platform is asked for what is no answer: the client's own, and for embeddings OpenAI's.
+pub(super) fn order_of_others(platform: Platform, client: Dialect, operation: Operation) -> Formats {
+    let own = order(platform, client, "").iter().copied().find(|dialect| *dialect == client);
+    let has_openai = operation.is_embedding()
+        && !makes_embeddings(platform)
+        && platform.profile().unconverted.contains(&Dialect::Embeddings);
+    own.into_iter().chain(has_openai.then_some(Dialect::Embeddings)).collect()
 }
 
 /// Puts the dialects in which a document is likely to be taken before the others, behind the client's own. What
@@ -186,7 +203,7 @@ fn dialects_of(label: &str) -> &'static [Dialect] {
     }
 }
 
-/// Whether a platform can serve a client of a dialect at all. What is more than an answer is never
+/// Whether a platform can serve a client of a dialect at all. Of what is more than an answer only embeddings are
 /// converted.
 pub(super) fn is_served(platform: Platform, client: Dialect, operation: Operation) -> bool {
     if operation != Operation::Answer {
@@ -198,7 +215,7 @@ pub(super) fn is_served(platform: Platform, client: Dialect, operation: Operatio
                 && client == Dialect::Responses
                 && profile.streams_responses_only;
         let is_offered = !is_beside && (!operation.is_extra() || profile.has_extras);
-        return is_offered && order(platform, client, "").contains(&client);
+        return is_offered && !order_of_others(platform, client, operation).is_empty();
     }
     !order(platform, client, "").is_empty()
 }

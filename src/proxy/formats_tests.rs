@@ -27,7 +27,7 @@ fn the_own_dialect_comes_first_where_it_can() {
         (Platform::Gemini, Completions, "m", &[Chat, Gemini]),
         (Platform::Antigravity, Completions, "m", &[Gemini]),
         (Platform::NewApi, Embeddings, "m", &[Embeddings]),
-        (Platform::Gemini, Embeddings, "m", &[Embeddings]),
+        (Platform::Gemini, Embeddings, "m", &[Embeddings, Gemini]),
         (Platform::Claude, Embeddings, "m", &[]),
     ];
     for (platform, client, model, wanted) in cases {
@@ -45,13 +45,17 @@ fn of(client: Dialect, model: &str) -> MemoryKey<'_> {
 }
 
 #[test]
-fn what_is_more_than_an_answer_needs_the_own_dialect() {
+fn what_is_more_than_an_answer_needs_the_own_dialect_but_for_embeddings() {
     for (platform, client, operation, served) in [
         (Platform::NewApi, Messages, Operation::CountTokens, true),
         (Platform::Claude, Messages, Operation::CountTokens, true),
         (Platform::Gemini, Messages, Operation::CountTokens, false),
         (Platform::Codex, Responses, Operation::Compact, true),
         (Platform::Claude, Responses, Operation::Compact, false),
+        (Platform::NewApi, Gemini, Operation::OfGemini("embedContent"), true),
+        (Platform::NewApi, Gemini, Operation::OfGemini("predict"), false),
+        (Platform::Claude, Gemini, Operation::OfGemini("embedContent"), false),
+        (Platform::Gemini, Gemini, Operation::OfGemini("predict"), true),
     ] {
         assert_eq!(is_served(platform, client, operation), served, "{platform:?} {operation:?}");
     }

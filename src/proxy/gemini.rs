@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::dialect::{Dialect, code_assist};
+use crate::dialect::{Dialect, code_assist, embeddings};
 use crate::http::{Request, Response};
 use crate::proxy::Proxy;
 
@@ -13,10 +13,11 @@ use super::operation::{CallKind, Operation, PathModel};
 use super::pipeline;
 use super::reply::ErrorShape;
 
-/// What else Google's models are asked to do. It is handed on as it comes, both ways.
+/// What else Google's models are asked to do. It is handed on as it comes, both ways; texts are also embedded by upstreams of
+/// OpenAI's form.
 const OTHER_ACTIONS: [&str; 6] = [
-    "embedContent",
-    "batchEmbedContents",
+    embeddings::ONE,
+    embeddings::SEVERAL,
     "asyncBatchEmbedContent",
     "batchGenerateContent",
     "predict",

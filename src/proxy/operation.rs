@@ -1,6 +1,6 @@
 //! What a client asks for, as far as its path tells: how it is spoken, and what is to be done.
 
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, embeddings};
 use crate::platform::Platform;
 use crate::upstream::Work;
 
@@ -41,6 +41,8 @@ pub(super) enum Operation {
     Moderate,
     /// To search the web.
     Search,
+    /// To do as Codex's own tool for the web wants.
+    AlphaSearch,
     /// What only gemini's own upstreams do, by the name of the action.
     OfGemini(&'static str),
 }
@@ -65,6 +67,7 @@ impl Operation {
             Self::RerankV2 => "/v2/rerank",
             Self::Moderate => "/v1/moderations",
             Self::Search => "/v1/search",
+            Self::AlphaSearch => "/v1/alpha/search",
         }
     }
 
@@ -95,9 +98,16 @@ impl Operation {
         match self {
             Self::Answer => (profile.path)(dialect),
             Self::Compact => profile.compaction_path,
+            Self::OfGemini(_) => (profile.path)(dialect),
+            Self::AlphaSearch if profile.compaction_path == "/responses/compact" => "/alpha/search",
             Self::CountTokens if profile.code_assist.is_some() => CODE_ASSIST_COUNT,
             _ => self.path(dialect),
         }
+    }
+
+    /// Whether it is one of Google's actions that embed texts, which other upstreams do in OpenAI's form.
+    pub(super) fn is_embedding(self) -> bool {
+        matches!(self, Self::OfGemini(embeddings::ONE | embeddings::SEVERAL))
     }
 
     /// Whether it comes as a form.

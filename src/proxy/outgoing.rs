@@ -9,6 +9,7 @@ use memchr::memmem;
 use crate::dialect::canonical::{ConversionError, ReplyContext, Target, Vendor};
 use crate::dialect::data_urls::with_data_urls;
 use crate::dialect::edit::edit;
+use crate::dialect::embeddings;
 use crate::dialect::envelope::{Thread, splice_model};
 use crate::dialect::payload_rules::{self, PayloadRules};
 use crate::dialect::service_tier::{self, TierRules, Verdict};
@@ -98,10 +99,17 @@ pub(super) fn prepare(
     }
     let mut outgoing = match operation {
         Operation::Answer if to.format == call.face.dialect => native(call, to)?,
+        Operation::Answer if call.face.dialect == Dialect::Embeddings => {
+            Outgoing::of([embeddings::to_gemini(text(call), to.model)?, Bytes::new(), Bytes::new()], false)
+        }
         Operation::Answer => converted(call, to)?,
         Operation::CountTokens => count(call, to),
         Operation::Compact => compaction(call, to),
         operation if operation.is_form() => form(call, to),
+        Operation::OfGemini(action) if to.format == Dialect::Embeddings => {
+            let body = embeddings::to_openai(action, text(call), to.model)?;
+            Outgoing::of([body, Bytes::new(), Bytes::new()], false)
+        }
         // The path names the model.
         Operation::OfGemini(_) => Outgoing::of([call.body.clone(), Bytes::new(), Bytes::new()], false),
         _ => Outgoing::of(splice_model(&call.body, &call.envelope, to.model), call.envelope.stream),
@@ -112,7 +120,9 @@ pub(super) fn prepare(
         requested: &call.envelope.model,
     };
     let Some(rules) = to.rules.filter(|rules| {
-        let is_exempt = matches!(operation, Operation::CountTokens | Operation::OfGemini(_));
+        let is_other =
+            matches!(operation, Operation::CountTokens | Operation::OfGemini(_) | Operation::AlphaSearch);
+        let is_exempt = is_other || call.face.dialect == Dialect::Embeddings;
         to.format.is_convertible() && !is_exempt && rules.concern(target)
     }) else {
         return Ok(outgoing);

@@ -213,14 +213,15 @@ fn choose(
         rotations: Some(&proxy.core.live.rotations),
     };
     let preferred = bound.and_then(|channel| select_bound(&matched, &query, channel));
-    // Completions are bridged where nobody has them, not beside somebody who does.
-    let has_completions = |channel: &Channel| {
+    // Completions are bridged and embeddings converted where nobody has them, not beside somebody who does.
+    let is_bridged = dialect == Dialect::Completions || call.operation.is_embedding();
+    let has_it = |channel: &Channel| {
         let (site, now) = (&channel.account.site, query.now);
         let key = MemoryKey { site: site.id, client: dialect, model: &call.model };
         offers(channel) && is_native(&proxy.formats, site.platform, key, now)
     };
-    let first = SelectionQuery { surface: &has_completions, ..query };
-    let native = (dialect == Dialect::Completions).then(|| select(&matched, &first, &mut random));
+    let first = SelectionQuery { surface: &has_it, ..query };
+    let native = is_bridged.then(|| select(&matched, &first, &mut random));
     let native = native.filter(|found| matches!(found, Selection::Channel { .. }));
     let choice = |channel: &Arc<Channel>, upstream_model: &str, reason| {
         // Mostly the model has one name: then it is one text, too.

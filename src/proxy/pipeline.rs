@@ -136,7 +136,7 @@ pub(super) async fn answer(proxy: &Arc<Proxy>, mut call: Box<Call>) -> Response 
 /// sends what its own API takes.
 fn orphaned_output(call: &Call) -> Option<Response> {
     let has_outputs = call.face.dialect == Dialect::Responses && call.envelope.marks.outputs;
-    if !has_outputs || call.client.family == Family::Codex {
+    if !has_outputs || call.operation == Operation::AlphaSearch || call.client.family == Family::Codex {
         return None;
     }
     let body = Node::parse(std::str::from_utf8(&call.body).ok()?).ok()?;

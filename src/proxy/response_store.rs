@@ -71,7 +71,7 @@ pub(super) fn resume(store: &ResponseStore, call: &mut Call) {
 /// A refusal that says what to send: an item is not stored (any more), or they are too much together.
 pub(super) fn resolve_references(proxy: &Proxy, call: &mut Call) -> Result<(), Box<Response>> {
     let may_refer = call.face.dialect == Dialect::Responses
-        && call.operation != Operation::CountTokens
+        && !matches!(call.operation, Operation::CountTokens | Operation::AlphaSearch)
         && (call.envelope.marks.own || proxy.stored_responses.has_items())
         && memmem::find(&call.body, b"item_reference").is_some();
     let text = std::str::from_utf8(&call.body).unwrap_or_default();

@@ -190,10 +190,12 @@ fn search_and_models() -> Vec<Route<Proxy>> {
     let gemini = |path| route(Method::GET, path, Surface::Models, Some(Dialect::Gemini), models::gemini_list);
     let gemini_one =
         |path| route(Method::GET, path, Surface::Models, Some(Dialect::Gemini), models::gemini_get);
+    let alpha = |path| route(Method::POST, path, Surface::Other, Some(Dialect::Chat), search::alpha);
     let search = |path| route(Method::POST, path, Surface::Other, Some(Dialect::Chat), search::search);
     vec![
         search("/v1/search"),
-        search("/v1/alpha/search"),
+        alpha("/v1/alpha/search"),
+        alpha("/backend-api/codex/alpha/search"),
         gemini("/v1beta/models"),
         gemini("/gemini/{version}/models"),
         gemini_one("/v1beta/models/{*model}"),

@@ -1,6 +1,9 @@
 //! `/v1/search`: a search of the web, where a site offers one.
 //!
 //! What names no model asks for the one that operators route searches by.
+//!
+//! `/v1/alpha/search` is what Codex asks for its own tool (`codex-api/src/search.rs` in github.com/openai/codex): commands to
+//! search, open and find for a model, and a text back. Its body passes as it is; one with a `query` is a plain search.
 
 use std::sync::Arc;
 
@@ -30,6 +33,16 @@ pub(super) async fn search(proxy: Arc<Proxy>, mut request: Request, caller: Call
         Ok(body) => body,
         Err(error) => return face.body_error(&error),
     };
+    serve(proxy, request, body, caller, face).await
+}
+
+async fn serve(
+    proxy: Arc<Proxy>,
+    request: Request,
+    body: Bytes,
+    caller: Caller,
+    face: ErrorShape,
+) -> Response {
     match proxy.conversions.read_through(body.len(), || checked(&body)).await {
         Ok(body) => {
             pipeline::serve_body(proxy, CallKind::of_body(SURFACE, Operation::Search), request, body, caller)
@@ -37,6 +50,24 @@ pub(super) async fn search(proxy: Arc<Proxy>, mut request: Request, caller: Call
         }
         Err(InvalidSearch { field, message }) => face.refuse(400, message, None, field),
     }
+}
+
+/// `POST /v1/alpha/search`
+pub(super) async fn alpha(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Response {
+    let face = ErrorShape::of(&request.headers, Some(Dialect::Chat), request.id);
+    let body = match request.bytes().await {
+        Ok(body) => body,
+        Err(error) => return face.body_error(&error),
+    };
+    let is_plain = || {
+        let text = std::str::from_utf8(&body).unwrap_or_default();
+        json::member(text, "query").is_some() && json::member(text, "commands").is_none()
+    };
+    if proxy.conversions.read_through(body.len(), is_plain).await {
+        return serve(proxy, request, body, caller, face).await;
+    }
+    let kind = CallKind::of_body(Dialect::Responses, Operation::AlphaSearch);
+    pipeline::serve_body(proxy, kind, request, body, caller).await
 }
 
 #[derive(Debug, PartialEq, Eq)]

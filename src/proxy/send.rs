@@ -157,7 +157,8 @@ impl Delivery<'_> {
             Err(failure) => {
                 let failure = self.to_the_call(failure.without(&attempt.secrets())).await;
                 // Nothing else can be asked for in its place.
-                let failure = if format.is_convertible() { failure } else { failure.of_surface() };
+                let is_converted = format.is_convertible() && !call.operation.is_extra();
+                let failure = if is_converted { failure } else { failure.of_surface() };
                 Err(if format == call.face.dialect { failure } else { failure.in_other_words() })
             }
         }

@@ -231,7 +231,8 @@ async fn shake_hands(
                 }
                 interim += 1;
                 if !head.status.is_informational() || interim > MAX_INTERIM {
-                    let body = tokio::time::timeout(REFUSAL_TIMEOUT, refusal(&head, &mut stream, input)).await;
+                    let body =
+                        tokio::time::timeout(REFUSAL_TIMEOUT, refusal(&head, &mut stream, input)).await;
                     let (body, is_whole) = body.unwrap_or_default();
                     let AnswerHead { status, headers, .. } = head;
                     return Err(Some(Box::new(RefusedUpgrade { status, headers, body, is_whole })));

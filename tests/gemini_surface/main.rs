@@ -156,7 +156,7 @@ fn the_path_is_checked_and_the_small_calls_answer() {
     for (path, status, word) in [
         ("/v1beta/models/gemini-test", 400, "INVALID_ARGUMENT"),
         ("/v1beta/models/gemini-test:dance", 404, "NOT_FOUND"),
-        ("/v1beta/models/gemini-test:embedContent", 404, "NOT_FOUND"),
+        ("/v1beta/models/gemini-test:embedContent", 400, "INVALID_ARGUMENT"),
         ("/v1beta/models/nobody:generateContent", 503, "UNAVAILABLE"),
     ] {
         assert_eq!(gateway.client().post(path, &body()).expect(status)["error"]["status"], word, "{path}");
@@ -357,7 +357,7 @@ fn a_gemini_upstream_without_the_compatible_address_is_asked_in_its_own_dialect(
 }
 
 #[test]
-fn what_else_google_does_is_asked_of_google_alone() {
+fn what_else_google_does_is_asked_of_google_where_it_can_be() {
     let upstream = Upstream::start(&[MODEL]);
     let models = json!({"models": [{"name": format!("models/{MODEL}"),
         "supportedGenerationMethods": ["generateContent"]}]});

@@ -25,7 +25,7 @@ use crate::dialect::envelope::Thread;
 use crate::dialect::judge::{self, Fault};
 use crate::dialect::observe::{Phase, StreamObserver};
 use crate::dialect::usage::Usage;
-use crate::dialect::{Dialect, gemini, responses, video};
+use crate::dialect::{Dialect, embeddings, gemini, responses, video};
 use crate::http::{Response, ResponseBody};
 use crate::proxy::Proxy;
 use crate::routing::Channel;
@@ -325,8 +325,26 @@ impl<'a> StartedResponse<'a> {
         Ok(Answered { response: reply, not_stored: self.not_stored() })
     }
 
+    /// Embeddings in the form of the client.
+    fn embedded(&self, held: &Bytes, context: &ReplyContext) -> Result<Answer, Fault> {
+        let call = self.call;
+        let usage = judge::object(self.accepted.format, held)?;
+        let told = match call.operation {
+            Operation::OfGemini(action) => embeddings::answer_to_gemini(action, held),
+            _ => {
+                let base64 = embeddings::wants_base64(std::str::from_utf8(&call.body).unwrap_or_default());
+                embeddings::answer_to_openai(held, &context.model, base64)
+            }
+        };
+        let body = told.ok_or(Fault::NoAnswer)?;
+        Ok(Answer { body, usage, signatures: Vec::new() })
+    }
+
     fn convert(&self, streams: bool, held: &Bytes, context: &ReplyContext) -> Result<Answer, Fault> {
         let (from, to) = (self.accepted.format, self.call.face.dialect);
+        if !self.own && [from, to].contains(&Dialect::Embeddings) {
+            return self.embedded(held, context);
+        }
         let rules = &self.call.settings.judge;
         if streams {
             if !from.is_answerable() {

@@ -1,6 +1,8 @@
 //! Which database is in use, another one tried, filled and chosen; and servers, where tests run on one.
 
 mod support;
+#[path = "databases/tls.rs"]
+mod tls;
 
 use std::sync::Arc;
 

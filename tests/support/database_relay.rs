@@ -27,6 +27,10 @@ struct Rules {
     /// What becomes of the next commits.
     cuts: Mutex<Vec<Cut>>,
     hides_tls: AtomicBool,
+    /// The transaction with this in it is the last one that gets through.
+    last: Mutex<Option<String>>,
+    /// Nothing gets through any more.
+    is_dead: AtomicBool,
 }
 
 // === impl DatabaseRelay ===
@@ -42,6 +46,9 @@ impl DatabaseRelay {
             for client in listener.incoming().flatten() {
                 if over.load(Ordering::SeqCst) {
                     return;
+                }
+                if obeyed.is_dead.load(Ordering::SeqCst) {
+                    continue;
                 }
                 if let Ok(server) = TcpStream::connect(&server) {
                     // An error is one side's end: there is nobody left to tell.
@@ -69,7 +76,12 @@ impl DatabaseRelay {
         self.rules.cuts.lock().expect("no panic there").is_empty()
     }
 
-    /// From now on a MySQL server seems to have no TLS.
+    /// Nothing gets through any more once the transaction is committed that prepares this statement, its answer neither.
+    pub fn break_after(&self, statement: &str) {
+        *self.rules.last.lock().expect("no panic there") = Some(statement.to_owned());
+    }
+
+    /// From now on the server seems to have no TLS.
     pub fn hide_tls(&self) {
         self.rules.hides_tls.store(true, Ordering::SeqCst);
     }
@@ -90,8 +102,19 @@ fn lead(mut client: TcpStream, mut server: TcpStream, rules: &Arc<Rules>) -> Res
     let is_mute = Arc::new(AtomicBool::new(false));
     let (mute, obeyed) = (Arc::clone(&is_mute), Arc::clone(rules));
     std::thread::spawn(move || {
+        let mut is_last = false;
         let _ = pass(&mut client, |bytes| {
-            let is_commit = bytes.windows(6).any(|word| word == b"COMMIT");
+            if obeyed.is_dead.load(Ordering::SeqCst) {
+                return Ok(false);
+            }
+            let has = |text: &[u8]| bytes.windows(text.len()).any(|word| word == text);
+            let is_commit = has(b"COMMIT");
+            let last = obeyed.last.lock().expect("no panic there").clone();
+            is_last |= last.is_some_and(|last| has(last.as_bytes()));
+            if is_commit && is_last {
+                mute.store(true, Ordering::SeqCst);
+                obeyed.is_dead.store(true, Ordering::SeqCst);
+            }
             let cut = is_commit.then(|| obeyed.cuts.lock().expect("no panic there").pop()).flatten();
             match cut {
                 Some(Cut::BeforeCommit) => return Ok(false),
@@ -135,11 +158,15 @@ fn pass(from: &mut TcpStream, mut each: impl FnMut(&[u8]) -> Result<bool>) -> Re
     }
 }
 
-/// A MySQL server's greeting with the flag gone that it speaks TLS: it stands behind the head of the packet, the number
-/// of the protocol, the server's version up to its zero byte, the number of the connection and nine bytes (MySQL
-/// internals manual, "Protocol::HandshakeV10").
-fn without_tls(greeting: &[u8]) -> Vec<u8> {
-    let mut greeting = greeting.to_vec();
+/// What a server says first, as one without TLS says it. PostgreSQL's whole answer to the question for TLS is one letter
+/// (PostgreSQL documentation, "SSL Session Encryption"). In MySQL's greeting it is a flag behind the head of the packet,
+/// the number of the protocol, the server's version up to its zero byte, the number of the connection and nine bytes
+/// (MySQL internals manual, "Protocol::HandshakeV10").
+fn without_tls(said: &[u8]) -> Vec<u8> {
+    if said == b"S" {
+        return b"N".to_vec();
+    }
+    let mut greeting = said.to_vec();
     let version = greeting[5..].iter().position(|byte| *byte == 0).expect("the server's version");
     greeting[5 + version + 1 + 4 + 9 + 1] &= !0x08;
     greeting

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use mysql_async::consts::ColumnType;
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, Opts, OptsBuilder, Params, SslOpts};
+use mysql_async::{Conn, DriverError, IoError, Opts, OptsBuilder, Params, SslOpts};
 
 use super::address::ServerAddress;
 use super::client::{Client, Name, Words, name};
 use super::remote::Remote;
+use super::session::{no_tls, no_way};
 use crate::store::connection::{Connection, Opener};
 use crate::store::error::{Error, OpenError, Result};
 use crate::store::sql::{Arg, Outcome, Row, SqlDialect, Value};
@@ -218,8 +219,10 @@ fn unreadable(what: &str) -> Error {
 fn failed(error: mysql_async::Error) -> Error {
     let error = match error {
         mysql_async::Error::Server(error) => error,
+        mysql_async::Error::Io(IoError::Io(error)) => return no_way(&error),
         mysql_async::Error::Io(error) => return Error::Unreachable(error.to_string()),
-        mysql_async::Error::Driver(mysql_async::DriverError::ConnectionClosed) => {
+        mysql_async::Error::Driver(DriverError::NoClientSslFlagFromServer) => return no_tls(),
+        mysql_async::Error::Driver(DriverError::ConnectionClosed) => {
             return Error::Unreachable("the server has closed the connection".to_owned());
         }
         other => return Error::Database(other.to_string()),

@@ -158,8 +158,7 @@ impl PostgresClient {
 async fn dial_one(address: &PostgresAddress, index: usize, host: &Host) -> Result<tokio_postgres::Client> {
     let ports = address.config.get_ports();
     let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
-    let transport = transport::dial(host, port, address.tls.as_ref()).await;
-    let transport = transport.map_err(|error| unreachable(&error.to_string()))?;
+    let transport = transport::dial(host, port, address.tls.as_ref()).await?;
     let (client, connection) = address.config.connect_raw(transport, NoTls).await.map_err(failed)?;
     // It ends with the client, and with an error that the next question meets as well.
     tokio::spawn(async move { drop(connection.await) });

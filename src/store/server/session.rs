@@ -124,6 +124,23 @@ impl<C: Client> Drop for Session<C> {
     }
 }
 
+/// What an error of the way to the server means: waiting does not mend one of its certificate.
+pub(super) fn no_way(error: &io::Error) -> Error {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(tls @ rustls::Error::InvalidCertificate(_)) => Error::Database(format!(
+            "the certificate of the server is not accepted ({tls}): DB_SSL_CA is the file of who signed it, and the \
+             address has to have the name that it is for; DB_SSL_INSECURE=true takes any"
+        )),
+        _ => unreachable(&error.to_string()),
+    }
+}
+
+/// A server that is asked for TLS and has none.
+pub(super) fn no_tls() -> Error {
+    Error::Database("the server has no TLS, which DB_SSL or the address asks for".to_owned())
+}
+
 pub(super) fn unreachable(why: &str) -> Error {
     Error::Unreachable(why.to_owned())
 }

@@ -13,6 +13,9 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio_postgres::config::Host;
 use tokio_rustls::TlsConnector;
 
+use super::session::{no_tls, no_way};
+use crate::store::error::{Error, Result};
+
 /// A server that acknowledges nothing for so long is gone, although nothing closed the connection.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 /// How long a connection is silent before it is asked whether anybody is there, and from one question to the next.
@@ -32,16 +35,29 @@ pub(super) async fn dial(
     host: &Host,
     port: u16,
     tls: Option<&Arc<ClientConfig>>,
-) -> io::Result<Pin<Box<dyn Transport>>> {
+) -> Result<Pin<Box<dyn Transport>>> {
     let name = match host {
         Host::Unix(directory) => {
             // Nobody else reads what stays within the machine.
             let path = directory.join(format!(".s.PGSQL.{port}"));
-            return Ok(Box::pin(UnixStream::connect(path).await?));
+            return Ok(Box::pin(UnixStream::connect(path).await.map_err(|error| no_way(&error))?));
         }
         Host::Tcp(name) => name,
     };
-    let mut socket = TcpStream::connect((name.as_str(), port)).await?;
+    let mut socket = connect(name, port).await.map_err(|error| no_way(&error))?;
+    let Some(config) = tls else { return Ok(Box::pin(socket)) };
+    // Exactly one byte is read: what came behind it in clear would be taken for what was encrypted.
+    if ask_for_tls(&mut socket).await.map_err(|error| no_way(&error))? != b'S' {
+        return Err(no_tls());
+    }
+    let server = ServerName::try_from(name.clone())
+        .map_err(|_| Error::Database(format!("`{name}` is no name that a certificate can have")))?;
+    let secured = TlsConnector::from(Arc::clone(config)).connect(server, socket).await;
+    Ok(Box::pin(secured.map_err(|error| no_way(&error))?))
+}
+
+async fn connect(name: &str, port: u16) -> io::Result<TcpStream> {
+    let socket = TcpStream::connect((name, port)).await?;
     socket.set_nodelay(true)?;
     let probing =
         TcpKeepalive::new().with_time(PROBED_AFTER).with_interval(PROBED_EVERY).with_retries(PROBES);
@@ -49,13 +65,10 @@ pub(super) async fn dial(
     options.set_tcp_keepalive(&probing)?;
     #[cfg(target_os = "linux")]
     options.set_tcp_user_timeout(Some(UNACKNOWLEDGED))?;
-    let Some(config) = tls else { return Ok(Box::pin(socket)) };
+    Ok(socket)
+}
+
+async fn ask_for_tls(socket: &mut TcpStream) -> io::Result<u8> {
     socket.write_all(&SSL_REQUEST).await?;
-    // Exactly one byte is read: what came behind it in clear would be taken for what was encrypted.
-    if socket.read_u8().await? != b'S' {
-        return Err(io::Error::other("the server has no TLS, which DB_SSL or the address asks for"));
-    }
-    let name = ServerName::try_from(name.clone())
-        .map_err(|_| io::Error::other(format!("`{name}` is no name that a certificate can have")))?;
-    Ok(Box::pin(TlsConnector::from(Arc::clone(config)).connect(name, socket).await?))
+    socket.read_u8().await
 }

@@ -4,6 +4,7 @@ mod budgets;
 // The tests of the process use more of it.
 #[allow(dead_code)]
 #[path = "../../../tests/support/database.rs"]
+#[allow(dead_code)] // The tests of the binary use more of it.
 mod database;
 mod following;
 mod keys;

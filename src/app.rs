@@ -24,7 +24,7 @@ impl App {
         let core = Core::start(config).await?;
         let jobs = Jobs::new(&core);
         let proxy = Proxy::new(&core, &jobs, proxy::routes());
-        proxy.start();
+        proxy::watch_background_responses(&proxy);
         let admin = Admin::new(&core, &jobs, &proxy, admin::table_of_routes());
         let service = Arc::new(Service::new(&core, &proxy, &admin));
         Ok(Self { core, jobs, proxy, admin, service })

@@ -99,12 +99,13 @@ mod tests {
         let fence = Fence::new("job", "me", 7);
         let spawned = fence.guard(async {
             assert!(outside(async { current().is_none() }).await);
-            tokio::spawn(inherited(async {
+            let endless = inherited(async {
                 assert_eq!(current().map(|fence| fence.token()), Some(7));
                 std::future::pending::<()>().await;
-            }))
+            });
+            [tokio::spawn(endless)]
         });
-        let spawned = spawned.await.expect("the lease is held");
+        let [spawned] = spawned.await.expect("the lease is held");
         tokio::task::yield_now().await;
         fence.lose();
         assert_eq!(spawned.await.expect("no panic"), None);

@@ -36,8 +36,8 @@
 //! error_words  what upstreams say when they fail, and what it means
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! flight       one run of costly work shared by all who ask for it
-//! fence        the lease that a job is done under, carried along with its work
 //! background   work that outlives its caller: owned, stopped with the process, panics contained
+//! fence        the lease that a job is done under, carried along with its work
 //! codings      gzip, deflate, br and zstd, decoded: of what clients and upstreams compress
 //! id_map, name_map   maps whose copies share what they have in common
 //! site_url     addresses of sites, in the one form in which they are stored and compared

@@ -9,7 +9,7 @@ const RESPONSES: &str = "/v1/responses";
 const ONE: &str = "/v1/responses/resp_up1";
 const MODEL: &str = "model-kept";
 const KEY: &str = "sk-team-background-0123456789";
-/// Of every answer in the background.
+/// What every answer in the background has used.
 const TOKENS: u64 = 110;
 
 fn world() -> (Gateway, Upstream) {

@@ -373,8 +373,8 @@ fn old_files_and_what_unfinished_uploads_left_are_forgotten() {
     gateway.wait_for_exit();
     let aged = home.database();
     for (sql, id) in [
-        ("UPDATE proxy_files SET created_at = created_at - 31 * 86400000 WHERE public_id = ?", &old),
-        ("UPDATE proxy_files SET created_at = created_at - 31 * 86400000 WHERE public_id = ?", &hidden),
+        ("UPDATE proxy_files SET created_at = created_at - 2678400000 WHERE public_id = ?", &old),
+        ("UPDATE proxy_files SET created_at = created_at - 2678400000 WHERE public_id = ?", &hidden),
         (
             "INSERT INTO proxy_file_chunks (upload, position, bytes, created_at) VALUES ('unfinished', 0, ?, 5)",
             &old,

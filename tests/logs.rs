@@ -179,7 +179,7 @@ fn after_forty_days(days: &str) -> (Gateway, Upstream) {
     gateway.wait_for_exit();
     let database = home.database();
     let newest = database.number("SELECT MAX(id) FROM proxy_logs");
-    let aged = "UPDATE proxy_logs SET created_at = created_at - 40 * 86400000 WHERE id < ?";
+    let aged = "UPDATE proxy_logs SET created_at = created_at - 3456000000 WHERE id < ?";
     assert_eq!(database.execute(aged, &[&newest]), 2);
     (Setup::default().with("PROXY_LOG_RETENTION_DAYS", days).start_in(home), upstream)
 }

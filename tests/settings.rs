@@ -354,7 +354,7 @@ fn a_saved_schedule_takes_the_cleaning_of_logs_over() {
     }
     let database = gateway.home().database();
     for table in ["proxy_logs", "events"] {
-        let sql = format!("UPDATE {table} SET created_at = created_at - 40 * 86400000");
+        let sql = format!("UPDATE {table} SET created_at = created_at - 3456000000");
         database.run(&sql);
     }
     assert_eq!(gateway.logs().len(), 1);

@@ -456,7 +456,7 @@ fn old_videos_are_forgotten() {
     let (mut gateway, _upstream) = started();
     let (old, young) = (create(&gateway.client()), create(&gateway.client()));
     gateway.kill();
-    let age = "UPDATE proxy_video_tasks SET created_at = created_at - 31 * 86400000 WHERE public_id = ?";
+    let age = "UPDATE proxy_video_tasks SET created_at = created_at - 2678400000 WHERE public_id = ?";
     gateway.home().database().execute(age, &[&old]);
     let gateway = gateway.restart();
     eventually("one is left", || {

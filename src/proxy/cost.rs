@@ -18,7 +18,7 @@ pub(super) fn bill(channel: &Channel, row: &ProxyLogRow, usage: Option<&Usage>) 
     pricing::bill(price, row.platform, usage.map(tokens).unwrap_or_default())
 }
 
-/// Of an answer of which it is not known yet what it uses.
+/// For an answer of which it is not known yet what it uses.
 pub(super) fn not_yet() -> Bill {
     Bill { usd: 0.0, is_priced: true, details: None }
 }

@@ -31,6 +31,7 @@ use crate::time::now_ms;
 
 use super::auth::Caller;
 use super::background_responses::{self, Outcome};
+use super::background_watch;
 use super::download::Download;
 use super::failure::Failure;
 use super::headers;
@@ -123,7 +124,7 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
     let name = (caller.key_id(), id.to_owned());
     let is_unbooked = background_responses::is_unbooked(proxy, &name).await;
     if is_unbooked {
-        background_responses::stop(proxy, &name, &at).await;
+        background_watch::stop(proxy, &name, &at).await;
     }
     let (upstream, answer, _slot) = ask(proxy, request, at, Method::DELETE, WHOLE).await?;
     let face = face(request);

@@ -45,7 +45,7 @@
 //! | `code_assist` | requests in the envelope of Google's Code Assist API |
 //! | `response_store`, `stored_turns` | answers that a conversation's next request needs and no upstream keeps; their memory |
 //! | `response_owners`, `response_holders` | whose the answers are that upstreams keep; their memory |
-//! | `background_responses` | what those have used that are made in the background |
+//! | `background_responses`, `background_watch`, `pending_responses` | what those have used that are made in the background; asking for them; which there are |
 //! | `kept_responses` | answers that are asked for once more: by an upstream's id, or from that memory |
 //! | `call_signatures` | signatures of calls that clients cannot carry |
 //! | `quota`, `over_limit`, `cost` | a call counted against its key; what a refused one is told; what an answer cost |
@@ -67,6 +67,7 @@ mod ask;
 mod attempt;
 pub mod auth;
 mod background_responses;
+mod background_watch;
 mod cache_key;
 mod call;
 mod call_signatures;
@@ -96,6 +97,7 @@ mod models;
 mod operation;
 mod outgoing;
 mod over_limit;
+mod pending_responses;
 mod pick;
 mod pipeline;
 mod quota;
@@ -128,5 +130,6 @@ mod traced;
 mod upstream_socket;
 mod videos;
 
+pub use background_watch::watch_background_responses;
 pub use routes::routes;
 pub use state::Proxy;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::background_responses::{self, BackgroundResponses};
 use super::call_signatures::CallSignatures;
 use super::formats::Memory as FormatMemory;
+use super::pending_responses::BackgroundResponses;
 use super::response_holders::ResponseOwners;
 use super::site_refusals::SiteRefusals;
 use super::stored_turns::ResponseStore;
@@ -56,11 +56,6 @@ impl Proxy {
             call_signatures: Arc::default(),
             session_leases: SessionLeases::default(),
         })
-    }
-
-    /// Begins what it does by itself.
-    pub fn start(self: &Arc<Self>) {
-        background_responses::start(self);
     }
 
     /// What the conversations under way on a channel leave of its share.

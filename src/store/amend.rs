@@ -7,9 +7,10 @@ use super::cached::CachedTokens;
 use super::proxy_logs::UsageSource;
 use super::sql::Statement;
 pub use super::telemetry::log_row::RowName;
+use super::telemetry::log_spans;
 use super::telemetry::recorder::Recorder;
 pub use super::telemetry::usage::Correction;
-use super::{Result, Store, log_sums};
+use super::{Result, Store};
 use crate::time::now_ms;
 
 /// What the row is to say, and by how much that is more than it said.
@@ -54,7 +55,7 @@ pub async fn amend(store: &Store, zone: &TimeZone, amendment: Amendment) -> Resu
         ],
     )];
     batch.extend(recorder.correction(row, &amendment.more));
-    let span = log_sums::summed_span(row.created_at, now_ms());
-    batch.extend(span.into_iter().flat_map(|span| log_sums::open(store.database().dialect(), span)));
+    let span = log_spans::summed_span(row.created_at, now_ms());
+    batch.extend(span.into_iter().flat_map(|span| log_spans::open(store.database().dialect(), span)));
     store.batch(batch).await.map(drop)
 }

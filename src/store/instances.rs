@@ -11,7 +11,7 @@ const GONE_MS: Millis = 30_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
     pub id: String,
-    /// Of its machine, with the port that it serves on.
+    /// The name of its machine, with the port that it serves on.
     pub name: String,
     pub version: String,
     pub started_at: Millis,

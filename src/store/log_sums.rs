@@ -6,20 +6,14 @@
 //! ```
 //!
 //! A span is summed once it has been over for a while. Whoever changes a row of it later, adds one or deletes some
-//! [opens](open) it in the same transaction. Sums are made in order, so that everything before the end of the last
+//! [opens](super::telemetry::log_spans::open) it in the same transaction. Sums are made in order, so that everything before the end of the last
 //! span is in them, but for the open ones; a span without rows needs none.
 
 use super::cached::CachedTokens;
-use super::sql::{OnConflict, SqlDialect, Statement, Value, marks, upsert};
+use super::sql::{Statement, Value, marks};
+use super::telemetry::log_spans::{LAG, SPAN, start_of};
 use super::{Error, Result, Store};
 use crate::time::Millis;
-
-/// Long, so that there are few sums, and short, so that few rows are counted beside them. UTC days are made of whole
-/// spans.
-const SPAN: Millis = 6 * 3_600_000;
-/// Rows of a span may come so long after its end without opening it: they wait to be written, and instances have clocks
-/// of their own.
-const LAG: Millis = 10 * 60_000;
 
 const TABLE: &str = "proxy_log_sums";
 
@@ -44,7 +38,7 @@ pub(super) struct Block {
 // === impl Parts ===
 
 impl Parts {
-    /// Of the rows since `from` and before `to`, as far as these are given.
+    /// Parts the rows since `from` and before `to`, as far as these are given.
     pub(super) async fn of(store: &Store, from: Option<Millis>, to: Option<Millis>) -> Result<Self> {
         let (reach, open) = reach(store).await?;
         Ok(Self::new(from.unwrap_or(0).max(0), to.unwrap_or(Millis::MAX), reach, open))
@@ -86,10 +80,6 @@ impl Block {
     }
 }
 
-fn start_of(at: Millis) -> Millis {
-    at - at.rem_euclid(SPAN)
-}
-
 /// The end of the last span that is summed, and those that are open.
 async fn reach(store: &Store) -> Result<(Millis, Vec<Millis>)> {
     let last = store.query("SELECT MAX(start_at) FROM proxy_log_spans WHERE NOT is_open", Vec::new()).await?;
@@ -98,33 +88,6 @@ async fn reach(store: &Store) -> Result<(Millis, Vec<Millis>)> {
     let rows = store.query("SELECT start_at FROM proxy_log_spans WHERE is_open", Vec::new()).await?;
     let open = rows.iter().map(|row| row.fields().int()).collect::<Result<_>>()?;
     Ok((last + SPAN, open))
-}
-
-/// The span of rows that are of this time, where it may be summed already.
-pub(super) fn summed_span(at: Millis, now: Millis) -> Option<Millis> {
-    let start = start_of(at);
-    // Half the time, for instances whose clocks differ.
-    (start + SPAN + LAG / 2 <= now).then_some(start)
-}
-
-/// What goes with a change of the rows of a span that may be summed already.
-pub(super) fn open(dialect: SqlDialect, start: Millis) -> Vec<Statement> {
-    let mark = upsert(dialect, "proxy_log_spans", &["start_at"], &[("is_open", OnConflict::Replace)]);
-    vec![
-        Statement::new("DELETE FROM proxy_log_sums WHERE start_at = ?", vec![start.into()]),
-        Statement::new(mark, vec![start.into(), true.into()]),
-    ]
-}
-
-/// What goes with deleting everything before `cutoff`.
-pub(super) fn forget(dialect: SqlDialect, cutoff: Millis) -> Vec<Statement> {
-    let start = start_of(cutoff);
-    let mut statements = vec![
-        Statement::new("DELETE FROM proxy_log_sums WHERE start_at < ?", vec![start.into()]),
-        Statement::new("DELETE FROM proxy_log_spans WHERE start_at < ?", vec![start.into()]),
-    ];
-    statements.extend(open(dialect, start));
-    statements
 }
 
 /// Sums what has been over for a while, a span per transaction; gives how many spans.

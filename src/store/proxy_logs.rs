@@ -1,9 +1,10 @@
 //! The proxy log, as operators read it: lists, totals, what is old. Kept apart from configuration so that history
 //! survives deletes.
 
-use super::log_sums::{self, Block, Parts};
+use super::log_sums::{Block, Parts};
 use super::sql::{Row, Value, anywhere};
 pub use super::telemetry::log_row::{LogStatus, ProxyLogRow, UsageSource};
+use super::telemetry::log_spans;
 use super::{Result, Store, prune};
 use crate::time::Millis;
 
@@ -282,7 +283,7 @@ pub async fn client_options(store: &Store, filter: &LogFilter) -> Result<Vec<Cli
 
 /// Deletes rows older than the cutoff; returns how many went.
 pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
-    let sums = log_sums::forget(store.database().dialect(), cutoff);
+    let sums = log_spans::forget(store.database().dialect(), cutoff);
     prune::older_than_with(store, "proxy_logs", cutoff, &sums).await
 }
 

@@ -5,15 +5,11 @@ use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use futures_util::{Sink, Stream as _};
-use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::error::BodyError;
-use super::kept_sockets::SocketHome;
-use super::stream::Stream;
+use super::kept_sockets::{Socket, SocketHome};
 use crate::dialect::responses::socket::{Event, event};
-
-pub(crate) type Socket = WebSocketStream<Stream>;
 
 /// The frames of an upstream, as the events of a stream.
 pub(crate) struct FrameBody {

@@ -15,9 +15,10 @@ use hyper::header::HeaderValue;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
+use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::frames::Socket;
+use super::stream::Stream;
 use crate::routing::Origin;
 use crate::sync::lock;
 
@@ -28,6 +29,8 @@ const OLDEST: Duration = Duration::from_secs(55 * 60);
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 /// Each holds a connection and its buffers.
 const MOST: usize = 512;
+
+pub(crate) type Socket = WebSocketStream<Stream>;
 
 /// Whose turns go over one socket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -220,7 +220,7 @@ impl RouteIndex {
 // === impl Rows ===
 
 impl Rows {
-    /// Of these routes, and of the sources of those that are groups.
+    /// Reads those of these routes, and of the sources of those that are groups.
     async fn of(store: &Store, ids: &[i64]) -> store::Result<Self> {
         let mut routes = routes::some(store, ids).await?;
         let known: BTreeSet<i64> = routes.iter().map(|row| row.id).collect();

@@ -25,7 +25,7 @@ const TRIES: u32 = 5;
 /// A connection as the store sees it.
 pub(super) struct Remote<C: Client> {
     session: Session<C>,
-    /// Of the connection that makes every change.
+    /// Where this is the connection that makes every change.
     marks: Option<Marks>,
 }
 

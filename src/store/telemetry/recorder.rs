@@ -8,12 +8,12 @@ use jiff::tz::TimeZone;
 use super::debug_trace::DebugTrace;
 use super::key_days::KeyDays;
 use super::log_row::{ProxyLogRow, RowName};
+use super::log_spans;
 use super::merged_rest;
 use super::stored_response::StoredResponse;
 use super::usage::{Correction, Usage};
 use crate::keys::{BudgetDelta, KeyDelta, KeyLive};
 use crate::routing::{ChannelDelta, ChannelLive, EndpointLive, EndpointState};
-use crate::store::log_sums;
 use crate::store::sql::{OnConflict, SqlDialect, Statement, Value, upsert};
 use crate::time::Millis;
 
@@ -101,8 +101,8 @@ impl Recorder {
     /// What else goes with rows that are written only now: of spans that may be summed already.
     pub(in crate::store) fn late(&self, rows: &[ProxyLogRow], now: Millis) -> Vec<Statement> {
         let spans: BTreeSet<_> =
-            rows.iter().filter_map(|row| log_sums::summed_span(row.created_at, now)).collect();
-        spans.into_iter().flat_map(|span| log_sums::open(self.dialect, span)).collect()
+            rows.iter().filter_map(|row| log_spans::summed_span(row.created_at, now)).collect();
+        spans.into_iter().flat_map(|span| log_spans::open(self.dialect, span)).collect()
     }
 
     /// Adds to the buckets of a row that was counted before.

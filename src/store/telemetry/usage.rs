@@ -35,7 +35,7 @@ struct Tally {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Correction {
     pub tokens: i64,
-    /// Of these, as their upstream counts them.
+    /// How many of these, as their upstream counts them.
     pub input: i64,
     pub output: i64,
     /// USD.

@@ -1,8 +1,6 @@
 //! The store with real files, each test in a directory of its own.
 
 mod budgets;
-// The tests of the process use more of it.
-#[allow(dead_code)]
 #[path = "../../../tests/support/database.rs"]
 #[allow(dead_code)] // The tests of the binary use more of it.
 mod database;

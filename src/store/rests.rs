@@ -4,9 +4,9 @@
 //! a rest began at `rested_at`, an answer or an operator ended what was before `cleared_at`: the later of the two counts
 //! ```
 //!
-//! Each instance writes the moments that it knows (`telemetry::merged_rest`), and the greater one stays. So the outcome does not depend on the order
-//! in which they come: a rest that arrives late does not undo a later clearing, and a success ends no rest that began
-//! after its request.
+//! Each instance writes the moments that it knows (`telemetry::merged_rest`), and the greater one stays. So the outcome
+//! does not depend on the order in which they come: a rest that arrives late does not undo a later clearing, and a
+//! success ends no rest that began after its request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

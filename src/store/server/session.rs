@@ -3,6 +3,7 @@
 //! The threads of the store work on one thing at a time and wait for it. So each connection brings the runtime that
 //! drives it, which rests with the thread, and what clients of the service do is on other threads.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};

@@ -232,6 +232,7 @@ export default {
     await one.page.getByRole("button", { name: "Part them" }).click();
     await dialogOf(one).getByText("<b>Both</b>").waitFor();
     await dialogOf(one).getByRole("button", { name: "Part them" }).click();
+    await dialogOf(one).waitFor({ state: "hidden" });
     await one.page.getByRole("button", { name: "Part them" }).waitFor({ state: "hidden" });
     const first = one.page.getByRole("article").filter({ hasText: "ann@example.com" });
     await first.getByRole("button", { name: "Settings" }).click();

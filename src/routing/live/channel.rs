@@ -105,7 +105,7 @@ pub struct ChannelDelta {
     pub last_fail: Option<Millis>,
     pub cooldown_until: Option<Millis>,
     pub provider_cooldown_until: Option<Millis>,
-    /// Whether what is said of its rest is new.
+    /// Whether the channel began to rest, or was answered or cleared, since the last write.
     pub is_rest_changed: bool,
     /// When the rest began, and until when rests are over; 0 where that is not known.
     pub rested_at: Millis,

@@ -1,7 +1,7 @@
 // What a page reads: a value with its age and what went wrong with the last attempt. A failed read never blanks what was
 // read before: it makes it stale. Nothing is asked for while the tab is hidden.
 
-import { useCallback, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { get } from "./api.js";
 
 const UNREAD = { value: undefined, at: null, failure: null, isLoading: true };
@@ -17,7 +17,7 @@ export function useRead(path, { every = 0, read = get } = {}) {
   const reload = useCallback(async () => {
     if (path === null) return;
     const mine = ++turn.current;
-    setState((before) => ({ ...before, isLoading: true }));
+    setState((before) => (before.isLoading ? before : { ...before, isLoading: true }));
     try {
       const value = await reader.current(path);
       if (mine === turn.current) setState({ value, at: Date.now(), failure: null, isLoading: false });
@@ -25,7 +25,8 @@ export function useRead(path, { every = 0, read = get } = {}) {
       if (mine === turn.current) setState((before) => ({ ...before, failure, isLoading: false }));
     }
   }, [path]);
-  useEffect(() => {
+  // Before the page is painted: what it shows is on its way a frame sooner.
+  useLayoutEffect(() => {
     setState(path === null ? { ...UNREAD, isLoading: false } : UNREAD);
     reload();
     return () => { turn.current += 1; };

@@ -1,16 +1,17 @@
 // Begins: sign-in, the frame, the page that the address names.
 
-import { html, render, useEffect, useErrorBoundary, useState } from "./vendor/htm-preact.js";
+import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useState } from "./vendor/htm-preact.js";
 import { followLinks, useAddress } from "./address.js";
 import { get, listen, token } from "./api.js";
 import { useRead, useTicks } from "./data.js";
 import { setLanguage, t } from "./words.js";
 import { Languages, Note } from "./parts.js";
+import { Overview } from "./pages/overview.js";
 import { SignIn } from "./pages/signin.js";
 
-// Each page is loaded when it is first opened.
+// The first page is here from the beginning; each other one is loaded when it is first opened.
 const PAGES = [
-  ["/", "Overview", () => import("./pages/overview.js").then((module) => module.Overview)],
+  ["/", "Overview"],
   ["/sites", "Sites", () => import("./pages/sites.js").then((module) => module.Sites)],
   ["/routes", "Models", () => import("./pages/routes.js").then((module) => module.Routes)],
   ["/log", "Log", () => import("./pages/log.js").then((module) => module.Log)],
@@ -18,7 +19,8 @@ const PAGES = [
   ["/playground", "Playground", () => import("./pages/playground.js").then((module) => module.Playground)],
   ["/settings", "Settings", () => import("./pages/settings.js").then((module) => module.Settings)],
 ];
-const loaded = new Map();
+const loaded = new Map([["/", Overview]]);
+const pageAt = (path) => PAGES.find(([known]) => known === path) ?? PAGES[0];
 const THEME = "switchyard.theme";
 
 function setTheme(theme) {
@@ -36,7 +38,7 @@ function Guarded({ at, load, query }) {
     setFailure(null);
     load().then((Page) => { loaded.set(at, Page); arrived((count) => count + 1); }, setFailure);
   };
-  useEffect(() => { if (!loaded.has(at)) begin(); }, [at]);
+  useLayoutEffect(() => { if (!loaded.has(at)) begin(); }, [at]);
   const Page = loaded.get(at);
   if (error || failure) {
     return html`<${Note} kind="bad">${failure ? t("This page could not be loaded.", "无法加载此页面。") : t("This page broke: {why}", "此页面出错：{why}", { why: error.message })}
@@ -45,28 +47,26 @@ function Guarded({ at, load, query }) {
   return Page ? html`<${Page} query=${query} />` : html`<p class="quiet" role="status" aria-busy="true">${t("Loading …")}</p>`;
 }
 
-// Says that the server is away, and asks whether it is back while the tab is seen.
+// Whether the server is away, and how often it came back. While it is away it is asked for as long as the tab is seen.
 function useConnection() {
-  const [isAway, setIsAway] = useState(false);
-  useEffect(() => listen((what) => {
-    if (what === "offline") setIsAway(true);
-    if (what === "online") setIsAway(false);
-  }), []);
-  useTicks(isAway ? 2 : 0, () => get("/api/events/count").catch(() => {}));
-  return isAway;
+  const [state, setState] = useState({ isAway: false, returned: 0 });
+  useEffect(() => listen((what) => setState((before) => {
+    if (what === "signin" || before.isAway === (what === "offline")) return before;
+    return { isAway: !before.isAway, returned: before.returned + (before.isAway ? 1 : 0) };
+  })), []);
+  useTicks(state.isAway ? 2 : 0, () => get("/api/events/count").catch(() => {}));
+  return state;
 }
 
+// What failed while the server was away is read anew once it is back: `returned` is a part of the page's key.
 function Frame({ onSignOut, onLanguage }) {
   const { path, query } = useAddress();
-  const isAway = useConnection();
-  const [at, name, load] = PAGES.find(([known]) => known === path) ?? PAGES[0];
-  const [returned, setReturned] = useState(0);
+  const { isAway, returned } = useConnection();
+  const [at, name, load] = pageAt(path);
   const unread = useRead("/api/events/count", { every: 15 });
-  useEffect(() => { unread.reload(); }, [path]);
+  useEffect(() => { if (unread.at) unread.reload(); }, [path]);
   const [theme, chooseTheme] = useState(localStorage.getItem(THEME) ?? "system");
   useEffect(() => { document.title = `${t(name)} · Switchyard`; });
-  // What failed while the server was away is read anew.
-  useEffect(() => { if (!isAway) setReturned((count) => count + 1); }, [isAway]);
   return html`
     <a class="skip" href="#page">${t("To the page", "跳到正文")}</a>
     <header class="top">
@@ -103,4 +103,6 @@ function Console() {
 
 setTheme(localStorage.getItem(THEME) ?? "system");
 followLinks();
+// The page that the address names is on its way while the frame is drawn; whether it comes is told there.
+if (token.get()) pageAt(location.pathname)[2]?.().catch(() => {});
 render(html`<${Console} />`, document.getElementById("console"));

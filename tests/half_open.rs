@@ -67,6 +67,32 @@ fn a_limited_channel_is_tried_behind_its_cooldown_and_a_success_ends_the_limit()
 }
 
 #[test]
+fn a_full_window_limits_a_refused_channel_where_nothing_else_says_until_when() {
+    let pair = Pair::start();
+    let refusal = |kind: &str| Reply::json(429, &json!({"error": {"type": kind, "message": "slow down"}}));
+    let told = refusal("rate_limit_error")
+        .header("x-codex-primary-used-percent", "100")
+        .header("x-codex-primary-window-minutes", "300")
+        .header("x-codex-primary-reset-after-seconds", "3600")
+        .header("x-codex-secondary-used-percent", "99")
+        .header("x-codex-secondary-window-minutes", "10080")
+        .header("x-codex-secondary-reset-after-seconds", "86400");
+    pair.first.answer_once(CHAT, told);
+    pair.gateway.client().chat(Pair::MODEL).expect(200);
+    is_limited_for_an_hour(&pair.channel("first"));
+    // A window that was full before is known, too; the provider's own word goes before it.
+    let full = Reply::json(200, &support::wire::chat(Pair::MODEL))
+        .header("x-ratelimit-limit-requests", "10")
+        .header("x-ratelimit-remaining-requests", "0")
+        .header("x-ratelimit-reset-requests", "2h");
+    pair.second.answer_once(CHAT, full);
+    pair.gateway.client().chat(Pair::MODEL).expect(200);
+    pair.second.answer_once(CHAT, refusal("rate_limit_error").header("retry-after", "3600"));
+    pair.gateway.client().chat(Pair::MODEL).expect(429);
+    is_limited_for_an_hour(&pair.channel("second"));
+}
+
+#[test]
 fn a_trial_that_fails_is_not_seen_by_the_client_and_not_repeated_soon() {
     let pair = Pair::with(&[SHORT]);
     pair.first.answer(CHAT, used_up());

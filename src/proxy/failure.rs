@@ -241,6 +241,11 @@ impl Failure {
         Self { progress, text, recovers_at, body, token_refusal, ..stated }.answered_with(upstream)
     }
 
+    /// When the channel works again, where the upstream itself has named no time.
+    pub(super) fn or_recovers_at(self, at: Option<i64>) -> Self {
+        Self { recovers_at: self.recovers_at.or(at), ..self }
+    }
+
     /// There is no WebSocket, but what came instead, if anything did. A site without that path answers with
     /// a page, or as if it were an ordinary request.
     pub(super) fn no_socket(path: &str, refused: Option<RefusedUpgrade>, now: Millis) -> Self {

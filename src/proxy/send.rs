@@ -193,7 +193,9 @@ pub(super) async fn answered(
     {
         limits.note_reached(reset_at, now_ms());
     }
-    Err(Failure::status(status, path, &head.headers, body, complete, now_ms()))
+    let full_until = limits.filter(|_| status == 429).and_then(|limits| limits.full_until(now_ms()));
+    let failure = Failure::status(status, path, &head.headers, body, complete, now_ms());
+    Err(failure.or_recovers_at(full_until))
 }
 
 /// At most `limit` bytes of a body, and whether that was all of it.

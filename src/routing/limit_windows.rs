@@ -13,7 +13,7 @@
 mod read;
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +72,8 @@ pub struct LimitWindows {
     fullest: AtomicU32,
     /// When the limit that was reached last is reset, 0 for none.
     last_reset: AtomicI64,
+    /// How often something was noted: who keeps a view of the windows sees by it whether that still holds.
+    notes: AtomicU64,
 }
 
 // === impl LimitWindow ===
@@ -108,6 +110,21 @@ impl LimitWindows {
         }
         let fullest = windows.iter().map(|window| window.used_percent).fold(0.0, f64::max);
         self.fullest.store(fullest.ceil() as u32, Relaxed);
+        drop(windows);
+        self.notes.fetch_add(1, Relaxed);
+    }
+
+    /// How often something was noted, and how many windows are in force.
+    pub fn state(&self, now: Millis) -> (u64, usize) {
+        let in_force = lock(&self.windows).iter().filter(|window| window.is_in_force(now)).count();
+        (self.notes.load(Relaxed), in_force)
+    }
+
+    /// When the last of the full windows that name their reset is reset.
+    pub fn full_until(&self, now: Millis) -> Option<Millis> {
+        let windows = lock(&self.windows);
+        let full = windows.iter().filter(|window| window.used_percent >= 100.0 && window.is_in_force(now));
+        full.filter_map(|window| window.reset_at).max()
     }
 
     /// A limit was reached that is reset at this time.
@@ -166,6 +183,20 @@ mod tests {
         assert!(windows.in_force(WITHOUT_RESET).is_empty());
         windows.note(vec![window("5h", 1.0, Some(200), 50)]);
         assert!(!windows.reach(95.0, 99), "the newer one replaces it");
+    }
+
+    #[test]
+    fn the_last_of_the_full_windows_says_how_long_a_refusal_holds() {
+        let windows = LimitWindows::default();
+        assert_eq!((windows.full_until(0), windows.state(0)), (None, (0, 0)));
+        windows.note(vec![
+            window("5h", 100.0, Some(100), 0),
+            window("7d", 101.5, Some(300), 0),
+            window("tokens", 99.9, Some(900), 0),
+            window("requests", 100.0, None, 0),
+        ]);
+        assert_eq!((windows.full_until(0), windows.state(0)), (Some(300), (1, 4)));
+        assert_eq!((windows.full_until(300), windows.state(300)), (None, (1, 2)), "both are over");
     }
 
     #[test]

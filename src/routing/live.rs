@@ -94,6 +94,13 @@ impl LiveTable {
         lock(&self.limits).entry(account).or_default().clone()
     }
 
+    /// Changes with every limit that is noted and every window that is over, on any account.
+    pub fn limits_state(&self, now: Millis) -> (u64, usize) {
+        let all: Vec<_> = lock(&self.limits).values().cloned().collect();
+        let states = all.iter().map(|limits| limits.state(now));
+        states.fold((0, 0), |sums, state| (sums.0 + state.0, sums.1 + state.1))
+    }
+
     /// Forgets the limits of accounts that are gone.
     pub fn retain_limits(&self, accounts: &HashSet<i64>) {
         lock(&self.limits).retain(|account, _| accounts.contains(account));

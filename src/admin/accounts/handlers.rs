@@ -58,7 +58,8 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     if request.query.is_on("refresh") {
         return Ok(answer(load(&admin).await?, "refresh"));
     }
-    let kept = admin.accounts_list.get(&admin.core.snapshot.load());
+    let limits = admin.core.live.limits_state(now_ms());
+    let kept = admin.accounts_list.get(&admin.core.snapshot.load(), limits);
     match kept {
         Some((body, age)) if age < FRESH => Ok(answer(body, "hit")),
         Some((body, _)) => {
@@ -193,8 +194,9 @@ impl<'a, T, R: Serialize, F: Fn(&'a T) -> R> Serialize for Each<'a, T, F> {
 /// Makes the whole list and keeps it.
 async fn load(admin: &Admin) -> Result<Bytes> {
     let snapshot = Arc::downgrade(&admin.core.snapshot.load_full());
+    let limits = admin.core.live.limits_state(now_ms());
     let (body, _) = read(&admin.core, Page::of(&Query::default())).await?;
-    admin.accounts_list.keep(CachedList { body: body.clone(), at: Instant::now(), snapshot });
+    admin.accounts_list.keep(CachedList { body: body.clone(), at: Instant::now(), snapshot, limits });
     Ok(body)
 }
 

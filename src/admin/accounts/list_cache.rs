@@ -25,14 +25,21 @@ pub(super) struct CachedList {
     pub(super) at: Instant,
     /// What was published when it was made.
     pub(super) snapshot: Weak<Snapshot>,
+    /// What was known of the limits of accounts then: every answer may tell of them, and a window ends by itself.
+    pub(super) limits: LimitsState,
 }
 
+/// As [`LiveTable::limits_state`](crate::routing::live::LiveTable::limits_state) gives it.
+pub(super) type LimitsState = (u64, usize);
+
 impl ListCache {
-    /// The kept list and its age, when nothing was published since and it may still be served.
-    pub(super) fn get(&self, published: &Arc<Snapshot>) -> Option<(Bytes, Duration)> {
+    /// The kept list and its age, when nothing was published since, no limit is another, and it may still be served.
+    pub(super) fn get(&self, published: &Arc<Snapshot>, limits: LimitsState) -> Option<(Bytes, Duration)> {
         let mut cached = lock(&self.cached);
         let is_served = |cached: &CachedList| {
-            std::ptr::eq(cached.snapshot.as_ptr(), Arc::as_ptr(published)) && cached.at.elapsed() < STALE
+            std::ptr::eq(cached.snapshot.as_ptr(), Arc::as_ptr(published))
+                && cached.limits == limits
+                && cached.at.elapsed() < STALE
         };
         // One that is not served again only takes room.
         cached.take_if(|cached| !is_served(cached));
@@ -49,22 +56,27 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_kept_list_is_served_until_it_is_old_or_something_was_published() {
+    async fn a_kept_list_is_served_until_it_is_old_or_something_is_another() {
         let cache = ListCache::default();
         let published = Arc::new(Snapshot::default());
-        assert!(cache.get(&published).is_none());
+        assert!(cache.get(&published, (1, 1)).is_none());
         let list = || CachedList {
             body: Bytes::from_static(b"1"),
             at: Instant::now(),
             snapshot: Arc::downgrade(&published),
+            limits: (1, 1),
         };
         cache.keep(list());
-        assert_eq!(cache.get(&published), Some((Bytes::from_static(b"1"), Duration::ZERO)));
+        assert_eq!(cache.get(&published, (1, 1)), Some((Bytes::from_static(b"1"), Duration::ZERO)));
         tokio::time::advance(STALE - Duration::from_millis(1)).await;
-        assert!(cache.get(&published).is_some());
+        assert!(cache.get(&published, (1, 1)).is_some());
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert!(cache.get(&published).is_none());
+        assert!(cache.get(&published, (1, 1)).is_none());
         cache.keep(list());
-        assert!(cache.get(&Arc::new(Snapshot::default())).is_none());
+        assert!(cache.get(&Arc::new(Snapshot::default()), (1, 1)).is_none());
+        for limits in [(2, 1), (1, 0)] {
+            cache.keep(list());
+            assert!(cache.get(&published, limits).is_none());
+        }
     }
 }

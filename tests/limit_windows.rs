@@ -1,0 +1,141 @@
+//! What providers tell of an account's limits with ordinary answers, as the account list shows it.
+
+mod support;
+
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+use support::{Gateway, Reply, Request, Upstream, eventually, seconds_ahead, wire};
+
+const MODEL: &str = "model-windows";
+const CHAT: &str = "/v1/chat/completions";
+const RESPONSES: &str = "/v1/responses";
+
+fn now_s() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_secs()
+}
+
+/// The account's windows by name, in the list as an operator gets it.
+fn windows(gateway: &Gateway) -> Vec<Value> {
+    let list = gateway.admin().get("/api/accounts").expect(200);
+    list["accounts"][0]["limitWindows"].as_array().expect("windows").clone()
+}
+
+/// What an answer with these headers tells.
+fn told(headers: &[(&str, &str)]) -> Vec<Value> {
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
+    gateway.add("site", &upstream);
+    assert!(windows(&gateway).is_empty(), "nothing is known before the first answer");
+    let answer = Reply::json(200, &wire::chat(MODEL));
+    upstream.answer(CHAT, headers.iter().fold(answer, |answer, (name, value)| answer.header(name, value)));
+    gateway.client().chat(MODEL).expect(200);
+    windows(&gateway)
+}
+
+#[track_caller]
+fn check(window: &Value, name: &str, percent: f64, resets_in: i64) {
+    assert_eq!((&window["name"], window["usedPercent"].as_f64()), (&json!(name), Some(percent)), "{window}");
+    assert_eq!(window["source"], "headers", "{window}");
+    assert!((resets_in - 30..=resets_in).contains(&seconds_ahead(&window["resetAt"])), "{window}");
+    assert!((-30..=0).contains(&seconds_ahead(&window["observedAt"])), "{window}");
+}
+
+#[test]
+fn the_windows_of_a_plan_are_shown_with_the_answer_that_tells_of_them() {
+    let (hour, day) = ((now_s() + 3_600).to_string(), (now_s() + 86_400).to_string());
+    let of_codex = told(&[
+        ("x-codex-primary-used-percent", "42.5"),
+        ("x-codex-primary-window-minutes", "300"),
+        ("x-codex-primary-reset-after-seconds", "3600"),
+        ("x-codex-secondary-used-percent", "7"),
+        ("x-codex-secondary-window-minutes", "10080"),
+        ("x-codex-secondary-reset-at", &day),
+    ]);
+    let of_claude = told(&[
+        ("anthropic-ratelimit-unified-5h-utilization", "0.425"),
+        ("anthropic-ratelimit-unified-5h-reset", &hour),
+        ("anthropic-ratelimit-unified-5h-status", "allowed"),
+        ("anthropic-ratelimit-unified-7d-utilization", "0.07"),
+        ("anthropic-ratelimit-unified-7d-reset", &day),
+        ("anthropic-ratelimit-unified-7d-status", "allowed_warning"),
+    ]);
+    for windows in [of_codex, of_claude] {
+        let [five_hours, seven_days] = &windows[..] else { panic!("{windows:?}") };
+        check(five_hours, "5h", 42.5, 3_600);
+        check(seven_days, "7d", 7.0, 86_400);
+        assert!(five_hours.get("limit").is_none() && five_hours.get("remaining").is_none(), "{five_hours}");
+    }
+}
+
+#[test]
+fn the_windows_of_a_key_count_what_is_left() {
+    let counts = [("limit", "200"), ("remaining", "50")];
+    let reset = "2099-01-01T00:00:00Z";
+    for name in ["requests", "tokens", "input-tokens", "output-tokens"] {
+        let name_of = |about: &str| format!("anthropic-ratelimit-{name}-{about}");
+        let headers = counts.map(|(about, value)| (name_of(about), value));
+        let mut headers: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        let at = name_of("reset");
+        headers.push((&at, reset));
+        let windows = told(&headers);
+        let [window] = &windows[..] else { panic!("{windows:?}") };
+        let about = json!({"name": name, "usedPercent": 75, "limit": 200, "remaining": 50,
+            "resetAt": "2099-01-01T00:00:00.000Z", "source": "headers", "observedAt": window["observedAt"]});
+        assert_eq!(window, &about);
+    }
+    let of_openai = told(&[
+        ("x-ratelimit-limit-requests", "100"),
+        ("x-ratelimit-remaining-requests", "4"),
+        ("x-ratelimit-reset-requests", "6m0s"),
+        ("x-ratelimit-limit-tokens", "1000"),
+        ("x-ratelimit-remaining-tokens", "1000"),
+        ("x-ratelimit-reset-tokens", "1h2m3s"),
+    ]);
+    let [requests, tokens] = &of_openai[..] else { panic!("{of_openai:?}") };
+    check(requests, "requests", 96.0, 360);
+    check(tokens, "tokens", 0.0, 3_723);
+}
+
+#[test]
+fn windows_of_codex_count_on_any_site_that_answers_responses() {
+    let (gateway, upstream) = (Gateway::start(), Upstream::with_one_path(MODEL, RESPONSES));
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let answer = Reply::json(200, &wire::response(MODEL))
+        .header("x-codex-primary-used-percent", "12")
+        .header("x-codex-primary-window-minutes", "300")
+        .header("x-codex-primary-reset-after-seconds", "3600");
+    upstream.answer(RESPONSES, answer);
+    let ask = Request::post(RESPONSES).json(&json!({"model": MODEL, "input": "x"}));
+    gateway.client().send(ask).expect(200);
+    check(&windows(&gateway)[0], "5h", 12.0, 3_600);
+}
+
+#[test]
+fn a_window_is_gone_once_its_reset_has_passed() {
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
+    gateway.add("site", &upstream);
+    let reset_in = |seconds: &str| {
+        let answer = Reply::json(200, &wire::chat(MODEL));
+        let names = ["requests", "tokens", "input-tokens", "output-tokens"];
+        let answer = names.iter().fold(answer, |answer, name| {
+            answer
+                .header(&format!("x-ratelimit-limit-{name}"), "10")
+                .header(&format!("x-ratelimit-remaining-{name}"), "5")
+                .header(&format!("x-ratelimit-reset-{name}"), seconds)
+        });
+        let plans = [("primary", "300"), ("secondary", "10080")];
+        plans.iter().fold(answer, |answer, (which, minutes)| {
+            answer
+                .header(&format!("x-codex-{which}-used-percent"), "50")
+                .header(&format!("x-codex-{which}-window-minutes"), minutes)
+                .header(&format!("x-codex-{which}-reset-after-seconds"), "3600")
+        })
+    };
+    upstream.answer(CHAT, reset_in("1s"));
+    gateway.client().chat(MODEL).expect(200);
+    let names = || -> Vec<Value> { windows(&gateway).iter().map(|window| window["name"].clone()).collect() };
+    eventually("those of a second are gone", || (names() == [json!("5h"), json!("7d")]).then_some(()));
+    upstream.answer(CHAT, reset_in("1h"));
+    gateway.client().chat(MODEL).expect(200);
+    assert_eq!(names(), ["5h", "7d", "input-tokens", "output-tokens", "requests", "tokens"]);
+}

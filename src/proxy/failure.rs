@@ -24,13 +24,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::header::{HeaderMap, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
+use hyper::header::{HeaderMap, HeaderName, RETRY_AFTER};
 use memchr::memchr;
 
 use crate::dialect::canonical::ConversionError;
 use crate::dialect::errors::{self, UpstreamError};
 use crate::dialect::{Dialect, json, messages, optional};
-use crate::error_words::{ErrorText, tokens};
+use crate::error_words::ErrorText;
 use crate::http::Response;
 use crate::limits::Overloaded;
 use crate::mask::Mask;
@@ -43,6 +43,7 @@ use crate::upstream::{
 
 use super::headers;
 use super::reply::ErrorShape;
+use super::token_refusal::TokenRefusal;
 
 /// How an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,14 +94,6 @@ pub(super) struct Failure {
     token_refusal: Option<TokenRefusal>,
     /// The site does not serve the path of a surface that not every site has.
     lacks_surface: bool,
-}
-
-/// How certain it is that a token was refused for itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TokenRefusal {
-    Certain,
-    /// What was refused may also be the plan, the region or the request.
-    Perhaps,
 }
 
 impl Failure {
@@ -571,24 +564,6 @@ impl Failure {
             response.headers_mut().entry(RETRY_AFTER).or_insert(seconds.into());
         }
         response
-    }
-}
-
-// === impl TokenRefusal ===
-
-impl TokenRefusal {
-    fn of(status: u16, headers: &AnswerHeaders, body: &[u8]) -> Option<Self> {
-        match status {
-            401 => Some(Self::Certain),
-            403 => {
-                let challenge = headers.get(&WWW_AUTHENTICATE).unwrap_or_default();
-                let names_it = |text: &[u8]| {
-                    tokens::may_be_about_token(&String::from_utf8_lossy(text).to_ascii_lowercase())
-                };
-                (names_it(challenge) || names_it(body)).then_some(Self::Perhaps)
-            }
-            _ => None,
-        }
     }
 }
 

@@ -50,7 +50,7 @@
 //! | `call_signatures` | signatures of calls that clients cannot carry |
 //! | `quota`, `over_limit`, `cost` | a call counted against its key; what a refused one is told; what an answer cost |
 //! | `key_usage` | what the holder of a key is told of it |
-//! | `token_renewal` | a refused token is renewed, and the request sent once more |
+//! | `token_refusal`, `token_renewal` | whether a token was refused; it is renewed, and the request sent once more |
 //! | `heartbeats` | a stream that is long in beginning, kept open |
 //! | `silence` | how long an upstream may say nothing |
 //! | `trace`, `traced`, `redact` | what an operator has recorded of a call; which calls; without secrets |
@@ -124,6 +124,7 @@ mod site_refusals;
 mod socket_opener;
 mod state;
 mod stored_turns;
+mod token_refusal;
 mod token_renewal;
 mod trace;
 mod traced;

@@ -12,7 +12,8 @@ use crate::routing::Channel;
 use crate::upstream::Repeat;
 
 use super::call::Call;
-use super::failure::{Failure, TokenRefusal};
+use super::failure::Failure;
+use super::token_refusal::TokenRefusal;
 
 /// The channel with the token that was got in place of the refused one.
 pub(super) async fn renewed(

@@ -23,6 +23,7 @@
 //! on writing; nothing above this room sees a sealed text. Nothing here runs on the proxy's path:
 //! it reads the snapshot that [`snapshot::load`] builds.
 
+mod account_state;
 pub mod accounts;
 pub mod amend;
 pub mod announcements;

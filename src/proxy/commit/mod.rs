@@ -7,8 +7,9 @@
 //! | an answer | gathered, judged | judged |
 //!
 //! In one dialect bytes pass as they are; between two they are converted on the way. What no dialect can tell, the sound of a
-//! voice or a transcript in any form, is [`media`].
+//! voice or a transcript in any form, is [`media`]; what a body is, by its content type and its first bytes, [`form`].
 
+mod form;
 mod media;
 
 use std::sync::Arc;
@@ -30,7 +31,6 @@ use crate::http::{Response, ResponseBody};
 use crate::proxy::Proxy;
 use crate::routing::Channel;
 use crate::time::now_ms;
-use crate::upstream::AnswerHeaders;
 use crate::uuid;
 
 use super::answered::{Answered, NotStored};
@@ -44,6 +44,7 @@ use super::relay::{self, HeldStream, LAST_WORDS};
 use super::response_owners;
 use super::send::{Accepted, Timeouts};
 use super::videos::{self, CreatedVideo};
+use form::{is_event_stream, is_json, looks_like_events, looks_like_json};
 
 /// The most of a stream's preamble that is held back before it is sent on all the same.
 const MAX_HELD: usize = 1 << 20;
@@ -581,30 +582,4 @@ fn ended_empty(observer: &StreamObserver, attempt: &Attempt) -> bool {
 fn uncommittable(attempt: Box<Attempt>, failure: Failure) -> Uncommittable {
     let failure = failure.without(&attempt.secrets());
     Uncommittable { attempt, failure }
-}
-
-fn is_event_stream(headers: &AnswerHeaders) -> bool {
-    const EVENT_STREAM: &[u8] = b"text/event-stream";
-    let start = |value: &[u8]| {
-        let start = value.trim_ascii_start().get(..EVENT_STREAM.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(EVENT_STREAM))
-    };
-    headers.get(&header::CONTENT_TYPE).is_some_and(start)
-}
-
-/// Any media type of JSON. What is handed on is JSON under whatever name it came; SDKs go by the name.
-fn is_json(content_type: &HeaderValue) -> bool {
-    let essence = content_type.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    essence.last_chunk::<4>().is_some_and(|end| end.eq_ignore_ascii_case(b"json"))
-}
-
-/// Some upstreams stream under another content type.
-fn looks_like_events(first: &[u8]) -> bool {
-    let text = first.trim_ascii_start();
-    [b"data:".as_slice(), b"event:", b":", b"id:", b"retry:"].iter().any(|prefix| text.starts_with(prefix))
-}
-
-/// And some answer at once under that of a stream: no event begins like this.
-fn looks_like_json(first: &[u8]) -> bool {
-    matches!(first.trim_ascii_start().first(), Some(b'{' | b'['))
 }

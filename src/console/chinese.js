@@ -37,11 +37,15 @@ export const CHINESE = {
   "A new key seals every stored credential; a task seals the old ones anew.": "用新密钥加密所有凭据；由任务重新加密旧数据。",
   "A new key makes the look-up hashes; a task makes the old ones anew.": "用新密钥生成查找用的散列；由任务重新生成旧数据。", "Factory reset": "恢复出厂",
   "Everything goes: sites, accounts, keys, routes, the log, the settings. The admin token is the built-in one again, which works on the server's machine only.": "站点、账号、密钥、路由、日志和设置全部删除；管理令牌恢复为内置值，仅限服务器本机使用。",
-  "Database": "数据库", "Updates": "更新", "Release": "发布版", "Image": "镜像",
+  "Begun": "开始于", "Costs and counts": "费用与次数", "Tick {name}": "勾选 {name}", "Make it the default": "设为默认", "It is deleted at the site, too.": "站点上的也会删除。", "Database": "数据库", "Updates": "更新", "Release": "发布版", "Image": "镜像",
 
   // Codes of the server: why a check-in failed, why models were not read.
   "checkin_not_supported": "站点不支持签到，请关闭此账号的签到", "manual_turnstile_required": "站点要求人工验证，请在浏览器中签到",
   "cloudflare_tunnel_unavailable": "Cloudflare 后的站点不可达，请稍后重试", "cloudflare_challenge": "防护页面拦截，请手动签到或更换代理",
   "token_expired": "会话已过期，请重新登录", "network_timeout": "站点未及时回应，请稍后重试", "upstream_error": "站点出错，请稍后重试", "unknown_error": "原因未知，请看站点的消息",
   "site_disabled": "站点已停用", "timeout": "站点未及时回应", "unauthorized": "凭据被拒绝", "empty_models": "站点没有给出模型", "account_not_found": "账号不存在",
+  // What an event or a task is of, and what found how an account is.
+  "checkin": "签到", "balance": "余额", "token": "令牌", "proxy": "代理请求", "status": "状态", "site_notice": "站点公告", "task": "任务", "settings": "设置", "update_center": "更新",
+  "warning": "警告", "auth": "凭据", "system": "系统", "model-discovery": "查询模型", "post-refresh-probe": "探测", "none": "尚未检查", "account-init": "新账号", "model-probe": "探测",
+  "site-announcements-sync": "公告", "maintenance": "维护", "update-center-deploy": "部署", "backup-import": "导入备份", "route-decision.refresh": "路由决策",
 };

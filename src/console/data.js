@@ -7,9 +7,10 @@ import { get } from "./api.js";
 const UNREAD = { value: undefined, at: null, failure: null, isLoading: true };
 
 // Reads `path` now, when `path` changes, and every `every` seconds while the tab is seen. `path` may be null: nothing is read.
+// With `keeps` the value of the path before stays until the next is there: a list does not jump.
 // What is not read by GET is read by the function `read`; then `path` is only a name for it.
 // Gives `{value, at, failure, isLoading, reload, set}`: `set` puts in what a change has answered.
-export function useRead(path, { every = 0, read = get } = {}) {
+export function useRead(path, { every = 0, read = get, keeps = false } = {}) {
   const [state, setState] = useState(UNREAD);
   const turn = useRef(0);
   const reader = useRef(read);
@@ -27,7 +28,7 @@ export function useRead(path, { every = 0, read = get } = {}) {
   }, [path]);
   // Before the page is painted: what it shows is on its way a frame sooner.
   useLayoutEffect(() => {
-    setState(path === null ? { ...UNREAD, isLoading: false } : UNREAD);
+    setState((before) => (path === null ? { ...UNREAD, isLoading: false } : keeps ? before : UNREAD));
     reload();
     return () => { turn.current += 1; };
   }, [reload]);

@@ -9,7 +9,7 @@ const BEYOND = 12;
 // A table of `rows`. `columns` are `{label, cell(row), class?}`; the first column is the row's heading. Each row is as
 // high as any other until it is opened: `opened` is the key of the open row, or empty, `detail(row)` what it shows. `empty` stands
 // where no row does.
-export function List({ rows, columns, keyOf = (row) => String(row.id), opened, onOpen, detail, label, empty }) {
+export function List({ rows, columns, keyOf = (row) => String(row.id), opened, onOpen, detail, label, empty = t("Nothing matches the filter.") }) {
   const box = useRef(null);
   const [seen, setSeen] = useState({ first: 0, count: 40 });
   const [detailHeight, setDetailHeight] = useState(0);
@@ -44,7 +44,7 @@ export function List({ rows, columns, keyOf = (row) => String(row.id), opened, o
   const behind = behindRows * ROW + (openIndex >= seen.first + seen.count ? detailHeight : 0);
   const toggle = (row) => onOpen?.(keyOf(row) === opened ? "" : keyOf(row));
 
-  if (!rows.length && empty) return html`<div class="empty">${empty}</div>`;
+  if (!rows.length) return html`<div class="empty">${empty}</div>`;
   return html`
     <div class="list" role="table" aria-label=${label} aria-rowcount=${rows.length + 1} ref=${box}>
       <div class="row head" role="row">${columns.map((column, at) => html`<div role="columnheader" class=${column.class} key=${at}>${column.label}</div>`)}</div>

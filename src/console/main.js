@@ -2,23 +2,15 @@
 
 import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useState } from "./vendor/htm-preact.js";
 import { followLinks, useAddress } from "./address.js";
-import { get, listen, token } from "./api.js";
+import { Failure, get, listen, token } from "./api.js";
 import { useRead, useTicks } from "./data.js";
 import { setLanguage, t } from "./words.js";
-import { Languages, Note } from "./parts.js";
+import { Field, Form, Languages, Link, Note } from "./parts.js";
 import { Overview } from "./pages/overview.js";
-import { SignIn } from "./pages/signin.js";
 
-// The first page is here from the beginning; each other one is loaded when it is first opened.
-const PAGES = [
-  ["/", "Overview"],
-  ["/sites", "Sites", () => import("./pages/sites.js").then((module) => module.Sites)],
-  ["/routes", "Models", () => import("./pages/routes.js").then((module) => module.Routes)],
-  ["/log", "Log", () => import("./pages/log.js").then((module) => module.Log)],
-  ["/keys", "Keys", () => import("./pages/keys.js").then((module) => module.Keys)],
-  ["/playground", "Playground", () => import("./pages/playground.js").then((module) => module.Playground)],
-  ["/settings", "Settings", () => import("./pages/settings.js").then((module) => module.Settings)],
-];
+// The first page is here from the beginning; each other one, `Page` of the module of its path, is loaded when it is first opened.
+const PAGES = [["/", "Overview"], ["/sites", "Sites"], ["/routes", "Models"], ["/log", "Log"], ["/keys", "Keys"], ["/playground", "Playground"], ["/settings", "Settings"]];
+const load = (path) => import(`./pages${path}.js`).then((module) => module.Page);
 const loaded = new Map([["/", Overview]]);
 const pageAt = (path) => PAGES.find(([known]) => known === path) ?? PAGES[0];
 const THEME = "switchyard.theme";
@@ -30,21 +22,19 @@ function setTheme(theme) {
 }
 
 // A page that breaks, or cannot be loaded, takes nothing else with it.
-function Guarded({ at, load, query }) {
+function Guarded({ at }) {
   const [error, forget] = useErrorBoundary((seen) => console.error(seen));
   const [failure, setFailure] = useState(null);
   const [, arrived] = useState(0);
-  const begin = () => {
-    setFailure(null);
-    load().then((Page) => { loaded.set(at, Page); arrived((count) => count + 1); }, setFailure);
-  };
-  useLayoutEffect(() => { if (!loaded.has(at)) begin(); }, [at]);
+  useLayoutEffect(() => {
+    if (!loaded.has(at)) load(at).then((Page) => { loaded.set(at, Page); arrived((count) => count + 1); }, setFailure);
+  }, [at]);
   const Page = loaded.get(at);
   if (error || failure) {
     return html`<${Note} kind="bad">${failure ? t("This page could not be loaded.", "无法加载此页面。") : t("This page broke: {why}", "此页面出错：{why}", { why: error.message })}
-      <button class="link" onClick=${failure ? () => location.reload() : forget}>${t("Try again")}</button><//>`;
+      <${Link} act=${failure ? () => location.reload() : forget}>${t("Try again")}<//><//>`;
   }
-  return Page ? html`<${Page} query=${query} />` : html`<p class="quiet" role="status" aria-busy="true">${t("Loading …")}</p>`;
+  return Page ? html`<${Page} />` : html`<p class="quiet" role="status" aria-busy="true">${t("Loading …")}</p>`;
 }
 
 // Whether the server is away, and how often it came back. While it is away it is asked for as long as the tab is seen.
@@ -60,12 +50,24 @@ function useConnection() {
 
 // What failed while the server was away is read anew once it is back: `returned` is a part of the page's key.
 function Frame({ onSignOut, onLanguage }) {
-  const { path, query } = useAddress();
+  const { path } = useAddress();
   const { isAway, returned } = useConnection();
-  const [at, name, load] = pageAt(path);
+  const [at, name] = pageAt(path);
   const unread = useRead("/api/events/count", { every: 15 });
   useEffect(() => { if (unread.at) unread.reload(); }, [path]);
   const [theme, chooseTheme] = useState(localStorage.getItem(THEME) ?? "system");
+  const [Search, setSearch] = useState(null);
+  const search = () => import("./pages/search.js").then((module) => setSearch(() => module.Search), () => {});
+  useEffect(() => {
+    const press = (event) => {
+      const isTyping = event.target.closest("input, select, textarea");
+      if (document.querySelector("dialog") || !(event.key === "/" && !isTyping || event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey))) return;
+      event.preventDefault();
+      search();
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
   useEffect(() => { document.title = `${t(name)} · Switchyard`; });
   return html`
     <a class="skip" href="#page">${t("To the page", "跳到正文")}</a>
@@ -74,6 +76,7 @@ function Frame({ onSignOut, onLanguage }) {
       <nav aria-label=${t("Pages")}>${PAGES.map(([to, label]) => html`<a href=${to} key=${to} aria-current=${to === path ? "page" : undefined}>${t(label)}
         ${to === "/" && unread.value?.count > 0 && html` <span class="badge warn" title=${t("Unread events")}>${unread.value.count}</span>`}</a>`)}</nav>
       <div class="choices">
+        <button class="quiet" onClick=${search} title="Ctrl K, /">${t("Search")}</button>
         <${Languages} onChange=${onLanguage} />
         <label><span class="unseen">${t("Colours", "配色")}</span><select value=${theme} onChange=${(event) => { setTheme(event.target.value); chooseTheme(event.target.value); }}>
           <option value="system">${t("As the system", "跟随系统")}</option><option value="light">${t("Light", "浅色")}</option><option value="dark">${t("Dark", "深色")}</option></select></label>
@@ -81,7 +84,36 @@ function Frame({ onSignOut, onLanguage }) {
       </div>
     </header>
     ${isAway && html`<${Note} kind="warn">${t("The server cannot be reached. What is shown may be old; it is tried again by itself.", "无法连接服务器，显示的内容可能已过时；系统会自动重试。")}<//>`}
-    <main id="page" tabindex="-1"><h1>${t(name)}</h1><${Guarded} key=${`${path} ${returned}`} at=${at} load=${load} query=${query} /></main>`;
+    ${Search && html`<${Search} pages=${PAGES} onClose=${() => setSearch(null)} />`}
+    <main id="page" tabindex="-1"><h1>${t(name)}</h1><${Guarded} key=${`${path} ${returned}`} at=${at} /></main>`;
+}
+
+function SignIn({ why, onDone, onLanguage }) {
+  const [typed, setTyped] = useState("");
+  const [isKept, setKept] = useState(false);
+  const signIn = async () => {
+    const tried = typed.trim();
+    try {
+      await get("/api/settings/auth/info", { as: tried });
+    } catch (failure) {
+      if (failure.kind !== "signin") throw failure;
+      throw new Failure("refused", t("This is not the admin token. It is the value of AUTH_TOKEN, or what it was changed to.", "这不是管理令牌。管理令牌是 AUTH_TOKEN 的值，或修改后的值。"));
+    }
+    token.set(tried, isKept);
+    onDone();
+  };
+  return html`
+    <main class="signin">
+      <h1>Switchyard</h1>
+      ${why && html`<${Note} kind="warn">${why}<//>`}
+      <${Form} act=${signIn} verb=${t("Sign in", "登录")} disabled=${!typed.trim()}>
+        <${Field} kind="password" label=${t("Admin token")} hint=${t("The value of AUTH_TOKEN. It goes to this server only.", "即 AUTH_TOKEN 的值，只会发送给本服务器。")}
+          value=${typed} onChange=${setTyped} autocomplete="current-password" autofocus />
+        <${Field} kind="switch" label=${t("Keep it in this browser", "保存在此浏览器中")} hint=${t("Otherwise it is forgotten when this tab is closed.", "否则关闭此标签页后即被忘记。")}
+          value=${isKept} onChange=${setKept} />
+      <//>
+      <${Languages} class="language" onChange=${onLanguage} />
+    </main>`;
 }
 
 function Console() {
@@ -104,5 +136,6 @@ function Console() {
 setTheme(localStorage.getItem(THEME) ?? "system");
 followLinks();
 // The page that the address names is on its way while the frame is drawn; whether it comes is told there.
-if (token.get()) pageAt(location.pathname)[2]?.().catch(() => {});
+const [first] = pageAt(location.pathname);
+if (token.get() && !loaded.has(first)) load(first).catch(() => {});
 render(html`<${Console} />`, document.getElementById("console"));

@@ -1,13 +1,13 @@
 // What pages are made of. Markup comes from templates alone, so a hostile name is text wherever it stands.
 
-import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
 import { useFilter } from "./address.js";
-import { Failure, task } from "./api.js";
+import { Failure, good, post, task } from "./api.js";
 import { useAction, useNow } from "./data.js";
 import { ago, countdown, moment } from "./format.js";
-import { currentLanguage, explain, languages, t } from "./words.js";
+import { coded, currentLanguage, explain, languages, t } from "./words.js";
 
-export { html };
+export { html, useEffect, useMemo, useRef, useState };
 
 let lastId = 0;
 // An id for a label and its field.
@@ -23,9 +23,12 @@ function useId() {
 export const Note = ({ kind = "info", children }) =>
   html`<div class="note ${kind}" role=${kind === "bad" ? "alert" : "status"}>${children}</div>`;
 
+// A button that looks like a link.
+export const Link = ({ act, children }) => html`<button type="button" class="link" onClick=${act}>${children}</button>`;
+
 // A failure in words, with a way to try again.
 export const Failed = ({ failure, retry }) => failure && html`
-  <${Note} kind="bad">${explain(failure)} ${retry && html`<button type="button" class="link" onClick=${retry}>${t("Try again")}</button>`}<//>`;
+  <${Note} kind="bad">${explain(failure)} ${retry && html`<${Link} act=${retry}>${t("Try again")}<//>`}<//>`;
 
 // A section that shows what was read: `read` is what `useRead` gives, `children` a function of the value. Before the first
 // value it says that it loads; after a failed attempt the old value stays, marked as stale. With `empty` a list without rows says so.
@@ -37,7 +40,7 @@ export function Section({ title, read, actions, empty, isEmpty = (value) => (val
       ${(title || actions) && html`<header><h2>${title}</h2><div class="actions">${actions}</div></header>`}
       ${failure && html`<${Note} kind="bad">
         ${explain(failure)} ${has && html`<span>${t("What is shown was read {when}.", "当前内容读取于{when}。", { when: ago(new Date(at).toISOString()) })}</span>`}
-        <button type="button" class="link" onClick=${reload}>${t("Try again")}</button><//>`}
+        <${Link} act=${reload}>${t("Try again")}<//><//>`}
       ${!has && !failure && html`<p class="quiet" role="status">${t("Loading …")}</p>`}
       ${has && empty && isEmpty(value) ? html`<div class="empty">${empty}</div>` : has && children && (read ? children(value) : children)}
     </section>`;
@@ -91,7 +94,11 @@ export const TASKS = {
   "refresh-all-account-runtime-health": ["Read balances", "/api/accounts/health/refresh"], "model-availability-probe-all": ["Probe all models", "/api/models/probe"],
   "rotate-seal-key": ["New seal key"], "replace-index-key": ["New index key"],
 };
-export const taskTitle = (task) => (TASKS[task.dedupeKey] ? t(TASKS[task.dedupeKey][0]) : task.title);
+export const taskTitle = ({ dedupeKey, type, title }) => (TASKS[dedupeKey] ? t(TASKS[dedupeKey][0]) : coded(type, title, title));
+
+// An event's title is English: what it is of stands before it.
+export const eventTitle = ({ type, relatedType, title }) => coded(["task", "settings", "update_center"].includes(relatedType) ? relatedType : type, title, title);
+export const Level = ({ of: level }) => html`<${Badge} kind=${{ warning: "warn", error: "bad" }[level]}>${t(level)}<//>`;
 
 // A button for what the server does in the background: `start` gives the answer that names the task, which is told until it ends.
 export function TaskAction({ start, after, ...more }) {
@@ -125,13 +132,13 @@ export function Dialog({ title, onClose, children, wide }) {
 }
 
 // Asks before something is gone for good. `name` says what goes; with `phrase` it has to be typed in.
-export function Confirm({ title, name, consequence, verb, phrase, act, onClose }) {
+function Confirm({ title, name, consequence, verb, phrase, act, onClose }) {
   const [typed, setTyped] = useState("");
   const action = useAction(async () => { await act(); onClose(true); });
   const id = useId();
   return html`
     <${Dialog} title=${title} onClose=${() => onClose(false)}>
-      <p class="name"><bdi>${name}</bdi></p>
+      <div class="name"><bdi>${name}</bdi></div>
       ${consequence && html`<p>${consequence}</p>`}
       ${phrase && html`<label for=${id}>${t("Type {phrase} to go on", "输入 {phrase} 以继续", { phrase })}</label>
         <input id=${id} value=${typed} autocomplete="off" spellcheck=${false} onInput=${(event) => setTyped(event.target.value)} />`}
@@ -144,7 +151,7 @@ export function Confirm({ title, name, consequence, verb, phrase, act, onClose }
 }
 
 // A button that asks first. The dialog names what goes.
-export function Removal({ label, title, name, consequence, phrase, act, after, class: kind = "danger quiet" }) {
+export function Removal({ label = t("Delete"), title = label, name, consequence, phrase, act, after, class: kind = "danger quiet" }) {
   const [asks, setAsks] = useState(false);
   return html`
     <button type="button" class=${kind} onClick=${() => setAsks(true)}>${label}</button>
@@ -152,9 +159,33 @@ export function Removal({ label, title, name, consequence, phrase, act, after, c
       onClose=${(isDone) => { setAsks(false); if (isDone) after?.(); }} />`}`;
 }
 
+// So many names of a batch are told: as many as one reads.
+const NAMED = 8;
+
+// What is done with all `rows`, `{id, name}`, at once: `path` takes them. Those that it failed for are named until the next try.
+// `children` draws what else there is: a function of `send(action, more)`.
+export function Batch({ path, rows, label, actions = [], consequence, after, children }) {
+  const [failed, setFailed] = useState([]);
+  const send = async (action, more) => {
+    const { failedItems = [] } = await post(`/api/${path}/batch`, { ids: rows.map(({ id }) => id), action, ...more }, { timeoutMs: 300_000 });
+    setFailed(failedItems.map(({ id, message }) => ({ message, name: rows.find((row) => row.id === id).name })));
+    await after();
+  };
+  const names = html`<ul>${rows.slice(0, NAMED).map(({ id, name }) => html`<li key=${id}><bdi>${name}</bdi></li>`)}</ul>
+    ${rows.length > NAMED && html`<p>${t("{count} more", { count: rows.length - NAMED })}</p>`}`;
+  return html`
+    ${failed.length > 0 && html`<${Note} kind="bad">${t("This did not work for some:", "以下各项操作失败：")}
+      <ul>${failed.map(({ name, message }) => html`<li><bdi>${name}</bdi>: <bdi>${message}</bdi></li>`)}</ul>
+      <${Link} act=${() => setFailed([])}>${t("Close")}<//><//>`}
+    ${rows.length > 0 && html`<div class="note actions" role="group" aria-label=${label}><strong>${label}</strong>
+      ${[["enable", t("Switch on")], ["disable", t("Switch off")], ...actions].map(([action, text]) => html`<${Action} key=${action} act=${() => send(action)} done=${t("Done")}>${text}<//>`)}
+      ${children?.(send)}
+      <${Removal} title=${t("Delete all of these?", "删除以下各项？")} name=${names} consequence=${consequence} act=${() => send("delete")} /></div>`}`;
+}
+
 // === asking ===
 
-// A labelled field. `kind`: text, number, password, select, area or switch; `choices` are `[value, label]`.
+// A labelled field. `kind`: text, number, password, area or switch; with `choices`, `[value, label]`, one chooses.
 export function Field({ label, hint, kind = "text", value, onChange, choices, failure, ...more }) {
   const id = useId();
   const set = (event) => onChange(kind === "switch" ? event.target.checked : event.target.value);
@@ -164,7 +195,7 @@ export function Field({ label, hint, kind = "text", value, onChange, choices, fa
     return html`<div class="field switch"><input type="checkbox" role="switch" checked=${!!value} onChange=${set} ...${shared} />
       <label for=${id}>${label}</label>${about && html`<p class="hint" id=${about}>${failure ?? hint}</p>`}</div>`;
   }
-  const input = kind === "select"
+  const input = choices
     ? html`<select value=${value} onChange=${set} ...${shared}>${choices.map(([key, text]) => html`<option value=${key}>${text}</option>`)}</select>`
     : kind === "area" ? html`<textarea value=${value} onInput=${set} spellcheck=${false} ...${shared}></textarea>`
       : html`<input type=${kind} value=${value} onInput=${set} autocomplete=${kind === "password" ? "new-password" : "off"}
@@ -174,9 +205,9 @@ export function Field({ label, hint, kind = "text", value, onChange, choices, fa
 }
 
 // A field of a page's filters, kept in the address under `name`.
-export function Filter({ name, usual, kind = "select", ...more }) {
+export function Filter({ name, usual, ...more }) {
   const [value, set] = useFilter(name, usual);
-  return html`<${Field} kind=${kind} value=${value} onChange=${set} ...${more} />`;
+  return html`<${Field} value=${value} onChange=${set} ...${more} />`;
 }
 
 export const Languages = ({ onChange, class: kind }) => html`<label class=${kind}><span class="unseen">${t("Language", "语言")}</span>
@@ -191,11 +222,11 @@ export function useDraft(read) {
   const [changes, setChanges] = useState({});
   const set = (name, value) => setChanges(({ [name]: _, ...rest }) => (String(value) === String(read[name] ?? "") ? rest : { ...rest, [name]: value }));
   const values = { ...read, ...changes };
-  return { values, changes, set, field: fieldsOf(values, set), clear: () => setChanges({}), replace: setChanges };
+  return { values, changes, set, isSame: !Object.keys(changes).length, field: fieldsOf(values, set), clear: () => setChanges({}), replace: setChanges };
 }
 
 // A form whose Enter sends it. `act` is an async function.
-export function Form({ act, verb, onCancel, children, disabled }) {
+export function Form({ act, verb = t("Save"), onCancel, children, disabled }) {
   const action = useAction(act);
   const send = (event) => { event.preventDefault(); action.run(); };
   return html`<form onSubmit=${send}>
@@ -252,7 +283,10 @@ export function Reveal({ masked, read, label }) {
 export const Kept = ({ label, kind, stored, masked, empty, value, onChange }) => html`
   <${Field} kind=${kind} label=${label} value=${value ?? ""} onChange=${onChange} placeholder=${stored ? t("unchanged") : empty}
     hint=${value === null ? t("Removed when saved.", "保存时移除。") : masked} />
-  ${stored && value !== null && html`<button type="button" class="link" onClick=${() => onChange(null)}>${t("Remove")}</button>`}`;
+  ${stored && value !== null && html`<${Link} act=${() => onChange(null)}>${t("Remove")}<//>`}`;
+
+// A new key: `sk-` and 192 random bits.
+export const newKey = () => `sk-${Array.from(crypto.getRandomValues(new Uint8Array(24)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 
 // Gives a file to the browser's downloads.
 export function saveFile(blob, name) {
@@ -299,3 +333,25 @@ export function Pick({ label, hint, options, chosen, onChange, beside }) {
 export const Table = ({ label, head, rows }) => html`<div class="scrolls" tabindex="0" role="region" aria-label=${label}><table>
   <thead><tr>${head.map((name) => html`<th>${name}</th>`)}</tr></thead>
   <tbody>${rows.map((cells) => html`<tr>${cells.map((cell) => html`<td><bdi>${cell}</bdi></td>`)}</tr>`)}</tbody></table></div>`;
+
+// === an account: for its row, for the red list, and where it is searched for ===
+
+export const nameOf = (account) => account.username || t("Account {id}", account);
+
+export const isInTrouble = ({ status, runtimeHealth }) => ["expired", "unhealthy"].includes(status) || ["unhealthy", "degraded"].includes(runtimeHealth.state);
+
+// Why an account is as it is: what found that, and its words, where there are any.
+export const healthReason = ({ source, reason }) => coded(source, reason, source !== "none" && reason);
+
+export function StateBadge({ account: { status, runtimeHealth: { state, ...why } } }) {
+  const words = { healthy: t("healthy"), degraded: t("degraded"), unhealthy: t("unhealthy"), disabled: t("off"), expired: t("expired"), unknown: t("not checked", "未检查") };
+  const told = status === "expired" ? status : state;
+  return html`<${Badge} title=${healthReason(why)} kind=${{ healthy: "good", degraded: "warn", unhealthy: "bad", expired: "bad" }[told]}>${words[told] ?? told}<//>`;
+}
+
+// Reads the balance, or the models where there is none.
+export async function recheck({ id, capabilities }) {
+  if (capabilities?.canRefreshBalance) return good(await post(`/api/accounts/${id}/balance`));
+  const { refresh } = good(await post(`/api/models/check/${id}`));
+  return good({ ...refresh, success: refresh.status !== "failed", message: coded(refresh.errorCode, refresh.errorMessage, refresh.errorMessage) });
+}

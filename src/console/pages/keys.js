@@ -1,18 +1,203 @@
 // The page Keys: what clients authenticate with, what each has used and may use, and how a client is connected.
 
-import { useMemo, useState } from "../vendor/htm-preact.js";
 import { useAddress, useFilter } from "../address.js";
-import { get, post, put, remove } from "../api.js";
-import { Bars } from "../chart.js";
-import { CLIENTS, isPastable, keyLine, lines } from "../clients.js";
+import { Failure, get, post, put, remove } from "../api.js";
 import { useRead } from "../data.js";
-import { ago, moment, money, number, percent, short } from "../format.js";
+import { ago, moment, money, number } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Bound, Confirm, Copyable, Dialog, Failed, Field, Filter, Form, Note, Pairs, Removal, Reveal, Section, Switch, Tabs, Time, html
+  Badge, Batch, Bound, Copyable, Dialog, Failed, Field, Filter, Fold, Form, Note, Pairs, Pick, Removal, Reveal, Section, Switch, Tabs, Time, fieldsOf, html,
+  newKey, useMemo, useState
 } from "../parts.js";
 import { count, t } from "../words.js";
-import { BudgetsUsed, EditKey, NewKey } from "./keys/form.js";
+import { Connect } from "./keys/connect.js";
+
+// === the limits at each moment and by period ===
+
+const MOST_BUDGETS = 8;
+const PERIODS = () => [["5h", t("Five hours", "五小时")], ["day", t("Day", "日")], ["week", t("Week", "周")], ["month", t("Month", "月")], ["total", t("In all", "总计")]];
+
+const text = (value) => (value === null ? "" : String(value));
+const orNull = (typed) => typed.trim() || null;
+const listed = (mark) => (typed) => typed.split(mark).map((part) => part.trim()).filter(Boolean);
+const models = listed(/[,，\n]/);
+
+const shownBudget = ({ period, maxCost, maxRequests, maxTokens, models: named }) => ({ period, maxCost: text(maxCost), maxRequests: text(maxRequests),
+  maxTokens: text(maxTokens), models: (named ?? []).join(", ") });
+const sentBudget = ({ period, maxCost, maxRequests, maxTokens, models: named }) => ({ period, maxCost: orNull(maxCost), maxRequests: orNull(maxRequests),
+  maxTokens: orNull(maxTokens), models: models(named) });
+
+function Budgets({ rows, onChange }) {
+  const change = (at, more) => onChange(rows.map((row, index) => (index === at ? { ...row, ...more } : row)));
+  const add = () => onChange([...rows, { period: "month", maxCost: "", maxRequests: "", maxTokens: "", models: "" }]);
+  return html`
+    ${rows.map((row, at) => {
+      const field = fieldsOf(row, (name, value) => change(at, { [name]: value }));
+      return html`<fieldset key=${at}><legend>${t("Budget {number}", "预算 {number}", { number: at + 1 })}</legend>
+        <div class="columns">
+          ${field("period", t("Period", "周期"), { choices: PERIODS() })}
+          ${field("maxCost", t("Cost of the period, USD", "周期费用上限，美元"), { inputmode: "decimal" })}
+          ${field("maxRequests", t("Requests of the period", "周期次数上限"), { inputmode: "numeric" })}
+          ${field("maxTokens", t("Tokens of the period", "周期令牌上限"), { inputmode: "numeric" })}
+          ${field("models", t("Models counted", "计入的模型"), { hint: t("Names and patterns with commas between them. Empty is every model.", "名称或通配，以逗号分隔；留空为全部模型。") })}
+        </div>
+        <button type="button" class="quiet" onClick=${() => onChange(rows.filter((_, index) => index !== at))}>${t("Remove budget {number}", "移除预算 {number}", { number: at + 1 })}</button>
+      </fieldset>`;
+    })}
+    ${rows.length < MOST_BUDGETS && html`<button type="button" onClick=${add}>${t("Add a budget", "添加预算")}</button>`}`;
+}
+
+const Limits = ({ draft, set, field }) => html`
+  <div class="columns">
+    ${field("maxConcurrency", t("Calls at once"), { inputmode: "numeric" })}
+    ${field("requestsPerMinute", t("Requests a minute"), { inputmode: "numeric" })}
+    ${field("tokensPerMinute", t("Tokens a minute"), { inputmode: "numeric" })}
+  </div>
+  ${field("allowedIps", t("Addresses"), { kind: "area", hint: t("One a line, such as 192.0.2.7 or 10.0.0.0/8. Empty is from everywhere.", "每行一个，如 192.0.2.7 或 10.0.0.0/8；留空为不限来源。") })}
+  <${Budgets} rows=${draft.budgets} onChange=${(budgets) => set({ budgets })} />`;
+
+// The budgets of a key with how much of each is used.
+function BudgetsUsed({ budgets }) {
+  const names = Object.fromEntries(PERIODS());
+  const bounds = ({ maxCost, maxRequests, maxTokens, used }) => [[t("Cost"), used.cost, maxCost, money], [t("Requests"), used.requests, maxRequests, number],
+    [t("Tokens"), used.tokens, maxTokens, number]].filter(([, , most]) => most !== null);
+  return html`<ul class="plain">${budgets.map((budget, at) => html`<li key=${at}>
+    <strong>${names[budget.period] ?? budget.period}</strong>${budget.models && html` <bdi class="quiet">${budget.models.join(", ")}</bdi>`}
+    ${bounds(budget).map(([label, used, most, show]) => html`<${Bound} key=${label} label=${label} name=${`${names[budget.period]}, ${label}`} used=${used} most=${most} show=${show} />`)}
+    ${budget.resetsAt && html`<span class="quiet">${t("Resets", "重置于")} <${Time} at=${budget.resetsAt} plain /></span>`}
+  </li>`)}</ul>`;
+}
+
+// === a key as fields, and fields as what is sent ===
+
+const local = (iso) => {
+  if (!iso) return "";
+  const at = new Date(iso);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+};
+const refKey = ({ kind, siteId, accountId, tokenId }) => [kind, siteId, accountId, tokenId].filter((part) => part !== undefined).join(":");
+
+const same = (value) => value;
+
+// For each member of a key: what a new one has, how it is shown, and how what is shown is sent.
+const TEXT = [null, text, orNull];
+const PICKED = [[], same, same];
+const FIELDS = {
+  name: ["", same, (typed) => typed.trim()], description: TEXT, groupName: TEXT, maxCost: TEXT, maxRequests: TEXT, maxConcurrency: TEXT, requestsPerMinute: TEXT, tokensPerMinute: TEXT,
+  tags: [[], (tags) => tags.join(", "), listed(/[,，\n]/)], enabled: [true, same, same],
+  expiresAt: [null, local, (typed) => (typed ? new Date(typed).toISOString() : null)],
+  allowedIps: [null, (addresses) => (addresses ?? []).join("\n"), listed(/[,\n]/)],
+  budgets: [null, (budgets) => (budgets ?? []).map(shownBudget), (rows) => rows.map(sentBudget)],
+  supportedModels: [["*"], (names) => names.join("\n"), listed("\n")], allowedRouteIds: PICKED, excludedSiteIds: PICKED,
+  excludedCredentialRefs: [[], (refs) => refs.map(refKey), (keys) => keys.map((key) => {
+    const [kind, siteId, accountId, tokenId] = key.split(":");
+    return { kind, siteId: Number(siteId), accountId: Number(accountId), ...(tokenId && { tokenId: Number(tokenId) }) };
+  })],
+  siteWeightMultipliers: [{}, same, (weights) => Object.fromEntries(Object.entries(weights).map(([site, weight]) => [site, weightOf(weight)]))],
+};
+
+function weightOf(typed) {
+  const weight = Number(typed);
+  if (!(weight > 0 && Number.isFinite(weight))) throw new Failure("refused", t("A weight is a number above 0.", "权重须为大于 0 的数。"));
+  return weight;
+}
+
+const draftOf = (key = {}) => Object.fromEntries(Object.entries(FIELDS).map(([name, [blank, read]]) => [name, read(name in key ? key[name] : blank)]));
+
+function changes(before, after) {
+  const changed = Object.entries(FIELDS).filter(([name]) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
+  return Object.fromEntries(changed.map(([name, [, , write]]) => [name, write(after[name])]));
+}
+
+// === the fields ===
+
+// What can be picked is read when the operator looks at it.
+function Policies({ draft, set, field }) {
+  const [routes, sites, accounts, tokens] = ["routes/lite", "sites", "accounts", "account-tokens"].map((name) => useRead(`/api/${name}`));
+  const ofSites = (sites.value ?? []).map((site) => ({ key: site.id, text: site.name }));
+  const named = (...parts) => parts.filter(Boolean).join(" / ");
+  const credentials = [
+    ...(tokens.value ?? []).map(({ id, accountId, account, site, name }) => ({
+      key: refKey({ kind: "account_token", siteId: site.id, accountId, tokenId: id }), text: named(site.name, account?.username, name) })),
+    ...(accounts.value?.accounts ?? []).filter((account) => account.apiToken).map(({ id, siteId, site, username }) => ({
+      key: refKey({ kind: "default_api_key", siteId, accountId: id }), text: named(site?.name, username ?? `#${id}`, t("API key of the account", "账号的 API 密钥")) })),
+  ];
+  const weights = draft.siteWeightMultipliers;
+  const pick = (name) => ({ chosen: draft[name], onChange: (value) => set({ [name]: value }) });
+  return html`
+    <${Failed} failure=${routes.failure ?? sites.failure ?? accounts.failure ?? tokens.failure} />
+    ${field("supportedModels", t("Models"), { kind: "area", hint: t("One a line: a name, a pattern with * or ?, or re: and a regular expression. * alone is every model.", "每行一个：名称、含 * 或 ? 的通配、或 re: 加正则表达式；单独的 * 为全部模型。") })}
+    <${Pick} label=${t("Routes")} hint=${t("Allowed besides those models, by name. With no model and no route the key allows nothing.", "除上述模型外按名称允许；模型和路由都为空则不允许任何请求。")} ...${pick("allowedRouteIds")}
+      options=${(routes.value ?? []).map((route) => ({ key: route.id, text: route.displayName || route.modelPattern }))} />
+    <${Pick} label=${t("Sites left out")} options=${ofSites} ...${pick("excludedSiteIds")} />
+    <${Pick} label=${t("Credentials left out")} options=${credentials} ...${pick("excludedCredentialRefs")} />
+    <${Pick} label=${t("Weights of sites")} hint=${t("2 makes a site twice as likely for this key.", "对此密钥，2 使站点被选中的可能加倍。")} options=${ofSites} chosen=${Object.keys(weights).map(Number)}
+      onChange=${(ids) => set({ siteWeightMultipliers: Object.fromEntries(ids.map((id) => [id, weights[id] ?? 1])) })}
+      beside=${(id, name) => html`<input class="short" inputmode="decimal" aria-label=${t("Weight of {name}", "{name} 的权重", { name })} value=${weights[id]}
+        onInput=${(event) => set({ siteWeightMultipliers: { ...weights, [id]: event.target.value } })} />`} />`;
+}
+
+function KeyFields({ draft, setDraft }) {
+  const set = (more) => setDraft((held) => ({ ...held, ...more }));
+  const field = fieldsOf(draft, (name, value) => set({ [name]: value }));
+  return html`
+    ${field("name", t("Name"), { required: true })}
+    <div class="columns">
+      ${field("maxCost", t("Most cost, USD", "费用上限，美元"), { inputmode: "decimal", hint: t("Empty is no limit, 0 blocks at once.", "留空为不限，0 为立即阻止。") })}
+      ${field("maxRequests", t("Most requests", "次数上限"), { inputmode: "numeric" })}
+      ${field("expiresAt", t("Expires"), { kind: "datetime-local", hint: t("In this browser's time zone. Empty is never.", "按此浏览器的时区，留空为永不。") })}
+      ${field("groupName", t("Group"), { maxlength: "64" })}
+      ${field("tags", t("Tags"), { hint: t("With commas between them.") })}
+      ${field("description", t("Description"))}
+    </div>
+    ${field("enabled", t("Turned on", "启用"), { kind: "switch" })}
+    <${Fold} label=${t("Budgets, pace, addresses", "预算、速率、地址")}><${Limits} draft=${draft} set=${set} field=${field} /><//>
+    <${Fold} label=${t("Models, routes, sites", "模型、路由、站点")}><${Policies} draft=${draft} set=${set} field=${field} /><//>`;
+}
+
+function EditKey({ item, onClose, onDone }) {
+  // What was shown when the dialog opened: a renewed list changes nothing under the operator's hands.
+  const [before] = useState(() => draftOf(item));
+  const [draft, setDraft] = useState(before);
+  const save = async () => {
+    const body = changes(before, draft);
+    if (Object.keys(body).length) await put(`/api/downstream-keys/${item.id}`, body);
+    onDone();
+  };
+  return html`<${Dialog} wide title=${t("Change a key", "修改密钥")} onClose=${onClose}>
+    <p class="name"><bdi>${item.name}</bdi></p>
+    <${Form} act=${save} onCancel=${onClose}><${KeyFields} draft=${draft} setDraft=${setDraft} /><//>
+  <//>`;
+}
+
+function NewKey({ onClose, onDone }) {
+  const [before] = useState(() => draftOf());
+  const [draft, setDraft] = useState(before);
+  const [way, setWay] = useState("generated");
+  const [own, setOwn] = useState("");
+  const [made, setMade] = useState(null);
+  const create = async () => {
+    const { item } = await post("/api/downstream-keys", { ...changes(before, draft), name: draft.name, key: way === "own" ? own.trim() : newKey() });
+    setMade(item);
+    onDone();
+  };
+  if (made) {
+    return html`<${Dialog} title=${t("The key is made", "密钥已创建")} onClose=${onClose}>
+      <p class="name"><bdi>${made.name}</bdi></p>
+      <${Note} kind="good">${t("Copy it now: from here on it is masked.", "请现在复制：此后它会被遮盖。")}<//>
+      <${Copyable} label=${t("The new key", "新密钥")} text=${made.key} />
+      <footer><a href=${`/keys?connect=1&key=${made.id}`} onClick=${onClose}>${t("Connect a client")}</a> <button class="first" onClick=${onClose}>${t("Done")}</button></footer>
+    <//>`;
+  }
+  return html`<${Dialog} wide title=${t("New key")} onClose=${onClose}>
+    <${Form} act=${create} verb=${t("Create")} onCancel=${onClose}>
+      <${KeyFields} draft=${draft} setDraft=${setDraft} />
+      <${Field} label=${t("Value", "取值")} value=${way} onChange=${setWay}
+        choices=${[["generated", t("Made up by this browser", "由浏览器生成")], ["own", t("One of my own", "自定义")]]} />
+      ${way === "own" && html`<${Field} label=${t("Own value", "自定义值")} required value=${own} onChange=${setOwn} class="mono"
+        hint=${t("6 to 512 visible ASCII characters that begin with sk-.", "以 sk- 开头的 6 至 512 个可见 ASCII 字符。")} />`}
+    <//><//>`;
+}
 
 // === what a key may do now ===
 
@@ -29,40 +214,6 @@ function stateOf(key) {
 }
 
 // === a key opened ===
-
-// Every hour or day of the range, also those without a request, which the answer leaves out.
-function bars({ range, bucketSeconds, buckets }) {
-  const step = bucketSeconds * 1000;
-  const now = new Date();
-  const latest = range === "all" ? now.setHours(0, 0, 0, 0) : now.setMinutes(0, 0, 0);
-  const found = new Map(buckets.map((bucket) => [Math.max(0, Math.round((latest - Date.parse(bucket.startUtc)) / step)), bucket]));
-  const length = { "24h": 25, "7d": 169 }[range] ?? Math.min(366, 1 + Math.max(13, ...found.keys()));
-  return Array.from({ length }, (_, index) => {
-    const { totalRequests = 0, failedRequests = 0, totalCost = 0, startUtc } = found.get(length - 1 - index) ?? {};
-    const at = moment(startUtc ?? new Date(latest - (length - 1 - index) * step).toISOString());
-    return { label: `${at}: ${count(totalRequests, "{count} request", "{count} requests")}, ${money(totalCost)}`,
-      parts: [{ value: totalRequests - failedRequests, kind: "" }, { value: failedRequests, kind: "bad" }] };
-  });
-}
-
-const RANGES = [["24h", "24 hours", "last24h"], ["7d", "7 days", "last7d"], ["all", "All", "all"]];
-
-function Usage({ id }) {
-  const [range, setRange] = useFilter("trend", "7d");
-  const zone = encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone);
-  const overview = useRead(`/api/downstream-keys/${id}/overview`, { every: 20 });
-  const trend = useRead(`/api/downstream-keys/${id}/trend?range=${range}&timeZone=${zone}`, { every: 60 });
-  const used = overview.value?.usage[RANGES.find(([name]) => name === range)?.[2]];
-  const figures = used && [[t("Requests"), number(used.totalRequests)], [t("Failed"), number(used.failedRequests)], [t("Successful", "成功率"), percent(used.successRate, 1)],
-    [t("Tokens"), short(used.totalTokens)], [t("Cost"), money(used.totalCost)]];
-  return html`<div>
-    <${Tabs} label=${t("Usage of", "用量范围")} value=${range} onChange=${setRange} items=${RANGES.map(([name, label]) => [name, t(label)])} />
-    <${Failed} failure=${overview.failure ?? trend.failure} retry=${() => { overview.reload(); trend.reload(); }} />
-    ${figures && html`<${Pairs} of=${figures} />`}
-    ${trend.value && (trend.value.buckets.length ? html`<${Bars} bars=${bars(trend.value)} label=${t("Requests over time", "请求随时间变化")} /><p class="hint">${t("Requests; failed ones in red.", "请求次数，红色为失败。")}</p>`
-      : html`<p class="quiet">${t("No requests in this time.")}</p>`)}
-  </div>`;
-}
 
 function Detail({ item, onDone }) {
   const [isEdited, setEdited] = useState(false);
@@ -84,112 +235,34 @@ function Detail({ item, onDone }) {
       <button onClick=${() => setEdited(true)}>${t("Edit")}</button>
       <${Switch} isOn=${item.enabled} act=${(enabled) => put(path, { enabled })} after=${onDone} />
       <a href=${`/keys?connect=1&key=${item.id}`}>${t("Connect a client")}</a>
-      <${Removal} class="quiet" label=${t("Reset usage")} title=${t("Reset usage")} name=${name} consequence=${t("Used cost and requests count from 0 again. The log stays.", "已用费用和次数从 0 重新计，日志保留。")}
+      <a href=${`/log?tab=sums&what=calls&key=${item.id}`}>${t("Costs and counts")}</a>
+      <${Removal} class="quiet" label=${t("Reset usage")} name=${name} consequence=${t("Used cost and requests count from 0 again. The log stays.", "已用费用和次数从 0 重新计，日志保留。")}
         act=${() => post(`${path}/reset-usage`)} after=${onDone} />
-      <${Removal} label=${t("Delete")} title=${t("Delete this key?", "删除此密钥？")} name=${name} consequence=${t("Clients that use it are refused at once. The log stays.")} act=${() => remove(path)} after=${onDone} />
+      <${Removal} title=${t("Delete this key?", "删除此密钥？")} name=${name} consequence=${t("Clients that use it are refused at once. The log stays.")} act=${() => remove(path)} after=${onDone} />
     </div>
-    <div class="columns"><${Pairs} of=${pairs.filter(([, value]) => value)} /><${Usage} id=${item.id} /></div>
+    <${Pairs} of=${pairs.filter(([, value]) => value)} />
     ${isEdited && html`<${EditKey} item=${item} onClose=${() => setEdited(false)} onDone=${() => { setEdited(false); onDone(); }} />`}`;
-}
-
-// === lines to paste; the key stands in them only when it is revealed ===
-
-// The names under which routes are asked for; a pattern without one only matches names.
-const namesOf = (routes) => [...new Set(routes.filter((route) => route.enabled)
-  .map((route) => route.displayName || (/^re:|[*?]/.test(route.modelPattern) ? "" : route.modelPattern)).filter(Boolean))];
-
-function Connect({ keys, reload, onNew }) {
-  const [chosen, choose] = useFilter("key");
-  const [model, setModel] = useFilter("model");
-  const [client, setClient] = useFilter("client", "claude");
-  // The revealed key with its id, so that another choice never shows it.
-  const [revealed, setRevealed] = useState({});
-  const routes = useRead("/api/routes/lite");
-  const names = namesOf(routes.value ?? []);
-  const found = names.filter((name) => name.toLowerCase().includes(model.toLowerCase())).slice(0, 50);
-  const key = keys.find((one) => String(one.id) === chosen);
-  const value = key && revealed.id === key.id ? revealed.key : null;
-  const [kind, state] = key ? stateOf(key) : ["good"];
-  const base = location.origin;
-  const name = model || "gpt-4o-mini";
-  return html`<${Section} title=${t("Connect a client")} actions=${html`<button onClick=${onNew}>${t("New key")}</button>`}>
-    <div class="columns">
-      <${Field} kind="select" label=${t("Key")} value=${key ? chosen : ""} onChange=${choose}
-        choices=${[["", t("The global token (PROXY_TOKEN)", "全局令牌（PROXY_TOKEN）")], ...keys.map((one) => [String(one.id), `\u2068${one.name}\u2069 (${one.keyMasked})`])]} />
-      <${Field} label=${t("Model")} value=${model} onChange=${setModel} list="models-to-ask" />
-      <datalist id="models-to-ask">${found.map((one) => html`<option value=${one} key=${one}></option>`)}</datalist>
-    </div>
-    <${Failed} failure=${routes.failure} retry=${routes.reload} />
-    ${kind !== "good" && html`<${Note} kind="warn">${t("This key cannot be used now: {state}", "此密钥目前不可用：{state}", { state })}<//>`}
-    ${/^(localhost|127\.|\[::1\])/.test(location.hostname) && html`<${Note}>${t("{address} is this machine only. For clients elsewhere open the console at the address they reach.", "{address} 仅指本机。若客户端在别处，请用它们能访问的地址打开控制台。", { address: base })}<//>`}
-    <h3>${t("1. The key", "1. 密钥")}</h3>
-    <${Copyable} label=${t("The line with the key", "密钥行")} text=${keyLine(key && (value ?? key.keyMasked))} />
-    ${!key ? html`<p class="hint">${t("PROXY_TOKEN is what the server was started with, or what the settings changed it to. A key of its own for each client can be limited and switched off by itself.", "PROXY_TOKEN 是服务器启动时的值，或在设置中修改后的值。为每个客户端单独建密钥，可分别限额和停用。")}</p>`
-      : value ? html`<button onClick=${() => setRevealed({})}>${t("Hide the key", "隐藏密钥")}</button>`
-        : html`<${Action} act=${async () => setRevealed(await get(`/api/downstream-keys/${key.id}/value`))}>${t("Reveal the key", "显示密钥")}<//> <span class="hint">${t("It is masked here.", "此处已遮盖。")}</span>`}
-    <h3>${t("2. The client", "2. 客户端")}</h3>
-    <${Tabs} label=${t("Client")} items=${CLIENTS} value=${client} onChange=${setClient} />
-    ${!model && html`<p class="hint">${t("Choose a model; {name} stands for it until then.", "请选择模型；在此之前以 {name} 代替。", { name })}</p>`}
-    ${isPastable(model) ? lines(client, base, name).map(([title, text]) => html`<div key=${text}><p class="hint">${title}</p><${Copyable} label=${title || t("Lines to paste", "可粘贴的内容")} text=${text} /></div>`)
-      : html`<${Note} kind="bad">${t("The name of this model holds characters that are not seen or end a line: it is not put into lines to paste.", "此模型名含有不可见或换行字符，不会放入可粘贴的内容。")}<//>`}
-    ${client === "claude" && html`<p class="hint">${t("With a route that renames models, have answers name the model as asked (Settings, Routing): Claude Code drops the thinking of an answer of another model.", "若路由会改模型名，请在“设置—路由”中让回答使用请求的模型名：否则 Claude Code 会丢弃思考内容。")}</p>`}
-    ${client === "codex" && html`<p class="hint">${t("Leave supports_websockets out behind a reverse proxy that does not pass upgrades.", "若反向代理不转发升级，请去掉 supports_websockets。")}</p>`}
-    ${key && html`<h3>${t("3. Does it work?", "3. 是否可用？")}</h3><p>${key.lastUsedAt ? html`<${Badge} kind="good">${t("It was used", "已使用")}<//> <${Time} at=${key.lastUsedAt} />` : t("This key was not used yet.", "此密钥尚未使用。")}
-      ${" "}<button class="link" onClick=${reload}>${t("Read again")}</button></p>`}
-  <//>`;
 }
 
 // === the page ===
 
-const SHOWN_NAMES = 8;
-
-// The names of what a batch touches, not more than one can read.
-const Names = ({ keys }) => html`<ul>${keys.slice(0, SHOWN_NAMES).map((key) => html`<li key=${key.id}><bdi>${key.name}</bdi></li>`)}</ul>
-  ${keys.length > SHOWN_NAMES && html`<p>${t("{count} more", { count: keys.length - SHOWN_NAMES })}</p>`}`;
-
-function Labels({ keys, act, onClose }) {
-  const [group, setGroup] = useState("");
-  const [tags, setTags] = useState("");
-  const send = () => act({ action: "updateMetadata", ...(group.trim() && { groupOperation: "set", groupName: group }), ...(tags.trim() && { tagOperation: "append", tags }) });
-  return html`<${Dialog} title=${t("Group and tags")} onClose=${onClose}><${Names} keys=${keys} />
-    <${Form} act=${send} verb=${t("Save")} onCancel=${onClose} disabled=${!group.trim() && !tags.trim()}>
-      <${Field} label=${t("Group")} hint=${t("Empty leaves it as it is.", "留空则保持不变。")} value=${group} onChange=${setGroup} />
-      <${Field} label=${t("Tags to add", "要添加的标签")} hint=${t("With commas between them.")} value=${tags} onChange=${setTags} />
-    <//><//>`;
-}
-
-// What is done with several keys at once. Some of them may fail: those are named until the next try.
-function Batch({ chosen, all, onChoose, onDone }) {
-  const [asks, setAsks] = useState(null);
-  const [failed, setFailed] = useState([]);
-  const act = async (body) => {
-    const names = new Map(chosen.map((key) => [key.id, key.name]));
-    const { failedItems } = await post("/api/downstream-keys/batch", { ids: chosen.map((key) => key.id), ...body });
-    setFailed(failedItems.map((item) => ({ ...item, name: names.get(item.id) })));
-    setAsks(null);
-    onDone();
+// Puts keys into a group, or tags on them.
+function Labels({ send }) {
+  const [values, setValues] = useState(null);
+  const { group = "", tags = "" } = values ?? {};
+  const field = fieldsOf(values ?? {}, (name, value) => setValues({ ...values, [name]: value }));
+  const save = async () => {
+    await send("updateMetadata", { ...(group.trim() && { groupOperation: "set", groupName: group }), ...(tags.trim() && { tagOperation: "append", tags }) });
+    setValues(null);
   };
-  const close = () => setAsks(null);
-  const names = html`<${Names} keys=${chosen} />`;
-  return html`
-    ${failed.length > 0 && html`<${Note} kind="bad">${t("This did not work for some keys:", "以下密钥操作失败：")}
-      <ul>${failed.map((item) => html`<li key=${item.id}><bdi>${item.name}</bdi>: <bdi>${item.message}</bdi></li>`)}</ul>
-      <button class="link" onClick=${() => setFailed([])}>${t("Close")}</button><//>`}
-    ${chosen.length > 0 && html`<div class="filters" role="group" aria-label=${t("With the chosen keys", "对所选密钥")}>
-      <strong>${count(chosen.length, "{count} key chosen", "{count} keys chosen", "已选 {count} 个密钥")}</strong>
-      ${chosen.length < all.length && html`<button class="quiet" onClick=${() => onChoose(all)}>${t("Choose all {count}", "全选 {count} 个", { count: all.length })}</button>`}
-      <${Action} act=${() => act({ action: "enable" })}>${t("Switch on")}<//>
-      <${Action} act=${() => act({ action: "disable" })}>${t("Switch off")}<//>
-      <button onClick=${() => setAsks("labels")}>${t("Group and tags")}</button>
-      <button onClick=${() => setAsks("resetUsage")}>${t("Reset usage")}</button>
-      <button class="danger quiet" onClick=${() => setAsks("delete")}>${t("Delete")}</button></div>`}
-    ${asks === "labels" && html`<${Labels} keys=${chosen} act=${act} onClose=${close} />`}
-    ${asks === "resetUsage" && html`<${Confirm} title=${t("Reset usage")} name=${names} verb=${t("Reset usage")} act=${() => act({ action: "resetUsage" })} onClose=${close} />`}
-    ${asks === "delete" && html`<${Confirm} title=${t("Delete these keys?", "删除这些密钥？")} name=${names} verb=${t("Delete")}
-      consequence=${t("Clients that use it are refused at once. The log stays.")} act=${() => act({ action: "delete" })} onClose=${close} />`}`;
+  return html`<button onClick=${() => setValues({})}>${t("Group and tags")}</button>
+    ${values && html`<${Dialog} title=${t("Group and tags")} onClose=${() => setValues(null)}>
+      <${Form} act=${save} disabled=${!group.trim() && !tags.trim()}>
+        ${field("group", t("Group"), { hint: t("Empty leaves it as it is.", "留空则保持不变。") })}
+        ${field("tags", t("Tags to add", "要添加的标签"), { hint: t("With commas between them.") })}<//><//>`}`;
 }
 
-export function Keys() {
+export function Page() {
   const [connects, setConnects] = useFilter("connect");
   const { q: search = "", state, group } = useAddress().query;
   const [opened, setOpened] = useFilter("open");
@@ -226,7 +299,7 @@ export function Keys() {
   ];
   return html`
     <${Tabs} label=${t("Keys")} value=${connects} onChange=${setConnects} items=${[["", t("Keys")], ["1", t("Connect a client")]]} />
-    ${connects ? html`${(read.failure || !read.value) && html`<${Section} read=${read} />`}<${Connect} keys=${keys} reload=${read.reload} onNew=${() => setMaking(true)} />`
+    ${connects ? html`${(read.failure || !read.value) && html`<${Section} read=${read} />`}<${Connect} keys=${keys} stateOf=${stateOf} reload=${read.reload} onNew=${() => setMaking(true)} />`
       : html`<${Section} title=${t("Keys of clients")} read=${read} actions=${html`<button class="first" onClick=${() => setMaking(true)}>${t("New key")}</button>`}
           empty=${t("There is no key yet. Until there is one, clients use the global token, PROXY_TOKEN.", "还没有密钥。在此之前，客户端使用全局令牌 PROXY_TOKEN。")}>
         ${() => html`
@@ -235,8 +308,12 @@ export function Keys() {
             <${Filter} name="state" label=${t("State")} choices=${[...any, ["on", t("On")], ["blocked", t("Cannot be used", "不可用")], ["off", t("Off")]]} />
             <${Filter} name="group" label=${t("Group")} choices=${[...any, ...groups.map((name) => [name, `\u2068${name}\u2069`])]} />
           </div>
-          <${Batch} chosen=${picked} all=${shown} onChoose=${(some) => setChosen(new Set(some.map((key) => key.id)))} onDone=${read.reload} />
-          <${List} label=${t("Keys of clients")} rows=${shown} columns=${columns} opened=${opened} onOpen=${setOpened} empty=${t("Nothing matches the filter.")}
+          <${Batch} path="downstream-keys" rows=${picked} label=${count(picked.length, "{count} key chosen", "{count} keys chosen", "已选 {count} 个密钥")}
+            consequence=${t("Clients that use it are refused at once. The log stays.")} after=${read.reload}>${(send) => html`
+            ${picked.length < shown.length && html`<button class="quiet" onClick=${() => setChosen(new Set(shown.map((key) => key.id)))}>${t("Choose all {count}", "全选 {count} 个", { count: shown.length })}</button>`}
+            <${Labels} send=${send} />
+            <${Removal} class="" label=${t("Reset usage")} name=${picked.map((key) => key.name).join(", ")} act=${() => send("resetUsage")} />`}<//>
+          <${List} label=${t("Keys of clients")} rows=${shown} columns=${columns} opened=${opened} onOpen=${setOpened}
             detail=${(key) => html`<${Detail} item=${key} onDone=${read.reload} key=${key.id} />`} />`}
       <//>`}
     ${isMaking && html`<${NewKey} onClose=${() => setMaking(false)} onDone=${read.reload} />`}`;

@@ -1,13 +1,12 @@
 // The page Log: what clients asked, live and past, and what it cost.
 
-import { useEffect, useMemo, useRef } from "../vendor/htm-preact.js";
 import { go, href, useAddress, useFilter } from "../address.js";
-import { events, get, remove, send } from "../api.js";
+import { get, remove } from "../api.js";
 import { Bars } from "../chart.js";
 import { useRead, useSettled } from "../data.js";
 import { clock, duration, moment, money, number, short } from "../format.js";
 import { List, Pages } from "../list.js";
-import { Badge, Bar, Copyable, Field, Fold, Pairs, Removal, Section, Table, Tabs, html } from "../parts.js";
+import { Badge, Bar, Copyable, Field, Fold, Pairs, Removal, Section, Table, Tabs, html, useEffect, useMemo, useRef } from "../parts.js";
 import { t } from "../words.js";
 
 // === costs and counts ===
@@ -58,7 +57,7 @@ function Sums() {
   }
   // The usage of a key is counted by itself: it is shown of no site or model alone.
   const seen = (more) => ({ ...query, ...more, ...(more.key ? { site: "", model: "" } : "site" in more || "model" in more ? { key: "" } : {}) });
-  const field = (name, label, value, choices) => html`<${Field} kind="select" label=${label} value=${value} choices=${choices}
+  const field = (name, label, value, choices) => html`<${Field} label=${label} value=${value} choices=${choices}
     onChange=${(chosen) => go(path, seen({ [name]: chosen }), { replace: true })} />`;
   const all = (choices, chosen) => [["", t("All")], ...(chosen && !choices.some(([one]) => one === chosen) ? [[chosen, chosen]] : []), ...choices];
   const told = key ? ({ buckets }) => buckets.map((one) => [dateOf(one.startUtc), what === "spend" ? one.totalCost : one.totalRequests])
@@ -169,8 +168,8 @@ function LogDetail({ row: listed }) {
 // === the page ===
 
 const PAGE = 50;
-const LIVE_MS = 1000;
-const AGAIN_MS = 5000;
+// A live log is read anew so often, in seconds.
+const LIVE = 2;
 // A field of the form `datetime-local` is in the browser's time zone; the server takes a moment.
 const instant = (local) => { const at = new Date(local); return local && !Number.isNaN(at.getTime()) ? at.toISOString() : ""; };
 
@@ -186,42 +185,6 @@ const columns = (newest) => [
   { label: t("Cost"), class: "less end", cell: (row) => money(row.estimatedCost) },
 ];
 
-// What is shown while a page or a filter is on its way: the rows before it, so that the list does not jump.
-function useKept(read) {
-  const kept = useRef(undefined);
-  if (read.value !== undefined) kept.current = read.value;
-  return read.failure || read.value !== undefined ? read : { ...read, value: kept.current };
-}
-
-// Calls `hear` when the server has logged something, at most once a second, while the tab is seen. The rows are read by the
-// list, whose filter the stream does not know; where the stream ends or is refused, it reads them every five seconds.
-function useLive(isLive, hear) {
-  const latest = useRef(hear);
-  latest.current = hear;
-  useEffect(() => {
-    if (!isLive) return undefined;
-    let stop = null;
-    let timer = null;
-    const soon = (after) => { timer ??= setTimeout(() => { timer = null; latest.current(); }, after); };
-    const listen = async (signal) => {
-      try {
-        for await (const _ of events(await send("GET", "/api/stats/live", { signal, timeoutMs: 0 }))) soon(LIVE_MS);
-      } catch { /* what is wrong is told where the rows are read */ }
-      if (signal.aborted) return;
-      soon(AGAIN_MS);
-      setTimeout(() => { if (!signal.aborted) listen(signal); }, AGAIN_MS);
-    };
-    const follow = () => {
-      stop?.abort();
-      stop = document.hidden ? null : new AbortController();
-      if (stop) { soon(0); listen(stop.signal); }
-    };
-    follow();
-    document.addEventListener("visibilitychange", follow);
-    return () => { document.removeEventListener("visibilitychange", follow); stop?.abort(); clearTimeout(timer); };
-  }, [isLive]);
-}
-
 // The number of the newest row that was there when one began to look.
 function useNewest(items, isLive) {
   const newest = useRef(null);
@@ -234,17 +197,17 @@ function Rows() {
   const { path, query } = useAddress();
   const { live, open = "" } = query;
   const page = Math.max(1, Number(query.page) || 1);
+  const address = (more) => go(path, { ...query, ...more }, { replace: true });
   const isLive = live === "1" && page === 1;
   // Another filter begins at the first page.
   const field = (name, label, more) => html`<${Field} label=${label} value=${query[name] ?? ""} ...${more}
-    onChange=${(value) => go(path, { ...query, [name]: value, page: "", open: "" }, { replace: true })} />`;
-  const all = (options) => ({ kind: "select", choices: [["", t("All")], ...options] });
+    onChange=${(value) => address({ [name]: value, page: "", open: "" })} />`;
+  const all = (options) => ({ choices: [["", t("All")], ...options] });
   // What is typed is asked for once typing pauses.
   const search = useSettled(query.search ?? "");
   const asked = { status: query.status, search, client: query.client, siteId: query.site, from: instant(query.from), to: instant(query.to) };
-  const read = useKept(useRead(href("/api/stats/proxy-logs", { ...asked, view: "query", limit: PAGE, offset: (page - 1) * PAGE })));
-  useLive(isLive && !open, read.reload);
-  const meta = useKept(useRead(href("/api/stats/proxy-logs", { ...asked, view: "meta" }), { every: isLive ? 15 : 60 }));
+  const read = useRead(href("/api/stats/proxy-logs", { ...asked, view: "query", limit: PAGE, offset: (page - 1) * PAGE }), { every: isLive && !open ? LIVE : 0, keeps: true });
+  const meta = useRead(href("/api/stats/proxy-logs", { ...asked, view: "meta" }), { every: isLive ? 15 : 60, keeps: true });
   const newest = useNewest(read.value?.items, isLive);
   const shape = useMemo(() => columns(newest), [newest, t("Time")]);
   const sums = meta.value?.summary;
@@ -252,9 +215,9 @@ function Rows() {
   const reload = () => { read.reload(); meta.reload(); };
   return html`
     <${Section} title=${t("Requests")} read=${read} actions=${html`
-      <${Field} kind="switch" label=${t("Live", "实时")} value=${live === "1"} onChange=${(is) => go(path, { ...query, live: is ? "1" : "", page: "" }, { replace: true })} />
+      <${Field} kind="switch" label=${t("Live", "实时")} value=${live === "1"} onChange=${(is) => address({ live: is ? "1" : "", page: "" })} />
       <button onClick=${reload}>${t("Read again")}</button>
-      <${Removal} label=${t("Clear the log")} title=${t("Clear the log")} name=${t("All requests in the log", "日志中的所有请求")} phrase=${t("clear", "清空")} after=${reload}
+      <${Removal} label=${t("Clear the log")} name=${t("All requests in the log", "日志中的所有请求")} phrase=${t("clear", "清空")} after=${reload}
         consequence=${t("The sums of sites and models stay; what each request was does not.", "站点和模型的汇总会保留，每个请求的内容不会。")} act=${() => remove("/api/stats/proxy-logs")} />`}>
       ${(value) => html`
         <div class="filters many" role="search">
@@ -268,15 +231,15 @@ function Rows() {
         ${sums && html`<p class="quiet" role="status">${t("{total} requests, {failed} failed; {tokens} tokens, {cost}", "{total} 个请求，失败 {failed}；{tokens} 令牌，{cost}", { total: number(sums.totalCount),
           failed: number(sums.failedCount), tokens: short(sums.totalTokensAll), cost: money(sums.totalCost) })}
           ${live === "1" && open && html` <${Badge} kind="warn">${t("paused while a row is open", "展开时暂停")}<//>`}</p>`}
-        <${List} label=${t("Requests")} rows=${value.items} columns=${shape} opened=${open} onOpen=${(key) => go(path, { ...query, open: key }, { replace: true })}
+        <${List} label=${t("Requests")} rows=${value.items} columns=${shape} opened=${open} onOpen=${(key) => address({ open: key })}
           empty=${isFiltered ? t("Nothing matches the filter.") : t("No requests yet.")} detail=${(row) => html`<${LogDetail} key=${row.id} row=${row} />`} />
         <${Pages} page=${page} pageSize=${PAGE} total=${value.total} onChange=${(next) => go(path, { ...query, page: next === 1 ? "" : next, open: "" })} />`}
     <//>`;
 }
 
-export function Log() {
+export function Page() {
   const [tab, setTab] = useFilter("tab");
   return html`
-    <${Tabs} label=${t("Log")} value=${tab} onChange=${setTab} items=${[["", t("Requests")], ["sums", t("Costs and counts", "费用与次数")]]} />
+    <${Tabs} label=${t("Log")} value=${tab} onChange=${setTab} items=${[["", t("Requests")], ["sums", t("Costs and counts")]]} />
     ${tab === "sums" ? html`<${Sums} />` : html`<${Rows} />`}`;
 }

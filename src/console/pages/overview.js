@@ -1,14 +1,14 @@
 // The page Overview: the first steps until somebody was answered, then figures, what needs attention, news, and each site's day.
 
-import { useEffect, useState } from "../vendor/htm-preact.js";
 import { post, send } from "../api.js";
 import { Curve, Strip } from "../chart.js";
 import { useNow, useRead, useTicks } from "../data.js";
 import { clock, duration, money, number, percent } from "../format.js";
 import { List } from "../list.js";
-import { Action, Badge, Countdown, Section, TASKS, TaskAction, Time, html, taskTitle } from "../parts.js";
+import {
+  Action, Badge, Countdown, Level, Section, StateBadge, TASKS, TaskAction, Time, eventTitle, healthReason, html, isInTrouble, nameOf, recheck, taskTitle, useEffect, useState
+} from "../parts.js";
 import { t } from "../words.js";
-import { StateBadge, isInTrouble, nameOf, recheck } from "./sites/health.js";
 
 // === what needs a hand, and unread events ===
 
@@ -49,7 +49,7 @@ function Troubles({ accounts }) {
   const check = (one) => html`<${Action} act=${async () => { try { await recheck(one); } finally { accounts.reload(); } }}>${t("Check again", "重新检查")}<//>`;
   const items = [
     ...rows.filter(isInTrouble).map((one) => html`<${Row} key=${`a${one.id}`} badge=${html`<${StateBadge} account=${one} />`} title=${titleOf(one)}
-      about=${html`<bdi>${one.runtimeHealth.reason}</bdi>`}>${check(one)}<a class="button" href=${`/sites?open=a${one.id}`}>${t("Open")}</a><//>`),
+      about=${html`<bdi>${healthReason(one.runtimeHealth)}</bdi>`}>${check(one)}<a class="button" href=${`/sites?open=a${one.id}`}>${t("Open")}</a><//>`),
     ...coolingOf(routes.value ?? [], now).map((one) => html`<${Row} key=${`c${one.accountId}`} title=${titleOf({ ...one.account, site: one.site })}
       badge=${html`<${Badge} kind="warn">${t("cooling", "冷却中")} <${Countdown} until=${one.until} /><//>`} about=${html`<bdi>${one.models.slice(0, 5).join(", ")}${one.models.length > 5 ? " …" : ""}</bdi>`}>
       <${Action} act=${async () => { await post(`/api/accounts/${one.accountId}/clear-cooldown`); await routes.reload(); }}>${t("End cooling")}<//><//>`),
@@ -72,11 +72,10 @@ export function Events() {
   const read = useRead("/api/events?read=false&limit=100", { every: 15 });
   const after = (path) => async () => { await post(path); await read.reload(); };
   const links = { account: "/sites?open=a", site: "/sites?open=s" };
-  const words = { warning: t("warning", "警告"), error: t("error"), info: t("info") };
   const actions = read.value?.length > 0 && html`<${Action} act=${after("/api/events/read-all")}>${t("Mark all as read")}<//>`;
   return html`<${Section} title=${t("Unread events")} read=${read} actions=${actions} empty=${t("Nothing is unread.", "没有未读事件。")}>${(rows) => html`
     <ul class="plain">${[...rows].sort((one, other) => (one.level === "info") - (other.level === "info")).slice(0, NEWS).map((one) => html`<${Row} key=${one.id}
-      badge=${html`<${Badge} kind=${{ warning: "warn", error: "bad" }[one.level]}>${words[one.level]}<//>`} title=${one.title} about=${html`<bdi>${one.message}</bdi> <span class="quiet"><${Time} at=${one.createdAt} /></span>`}>
+      badge=${html`<${Level} of=${one.level} />`} title=${eventTitle(one)} about=${html`<bdi>${one.message}</bdi> <span class="quiet"><${Time} at=${one.createdAt} /></span>`}>
       ${links[one.relatedType] && html`<a class="button" href=${links[one.relatedType] + one.relatedId}>${t("Open")}</a>`}
       <${Action} class="quiet" act=${after(`/api/events/${one.id}/read`)}>${t("Mark as read")}<//><//>`)}</ul>
     ${rows.length > NEWS && html`<p class="quiet">${t("{count} more", { count: rows.length - NEWS })}</p>`}`}<//>`;

@@ -1,14 +1,13 @@
 // The page Playground: a conversation with a model, or with one channel of it, and beside it what was sent and what came back.
 // It is kept for this tab and this token alone.
 
-import { useEffect, useRef, useState } from "../vendor/htm-preact.js";
 import { go, href, useAddress } from "../address.js";
 import { events, send, token } from "../api.js";
 import { useRead, useSettled } from "../data.js";
 import { duration } from "../format.js";
-import { Bar, Copyable, Field, Note, Section, html } from "../parts.js";
+import { Bar, Copyable, Field, Note, Section, html, useEffect, useRef, useState } from "../parts.js";
 import { explain, t } from "../words.js";
-import { isExact } from "./routes/pattern.js";
+import { namesLike } from "./routes/pattern.js";
 
 // === a conversation in the words of each API ===
 
@@ -120,11 +119,11 @@ function ChannelField({ model, value, onChange }) {
   const known = read.value?.decision.candidates ?? [];
   const choices = known.map((one) => [String(one.channelId), `${one.siteName} / ${one.username} / ${one.tokenName}`]);
   if (value && !known.some((one) => String(one.channelId) === value)) choices.push([value, t("channel {id}", { id: value })]);
-  return html`<${Field} kind="select" label=${t("Channel", "通道")} value=${value} onChange=${onChange} choices=${[["", t("As routed", "按路由选择")], ...choices]}
+  return html`<${Field} label=${t("Channel", "通道")} value=${value} onChange=${onChange} choices=${[["", t("As routed", "按路由选择")], ...choices]}
     failure=${read.failure ? explain(read.failure) : settled && read.value && !read.value.decision.matched ? t("No enabled route matches.", "没有已启用的路由匹配。") : undefined} />`;
 }
 
-export function Playground() {
+export function Page() {
   const { path, query } = useAddress();
   const { model: asked = "", channel = "" } = query;
   const address = (more) => go(path, { ...query, ...more }, { replace: true });
@@ -139,8 +138,6 @@ export function Playground() {
   const option = (name) => (value) => change({ options: { ...kept.options, [name]: value } });
   const model = asked.trim();
   const isRunning = exchange?.isRunning === true;
-  const offered = (routes.value ?? []).filter((route) => route.enabled).map((route) => route.displayName || route.modelPattern)
-    .filter((name) => isExact(name) && name.toLowerCase().includes(model.toLowerCase())).slice(0, 50);
   const ask = async (conversation) => {
     change({ messages: conversation, draft: "" });
     stop.current = new AbortController();
@@ -155,9 +152,9 @@ export function Playground() {
       <${Section} title=${t("Conversation", "对话")} actions=${messages.length > 0 && html`<button class="quiet" disabled=${isRunning} onClick=${() => change({ messages: [], exchange: null })}>${t("Begin anew")}</button>`}>
         <div class="filters many">
           <${Field} label=${t("Model")} value=${asked} onChange=${(name) => address({ model: name, channel: "" })} list="models-known" />
-          <datalist id="models-known">${offered.map((name) => html`<option value=${name} />`)}</datalist>
+          <datalist id="models-known">${namesLike(model, routes.value).map((name) => html`<option value=${name} />`)}</datalist>
           <${ChannelField} model=${model} value=${channel} onChange=${(id) => address({ channel: id })} />
-          <${Field} kind="select" label=${t("Dialect", "接口")} value=${dialect} onChange=${option("dialect")} choices=${Object.entries(DIALECTS).map(([key, { label }]) => [key, label])} />
+          <${Field} label=${t("Dialect", "接口")} value=${dialect} onChange=${option("dialect")} choices=${Object.entries(DIALECTS).map(([key, { label }]) => [key, label])} />
         </div>
         <details open=${system + fields !== ""}><summary>${t("System prompt, further fields", "系统提示、其他字段")}</summary>
           <${Field} kind="area" label=${t("System prompt", "系统提示")} value=${system} onChange=${option("system")} />

@@ -1,13 +1,13 @@
 // The page Models: one row a model, a pattern or a group, with its channels behind it.
 
-import { useMemo, useState } from "../vendor/htm-preact.js";
 import { href, useAddress, useFilter } from "../address.js";
 import { get, post, put, remove } from "../api.js";
 import { useRead } from "../data.js";
 import { duration, money, number, percent } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Bar, Countdown, Dialog, Failed, Field, Filter, Fold, Form, Note, Pick, Removal, Section, Switch, Table, Tabs, TaskAction, fieldsOf, html
+  Action, Badge, Bar, Batch, Countdown, Dialog, Failed, Filter, Fold, Form, Note, Pick, Removal, Section, Switch, Table, Tabs, TaskAction, html, useDraft,
+  useMemo, useState
 } from "../parts.js";
 import { count, t } from "../words.js";
 import { isExact, matcher } from "./routes/pattern.js";
@@ -55,19 +55,16 @@ function RouteForm({ route, rows, onDone }) {
   const [mode, setMode] = useState(route?.routeMode ?? "pattern");
   const isGroup = mode === "explicit_group";
   const exact = useMemo(() => rows.filter((row) => row.kind === "model"), [rows]);
-  const was = useMemo(() => ({
-    modelPattern: route?.modelPattern ?? "", displayName: route?.displayName ?? "", routingStrategy: route?.routingStrategy ?? "weighted",
-    sourceRouteIds: route?.sourceRouteIds ?? [], mapping: lines(route?.modelMapping),
-  }), [route]);
-  const [is, setIs] = useState({ ...was, mapping: was.mapping ?? "" });
-  const field = fieldsOf(is, (name, value) => setIs((before) => ({ ...before, [name]: value })));
+  const stored = lines(route?.modelMapping);
+  const { values: is, changes, field, set } = useDraft({ modelPattern: route?.modelPattern ?? "", displayName: route?.displayName ?? "",
+    routingStrategy: route?.routingStrategy ?? "weighted", sourceRouteIds: route?.sourceRouteIds ?? [], mapping: stored ?? "" });
+  const isMappingNew = "mapping" in changes;
   const mapping = mappingOf(is.mapping);
-  const isMappingNew = is.mapping !== (was.mapping ?? "");
   const save = async () => {
-    const body = {};
-    for (const name of ["displayName", "routingStrategy", ...(isGroup ? ["sourceRouteIds"] : ["modelPattern"])]) {
-      if (JSON.stringify(is[name]) !== JSON.stringify(was[name])) body[name] = is[name] === "" ? null : is[name];
-    }
+    const { mapping: _, ...body } = changes;
+    // What was typed for the other kind of route is not meant.
+    delete body[isGroup ? "modelPattern" : "sourceRouteIds"];
+    if (body.displayName === "") body.displayName = null;
     if (isMappingNew) body.modelMapping = mapping;
     if (!route && isGroup) body.routeMode = mode;
     const saved = route ? await put(`/api/routes/${route.id}`, body) : await post("/api/routes", body);
@@ -79,14 +76,14 @@ function RouteForm({ route, rows, onDone }) {
     <${Form} act=${save} verb=${route ? t("Save") : t("Create")} onCancel=${() => onDone()} disabled=${lacks || (isMappingNew && mapping === undefined)}>
       ${!isGroup && html`${field("modelPattern", t("Model or pattern"), { class: "mono" })}
         <${Preview} pattern=${is.modelPattern} exact=${exact} />`}
-      ${route && !isGroup && is.modelPattern.trim() !== was.modelPattern
+      ${route && !isGroup && is.modelPattern.trim() !== route.modelPattern
         && html`<${Note} kind="warn">${t("Channels are found anew for the new pattern; only those made by hand stay.", "将按新的通配重新查找通道，只保留手动添加的通道。")}<//>`}
       ${field("displayName", isGroup ? t("Name of the group", "分组名称") : t("Another name for clients", "供客户端使用的别名"), { hint: isGroup ? t("It goes before a model of the same name.", "它优先于同名的模型。") : t("Optional") })}
-      ${isGroup && html`<${Pick} label=${t("Models of the group")} chosen=${is.sourceRouteIds} onChange=${(ids) => setIs((before) => ({ ...before, sourceRouteIds: ids }))}
+      ${isGroup && html`<${Pick} label=${t("Models of the group")} chosen=${is.sourceRouteIds} onChange=${(ids) => set("sourceRouteIds", ids)}
         options=${exact.map((row) => ({ key: row.id, text: row.modelPattern }))} />`}
-      ${field("routingStrategy", t("Strategy"), { kind: "select", choices: strategies() })}
+      ${field("routingStrategy", t("Strategy"), { choices: strategies() })}
       ${field("mapping", t("Model mapping"), { kind: "area", class: "mono", placeholder: "gpt-4 => gpt-4o", hint: t("A rule a line: name or pattern => name sent upstream. The first that matches counts.", "每行一条规则：名称或通配 => 发给上游的名称。以首个匹配的为准。"),
-        failure: isMappingNew && mapping === undefined ? t("A line is not of the form: name => name", "有一行不是“名称 => 名称”的形式") : was.mapping === null && !isMappingNew ? t("What is stored cannot be read as rules; it stays unless you write new ones.", "已保存的内容无法读作规则；不写新规则就会保持不变。") : undefined })}
+        failure: isMappingNew && mapping === undefined ? t("A line is not of the form: name => name", "有一行不是“名称 => 名称”的形式") : stored === null && !isMappingNew ? t("What is stored cannot be read as rules; it stays unless you write new ones.", "已保存的内容无法读作规则；不写新规则就会保持不变。") : undefined })}
     <//>`;
 }
 
@@ -129,6 +126,7 @@ async function tryOut(model, forcedChannelId) {
 
 function Channel({ channel, chance, row, rows, draft, onDraft, after }) {
   const { id, site, account, token } = channel;
+  const [isEdited, setEdited] = useState(false);
   const name = `${site.name} / ${account.username ?? `#${account.id}`}${token ? ` / ${token.name}` : ""}`;
   const asks = reachedBy(row, channel, rows);
   const code = channel.enabled ? chance?.reasonCode : "channel_disabled";
@@ -150,8 +148,11 @@ function Channel({ channel, chance, row, rows, draft, onDraft, after }) {
     <div class="actions">
       <${Action} class="quiet" act=${() => tryOut(asks, id)} disabled=${!asks || !channel.enabled} done=${(took) => t("Answered in {time}", "{time} 内已回应", { time: duration(took) })}>${t("Try", "试用")}<//>
       ${asks && html`<a href=${href("/playground", { model: asks, channel: id })}>${t("Playground")}</a>`}
+      <button class="quiet" onClick=${() => setEdited(true)}>${t("Edit")}</button>
       <${Switch} class="quiet" isOn=${channel.enabled} act=${(enabled) => put(`/api/channels/${id}`, { enabled })} after=${after} />
-      <${Removal} label=${t("Delete")} title=${t("Delete the channel", "删除通道")} name=${name} after=${after} act=${() => remove(`/api/channels/${id}`)} /></div>
+      <${Removal} title=${t("Delete the channel", "删除通道")} name=${name} after=${after} act=${() => remove(`/api/channels/${id}`)} /></div>
+    ${isEdited && html`<${Dialog} title=${t("Edit the channel", "编辑通道")} onClose=${() => setEdited(false)}><p class="name"><bdi>${name}</bdi></p>
+      <${ChannelForm} channel=${channel} onDone=${() => { setEdited(false); after(); }} /><//>`}
   </li>`;
 }
 
@@ -171,27 +172,24 @@ function Changes({ drafts, channels, onDone }) {
     <button onClick=${onDone}>${t("Discard", "放弃")}</button></div>`;
 }
 
-// Adds a channel by hand.
-function NewChannel({ row, onDone }) {
-  const accounts = useRead("/api/accounts");
-  const [account, setAccount] = useState([]);
-  const [tokenId, setToken] = useState("");
-  const [name, setName] = useState("");
+// Adds a channel by hand, or changes by which key and name one asks.
+function ChannelForm({ row, channel, onDone }) {
+  const accounts = useRead(channel ? null : "/api/accounts");
+  const [account, setAccount] = useState(channel ? [channel.accountId] : []);
+  const { values, changes, field, set, isSame } = useDraft({ tokenId: channel?.tokenId ?? "", sourceModel: channel?.sourceModel ?? "" });
   const [accountId] = account;
   const tokens = useRead(accountId ? `/api/account-tokens?accountId=${accountId}` : null);
-  const add = async () => {
-    await post(`/api/routes/${row.id}/channels`, { accountId, ...(tokenId && { tokenId: Number(tokenId) }), ...(name.trim() && { sourceModel: name.trim() }) });
+  const act = async () => {
+    const body = { ...("tokenId" in changes && { tokenId: Number(values.tokenId) || null }), ...("sourceModel" in changes && { sourceModel: values.sourceModel.trim() || null }) };
+    await (channel ? put(`/api/channels/${channel.id}`, body) : post(`/api/routes/${row.id}/channels`, { accountId, ...body }));
     onDone();
   };
-  return html`<${Section} read=${accounts} class="plain">${(value) => html`
-    <${Form} act=${add} verb=${t("Add", "添加")} disabled=${!accountId}>
-      <${Pick} label=${t("Account", "账号")} chosen=${account} onChange=${(chosen) => { setAccount(chosen.slice(-1)); setToken(""); }}
-        options=${value.accounts.map((one) => ({ key: one.id, text: `${one.site.name} / ${one.username ?? `#${one.id}`}` }))} />
-      <${Failed} failure=${tokens.failure} retry=${tokens.reload} />
-      ${tokens.value?.length > 0 && html`<${Field} kind="select" label=${t("Key")} value=${tokenId} onChange=${setToken}
-        choices=${[["", t("The default one", "默认密钥")], ...tokens.value.map((one) => [String(one.id), one.name])]} />`}
-      <${Field} label=${t("Name at the site", "在站点上的名称")} hint=${t("Optional")} value=${name} onChange=${setName} class="mono" />
-    <//>`}<//>`;
+  return html`<${Form} act=${act} verb=${channel ? t("Save") : t("Add", "添加")} disabled=${channel ? isSame : !accountId}>
+    ${!channel && html`<${Section} read=${accounts} class="plain">${(value) => html`<${Pick} label=${t("Account", "账号")} chosen=${account} onChange=${(chosen) => { setAccount(chosen.slice(-1)); set("tokenId", ""); }}
+      options=${value.accounts.map((one) => ({ key: one.id, text: `${one.site.name} / ${one.username ?? `#${one.id}`}` }))} />`}<//>`}
+    <${Failed} failure=${tokens.failure} retry=${tokens.reload} />
+    ${tokens.value?.length > 0 && field("tokenId", t("Key"), { choices: [["", t("The default one", "默认密钥")], ...tokens.value.map((one) => [String(one.id), one.name])] })}
+    ${field("sourceModel", t("Name at the site", "在站点上的名称"), { hint: t("Optional"), class: "mono" })}<//>`;
 }
 
 // What sites ask for the model, where they tell.
@@ -232,7 +230,7 @@ function RouteDetail({ row, rows, after }) {
       ${isResting && html`<${Action} act=${clear} title=${t("Of all channels of the route, and their failures are forgotten", "解除该路由所有通道的冷却并清除失败记录")}>${t("Clear cooldowns", "解除冷却")}<//>`}
       <a href=${href("/playground", { model: row.name })}>${t("Playground")}</a>
       <a href=${href("/log", { search: row.name })}>${t("Log")}</a>
-      <${Removal} label=${t("Delete")} title=${t("Delete the route", "删除路由")} name=${row.name} after=${after}
+      <${Removal} title=${t("Delete the route", "删除路由")} name=${row.name} after=${after}
         consequence=${row.kind !== "group" && t("Its channels go with it. A rebuild makes the routes of known models anew.")} act=${() => remove(`/api/routes/${row.id}`)} />
     </div>
     ${row.modelMapping && html`<p class="quiet">${t("Model mapping")}: <bdi class="mono">${row.modelMapping}</bdi></p>`}
@@ -250,7 +248,7 @@ function RouteDetail({ row, rows, after }) {
     ${row.kind === "model" && html`<${Fold} label=${t("Prices")}><${Prices} model=${row.modelPattern} /><//>`}
     ${dialog === "edit" && html`<${Dialog} title=${t("Edit the route", "编辑路由")} wide onClose=${close}><${RouteForm} route=${row} rows=${rows}
       onDone=${() => { close(); reload(); }} /><//>`}
-    ${dialog === "add" && html`<${Dialog} title=${t("Add a channel")} onClose=${close}><${NewChannel} row=${row} onDone=${() => { close(); reload(); }} /><//>`}`;
+    ${dialog === "add" && html`<${Dialog} title=${t("Add a channel")} onClose=${close}><${ChannelForm} row=${row} onDone=${() => { close(); reload(); }} /><//>`}`;
 }
 
 // === the page ===
@@ -283,7 +281,7 @@ const columns = () => [
 
 const said = (made) => t("{models} models; routes +{createdRoutes} −{removedRoutes}, channels +{createdChannels} −{removedChannels}.", "{models} 个模型；路由 +{createdRoutes} −{removedRoutes}，通道 +{createdChannels} −{removedChannels}。", made);
 
-export function Routes() {
+export function Page() {
   const read = useRead("/api/routes/summary", { every: 30 });
   const { q: text = "", kind, state } = useAddress().query;
   const [open, setOpen] = useFilter("open");
@@ -292,7 +290,6 @@ export function Routes() {
   const wanted = text.trim().toLowerCase();
   const shown = useMemo(() => rows.filter((row) => (!wanted || row.text.includes(wanted))
     && (!kind || row.kind === kind) && (!state || row.state === state)), [rows, wanted, kind, state]);
-  const batch = (action) => async () => { await post("/api/routes/batch", { ids: shown.map(({ id }) => id), action }); await read.reload(); };
   const rebuild = async () => { const { rebuild: made } = await post("/api/routes/rebuild", { refreshModels: false }); read.reload(); return made; };
   return html`
     <${Section} title=${t("Models and routes")} read=${read}
@@ -307,11 +304,10 @@ export function Routes() {
           <${Filter} name="kind" label=${t("Kind")} choices=${[["", t("All")], ...Object.entries(KINDS).map(([key, label]) => [key, t(label)])]} />
           <${Filter} name="state" label=${t("State")} choices=${[["", t("All")], ...Object.entries(STATES).map(([key, [, label]]) => [key, t(label)])]} />
         </div>
-        ${(wanted || kind || state) && shown.length > 0 && html`<${Fold} label=${t("With all {count} that are shown", "对显示的全部 {count} 条", { count: shown.length })}><div class="actions">
-          <${Action} act=${batch("enable")}>${t("Switch on")}<//> <${Action} act=${batch("disable")}>${t("Switch off")}<//>
-          <${Removal} label=${t("Delete")} title=${t("Delete these routes?", "删除这些路由？")} name=${count(shown.length, "{count} route", "{count} routes", "{count} 条路由")} act=${batch("delete")}
-            consequence=${t("Its channels go with it. A rebuild makes the routes of known models anew.")} /></div><//>`}
-        <${List} label=${t("Models and routes")} rows=${shown} columns=${columns()} opened=${open} onOpen=${setOpen} empty=${t("Nothing matches the filter.")}
+        ${(wanted || kind || state) && shown.length > 0 && html`<${Fold} label=${t("With all {count} that are shown", "对显示的全部 {count} 条", { count: shown.length })}>
+          <${Batch} path="routes" rows=${shown} after=${read.reload} label=${count(shown.length, "{count} route", "{count} routes", "{count} 条路由")}
+            consequence=${t("Its channels go with it. A rebuild makes the routes of known models anew.")} /><//>`}
+        <${List} label=${t("Models and routes")} rows=${shown} columns=${columns()} opened=${open} onOpen=${setOpen}
           detail=${(row) => html`<${RouteDetail} key=${row.id} row=${row} rows=${rows} after=${read.reload} />`} />`}
     <//>
     ${isNew && html`<${Dialog} title=${t("New route")} wide onClose=${() => setNew(false)}>

@@ -1,13 +1,11 @@
 // The page Settings: what holds while the server runs, by theme; and the upkeep of the server.
 
-import { useState } from "../vendor/htm-preact.js";
 import { go, useAddress } from "../address.js";
 import { Failure, post, put, token } from "../api.js";
 import { useRead } from "../data.js";
 import { duration } from "../format.js";
-import { Action, Badge, Copyable, Failed, Field, Form, Note, Pick, Section, Tabs, html, useDraft } from "../parts.js";
+import { Action, Badge, Copyable, Failed, Field, Form, Link, Note, Pick, Section, Tabs, html, newKey, useDraft, useState } from "../parts.js";
 import { currentLanguage, t } from "../words.js";
-import { newKey } from "./keys/form.js";
 import { FORMS } from "./settings/table.js";
 import { About, Backup, Database, Events, Maintenance, Tasks, Updates } from "./settings/upkeep.js";
 
@@ -92,13 +90,13 @@ function Setting({ row, held, edit, onEdit, zone }) {
   const hint = [kind === "cron" && cronWords(value) && `${cronWords(value)} (${zone})`, usualWords(kind, usual, choices)].filter(Boolean).join(" · ");
   const shared = { label, value, failure, hint, onChange: onEdit };
   if (kind === "secret") {
-    return edit === null ? html`<p>${label}: ${t("what is saved is removed.", "已保存的值将被移除。")} <button type="button" class="link" onClick=${() => onEdit(undefined)}>${t("Keep it", "保留")}</button></p>`
+    return edit === null ? html`<p>${label}: ${t("what is saved is removed.", "已保存的值将被移除。")} <${Link} act=${() => onEdit(undefined)}>${t("Keep it", "保留")}<//></p>`
       : html`<${Field} ...${shared} kind=${field.endsWith("Url") ? "text" : "password"} placeholder=${held ? t("unchanged") : ""} onChange=${(typed) => onEdit(typed || undefined)}
-        hint=${held ? html`${t("Saved:", "已保存：")} <bdi class="mono">${held}</bdi> ${field !== "proxyToken" && html`<button type="button" class="link" onClick=${() => onEdit(null)}>${t("Remove")}</button>`}` : t("Nothing is saved.", "尚未保存。")} />`;
+        hint=${held ? html`${t("Saved:", "已保存：")} <bdi class="mono">${held}</bdi> ${field !== "proxyToken" && html`<${Link} act=${() => onEdit(null)}>${t("Remove")}<//>`}` : t("Nothing is saved.", "尚未保存。")} />`;
   }
   switch (kind) {
     case "brands": return html`<${Brands} ...${shared} />`;
-    case "choice": return html`<${Field} ...${shared} kind="select" choices=${choices.map(([name, words]) => [name, t(words)])} />`;
+    case "choice": return html`<${Field} ...${shared} choices=${choices.map(([name, words]) => [name, t(words)])} />`;
     case "list": case "json": return html`<${Field} ...${shared} kind="area" class="mono" rows=${kind === "json" ? 14 : 4} />`;
     case "number": return html`<${Field} ...${shared} inputmode="decimal" />`;
     default: return html`<${Field} ...${shared} kind=${kind === "switch" ? "switch" : "text"} />`;
@@ -130,7 +128,7 @@ function SettingsForm({ form: [title, chineseTitle, rows], read, edits, setEdits
     setSaved(true);
   };
   return html`<${Section} title=${t(title, chineseTitle)}>
-    <${Form} act=${save} verb=${t("Save")} disabled=${!changed.length || read.failure !== null}
+    <${Form} act=${save} disabled=${!changed.length || read.failure !== null}
       onCancel=${changed.length ? () => setEdits((before) => ({ ...before, ...Object.fromEntries(changed.map(([field]) => [field, undefined])) })) : undefined}>
       ${known.map((row) => html`<${Setting} key=${row[0]} row=${row} held=${heldOf(row)} edit=${edits[row[0]]} onEdit=${edit(row[0])} zone=${read.value.serverTimeZone} />
         ${beside[row[0]]?.(edits[row[0]], heldOf(row), edit(row[0]))}`)}
@@ -181,7 +179,7 @@ const besideAccess = (value) => ({
     const list = linesOf(typed, held);
     return html`<p class="hint">${t("Your address: {address}", "您的地址：{address}", { address: value.currentAdminIp })}</p>
       ${typed !== undefined && list.length > 0 && !list.includes(value.currentAdminIp) && html`<${Note} kind="warn">${t("Unless one of these networks holds it, this list would shut you out, and is refused.", "除非其中某个网段包含它，否则此列表会把您挡在外面，将被拒绝。")}
-        ${" "}<button type="button" class="link" onClick=${() => edit([...list, value.currentAdminIp].join("\n"))}>${t("Add {address}", "添加 {address}", { address: value.currentAdminIp })}</button><//>`}`;
+        ${" "}<${Link} act=${() => edit([...list, value.currentAdminIp].join("\n"))}>${t("Add {address}", "添加 {address}", { address: value.currentAdminIp })}<//><//>`}`;
   },
   proxyToken: (typed, held, edit) => html`${value.usingDefaultProxyToken && html`<${Note} kind="warn">${t("The built-in token holds. It works from this machine only.")}<//>`}
     <${MadeUp} typed=${typed} edit=${edit} />`,
@@ -209,7 +207,7 @@ function NoticeTest() {
     <ul aria-live="polite">${channels.map((one) => html`<li key=${one.channel}><${Badge} kind=${one.success ? "good" : "bad"}>${one.success ? t("sent", "已发送") : t("failed")}<//> ${one.channel} <bdi>${one.message}</bdi></li>`)}</ul><//>`;
 }
 
-export function Settings() {
+export function Page() {
   const { query } = useAddress();
   const tab = TABS.some(([name]) => name === query.tab) ? query.tab : "routing";
   const read = useRead("/api/settings/runtime");

@@ -1,18 +1,16 @@
 // The page Sites: one tree of sites and their accounts, and what can be done with each or with many.
 
-import { useMemo, useState } from "../vendor/htm-preact.js";
 import { useAddress, useFilter } from "../address.js";
-import { Failure, events, get, good, post, put, remove, send } from "../api.js";
+import { events, get, good, post, put, remove, send } from "../api.js";
 import { useRead } from "../data.js";
 import { money } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Countdown, Dialog, Field, Filter, Fold, Form, Note, Removal, Reveal, Section, Switch, TASKS, Tabs, TaskAction, Time, html, useDraft
+  Action, Badge, Batch, Countdown, Dialog, Field, Filter, Fold, Form, Link, Note, Removal, Reveal, Section, StateBadge, Switch, TASKS, Tabs, TaskAction,
+  Time, healthReason, html, isInTrouble, nameOf, recheck, useDraft, useMemo, useState
 } from "../parts.js";
 import { coded, count, t } from "../words.js";
-import { AddAccount, AddSite, PLATFORMS, hasSessions } from "./sites/add.js";
-import { Connections, ImportConnections, Login, ProxyField, Windows } from "./sites/connections.js";
-import { StateBadge, isInTrouble, nameOf, recheck } from "./sites/health.js";
+import { AddAccount, AddSite, Connections, ImportConnections, Login, PLATFORMS, ProxyField, Windows, hasSessions } from "./sites/add.js";
 
 // === what sites announce ===
 
@@ -41,7 +39,7 @@ function SiteDetail({ site, reload, onAdd }) {
     <div class="actions">
       <button class="first" onClick=${onAdd}>${t("Add accounts")}</button>
       <${Switch} isOn=${site.status === "active"} act=${(isOn) => put(`/api/sites/${site.id}`, { status: isOn ? "active" : "disabled" })} after=${reload} />
-      <${Removal} label=${t("Delete")} title=${t("Delete this site?", "删除此站点？")} name=${site.name}
+      <${Removal} title=${t("Delete this site?", "删除此站点？")} name=${site.name}
         consequence=${t("Its accounts, tokens and channels go with it.", "其账号、令牌和通道会一并删除。")} act=${() => remove(`/api/sites/${site.id}`)} after=${reload} />
     </div>
     <${Tabs} label=${site.name} value=${tab} onChange=${setTab}
@@ -61,18 +59,18 @@ function EditSite({ site, reload }) {
   if (header?.trim() && content) body.customHeaders = JSON.stringify({ ...shown, [header.trim()]: content });
   const save = async () => { await put(`/api/sites/${site.id}`, body); clear(); await reload(); };
   const without = (name) => set("customHeaders", JSON.stringify(Object.fromEntries(Object.entries(shown).filter(([one]) => one !== name))));
-  return html`<${Form} act=${save} verb=${t("Save")} disabled=${!Object.keys(body).length}>
+  return html`<${Form} act=${save} disabled=${!Object.keys(body).length}>
     <div class="columns"><div>
       ${field("name", t("Name"))}
       ${field("url", t("Address"))}
-      ${field("platform", t("Platform"), { kind: "select", choices: PLATFORMS })}
+      ${field("platform", t("Platform"), { choices: PLATFORMS })}
       ${field("pool", t("Further addresses, one a line", "其他地址，每行一个"), { kind: "area", hint: t("Tried in this order; one that fails rests for five minutes.", "按此顺序尝试，失败的休息五分钟。") })}
       ${site.apiEndpoints.filter((one) => one.lastFailureReason).map((one) => html`<p key=${one.url} class="hint bad"><bdi>${one.url}</bdi>: <bdi>${one.lastFailureReason}</bdi>
         <${Time} at=${one.lastFailedAt} /> <${Countdown} until=${one.cooldownUntil} /></p>`)}
       ${field("isPinned", t("Keep at the top"), { kind: "switch" })}
       ${field("postRefreshProbeEnabled", t("Probe after the models were read", "读取模型后探测"), { kind: "switch" })}
       ${String(values.postRefreshProbeEnabled) === "true" && html`<div class="filters">
-        ${field("postRefreshProbeScope", t("What"), { kind: "select", choices: [["single", t("One model", "一个模型")], ["all", t("All")]] })}
+        ${field("postRefreshProbeScope", t("What"), { choices: [["single", t("One model", "一个模型")], ["all", t("All")]] })}
         ${values.postRefreshProbeScope === "single" && field("postRefreshProbeModel", t("Model"), { placeholder: t("the first one", "第一个") })}
         ${field("postRefreshProbeLatencyThresholdMs", t("Slower is a failure, ms", "慢于此算失败，毫秒"), { kind: "number", min: 0, hint: t("0 is no limit.", "0 为不限。") })}</div>`}
     </div><div>
@@ -81,7 +79,7 @@ function EditSite({ site, reload }) {
       <${ProxyField} stored=${site.proxyUrl} values=${values} set=${set} />
       ${field("useSystemProxy", t("Use the system's proxy"), { kind: "switch" })}
       ${field("externalCheckinUrl", t("Page for checking in", "签到页面"))}
-      ${Object.entries(shown).map(([name, value]) => html`<p key=${name}><code>${name}: ${value}</code> <button type="button" class="link" onClick=${() => without(name)}>${t("Remove {name}", "移除 {name}", { name })}</button></p>`)}
+      ${Object.entries(shown).map(([name, value]) => html`<p key=${name}><code>${name}: ${value}</code> <${Link} act=${() => without(name)}>${t("Remove {name}", "移除 {name}", { name })}<//></p>`)}
       <div class="filters">${field("header", t("Header of every request", "每个请求附带的标头"))} ${field("content", t("Its value", "值"))}</div>
     </div></div><//>`;
 }
@@ -149,7 +147,7 @@ function AccountDetail({ account, site, reload }) {
   const tabs = [["models", t("Models")], ...(isSession ? [["tokens", t("Tokens")]] : []), ...(can.canCheckin ? [["checkins", t("Check-ins")]] : []), ["settings", t("Settings")]];
   const Tab = { models: Models, tokens: Tokens, checkins: Checkins, settings: EditAccount }[tab];
   return html`
-    <p><${StateBadge} account=${account} /> <bdi>${health.reason}</bdi> ${health.checkedAt && html`<${Time} at=${health.checkedAt} />`}${" · "}
+    <p><${StateBadge} account=${account} /> <bdi>${healthReason(health)}</bdi> ${health.checkedAt && html`<${Time} at=${health.checkedAt} />`}${" · "}
       ${account.oauthProvider ?? (isSession ? t("session") : t("API key"))} <code>${account.apiToken ?? account.accessToken}</code></p>
     <p>${can.canRefreshBalance && html`${t("{balance} left, {used} used", "剩余 {balance}，已用 {used}", { balance: money(account.balance), used: money(account.balanceUsed) })} (<${Time} at=${account.lastBalanceRefresh} />) · `}
       ${t("Today", "今天")}: ${t("{spend} spent, {reward} gained", "花费 {spend}，获得 {reward}", { spend: money(account.todaySpend), reward: money(account.todayReward) })}</p>
@@ -161,7 +159,7 @@ function AccountDetail({ account, site, reload }) {
       ${action(t("End cooling"), () => post(`${path}/clear-cooldown`))}
       ${isSession && hasSessions(site.platform) && html`<button onClick=${() => setRenews(true)}>${t("Log in again")}</button>`}
       <${Switch} isOn=${account.status !== "disabled"} act=${(isOn) => put(path, { status: isOn ? "active" : "disabled" })} after=${reload} done=${t("Done")} />
-      <${Removal} label=${t("Delete")} title=${t("Delete this account?", "删除此账号？")} name=${nameOf(account)}
+      <${Removal} title=${t("Delete this account?", "删除此账号？")} name=${nameOf(account)}
         consequence=${t("Their tokens and channels go with them.")} act=${() => remove(path)} after=${reload} />
     </div>
     <${Tabs} label=${nameOf(account)} items=${tabs} value=${tab} onChange=${setTab} />
@@ -169,35 +167,57 @@ function AccountDetail({ account, site, reload }) {
     ${renews && html`<${Dialog} title=${t("Log in again")} onClose=${() => setRenews(false)}><${AddAccount} site=${site} account=${account} reload=${reload} /><//>`}`;
 }
 
+const listed = (text) => text.split(/[\s,，]+/).filter(Boolean).join(",");
+
 function Tokens({ account, reload }) {
   const read = useRead(`/api/account-tokens?accountId=${account.id}`);
   const groups = useRead(`/api/account-tokens/groups/${account.id}`).value?.groups ?? [];
-  const { changes, field, clear } = useDraft({});
-  const then = (work) => async () => { const done = good(await work()); await read.reload(); reload(); return done; };
-  const add = then(async () => { const done = await post("/api/account-tokens", { accountId: account.id, ...changes }); clear(); return done; });
+  const { changes, values, field, clear } = useDraft({});
+  const [chosen, setChosen] = useState([]);
+  const after = async () => { await read.reload(); reload(); };
+  const then = (work) => async () => { const done = good(await work()); await after(); return done; };
+  const add = then(async () => {
+    const { token, remainQuota, expiredTime, allowIps, modelLimits, ...rest } = changes;
+    // What the token may do is the site's to hold, where it makes the token.
+    const options = { ...(remainQuota && { remainQuota: Number(remainQuota) }), ...(expiredTime && { expiredTime: new Date(expiredTime).toISOString() }),
+      ...(allowIps && { allowIps }), ...(modelLimits && { modelLimitsEnabled: true, modelLimits: listed(modelLimits) }) };
+    const done = await post("/api/account-tokens", { accountId: account.id, ...rest, ...(token ? { token } : options) });
+    clear();
+    return done;
+  });
+  const group = (draw, now = "") => draw("group", t("Group"), { choices: [...new Set(["", now, ...groups])].map((name) => [name, name || "–"]) });
   const sync = html`<${Action} act=${then(() => post(`/api/account-tokens/sync/${account.id}`))} done=${(told) => t("{created} new, {updated} known", "新增 {created}，已有 {updated}", told)}>${t("Sync tokens")}<//>`;
-  return html`<${Section} class="plain" read=${read} actions=${sync}>${(rows) => html`<ul class="plain">${rows.map((token) => html`<${Token} key=${token.id} token=${token} then=${then} />`)}</ul>`}<//>
+  return html`<${Section} class="plain" read=${read} actions=${sync}>${(rows) => html`
+    <${Batch} path="account-tokens" rows=${rows.filter(({ id }) => chosen.includes(id))} after=${after} label=${count(chosen.length, "{count} token", "{count} tokens", "{count} 个令牌")}
+      consequence=${t("It is deleted at the site, too.")} />
+    <ul class="plain">${rows.map((token) => html`<${Token} key=${token.id} token=${token} then=${then} group=${group} isChosen=${chosen.includes(token.id)}
+      onChoose=${() => setChosen(chosen.includes(token.id) ? chosen.filter((id) => id !== token.id) : [...chosen, token.id])} />`)}</ul>`}<//>
   <${Form} act=${add} verb=${t("Add a token", "添加令牌")}><div class="filters">
     ${field("name", t("Name"))}
     ${field("token", t("Token", "令牌"), { kind: "password", hint: t("Left empty, the site makes one.", "留空则由站点创建。") })}
-    ${field("group", t("Group"), { kind: "select", choices: [["", "–"], ...groups.map((name) => [name, name])] })}
-  </div><//>`;
+    ${group(field)} ${field("isDefault", t("Make it the default"), { kind: "switch" })}</div>
+    ${!values.token && html`<${Fold} label=${t("What the site lets it do", "站点对它的限制")}><div class="filters">
+      ${field("remainQuota", t("Quota in the site's units", "额度（站点单位）"), { kind: "number", min: 1, hint: t("Most hubs count 500,000 a dollar. Empty is no limit.", "多数中转站 500,000 为一美元；留空为不限。") })}
+      ${field("expiredTime", t("Expires"), { kind: "datetime-local" })}
+      ${field("modelLimits", t("Models"), { hint: t("With commas between them.") })}
+      ${field("allowIps", t("Addresses, one a line", "地址，每行一个"), { kind: "area" })}</div><//>`}<//>`;
 }
 
-function Token({ token, then }) {
-  const [whole, setWhole] = useState("");
+function Token({ token, then, group, isChosen, onChoose }) {
+  const { changes, field, clear, isSame } = useDraft({ name: token.name, group: token.tokenGroup ?? "", token: "" });
   const path = `/api/account-tokens/${token.id}`;
   const isReady = token.valueStatus === "ready";
-  const action = (label, work) => html`<${Action} class="quiet" act=${then(work)}>${label}<//>`;
-  return html`<li><strong><bdi>${token.name}</bdi></strong> ${isReady ? html`<${Reveal} masked=${token.tokenMasked} label=${token.name} read=${async () => (await get(`${path}/value`)).token} />` : html`<code>${token.tokenMasked}</code>`} <bdi class="quiet">${token.tokenGroup}</bdi>
+  const save = then(async () => { const done = await put(path, changes); clear(); return done; });
+  const edit = html`<${Form} act=${save} disabled=${isSame}><div class="filters">${field("name", t("Name"))} ${group(field, token.tokenGroup ?? "")}
+    ${field("token", t("The whole token", "完整令牌"), { kind: "password", ...(isReady ? { placeholder: t("unchanged") } : { hint: t("The site tells only a part of it.", "站点只给出其中一部分。") }) })}</div><//>`;
+  return html`<li><input type="checkbox" aria-label=${t("Tick {name}", token)} checked=${isChosen} onChange=${onChoose} /> <strong><bdi>${token.name}</bdi></strong>${" "}
+    ${isReady ? html`<${Reveal} masked=${token.tokenMasked} label=${token.name} read=${async () => (await get(`${path}/value`)).token} />` : html`<code>${token.tokenMasked}</code>`} <bdi class="quiet">${token.tokenGroup}</bdi>
     ${token.isDefault && html` <${Badge} kind="good">${t("default", "默认")}<//>`} ${!token.enabled && html` <${Badge}>${t("off")}<//>`}
     <div class="actions">
-      ${isReady && token.enabled && !token.isDefault && action(t("Make it the default", "设为默认"), () => post(`${path}/default`))}
+      ${isReady && token.enabled && !token.isDefault && html`<${Action} class="quiet" act=${then(() => post(`${path}/default`))}>${t("Make it the default")}<//>`}
       ${isReady && html`<${Switch} class="quiet" isOn=${token.enabled} act=${(enabled) => then(() => put(path, { enabled }))()} />`}
-      <${Removal} label=${t("Delete")} title=${t("Delete this token?", "删除此令牌？")} name=${token.name}
-        consequence=${t("It is deleted at the site, too.", "站点上的也会删除。")} act=${then(() => remove(path))} /></div>
-    ${!isReady && html`<${Form} act=${then(() => put(path, { token: whole }))} verb=${t("Save")} disabled=${!whole.trim()}>
-      <${Field} kind="password" label=${t("The whole token", "完整令牌")} hint=${t("The site tells only a part of it.", "站点只给出其中一部分。")} value=${whole} onChange=${setWhole} /><//>`}</li>`;
+      <${Removal} title=${t("Delete this token?", "删除此令牌？")} name=${token.name} consequence=${t("It is deleted at the site, too.")} act=${then(() => remove(path))} /></div>
+    ${isReady ? html`<${Fold} label=${t("Edit")}>${edit}<//>` : edit}</li>`;
 }
 
 function Checkins({ account }) {
@@ -208,11 +228,11 @@ function Checkins({ account }) {
 }
 
 function EditAccount({ account, reload }) {
-  const { changes, field, values, set, clear } = useDraft({ ...account, apiToken: "", proxyUrl: "" });
+  const { changes, field, values, set, clear, isSame } = useDraft({ ...account, apiToken: "", proxyUrl: "" });
   const body = { ...changes };
   if ("unitCost" in body) body.unitCost = body.unitCost === "" ? null : Number(body.unitCost);
   const save = async () => { await put(`/api/accounts/${account.id}`, body); clear(); await reload(); };
-  return html`<${Form} act=${save} verb=${t("Save")} disabled=${!Object.keys(body).length}>
+  return html`<${Form} act=${save} disabled=${isSame}>
     ${field("username", t("Name"))}
     ${!account.oauthProvider && field("apiToken", t("API key"), { kind: "password", placeholder: t("unchanged") })}
     ${account.capabilities.canCheckin && field("checkinEnabled", t("Check in by itself", "自动签到"), { kind: "switch" })}
@@ -243,23 +263,11 @@ function rowsOf(tree, text, show, folded) {
   });
 }
 
-// What is done with all of one kind that are ticked; who it failed for is told.
-function Batch({ path, ids, label, actions, after }) {
-  const run = (action) => async () => {
-    const { failedItems: failed } = await post(`/api/${path}/batch`, { ids, action }, { timeoutMs: 300_000 });
-    after();
-    if (failed.length) throw new Failure("refused", t("{count} failed. The first: {why}", "{count} 项失败，第一项：{why}", { count: failed.length, why: failed[0].message }));
-  };
-  return ids.length > 0 && html`<div class="actions" role="group" aria-label=${label}><strong>${label}</strong>
-    ${[["enable", t("Switch on")], ["disable", t("Switch off")], ...actions].map(([action, text]) => html`<${Action} key=${action} act=${run(action)} done=${t("Done")}>${text}<//>`)}
-    <${Removal} label=${t("Delete")} title=${t("Delete all that is ticked?", "删除所有勾选项？")} name=${label} consequence=${t("Their tokens and channels go with them.")} act=${run("delete")} /></div>`;
-}
-
 const EVERYWHERE = ["refresh-all-account-runtime-health", "checkin-all", "sync-all-account-tokens", "model-availability-probe-all"];
 
 const accountsOf = ({ account, accounts }) => (account ? [account] : accounts.map((row) => row.account));
 
-export function Sites() {
+export function Page() {
   const read = useRead("/api/accounts", { every: 15 });
   const { q: text = "", show } = useAddress().query;
   const [opened, setOpened] = useFilter("open");
@@ -270,7 +278,7 @@ export function Sites() {
   const tree = useMemo(() => (read.value ? treeOf(read.value) : []), [read.value]);
   const rows = useMemo(() => rowsOf(tree, text, show, folded), [tree, text, show, folded]);
   const flip = (set, key) => new Set(set.has(key) ? [...set].filter((one) => one !== key) : [...set, key]);
-  const ticked = (kind) => rows.filter(({ key }) => key[0] === kind && chosen.has(key)).map(({ key }) => Number(key.slice(1)));
+  const ticked = (kind) => rows.filter(({ key }) => key[0] === kind && chosen.has(key)).map(({ site, account }) => ({ id: (account ?? site).id, name: account ? `${site.name} / ${nameOf(account)}` : site.name }));
   const [sites, accounts] = [ticked("s"), ticked("a")];
   const columns = [
     { label: t("Site"), cell: ({ site, account }) => (account ? html`<span class="child"><bdi>${nameOf(account)}</bdi></span>`
@@ -285,7 +293,7 @@ export function Sites() {
     { label: t("Accounts"), class: "end less", cell: ({ key, site, accounts: mine }) => mine && html`<button class="quiet"
       aria-expanded=${!folded.has(key)} onClick=${() => setFolded(flip(folded, key))}><span class="unseen">${site.name}</span> ${mine.length} ${folded.has(key) ? "▸" : "▾"}</button>` },
     { label: html`<span class="unseen">${t("Tick", "勾选")}</span>`, class: "end", cell: ({ key, site, account }) => html`<input type="checkbox"
-      aria-label=${t("Tick {name}", "勾选 {name}", { name: account ? nameOf(account) : site.name })} checked=${chosen.has(key)} onChange=${() => setChosen(flip(chosen, key))} />` },
+      aria-label=${t("Tick {name}", { name: account ? nameOf(account) : site.name })} checked=${chosen.has(key)} onChange=${() => setChosen(flip(chosen, key))} />` },
   ];
   const detail = ({ key, site, account }) => (account ? html`<${AccountDetail} key=${key} account=${account} site=${site} reload=${read.reload} />`
     : html`<${SiteDetail} key=${key} site=${site} reload=${read.reload} onAdd=${() => setAdding(String(site.id))} />`);
@@ -299,10 +307,10 @@ export function Sites() {
       <button onClick=${() => setAdding("import")}>${t("Import connections")}</button>
     </div>
     <${Section} read=${read}>${() => html`
-      ${sites.length + accounts.length > 0 && html`<${Note}>
-        <${Batch} path="sites" ids=${sites} after=${read.reload} label=${count(sites.length, "{count} site", "{count} sites", "{count} 个站点")}
-          actions=${[["enableSystemProxy", t("Use the system's proxy")], ["disableSystemProxy", t("Without the system's proxy", "不用系统代理")]]} />
-        <${Batch} path="accounts" ids=${accounts} after=${read.reload} label=${count(accounts.length, "{count} account", "{count} accounts")} actions=${[["refreshBalance", t("Read balances")]]} /><//>`}
+      <${Batch} path="sites" rows=${sites} after=${read.reload} label=${count(sites.length, "{count} site", "{count} sites", "{count} 个站点")} consequence=${t("Their tokens and channels go with them.")}
+        actions=${[["enableSystemProxy", t("Use the system's proxy")], ["disableSystemProxy", t("Without the system's proxy", "不用系统代理")]]} />
+      <${Batch} path="accounts" rows=${accounts} after=${read.reload} label=${count(accounts.length, "{count} account", "{count} accounts")} consequence=${t("Their tokens and channels go with them.")}
+        actions=${[["refreshBalance", t("Read balances")]]} />
       <div class="tree"><${List} label=${t("Sites and accounts")} rows=${rows} columns=${columns} keyOf=${(row) => row.key} opened=${opened} onOpen=${setOpened} detail=${detail}
         empty=${tree.length ? t("Nothing matches the filter.") : t("No site yet. A site is where models are answered: a vendor's API, or a hub of the new-api family.", "还没有站点。站点是模型的上游：厂商接口，或 new-api 系列的中转站。")} /></div>`}<//>
     ${read.value?.accounts.some((one) => one.oauthProvider) && html`<${Connections} accounts=${read.value.accounts} reload=${read.reload} onLogin=${setLogin} />`}

@@ -16,7 +16,7 @@ export default {
     const beside = [...code.matchAll(/\bt\("([^"]+)"(?:, "([^"]+)")?/g)].map(([, english, chinese]) => [english, chinese ?? CHINESE[english]]);
     assert.deepEqual(beside.filter(([english, chinese]) => !chinese || values(english) !== values(chinese)), []);
     // Some words come from the server: codes, and what an import does with a row.
-    const fromServer = /^[a-z]+(_[a-z]+)+$|^(updated|deleted|unauthorized)$/;
+    const fromServer = /^[a-z]+([_.-][a-z]+)+$|^(updated|deleted|unauthorized|checkin|balance|token|proxy|status|task|settings|warning|auth|system|none|maintenance)$/;
     assert.deepEqual(Object.keys(CHINESE).filter((english) => !fromServer.test(english) && !code.includes(`"${english}"`)), []);
   },
 
@@ -63,6 +63,41 @@ export default {
       }
       const title = await one.page.title();
       assert.equal(title.startsWith(locale === "en" ? "Settings" : "设置"), true, title);
+    }
+  },
+
+  async "a site, an account, a model, a key or a page is found by its name with the keyboard alone"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const hostile = `<img src=x onerror=alert(1)>\u202Eevil ${"long ".repeat(90)}`;
+    const { site } = await gateway.addSite(hostile, stub.url, "sk-one");
+    const { item } = await gateway.api("POST", "/api/downstream-keys", { name: "Kitchen", key: "sk-kitchen-key-1" });
+    for (const [locale, width] of [["en", 1280], ["zh-CN", 375]]) {
+      const one = await world.open({ locale, width });
+      const dialog = one.page.getByRole("dialog");
+      const find = async (text, keys, address) => {
+        await one.page.keyboard.press("Control+k");
+        await dialog.getByRole("combobox").fill(text);
+        await dialog.getByRole("option").first().waitFor();
+        await one.isAccessible(`the search for ${text} ${locale}`);
+        for (const key of keys) await one.page.keyboard.press(key);
+        await one.page.waitForURL(gateway.url + address);
+        await dialog.waitFor({ state: "hidden" });
+      };
+      await one.goto("/log");
+      await find("onerror", ["Enter"], `/sites?open=s${site.id}`);
+      await find("kitchen", ["Enter"], `/keys?open=${item.id}`);
+      await find("gpt-4", ["Enter"], "/routes?q=gpt-4o&open=1");
+      // Pages stand first; what is last is one step up.
+      await find(locale === "en" ? "o" : "日", ["ArrowDown", "ArrowUp", "Enter"], locale === "en" ? "/" : "/log");
+      await one.page.locator("h1").click();
+      await one.page.keyboard.press("/");
+      await dialog.getByRole("combobox").fill("nothing like it");
+      await dialog.getByText(locale === "en" ? "0 found" : "找到 0 项").waitFor();
+      await one.page.keyboard.press("Enter");
+      await one.page.keyboard.press("Escape");
+      await dialog.waitFor({ state: "hidden" });
+      assert.equal(await one.page.locator("img").count(), 0);
     }
   },
 

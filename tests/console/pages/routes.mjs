@@ -40,6 +40,23 @@ export default {
     assert.deepEqual(channels.map(({ priority, weight }) => [priority, weight]), [[0, 25], [3, 10]]);
   },
 
+  async "a channel gets another name by which its site is asked"(world) {
+    const { gateway } = await start(world);
+    const one = await world.open();
+    await one.goto("/routes");
+    await opened(one, "gpt-4o-mini");
+    await one.page.locator(".channel").getByRole("button", { name: "Edit" }).click();
+    const dialog = one.page.getByRole("dialog");
+    await dialog.getByText("Main line / #1").waitFor();
+    const sent = one.page.waitForRequest((request) => request.method() === "PUT");
+    await dialog.getByLabel("Name at the site").fill("gpt-4o-mini-2024");
+    await one.isAccessible("the form of a channel");
+    await dialog.getByRole("button", { name: "Save" }).click();
+    assert.deepEqual((await sent).postDataJSON(), { sourceModel: "gpt-4o-mini-2024" });
+    await one.page.locator(".channel").getByText("gpt-4o-mini-2024").waitFor();
+    assert.equal((await routeOf(gateway, "gpt-4o-mini")).channels[0].sourceModel, "gpt-4o-mini-2024");
+  },
+
   async "a channel is tried, switched off and deleted; a cooldown counts down and is cleared"(world) {
     const { gateway } = await start(world);
     const one = await world.open();
@@ -88,7 +105,7 @@ export default {
     const off = (await gateway.api("GET", "/api/routes/summary")).filter((route) => !route.enabled).map((route) => route.modelPattern).sort();
     assert.deepEqual(off, ["gpt-4o", "gpt-4o-mini"]);
     await one.page.getByRole("button", { name: "Delete" }).click();
-    await one.page.getByRole("dialog").getByText("2 routes").waitFor();
+    await one.page.getByRole("dialog").getByText("gpt-4o-mini").waitFor();
     await one.page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
     await one.page.getByText("No models yet.").waitFor();
     assert.equal((await gateway.api("GET", "/api/routes/summary")).length, before.length - 2);
@@ -117,7 +134,7 @@ export default {
     let made = await routeOf(gateway, "gpt-*");
     assert.deepEqual([made.displayName, made.modelMapping, made.channels.length], ["any-gpt", '{"any-gpt":"gpt-4o"}', 3]);
     await opened(one, "any-gpt");
-    await one.page.getByRole("button", { name: "Edit" }).click();
+    await one.page.locator(".detail > div > .actions").getByRole("button", { name: "Edit" }).click();
     await dialog.getByLabel("Strategy").selectOption("stable_first");
     const sent = one.page.waitForRequest((request) => request.method() === "PUT");
     await dialog.getByRole("button", { name: "Save" }).click();

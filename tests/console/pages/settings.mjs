@@ -279,6 +279,8 @@ export default {
     await one.goto("/settings?tab=tasks");
     await one.page.getByRole("button", { name: "Initialise account 1" }).click();
     await one.page.getByRole("cell", { name: "Initialise account 1 queued" }).first().waitFor();
+    const { instances: [me] } = await world.gateway.api("GET", "/api/tasks");
+    await one.page.getByRole("region", { name: "Instances on this database" }).getByRole("row").filter({ hasText: me.version }).getByText("this one").waitFor();
     await one.isAccessible("a task");
     await one.page.getByRole("tab", { name: "Events" }).click();
     await one.page.getByLabel("Unread only").check();
@@ -293,6 +295,19 @@ export default {
     await one.page.getByRole("dialog").getByRole("button", { name: "Delete all" }).click();
     await one.page.getByText("No events.").waitFor();
     assert.deepEqual(await world.gateway.api("GET", "/api/events"), []);
+  },
+
+  async "events, tasks and health say in Chinese what they are of"(world) {
+    await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const { account } = await world.gateway.addSite("Main line", stub.url, "sk-one");
+    const one = await world.open({ locale: "zh-CN" });
+    await one.goto("/settings?tab=events");
+    await one.page.getByRole("button", { name: "任务：Initialise account 1" }).first().waitFor();
+    await one.goto("/settings?tab=tasks");
+    await one.page.getByRole("button", { name: "新账号：Initialise account 1" }).waitFor();
+    await one.goto(`/sites?open=a${account.id}`);
+    await one.page.locator(".detail").getByText("查询模型：").first().waitFor();
   },
 
   async "usage is cleared and keys are rotated, after a question"(world) {

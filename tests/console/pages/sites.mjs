@@ -84,6 +84,32 @@ export default {
     await row.getByRole("button", { name: "Reveal" }).click();
     await row.getByText("sk-another-token-1234").waitFor();
     await one.isAccessible("tokens");
+    await row.getByRole("button", { name: "Edit" }).click();
+    await row.getByLabel("Name", { exact: true }).fill("renamed");
+    await row.getByRole("button", { name: "Save" }).click();
+    const list = one.page.locator("ul.plain > li");
+    await list.filter({ hasText: "renamed" }).waitFor();
+    // What the site makes, it makes with its limits.
+    const form = one.page.locator("form").filter({ hasText: "Left empty, the site makes one." });
+    await form.getByLabel("Name", { exact: true }).fill("limited");
+    await form.getByRole("button", { name: "What the site lets it do" }).click();
+    await form.getByLabel("Quota in the site's units").fill("500000");
+    await form.getByLabel("Expires").fill("2030-01-02T03:04");
+    await form.getByLabel("Models").fill("gpt-4o, o4-mini");
+    await form.getByLabel("Addresses, one a line").fill("192.0.2.7");
+    await one.isAccessible("a token with limits");
+    await form.getByRole("button", { name: "Add a token" }).click();
+    const { body: wanted } = await gateway.eventually("the site is asked for a token", () => hub.state.requests.find(({ path, body }) => path.startsWith("/api/token") && body.name === "limited"));
+    assert.deepEqual([wanted.remain_quota, wanted.unlimited_quota, wanted.expired_time, wanted.model_limits_enabled, wanted.model_limits, wanted.allow_ips],
+      [500000, false, Date.parse("2030-01-02T03:04Z") / 1000, true, "gpt-4o,o4-mini", "192.0.2.7"]);
+    await one.page.getByLabel("Tick renamed").check();
+    await one.page.getByRole("group", { name: "1 token" }).getByRole("button", { name: "Switch off" }).click();
+    await list.filter({ hasText: "renamed" }).getByText("off", { exact: true }).waitFor();
+    await one.page.getByRole("group", { name: "1 token" }).getByRole("button", { name: "Delete" }).click();
+    await dialogOf(one).getByText("renamed").waitFor();
+    await dialogOf(one).getByRole("button", { name: "Delete" }).click();
+    await list.filter({ hasText: "renamed" }).waitFor({ state: "detached" });
+    assert.ok((await gateway.api("GET", `/api/account-tokens?accountId=${account.id}`)).every((token) => token.name !== "renamed"));
     await one.page.getByRole("tab", { name: "Models" }).click();
     await one.page.getByLabel("Models the site does not list").fill("house-model");
     await one.page.getByRole("button", { name: "Add by hand" }).click();

@@ -6,6 +6,10 @@
 
 export const isExact = (pattern) => !/^re:/i.test(pattern) && !/[*?]/.test(pattern);
 
+// The first names that hold what is typed, of those under which routes are asked for; a pattern without a name of its own only matches.
+export const namesLike = (typed, routes = []) => [...new Set(routes.filter((route) => route.enabled).map((route) => route.displayName || route.modelPattern))]
+  .filter((name) => isExact(name) && name.toLowerCase().includes(typed.toLowerCase())).slice(0, 50);
+
 // Walks both texts once, coming back only to the last `*`: nothing that is typed can stall the page.
 function globMatches(glob, name) {
   let at = 0, from = 0, star = -1, kept = 0;

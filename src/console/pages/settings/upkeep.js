@@ -1,12 +1,13 @@
 // The upkeep of the server: backups, its database, updates, what it did by itself and on request, and what it is made of.
 
-import { useEffect, useState } from "../../vendor/htm-preact.js";
 import { href, useFilter } from "../../address.js";
 import { events, get, post, put, remove, send } from "../../api.js";
 import { useRead } from "../../data.js";
 import { clock, number } from "../../format.js";
 import { List } from "../../list.js";
-import { Action, Badge, Field, Form, Kept, Note, Pairs, Removal, Section, Table, Time, html, saveFile, taskTitle, useDraft } from "../../parts.js";
+import {
+  Action, Badge, Field, Form, Kept, Level, Note, Pairs, Removal, Section, Table, Time, eventTitle, html, saveFile, taskTitle, useDraft, useEffect, useState
+} from "../../parts.js";
 import { t } from "../../words.js";
 
 // === backups ===
@@ -21,17 +22,15 @@ const SEALED = '{"format":"switchyard-sealed"';
 const withPassphrase = (text) => (text ? { "x-backup-passphrase": String.fromCharCode(...new TextEncoder().encode(text)) } : {});
 
 function Export() {
-  const [type, setType] = useState("all");
-  const [passphrase, setPassphrase] = useState("");
+  const { values: { type, passphrase }, field } = useDraft({ type: "all", passphrase: "" });
   const save = async () => {
     const answer = await send("GET", href(`${BACKUP}/export`, { type }), { timeoutMs: 0, headers: withPassphrase(passphrase) });
     saveFile(await answer.blob(), /filename="([^"]+)"/.exec(answer.headers.get("content-disposition"))?.[1] ?? "switchyard-backup.json");
   };
   return html`<${Section} title=${t("Export", "导出")}>
     <p>${t("The file has every credential, so that another server can use it: in clear, or sealed with a passphrase.", "文件含有全部凭据，以便其他服务器使用：明文，或用口令加密。")}</p>
-    <${Field} kind="select" label=${t("What")} value=${type} onChange=${setType} choices=${PARTS()} />
-    <${Field} kind="password" label=${t("Passphrase")} value=${passphrase} onChange=${setPassphrase}
-      hint=${passphrase ? t("The file opens with it alone.", "只有它能打开此文件。") : t("Empty: everything is in clear. Keep the file safe.", "留空：全部为明文，请妥善保管文件。")} />
+    ${field("type", t("What"), { choices: PARTS() })}
+    ${field("passphrase", t("Passphrase"), { kind: "password", hint: passphrase ? t("The file opens with it alone.", "只有它能打开此文件。") : t("Empty: everything is in clear. Keep the file safe.", "留空：全部为明文，请妥善保管文件。") })}
     <${Action} class="first" act=${save} done=${t("Saved")}>${t("Save a backup", "保存备份")}<//><//>`;
 }
 
@@ -49,9 +48,7 @@ function Outcome({ report }) {
 function Import() {
   const [file, setFile] = useState(null);
   const [isSealed, setSealed] = useState(false);
-  const [passphrase, setPassphrase] = useState("");
-  const [mode, setMode] = useState("merge");
-  const [conflict, setConflict] = useState("overwrite");
+  const { values: { passphrase, mode, conflict }, field } = useDraft({ passphrase: "", mode: "merge", conflict: "overwrite" });
   const [tried, setTried] = useState(null);
   const [done, setDone] = useState(null);
   const isTried = tried !== null && tried.file === file && tried.mode === mode && tried.conflict === conflict;
@@ -75,12 +72,11 @@ function Import() {
     <p>${t("A backup of Switchyard, or the JSON backup of another gateway. All of it is imported, or nothing.", "Switchyard 的备份，或其他网关的 JSON 备份。全部导入，或完全不导入。")}</p>
     <${Form} act=${act} verb=${verb} disabled=${!file || isRefused}>
       <div class="field"><label for="backup-file">${t("File", "文件")}</label><input id="backup-file" type="file" accept=".json,.sealed,application/json" onChange=${(event) => choose(event.target.files[0])} /></div>
-      ${isSealed && html`<${Field} kind="password" label=${t("Passphrase")} value=${passphrase} onChange=${setPassphrase}
-        hint=${t("The file is sealed. Empty: BACKUP_PASSPHRASE of this server is tried.", "文件已加密。留空则尝试此服务器的 BACKUP_PASSPHRASE。")} />`}
-      <${Field} kind="select" label=${t("How", "方式")} value=${mode} onChange=${setMode} choices=${[["merge", t("Add to what is here", "并入现有数据")], ["replace", t("Replace what is here")]]}
-        hint=${mode === "replace" ? t("What the file does not have is deleted; counters, the log and found models stay.") : undefined} />
-      ${mode === "merge" && html`<${Field} kind="select" label=${t("Where both have it", "两边都有时")} value=${conflict} onChange=${setConflict}
-        choices=${[["overwrite", t("the file's holds", "以文件为准")], ["fill", t("only what is empty here is filled", "只填补空缺")], ["skip", t("what is here stays", "保留现有")]]} />`}
+      ${isSealed && field("passphrase", t("Passphrase"), { kind: "password", hint: t("The file is sealed. Empty: BACKUP_PASSPHRASE of this server is tried.", "文件已加密。留空则尝试此服务器的 BACKUP_PASSPHRASE。") })}
+      ${field("mode", t("How", "方式"), { choices: [["merge", t("Add to what is here", "并入现有数据")], ["replace", t("Replace what is here")]],
+        hint: mode === "replace" ? t("What the file does not have is deleted; counters, the log and found models stay.") : undefined })}
+      ${mode === "merge" && field("conflict", t("Where both have it", "两边都有时"), { choices: [["overwrite", t("the file's holds", "以文件为准")],
+        ["fill", t("only what is empty here is filled", "只填补空缺")], ["skip", t("what is here stays", "保留现有")]] })}
       ${isTried && html`<${Outcome} report=${tried.report} />`}
       ${done && html`<${Outcome} report=${done} />`}
     <//><//>`;
@@ -94,20 +90,19 @@ function WebDav() {
 }
 
 function WebDavForm({ value: { config, state }, read, setReport }) {
-  const { changes, values, field, set, clear } = useDraft({ ...config, password: "" });
+  const { changes, values, field, set, clear, isSame: isSaved } = useDraft({ ...config, password: "" });
   const [passphrase, setPassphrase] = useState("");
   const { password, ...rest } = changes;
   const body = { ...rest, ...(password === null ? { clearPassword: true } : password && { password }) };
   const save = async () => { read.set(await put(`${BACKUP}/webdav`, body)); clear(); };
   const run = (what) => async () => { const answer = await post(`${BACKUP}/webdav/${what}`, {}, { timeoutMs: 0, headers: withPassphrase(passphrase) }); if (what === "import") setReport(answer); await read.reload(); };
-  const isSaved = !Object.keys(changes).length;
   return html`
-    <${Form} act=${save} verb=${t("Save")} disabled=${isSaved} onCancel=${isSaved ? undefined : clear}>
+    <${Form} act=${save} disabled=${isSaved} onCancel=${isSaved ? undefined : clear}>
       ${field("enabled", t("Use it", "启用"), { kind: "switch" })}
       ${field("fileUrl", t("Address of the file", "文件地址"), { kind: "url", placeholder: "https://dav.example.com/backups/switchyard.json" })}
       ${field("username", t("User"))}
       <${Kept} kind="password" label=${t("Password")} stored=${config.hasPassword} value=${values.password} onChange=${(value) => set("password", value)} />
-      ${field("exportType", t("What"), { kind: "select", choices: PARTS() })}
+      ${field("exportType", t("What"), { choices: PARTS() })}
       ${field("autoSyncEnabled", t("Export by the schedule", "按计划导出"), { kind: "switch" })}
       ${field("autoSyncCron", t("Schedule", "计划"), { class: "mono" })}
     <//>
@@ -150,7 +145,7 @@ function Another({ read }) {
   const copy = async () => setCopied(await post(`${DATABASE}/migrate`, { ...body, overwrite }, { timeoutMs: 0 }));
   return html`<${Section} title=${t("Another database", "另一个数据库")}>
     <${Form} act=${async () => read.set(await put(`${DATABASE}/runtime`, body))} verb=${t("Use it from the next start on", "下次启动起使用")} disabled=${!body.connectionString}>
-      ${field("dialect", t("Kind"), { kind: "select", choices: Object.entries(NAMES) })}
+      ${field("dialect", t("Kind"), { choices: Object.entries(NAMES) })}
       ${field("connectionString", t("Address"), { kind: "password", class: "mono", placeholder: "postgres://user:password@host/name" })}
       ${body.dialect !== "sqlite" && field("ssl", t("Over TLS", "通过 TLS"), { kind: "switch" })}
       ${field("overwrite", t("Empty the other one before copying", "复制前清空目标"), { kind: "switch", hint: t("Otherwise nothing is copied into a database that has sites or settings.", "否则不会复制到已有站点或设置的数据库。") })}
@@ -210,16 +205,15 @@ function Found({ status, reload }) {
 }
 
 function Config({ read }) {
-  const { changes, field, clear } = useDraft(read.value.config);
+  const { changes, field, clear, isSame } = useDraft(read.value.config);
   const save = async () => { await put(`${UPDATES}/config`, changes); clear(); await read.reload(); };
-  const isSame = !Object.keys(changes).length;
   return html`<${Section} title=${t("Where updates come from", "更新来源")}>
-    <${Form} act=${save} verb=${t("Save")} disabled=${isSame || read.failure !== null} onCancel=${isSame ? undefined : clear}>
+    <${Form} act=${save} disabled=${isSame || read.failure !== null} onCancel=${isSame ? undefined : clear}>
       ${field("enabled", t("Look for updates every 15 minutes", "每 15 分钟查询更新"), { kind: "switch" })}
       ${field("githubReleasesEnabled", t("Look at releases", "查询发布版"), { kind: "switch" })}
       ${field("dockerHubTagsEnabled", t("Look at images", "查询镜像"), { kind: "switch" })}
       ${field("imageRepository", t("Repository of the image", "镜像仓库"), { class: "mono" })}
-      ${field("defaultDeploySource", t("Deployed unless another is chosen", "默认部署来源"), { kind: "select", choices: [["github-release", t("Release")], ["docker-hub-tag", t("Image")]] })}
+      ${field("defaultDeploySource", t("Deployed unless another is chosen", "默认部署来源"), { choices: [["github-release", t("Release")], ["docker-hub-tag", t("Image")]] })}
       ${field("helperBaseUrl", t("Address of the helper in the cluster", "集群助手地址"), { kind: "url", hint: t("Its token is DEPLOY_HELPER_TOKEN, at both ends.", "两端的令牌均为 DEPLOY_HELPER_TOKEN。") })}
       ${field("namespace", t("Namespace", "命名空间"))}
       ${field("releaseName", t("Name of the release in the cluster", "集群中的发布名称"))}
@@ -248,15 +242,16 @@ export function Tasks() {
     { label: t("Task", "任务"), cell: (task) => html`<bdi>${taskTitle(task)}</bdi>` },
     { label: t("State"), cell: (task) => html`<${Badge} kind=${TASK[task.status]?.[0]}>${t(TASK[task.status]?.[1] ?? task.status)}<//>` },
     { label: t("Progress", "进度"), cell: (task) => html`<bdi>${task.error ?? task.message}</bdi>` },
-    { label: t("Begun", "开始于"), class: "less", cell: (task) => html`<${Time} at=${task.startedAt ?? task.createdAt} />` },
+    { label: t("Begun"), class: "less", cell: (task) => html`<${Time} at=${task.startedAt ?? task.createdAt} />` },
   ];
+  const instances = t("Instances on this database", "共用此数据库的实例");
   const detail = (task) => html`<p class=${task.error ? "bad-text" : ""}><bdi>${task.error ?? task.message}</bdi></p>
     <table><tbody>${task.logs.map((line) => html`<tr key=${line.seq}><td class="number">${clock(line.createdAt)}</td><td><bdi>${line.message}</bdi></td></tr>`)}</tbody></table>`;
   return html`<${Section} title=${t("Tasks")} read=${read} isEmpty=${(value) => !value.tasks.length} empty=${t("No task since the server was started.", "服务器启动以来没有任务。")}>
-    ${(value) => html`<${List} label=${t("Tasks")} rows=${value.tasks} columns=${columns} opened=${opened} onOpen=${setOpened} detail=${detail} />`}<//>`;
+    ${(value) => html`<${List} label=${t("Tasks")} rows=${value.tasks} columns=${columns} opened=${opened} onOpen=${setOpened} detail=${detail} />`}<//>
+    ${read.value && html`<${Section} title=${instances}><${Table} label=${instances} head=${[t("Name"), t("Version", "版本"), t("Begun"), t("Last seen", "最近在线")]}
+      rows=${read.value.instances.map((one) => [html`${one.name} ${one.isThis && html`<${Badge} kind="good">${t("this one", "当前")}<//>`}`, one.version, html`<${Time} at=${one.startedAt} />`, html`<${Time} at=${one.lastSeenAt} />`])} /><//>`}`;
 }
-
-const LEVEL = { info: "", warning: "warn", error: "bad" };
 
 export function Events() {
   const [unread, setUnread] = useFilter("unread");
@@ -268,12 +263,12 @@ export function Events() {
     if (event && !event.read) { await post(`/api/events/${id}/read`).catch(() => {}); read.reload(); }
   };
   const columns = [
-    { label: t("Event", "事件"), cell: (event) => html`<bdi style=${{ fontWeight: event.read ? 400 : 700 }}>${event.title}</bdi>` },
-    { label: t("Level", "级别"), cell: (event) => html`<${Badge} kind=${LEVEL[event.level]}>${t(event.level)}<//> ${!event.read && html`<span class="quiet">${t("new")}</span>`}` },
+    { label: t("Event", "事件"), cell: (event) => html`<bdi style=${{ fontWeight: event.read ? 400 : 700 }}>${eventTitle(event)}</bdi>` },
+    { label: t("Level", "级别"), cell: (event) => html`<${Level} of=${event.level} /> ${!event.read && html`<span class="quiet">${t("new")}</span>`}` },
     { label: t("Message", "内容"), class: "less", cell: (event) => html`<bdi>${event.message}</bdi>` },
     { label: t("When", "时间"), cell: (event) => html`<${Time} at=${event.createdAt} />` },
   ];
-  const detail = (event) => html`<p><bdi>${event.title}</bdi></p><p><bdi>${event.message}</bdi></p><p class="quiet">${event.type} · <${Time} at=${event.createdAt} plain /></p>`;
+  const detail = (event) => html`<p><bdi>${eventTitle(event)}</bdi></p><p><bdi>${event.message}</bdi></p><p class="quiet">${event.type} · <${Time} at=${event.createdAt} plain /></p>`;
   return html`<${Section} title=${t("Events")} read=${read} actions=${html`
       <${Action} act=${() => post("/api/events/read-all")} after=${read.reload}>${t("Mark all as read")}<//>
       <${Removal} label=${t("Delete all")} title=${t("Delete all events?", "删除全部事件？")} name=${t("Every event, read and unread", "所有事件，无论是否已读")} act=${() => remove("/api/events")} after=${read.reload} />`}>

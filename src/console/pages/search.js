@@ -1,0 +1,43 @@
+// Finds a page, a site, an account, a model or a key by its name. Arrows choose, Enter goes there.
+
+import { go } from "../address.js";
+import { useRead } from "../data.js";
+import { Dialog, Failed, html, nameOf, useMemo, useState } from "../parts.js";
+import { count, t } from "../words.js";
+
+const MOST = 20;
+
+export function Search({ pages, onClose }) {
+  const [accounts, routes, keys] = ["accounts", "routes/lite", "downstream-keys"].map((name) => useRead(`/api/${name}`));
+  const [typed, setTyped] = useState("");
+  const [chosen, choose] = useState(0);
+  const known = useMemo(() => {
+    const { sites = [], accounts: rows = [] } = accounts.value ?? {};
+    const siteOf = new Map(sites.map((site) => [site.id, site.name]));
+    return [
+      ...pages.map(([path, name]) => ["", t(name), path]),
+      ...sites.map((site) => [t("Site"), site.name, "/sites", { open: `s${site.id}` }]),
+      ...rows.map((one) => [t("Account", "账号"), `${siteOf.get(one.siteId)} / ${nameOf(one)}`, "/sites", { open: `a${one.id}` }]),
+      ...(routes.value ?? []).map(({ id, displayName, modelPattern }) => [t("Model"), displayName || modelPattern, "/routes", { q: displayName || modelPattern, open: id }]),
+      ...(keys.value?.items ?? []).map(({ id, name }) => [t("Key"), name, "/keys", { open: id }]),
+    ].map((one) => ({ one, text: one[1].toLowerCase() }));
+  }, [accounts.value, routes.value, keys.value]);
+  const wanted = typed.trim().toLowerCase();
+  const found = useMemo(() => known.filter(({ text }) => text.includes(wanted)), [known, wanted]);
+  const shown = found.slice(0, MOST);
+  const at = Math.min(chosen, shown.length - 1);
+  const open = ({ one: [, , path, query] }) => { onClose(); go(path, query); };
+  const press = (event) => {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (by) choose((at + by + shown.length) % shown.length);
+    if (event.key === "Enter" && shown[at]) open(shown[at]);
+    if (by || event.key === "Enter") event.preventDefault();
+  };
+  return html`<${Dialog} title=${t("Search")} onClose=${onClose}>
+    <input role="combobox" aria-label=${t("Search")} aria-expanded="true" aria-controls="found" aria-activedescendant=${shown.length ? `found-${at}` : undefined} autocomplete="off" autofocus
+      placeholder=${t("Page, site, account, model or key", "页面、站点、账号、模型或密钥")} value=${typed} onInput=${(event) => { setTyped(event.target.value); choose(0); }} onKeyDown=${press} />
+    ${[accounts, routes, keys].map((read) => html`<${Failed} failure=${read.failure} retry=${read.reload} />`)}
+    <ul class="found" id="found" role="listbox" aria-label=${t("Search")}>${shown.map((row, index) => html`<li id=${`found-${index}`} role="option" aria-selected=${index === at} onClick=${() => open(row)}>
+      <bdi>${row.one[1]}</bdi> <span class="quiet">${row.one[0]}</span></li>`)}</ul>
+    <p class="hint" role="status">${count(found.length, "{count} found", "{count} found", "找到 {count} 项")}</p><//>`;
+}

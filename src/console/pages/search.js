@@ -1,4 +1,4 @@
-// Finds a page, a site, an account, a model or a key by its name. Arrows choose, Enter goes there.
+// Finds pages, sites, accounts, models and keys by name. Arrows choose, Enter goes there.
 
 import { go } from "../address.js";
 import { useRead } from "../data.js";

@@ -192,11 +192,11 @@ function Tokens({ account, reload }) {
       consequence=${t("It is deleted at the site, too.")} />
     <ul class="plain">${rows.map((token) => html`<${Token} key=${token.id} token=${token} then=${then} group=${group} isChosen=${chosen.includes(token.id)}
       onChoose=${() => setChosen(chosen.includes(token.id) ? chosen.filter((id) => id !== token.id) : [...chosen, token.id])} />`)}</ul>`}<//>
-  <${Form} act=${add} verb=${t("Add a token", "添加令牌")}><div class="filters">
+  <${Form} act=${add} verb=${t("Add a token", "添加令牌")}><div class="columns">
     ${field("name", t("Name"))}
     ${field("token", t("Token", "令牌"), { kind: "password", hint: t("Left empty, the site makes one.", "留空则由站点创建。") })}
     ${group(field)} ${field("isDefault", t("Make it the default"), { kind: "switch" })}</div>
-    ${!values.token && html`<${Fold} label=${t("What the site lets it do", "站点对它的限制")}><div class="filters">
+    ${!values.token && html`<${Fold} label=${t("What the site lets it do", "站点对它的限制")}><div class="columns">
       ${field("remainQuota", t("Quota in the site's units", "额度（站点单位）"), { kind: "number", min: 1, hint: t("Most hubs count 500,000 a dollar. Empty is no limit.", "多数中转站 500,000 为一美元；留空为不限。") })}
       ${field("expiredTime", t("Expires"), { kind: "datetime-local" })}
       ${field("modelLimits", t("Models"), { hint: t("With commas between them.") })}
@@ -208,7 +208,7 @@ function Token({ token, then, group, isChosen, onChoose }) {
   const path = `/api/account-tokens/${token.id}`;
   const isReady = token.valueStatus === "ready";
   const save = then(async () => { const done = await put(path, changes); clear(); return done; });
-  const edit = html`<${Form} act=${save} disabled=${isSame}><div class="filters">${field("name", t("Name"))} ${group(field, token.tokenGroup ?? "")}
+  const edit = html`<${Form} act=${save} disabled=${isSame}><div class="columns">${field("name", t("Name"))} ${group(field, token.tokenGroup ?? "")}
     ${field("token", t("The whole token", "完整令牌"), { kind: "password", ...(isReady ? { placeholder: t("unchanged") } : { hint: t("The site tells only a part of it.", "站点只给出其中一部分。") }) })}</div><//>`;
   return html`<li><input type="checkbox" aria-label=${t("Tick {name}", token)} checked=${isChosen} onChange=${onChoose} /> <strong><bdi>${token.name}</bdi></strong>${" "}
     ${isReady ? html`<${Reveal} masked=${token.tokenMasked} label=${token.name} read=${async () => (await get(`${path}/value`)).token} />` : html`<code>${token.tokenMasked}</code>`} <bdi class="quiet">${token.tokenGroup}</bdi>

@@ -76,10 +76,11 @@ function Frame({ onSignOut, onLanguage }) {
       <nav aria-label=${t("Pages")}>${PAGES.map(([to, label]) => html`<a href=${to} key=${to} aria-current=${to === path ? "page" : undefined}>${t(label)}
         ${to === "/" && unread.value?.count > 0 && html` <span class="badge warn" title=${t("Unread events")}>${unread.value.count}</span>`}</a>`)}</nav>
       <div class="choices">
-        <button class="quiet" onClick=${search} title="Ctrl K, /">${t("Search")}</button>
+        <button class="icon" onClick=${search} title="Ctrl K, /" aria-label=${t("Find anything", "全局搜索")}>
+          <svg viewBox="0 0 16 16" width="16" fill="none" stroke="currentColor" stroke-width="2"><path d="m15 15-5-5A5 5 0 1 1 10 3a5 5 0 0 1 0 7" /></svg></button>
         <${Languages} onChange=${onLanguage} />
         <label><span class="unseen">${t("Colours", "配色")}</span><select value=${theme} onChange=${(event) => { setTheme(event.target.value); chooseTheme(event.target.value); }}>
-          <option value="system">${t("As the system", "跟随系统")}</option><option value="light">${t("Light", "浅色")}</option><option value="dark">${t("Dark", "深色")}</option></select></label>
+          <option value="system">${t("System", "跟随系统")}</option><option value="light">${t("Light", "浅色")}</option><option value="dark">${t("Dark", "深色")}</option></select></label>
         <button class="quiet" onClick=${onSignOut}>${t("Sign out", "退出")}</button>
       </div>
     </header>

@@ -201,12 +201,10 @@ function NewKey({ onClose, onDone }) {
 
 // === what a key may do now ===
 
-const isExpired = (key, now = Date.now()) => key.expiresAt !== null && Date.parse(key.expiresAt) <= now;
-
 // `[kind of badge, words, name for the filter]`.
 function stateOf(key) {
   if (!key.enabled) return ["", t("Off"), "off"];
-  if (isExpired(key)) return ["bad", t("Expired", "已过期"), "blocked"];
+  if (key.expiresAt !== null && Date.parse(key.expiresAt) <= Date.now()) return ["bad", t("Expired", "已过期"), "blocked"];
   if (key.maxCost !== null && key.usedCost >= key.maxCost) return ["bad", t("Budget spent", "预算用尽"), "blocked"];
   if (key.maxRequests !== null && key.usedRequests >= key.maxRequests) return ["bad", t("Requests used up", "次数用尽"), "blocked"];
   if (!key.supportedModels.length && !key.allowedRouteIds.length) return ["warn", t("Allows no model", "未允许任何模型"), "blocked"];

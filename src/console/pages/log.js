@@ -6,7 +6,7 @@ import { Bars } from "../chart.js";
 import { useRead, useSettled } from "../data.js";
 import { clock, duration, moment, money, number, short } from "../format.js";
 import { List, Pages } from "../list.js";
-import { Badge, Bar, Copyable, Field, Fold, Pairs, Removal, Section, Table, Tabs, html, useEffect, useMemo, useRef } from "../parts.js";
+import { Badge, Bar, Copyable, Field, Fold, Pairs, Removal, Section, Table, Tabs, html, useMemo, useRef } from "../parts.js";
 import { t } from "../words.js";
 
 // === costs and counts ===
@@ -168,8 +168,6 @@ function LogDetail({ row: listed }) {
 // === the page ===
 
 const PAGE = 50;
-// A live log is read anew so often, in seconds.
-const LIVE = 2;
 // A field of the form `datetime-local` is in the browser's time zone; the server takes a moment.
 const instant = (local) => { const at = new Date(local); return local && !Number.isNaN(at.getTime()) ? at.toISOString() : ""; };
 
@@ -188,9 +186,8 @@ const columns = (newest) => [
 // The number of the newest row that was there when one began to look.
 function useNewest(items, isLive) {
   const newest = useRef(null);
-  useEffect(() => { if (!isLive) newest.current = null; }, [isLive]);
-  if (isLive && newest.current === null && items) newest.current = Math.max(0, ...items.map((row) => row.id));
-  return isLive && newest.current !== null ? newest.current : Infinity;
+  newest.current = isLive ? newest.current ?? items?.reduce((most, { id }) => Math.max(most, id), 0) : null;
+  return newest.current ?? Infinity;
 }
 
 function Rows() {
@@ -206,7 +203,7 @@ function Rows() {
   // What is typed is asked for once typing pauses.
   const search = useSettled(query.search ?? "");
   const asked = { status: query.status, search, client: query.client, siteId: query.site, from: instant(query.from), to: instant(query.to) };
-  const read = useRead(href("/api/stats/proxy-logs", { ...asked, view: "query", limit: PAGE, offset: (page - 1) * PAGE }), { every: isLive && !open ? LIVE : 0, keeps: true });
+  const read = useRead(href("/api/stats/proxy-logs", { ...asked, view: "query", limit: PAGE, offset: (page - 1) * PAGE }), { every: isLive && !open ? 2 : 0, keeps: true });
   const meta = useRead(href("/api/stats/proxy-logs", { ...asked, view: "meta" }), { every: isLive ? 15 : 60, keeps: true });
   const newest = useNewest(read.value?.items, isLive);
   const shape = useMemo(() => columns(newest), [newest, t("Time")]);

@@ -116,3 +116,19 @@ fn before_the_first_start_there_is_nothing_to_complain_of() {
     assert_eq!((code, &findings["database"][0]["result"]), (Some(0), &json!("ok")), "{findings:#?}");
     assert!(home.files().is_empty() && !home.data_dir().exists());
 }
+
+#[test]
+fn a_database_server_that_cannot_be_used_is_a_failure_and_its_password_is_told_nobody() {
+    // Nothing listens there; a build without the driver says so.
+    let setup = Setup::default()
+        .with("DB_TYPE", "postgres")
+        .with("DB_URL", "postgres://me:password-of-the-server@127.0.0.1:1/switchyard");
+    let home = Home::new();
+    let finished = run(&setup, &home, &["doctor"]);
+    assert_eq!(finished.status.code(), Some(1), "{}{}", finished.stdout, finished.stderr);
+    let said = |check: &str| finished.stdout.lines().find(|line| line.starts_with(check)).unwrap_or_default();
+    assert!(said("database").contains("FAILED"), "{}", finished.stdout);
+    assert!(said("permissions").contains("postgres://me:***@127.0.0.1:1/switchyard"), "{}", finished.stdout);
+    assert!(!finished.stdout.contains("password-of-the-server"), "{}", finished.stdout);
+    assert!(home.files().is_empty());
+}

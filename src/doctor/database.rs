@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::report::Report;
 use crate::config::Config;
 use crate::core::store_options;
-use crate::store::inspect::{self, Inspection, Integrity, SiteAddress};
-use crate::store::{self, Sealer};
+use crate::store::inspect::{self, Inspection, Integrity, SiteAddress, Whereabouts};
+use crate::store::{self, Sealer, StoreOptions};
 
 const CHECK: &str = "database";
 /// How long the check of all pages may take.
@@ -23,26 +23,59 @@ pub(super) struct Found {
 
 pub(super) fn examine(report: &mut Report, config: &Config) -> Found {
     let options = store_options(config);
-    let Some(path) = inspect::database_file(&options) else { return Found::default() };
+    match inspect::whereabouts(&options) {
+        Whereabouts::Memory => Found::default(),
+        Whereabouts::Server(shown) => of_server(report, &options, &shown),
+        Whereabouts::File(path) => of_file(report, &options, &path),
+    }
+}
+
+fn of_file(report: &mut Report, options: &StoreOptions, path: &Path) -> Found {
     if !path.exists() {
         report.fine(CHECK, format!("{} is not there: the first start makes it", path.display()));
         return Found::default();
     }
-    let failed = |report: &mut Report, error: store::Error| {
-        report.failed(CHECK, format!("{}: {error}", path.display()))
-    };
-    let (mut inspection, integrity) = match look_through(&path) {
-        Ok(looked) => looked,
+    let shown = path.display().to_string();
+    match look_through(path) {
+        Ok((inspection, integrity)) => read(report, options, &shown, inspection, integrity),
+        Err(error) => failed(report, &shown, &error),
+    }
+}
+
+fn of_server(report: &mut Report, options: &StoreOptions, shown: &str) -> Found {
+    let mut inspection = match Inspection::of_server(options) {
+        Ok(inspection) => inspection,
         Err(error) => {
-            failed(report, error);
+            report.failed(CHECK, error.to_string());
             return Found::default();
         }
     };
-    if let Err(error) = tell(report, &inspection, integrity) {
-        failed(report, error);
-        return Found::default();
+    match inspection.is_made() {
+        Ok(true) => read(report, options, shown, inspection, Integrity::Sound),
+        Ok(false) => {
+            report.fine(CHECK, format!("{shown} answers, and has no tables: the first start makes them"));
+            Found::default()
+        }
+        Err(error) => failed(report, shown, &error),
     }
-    let sealer = match inspection.sealer(&options) {
+}
+
+fn failed(report: &mut Report, shown: &str, error: &store::Error) -> Found {
+    report.failed(CHECK, format!("{shown}: {error}"));
+    Found::default()
+}
+
+fn read(
+    report: &mut Report,
+    options: &StoreOptions,
+    shown: &str,
+    mut inspection: Inspection,
+    integrity: Integrity,
+) -> Found {
+    if let Err(error) = tell(report, &mut inspection, integrity) {
+        return failed(report, shown, &error);
+    }
+    let sealer = match inspection.sealer(options) {
         Ok(sealer) => {
             report.fine("credentials", "the secret opens what is sealed".to_owned());
             Some(sealer)
@@ -52,19 +85,16 @@ pub(super) fn examine(report: &mut Report, config: &Config) -> Found {
             None
         }
     };
-    read(&inspection, sealer.as_ref()).unwrap_or_else(|error| {
-        failed(report, error);
-        Found::default()
-    })
+    found(&mut inspection, sealer.as_ref()).unwrap_or_else(|error| failed(report, shown, &error))
 }
 
 /// Once more where a process began to use the file meanwhile.
 fn look_through(path: &Path) -> store::Result<(Inspection, Integrity)> {
-    let inspection = Inspection::open(path)?;
+    let mut inspection = Inspection::open(path)?;
     match inspection.integrity(PATIENCE) {
         Ok(Integrity::Sound) => Ok((inspection, Integrity::Sound)),
         _ if inspection.is_outdated() => {
-            let inspection = Inspection::open(path)?;
+            let mut inspection = Inspection::open(path)?;
             let integrity = inspection.integrity(PATIENCE)?;
             Ok((inspection, integrity))
         }
@@ -72,7 +102,7 @@ fn look_through(path: &Path) -> store::Result<(Inspection, Integrity)> {
     }
 }
 
-fn tell(report: &mut Report, inspection: &Inspection, integrity: Integrity) -> store::Result<()> {
+fn tell(report: &mut Report, inspection: &mut Inspection, integrity: Integrity) -> store::Result<()> {
     match integrity {
         Integrity::Sound => {
             let (taken, known) = inspection.schema()?;
@@ -95,7 +125,7 @@ fn tell(report: &mut Report, inspection: &Inspection, integrity: Integrity) -> s
     Ok(())
 }
 
-fn read(inspection: &Inspection, sealer: Option<&Sealer>) -> store::Result<Found> {
+fn found(inspection: &mut Inspection, sealer: Option<&Sealer>) -> store::Result<Found> {
     let saved = sealer.map(|sealer| inspection.sealed_setting("system_proxy_url", sealer)).transpose()?;
     Ok(Found { sites: inspection.sites(sealer)?, system_proxy: saved.flatten() })
 }

@@ -24,7 +24,7 @@ use crate::config::{Config, Reading};
 use crate::core::store_options;
 use crate::http::tls::Tls;
 use crate::open_files;
-use crate::store::inspect;
+use crate::store::inspect::{self, Whereabouts};
 use report::Report;
 
 /// Fewer open files than this, and a busy gateway runs out of them.
@@ -84,9 +84,16 @@ fn configuration(report: &mut Report, config: &Config, warnings: Vec<String>) {
 fn permissions(report: &mut Report, config: &Config) {
     const CHECK: &str = "permissions";
     let before = report.troubles();
-    let options = store_options(config);
-    let Some(database) = inspect::database_file(&options) else {
-        return report.doubtful(CHECK, "the database is in memory: nothing survives a restart".to_owned());
+    if is_open(Path::new(".env")) {
+        report.doubtful(CHECK, "every user of this machine may read .env".to_owned());
+    }
+    let database = match inspect::whereabouts(&store_options(config)) {
+        Whereabouts::File(database) => database,
+        Whereabouts::Memory => {
+            return report
+                .doubtful(CHECK, "the database is in memory: nothing survives a restart".to_owned());
+        }
+        Whereabouts::Server(shown) => return report.fine(CHECK, format!("the data is at {shown}")),
     };
     let directory =
         database.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -107,16 +114,16 @@ fn permissions(report: &mut Report, config: &Config) {
             report.failed(CHECK, format!("{} cannot be written: {error}", file.display()));
         }
     }
-    let is_open = |path: &Path| path.metadata().is_ok_and(|about| about.permissions().mode() & 0o007 != 0);
     if is_open(directory) && is_open(&database) {
         report.doubtful(CHECK, format!("every user of this machine may open {}", database.display()));
-    }
-    if is_open(Path::new(".env")) {
-        report.doubtful(CHECK, "every user of this machine may read .env".to_owned());
     }
     if before == report.troubles() {
         report.fine(CHECK, format!("{} is writable", directory.display()));
     }
+}
+
+fn is_open(path: &Path) -> bool {
+    path.metadata().is_ok_and(|about| about.permissions().mode() & 0o007 != 0)
 }
 
 fn files(report: &mut Report, config: &Config) {

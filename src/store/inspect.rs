@@ -1,22 +1,27 @@
 //! A look at a database that changes nothing in it, while a process serves from it or none does.
 //!
-//! The connection is read-only. Where no write-ahead log lies beside the file, nobody has it open, and the file is read as it
-//! is, so that not even the files that SQLite shares between processes come into being.
+//! The connection to a file is read-only. Where no write-ahead log lies beside the file, nobody has it open, and the file is
+//! read as it is, so that not even the files that SQLite shares between processes come into being. The database of a
+//! server is asked questions only, and looks after its own pages.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{InterruptHandle, OpenFlags};
 
+use super::connection::Connection;
 use super::error::{OpenError, Result};
 use super::migrate;
 use super::options::StoreOptions;
 use super::seal::Sealer;
 use super::seal::keyring::Derivation;
+use super::server::{drivers, masked::masked};
+use super::sql::Row;
 use super::sqlite::connection::Sqlite;
 use super::sqlite::location::Location;
+use crate::config::DatabaseKind;
 use crate::routing::Secret;
 
 /// How many faults of a database are told.
@@ -24,10 +29,16 @@ const MOST_FAULTS: usize = 5;
 
 /// A database that is looked at.
 pub struct Inspection {
+    connection: Box<dyn Connection>,
+    /// `None` for the database of a server.
+    file: Option<OpenFile>,
+}
+
+struct OpenFile {
     path: PathBuf,
-    connection: Sqlite,
     /// It is read as a file that does not change.
     is_at_rest: bool,
+    interrupt: InterruptHandle,
 }
 
 /// What the check of a whole database found.
@@ -49,11 +60,22 @@ pub struct SiteAddress {
     pub use_system_proxy: bool,
 }
 
-/// The file that a start with these options opens; `None` for a database in memory.
-pub fn database_file(options: &StoreOptions) -> Option<PathBuf> {
+/// Where a start with these options finds its database.
+pub enum Whereabouts {
+    File(PathBuf),
+    Memory,
+    /// The address of a server as it may be shown.
+    Server(String),
+}
+
+/// Where a start with these options finds its database.
+pub fn whereabouts(options: &StoreOptions) -> Whereabouts {
+    if options.kind != DatabaseKind::Sqlite {
+        return Whereabouts::Server(masked(&options.db_url));
+    }
     match Location::parse(&options.db_url, &options.data_dir) {
-        Location::File(path) => Some(path),
-        Location::Memory => None,
+        Location::File(path) => Whereabouts::File(path),
+        Location::Memory => Whereabouts::Memory,
     }
 }
 
@@ -70,34 +92,52 @@ impl Inspection {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let is_at_rest = !beside(path, "-wal").exists();
         let connection = if is_at_rest {
-            Connection::open_with_flags(as_uri(path), flags | OpenFlags::SQLITE_OPEN_URI)?
+            rusqlite::Connection::open_with_flags(as_uri(path), flags | OpenFlags::SQLITE_OPEN_URI)?
         } else {
-            Connection::open_with_flags(path, flags)?
+            rusqlite::Connection::open_with_flags(path, flags)?
         };
         connection.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA query_only = ON;")?;
-        Ok(Self { path: path.to_owned(), connection: connection.into(), is_at_rest })
+        let file =
+            OpenFile { path: path.to_owned(), is_at_rest, interrupt: connection.get_interrupt_handle() };
+        Ok(Self { connection: Box::new(Sqlite::from(connection)), file: Some(file) })
+    }
+
+    /// Connects to the database of a server. Blocks.
+    pub fn of_server(options: &StoreOptions) -> Result<Self, OpenError> {
+        let connection = drivers::connect(options.kind, &options.db_url, &options.tls)?;
+        Ok(Self { connection, file: None })
+    }
+
+    /// Whether a start has made the tables.
+    pub fn is_made(&mut self) -> Result<bool> {
+        Ok(self.connection.tables()?.iter().any(|name| name == "schema_migrations"))
     }
 
     /// The last step of the schema that was taken, and the last one that this program knows.
-    pub fn schema(&self) -> Result<(i64, i64)> {
+    pub fn schema(&mut self) -> Result<(i64, i64)> {
         let sql = "SELECT COALESCE(MAX(version), 0) FROM schema_migrations";
-        Ok((self.connection.raw().query_row(sql, [], |row| row.get(0))?, migrate::newest()))
+        let rows = self.connection.select(sql, &[])?;
+        let taken = rows.first().map_or(Ok(0), |row| row.fields().int())?;
+        Ok((taken, migrate::newest()))
     }
 
-    /// Reads every page, for at most this long.
-    pub fn integrity(&self, limit: Duration) -> Result<Integrity> {
-        let interrupt = self.connection.raw().get_interrupt_handle();
+    /// Reads every page of a file, for at most this long.
+    pub fn integrity(&mut self, limit: Duration) -> Result<Integrity> {
+        let Self { connection, file: Some(file) } = self else { return Ok(Integrity::Sound) };
         let (done, ended) = mpsc::channel::<()>();
-        let watch = thread::spawn(move || {
-            let is_late = matches!(ended.recv_timeout(limit), Err(mpsc::RecvTimeoutError::Timeout));
-            if is_late {
-                interrupt.interrupt();
-            }
-            is_late
+        let interrupt = &file.interrupt;
+        let (faults, is_late) = thread::scope(|scope| {
+            let watch = scope.spawn(move || {
+                let is_late = matches!(ended.recv_timeout(limit), Err(mpsc::RecvTimeoutError::Timeout));
+                if is_late {
+                    interrupt.interrupt();
+                }
+                is_late
+            });
+            let faults = faults(&mut **connection);
+            drop(done);
+            (faults, watch.join().unwrap_or(false))
         });
-        let faults = self.faults();
-        drop(done);
-        let is_late = watch.join().unwrap_or(false);
         match faults {
             Ok(faults) if faults.is_empty() => Ok(Integrity::Sound),
             Ok(faults) => Ok(Integrity::Broken(faults)),
@@ -106,55 +146,50 @@ impl Inspection {
         }
     }
 
-    fn faults(&self) -> Result<Vec<String>> {
-        let mut check = self.connection.raw().prepare(&format!("PRAGMA integrity_check({MOST_FAULTS})"))?;
-        let lines = check.query_map([], |row| row.get::<_, String>(0))?;
-        let mut faults: Vec<String> = lines.collect::<rusqlite::Result<_>>()?;
-        faults.retain(|line| line != "ok");
-        let mut check = self.connection.raw().prepare("PRAGMA foreign_key_check")?;
-        let tables = check.query_map([], |row| row.get::<_, String>(0))?;
-        for table in tables.take(MOST_FAULTS.saturating_sub(faults.len())) {
-            faults.push(format!("a row of {} refers to a missing one", table?));
-        }
-        Ok(faults)
-    }
-
     /// Opens the keys that seal credentials, with the secret of the configuration or one before it.
     pub fn sealer(&mut self, options: &StoreOptions) -> Result<Sealer, OpenError> {
-        Derivation::for_stored(&mut self.connection, &options.secret)?.read(&mut self.connection, options)
+        Derivation::for_stored(&mut *self.connection, &options.secret)?.read(&mut *self.connection, options)
     }
 
     /// The sites that are in use.
-    pub fn sites(&self, sealer: Option<&Sealer>) -> Result<Vec<SiteAddress>> {
+    pub fn sites(&mut self, sealer: Option<&Sealer>) -> Result<Vec<SiteAddress>> {
         let sql =
             "SELECT name, url, proxy_url, use_system_proxy FROM sites WHERE status = 'active' ORDER BY id";
-        let mut query = self.connection.raw().prepare(sql)?;
-        let rows = query.query_map([], |row| {
-            Ok((row.get::<_, String>(0)?, row.get(1)?, row.get::<_, Option<String>>(2)?, row.get(3)?))
-        })?;
-        let site = |row: rusqlite::Result<(String, String, Option<String>, bool)>| {
-            let (name, url, proxy, use_system_proxy) = row?;
+        let rows = self.connection.select(sql, &[])?;
+        let site = |row: &Row| {
+            let mut row = row.fields();
+            let (name, url, proxy) = (row.text()?, row.text()?, row.opt_text()?);
             let proxy = proxy.zip(sealer).map(|(stored, sealer)| sealer.open("sites", "proxy_url", &stored));
-            Ok(SiteAddress { name, url, proxy: proxy.transpose()?, use_system_proxy })
+            Ok(SiteAddress { name, url, proxy: proxy.transpose()?, use_system_proxy: row.bool()? })
         };
-        rows.map(site).collect()
+        rows.iter().map(site).collect()
     }
 
     /// A saved setting that is a sealed text.
-    pub fn sealed_setting(&self, name: &str, sealer: &Sealer) -> Result<Option<String>> {
-        let sql = "SELECT value FROM settings WHERE name = ?";
-        let stored: Option<String> =
-            self.connection.raw().query_row(sql, [name], |row| row.get(0)).optional()?;
-        let Some(stored) = stored else { return Ok(None) };
-        let json = sealer.open("settings", name, &stored)?;
+    pub fn sealed_setting(&mut self, name: &str, sealer: &Sealer) -> Result<Option<String>> {
+        let rows = self.connection.select("SELECT value FROM settings WHERE name = ?", &[name.into()])?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let json = sealer.open("settings", name, row.fields().str()?)?;
         Ok(serde_json::from_str(json.expose()).unwrap_or(None))
     }
 
     /// Whether a process has opened the file since, which was read as one that does not change: what was read
     /// may be half of a change.
     pub fn is_outdated(&self) -> bool {
-        self.is_at_rest && beside(&self.path, "-wal").exists()
+        self.file.as_ref().is_some_and(|file| file.is_at_rest && beside(&file.path, "-wal").exists())
     }
+}
+
+/// What SQLite finds broken.
+fn faults(connection: &mut dyn Connection) -> Result<Vec<String>> {
+    let rows = connection.select(&format!("PRAGMA integrity_check({MOST_FAULTS})"), &[])?;
+    let mut faults = rows.iter().map(|row| row.fields().text()).collect::<Result<Vec<_>>>()?;
+    faults.retain(|line| line != "ok");
+    let rows = connection.select("PRAGMA foreign_key_check", &[])?;
+    for row in rows.iter().take(MOST_FAULTS.saturating_sub(faults.len())) {
+        faults.push(format!("a row of {} refers to a missing one", row.fields().str()?));
+    }
+    Ok(faults)
 }
 
 /// The file by an address that says it does not change.

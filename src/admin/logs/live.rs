@@ -9,6 +9,7 @@
 //! The rows are read where the writer has put them, so that requests pay nothing for being watched. A reader that lags
 //! is told how many rows it has missed, and holds a bounded number of events.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use crate::core::Core;
 use crate::http::{Request, Response, event_stream};
 use crate::store::{self, proxy_logs};
 
-/// How many rows a reader gets in a second.
+/// How many rows a reader gets in any second.
 const MOST_ROWS: usize = 50;
 /// Events that a slow reader may be behind.
 const BEHIND: usize = 64;
@@ -69,9 +70,9 @@ struct Follower {
     seen: i64,
     /// Rows since the last event that told of them.
     skipped: i64,
-    /// When the second began, and how many rows were shown in it.
-    second: Instant,
-    shown: usize,
+    /// When the last rows were shown, as many as may be in a second.
+    shown: VecDeque<Instant>,
+    told_skipped: Instant,
     heartbeat: Instant,
 }
 
@@ -79,7 +80,16 @@ impl Follower {
     fn new(core: Arc<Core>, events: mpsc::Sender<Bytes>, seen: i64) -> Self {
         let token = core.settings.load().auth_token.clone();
         let now = Instant::now();
-        Self { core, events, token, seen, skipped: 0, second: now, shown: 0, heartbeat: now }
+        Self {
+            core,
+            events,
+            token,
+            seen,
+            skipped: 0,
+            shown: VecDeque::new(),
+            told_skipped: now,
+            heartbeat: now,
+        }
     }
 
     /// Goes on until the service stops or the admin token is another: then the reader has to show the new one.
@@ -89,8 +99,9 @@ impl Follower {
         self.send(Bytes::from_static(b": the log from here on\n\n"));
         while !self.core.is_stopping() && self.core.settings.load().auth_token == self.token {
             looks.tick().await;
-            if self.second.elapsed() >= SECOND {
-                (self.second, self.shown) = (Instant::now(), 0);
+            self.shown.retain(|at| at.elapsed() < SECOND);
+            if self.told_skipped.elapsed() >= SECOND {
+                self.told_skipped = Instant::now();
                 self.tell_skipped();
             }
             if self.heartbeat.elapsed() >= HEARTBEAT && self.send(Bytes::from_static(b": keep-alive\n\n")) {
@@ -107,7 +118,7 @@ impl Follower {
         if newest <= self.seen {
             return Ok(());
         }
-        let room = (MOST_ROWS - self.shown).min(self.events.capacity());
+        let room = MOST_ROWS.saturating_sub(self.shown.len()).min(self.events.capacity());
         if room > 0 {
             for row in proxy_logs::between(&self.core.store, self.seen, newest, room).await? {
                 let id = row.id;
@@ -116,7 +127,7 @@ impl Follower {
                     break;
                 }
                 self.seen = id;
-                self.shown += 1;
+                self.shown.push_back(Instant::now());
             }
         }
         self.skipped += newest - self.seen;

@@ -65,6 +65,48 @@ fn what_a_responses_upstream_does_not_know_is_left_out_step_by_step() {
 }
 
 #[test]
+fn what_a_model_does_not_take_of_the_sampling_is_left_out() {
+    for (path, message, left_out) in [
+        (
+            CHAT,
+            "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported.",
+            "temperature",
+        ),
+        (CHAT, "Unrecognized request argument supplied: presence_penalty", "presence_penalty"),
+        (
+            MESSAGES,
+            "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
+            "top_p",
+        ),
+    ] {
+        let (gateway, upstream) = started("new-api", &[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);
+        upstream.answer_once(path, refusal(message));
+        let mut body = json!({"model": MODEL, "max_tokens": 9, "temperature": 0.2, "top_p": 0.9, "presence_penalty": 1,
+            "messages": [{"role": "user", "content": "Which way?"}]});
+        gateway.client().post(path, &body).expect(200);
+        let asked: Vec<Value> = upstream.asked_for(path).iter().map(|asked| asked.json()).collect();
+        assert_eq!(asked[0], body, "first as the client wrote it");
+        body.as_object_mut().expect("an object").remove(left_out);
+        assert_eq!(asked[1..], [body], "{message}");
+    }
+}
+
+#[test]
+fn an_effort_that_an_upstream_does_not_know_is_left_out_of_a_converted_request() {
+    let upstream = Upstream::with_one_path(MODEL, MESSAGES);
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "claude"}), &upstream);
+    upstream.answer_once(MESSAGES, refusal("output_config: Extra inputs are not permitted"));
+    let body = json!({"model": MODEL, "max_tokens": 4000, "reasoning_effort": "low",
+        "messages": [{"role": "user", "content": "Which way?"}]});
+    gateway.client().post(CHAT, &body).expect(200);
+    let asked: Vec<Value> = upstream.asked_for(MESSAGES).iter().map(|asked| asked.json()).collect();
+    let [mut first, second] = <[Value; 2]>::try_from(asked).expect("two requests");
+    assert!(first.as_object_mut().expect("an object").remove("output_config").is_some(), "{first}");
+    assert_eq!(first, second, "nothing else is left out");
+}
+
+#[test]
 fn the_bare_minimum_still_says_that_nothing_is_to_be_stored() {
     const CODEX: &str = "/responses";
     let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));

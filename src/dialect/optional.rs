@@ -24,9 +24,10 @@ const CACHE_KEY: &str = "prompt_cache_key";
 /// An upstream that names one of these refuses it. The narrower goes first: a mark without its lifetime is one.
 const NAMED: [&str; 5] = [TTL, MARK, CONTEXT, THINKING, CACHE_KEY];
 /// Any other member has to be refused as unknown: its value may be what is wrong.
-const OF_MESSAGES: [&str; 6] = [CONFIG, "service_tier", "metadata", "speed", "inference_geo", "top_k"];
+const OF_MESSAGES: [&str; 8] =
+    [CONFIG, "service_tier", "metadata", "speed", "inference_geo", "top_k", "top_p", "temperature"];
 const OF_TOOLS: [&str; 4] = ["eager_input_streaming", "defer_loading", "input_examples", "strict"];
-const OF_CHAT: [&str; 12] = [
+const OF_CHAT: [&str; 17] = [
     "prompt_cache_retention",
     "safety_identifier",
     "service_tier",
@@ -38,7 +39,12 @@ const OF_CHAT: [&str; 12] = [
     "seed",
     "prediction",
     "logit_bias",
+    "parallel_tool_calls",
+    "presence_penalty",
+    "frequency_penalty",
     "top_k",
+    "top_p",
+    "temperature",
 ];
 /// Everything else that an upstream of responses does not know is left out step by step.
 const OF_RESPONSES: [&str; 2] = ["prompt_cache_retention", "safety_identifier"];
@@ -169,6 +175,18 @@ mod tests {
             (Messages, "output_config.effort: Extra inputs are not permitted", &["output_config"]),
             (Messages, "`max_tokens` must be greater than `thinking.budget_tokens`", &[]),
             (Messages, "top_k: must be positive", &[]),
+            (
+                Messages,
+                "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
+                &["top_p", "temperature"],
+            ),
+            (Messages, "`temperature` is deprecated for this model.", &["temperature"]),
+            (
+                Chat,
+                "Unsupported value: 'temperature' does not support 0.2 with this model.",
+                &["temperature"],
+            ),
+            (Chat, "Unsupported parameter: 'presence_penalty'", &["presence_penalty"]),
             (Messages, "prompt is too long: 250000 tokens > 200000 maximum", &[]),
             (Messages, "rethinking_all", &[]),
             (Chat, "Unrecognized request argument supplied: prompt_cache_key", &["prompt_cache_key"]),

@@ -3,7 +3,7 @@
 use super::has;
 
 /// Words about a member that Anthropic, OpenAI, or who speaks their dialect does not know.
-const UNKNOWN_MEMBER: [&str; 8] = [
+const UNKNOWN_MEMBER: [&str; 10] = [
     "extra inputs",
     "not permitted",
     "unknown",
@@ -12,6 +12,8 @@ const UNKNOWN_MEMBER: [&str; 8] = [
     "not supported",
     "unexpected",
     "not allowed",
+    "deprecated",
+    "cannot both be specified",
 ];
 /// Words about anything in a request of responses that an upstream does not know. The last two stand for whatever a hub's own
 /// upstream refused.

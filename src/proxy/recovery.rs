@@ -142,8 +142,8 @@ impl Recovery {
             let sent = Sent { body: sent.body.clone(), bare: sent.bare };
             match self.reworded(way, sent, (platform, format), first.stream) {
                 Some(next) => break next,
-                // The refusal names several things, and the request does not have this one.
-                None if matches!(way, Way::Without(_)) => way = self.way(call, format, failure)?,
+                // The refusal may be about several things, and the request does not have this one. Each is tried once.
+                None if way != Way::Shorter => way = self.way(call, format, failure)?,
                 None => return None,
             }
         };

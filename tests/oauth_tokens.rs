@@ -5,7 +5,7 @@ mod support;
 use std::thread;
 
 use serde_json::{Value, json};
-use support::{Answer, Gate, Gateway, Provider, Reply, Request, Setup, eventually};
+use support::{Answer, Caller, Gate, Gateway, Provider, Reply, Request, Setup, eventually};
 
 const MODEL: &str = "model-connected";
 /// The tokens that the account begins with.
@@ -19,10 +19,15 @@ fn connected(provider: &Provider, ends_in: i64) -> Gateway {
 }
 
 fn connected_in(setup: Setup, provider: &Provider, ends_in: i64) -> Gateway {
+    let gateway = provider.setup(setup).start();
+    gateway.add_codex(provider, MODEL);
+    with_login(gateway, provider, ends_in)
+}
+
+/// The gateway's account has a login from now on.
+fn with_login(mut gateway: Gateway, provider: &Provider, ends_in: i64) -> Gateway {
     provider.book().access.push(ACCESS.to_owned());
     provider.book().refresh.push(REFRESH.to_owned());
-    let mut gateway = provider.setup(setup).start();
-    gateway.add_codex(provider, MODEL);
     gateway.kill();
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_millis() as i64;
     let sql = "UPDATE accounts SET oauth_provider = 'codex', oauth_account_key = 'account-of-ada', \
@@ -73,6 +78,30 @@ fn ten_parallel_requests_on_an_expired_token_make_one_renewal() {
     assert_eq!(ask(&gateway).status, 200, "the channel does not cool");
     let account = account(&gateway);
     assert_eq!((&account["status"], &account["oauthProvider"]), (&json!("active"), &json!("codex")));
+}
+
+#[test]
+fn a_socket_for_speech_is_asked_for_again_with_a_renewed_token() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let gateway = provider.setup(Setup::default()).start();
+    // Codex itself has no such sockets; a site of OpenAI's form before it may.
+    let site = json!({"name": "site", "platform": "openai", "url": provider.url()});
+    let site = gateway.create_site(&site);
+    let account = json!({"siteId": site["id"], "accessToken": "sk-before-the-login", "credentialMode": "apikey",
+        "skipModelFetch": true});
+    let account = gateway.admin().post("/api/accounts", &account).expect(200);
+    let models = format!("/api/accounts/{}/models/manual", account["id"]);
+    gateway.admin().post(&models, &json!({"models": [MODEL]})).expect(200);
+    gateway.wait_for_channels(MODEL, 1);
+    let gateway = with_login(gateway, &provider, 200 * HOUR);
+    provider.end_access();
+    // The provider here opens no socket: what it is asked is enough.
+    let ask = Caller::socket_ask(&format!("/v1/realtime?model={MODEL}"));
+    assert!(gateway.client().try_socket(ask).is_err());
+    let asked = provider.asked_for("/v1/realtime");
+    let tokens: Vec<_> = asked.iter().map(|asked| asked.header("authorization").expect("a token")).collect();
+    assert_eq!((tokens.len(), provider.book().refreshes), (2, 1), "{tokens:?}");
+    assert!(tokens[0] == format!("Bearer {ACCESS}") && tokens[1] != tokens[0], "{tokens:?}");
 }
 
 #[test]

@@ -278,3 +278,56 @@ fn a_site_without_a_surface_gives_way_to_the_next_and_does_not_rest() {
     client.post("/v1/embeddings", &body).expect(404);
     assert_eq!(pair.second.asked_for("/v1/embeddings").len(), asked);
 }
+
+#[test]
+fn embeddings_are_made_by_upstreams_of_the_other_form() {
+    let (gateway, openai, google) =
+        (Gateway::start(), Upstream::start(&[MODEL]), Upstream::start(&["embed-google"]));
+    gateway.add_as(&json!({"name": "openai", "platform": "openai"}), &openai);
+    let models = json!({"models": [{"name": "models/embed-google", "supportedGenerationMethods": ["generateContent"]}]});
+    google.answer("/v1beta/models", Reply::json(200, &models));
+    gateway.add_as(&json!({"name": "google", "platform": "gemini"}), &google);
+    gateway.wait_for_channels(MODEL, 1);
+    gateway.wait_for_channels("embed-google", 1);
+    let client = gateway.client();
+    let numbers = json!({"object": "list", "model": MODEL, "usage": {"prompt_tokens": 7, "total_tokens": 7},
+        "data": [{"object": "embedding", "index": 0, "embedding": [0.5, -1.0]}]});
+    openai.answer("/v1/embeddings", Reply::json(200, &numbers));
+    let content = json!({"parts": [{"text": "north"}]});
+    let ask = json!({"content": content, "taskType": "RETRIEVAL_QUERY", "outputDimensionality": 2});
+    let path = format!("/v1beta/models/{MODEL}");
+    let usage = json!({"promptTokenCount": 7, "totalTokenCount": 7});
+    let told = client.post(&format!("{path}:embedContent"), &ask).expect(200);
+    assert_eq!(told, json!({"embedding": {"values": [0.5, -1.0]}, "usageMetadata": usage}));
+    let sent = openai.last("/v1/embeddings").json();
+    assert_eq!(sent, json!({"model": MODEL, "input": "north", "dimensions": 2, "encoding_format": "float"}));
+    let several = json!({"requests": [{"model": format!("models/{MODEL}"), "content": content}]});
+    let told = client.post(&format!("{path}:batchEmbedContents"), &several).expect(200);
+    assert_eq!(told["embeddings"], json!([{"values": [0.5, -1.0]}]));
+    let picture = json!({"content": {"parts": [{"inlineData": {"mimeType": "image/png", "data": "eA=="}}]}});
+    let refused = client.post(&format!("{path}:embedContent"), &picture).expect(400);
+    assert!(
+        refused["error"]["message"].as_str().is_some_and(|text| text.contains("content.parts")),
+        "{refused}"
+    );
+    // And OpenAI's form where only Google's is known.
+    let there = "/v1beta/models/embed-google:batchEmbedContents";
+    google.answer(
+        there,
+        Reply::json(200, &json!({"embeddings": [{"values": [0.5, -1.0]}, {"values": [2.0]}]})),
+    );
+    let ask = json!({"model": "embed-google", "input": ["north", "south"], "dimensions": 2, "encoding_format": "base64"});
+    let told = client.post("/v1/embeddings", &ask).expect(200);
+    assert_eq!(
+        (&told["data"][0]["embedding"], &told["data"][1]["index"]),
+        (&json!("AAAAPwAAgL8="), &json!(1))
+    );
+    let sent = google.last(there).json();
+    assert_eq!(sent["requests"][1]["content"], json!({"parts": [{"text": "south"}]}));
+    assert_eq!(sent["requests"][0]["outputDimensionality"], 2);
+    let tokens = json!({"model": "embed-google", "input": [[1, 2]]});
+    let refused = client.post("/v1/embeddings", &tokens).expect(400);
+    assert!(refused["error"]["message"].as_str().is_some_and(|text| text.contains("input")), "{refused}");
+    let rows = gateway.wait_for_logs(6);
+    assert_eq!(rows[0]["promptTokens"], 7);
+}

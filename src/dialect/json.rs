@@ -212,8 +212,13 @@ impl<'a> Scan<'a> {
         Self { text, bytes: text.as_bytes(), at: 0, marks: Marks::default(), stopped_by: "" }
     }
 
+    /// The offset that has been reached.
+    pub(super) fn place(&self) -> usize {
+        self.at
+    }
+
     /// The text from `start`, an earlier offset, to here.
-    fn since(&self, start: usize) -> &'a str {
+    pub(super) fn since(&self, start: usize) -> &'a str {
         &self.text[start..self.at]
     }
 

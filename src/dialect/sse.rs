@@ -8,8 +8,18 @@
 //! Memory is bounded: of an event longer than the limit only the beginning and the end are kept,
 //! and it is marked as cut.
 
+use std::borrow::Cow;
+
 /// A comment that says no more than that the stream goes on. Readers of events pass over it.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+
+/// The data of an event as text; what is no UTF-8 in it becomes U+FFFD. Nearly all of it is, and is found so at once.
+pub fn text(data: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(data) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(data),
+    }
+}
 
 /// An event as it was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

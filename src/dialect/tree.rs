@@ -5,9 +5,9 @@
 //! knows the text it came from, so that what is only passed on is copied as written. Of members
 //! with the same key the last one counts, as it does for the parsers of clients and upstreams.
 //!
-//! The whole text is checked at once, but a container is only taken apart when somebody looks into
-//! it: schemas and arguments of tools, which are most of the values of many requests, are passed on
-//! as they are, and the tree takes no memory for what is in them.
+//! The whole text is checked at once, and the outermost object taken apart meanwhile, since everybody looks into it. A
+//! container in it is only taken apart when somebody looks into that one: schemas and arguments of tools, which are most of
+//! the values of many requests, are passed on as they are, and the tree takes no memory for what is in them.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -39,7 +39,7 @@ impl<'a> Node<'a> {
     pub fn parse(text: &'a str) -> Result<Self, SyntaxError> {
         let mut scan = Scan::new(text);
         scan.blanks();
-        let node = read(&mut scan, 0).and_then(|node| scan.end().map(|()| node));
+        let node = read_outermost(&mut scan).and_then(|node| scan.end().map(|()| node));
         node.map_err(|Stopped| scan.error())
     }
 
@@ -215,16 +215,31 @@ fn read<'a>(scan: &mut Scan<'a>, depth: usize) -> Result<Node<'a>, Stopped> {
     Ok(Node { raw: scan.literal(depth)?, held: OnceCell::new() })
 }
 
-/// What has been checked with all around it cannot stop the walk: it ends where the container does. The lists are as
-/// long as they need to be, since a tree has many short ones.
+/// The whole text's value: an object with its members, in one walk.
+fn read_outermost<'a>(scan: &mut Scan<'a>) -> Result<Node<'a>, Stopped> {
+    if scan.peek() != Some(b'{') {
+        return read(scan, 0);
+    }
+    let start = scan.place();
+    let members = read_members(scan)?;
+    Ok(Node { raw: scan.since(start), held: OnceCell::from(Held::Members(members)) })
+}
+
+/// What has been checked with all around it cannot stop the walk: it ends where the container does.
 fn members_of(object: &str) -> Box<[Member<'_>]> {
+    let read = read_members(&mut Scan::new(object));
+    debug_assert!(read.is_ok(), "an object");
+    read.unwrap_or_default()
+}
+
+/// The members of the object that comes next. The list is as long as it needs to be, since a tree has many short ones.
+fn read_members<'a>(scan: &mut Scan<'a>) -> Result<Box<[Member<'a>]>, Stopped> {
     let mut members = Vec::new();
-    let walked = Scan::new(object).object(1, |scan, key, depth| {
+    scan.object(1, |scan, key, depth| {
         members.push((key.name(), read(scan, depth)?));
         Ok(())
-    });
-    debug_assert!(walked.is_ok(), "an object");
-    members.into_boxed_slice()
+    })?;
+    Ok(members.into_boxed_slice())
 }
 
 fn items_of(array: &str) -> Box<[Node<'_>]> {

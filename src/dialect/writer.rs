@@ -138,6 +138,13 @@ impl Writer {
     }
 }
 
+/// Appends an object to a text.
+pub fn append_object(out: &mut String, members: impl FnOnce(&mut Writer)) {
+    let mut json = Writer { out: std::mem::take(out), comma: false };
+    json.object(members);
+    *out = json.out;
+}
+
 /// What can stand as a JSON value.
 pub trait Put {
     fn put(&self, out: &mut String);

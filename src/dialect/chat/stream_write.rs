@@ -19,7 +19,7 @@ use crate::dialect::literal::Text;
 use crate::dialect::logprobs::Token;
 use crate::dialect::signature::Signature;
 use crate::dialect::usage::Usage;
-use crate::dialect::writer::Writer;
+use crate::dialect::writer::{Writer, append_object};
 
 /// Writes a streamed answer.
 #[derive(Debug)]
@@ -328,14 +328,13 @@ impl StreamWriter {
 
     /// A chunk with one choice, of which `inside` writes the members after the index.
     fn chunk(&self, out: &mut String, inside: impl FnOnce(&mut Writer)) {
-        let mut choice = Writer::with_capacity(160);
-        choice.object(|o| {
+        out.push_str(&self.head);
+        append_object(out, |o| {
             o.field("index", self.choice);
             inside(o);
         });
         // Who asked for usage gets the member in every chunk, and its value in the last.
-        let tail = if self.usage_chunk { "],\"usage\":null}\n\n" } else { "]}\n\n" };
-        [self.head.as_str(), choice.as_str(), tail].iter().for_each(|piece| out.push_str(piece));
+        out.push_str(if self.usage_chunk { "],\"usage\":null}\n\n" } else { "]}\n\n" });
     }
 }
 

@@ -28,7 +28,7 @@ use super::canonical::{
 use super::literal::Text;
 use super::marked_turns;
 use super::signature::Signature;
-use super::sse::Scanner;
+use super::sse::{self, Scanner};
 use super::tree::Node;
 use super::upstream_error::UpstreamError;
 use super::usage::Usage;
@@ -235,8 +235,8 @@ fn read_to_end(mut reader: Reader, body: &[u8]) -> Result<Reply<'static>, Upstre
 
 fn each_event(body: &[u8], mut each: impl FnMut(&[u8], &str)) {
     let mut scanner = Scanner::new(body.len());
-    scanner.feed(body, |event| each(event.name, &String::from_utf8_lossy(event.data)));
-    scanner.finish(|event| each(event.name, &String::from_utf8_lossy(event.data)));
+    scanner.feed(body, |event| each(event.name, &sse::text(event.data)));
+    scanner.finish(|event| each(event.name, &sse::text(event.data)));
 }
 
 /// Plain text in place of an answer, replayed as a stream.

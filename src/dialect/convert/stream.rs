@@ -140,7 +140,7 @@ impl Choices {
 
     /// Makes way for an answer of which this is the first chunk.
     fn open_choice(&mut self, data: &[u8]) {
-        let text = String::from_utf8_lossy(data);
+        let text = sse::text(data);
         let Ok(chunk) = Node::parse(&text) else { return };
         let indexes: Vec<u64> = match self.from {
             Dialect::Chat => {
@@ -185,7 +185,7 @@ impl Choice {
             self.failure = Some(UpstreamError::new("Upstream sent an event that is too large to convert"));
             return;
         }
-        let data = String::from_utf8_lossy(data);
+        let data = sse::text(data);
         self.pass(out, |reader, each| reader.read(name, &data, each));
     }
 

@@ -4,7 +4,7 @@
 //! open beside it, for sites that tell calls in turns. Blocks of tools that the upstream ran itself, and
 //! deltas of kinds we do not know, are passed over.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::blocks::read_call;
 use super::reply::read_error;
@@ -26,7 +26,7 @@ pub struct StreamReader {
     /// How many have begun,
     begun: u64,
     /// where the open one of each index stands,
-    places: HashMap<u64, u64>,
+    places: BTreeMap<u64, u64>,
     /// and the one that is no call.
     other: Option<u64>,
     /// Searches whose result has not come, with their keys.

@@ -20,7 +20,7 @@ use crate::dialect::search::Search;
 use crate::dialect::signature::Signature;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
-use crate::dialect::writer::{Put, Writer};
+use crate::dialect::writer::{Put, Writer, append_object};
 use crate::dialect::{Dialect, errors};
 
 /// Writes a streamed answer.
@@ -373,12 +373,12 @@ fn put_citation(index: u64, citation: &Citation<'_>, said: &CitedText<'_>, out: 
 
 /// An event, named as its `type`.
 pub(super) fn put_event(out: &mut String, name: &str, members: impl FnOnce(&mut Writer)) {
-    let mut json = Writer::with_capacity(128);
-    json.object(|o| {
+    for piece in ["event: ", name, "\ndata: "] {
+        out.push_str(piece);
+    }
+    append_object(out, |o| {
         o.field("type", name);
         members(o);
     });
-    for piece in ["event: ", name, "\ndata: ", json.as_str(), "\n\n"] {
-        out.push_str(piece);
-    }
+    out.push_str("\n\n");
 }

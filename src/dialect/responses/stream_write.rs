@@ -4,7 +4,7 @@
 //! place: `created` comes first, an item is added before its parts and done after them, and the
 //! terminal event repeats everything. Texts are therefore kept until the end.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::answer::{Head, Item, OutputPart, complete_input, put_citation};
 use super::reasoning;
@@ -16,7 +16,7 @@ use crate::dialect::search::{Found, Search};
 use crate::dialect::signature::Signature;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
-use crate::dialect::writer::Writer;
+use crate::dialect::writer::{Writer, append_object};
 
 /// Writes a streamed answer.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ pub struct StreamWriter {
     /// The items in the making, by their place,
     open: BTreeMap<usize, Open>,
     /// the places of those with an open part, by its key,
-    places: HashMap<u32, usize>,
+    places: BTreeMap<u32, usize>,
     /// and that of the message among them.
     message: Option<usize>,
     usage: Option<Usage>,
@@ -419,15 +419,14 @@ fn put_summary_part(o: &mut Writer, text: &Text<'_>) {
 
 /// Appends an event; its kind is given without `response.`.
 pub(super) fn emit(sequence: &mut u64, out: &mut String, kind: &str, fill: impl FnOnce(&mut Writer)) {
-    let mut json = Writer::with_capacity(256);
-    json.object(|o| {
+    for piece in ["event: response.", kind, "\ndata: "] {
+        out.push_str(piece);
+    }
+    append_object(out, |o| {
         o.joined("type", &["response.", kind]);
         o.field("sequence_number", *sequence);
         fill(o);
     });
+    out.push_str("\n\n");
     *sequence += 1;
-    out.reserve(json.len() + kind.len() + 32);
-    for piece in ["event: response.", kind, "\ndata: ", json.as_str(), "\n\n"] {
-        out.push_str(piece);
-    }
 }

@@ -13,7 +13,8 @@ pub(super) struct Converted(pub(super) StreamConverter);
 
 impl Transit for Converted {
     fn take(&mut self, chunk: Bytes, observer: &StreamObserver) -> Result<Bytes, Box<ToldError>> {
-        let mut out = String::new();
+        // Events are longer in some dialects than in others, by about as much.
+        let mut out = String::with_capacity(2 * chunk.len());
         self.0.feed(&chunk, &mut out);
         let failure = self.0.failure().or(match observer.phase() {
             Phase::Failed(error) => Some(error),

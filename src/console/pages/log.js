@@ -6,7 +6,7 @@ import { Bars } from "../chart.js";
 import { useRead, useSettled } from "../data.js";
 import { clock, duration, moment, money, number, short } from "../format.js";
 import { List, Pages } from "../list.js";
-import { Badge, Bar, Copyable, Field, Fold, Pairs, Removal, Section, Table, Tabs, html, useMemo, useRef } from "../parts.js";
+import { Badge, Bar, Copyable, Failed, Field, Fold, Pairs, Removal, Section, Table, Tabs, html, useMemo, useRef } from "../parts.js";
 import { t } from "../words.js";
 
 // === costs and counts ===
@@ -225,6 +225,7 @@ function Rows() {
           ${field("from", t("From", "从"), { kind: "datetime-local" })}${field("to", t("Until", "到"), { kind: "datetime-local" })}
           ${isFiltered && html`<button class="quiet" onClick=${() => go(path, { live }, { replace: true })}>${t("No filter", "清除筛选")}</button>`}
         </div>
+        <${Failed} failure=${meta.failure} retry=${meta.reload} />
         ${sums && html`<p class="quiet" role="status">${t("{total} requests, {failed} failed; {tokens} tokens, {cost}", "{total} 个请求，失败 {failed}；{tokens} 令牌，{cost}", { total: number(sums.totalCount),
           failed: number(sums.failedCount), tokens: short(sums.totalTokensAll), cost: money(sums.totalCost) })}
           ${live === "1" && open && html` <${Badge} kind="warn">${t("paused while a row is open", "展开时暂停")}<//>`}</p>`}

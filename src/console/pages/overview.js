@@ -2,11 +2,12 @@
 
 import { post, send } from "../api.js";
 import { Curve, Strip } from "../chart.js";
-import { useNow, useRead, useTicks } from "../data.js";
+import { useNow, useRead } from "../data.js";
 import { clock, duration, money, number, percent } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Countdown, Level, Section, StateBadge, TASKS, TaskAction, Time, eventTitle, healthReason, html, isInTrouble, nameOf, recheck, taskTitle, useEffect, useState
+  Action, Badge, Countdown, Failed, Level, Section, StateBadge, TASKS, TaskAction, Time, eventTitle, healthReason, html, isInTrouble, nameOf, recheck,
+  taskTitle
 } from "../parts.js";
 import { t } from "../words.js";
 
@@ -45,7 +46,7 @@ function Troubles({ accounts }) {
   const { accounts: rows = [], sites = [] } = accounts.value ?? {};
   const siteOf = new Map(sites.map((site) => [site.id, site.name]));
   const titleOf = (one) => `${siteOf.get(one.siteId) ?? one.site?.name} · ${nameOf(one)}`;
-  const low = settings.value?.lowBalanceThreshold ?? 0;
+  const low = settings.value?.lowBalanceThreshold;
   const check = (one) => html`<${Action} act=${async () => { try { await recheck(one); } finally { accounts.reload(); } }}>${t("Check again", "重新检查")}<//>`;
   const items = [
     ...rows.filter(isInTrouble).map((one) => html`<${Row} key=${`a${one.id}`} badge=${html`<${StateBadge} account=${one} />`} title=${titleOf(one)}
@@ -59,7 +60,7 @@ function Troubles({ accounts }) {
       about=${html`<bdi>${one.error ?? one.message}</bdi> <span class="quiet"><${Time} at=${one.finishedAt} /></span>`}>
       ${TASKS[one.dedupeKey]?.[1] && html`<${TaskAction} start=${() => post(TASKS[one.dedupeKey][1])} after=${tasks.reload}>${t("Start again", "重新开始")}<//>`}<//>`),
   ];
-  const reads = [accounts, routes, tasks];
+  const reads = [accounts, routes, tasks, settings];
   const isRead = reads.every((read) => read.value);
   const read = { ...(reads.find((one) => one.failure) ?? accounts), value: isRead || items.length ? items : undefined };
   return html`<${Section} title=${t("Needs attention")} read=${read}>${() => html`<ul class="plain">${items.slice(0, SHOWN)}</ul>
@@ -87,8 +88,9 @@ export function Overview() {
   const accounts = useRead("/api/accounts", { every: 20 });
   const answered = useRead("/api/stats/proxy-logs?status=success&pageSize=1", { every: 15 });
   const day = useRead("/api/stats/dashboard", { every: 15 });
-  if (!answered.value) return html`<${Section} read=${answered} />`;
-  return answered.value.items.length ? html`<${Figures} day=${day} /><${Troubles} accounts=${accounts} /><${Hours} day=${day} /><${Events} />`
+  if (!answered.value && !answered.failure) return html`<${Section} read=${answered} />`;
+  // Whether anybody was answered may not be known: the figures tell what is.
+  return answered.value?.items.length !== 0 ? html`<${Failed} failure=${answered.failure} retry=${answered.reload} /><${Figures} day=${day} /><${Troubles} accounts=${accounts} /><${Hours} day=${day} /><${Events} />`
     : html`<${Guide} accounts=${accounts} /><${Troubles} accounts=${accounts} /><${Events} />`;
 }
 
@@ -109,21 +111,11 @@ function Guide({ accounts }) {
   }}<//>`;
 }
 
-// What the server counts of itself, of the lines `switchyard_name{label="value"} number`.
-function useMetrics() {
-  const [metrics, setMetrics] = useState({});
-  const read = async () => {
-    const text = await (await send("GET", "/metrics")).text();
-    setMetrics(Object.fromEntries([...text.matchAll(/^switchyard_(\S+) (\S+)$/gm)].map(([, name, value]) => [name, Number(value)])));
-  };
-  const quietly = () => read().catch(() => {});
-  useEffect(() => { quietly(); }, []);
-  useTicks(10, quietly);
-  return metrics;
-}
+// How many requests are under way, of what the server counts of itself: the lines `switchyard_name number`.
+const inFlight = async (path) => Number(/^switchyard_requests_in_flight (\S+)$/m.exec(await (await send("GET", path)).text())?.[1]);
 
 // What was spent on each of the last 30 days; told are only those on which something happened.
-function spendOf(trend = []) {
+function spendOf(trend) {
   const told = new Map(trend.map(({ date, sites }) => [date, Object.values(sites).reduce((sum, site) => sum + site.spend, 0)]));
   const last = Date.parse(trend.at(-1)?.date ?? 0);
   return Array.from({ length: 30 }, (_, at) => told.get(new Date(last - (29 - at) * 86_400_000).toISOString().slice(0, 10)) ?? 0);
@@ -131,18 +123,18 @@ function spendOf(trend = []) {
 
 function Figures({ day }) {
   const trend = useRead("/api/stats/site-trend?days=30", { every: 60 });
-  const metrics = useMetrics();
+  const flight = useRead("/metrics", { every: 10, read: inFlight }).value;
   return html`<${Section} read=${day} class="plain">${({ totalBalance, todaySpend, proxy24h, performance, cacheHitRatio, siteAvailability }) => {
     const hours = (name) => Array.from({ length: 24 }, (_, hour) => siteAvailability.reduce((sum, { buckets }) => sum + buckets[hour][name], 0));
     const figure = (label, value, curve, about) => html`<div class="figure"><dt>${label} <small>${about}</small></dt><dd>${value}
       ${curve && html`<${Curve} values=${curve} label=${label} height=${32} />`}</dd></div>`;
     return html`<dl class="figures">
       ${figure(t("Balance"), money(totalBalance))}
-      ${figure(t("Spent today"), money(todaySpend), spendOf(trend.value?.trend), t("30 days", "30 天"))}
+      ${figure(t("Spent today"), money(todaySpend), trend.value && spendOf(trend.value.trend), t("30 days", "30 天"))}
       ${figure(t("Requests"), number(proxy24h.total), hours("totalRequests"), t("24 h"))}
       ${figure(t("Errors", "错误"), html`<span class=${proxy24h.failed ? "bad-text" : ""}>${number(proxy24h.failed)}</span>`, hours("failedCount"), proxy24h.total > 0 && percent((100 * proxy24h.failed) / proxy24h.total, 1))}
       ${figure(t("Requests a minute"), number(performance.requestsPerMinute))}
-      ${"requests_in_flight" in metrics && figure(t("In flight", "处理中"), number(metrics.requests_in_flight))}
+      ${flight >= 0 && figure(t("In flight", "处理中"), number(flight))}
       ${cacheHitRatio !== null && figure(t("Cache hits", "缓存命中"), percent(100 * cacheHitRatio, 1), null, t("24 h"))}
     </dl>`;
   }}<//>`;

@@ -89,5 +89,14 @@ export default {
     await one.page.unroute("**/api/stats/dashboard**");
     await one.page.getByRole("button", { name: "Try again" }).first().click();
     await one.page.getByText("Spent today").waitFor();
+    // Whether anybody was answered yet, and what balance is low, are reads like others.
+    for (const [path, words] of [["**/api/stats/proxy-logs?*", "All is well."], ["**/api/settings/runtime", "Spent today"]]) {
+      await one.page.route(path, (route) => route.fulfill({ status: 500, json: { success: false, message: "The index is away" } }));
+      await one.goto("/");
+      await one.page.getByText("The index is away").first().waitFor();
+      await one.page.getByText(words).waitFor();
+      assert.equal(await one.page.getByText("All is well.").count(), path.includes("settings") ? 0 : 1);
+      await one.page.unroute(path);
+    }
   },
 };

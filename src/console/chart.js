@@ -4,7 +4,7 @@ import { html } from "./vendor/htm-preact.js";
 
 const WIDTH = 300;
 
-export function Curve({ values, label, height = 40 }) {
+export function Curve({ values, label, height = 32 }) {
   const most = Math.max(1e-9, ...values);
   const step = WIDTH / Math.max(1, values.length - 1);
   const points = values.map((value, index) => `${(index * step).toFixed(1)},${(height - 2 - (value / most) * (height - 4)).toFixed(1)}`);

@@ -61,10 +61,10 @@ export function useTicks(seconds, work) {
 }
 
 // A value once it has stayed the same for a while: for what is typed and then asked for.
-export function useSettled(value, milliseconds = 350) {
+export function useSettled(value) {
   const [settled, setSettled] = useState(value);
   useEffect(() => {
-    const timer = setTimeout(() => setSettled(value), milliseconds);
+    const timer = setTimeout(() => setSettled(value), 350);
     return () => clearTimeout(timer);
   }, [value]);
   return settled;

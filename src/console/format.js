@@ -42,9 +42,9 @@ export function moment(text) {
 export const clock = (text) => (text ? format({ timeStyle: "medium" }, "DateTimeFormat").format(new Date(text)) : "–");
 
 // How long ago, or how long until.
-export function ago(text, now = Date.now()) {
+export function ago(text) {
   if (!text) return t("never");
-  const seconds = Math.round((new Date(text).getTime() - now) / 1000);
+  const seconds = Math.round((new Date(text).getTime() - Date.now()) / 1000);
   const form = format({ numeric: "auto" }, "RelativeTimeFormat");
   for (const [unit, size] of [["day", 86_400], ["hour", 3600], ["minute", 60]]) {
     if (Math.abs(seconds) >= size) return form.format(Math.round(seconds / size), unit);

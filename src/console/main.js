@@ -37,7 +37,7 @@ function Guarded({ at }) {
   return Page ? html`<${Page} />` : html`<p class="quiet" role="status" aria-busy="true">${t("Loading …")}</p>`;
 }
 
-// Whether the server is away, and how often it came back. While it is away it is asked for as long as the tab is seen.
+// Whether the server is away, and how often it came back. While it is away it is asked for in a seen tab.
 function useConnection() {
   const [state, setState] = useState({ isAway: false, returned: 0 });
   useEffect(() => listen((what) => setState((before) => {

@@ -151,11 +151,11 @@ function Confirm({ title, name, consequence, verb, phrase, act, onClose }) {
 }
 
 // A button that asks first. The dialog names what goes.
-export function Removal({ label = t("Delete"), title = label, name, consequence, phrase, act, after, class: kind = "danger quiet" }) {
+export function Removal({ label = t("Delete"), title = label, after, class: kind = "danger quiet", ...more }) {
   const [asks, setAsks] = useState(false);
   return html`
     <button type="button" class=${kind} onClick=${() => setAsks(true)}>${label}</button>
-    ${asks && html`<${Confirm} title=${title} name=${name} consequence=${consequence} verb=${label} phrase=${phrase} act=${act}
+    ${asks && html`<${Confirm} title=${title} verb=${label} ...${more}
       onClose=${(isDone) => { setAsks(false); if (isDone) after?.(); }} />`}`;
 }
 

@@ -36,6 +36,9 @@ export function t(text, chinese, values) {
   return values ? said.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole)) : said;
 }
 
+// Names in a row, none of which turns the next around.
+export const joined = (...names) => names.filter(Boolean).map((name) => (/[\u0590-\u08ff\u202a-\u2069]/.test(name) ? `\u2068${name}\u2069` : name)).join(" / ");
+
 // "1 model", "3 models": two texts in English; in Chinese one is for both.
 export const count = (number, one, many, chinese = shared[many]) => t(number === 1 ? one : many, chinese, { count: number });
 

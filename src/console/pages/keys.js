@@ -9,7 +9,7 @@ import {
   Badge, Batch, Bound, Copyable, Dialog, Failed, Field, Filter, Fold, Form, Note, Pairs, Pick, Removal, Reveal, Section, Switch, Tabs, Time, fieldsOf, html,
   newKey, useMemo, useState
 } from "../parts.js";
-import { count, t } from "../words.js";
+import { count, joined, t } from "../words.js";
 import { Connect } from "./keys/connect.js";
 
 // === the limits at each moment and by period ===
@@ -115,12 +115,11 @@ function changes(before, after) {
 function Policies({ draft, set, field }) {
   const [routes, sites, accounts, tokens] = ["routes/lite", "sites", "accounts", "account-tokens"].map((name) => useRead(`/api/${name}`));
   const ofSites = (sites.value ?? []).map((site) => ({ key: site.id, text: site.name }));
-  const named = (...parts) => parts.filter(Boolean).join(" / ");
   const credentials = [
     ...(tokens.value ?? []).map(({ id, accountId, account, site, name }) => ({
-      key: refKey({ kind: "account_token", siteId: site.id, accountId, tokenId: id }), text: named(site.name, account?.username, name) })),
+      key: refKey({ kind: "account_token", siteId: site.id, accountId, tokenId: id }), text: joined(site.name, account?.username, name) })),
     ...(accounts.value?.accounts ?? []).filter((account) => account.apiToken).map(({ id, siteId, site, username }) => ({
-      key: refKey({ kind: "default_api_key", siteId, accountId: id }), text: named(site?.name, username ?? `#${id}`, t("API key of the account", "账号的 API 密钥")) })),
+      key: refKey({ kind: "default_api_key", siteId, accountId: id }), text: joined(site?.name, username ?? `#${id}`, t("API key of the account", "账号的 API 密钥")) })),
   ];
   const weights = draft.siteWeightMultipliers;
   const pick = (name) => ({ chosen: draft[name], onChange: (value) => set({ [name]: value }) });

@@ -7,7 +7,7 @@ import { useRead, useSettled } from "../data.js";
 import { clock, duration, moment, money, number, short } from "../format.js";
 import { List, Pages } from "../list.js";
 import { Badge, Bar, Copyable, Failed, Field, Fold, Pairs, Removal, Section, Table, Tabs, html, useMemo, useRef } from "../parts.js";
-import { t } from "../words.js";
+import { joined, t } from "../words.js";
 
 // === costs and counts ===
 
@@ -137,7 +137,7 @@ function Trace({ row }) {
 function LogDetail({ row: listed }) {
   const read = useRead(`/api/stats/proxy-logs/${listed.id}`);
   const attempts = useRead(`attempts of ${listed.id}`, { read: () => attemptsOf(listed) });
-  const site = (row) => [row.siteName ?? "–", row.username].filter(Boolean).join(" / ");
+  const site = (row) => joined(row.siteName ?? "–", row.username);
   return html`<${Section} read=${read} class="plain">${(row) => html`
     <div class="columns">
       <${Pairs} of=${[

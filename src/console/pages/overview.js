@@ -9,7 +9,7 @@ import {
   Action, Badge, Countdown, Failed, Level, Section, StateBadge, TASKS, TaskAction, Time, eventTitle, healthReason, html, isInTrouble, nameOf, recheck,
   taskTitle
 } from "../parts.js";
-import { t } from "../words.js";
+import { joined, t } from "../words.js";
 
 // === what needs a hand, and unread events ===
 
@@ -45,7 +45,7 @@ function Troubles({ accounts }) {
   const now = useNow();
   const { accounts: rows = [], sites = [] } = accounts.value ?? {};
   const siteOf = new Map(sites.map((site) => [site.id, site.name]));
-  const titleOf = (one) => `${siteOf.get(one.siteId) ?? one.site?.name} · ${nameOf(one)}`;
+  const titleOf = (one) => joined(siteOf.get(one.siteId) ?? one.site?.name, nameOf(one));
   const low = settings.value?.lowBalanceThreshold;
   const check = (one) => html`<${Action} act=${async () => { try { await recheck(one); } finally { accounts.reload(); } }}>${t("Check again", "重新检查")}<//>`;
   const items = [
@@ -127,7 +127,7 @@ function Figures({ day }) {
   return html`<${Section} read=${day} class="plain">${({ totalBalance, todaySpend, proxy24h, performance, cacheHitRatio, siteAvailability }) => {
     const hours = (name) => Array.from({ length: 24 }, (_, hour) => siteAvailability.reduce((sum, { buckets }) => sum + buckets[hour][name], 0));
     const figure = (label, value, curve, about) => html`<div class="figure"><dt>${label} <small>${about}</small></dt><dd>${value}
-      ${curve && html`<${Curve} values=${curve} label=${label} height=${32} />`}</dd></div>`;
+      ${curve && html`<${Curve} values=${curve} label=${label} />`}</dd></div>`;
     return html`<dl class="figures">
       ${figure(t("Balance"), money(totalBalance))}
       ${figure(t("Spent today"), money(todaySpend), trend.value && spendOf(trend.value.trend), t("30 days", "30 天"))}

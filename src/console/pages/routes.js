@@ -9,7 +9,7 @@ import {
   Action, Badge, Bar, Batch, Countdown, Dialog, Failed, Filter, Fold, Form, Note, Pick, Removal, Section, Switch, Table, Tabs, TaskAction, html, useDraft,
   useMemo, useState
 } from "../parts.js";
-import { count, t } from "../words.js";
+import { count, joined, t } from "../words.js";
 import { isExact, matcher } from "./routes/pattern.js";
 
 // === the form of a route ===
@@ -127,7 +127,7 @@ async function tryOut(model, forcedChannelId) {
 function Channel({ channel, chance, row, rows, draft, onDraft, after }) {
   const { id, site, account, token } = channel;
   const [isEdited, setEdited] = useState(false);
-  const name = `${site.name} / ${account.username ?? `#${account.id}`}${token ? ` / ${token.name}` : ""}`;
+  const name = joined(site.name, account.username ?? `#${account.id}`, token?.name);
   const asks = reachedBy(row, channel, rows);
   const code = channel.enabled ? chance?.reasonCode : "channel_disabled";
   const until = chance ? chance.cooldownUntil ?? chance.limitedUntil : channel.cooldownUntil ?? channel.limitedUntil;
@@ -186,7 +186,7 @@ function ChannelForm({ row, channel, onDone }) {
   };
   return html`<${Form} act=${act} verb=${channel ? t("Save") : t("Add", "添加")} disabled=${channel ? isSame : !accountId}>
     ${!channel && html`<${Section} read=${accounts} class="plain">${(value) => html`<${Pick} label=${t("Account", "账号")} chosen=${account} onChange=${(chosen) => { setAccount(chosen.slice(-1)); set("tokenId", ""); }}
-      options=${value.accounts.map((one) => ({ key: one.id, text: `${one.site.name} / ${one.username ?? `#${one.id}`}` }))} />`}<//>`}
+      options=${value.accounts.map((one) => ({ key: one.id, text: joined(one.site.name, one.username ?? `#${one.id}`) }))} />`}<//>`}
     <${Failed} failure=${tokens.failure} retry=${tokens.reload} />
     ${tokens.value?.length > 0 && field("tokenId", t("Key"), { choices: [["", t("The default one", "默认密钥")], ...tokens.value.map((one) => [String(one.id), one.name])] })}
     ${field("sourceModel", t("Name at the site", "在站点上的名称"), { hint: t("Optional"), class: "mono" })}<//>`;

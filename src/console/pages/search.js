@@ -3,25 +3,26 @@
 import { go } from "../address.js";
 import { useRead } from "../data.js";
 import { Dialog, Failed, html, nameOf, useMemo, useState } from "../parts.js";
-import { count, t } from "../words.js";
+import { count, joined, t } from "../words.js";
 
 const MOST = 20;
 
 export function Search({ pages, onClose }) {
-  const [accounts, routes, keys] = ["accounts", "routes/lite", "downstream-keys"].map((name) => useRead(`/api/${name}`));
+  const reads = ["accounts", "routes/lite", "downstream-keys"].map((name) => useRead(`/api/${name}`));
   const [typed, setTyped] = useState("");
   const [chosen, choose] = useState(0);
+  const [tree, routes, keys] = reads.map((read) => read.value);
   const known = useMemo(() => {
-    const { sites = [], accounts: rows = [] } = accounts.value ?? {};
+    const { sites = [], accounts = [] } = tree ?? {};
     const siteOf = new Map(sites.map((site) => [site.id, site.name]));
     return [
       ...pages.map(([path, name]) => ["", t(name), path]),
       ...sites.map((site) => [t("Site"), site.name, "/sites", { open: `s${site.id}` }]),
-      ...rows.map((one) => [t("Account", "账号"), `${siteOf.get(one.siteId)} / ${nameOf(one)}`, "/sites", { open: `a${one.id}` }]),
-      ...(routes.value ?? []).map(({ id, displayName, modelPattern }) => [t("Model"), displayName || modelPattern, "/routes", { q: displayName || modelPattern, open: id }]),
-      ...(keys.value?.items ?? []).map(({ id, name }) => [t("Key"), name, "/keys", { open: id }]),
+      ...accounts.map((one) => [t("Account", "账号"), joined(siteOf.get(one.siteId), nameOf(one)), "/sites", { open: `a${one.id}` }]),
+      ...(routes ?? []).map(({ id, displayName, modelPattern }) => [t("Model"), displayName || modelPattern, "/routes", { q: displayName || modelPattern, open: id }]),
+      ...(keys?.items ?? []).map(({ id, name }) => [t("Key"), name, "/keys", { open: id }]),
     ].map((one) => ({ one, text: one[1].toLowerCase() }));
-  }, [accounts.value, routes.value, keys.value]);
+  }, [tree, routes, keys]);
   const wanted = typed.trim().toLowerCase();
   const found = useMemo(() => known.filter(({ text }) => text.includes(wanted)), [known, wanted]);
   const shown = found.slice(0, MOST);
@@ -36,7 +37,7 @@ export function Search({ pages, onClose }) {
   return html`<${Dialog} title=${t("Search")} onClose=${onClose}>
     <input role="combobox" aria-label=${t("Search")} aria-expanded="true" aria-controls="found" aria-activedescendant=${shown.length ? `found-${at}` : undefined} autocomplete="off" autofocus
       placeholder=${t("Page, site, account, model or key", "页面、站点、账号、模型或密钥")} value=${typed} onInput=${(event) => { setTyped(event.target.value); choose(0); }} onKeyDown=${press} />
-    ${[accounts, routes, keys].map((read) => html`<${Failed} failure=${read.failure} retry=${read.reload} />`)}
+    ${reads.map(({ failure, reload }) => html`<${Failed} failure=${failure} retry=${reload} />`)}
     <ul class="found" id="found" role="listbox" aria-label=${t("Search")}>${shown.map((row, index) => html`<li id=${`found-${index}`} role="option" aria-selected=${index === at} onClick=${() => open(row)}>
       <bdi>${row.one[1]}</bdi> <span class="quiet">${row.one[0]}</span></li>`)}</ul>
     <p class="hint" role="status">${count(found.length, "{count} found", "{count} found", "找到 {count} 项")}</p><//>`;

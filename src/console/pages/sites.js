@@ -9,7 +9,7 @@ import {
   Action, Badge, Batch, Countdown, Dialog, Field, Filter, Fold, Form, Link, Note, Removal, Reveal, Section, StateBadge, Switch, TASKS, Tabs, TaskAction,
   Time, healthReason, html, isInTrouble, nameOf, recheck, useDraft, useMemo, useState
 } from "../parts.js";
-import { coded, count, t } from "../words.js";
+import { coded, count, joined, t } from "../words.js";
 import { AddAccount, AddSite, Connections, ImportConnections, Login, PLATFORMS, ProxyField, Windows, hasSessions } from "./sites/add.js";
 
 // === what sites announce ===
@@ -243,7 +243,7 @@ function EditAccount({ account, reload }) {
 
 // === the page ===
 
-// Sites in their order, each with its accounts and with the text that a filter looks at.
+// Sites in their order, each with its accounts and the text that a filter looks at.
 function treeOf({ sites, accounts }) {
   const order = (one, other) => other.isPinned - one.isPinned || one.sortOrder - other.sortOrder || one.id - other.id;
   const nodes = new Map([...sites].sort(order).map((site) => [site.id, { key: `s${site.id}`, site, accounts: [], text: `${site.name} ${site.url} ${site.platform}`.toLowerCase() }]));
@@ -278,7 +278,7 @@ export function Page() {
   const tree = useMemo(() => (read.value ? treeOf(read.value) : []), [read.value]);
   const rows = useMemo(() => rowsOf(tree, text, show, folded), [tree, text, show, folded]);
   const flip = (set, key) => new Set(set.has(key) ? [...set].filter((one) => one !== key) : [...set, key]);
-  const ticked = (kind) => rows.filter(({ key }) => key[0] === kind && chosen.has(key)).map(({ site, account }) => ({ id: (account ?? site).id, name: account ? `${site.name} / ${nameOf(account)}` : site.name }));
+  const ticked = (kind) => rows.filter(({ key }) => key[0] === kind && chosen.has(key)).map(({ site, account }) => ({ id: (account ?? site).id, name: account ? joined(site.name, nameOf(account)) : site.name }));
   const [sites, accounts] = [ticked("s"), ticked("a")];
   const columns = [
     { label: t("Site"), cell: ({ site, account }) => (account ? html`<span class="child"><bdi>${nameOf(account)}</bdi></span>`

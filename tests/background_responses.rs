@@ -138,6 +138,24 @@ fn nobody_need_ask_for_it_and_it_is_booked_over_a_restart() {
 }
 
 #[test]
+fn a_booking_that_fails_halfway_has_not_happened_and_is_made_up_for() {
+    let (gateway, upstream) = world();
+    let client = limited(&gateway);
+    begin(&client);
+    gateway.wait_for_logs(1);
+    upstream.answer(ONE, Reply::json(200, &done()));
+    let database = gateway.home().database();
+    database.run("ALTER TABLE usage_day RENAME TO usage_day_away");
+    client.get(ONE).expect(200);
+    assert_eq!(used(&gateway), (0, 1));
+    assert_eq!(database.number("SELECT COUNT(*) FROM proxy_background_responses"), 1, "nobody has taken it");
+    database.run("ALTER TABLE usage_day_away RENAME TO usage_day");
+    client.get(ONE).expect(200);
+    assert_eq!(used(&gateway), (TOKENS, 1));
+    assert_eq!(database.number("SELECT COUNT(*) FROM proxy_background_responses"), 0);
+}
+
+#[test]
 fn it_is_at_work_for_its_key_until_it_has_ended() {
     let (gateway, upstream) = world();
     let body = json!({"name": "team", "key": KEY, "supportedModels": ["*"], "maxConcurrency": 1});

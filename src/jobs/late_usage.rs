@@ -7,7 +7,7 @@ use crate::core::Core;
 use crate::keys::{BudgetMask, Charge, Key};
 use crate::routing::Channel;
 use crate::routing::pricing::{Bill, Tokens};
-use crate::store::amend::{Amendment, Correction, RowName, amend};
+use crate::store::amend::{Amendment, Claim, Correction, RowName, amend};
 use crate::store::cached::CachedTokens;
 use crate::store::proxy_logs::UsageSource;
 use crate::time::{monotonic_ms, now_ms};
@@ -23,6 +23,8 @@ pub struct Booked<'a> {
     pub tokens: Tokens,
     /// USD.
     pub usd: f64,
+    /// Taken in one transaction with the booking, so that it happens once.
+    pub claim: Option<Claim>,
 }
 
 /// What is known of it now.
@@ -32,30 +34,15 @@ pub struct Known {
     pub bill: Bill,
 }
 
-/// Books the difference.
-pub async fn book(core: &Core, booked: &Booked<'_>, known: Known) -> crate::store::Result<()> {
+/// Books the difference: in the database first, then in memory, so that what is not there is counted nowhere.
+///
+/// # Errors
+/// [`Error::NotFound`](crate::store::Error::NotFound), and nothing has happened, when somebody else has taken the claim.
+pub async fn book(core: &Core, booked: Booked<'_>, known: Known) -> crate::store::Result<()> {
     let Known { tokens, source, bill } = known;
+    let is_claimed = booked.claim.is_some();
     let more_cost = bill.usd - booked.usd;
-    if let Some(channel) = booked.channel {
-        for live in std::iter::once(&channel.live).chain(channel.whole()) {
-            if live.record_cost((more_cost * 1e9).round() as i64) {
-                core.store.telemetry().dirty_channel(live.clone());
-            }
-        }
-    }
     let more_tokens = count(total(tokens)) - count(total(booked.tokens));
-    let charge = Charge {
-        usd: more_cost,
-        tokens: more_tokens,
-        began: booked.row.created_at,
-        now: now_ms(),
-        ticks: monotonic_ms(),
-    };
-    if let Some(key) = booked.key.filter(|_| more_cost != 0.0 || more_tokens != 0)
-        && key.charge(booked.budgets, &charge)
-    {
-        core.store.telemetry().dirty_key(key.live.clone(), key.is_near_limit());
-    }
     let (told, before) = (cached(tokens), cached(booked.tokens).unwrap_or_default());
     let more_cached = told.map_or(CachedTokens::default(), |told| CachedTokens {
         input: told.input - before.input,
@@ -78,8 +65,33 @@ pub async fn book(core: &Core, booked: &Booked<'_>, known: Known) -> crate::stor
             cost: more_cost,
             cached: more_cached,
         },
+        claim: booked.claim,
     };
-    amend(&core.store, &core.config.time_zone, amendment).await
+    amend(&core.store, &core.config.time_zone, amendment).await?;
+    if let Some(channel) = booked.channel {
+        for live in std::iter::once(&channel.live).chain(channel.whole()) {
+            if live.record_cost((more_cost * 1e9).round() as i64) {
+                core.store.telemetry().dirty_channel(live.clone());
+            }
+        }
+    }
+    let charge = Charge {
+        usd: more_cost,
+        tokens: more_tokens,
+        began: booked.row.created_at,
+        now: now_ms(),
+        ticks: monotonic_ms(),
+    };
+    if let Some(key) = booked.key.filter(|_| more_cost != 0.0 || more_tokens != 0)
+        && key.charge(booked.budgets, &charge)
+    {
+        core.store.telemetry().dirty_key(key.live.clone(), key.is_near_limit());
+    }
+    if is_claimed {
+        // Nobody books it again: the sums of the key and the channel are not left to the next group of telemetry.
+        core.store.flush().await;
+    }
+    Ok(())
 }
 
 fn total(tokens: Tokens) -> u64 {

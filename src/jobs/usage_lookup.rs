@@ -119,8 +119,9 @@ async fn settle(core: &Core, lookup: &Lookup, record: &UsageRecord) -> crate::st
         budgets: lookup.budgets,
         tokens: lookup.tokens,
         usd: lookup.usd,
+        claim: None,
     };
-    book(core, &booked, Known { tokens, source, bill }).await
+    book(core, booked, Known { tokens, source, bill }).await
 }
 
 /// The line's tokens where it has any, else the answer's.

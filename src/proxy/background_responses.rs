@@ -19,7 +19,8 @@ use crate::keys::BudgetMask;
 use crate::proxy::Proxy;
 use crate::routing::pricing::{self, Bill, Tokens};
 use crate::store;
-use crate::store::background_responses::{self as rows, UnbookedResponse};
+use crate::store::amend::{Claim, RowName};
+use crate::store::background_responses as rows;
 use crate::store::proxy_logs::UsageSource;
 use crate::time::{Millis, now_ms};
 
@@ -92,44 +93,70 @@ pub(super) async fn settle(proxy: &Proxy, name: &Name, outcome: Outcome) {
 async fn book_all(proxy: &Proxy, (key_id, response_id): &Name, outcome: Outcome) -> store::Result<()> {
     let store = &proxy.core.store;
     for unbooked in rows::find(store, *key_id, response_id).await? {
-        if rows::claim(store, unbooked.id).await? {
-            book_one(proxy, &unbooked, outcome).await?;
+        if outcome == Outcome::Nothing {
+            rows::close(store, unbooked.id).await?;
+            continue;
+        }
+        let answer = LateAnswer {
+            row: &unbooked.row,
+            account_id: unbooked.account_id,
+            channel_id: unbooked.channel_id,
+            model_requested: &unbooked.model_requested,
+            claim: rows::claim(unbooked.id),
+        };
+        match book_late(proxy, answer, outcome).await {
+            // Somebody else was faster.
+            Ok(()) | Err(store::Error::NotFound) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(())
 }
 
-async fn book_one(proxy: &Proxy, unbooked: &UnbookedResponse, outcome: Outcome) -> store::Result<()> {
+/// Something that an upstream made long after its request was answered.
+pub(super) struct LateAnswer<'a> {
+    pub(super) row: &'a RowName,
+    pub(super) account_id: i64,
+    pub(super) channel_id: i64,
+    pub(super) model_requested: &'a str,
+    /// Taken by the booking, in one transaction with it.
+    pub(super) claim: Claim,
+}
+
+/// Books what one has used, unless somebody has: that is [`store::Error::NotFound`].
+pub(super) async fn book_late(proxy: &Proxy, answer: LateAnswer<'_>, outcome: Outcome) -> store::Result<()> {
     let core = &proxy.core;
     let (tokens, source) = match &outcome {
         Outcome::Used(usage) => (cost::tokens(usage), UsageSource::Upstream),
-        Outcome::Untold => (Tokens::default(), UsageSource::Unknown),
-        Outcome::Nothing => return Ok(()),
+        Outcome::Untold | Outcome::Nothing => (Tokens::default(), UsageSource::Unknown),
     };
-    let row = &unbooked.row;
+    let row = answer.row;
     let snapshot = core.snapshot.load_full();
-    let of_account = || snapshot.channels().filter(|channel| channel.account.id == unbooked.account_id);
+    let of_account = || snapshot.channels().filter(|channel| channel.account.id == answer.account_id);
     let channel =
-        of_account().find(|channel| channel.id == unbooked.channel_id).or_else(|| of_account().next());
+        of_account().find(|channel| channel.id == answer.channel_id).or_else(|| of_account().next());
     let bill: Bill = {
         let catalog = channel.map(|channel| channel.account.prices.load());
         let catalog = catalog.as_ref().and_then(|catalog| catalog.as_ref());
         let price = catalog.and_then(|catalog| catalog.price(&row.model));
         pricing::bill(price, snapshot.site(row.site_id).map(|site| site.platform), tokens)
     };
+    let usd = bill.usd;
     let keys = core.keys.load_full();
     let key = row.key_id.and_then(|id| keys.get(id));
     let limits = key.and_then(|key| key.limits.as_deref());
-    let budgets: BudgetMask = limits.map_or(0, |limits| limits.counting(&unbooked.model_requested));
+    let budgets: BudgetMask = limits.map_or(0, |limits| limits.counting(answer.model_requested));
+    let claim = Some(answer.claim);
+    let booked = Booked { row, channel, key, budgets, tokens: Tokens::default(), usd: 0.0, claim };
+    book(core, booked, Known { tokens, source, bill }).await?;
     if let Outcome::Used(usage) = &outcome {
         core.metrics.prompt_tokens.add(usage.prompt.unwrap_or(0));
         core.metrics.completion_tokens.add(usage.completion.unwrap_or(0));
         if let Some(channel) = channel {
-            core.metrics.series.spend(channel.id, &row.model, cost::nano(bill.usd), usage.by_kind());
+            core.metrics.series.spend(channel.id, &row.model, cost::nano(usd), usage.by_kind());
         }
     }
-    let booked = Booked { row, channel, key, budgets, tokens: Tokens::default(), usd: 0.0 };
-    book(core, &booked, Known { tokens, source, bill }).await
+    Ok(())
 }
 
 /// Whether it is not known yet what one has used.

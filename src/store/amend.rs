@@ -10,7 +10,7 @@ pub use super::telemetry::log_row::RowName;
 use super::telemetry::log_spans;
 use super::telemetry::recorder::Recorder;
 pub use super::telemetry::usage::Correction;
-use super::{Result, Store};
+use super::{Error, Result, Store};
 use crate::time::now_ms;
 
 /// What the row is to say, and by how much that is more than it said.
@@ -28,14 +28,39 @@ pub struct Amendment {
     /// JSON text.
     pub billing_details: Option<String>,
     pub more: Correction,
+    /// Taken with it, where only one may book it.
+    pub claim: Option<Claim>,
+}
+
+/// What only one may take: the change of a row that the second who tries finds changed.
+#[derive(Clone, Debug)]
+pub struct Claim(Statement);
+
+impl Claim {
+    pub(super) fn new(change: Statement) -> Self {
+        Self(change.must_change())
+    }
+
+    /// Takes it alone; false when somebody else has.
+    pub(super) async fn take(self, store: &Store) -> Result<bool> {
+        match store.batch(vec![self.0]).await {
+            Ok(_) => Ok(true),
+            Err(Error::NotFound) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Amends a row that was handed over before; without an effect when it was dropped or deleted.
+///
+/// # Errors
+/// [`Error::NotFound`], and nothing has happened, when somebody else has taken the claim.
 pub async fn amend(store: &Store, zone: &TimeZone, amendment: Amendment) -> Result<()> {
     store.flush().await;
     let Amendment { row, cached, .. } = &amendment;
     let mut recorder = Recorder::new(store.database().dialect(), zone.clone());
-    let mut batch = vec![Statement::new(
+    let mut batch = Vec::from_iter(amendment.claim.clone().map(|Claim(change)| change));
+    batch.push(Statement::new(
         "UPDATE proxy_logs SET prompt_tokens = ?, completion_tokens = ?, total_tokens = ?, input_tokens = COALESCE(?, input_tokens), \
          cache_read_tokens = COALESCE(?, cache_read_tokens), \
          cache_creation_tokens = COALESCE(?, cache_creation_tokens), usage_source = ?, estimated_cost = ?, billing_details = ? WHERE created_at = ? AND request_id = ? AND retry_count = ?",
@@ -53,7 +78,7 @@ pub async fn amend(store: &Store, zone: &TimeZone, amendment: Amendment) -> Resu
             row.request_id.as_str().into(),
             i64::from(row.retry_count).into(),
         ],
-    )];
+    ));
     batch.extend(recorder.correction(row, &amendment.more));
     let span = log_spans::summed_span(row.created_at, now_ms());
     batch.extend(span.into_iter().flat_map(|span| log_spans::open(store.database().dialect(), span)));

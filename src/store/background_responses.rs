@@ -1,9 +1,10 @@
 //! Answers that their upstreams make in the background, until what they used is booked.
 //!
-//! Written with the log row of the request that asked for one, a moment behind its answer. Who books one claims its row
-//! first, so that it is booked once, whoever else does so on whatever instance.
+//! Written with the log row of the request that asked for one, a moment behind its answer. Booking one takes its row away
+//! in the same transaction ([`claim`]), so that it is booked once, whoever else does so on whatever instance, and also when
+//! the process is killed on the way.
 
-use super::amend::RowName;
+use super::amend::{Claim, RowName};
 use super::sql::{Row, Statement};
 pub use super::telemetry::stored_response::InBackground;
 use super::{Error, Result, Store};
@@ -41,14 +42,15 @@ pub async fn find(store: &Store, key_id: Option<i64>, response_id: &str) -> Resu
     found.map(|found| found.into_iter().filter(|unbooked| unbooked.row.key_id == key_id).collect())
 }
 
-/// Takes one to be booked; false when somebody else has.
-pub async fn claim(store: &Store, id: i64) -> Result<bool> {
-    let delete = Statement::new("DELETE FROM proxy_background_responses WHERE id = ?", vec![id.into()]);
-    match store.batch(vec![delete.must_change()]).await {
-        Ok(_) => Ok(true),
-        Err(Error::NotFound) => Ok(false),
-        Err(error) => Err(error),
-    }
+/// What books one takes it with this: undone with all that goes with it where somebody else has.
+pub fn claim(id: i64) -> Claim {
+    Claim::new(Statement::new("DELETE FROM proxy_background_responses WHERE id = ?", vec![id.into()]))
+}
+
+/// There is nothing to book of one.
+pub async fn close(store: &Store, id: i64) -> Result<()> {
+    // False: somebody else was faster.
+    claim(id).take(store).await.map(drop)
 }
 
 fn read(row: &Row) -> Result<UnbookedResponse> {

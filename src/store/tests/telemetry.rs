@@ -144,6 +144,7 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
             cost: 0.498,
             cached: CachedTokens { input: 400, read: 300, creation: 0 },
         },
+        claim: None,
     };
     amend(&store, &jiff::tz::TimeZone::UTC, amendment).await.unwrap();
     let (rows, _) = proxy_logs::list(&store, &LogFilter::default(), 10, 0).await.unwrap();

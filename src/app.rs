@@ -25,6 +25,7 @@ impl App {
         let jobs = Jobs::new(&core);
         let proxy = Proxy::new(&core, &jobs, proxy::routes());
         proxy::watch_background_responses(&proxy);
+        proxy::watch_batches(&proxy);
         let admin = Admin::new(&core, &jobs, &proxy, admin::table_of_routes());
         let service = Arc::new(Service::new(&core, &proxy, &admin));
         Ok(Self { core, jobs, proxy, admin, service })

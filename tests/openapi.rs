@@ -77,7 +77,7 @@ fn the_routes_for_clients_tell_what_the_gateway_reads_and_let_everything_else_pa
 fn the_description_stays_small_enough_to_be_read_in_a_change() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/openapi.json");
     let length = std::fs::metadata(file).expect("docs/openapi.json").len();
-    assert!(length < 300 * 1024, "{length} bytes");
+    assert!(length < 320 * 1024, "{length} bytes");
 }
 
 /// Each path and method of the description, asked for without a token, is known: not 404, not 405.

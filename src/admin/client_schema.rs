@@ -75,6 +75,22 @@ pub static OPERATIONS: &[Operation] = &[
     op("GET /v1/videos/{id}", "How far a video is").gives(Of(&VIDEO)),
     op("DELETE /v1/videos/{id}", "Delete a video").gives(Of(&DELETED)),
     op("GET /v1/videos/{id}/content", "The bytes of a video").asks(&[may("variant", Text)]).writes(BYTES),
+    op("POST /v1/batches", "Begin a batch of requests of one model").takes(&BATCH).gives(Of(&BATCHED)),
+    op("GET /v1/batches", "Batches of the caller, as they were last seen").asks(&[may("limit", Text), may("after", Text)]).gives(Of(&PAGE)),
+    op("GET /v1/batches/{id}", "How far a batch is").gives(Of(&BATCHED)),
+    op("POST /v1/batches/{id}/cancel", "Stop a batch").gives(Of(&BATCHED)),
+    op("POST /v1/messages/batches", "Begin a batch of messages of one model").takes(&MESSAGE_BATCH).gives(Of(&MESSAGES_BATCHED)),
+    op("GET /v1/messages/batches", "Batches of messages of the caller").asks(&[may("limit", Text), may("after_id", Text), may("before_id", Text)]).gives(Of(&PAGE)),
+    op("GET /v1/messages/batches/{id}", "How far a batch of messages is").gives(Of(&MESSAGES_BATCHED)),
+    op("DELETE /v1/messages/batches/{id}", "Delete a batch of messages").gives(Of(&MESSAGES_BATCHED)),
+    op("POST /v1/messages/batches/{id}/cancel", "Stop a batch of messages").gives(Of(&MESSAGES_BATCHED)),
+    op("GET /v1/messages/batches/{id}/results", "What came of a batch of messages, line by line").writes(BYTES),
+    op("POST /anthropic/v1/messages/batches", "Begin a batch of messages of one model, below another root").takes(&MESSAGE_BATCH).gives(Of(&MESSAGES_BATCHED)),
+    op("GET /anthropic/v1/messages/batches", "Batches of messages of the caller, below another root").asks(&[may("limit", Text), may("after_id", Text), may("before_id", Text)]).gives(Of(&PAGE)),
+    op("GET /anthropic/v1/messages/batches/{id}", "How far a batch of messages is, below another root").gives(Of(&MESSAGES_BATCHED)),
+    op("DELETE /anthropic/v1/messages/batches/{id}", "Delete a batch of messages, below another root").gives(Of(&MESSAGES_BATCHED)),
+    op("POST /anthropic/v1/messages/batches/{id}/cancel", "Stop a batch of messages, below another root").gives(Of(&MESSAGES_BATCHED)),
+    op("GET /anthropic/v1/messages/batches/{id}/results", "What came of a batch of messages, line by line, below another root").writes(BYTES),
     op("GET /v1/models", "Models the caller may ask for, in OpenAI's shape or in Anthropic's").asks(&[may("limit", Text), may("after_id", Text), may("before_id", Text)]).gives(Of(&PAGE)),
     op("GET /v1/models/{model}", "One model").gives(Of(&MODEL)),
     op("GET /v1/usage", "What the caller's key has used, and what is left of its budgets").gives(Of(&KEY_USAGE)),
@@ -346,6 +362,38 @@ static ALPHA_FOUND: Object = Object::open(
 static VIDEO: Object = Object::open(
     "Video",
     &[has("id", Text), may("object", Text), may("status", Text), may("progress", Any), may("model", Text)],
+);
+
+static BATCH: Object = Object::open(
+    "BatchRequest",
+    &[
+        has("input_file_id", Text).about("A file of the caller with the purpose batch"),
+        has("endpoint", Text),
+        has("completion_window", Text),
+        may("metadata", OrNull(&Map(&Any))),
+    ],
+);
+
+static BATCHED: Object = Object::open(
+    "Batch",
+    &[
+        has("id", Text),
+        may("object", Text),
+        may("status", Text),
+        may("input_file_id", Text),
+        may("output_file_id", OrNull(&Text)),
+        may("error_file_id", OrNull(&Text)),
+    ],
+);
+
+static MESSAGE_BATCH: Object = Object::open(
+    "MessageBatchRequest",
+    &[has("requests", List(&Map(&Any))).about("Each with custom_id and params")],
+);
+
+static MESSAGES_BATCHED: Object = Object::open(
+    "MessageBatch",
+    &[has("id", Text), may("type", Text), may("processing_status", Text), may("results_url", OrNull(&Text))],
 );
 
 // === What the gateway answers itself ===

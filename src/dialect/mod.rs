@@ -22,6 +22,7 @@
 //! | [`data_urls`] | a body with files in bare base64 | the same with data URLs |
 //! | [`stored_files`] | a body that names files of ours | the same with the files in it |
 //! | [`answer_id`] | the beginning of an answer | its id, which a client may go on from |
+//! | [`batch`] | the requests of a batch, its object, its results | the one model they ask for, the same with another; what was used |
 //! | [`video`] | a video object | its id, a snapshot of its state; the same under another id |
 //! | [`rename`] | an answer, complete or streamed | the same under the name the client asked for |
 //! | [`edit`](mod@edit) | a body | the same with some outermost members changed |
@@ -34,6 +35,7 @@
 pub mod answer_id;
 #[cfg(test)]
 mod any_json;
+pub mod batch;
 mod cache_marks;
 pub mod canonical;
 pub mod chat;

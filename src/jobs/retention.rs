@@ -7,12 +7,12 @@
 //!
 //! Files older than PROXY_FILE_RETENTION_DAYS go at start and at each
 //! PROXY_FILE_RETENTION_PRUNE_INTERVAL_MINUTES, and with them what unfinished uploads left.
-//! Ids of videos are kept for PROXY_VIDEO_TASK_RETENTION_DAYS, those of answers that upstreams store for as long as OpenAI
-//! stores them.
+//! Ids of videos are kept for PROXY_VIDEO_TASK_RETENTION_DAYS, those of answers that upstreams store, and of batches, for as
+//! long as OpenAI stores answers.
 
 use crate::settings::LogCleanup;
 use crate::store::uploads::Uploads;
-use crate::store::{self, Store, debug_traces, events, files, proxy_logs, responses, videos};
+use crate::store::{self, Store, batches, debug_traces, events, files, proxy_logs, responses, videos};
 use crate::time::Millis;
 
 const DAY_MS: Millis = 86_400_000;
@@ -78,9 +78,10 @@ pub async fn prune_videos(store: &Store, days: u32, now: Millis) -> store::Resul
     }
 }
 
-/// Deletes ids of answers that no upstream has any more. Gives how many went.
+/// Deletes ids of answers and batches that no upstream has any more. Gives how many went.
 pub async fn prune_responses(store: &Store, now: Millis) -> store::Result<u64> {
-    responses::prune(store, now - STORED_FOR_MS).await
+    let cutoff = now - STORED_FOR_MS;
+    Ok(responses::prune(store, cutoff).await? + batches::prune(store, cutoff).await?)
 }
 
 /// Rows strictly older than this go; 0 days keep all.

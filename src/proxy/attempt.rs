@@ -22,6 +22,7 @@ use crate::proxy::Proxy;
 use crate::routing::failure::Rest;
 use crate::routing::{Channel, ChannelLive, Conversation, FailureWeight, SelectionReason, Trial, failure};
 use crate::settings::Settings;
+use crate::store::amend::RowName;
 use crate::store::background_responses::InBackground;
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::{Millis, measured_ms, monotonic_ms, now_ms};
@@ -84,6 +85,8 @@ pub(super) struct Attempt {
     slots: Slots,
     /// The answer goes on in the background when the attempt has ended: what it uses is booked then.
     goes_on_as: Option<String>,
+    /// What it uses is known, and booked, only later.
+    is_booked_later: bool,
     /// A failure says nothing of the channel: what was asked is an extra that few upstreams offer.
     is_extra: bool,
     _in_flight: GaugeGuard,
@@ -147,6 +150,7 @@ impl Attempt {
             conversation: call.session.as_ref().map(Session::conversation),
             slots,
             goes_on_as: None,
+            is_booked_later: false,
             is_extra: call.operation == Operation::CountTokens,
             _in_flight: proxy.core.metrics.in_flight.enter(),
             at_work: proxy.core.metrics.series.begin(channel.id, model),
@@ -222,6 +226,20 @@ impl Attempt {
         })
     }
 
+    /// What it uses is not booked when it is settled. Gives the name of its row, under which that is done later.
+    pub(super) fn is_booked_later(&mut self) -> Option<RowName> {
+        let row = self.row.as_ref()?;
+        self.is_booked_later = true;
+        Some(RowName {
+            created_at: row.created_at,
+            request_id: row.request_id?,
+            retry_count: row.retry_count,
+            site_id: self.channel.account.site.id,
+            model: self.model.to_string(),
+            key_id: row.downstream_api_key_id,
+        })
+    }
+
     /// Where the upstream is asked.
     pub(super) fn via(&mut self, path: &'static str) {
         if let Some(row) = &mut self.row {
@@ -274,9 +292,10 @@ impl Attempt {
         let (goes_on_as, told) = (self.goes_on_as.take(), usage);
         let usage = usage.filter(|_| goes_on_as.is_none());
         self.note_usage(&mut row, usage);
-        let bill = match &goes_on_as {
-            Some(_) => cost::not_yet(),
-            None => cost::bill(&self.channel, &row, usage.as_ref()),
+        let is_later = goes_on_as.is_some() || self.is_booked_later;
+        let bill = match is_later {
+            true => cost::not_yet(),
+            false => cost::bill(&self.channel, &row, usage.as_ref()),
         };
         row.estimated_cost = bill.usd;
         row.is_priced = bill.is_priced;
@@ -303,9 +322,9 @@ impl Attempt {
             self.bind(conversation, now);
         }
         let paid_by = (self.key.as_ref(), self.admission.budgets());
-        let lookup = match &goes_on_as {
-            Some(_) => None,
-            None => cost::lookup(&self.channel, paid_by, &row, usage.as_ref()),
+        let lookup = match is_later {
+            true => None,
+            false => cost::lookup(&self.channel, paid_by, &row, usage.as_ref()),
         };
         self.proxy.core.store.telemetry().log(row);
         if let Some(lookup) = lookup {

@@ -7,6 +7,7 @@ use bytes::BytesMut;
 use hyper::{HeaderMap, Method};
 use tokio::time::timeout;
 
+use crate::dialect::Dialect;
 use crate::http::timer::ReusableTimer;
 use crate::proxy::Proxy;
 use crate::store::background_responses as rows;
@@ -117,6 +118,7 @@ async fn ask(
     let _slot = proxy.core.leases.lease(upstream.site_id).await.map_err(|_| NotAsked::ForNow)?;
     let asked = ResourceRequest {
         method,
+        dialect: Dialect::Responses,
         path: format!("/v1/responses/{}{suffix}", in_path(response_id)),
         label: "/v1/responses/{id}",
         accept: "application/json",

@@ -85,6 +85,28 @@ pub fn of_resource(
     out
 }
 
+/// Puts the headers of a request for a resource in the manner of the messages API: its version and betas as the client names
+/// them, and the credential as a key, as a bearer, or both.
+pub fn as_messages(
+    out: &mut RequestHeaders,
+    client: &HeaderMap,
+    credential: &CredentialHeaders,
+    (key, bearer): (bool, bool),
+) {
+    for name in [&ANTHROPIC_VERSION.0, &ANTHROPIC_BETA] {
+        if let Some(value) = client.get(name) {
+            out.set(name.clone(), value.clone());
+        }
+    }
+    out.set_default(ANTHROPIC_VERSION.0, ANTHROPIC_VERSION.1);
+    if key {
+        out.set(X_API_KEY, credential.key.clone());
+    }
+    if !bearer {
+        out.remove(&header::AUTHORIZATION);
+    }
+}
+
 /// The client's headers that cross and the site's custom headers, without any credential.
 fn forwarded(
     client: &HeaderMap,

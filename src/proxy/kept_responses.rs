@@ -196,6 +196,7 @@ async fn ask(
     let path = format!("/v1/responses/{}{}", in_path(id), part.suffix);
     let asked = ResourceRequest {
         method,
+        dialect: Dialect::Responses,
         path,
         label: part.label,
         accept: if request.query.is_on("stream") { "text/event-stream" } else { "application/json" },

@@ -39,6 +39,7 @@
 //! | `realtime`, `realtime_attempt`, `realtime_session` | a conversation in speech over a WebSocket: asked for, opened, passed on |
 //! | `socket_opener` | who opened a WebSocket |
 //! | `models`, `search`, `forms`, `videos`, `files` | model lists, web searches, requests sent as forms (read by `form_body`), videos, uploads |
+//! | `batches` | many requests of one model, worked off by one account in its own time |
 //! | `pipeline`, `answered` | the steps in their order; what comes of them |
 //! | `rewritten`, `renamed` | bodies rewritten while they pass; answers under the name asked for |
 //! | `login_headers` | what the token of a login needs beside it |
@@ -68,6 +69,7 @@ mod attempt;
 pub mod auth;
 mod background_responses;
 mod background_watch;
+mod batches;
 mod cache_key;
 mod call;
 mod call_signatures;
@@ -132,5 +134,6 @@ mod upstream_socket;
 mod videos;
 
 pub use background_watch::watch_background_responses;
+pub use batches::watch as watch_batches;
 pub use routes::routes;
 pub use state::Proxy;

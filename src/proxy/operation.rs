@@ -39,6 +39,8 @@ pub(super) enum Operation {
     RerankV2,
     /// To tell whether a text or a picture may be shown.
     Moderate,
+    /// To work off many requests of one model, in the upstream's own time.
+    CreateBatch,
     /// To search the web.
     Search,
     /// To do as Codex's own tool for the web wants.
@@ -66,6 +68,8 @@ impl Operation {
             Self::Rerank => "/v1/rerank",
             Self::RerankV2 => "/v2/rerank",
             Self::Moderate => "/v1/moderations",
+            Self::CreateBatch if dialect == Dialect::Messages => "/v1/messages/batches",
+            Self::CreateBatch => "/v1/batches",
             Self::Search => "/v1/search",
             Self::AlphaSearch => "/v1/alpha/search",
         }
@@ -75,7 +79,7 @@ impl Operation {
     pub(super) fn work(self, dialect: Dialect) -> Work {
         match self {
             Self::CountTokens => Work::Lookup,
-            Self::EditImage | Self::VaryImage | Self::CreateVideo => Work::Creation,
+            Self::EditImage | Self::VaryImage | Self::CreateVideo | Self::CreateBatch => Work::Creation,
             Self::Answer if dialect == Dialect::Images => Work::Creation,
             Self::OfGemini(action) if is_creation(action) => Work::Creation,
             _ => Work::Text,

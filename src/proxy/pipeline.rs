@@ -30,6 +30,7 @@ use super::alerts;
 use super::answered::Answered;
 use super::attempt::{Attempt, Slots};
 use super::auth::Caller;
+use super::batches::NewBatch;
 use super::call::{Call, Head};
 use super::client::Family;
 use super::failure::Failure;
@@ -121,7 +122,7 @@ pub(super) async fn answer(proxy: &Arc<Proxy>, mut call: Box<Call>) -> Response 
         return refusal;
     }
     call.trace = trace_of(&proxy.core, &call);
-    let mut response = response_store::remember(proxy, &call, route(proxy, &call, None).await);
+    let mut response = response_store::remember(proxy, &call, route(proxy, &call, Way::Answer).await);
     if call.settings.echo_model {
         response = renamed::of(&call, response);
     }
@@ -168,11 +169,24 @@ fn estimated_count(face: ErrorShape, body: &Bytes) -> Response {
 
 /// Opens a socket for a client at the first channel that has one; otherwise a refusal.
 pub(super) async fn open_socket(proxy: &Arc<Proxy>, opening: &Opening) -> Response {
-    route(proxy, &opening.call, Some(opening)).await.response
+    route(proxy, &opening.call, Way::Socket(opening)).await.response
 }
 
-/// Tries channels until one answers, or opens a socket where that is wanted, none is left, or the attempts are used up.
-async fn route(proxy: &Arc<Proxy>, call: &Call, opening: Option<&Opening>) -> Answered {
+/// Has a batch made at the first channel that takes it; otherwise a refusal.
+pub(super) async fn create_batch(proxy: &Arc<Proxy>, batch: &Arc<NewBatch>) -> Response {
+    route(proxy, &batch.call, Way::Batch(batch)).await.response
+}
+
+/// What a channel is asked for.
+#[derive(Clone, Copy)]
+enum Way<'a> {
+    Answer,
+    Socket(&'a Opening),
+    Batch(&'a Arc<NewBatch>),
+}
+
+/// Tries channels until one gives what is wanted, none is left, or the attempts are used up.
+async fn route(proxy: &Arc<Proxy>, call: &Call, way: Way<'_>) -> Answered {
     let mut tried = Vec::new();
     let mut last: Option<Box<Failure>> = None;
     let attempts = match call.caller.forced_channel {
@@ -204,10 +218,11 @@ async fn route(proxy: &Arc<Proxy>, call: &Call, opening: Option<&Opening>) -> An
             }
         };
         tried.push(choice.channel.key());
-        let answered = match opening {
-            None => addresses::attempt(proxy, call, &choice, number, slots).await,
-            // Boxed, because it is rare.
-            Some(opening) => Box::pin(opening.attempt(proxy, &choice, number, slots)).await,
+        let answered = match way {
+            Way::Answer => addresses::attempt(proxy, call, &choice, number, slots).await,
+            // Boxed, because they are rare.
+            Way::Socket(opening) => Box::pin(opening.attempt(proxy, &choice, number, slots)).await,
+            Way::Batch(batch) => Box::pin(batch.attempt(proxy, &choice, number, slots)).await,
         };
         match answered.inspect_err(|failure| call.trace.channel_failed(&failure.text)) {
             Ok(answered) => return answered,

@@ -12,6 +12,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::timeout;
 
 use crate::core::Core;
+use crate::dialect::Dialect;
+use crate::dialect::canonical::Vendor;
 use crate::http::Response;
 use crate::http::timer::ReusableTimer;
 use crate::limits::Lease;
@@ -42,6 +44,19 @@ pub(super) struct ResourceUpstream {
     pub(super) endpoints: Vec<Arc<Endpoint>>,
     pub(super) custom_headers: Vec<(HeaderName, HeaderValue)>,
     pub(super) credential: Credential,
+    /// How requests in the manner of the messages API show it.
+    pub(super) key_form: KeyForm,
+}
+
+/// Where the messages API of an upstream wants the credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyForm {
+    /// The vendor's own takes a key in a header of its own.
+    Key,
+    /// The vendor's own, by a login.
+    Bearer,
+    /// Aggregators take either.
+    Both,
 }
 
 /// Why it cannot be reached.
@@ -57,6 +72,8 @@ pub(super) enum Unreachable {
 /// A client's request for it.
 pub(super) struct ResourceRequest<'r> {
     pub(super) method: Method,
+    /// In whose manner: the messages API has headers of its own.
+    pub(super) dialect: Dialect,
     /// With the upstream's id, and without a query: the client's goes along.
     pub(super) path: String,
     /// The path in error messages and in the log, which do not show the upstream's id.
@@ -90,17 +107,33 @@ impl From<store::Error> for Unreachable {
     }
 }
 
+// === impl KeyForm ===
+
+impl KeyForm {
+    pub(super) fn of(is_vendor: bool, account: &AccountRow) -> Self {
+        match is_vendor {
+            true if account.oauth_provider.is_some() => Self::Bearer,
+            true => Self::Key,
+            false => Self::Both,
+        }
+    }
+}
+
 // === impl UpstreamResponse ===
 
 impl UpstreamResponse {
+    /// The next bytes of the body; `None` at its end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        let next = timeout(self.idle, self.body.data()).await.map_err(|_| Failure::silence(self.idle))?;
+        next.transpose().map_err(|error| Failure::cut(&error))
+    }
+
     /// Reads on until the end, or until more than `limit` is held; tells whether that is all.
     pub(super) async fn hold(&mut self, held: &mut BytesMut, limit: usize) -> Result<bool, Failure> {
         while held.len() <= limit {
-            let next = timeout(self.idle, self.body.data()).await.map_err(|_| Failure::silence(self.idle))?;
-            match next {
+            match self.next().await? {
                 None => return Ok(true),
-                Some(Ok(bytes)) => held.extend_from_slice(&bytes),
-                Some(Err(error)) => return Err(Failure::cut(&error)),
+                Some(bytes) => held.extend_from_slice(&bytes),
             }
         }
         Ok(false)
@@ -128,7 +161,9 @@ impl ResourceUpstream {
         let site = site_of(core, &account).await?;
         let secret = current_credential(&core.store, token, &account).await?;
         let secret = secret.ok_or(Unreachable::Gone("The account that has it has no credential any more"))?;
+        let key_form = KeyForm::of(site.platform.profile().vendor == Vendor::Anthropic, &account);
         Ok(Self {
+            key_form,
             site_id: site.id,
             endpoints: site.endpoints,
             custom_headers: site.custom_headers,
@@ -193,11 +228,16 @@ impl ResourceUpstream {
         let Some(values) = self.credential.headers() else {
             return Err(Failure::local("the account has no key that can stand in a header".to_owned()));
         };
-        let ResourceRequest { method, path, label, accept, forwarded, headers, query, timer } = request;
+        let ResourceRequest { method, dialect, path, label, accept, forwarded, headers, query, timer } =
+            request;
         let query = forwarded_query(query);
         let target = endpoint.base.join(&format!("{path}{query}"));
         let mut outgoing = Box::new(upstream::Request::new(method.clone(), target, RequestBody::empty()));
         outgoing.headers = super::headers::of_resource(headers, &self.custom_headers, values, accept);
+        if *dialect == Dialect::Messages {
+            let (key, bearer) = (self.key_form != KeyForm::Bearer, self.key_form != KeyForm::Key);
+            super::headers::as_messages(&mut outgoing.headers, headers, values, (key, bearer));
+        }
         for name in *forwarded {
             if let Some(value) = headers.get(name) {
                 outgoing.headers.set(name.clone(), value.clone());

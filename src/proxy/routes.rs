@@ -17,7 +17,8 @@ use super::auth::{self, Caller, PresentedToken, Refused};
 use super::operation::{CallKind, Operation};
 use super::reply::ErrorShape;
 use super::{
-    files, forms, gemini, kept_responses, key_usage, models, pipeline, realtime, responses_ws, search, videos,
+    batches, files, forms, gemini, kept_responses, key_usage, models, pipeline, realtime, responses_ws,
+    search, videos,
 };
 
 /// The dialect whose manners those surfaces have that take one JSON object and give another.
@@ -35,6 +36,7 @@ pub fn routes() -> Vec<Route<Proxy>> {
         other_calls(),
         file_routes(),
         video_routes(),
+        batch_routes(),
         gemini_calls(),
         search_and_models(),
         usage_of_keys(),
@@ -149,9 +151,10 @@ fn file_routes() -> Vec<Route<Proxy>> {
     vec![
         route(Method::POST, all, Surface::Files, None, files::upload),
         route(Method::GET, all, Surface::Files, None, files::list),
-        route(Method::GET, one, Surface::Files, None, files::get),
-        route(Method::DELETE, one, Surface::Files, None, files::delete),
-        route(Method::GET, content, Surface::Files, None, files::content),
+        // Those that batches have made are among them.
+        route(Method::GET, one, Surface::Files, None, batches::file),
+        route(Method::DELETE, one, Surface::Files, None, batches::file_deletion),
+        route(Method::GET, content, Surface::Files, None, batches::file_content),
     ]
 }
 
@@ -163,6 +166,43 @@ fn video_routes() -> Vec<Route<Proxy>> {
         route(Method::DELETE, one, Surface::Videos, None, videos::delete),
         route(Method::GET, content, Surface::Videos, None, videos::content),
     ]
+}
+
+/// Batches, and those of messages.
+fn batch_routes() -> Vec<Route<Proxy>> {
+    let (all, one, cancel) = ("/v1/batches", "/v1/batches/{id}", "/v1/batches/{id}/cancel");
+    let (surface, dialect) = (Surface::Other, Some(Dialect::Messages));
+    let mut routes = vec![
+        route(Method::POST, all, surface, Some(PLAIN_OBJECTS), batches::create),
+        route(Method::GET, all, surface, Some(PLAIN_OBJECTS), batches::list),
+        route(Method::GET, one, surface, Some(PLAIN_OBJECTS), batches::get),
+        route(Method::POST, cancel, surface, Some(PLAIN_OBJECTS), batches::cancel),
+    ];
+    let of_messages = [
+        [
+            "/v1/messages/batches",
+            "/v1/messages/batches/{id}",
+            "/v1/messages/batches/{id}/cancel",
+            "/v1/messages/batches/{id}/results",
+        ],
+        [
+            "/anthropic/v1/messages/batches",
+            "/anthropic/v1/messages/batches/{id}",
+            "/anthropic/v1/messages/batches/{id}/cancel",
+            "/anthropic/v1/messages/batches/{id}/results",
+        ],
+    ];
+    for [all, one, cancel, results] in of_messages {
+        routes.extend([
+            route(Method::POST, all, surface, dialect, batches::create_messages),
+            route(Method::GET, all, surface, dialect, batches::list_messages),
+            route(Method::GET, one, surface, dialect, batches::get_messages),
+            route(Method::DELETE, one, surface, dialect, batches::delete_messages),
+            route(Method::POST, cancel, surface, dialect, batches::cancel_messages),
+            route(Method::GET, results, surface, dialect, batches::results_of_messages),
+        ]);
+    }
+    routes
 }
 
 /// Gemini's paths, which name the model and the operation, and those of its command line.

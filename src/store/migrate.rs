@@ -77,6 +77,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(94, "0094_instances"),
     step!(95, "0095_proxy_log_sums"),
     step!(96, "0096_shared_rests"),
+    step!(97, "0097_proxy_batches"),
 ];
 
 /// The number of the last step there is.

@@ -30,6 +30,7 @@ pub mod announcements;
 pub mod availability;
 pub mod background_responses;
 pub mod balances;
+pub mod batches;
 pub mod budgets;
 pub mod cached;
 pub mod checkins;

@@ -37,6 +37,7 @@ pub(super) const TABLES: &[&str] = &[
     "proxy_video_tasks",
     "proxy_response_ids",
     "proxy_background_responses",
+    "proxy_batches",
     "events",
     "job_leases",
     "job_runs",

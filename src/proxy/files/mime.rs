@@ -1,9 +1,11 @@
 //! Which media types are taken, and what a name says where the client does not.
 
 /// Types by their own name, and by what file names end in.
-const TYPES: [(&str, &[&str]); 18] = [
+const TYPES: [(&str, &[&str]); 20] = [
     ("application/pdf", &["pdf"]),
     ("application/json", &["json"]),
+    ("application/jsonl", &["jsonl"]),
+    ("application/x-ndjson", &["ndjson"]),
     ("text/plain", &["txt"]),
     ("text/markdown", &["md", "markdown"]),
     ("image/png", &["png"]),
@@ -143,6 +145,8 @@ mod tests {
             ("txt", "text/plain"),
             ("md markdown", "text/markdown"),
             ("json", "application/json"),
+            ("jsonl", "application/jsonl"),
+            ("ndjson", "application/x-ndjson"),
             ("png", "image/png"),
             ("jpg jpeg", "image/jpeg"),
             ("gif", "image/gif"),

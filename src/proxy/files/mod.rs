@@ -7,7 +7,8 @@
 //! DELETE ─ hidden at once                                             object
 //! ```
 //!
-//! What a model call names of them is put into its body before anybody is asked: [`resolve()`].
+//! What a model call names of them is put into its body before anybody is asked: [`resolve()`]. What a batch names of them
+//! is read [`whole()`].
 //!
 //! Every look-up is by owner: a file of one key does not exist for another. Which media types are taken
 //! is in `mime`.
@@ -19,8 +20,10 @@ mod object;
 mod refusal;
 mod resolve;
 mod upload;
+mod whole;
 
 pub(super) use content::content;
 pub(super) use object::{delete, get, list};
 pub(super) use resolve::resolve;
 pub(super) use upload::upload;
+pub(super) use whole::whole;

@@ -13,9 +13,10 @@ use hyper::Method;
 use hyper::header::{HeaderName, IF_RANGE, RANGE};
 
 use crate::core::Core;
+use crate::dialect::Dialect;
 use crate::http::Request;
 use crate::proxy::resource_upstream::{
-    ResourceRequest, ResourceUpstream, Unreachable, current_credential, in_path, site_of,
+    KeyForm, ResourceRequest, ResourceUpstream, Unreachable, current_credential, in_path, site_of,
 };
 use crate::routing::{BaseUrl, Endpoint, EndpointLive, EndpointState, Site};
 use crate::store::accounts;
@@ -65,6 +66,7 @@ pub(super) fn request<'r>(
     };
     ResourceRequest {
         method,
+        dialect: Dialect::Embeddings,
         path,
         label: resource.path_label(),
         accept,
@@ -97,7 +99,8 @@ pub(super) async fn of(core: &Core, video: &VideoRow) -> Result<ResourceUpstream
     let Some(secret) = own.or_else(|| video.token.clone()) else {
         return Err(Unreachable::Gone("The credential this video was created with is no longer available"));
     };
-    Ok(ResourceUpstream { site_id, endpoints, custom_headers, credential: secret.into() })
+    let key_form = KeyForm::Both;
+    Ok(ResourceUpstream { site_id, endpoints, custom_headers, credential: secret.into(), key_form })
 }
 
 /// The address of the creation, through the outbound proxy that its site uses now.

@@ -1,0 +1,383 @@
+//! Batches: many requests of one model that an upstream works off in its own time.
+//!
+//! | interface | requests | results |
+//! |---|---|---|
+//! | OpenAI | lines of a file: `{"custom_id", "method", "url", "body": {"model", …}}` | lines: `{"custom_id", "response": {"body"}, "error"}` |
+//! | Anthropic | `{"requests": [{"custom_id", "params": {"model", …}}]}` | lines: `{"custom_id", "result": {"type", "message"}}` |
+//!
+//! Only what routing, billing and our ids need is read; every other byte stays as it was written.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::Dialect;
+use super::edit::edit;
+use super::json;
+use super::usage::{self, Usage};
+
+/// The most requests of one batch, as the vendors have it.
+const MOST_LINES: usize = 50_000;
+const MOST_OF_ARRAY: usize = 100_000;
+/// The longest name of a model.
+const MAX_MODEL: usize = 512;
+/// A longer line of results passes as it is.
+const MAX_LINE: usize = 16 << 20;
+
+/// Whose interface a batch belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchApi {
+    OpenAi,
+    Anthropic,
+}
+
+/// The requests of a batch: which model they ask for, and where its name stands.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BatchRequests {
+    pub model: String,
+    places: Vec<Range<usize>>,
+}
+
+/// Why the requests cannot be taken; the text is for the client.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BatchFlaw {
+    pub message: String,
+    pub field: &'static str,
+}
+
+// === impl BatchApi ===
+
+impl BatchApi {
+    /// The word under which it is stored.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+        }
+    }
+
+    pub fn of_id(id: &str) -> Self {
+        if id == "anthropic" { Self::Anthropic } else { Self::OpenAi }
+    }
+
+    /// Whether the batch that this object shows will not change any more.
+    pub fn has_ended(self, object: &str) -> bool {
+        let (member, last): (&str, &[&str]) = match self {
+            Self::OpenAi => ("status", &["completed", "failed", "expired", "cancelled"]),
+            Self::Anthropic => ("processing_status", &["ended"]),
+        };
+        let state = json::member(object, member).and_then(json::string);
+        state.is_some_and(|state| last.contains(&state.as_str()))
+    }
+
+    /// The dialect that one result is in, where the answer to it says so.
+    fn dialect_of(self, answer: &str) -> Dialect {
+        let kind = json::member(answer, "object").and_then(json::string);
+        match (self, kind.as_deref()) {
+            (Self::Anthropic, _) => Dialect::Messages,
+            (Self::OpenAi, Some("response")) => Dialect::Responses,
+            (Self::OpenAi, Some("list")) => Dialect::Embeddings,
+            (Self::OpenAi, _) => Dialect::Chat,
+        }
+    }
+
+    /// Where the answer is in a line of results.
+    fn path_to_answer(self) -> [&'static str; 2] {
+        match self {
+            Self::OpenAi => ["response", "body"],
+            Self::Anthropic => ["result", "message"],
+        }
+    }
+
+    fn answer_in(self, line: &str) -> Option<&str> {
+        let [outer, inner] = self.path_to_answer();
+        json::member(json::member(line, outer)?, inner)
+    }
+
+    /// What one line of results has used.
+    pub fn usage_of_line(self, line: &[u8]) -> Option<Usage> {
+        let answer = self.answer_in(std::str::from_utf8(line).ok()?)?;
+        usage::of_reply(self.dialect_of(answer), answer.as_bytes())
+    }
+
+    /// What all of it has used, where the object says so. OpenAI's does, in the words of responses.
+    pub fn usage_of_object(self, object: &str) -> Option<Usage> {
+        let usage = match self {
+            Self::OpenAi => usage::of_reply(Dialect::Responses, object.as_bytes())?,
+            Self::Anthropic => return None,
+        };
+        // It is there before anything is known, too, all zeros.
+        (usage.prompt.unwrap_or(0) > 0 || usage.completion.unwrap_or(0) > 0).then_some(usage)
+    }
+
+    /// A line of results that names the model so; a line without one stays as it is.
+    pub fn line_with_model(self, line: &[u8], model: &str) -> Vec<u8> {
+        self.renamed(line, model).unwrap_or_else(|| line.to_vec())
+    }
+
+    fn renamed(self, line: &[u8], model: &str) -> Option<Vec<u8>> {
+        let text = std::str::from_utf8(line).ok().filter(|line| line.len() <= MAX_LINE)?;
+        let answer = self.answer_in(text)?;
+        let named = json::member(answer, "model").filter(|named| named.starts_with('"'))?;
+        let start = named.as_ptr() as usize - text.as_ptr() as usize;
+        let place = start..start + named.len();
+        Some(spliced(text, std::slice::from_ref(&place), model))
+    }
+}
+
+// === impl BatchRequests ===
+
+impl BatchRequests {
+    /// Reads the lines of an input file, whose requests go to this path.
+    ///
+    /// # Errors
+    /// A line that is no such request, or asks for another model than the first.
+    pub fn of_lines(text: &[u8], endpoint: &str) -> Result<Self, BatchFlaw> {
+        let text = std::str::from_utf8(text).map_err(|_| BatchFlaw {
+            message: "The input file is not UTF-8".to_owned(),
+            field: "input_file_id",
+        })?;
+        let mut requests = Self { model: String::new(), places: Vec::new() };
+        let mut start = 0;
+        for (number, line) in (1..).zip(text.split_inclusive('\n')) {
+            let at = start;
+            start += line.len();
+            if line.trim().is_empty() {
+                continue;
+            }
+            let flaw = |what: &str| BatchFlaw {
+                message: format!("Line {number} of the input file: {what}"),
+                field: "input_file_id",
+            };
+            let (mut body, mut url) = (None, None);
+            json::members(line, |member| match member.key.as_ref() {
+                "body" => body = Some((member.at, member.value)),
+                "url" => url = Some(member.value),
+                _ => {}
+            })
+            .map_err(|_| flaw("it is no JSON object"))?;
+            if url.and_then(json::string).as_deref() != Some(endpoint) {
+                return Err(flaw(&format!("url must be the endpoint of the batch, {endpoint}")));
+            }
+            let (offset, body) = body.ok_or_else(|| flaw("body is required"))?;
+            requests.take(body, at + offset, MOST_LINES).map_err(|what| flaw(&what))?;
+        }
+        requests.or_empty("input_file_id", "The input file has no requests")
+    }
+
+    /// Reads the body of a request for a batch of messages.
+    ///
+    /// # Errors
+    /// A body that holds no such requests, or requests for several models.
+    pub fn of_array(text: &[u8]) -> Result<Self, BatchFlaw> {
+        let bad = |message: String| BatchFlaw { message, field: "requests" };
+        let text = std::str::from_utf8(text).map_err(|_| bad("The body is not UTF-8".to_owned()))?;
+        let mut array = None;
+        json::members(text, |member| {
+            if member.key == "requests" {
+                array = Some(member.value);
+            }
+        })
+        .map_err(|_| bad("The body must be a JSON object".to_owned()))?;
+        let array = array.ok_or_else(|| bad("requests: Field required".to_owned()))?;
+        let items: Vec<&RawValue> = serde_json::from_str(array)
+            .map_err(|_| bad("requests: Input should be a valid list".to_owned()))?;
+        let mut requests = Self { model: String::new(), places: Vec::new() };
+        for (number, item) in items.iter().enumerate() {
+            let flaw = |what: &str| bad(format!("requests.{number}.params: {what}"));
+            let params = json::member(item.get(), "params").ok_or_else(|| flaw("Field required"))?;
+            let at = params.as_ptr() as usize - text.as_ptr() as usize;
+            requests.take(params, at, MOST_OF_ARRAY).map_err(|what| flaw(&what))?;
+        }
+        requests.or_empty("requests", "requests: List should have at least 1 item")
+    }
+
+    /// Takes up one request; the error says what is wrong with it.
+    fn take(&mut self, body: &str, at: usize, most: usize) -> Result<(), String> {
+        let mut named = Vec::new();
+        json::members(body, |member| {
+            if member.key == "model" {
+                named.push((member.at, member.value));
+            }
+        })
+        .map_err(|_| "it is no JSON object".to_owned())?;
+        if named.is_empty() {
+            return Err("model is required".to_owned());
+        }
+        for (offset, value) in named {
+            let model = json::string(value).filter(|model| !model.trim().is_empty());
+            let model = model.ok_or_else(|| "model must be a text".to_owned())?;
+            if model.len() > MAX_MODEL {
+                return Err("the name of the model is too long".to_owned());
+            }
+            if self.places.is_empty() {
+                self.model = model;
+            } else if self.model != model {
+                let first = &self.model;
+                return Err(format!(
+                    "it asks for the model {model} and the first for {first}: a batch has one model"
+                ));
+            }
+            self.places.push(at + offset..at + offset + value.len());
+        }
+        match self.places.len() > most {
+            true => Err(format!("a batch has at most {most} requests")),
+            false => Ok(()),
+        }
+    }
+
+    fn or_empty(self, field: &'static str, message: &str) -> Result<Self, BatchFlaw> {
+        match self.places.is_empty() {
+            true => Err(BatchFlaw { message: message.to_owned(), field }),
+            false => Ok(self),
+        }
+    }
+
+    /// The text that the requests were read from, with this name of the model.
+    pub fn with_model(&self, text: &Bytes, model: &str) -> Bytes {
+        match std::str::from_utf8(text) {
+            Ok(read) if model != self.model => Bytes::from(spliced(read, &self.places, model)),
+            _ => text.clone(),
+        }
+    }
+}
+
+fn spliced(text: &str, places: &[Range<usize>], model: &str) -> Vec<u8> {
+    let literal = Value::from(model).to_string();
+    let mut out = Vec::with_capacity(text.len() + places.len() * literal.len());
+    let mut copied = 0;
+    for place in places {
+        out.extend_from_slice(&text.as_bytes()[copied..place.start]);
+        out.extend_from_slice(literal.as_bytes());
+        copied = place.end;
+    }
+    out.extend_from_slice(&text.as_bytes()[copied..]);
+    out
+}
+
+/// The object with these texts in place of its own. What it does not have, or has as `null`, stays so.
+pub fn object_with(object: &str, texts: &[(&str, &str)]) -> String {
+    let is_there = |name: &str| json::member(object, name).is_some_and(|value| value.starts_with('"'));
+    let set: Vec<(&str, String)> = texts
+        .iter()
+        .filter(|(name, _)| is_there(name))
+        .map(|(name, text)| (*name, Value::from(*text).to_string()))
+        .collect();
+    let set: Vec<(&str, &str)> = set.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    edit(object, &set, &[]).into_owned()
+}
+
+/// A text member of an object; `None` where it is missing, `null` or empty.
+pub fn text_of(object: &str, name: &str) -> Option<String> {
+    json::member(object, name).and_then(json::string).filter(|text| !text.is_empty())
+}
+
+/// Adds what one more request has used.
+pub fn add(sum: &mut Usage, more: &Usage) {
+    let plus = |sum: &mut Option<u64>, more: Option<u64>| {
+        if let Some(more) = more {
+            *sum = Some(sum.unwrap_or(0).saturating_add(more));
+        }
+    };
+    plus(&mut sum.prompt, more.prompt);
+    plus(&mut sum.completion, more.completion);
+    plus(&mut sum.total, more.total);
+    plus(&mut sum.cache_read, more.cache_read);
+    plus(&mut sum.cache_creation, more.cache_creation);
+    sum.prompt_includes_cache = sum.prompt_includes_cache.or(more.prompt_includes_cache);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const URL: &str = "/v1/chat/completions";
+
+    fn line(model: &str) -> String {
+        format!(
+            r#"{{"custom_id":"a","method":"POST","url":"{URL}","body":{{"n":1,"model" : "{model}","x":[]}}}}"#
+        )
+    }
+
+    #[test]
+    fn the_model_of_every_line_is_written_anew_and_nothing_else() {
+        let text = format!("{}\n\r\n{}\n", line("a"), line("a"));
+        let requests = BatchRequests::of_lines(text.as_bytes(), URL).unwrap();
+        assert_eq!(requests.model, "a");
+        let bytes = Bytes::from(text);
+        assert_eq!(requests.with_model(&bytes, "a"), bytes);
+        let expected = format!("{}\n\r\n{}\n", line("b\\\"c"), line("b\\\"c"));
+        assert_eq!(requests.with_model(&bytes, "b\"c"), expected);
+    }
+
+    #[test]
+    fn lines_that_are_no_requests_of_one_model_are_refused_by_their_number() {
+        for (text, what) in [
+            (format!("{}\n{}", line("a"), line("b")), "Line 2 of the input file: it asks for the model b"),
+            (format!("{}\nx", line("a")), "Line 2 of the input file: it is no JSON object"),
+            (line("a").replace(URL, "/v1/else"), "Line 1 of the input file: url must be"),
+            (line("a").replace("model", "other"), "Line 1 of the input file: model is required"),
+            (line("a").replace("body", "other"), "Line 1 of the input file: body is required"),
+            (line(" "), "Line 1 of the input file: model must be a text"),
+            (String::from("\n \n"), "The input file has no requests"),
+            (
+                format!("{}\n", line("a")).repeat(MOST_LINES + 1),
+                "Line 50001 of the input file: a batch has at most",
+            ),
+        ] {
+            let flaw = BatchRequests::of_lines(text.as_bytes(), URL).unwrap_err();
+            assert!(flaw.message.starts_with(what), "{}", flaw.message);
+        }
+    }
+
+    #[test]
+    fn the_requests_of_an_array_are_those_of_one_model() {
+        let text = r#" {"requests" : [ {"custom_id":"1","params":{"model":"a","max_tokens":1}},
+            {"params": {"messages":[{"model":"z"}],"model":"a"},"custom_id":"2"} ], "x":1}"#;
+        let requests = BatchRequests::of_array(text.as_bytes()).unwrap();
+        assert_eq!(requests.model, "a");
+        let expected = text.replace("\"a\"", "\"bc\"");
+        assert_eq!(requests.with_model(&Bytes::from(text), "bc"), expected);
+        for (text, what) in [
+            ("[]", "The body must be"),
+            ("{}", "requests: Field required"),
+            (r#"{"requests":{}}"#, "requests: Input should be"),
+            (r#"{"requests":[]}"#, "requests: List should have"),
+            (r#"{"requests":[1]}"#, "requests.0.params: Field required"),
+            (
+                r#"{"requests":[{"params":{"model":"a"}},{"params":{"model":"b"}}]}"#,
+                "requests.1.params: it asks",
+            ),
+        ] {
+            let flaw = BatchRequests::of_array(text.as_bytes()).unwrap_err();
+            assert!(flaw.message.starts_with(what), "{}", flaw.message);
+        }
+    }
+
+    #[test]
+    fn a_line_of_results_tells_what_it_has_used_and_takes_another_name() {
+        let openai = br#"{"custom_id":"a","response":{"status_code":200,"body":{"object":"chat.completion","model":"up","usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}},"error":null}"#;
+        let anthropic = br#"{"custom_id":"a","result":{"type":"succeeded","message":{"model":"up","usage":{"input_tokens":3,"output_tokens":4}}}}"#;
+        for (api, line) in [(BatchApi::OpenAi, &openai[..]), (BatchApi::Anthropic, &anthropic[..])] {
+            let usage = api.usage_of_line(line).unwrap();
+            assert_eq!((usage.prompt, usage.completion), (Some(3), Some(4)));
+            let named = api.line_with_model(line, "ours");
+            assert_eq!(
+                String::from_utf8(named).unwrap(),
+                String::from_utf8_lossy(line).replace("up", "ours")
+            );
+        }
+        let failed = br#"{"custom_id":"b","result":{"type":"errored","error":{}}}"#;
+        assert_eq!(BatchApi::Anthropic.usage_of_line(failed), None);
+        assert_eq!(BatchApi::Anthropic.line_with_model(failed, "ours"), failed);
+    }
+
+    #[test]
+    fn only_what_an_object_has_is_put_under_other_names() {
+        let object = r#"{"id":"up","output_file_id":null,"n":1}"#;
+        let shown = object_with(object, &[("id", "ours"), ("output_file_id", "x"), ("model", "m")]);
+        assert_eq!(shown, r#"{"id":"ours","output_file_id":null,"n":1}"#);
+    }
+}

@@ -1,0 +1,142 @@
+//! `/v1/messages/batches`
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::dialect::Dialect;
+use crate::dialect::batch::{BatchApi, BatchRequests};
+use crate::http::{self, Request, Response};
+use crate::proxy::Proxy;
+use crate::proxy::auth::Caller;
+use crate::proxy::pipeline;
+use crate::store;
+use crate::store::batches::{self, BatchRow, Page};
+use crate::store::owner::Owner;
+
+use super::booking::{self, told};
+use super::creation::{NewBatch, call_of};
+use super::kept::{NotAsked, Part, ask, either, face, find, limit_of, objects, of_path, unknown, unreadable};
+use super::results as result_lines;
+
+const API: BatchApi = BatchApi::Anthropic;
+const USUAL_PAGE: i64 = 20;
+const MAX_PAGE: i64 = 1000;
+
+/// `POST /v1/messages/batches`
+pub(in crate::proxy) async fn create(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    either(begin(proxy, request, caller).await)
+}
+
+async fn begin(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Result<Response, Response> {
+    let face = face(&request, API);
+    let text = request.bytes().await.map_err(|error| face.body_error(&error))?;
+    let refuse = |message: &str, field| face.refuse(400, message, None, Some(field));
+    let read = || BatchRequests::of_array(&text);
+    let requests = proxy.conversions.read_through(text.len(), read).await;
+    let requests = requests.map_err(|flaw| refuse(&flaw.message, flaw.field))?;
+    let memory = request.memory.take();
+    let call = call_of(&proxy, request, caller, (Dialect::Messages, &requests.model), memory, face).await?;
+    let object = Bytes::new();
+    let batch = NewBatch { call: Arc::from(call), api: API, requests, text, object, input_file_id: None };
+    Ok(pipeline::create_batch(&proxy, &Arc::new(batch)).await)
+}
+
+/// `GET /v1/messages/batches`: as they were last seen.
+pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    either(page(&proxy, &request, &caller).await)
+}
+
+async fn page(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Response, Response> {
+    let face = face(request, API);
+    let limit = limit_of(request, face, (USUAL_PAGE, MAX_PAGE)).map_err(|refusal| *refusal)?;
+    let store = &proxy.core.store;
+    let (mut after, mut before) = (None, None);
+    for (name, bound) in [("after_id", &mut after), ("before_id", &mut before)] {
+        let Some(id) = request.query.get(name) else { continue };
+        let found = find(store, caller, API, &id).await.map_err(|error| unreadable(face, &error))?;
+        let Some(batch) = found else {
+            return Err(face.refuse(400, &format!("{name} names no batch that is there"), None, Some(name)));
+        };
+        *bound = Some(batch.id);
+    }
+    let page = Page { api: API.id(), after, before, limit: limit + 1 };
+    let found = batches::list(store, &Owner::of_key(caller.key_id()), &page).await;
+    let mut found = found.map_err(|error| unreadable(face, &error))?;
+    let has_more = found.len() > limit as usize;
+    found.truncate(limit as usize);
+    if before.is_some() && after.is_none() {
+        found.reverse();
+    }
+    let data: Vec<Value> = objects(proxy, request, &found);
+    let id = |batch: Option<&BatchRow>| batch.map(|batch| batch.place.public_id.clone());
+    let (first, last) = (id(found.first()), id(found.last()));
+    let list = json!({ "data": data, "has_more": has_more, "first_id": first, "last_id": last });
+    Ok(http::json(StatusCode::OK, &list))
+}
+
+/// `GET /v1/messages/batches/{id}`
+pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    either(tell(&proxy, &request, &caller, Method::GET, "").await)
+}
+
+/// `POST /v1/messages/batches/{id}/cancel`
+pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    either(tell(&proxy, &request, &caller, Method::POST, "/cancel").await)
+}
+
+async fn tell(
+    proxy: &Arc<Proxy>,
+    request: &Request,
+    caller: &Caller,
+    method: Method,
+    suffix: &'static str,
+) -> Result<Response, Response> {
+    let batch = of_path(proxy, request, caller, API).await?;
+    let part = Part::of(method, &batch, suffix);
+    told(proxy, request, batch, part).await
+}
+
+/// `GET /v1/messages/batches/{id}/results`
+pub(in crate::proxy) async fn results(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    either(stream(&proxy, &request, &caller).await)
+}
+
+async fn stream(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Result<Response, Response> {
+    let batch = of_path(proxy, request, caller, API).await?;
+    let whole = Part::of(Method::GET, &batch, "/results");
+    let part = Part::bytes(whole.path, "/v1/messages/batches/{id}/results");
+    result_lines::stream(proxy, request, &batch, part).await
+}
+
+/// `DELETE /v1/messages/batches/{id}`: what it used is booked first, later nobody could tell. One that its upstream does not
+/// know or cannot delete, or that cannot be reached any more, only loses its mapping.
+pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    either(remove(&proxy, &request, &caller).await)
+}
+
+async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Result<Response, Response> {
+    let face = face(request, API);
+    let batch = of_path(proxy, request, caller, API).await?;
+    let batch = booking::refreshed(proxy, batch).await;
+    booking::settle(proxy, &batch).await;
+    let client = (&request.headers, request.query.raw(), request.timer.clone());
+    match ask(proxy, &batch, Part::of(Method::DELETE, &batch, ""), client).await {
+        // Read to its end, so that the connection can be reused.
+        Ok((_, answer, _slot)) => drop(answer.read().await),
+        Err(refused) if refused.is_for_good() => {}
+        Err(NotAsked::Failed(failure))
+            if matches!(failure.upstream_status(), Some(404 | 405 | 410 | 501)) => {}
+        Err(refused) => return Err(refused.answer(proxy, face)),
+    }
+    match batches::delete(&proxy.core.store, batch.id).await {
+        Ok(()) => {}
+        // A concurrent request was faster.
+        Err(store::Error::NotFound) => return Err(unknown(face, &batch.place.public_id)),
+        Err(error) => return Err(unreadable(face, &error)),
+    }
+    let deleted = json!({ "id": batch.place.public_id, "type": "message_batch_deleted" });
+    Ok(http::json(StatusCode::OK, &deleted))
+}

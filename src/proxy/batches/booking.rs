@@ -1,0 +1,217 @@
+//! What a batch has used is booked once, on the key that made it, by whoever learns first that it has ended: a client that
+//! reads it, or we, who ask for it.
+//!
+//! We first ask a minute after its creation, then when it is a tenth as old again, at most each ten minutes; at once after a
+//! start. What was used is what OpenAI's object says, else the sum over the results. It is billed as so many tokens of the
+//! model at its price: a vendor's discount for batches is in no price list.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::{HeaderMap, Method};
+use tokio::time::{sleep, timeout};
+
+use crate::dialect::batch::{BatchApi, add, text_of};
+use crate::dialect::usage::Usage;
+use crate::http::timer::ReusableTimer;
+use crate::http::{Request, Response};
+use crate::proxy::Proxy;
+use crate::proxy::background_responses::{LateAnswer, Outcome, book_late};
+use crate::proxy::resource_upstream::{UpstreamResponse, in_path};
+use crate::store;
+use crate::store::batches::{self, BatchRow};
+use crate::time::{Millis, now_ms};
+
+use super::kept::{NotAsked, Part, api, ask, face, refresh, shown};
+use super::mapping::FIRST_LOOK;
+
+/// How long at most we wait before we ask for one again.
+const LONGEST_PAUSE: Millis = 600_000;
+/// How often those are looked up that are due, and how many at once.
+const ROUND: Duration = Duration::from_secs(20);
+const MOST_AT_ONCE: usize = 16;
+/// How many are asked for at once after a start.
+const MOST_AT_START: usize = 256;
+/// A batch ends within a day. One that does not is given up after three.
+const LONGEST_WORK: Millis = 3 * 86_400_000;
+/// How long all results may take to be read, and the longest line that is.
+const RESULTS_TIMEOUT: Duration = Duration::from_secs(3600);
+const MAX_LINE: usize = 16 << 20;
+
+/// Asks for those that nobody else asks for, until the service stops.
+pub fn watch(proxy: &Arc<Proxy>) {
+    proxy.core.background.spawn("batches", rounds(proxy.clone()));
+}
+
+async fn rounds(proxy: Arc<Proxy>) {
+    let mut due = batches::due(&proxy.core.store, Millis::MAX, MOST_AT_START).await;
+    loop {
+        match due {
+            Err(error) => log::warn!("batches could not be looked up: {error}"),
+            Ok(due) => {
+                for batch in due {
+                    look(&proxy, batch).await;
+                }
+            }
+        }
+        sleep(ROUND).await;
+        due = batches::due(&proxy.core.store, now_ms(), MOST_AT_ONCE).await;
+    }
+}
+
+async fn look(proxy: &Arc<Proxy>, mut batch: BatchRow) {
+    let now = now_ms();
+    let age = now - batch.created_at;
+    let next = now + (age / 10).clamp(FIRST_LOOK, LONGEST_PAUSE);
+    match batches::take_look(&proxy.core.store, &batch, next).await {
+        Ok(true) => {}
+        Ok(false) => return,
+        Err(error) => return log::warn!("a batch could not be looked at: {error}"),
+    }
+    let part = Part::of(Method::GET, &batch, "");
+    let asked = refresh(proxy, &mut batch, part, nobody(&HeaderMap::new())).await.map(drop);
+    let is_gone = asked.as_ref().is_err_and(NotAsked::is_for_good);
+    if api(&batch).has_ended(&batch.object) && !is_gone {
+        return settle(proxy, &batch).await;
+    }
+    if is_gone || age >= LONGEST_WORK {
+        log::warn!("nobody learns what batch {} has used: its account has it no more", batch.place.public_id);
+        close(proxy, &batch).await;
+    }
+}
+
+/// The batch as its upstream has it now, if it can be asked.
+pub(super) async fn refreshed(proxy: &Arc<Proxy>, mut batch: BatchRow) -> BatchRow {
+    if !api(&batch).has_ended(&batch.object) {
+        let part = Part::of(Method::GET, &batch, "");
+        // What was known before is as good where it cannot.
+        drop(refresh(proxy, &mut batch, part, nobody(&HeaderMap::new())).await);
+    }
+    batch
+}
+
+/// The batch as it is now, or as its upstream has it after what was asked.
+pub(super) async fn told(
+    proxy: &Arc<Proxy>,
+    request: &Request,
+    mut batch: BatchRow,
+    part: Part,
+) -> Result<Response, Response> {
+    let is_read = part.method == Method::GET;
+    let client = (&request.headers, request.query.raw(), request.timer.clone());
+    match refresh(proxy, &mut batch, part, client).await {
+        Ok((_, crossing)) => {
+            note(proxy, &batch);
+            Ok(shown(proxy, &batch, request, crossing))
+        }
+        // It has ended: what is known of it is all there is.
+        Err(refused) if is_read && refused.is_for_good() && api(&batch).has_ended(&batch.object) => {
+            Ok(shown(proxy, &batch, request, HeaderMap::new()))
+        }
+        Err(refused) => Err(refused.answer(proxy, face(request, api(&batch)))),
+    }
+}
+
+/// Somebody has seen it: books it aside, if it has ended.
+fn note(proxy: &Arc<Proxy>, batch: &BatchRow) {
+    if batch.is_booked || !api(batch).has_ended(&batch.object) {
+        return;
+    }
+    let (settling, batch) = (proxy.clone(), batch.clone());
+    proxy.core.background.spawn("the usage of a batch", async move { settle(&settling, &batch).await });
+}
+
+/// Books what it has used, if it has ended and nobody has.
+pub(super) async fn settle(proxy: &Arc<Proxy>, batch: &BatchRow) {
+    if batch.is_booked || !api(batch).has_ended(&batch.object) {
+        return;
+    }
+    let usage = match used(proxy, batch).await {
+        Ok(usage) => usage,
+        // It is looked at again.
+        Err(NotAsked::Failed(failure)) => {
+            return log::warn!(
+                "the results of batch {} could not be read: {}",
+                batch.place.public_id,
+                failure.text
+            );
+        }
+        Err(refused) if !refused.is_for_good() => return,
+        Err(_) => None,
+    };
+    let Some(usage) = usage else { return close(proxy, batch).await };
+    let place = &batch.place;
+    let answer = LateAnswer {
+        row: &place.row,
+        account_id: place.account_id,
+        channel_id: place.channel_id,
+        model_requested: &place.model_requested,
+        claim: batches::claim(batch.id),
+    };
+    match book_late(proxy, answer, Outcome::Used(usage)).await {
+        Ok(()) | Err(store::Error::NotFound) => {}
+        Err(error) => log::error!("the usage of batch {} could not be booked: {error}", place.public_id),
+    }
+}
+
+async fn close(proxy: &Arc<Proxy>, batch: &BatchRow) {
+    if let Err(error) = batches::close(&proxy.core.store, batch.id).await {
+        log::warn!("batch {} could not be closed: {error}", batch.place.public_id);
+    }
+}
+
+/// What it has used; `None` is nothing.
+async fn used(proxy: &Arc<Proxy>, batch: &BatchRow) -> Result<Option<Usage>, NotAsked> {
+    if let Some(usage) = api(batch).usage_of_object(&batch.object) {
+        return Ok(Some(usage));
+    }
+    let part = match api(batch) {
+        BatchApi::Anthropic => {
+            if text_of(&batch.object, "results_url").is_none() {
+                return Ok(None);
+            }
+            let whole = Part::of(Method::GET, batch, "/results");
+            Part::bytes(whole.path, "/v1/messages/batches/{id}/results")
+        }
+        BatchApi::OpenAi => match text_of(&batch.object, "output_file_id") {
+            Some(file) => {
+                Part::bytes(format!("/v1/files/{}/content", in_path(&file)), "/v1/files/{id}/content")
+            }
+            None => return Ok(None),
+        },
+    };
+    let (_, answer, mut slot) = ask(proxy, batch, part, nobody(&HeaderMap::new())).await?;
+    slot.keep_alive();
+    match timeout(RESULTS_TIMEOUT, sum(api(batch), answer)).await {
+        Ok(sum) => sum,
+        Err(_) => Err(NotAsked::Saturated),
+    }
+}
+
+/// The sum over all results, read as they come.
+async fn sum(api: BatchApi, mut answer: UpstreamResponse) -> Result<Option<Usage>, NotAsked> {
+    let (mut sum, mut line) = (None, Vec::new());
+    let mut count = |line: &mut Vec<u8>| {
+        if let Some(usage) = api.usage_of_line(line) {
+            add(sum.get_or_insert_with(Usage::default), &usage);
+        }
+        line.clear();
+    };
+    while let Some(bytes) = answer.next().await? {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if line.len() + piece.len() <= MAX_LINE {
+                line.extend_from_slice(piece);
+            }
+            if piece.ends_with(b"\n") {
+                count(&mut line);
+            }
+        }
+    }
+    count(&mut line);
+    Ok(sum)
+}
+
+/// We ask, and no client.
+fn nobody(headers: &HeaderMap) -> (&HeaderMap, &'static str, ReusableTimer) {
+    (headers, "", ReusableTimer::default())
+}

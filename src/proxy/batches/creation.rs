@@ -1,0 +1,355 @@
+//! One channel is asked to take a batch: its requests under the upstream's name of the model, and for OpenAI's interface the
+//! file that holds them first.
+//!
+//! As any attempt it is settled once. It goes on when its client hangs up: what an upstream has taken is stored, so that it
+//! is found again and paid for. A site that lacks one of the paths is none the worse, and the next channel is asked.
+
+use std::mem;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Method, StatusCode};
+use ring::rand::{SecureRandom, SystemRandom};
+use serde_json::json;
+
+use crate::dialect::batch::{BatchApi, BatchRequests, object_with};
+use crate::dialect::{Dialect, judge, video};
+use crate::hex;
+use crate::http::{self, Request, Response};
+use crate::limits::HeldMemory;
+use crate::proxy::Proxy;
+use crate::proxy::admit::admit;
+use crate::proxy::answered::Answered;
+use crate::proxy::attempt::{Attempt, Choice, Slots};
+use crate::proxy::auth::Caller;
+use crate::proxy::call::{Call, Head};
+use crate::proxy::commit::judged;
+use crate::proxy::failure::Failure;
+use crate::proxy::headers;
+use crate::proxy::login_headers;
+use crate::proxy::operation::{CallKind, Operation};
+use crate::proxy::reply::ErrorShape;
+use crate::proxy::resource_upstream::in_path;
+use crate::proxy::send::{Timeouts, answered, read_some};
+use crate::proxy::token_renewal;
+use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, pool};
+use crate::store::batches::{self, BatchPlace};
+use crate::time::now_ms;
+use crate::upstream::{self, AnswerHead, RequestBody, Work};
+
+use super::mapping::{self, FIRST_LOOK, SURFACE};
+
+const FILES: &str = "/v1/files";
+/// The longest object that is read, and how long its bytes may take.
+const MAX_OBJECT: usize = 2 << 20;
+const OBJECT_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the removal of a file may take that nobody needs.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A batch that is to be made.
+pub(in crate::proxy) struct NewBatch {
+    pub(in crate::proxy) call: Arc<Call>,
+    pub(super) api: BatchApi,
+    pub(super) requests: BatchRequests,
+    /// What the requests were read from: a file, or the body.
+    pub(super) text: Bytes,
+    /// Of OpenAI's interface: the client's object, and its file.
+    pub(super) object: Bytes,
+    pub(super) input_file_id: Option<String>,
+}
+
+/// One request to one address.
+struct Asked {
+    method: Method,
+    path: String,
+    /// The path without ids, for messages.
+    label: &'static str,
+    content_type: HeaderValue,
+    body: RequestBody,
+}
+
+impl NewBatch {
+    /// Asks one channel. The attempt is settled when this gives a failure.
+    pub(in crate::proxy) async fn attempt(
+        self: &Arc<Self>,
+        proxy: &Arc<Proxy>,
+        choice: &Choice,
+        number: u32,
+        slots: Slots,
+    ) -> Result<Answered, Failure> {
+        let mut attempt = Attempt::begin(proxy, &self.call, choice, number, slots);
+        attempt.via(self.call.operation.path(self.call.face.dialect));
+        let (batch, making, choice) = (self.clone(), proxy.clone(), choice.clone());
+        let made = async move { batch.make(&making, choice, attempt).await };
+        let made = proxy.core.background.carry_through("the creation of a batch", made).await;
+        match made {
+            Ok(made) => made.map(Answered::from),
+            Err(why) => Err(Failure::local(why)),
+        }
+    }
+
+    async fn make(
+        &self,
+        proxy: &Arc<Proxy>,
+        mut choice: Choice,
+        mut attempt: Box<Attempt>,
+    ) -> Result<Response, Failure> {
+        let mut made = self.ask(proxy, &choice).await;
+        if let Err(refusal) = &made
+            && let Some(fresh) = token_renewal::renewed(proxy, &self.call, &choice.channel, refusal).await
+        {
+            attempt.go_on_with(&fresh, refusal);
+            choice.channel = fresh;
+            made = self.ask(proxy, &choice).await;
+        }
+        let (head, object) = match made {
+            Ok(made) => made,
+            Err(failure) => {
+                let failure = failure.without(&attempt.secrets());
+                let (call, channel) = (&self.call, &choice.channel);
+                let failure =
+                    failure.to(|| call.said(), &call.envelope.model, channel, &choice.model).of_surface();
+                attempt.fail(&failure);
+                return Err(failure);
+            }
+        };
+        let (secrets, face) = (attempt.secrets(), self.call.face);
+        match self.store(proxy, &choice, &mut attempt, &object).await {
+            Ok(shown) => {
+                attempt.succeed(None);
+                let mut response = http::json_bytes(StatusCode::OK, Bytes::from(shown));
+                let repeats = |value: &[u8]| secrets.is_in(value);
+                headers::downstream(&head.headers, repeats, response.headers_mut());
+                headers::request_id(face.dialect, face.id, response.headers_mut());
+                Ok(response)
+            }
+            Err(why) => {
+                // The upstream works it off all the same: an operator may find it there.
+                let site = &choice.channel.account.site.name;
+                log::error!("batch {:?} of site {site} could not be stored: {why}", video::id(&object));
+                let why = "The batch was created, but its id could not be stored";
+                attempt.fail(&Failure::local(why.to_owned()));
+                Ok(face.refuse(503, why, None, None))
+            }
+        }
+    }
+
+    /// Keeps which account has the batch, before the client is told of it: an id that was given out survives a kill. Gives
+    /// the object as the client sees it.
+    async fn store(
+        &self,
+        proxy: &Proxy,
+        choice: &Choice,
+        attempt: &mut Attempt,
+        object: &Bytes,
+    ) -> Result<String, String> {
+        let text = std::str::from_utf8(object).map_err(|_| "its object is not UTF-8".to_owned())?;
+        let place = BatchPlace {
+            public_id: mapping::new_id(self.api).ok_or_else(|| "no randomness for an id".to_owned())?,
+            api: self.api.id().to_owned(),
+            upstream_id: video::id(object).ok_or_else(|| "it has no id".to_owned())?,
+            account_id: choice.channel.account.id,
+            token_id: choice.channel.token_id,
+            channel_id: choice.channel.id,
+            model_requested: self.call.envelope.model.clone(),
+            input_file_id: self.input_file_id.clone(),
+            row: attempt.is_booked_later().ok_or_else(|| "its call has no name".to_owned())?,
+        };
+        let shown =
+            mapping::shown(&proxy.core, &place, text, &mapping::base(&proxy.core, &self.call.headers));
+        let (store, now) = (&proxy.core.store, now_ms());
+        let stored = batches::insert(store, place, text.to_owned(), now + FIRST_LOOK, now).await;
+        stored.map(|()| shown).map_err(|error| error.to_string())
+    }
+
+    /// Tries the channel's addresses.
+    async fn ask(&self, proxy: &Arc<Proxy>, choice: &Choice) -> Result<(AnswerHead, Bytes), Failure> {
+        let channel = &choice.channel;
+        let site = &channel.account.site;
+        if let Some(reason) = &site.misconfigured {
+            return Err(Failure::local(format!("site {} cannot be used: {reason}", site.name)));
+        }
+        let Some(values) = channel.credential.as_ref().and_then(Credential::headers) else {
+            let why = "the channel has no credential that can stand in a header";
+            return Err(Failure::local(why.to_owned()));
+        };
+        let text = self.requests.with_model(&self.text, &choice.model);
+        let mut last = None;
+        for endpoint in pool::order(&site.endpoints, now_ms()) {
+            let live = &endpoint.live;
+            let note = |is_dirty: bool| {
+                if is_dirty {
+                    proxy.core.store.telemetry().dirty_endpoint(live.clone());
+                }
+            };
+            note(live.record_selection(now_ms()));
+            let address = Address { proxy, call: &self.call, channel, endpoint, values };
+            let made = match self.api {
+                BatchApi::Anthropic => address.create(self.path(), text.clone()).await,
+                BatchApi::OpenAi => address.upload_and_create(&self.object, text.clone()).await,
+            };
+            match made {
+                Ok(made) => {
+                    note(live.record_success());
+                    return Ok(made);
+                }
+                Err(failure) if failure.rotates_address(Work::Creation) => {
+                    let now = now_ms();
+                    note(live.record_failure(now, now + pool::COOLDOWN_MS, &failure.text));
+                    last = Some(failure);
+                }
+                Err(failure) => {
+                    note(live.record_other_failure(now_ms(), &failure.text));
+                    return Err(failure);
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| Failure::local(format!("site {} has no address", site.name))))
+    }
+
+    fn path(&self) -> &'static str {
+        self.call.operation.path(self.call.face.dialect)
+    }
+}
+
+/// The call that a batch is to routing: of its model, with nothing to be sent but what the channel is asked with. It has
+/// been let in.
+pub(super) async fn call_of(
+    proxy: &Arc<Proxy>,
+    mut request: Request,
+    caller: Caller,
+    (dialect, model): (Dialect, &str),
+    memory: Option<HeldMemory>,
+    face: ErrorShape,
+) -> Result<Box<Call>, Response> {
+    let headers = mem::take(&mut request.headers);
+    let head = Head {
+        kind: CallKind::of_body(dialect, Operation::CreateBatch),
+        id: request.id,
+        caller,
+        path: request.uri.path(),
+        headers,
+        query: request.query.raw(),
+        timer: request.timer.clone(),
+        session: None,
+        memory,
+    };
+    // What is read of a request; nothing of it goes upstream.
+    let messages = json!([{ "role": "user", "content": "" }]);
+    let body = Bytes::from(json!({ "model": model, "messages": messages }).to_string());
+    let call = Call::read(proxy, head, body);
+    let mut call = call.map_err(|(_, error)| face.refuse(400, &error.message, None, error.field))?;
+    admit(proxy, &mut call).await?;
+    Ok(call)
+}
+
+/// One address of the channel that is asked.
+struct Address<'a> {
+    proxy: &'a Arc<Proxy>,
+    call: &'a Call,
+    channel: &'a Arc<Channel>,
+    endpoint: &'a Endpoint,
+    values: &'a CredentialHeaders,
+}
+
+impl Address<'_> {
+    /// The batch of an object, which is sent as it is.
+    async fn create(&self, path: &'static str, object: Bytes) -> Result<(AnswerHead, Bytes), Failure> {
+        let json = HeaderValue::from_static("application/json");
+        let path_and_query = format!("{path}{}", self.call.query);
+        let made = self
+            .send(Asked {
+                method: Method::POST,
+                path: path_and_query,
+                label: path,
+                content_type: json,
+                body: RequestBody::from(object),
+            })
+            .await?;
+        unnamed(&made.1).map_or(Ok(made), Err)
+    }
+
+    /// The file first, then the batch that names it. A file of which no batch came is removed again.
+    async fn upload_and_create(&self, object: &Bytes, text: Bytes) -> Result<(AnswerHead, Bytes), Failure> {
+        // Nothing works on a file that no batch names: it may be sent once more, there and elsewhere.
+        let (_, uploaded) =
+            self.send(upload(text).map_err(Failure::local)?).await.map_err(Failure::refused)?;
+        if let Some(failure) = unnamed(&uploaded) {
+            return Err(failure.refused());
+        }
+        let file = video::id(&uploaded).unwrap_or_default();
+        let object = object_with(&String::from_utf8_lossy(object), &[("input_file_id", &file)]);
+        let made = self.create("/v1/batches", Bytes::from(object)).await;
+        if made.is_err() {
+            let removal = self.send(Asked {
+                method: Method::DELETE,
+                path: format!("{FILES}/{}", in_path(&file)),
+                label: "/v1/files/{id}",
+                content_type: HeaderValue::from_static("application/json"),
+                body: RequestBody::empty(),
+            });
+            // It is in nobody's way.
+            drop(tokio::time::timeout(REMOVAL_TIMEOUT, removal).await);
+        }
+        made
+    }
+
+    async fn send(&self, asked: Asked) -> Result<(AnswerHead, Bytes), Failure> {
+        let Self { proxy, call, channel, endpoint, values } = *self;
+        let Asked { method, path, label, content_type, body } = asked;
+        let (dialect, account) = (call.face.dialect, &channel.account);
+        let is_creation = label != FILES && method == Method::POST;
+        let mut request = Box::new(upstream::Request::new(method, endpoint.base.join(&path), body));
+        request.headers = headers::upstream(dialect, dialect, false, account, values, &call.headers);
+        request.headers.set(CONTENT_TYPE, content_type);
+        if let Some(beta) = login_headers::beta(account).filter(|_| dialect == Dialect::Messages) {
+            headers::add_betas(&mut request.headers, Some(beta), &[]);
+        }
+        if is_creation {
+            call.trace.request_sent(&endpoint.base, label, &request);
+        }
+        let timeouts = Timeouts::of(proxy, &call.settings, call.timer.clone());
+        let sending = proxy.core.client.send_boxed(&endpoint.base.origin, request);
+        let limits = Some(&*account.limits);
+        let (head, body) = answered(pin!(sending), label, &timeouts, &call.trace, limits).await?;
+        match read_some(body, MAX_OBJECT, OBJECT_TIMEOUT).await {
+            (body, true) => Ok((head, body)),
+            (_, false) => Err(Failure::judged("the answer is too long, or broke off".to_owned())),
+        }
+    }
+}
+
+/// What is wrong with an answer that is no object with an id.
+fn unnamed(body: &Bytes) -> Option<Failure> {
+    if video::id(body).is_some() {
+        return None;
+    }
+    let no_id = || Failure::judged("the answer has no id".to_owned());
+    Some(judge::object(SURFACE, body).err().map_or_else(no_id, judged))
+}
+
+/// The upload of a batch's requests, as a form; the error is for the log.
+fn upload(text: Bytes) -> Result<Asked, String> {
+    let mut bits = [0; 16];
+    let random = SystemRandom::new().fill(&mut bits);
+    random.map_err(|_| "there is no randomness for a boundary".to_owned())?;
+    let boundary = format!("switchyard-{}", hex::encode(&bits));
+    let head = format!(
+        "--{boundary}\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n\
+         --{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"batch.jsonl\"\r\n\
+         Content-Type: application/jsonl\r\n\r\n"
+    );
+    let content_type = HeaderValue::try_from(format!("multipart/form-data; boundary={boundary}"))
+        .map_err(|_| "the boundary cannot stand in a header".to_owned())?;
+    let tail = Bytes::from(format!("\r\n--{boundary}--\r\n"));
+    Ok(Asked {
+        method: Method::POST,
+        path: FILES.to_owned(),
+        label: FILES,
+        content_type,
+        body: RequestBody::from([Bytes::from(head), text, tail]),
+    })
+}

@@ -1,0 +1,238 @@
+//! A batch that was made before: found, asked for at the account that has it, shown with our ids.
+
+use bytes::Bytes;
+use hyper::{HeaderMap, Method, StatusCode};
+use serde_json::Value;
+
+use crate::dialect::batch::BatchApi;
+use crate::dialect::{Dialect, judge, video};
+use crate::http::timer::ReusableTimer;
+use crate::http::{self, Request, Response};
+use crate::limits::Lease;
+use crate::proxy::Proxy;
+use crate::proxy::auth::Caller;
+use crate::proxy::commit::judged;
+use crate::proxy::failure::Failure;
+use crate::proxy::headers;
+use crate::proxy::reply::ErrorShape;
+use crate::proxy::resource_upstream::{
+    ResourceRequest, ResourceUpstream, Unreachable, UpstreamResponse, in_path,
+};
+use crate::store::batches::{self, BatchRow};
+use crate::store::owner::Owner;
+use crate::store::{self, Store};
+
+use super::mapping::{self, SURFACE};
+
+/// A longer object is shown, but not kept.
+const MAX_KEPT: usize = 64 * 1024;
+
+/// What is asked of a batch, or of a file of it.
+#[derive(Clone)]
+pub(super) struct Part {
+    pub(super) method: Method,
+    pub(super) path: String,
+    /// The path without ids, for messages.
+    pub(super) label: &'static str,
+    pub(super) accept: &'static str,
+}
+
+impl Part {
+    /// The batch itself, or what follows its id in the path.
+    pub(super) fn of(method: Method, batch: &BatchRow, suffix: &'static str) -> Self {
+        let (root, label) = match api(batch) {
+            BatchApi::OpenAi => ("/v1/batches", "/v1/batches/{id}"),
+            BatchApi::Anthropic => ("/v1/messages/batches", "/v1/messages/batches/{id}"),
+        };
+        let path = format!("{root}/{}{suffix}", in_path(&batch.place.upstream_id));
+        Self { method, path, label, accept: "application/json" }
+    }
+
+    /// Its bytes, whatever they are.
+    pub(super) fn bytes(path: String, label: &'static str) -> Self {
+        Self { method: Method::GET, path, label, accept: "*/*" }
+    }
+}
+
+pub(super) fn api(batch: &BatchRow) -> BatchApi {
+    BatchApi::of_id(&batch.place.api)
+}
+
+pub(super) fn dialect(api: BatchApi) -> Dialect {
+    match api {
+        BatchApi::OpenAi => SURFACE,
+        BatchApi::Anthropic => Dialect::Messages,
+    }
+}
+
+pub(super) fn face(request: &Request, api: BatchApi) -> ErrorShape {
+    ErrorShape::of(&request.headers, Some(dialect(api)), request.id)
+}
+
+pub(super) fn either(answer: Result<Response, Response>) -> Response {
+    answer.unwrap_or_else(|refusal| refusal)
+}
+
+/// The batch of this id, if it is the caller's and of this interface.
+pub(super) async fn find(
+    store: &Store,
+    caller: &Caller,
+    api: BatchApi,
+    id: &str,
+) -> store::Result<Option<BatchRow>> {
+    if !id.starts_with(mapping::prefix(api)) || id.len() > 100 {
+        return Ok(None);
+    }
+    batches::find(store, &Owner::of_key(caller.key_id()), id).await
+}
+
+/// The batch that the path names.
+pub(super) async fn of_path(
+    proxy: &Proxy,
+    request: &Request,
+    caller: &Caller,
+    api: BatchApi,
+) -> Result<BatchRow, Response> {
+    let (id, face) = (request.params.get("id"), face(request, api));
+    let found = find(&proxy.core.store, caller, api, id).await.map_err(|error| unreadable(face, &error))?;
+    found.ok_or_else(|| unknown(face, id))
+}
+
+/// Asks the account that has it. Gives the slot at its site, too.
+pub(super) async fn ask(
+    proxy: &Proxy,
+    batch: &BatchRow,
+    part: Part,
+    client: (&HeaderMap, &str, ReusableTimer),
+) -> Result<(ResourceUpstream, UpstreamResponse, Lease), NotAsked> {
+    let place = &batch.place;
+    let upstream = ResourceUpstream::of(&proxy.core, place.account_id, place.token_id).await?;
+    let slot = proxy.core.leases.lease(upstream.site_id).await.map_err(|_| NotAsked::Saturated)?;
+    let (headers, query, timer) = client;
+    let asked = ResourceRequest {
+        method: part.method,
+        dialect: dialect(api(batch)),
+        path: part.path,
+        label: part.label,
+        accept: part.accept,
+        forwarded: &[],
+        headers,
+        query,
+        timer,
+    };
+    let answer = upstream.send(proxy, &asked).await.map_err(|failure| NotAsked::Failed(Box::new(failure)))?;
+    Ok((upstream, answer, slot))
+}
+
+/// Why the account gave nothing.
+pub(super) enum NotAsked {
+    Unreachable(Unreachable),
+    Saturated,
+    Failed(Box<Failure>),
+}
+
+impl From<Unreachable> for NotAsked {
+    fn from(unreachable: Unreachable) -> Self {
+        Self::Unreachable(unreachable)
+    }
+}
+
+impl From<Failure> for NotAsked {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(Box::new(failure))
+    }
+}
+
+impl NotAsked {
+    pub(super) fn is_for_good(&self) -> bool {
+        matches!(self, Self::Unreachable(Unreachable::Gone(_)))
+    }
+
+    pub(super) fn answer(self, proxy: &Proxy, face: ErrorShape) -> Response {
+        match self {
+            Self::Unreachable(Unreachable::Gone(_)) => {
+                let why = "The account that has this batch was deleted, or has no credential any more";
+                face.refuse(410, why, Some("batch_unreachable"), Some("batch_id"))
+            }
+            Self::Unreachable(Unreachable::Misconfigured(why)) => Failure::local(why).into_response(face),
+            Self::Unreachable(Unreachable::Store(error)) => unreadable(face, &error),
+            Self::Saturated => face.site_saturated(proxy.core.leases.rules().retry_after_secs()),
+            Self::Failed(failure) => failure.into_response(face),
+        }
+    }
+}
+
+/// The batch as its upstream has it now: noted in the row, and kept. Gives the head of the answer and whose secrets it may
+/// repeat.
+pub(super) async fn refresh(
+    proxy: &Proxy,
+    batch: &mut BatchRow,
+    part: Part,
+    client: (&HeaderMap, &str, ReusableTimer),
+) -> Result<(ResourceUpstream, hyper::HeaderMap), NotAsked> {
+    let (upstream, answer, _slot) = ask(proxy, batch, part, client).await?;
+    let (head, object) = answer.read().await?;
+    // The object of a failed batch has errors, too: with an id it is one.
+    if video::id(&object).is_none() {
+        let fault = judge::object(SURFACE, &object).err();
+        let no_id = || Failure::judged("the answer has no id".to_owned());
+        return Err(fault.map_or_else(no_id, judged).into());
+    }
+    let text = String::from_utf8_lossy(&object);
+    if text != batch.object {
+        if text.len() <= MAX_KEPT
+            && let Err(error) = batches::record(&proxy.core.store, batch.id, &text).await
+        {
+            log::warn!("the state of batch {} could not be stored: {error}", batch.place.public_id);
+        }
+        batch.object = text.into_owned();
+    }
+    let mut crossing = HeaderMap::new();
+    let secrets = upstream.secrets();
+    headers::downstream(&head.headers, |value| secrets.is_in(value), &mut crossing);
+    Ok((upstream, crossing))
+}
+
+/// What the client is shown of it.
+pub(super) fn shown(proxy: &Proxy, batch: &BatchRow, request: &Request, crossing: HeaderMap) -> Response {
+    let base = mapping::base(&proxy.core, &request.headers);
+    let object = mapping::shown(&proxy.core, &batch.place, &batch.object, &base);
+    proxy.core.metrics.sent_bytes.add(object.len() as u64);
+    let mut response = http::json_bytes(StatusCode::OK, Bytes::from(object));
+    response.headers_mut().extend(crossing);
+    let face = face(request, api(batch));
+    headers::request_id(face.dialect, face.id, response.headers_mut());
+    response
+}
+
+/// As the client sees them.
+pub(super) fn objects(proxy: &Proxy, request: &Request, batches: &[BatchRow]) -> Vec<Value> {
+    let base = mapping::base(&proxy.core, &request.headers);
+    let shown = |batch: &BatchRow| mapping::shown(&proxy.core, &batch.place, &batch.object, &base);
+    batches.iter().map(|batch| serde_json::from_str(&shown(batch)).unwrap_or_default()).collect()
+}
+
+pub(super) fn limit_of(
+    request: &Request,
+    face: ErrorShape,
+    (usual, most): (i64, i64),
+) -> Result<i64, Box<Response>> {
+    match request.query.get("limit").map(|limit| limit.parse::<i64>()) {
+        None => Ok(usual),
+        Some(Ok(limit)) if (1..=most).contains(&limit) => Ok(limit),
+        Some(_) => {
+            let message = format!("limit must be a number from 1 to {most}");
+            Err(Box::new(face.refuse(400, &message, None, Some("limit"))))
+        }
+    }
+}
+
+pub(super) fn unknown(face: ErrorShape, id: &str) -> Response {
+    let shown: String = id.chars().take(100).collect();
+    face.refuse(404, &format!("No such batch: {shown}"), None, Some("batch_id"))
+}
+
+pub(super) fn unreadable(face: ErrorShape, error: &store::Error) -> Response {
+    log::error!("a request for a batch failed in the store: {error}");
+    face.refuse(503, "Batches cannot be looked up at the moment", None, None)
+}

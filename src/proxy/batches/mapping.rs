@@ -1,0 +1,125 @@
+//! The ids of batches, and an upstream's object as its client sees it.
+
+use hyper::HeaderMap;
+use hyper::header::{HOST, HeaderName};
+use ring::rand::{SecureRandom, SystemRandom};
+
+use crate::core::Core;
+use crate::dialect::Dialect;
+use crate::dialect::batch::{BatchApi, object_with};
+use crate::hex;
+use crate::store::batches::BatchPlace;
+use crate::time::Millis;
+
+/// How the public ids begin, by interface; 128 random bits follow.
+const BATCH: &str = "batch_sy_";
+const MESSAGE_BATCH: &str = "msgbatch_sy_";
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// The surface whose headers and errors OpenAI's interface has.
+pub(super) const SURFACE: Dialect = Dialect::Embeddings;
+/// When a batch is first asked for, if nobody does so before.
+pub(super) const FIRST_LOOK: Millis = 60_000;
+
+/// A file that an upstream has made of a batch: its public id is that of the batch, told apart by how it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ResultFile {
+    Output,
+    Errors,
+}
+
+// === impl ResultFile ===
+
+impl ResultFile {
+    const ALL: [Self; 2] = [Self::Output, Self::Errors];
+
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Output => "file-sybatchout-",
+            Self::Errors => "file-sybatcherr-",
+        }
+    }
+
+    /// The member of the batch object that names it.
+    pub(super) fn member(self) -> &'static str {
+        match self {
+            Self::Output => "output_file_id",
+            Self::Errors => "error_file_id",
+        }
+    }
+
+    fn public_id(self, batch: &str) -> String {
+        format!("{}{}", self.prefix(), batch.strip_prefix(BATCH).unwrap_or(batch))
+    }
+
+    /// Which file of which batch a public id of a file names; `None` for any other file.
+    pub(super) fn of_id(id: &str) -> Option<(Self, String)> {
+        Self::ALL
+            .into_iter()
+            .find_map(|file| Some((file, format!("{BATCH}{}", id.strip_prefix(file.prefix())?))))
+    }
+}
+
+/// How the public ids of an interface begin.
+pub(super) fn prefix(api: BatchApi) -> &'static str {
+    match api {
+        BatchApi::OpenAi => BATCH,
+        BatchApi::Anthropic => MESSAGE_BATCH,
+    }
+}
+
+/// A new public id; `None` without a source of randomness.
+pub(super) fn new_id(api: BatchApi) -> Option<String> {
+    let mut bits = [0; 16];
+    SystemRandom::new().fill(&mut bits).ok()?;
+    Some(format!("{}{}", prefix(api), hex::encode(&bits)))
+}
+
+/// An upstream's object with our ids, and under the name asked for where the operator wants that. `base` is our own address.
+pub(super) fn shown(core: &Core, place: &BatchPlace, object: &str, base: &str) -> String {
+    let id = place.public_id.as_str();
+    let mut texts = vec![("id", id)];
+    let results = format!("{base}/v1/messages/batches/{id}/results");
+    let files = ResultFile::ALL.map(|file| file.public_id(id));
+    match BatchApi::of_id(&place.api) {
+        BatchApi::Anthropic => texts.push(("results_url", &results)),
+        BatchApi::OpenAi => {
+            texts.push(("input_file_id", place.input_file_id.as_deref().unwrap_or_default()));
+            texts.extend(ResultFile::ALL.iter().zip(&files).map(|(file, id)| (file.member(), id.as_str())));
+        }
+    }
+    if core.settings.load().echo_model {
+        texts.push(("model", &place.model_requested));
+    }
+    object_with(object, &texts)
+}
+
+/// Where the client has reached us, for addresses in its answers. What it says of itself comes back to nobody else.
+pub(super) fn base(core: &Core, headers: &HeaderMap) -> String {
+    let first = |name: HeaderName| {
+        let value = headers.get(name)?.to_str().ok()?.split(',').next()?.trim();
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
+        Some(value).filter(|value| !value.is_empty() && value.bytes().all(is_plain))
+    };
+    let scheme = first(X_FORWARDED_PROTO).filter(|scheme| ["http", "https"].contains(scheme));
+    let scheme = scheme.unwrap_or(if core.config.tls.is_some() { "https" } else { "http" });
+    match first(X_FORWARDED_HOST).or_else(|| first(HOST)) {
+        Some(host) => format!("{scheme}://{host}"),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_result_file_names_its_batch() {
+        let id = new_id(BatchApi::OpenAi).unwrap();
+        for file in ResultFile::ALL {
+            assert_eq!(ResultFile::of_id(&file.public_id(&id)), Some((file, id.clone())));
+        }
+        assert_eq!(ResultFile::of_id("file-sy-0123"), None);
+    }
+}

@@ -1,0 +1,28 @@
+//! `/v1/batches` and `/v1/messages/batches`: many requests of one model that one account works off in its own time.
+//!
+//! ```text
+//! POST    requests ─ one model ─ pipeline: channel after channel, until one takes it ─ stored under a public id     creation
+//! GET     public id ─ its account ─ the upstream ─ shown with our ids                                               kept
+//! GET     results, streamed: the files that OpenAI's batches name, or Anthropic's own path                          results
+//! ended   what it used is booked once, by whoever learns of the end first                                          booking
+//! ```
+//!
+//! The paths are in `openai` and `anthropic`; `mapping` knows the ids, and how an object is shown with them. A batch is
+//! pinned to the account that took it, and belongs to the key that made it: for another it does not exist. Only its
+//! creation is a call of a model: policy, budgets and rates of the key hold for it, and it is logged.
+
+mod anthropic;
+mod booking;
+mod creation;
+mod kept;
+mod mapping;
+mod openai;
+mod results;
+
+pub(super) use anthropic::{
+    cancel as cancel_messages, create as create_messages, delete as delete_messages, get as get_messages,
+    list as list_messages, results as results_of_messages,
+};
+pub use booking::watch;
+pub(super) use creation::NewBatch;
+pub(super) use openai::{cancel, create, file, file_content, file_deletion, get, list};

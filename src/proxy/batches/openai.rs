@@ -1,0 +1,196 @@
+//! `/v1/batches`, and the files that its batches make.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::dialect::batch::{BatchApi, BatchRequests, object_with, text_of};
+use crate::http::{self, Request, Response};
+use crate::proxy::Proxy;
+use crate::proxy::auth::Caller;
+use crate::proxy::files;
+use crate::proxy::pipeline;
+use crate::proxy::resource_upstream::in_path;
+use crate::store::batches::{self, BatchRow, Page};
+use crate::store::owner::Owner;
+
+use super::booking::{self, told};
+use super::creation::{NewBatch, call_of};
+use super::kept::{self, Part, either, face, find, limit_of, objects, of_path, unreadable};
+use super::mapping::{ResultFile, SURFACE};
+use super::results;
+
+const API: BatchApi = BatchApi::OpenAi;
+/// Where the requests of a batch may go.
+const ENDPOINTS: [&str; 7] = [
+    "/v1/responses",
+    "/v1/chat/completions",
+    "/v1/embeddings",
+    "/v1/completions",
+    "/v1/moderations",
+    "/v1/images/generations",
+    "/v1/images/edits",
+];
+/// The longest input file: it is held whole, twice where the model has another name at the upstream.
+const MAX_INPUT: usize = 100 << 20;
+const USUAL_PAGE: i64 = 20;
+const MAX_PAGE: i64 = 100;
+
+/// `POST /v1/batches`
+pub(in crate::proxy) async fn create(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    either(begin(proxy, request, caller).await)
+}
+
+async fn begin(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Result<Response, Response> {
+    let face = face(&request, API);
+    let object = request.bytes().await.map_err(|error| face.body_error(&error))?;
+    let refuse = |message: &str, field: &str| face.refuse(400, message, None, Some(field));
+    let text = std::str::from_utf8(&object).ok().filter(|text| text.trim_start().starts_with('{'));
+    let fields: Value = text
+        .and_then(|text| serde_json::from_str(text).ok())
+        .ok_or_else(|| face.refuse(400, "The body must be a JSON object", None, None))?;
+    let member = |name: &str| fields[name].as_str().filter(|text| !text.is_empty());
+    let missing = |name: &str| refuse(&format!("{name} is required"), name);
+    let input = member("input_file_id").ok_or_else(|| missing("input_file_id"))?;
+    let endpoint = member("endpoint").ok_or_else(|| missing("endpoint"))?;
+    member("completion_window").ok_or_else(|| missing("completion_window"))?;
+    if !ENDPOINTS.contains(&endpoint) {
+        return Err(refuse(&format!("endpoint must be one of {}", ENDPOINTS.join(", ")), "endpoint"));
+    }
+    let named = ("input_file_id", MAX_INPUT);
+    let file = files::whole(&proxy.core, &caller, (input, "batch"), named, face).await?;
+    let read = || BatchRequests::of_lines(&file.content, endpoint);
+    let requests = proxy.conversions.read_through(file.content.len(), read).await;
+    let requests = requests.map_err(|flaw| refuse(&flaw.message, flaw.field))?;
+    let call = call_of(&proxy, request, caller, (SURFACE, &requests.model), Some(file.memory), face).await?;
+    let input_file_id = Some(input.to_owned());
+    let text = file.content;
+    let batch = NewBatch { call: Arc::from(call), api: API, requests, text, object, input_file_id };
+    Ok(pipeline::create_batch(&proxy, &Arc::new(batch)).await)
+}
+
+/// `GET /v1/batches`: as they were last seen.
+pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    either(page(&proxy, &request, &caller).await)
+}
+
+async fn page(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Response, Response> {
+    let face = face(request, API);
+    let limit = limit_of(request, face, (USUAL_PAGE, MAX_PAGE)).map_err(|refusal| *refusal)?;
+    let store = &proxy.core.store;
+    let after = match request.query.get("after") {
+        None => None,
+        Some(id) => match find(store, caller, API, &id).await.map_err(|error| unreadable(face, &error))? {
+            Some(batch) => Some(batch.id),
+            None => return Err(face.refuse(400, "after names no batch that is there", None, Some("after"))),
+        },
+    };
+    let page = Page { api: API.id(), after, before: None, limit: limit + 1 };
+    let found = batches::list(store, &Owner::of_key(caller.key_id()), &page).await;
+    let mut found = found.map_err(|error| unreadable(face, &error))?;
+    let has_more = found.len() > limit as usize;
+    found.truncate(limit as usize);
+    let data: Vec<Value> = objects(proxy, request, &found);
+    let id = |batch: Option<&BatchRow>| batch.map(|batch| batch.place.public_id.clone());
+    let (first, last) = (id(found.first()), id(found.last()));
+    let list =
+        json!({ "object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more });
+    Ok(http::json(StatusCode::OK, &list))
+}
+
+/// `GET /v1/batches/{id}`
+pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    either(ask(&proxy, &request, &caller, Method::GET, "").await)
+}
+
+/// `POST /v1/batches/{id}/cancel`
+pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    either(ask(&proxy, &request, &caller, Method::POST, "/cancel").await)
+}
+
+async fn ask(
+    proxy: &Arc<Proxy>,
+    request: &Request,
+    caller: &Caller,
+    method: Method,
+    suffix: &'static str,
+) -> Result<Response, Response> {
+    let batch = of_path(proxy, request, caller, API).await?;
+    let part = Part::of(method, &batch, suffix);
+    told(proxy, request, batch, part).await
+}
+
+// === files ===
+
+/// `GET /v1/files/{id}`: of a batch, asked of its account; else one of ours.
+pub(in crate::proxy) async fn file(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    match ResultFile::of_id(request.params.get("id")) {
+        None => files::get(proxy, request, caller).await,
+        Some(file) => either(about_file(&proxy, &request, &caller, file, Method::GET).await),
+    }
+}
+
+/// `DELETE /v1/files/{id}`
+pub(in crate::proxy) async fn file_deletion(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    match ResultFile::of_id(request.params.get("id")) {
+        None => files::delete(proxy, request, caller).await,
+        Some(file) => either(about_file(&proxy, &request, &caller, file, Method::DELETE).await),
+    }
+}
+
+/// `GET /v1/files/{id}/content`
+pub(in crate::proxy) async fn file_content(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    let Some(file) = ResultFile::of_id(request.params.get("id")) else {
+        return files::content(proxy, request, caller).await;
+    };
+    either(
+        async {
+            let (batch, path) = of_file(&proxy, &request, &caller, file).await?;
+            let part = Part::bytes(format!("{path}/content"), "/v1/files/{id}/content");
+            results::stream(&proxy, &request, &batch, part).await
+        }
+        .await,
+    )
+}
+
+/// The file object under our id. Before one is deleted, what its batch used is booked.
+async fn about_file(
+    proxy: &Arc<Proxy>,
+    request: &Request,
+    caller: &Caller,
+    file: (ResultFile, String),
+    method: Method,
+) -> Result<Response, Response> {
+    let face = face(request, API);
+    let (batch, path) = of_file(proxy, request, caller, file).await?;
+    if method == Method::DELETE {
+        booking::settle(proxy, &batch).await;
+    }
+    let part = Part { method, path, label: "/v1/files/{id}", accept: "application/json" };
+    let client = (&request.headers, request.query.raw(), request.timer.clone());
+    let asked = kept::ask(proxy, &batch, part, client).await;
+    let (_, answer, _slot) = asked.map_err(|refused| refused.answer(proxy, face))?;
+    let (_, object) = answer.read().await.map_err(|failure| failure.into_response(face))?;
+    let object = object_with(&String::from_utf8_lossy(&object), &[("id", request.params.get("id"))]);
+    Ok(http::json_bytes(StatusCode::OK, Bytes::from(object)))
+}
+
+/// The batch that made a file, and where the file is at the upstream.
+async fn of_file(
+    proxy: &Arc<Proxy>,
+    request: &Request,
+    caller: &Caller,
+    (file, batch_id): (ResultFile, String),
+) -> Result<(BatchRow, String), Response> {
+    let (face, id) = (face(request, API), request.params.get("id"));
+    let no_file = || {
+        let shown: String = id.chars().take(100).collect();
+        face.refuse(404, &format!("No such file: {shown}"), None, Some("file_id"))
+    };
+    let found = find(&proxy.core.store, caller, API, &batch_id).await;
+    let batch = found.map_err(|error| unreadable(face, &error))?.ok_or_else(no_file)?;
+    let upstream_id = text_of(&batch.object, file.member()).ok_or_else(no_file)?;
+    Ok((batch, format!("/v1/files/{}", in_path(&upstream_id))))
+}

@@ -1,0 +1,125 @@
+//! The results of a batch on their way: line by line under the name that was asked for, where the operator wants that, and
+//! byte for byte otherwise.
+
+use std::sync::Arc;
+
+use hyper::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue};
+
+use crate::dialect::batch::BatchApi;
+use crate::http::body::Truncated;
+use crate::http::{Request, Response, ResponseBody};
+use crate::proxy::Proxy;
+use crate::proxy::download::Download;
+use crate::proxy::failure::Failure;
+use crate::proxy::headers;
+use crate::proxy::rewritten::{Rewrite, rewritten};
+use crate::store::batches::BatchRow;
+
+use super::kept::{self, Part, api, ask};
+
+/// A longer line is passed on as it comes.
+const MAX_LINE: usize = 16 << 20;
+const NOSNIFF: (HeaderName, HeaderValue) =
+    (HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
+
+/// Streams what the account gives. To be saved, never shown: a page would run as one of ours.
+pub(super) async fn stream(
+    proxy: &Arc<Proxy>,
+    request: &Request,
+    batch: &BatchRow,
+    part: Part,
+) -> Result<Response, Response> {
+    let face = kept::face(request, api(batch));
+    let client = (&request.headers, request.query.raw(), request.timer.clone());
+    let asked = ask(proxy, batch, part, client).await;
+    let (upstream, answer, mut slot) = asked.map_err(|refused| refused.answer(proxy, face))?;
+    let content_type = answer.head.headers.value(&CONTENT_TYPE);
+    let is_page = |value: &HeaderValue| value.as_bytes().trim_ascii_start().starts_with(b"text/html");
+    if content_type.as_ref().is_some_and(is_page) {
+        return Err(Failure::judged("Upstream returned an HTML page".to_owned()).into_response(face));
+    }
+    slot.keep_alive();
+    let mut response = Response::new(ResponseBody::empty());
+    let secrets = upstream.secrets();
+    headers::downstream(&answer.head.headers, |value| secrets.is_in(value), response.headers_mut());
+    headers::request_id(face.dialect, face.id, response.headers_mut());
+    let lines = HeaderValue::from_static("application/x-jsonl");
+    response.headers_mut().insert(CONTENT_TYPE, content_type.unwrap_or(lines));
+    response.headers_mut().insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    response.headers_mut().insert(NOSNIFF.0, NOSNIFF.1);
+    let bytes = ResponseBody::stream(Download::new(proxy, answer, slot));
+    *response.body_mut() = match proxy.core.settings.load().echo_model {
+        false => bytes,
+        true => {
+            let model = batch.place.model_requested.clone();
+            rewritten(bytes, Renaming { api: api(batch), model, line: Vec::new(), passes: false })
+        }
+    };
+    Ok(response)
+}
+
+/// Names the model as the client did.
+struct Renaming {
+    api: BatchApi,
+    model: String,
+    /// Of the line that is not whole yet.
+    line: Vec<u8>,
+    /// That line is too long, and passes.
+    passes: bool,
+}
+
+impl Renaming {
+    fn end_line(&mut self, out: &mut Vec<u8>) {
+        if !self.passes {
+            out.extend_from_slice(&self.api.line_with_model(&self.line, &self.model));
+        }
+        self.line.clear();
+        self.passes = false;
+    }
+}
+
+impl Rewrite for Renaming {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if self.passes {
+                out.extend_from_slice(piece);
+            } else {
+                self.line.extend_from_slice(piece);
+                if self.line.len() > MAX_LINE {
+                    out.append(&mut self.line);
+                    self.passes = true;
+                }
+            }
+            if piece.ends_with(b"\n") {
+                self.end_line(out);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
+        self.end_line(out);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_renamed_however_they_are_cut() {
+        let line = |model| format!(r#"{{"result":{{"message":{{"model":"{model}"}}}}}}"#);
+        let text = format!("{}\n{}", line("up"), line("up"));
+        for size in [1, 7, 1000] {
+            let (api, model) = (BatchApi::Anthropic, "ours".to_owned());
+            let mut renaming = Renaming { api, model, line: Vec::new(), passes: false };
+            let mut out = Vec::new();
+            for piece in text.as_bytes().chunks(size) {
+                assert!(renaming.feed(piece, &mut out).is_ok());
+            }
+            assert!(renaming.finish(&mut out).is_ok());
+            assert_eq!(String::from_utf8(out).unwrap(), text.replace("up", "ours"));
+        }
+    }
+}

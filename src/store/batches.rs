@@ -1,0 +1,224 @@
+//! Batches that upstreams work off for clients: the public id of each, which account has it, and how it was last seen.
+//!
+//! Until a batch has ended and what it used is booked, whoever finds it due asks for it. Booking one takes its claim in the
+//! same transaction ([`claim`]), so that it is booked once, whoever else learns of its end on whatever instance.
+
+use super::amend::{Claim, RowName};
+use super::owner::Owner;
+use super::sql::{Row, Statement, Value, marks};
+use super::{Error, Result, Store, prune};
+use crate::request_id::RequestId;
+use crate::time::Millis;
+
+const TABLE: &str = "proxy_batches";
+/// So many batches of one owner are kept; beyond them the oldest go, once they are booked.
+const MOST_OF_OWNER: i64 = 10_000;
+
+/// Where a batch is, and what was asked for.
+#[derive(Clone, Debug)]
+pub struct BatchPlace {
+    /// The id clients use.
+    pub public_id: String,
+    /// Which interface it belongs to: the word that is stored.
+    pub api: String,
+    pub upstream_id: String,
+    pub account_id: i64,
+    /// `None` where the account's own key was used.
+    pub token_id: Option<i64>,
+    pub channel_id: i64,
+    pub model_requested: String,
+    /// The client's file that its requests were read from.
+    pub input_file_id: Option<String>,
+    /// The row of the request that made it, with the upstream's name of the model and the key that pays.
+    pub row: RowName,
+}
+
+/// A stored batch.
+#[derive(Clone, Debug)]
+pub struct BatchRow {
+    pub id: i64,
+    pub place: BatchPlace,
+    /// As its upstream showed it last.
+    pub object: String,
+    pub is_booked: bool,
+    pub next_look_at: Millis,
+    pub created_at: Millis,
+}
+
+/// Which batches to list, by their rows.
+pub struct Page<'a> {
+    pub api: &'a str,
+    /// Only those that are older than this row.
+    pub after: Option<i64>,
+    /// Only those that are newer.
+    pub before: Option<i64>,
+    pub limit: i64,
+}
+
+/// Stores a batch; once this has returned, its id survives the process.
+pub async fn insert(
+    store: &Store,
+    place: BatchPlace,
+    object: String,
+    next_look_at: Millis,
+    now: Millis,
+) -> Result<()> {
+    let owner = Owner::of_key(place.row.key_id);
+    let [owner_kind, owner_id] = owner.args();
+    let args: Vec<Value> = vec![
+        place.public_id.into(),
+        owner_kind,
+        owner_id,
+        place.api.as_str().into(),
+        place.upstream_id.into(),
+        place.row.site_id.into(),
+        place.account_id.into(),
+        place.token_id.into(),
+        place.channel_id.into(),
+        place.model_requested.into(),
+        place.row.model.into(),
+        place.input_file_id.into(),
+        object.into(),
+        place.row.request_id.as_str().into(),
+        i64::from(place.row.retry_count).into(),
+        place.row.created_at.into(),
+        false.into(),
+        next_look_at.into(),
+        now.into(),
+    ];
+    let sql = format!(
+        "INSERT INTO proxy_batches (public_id, owner_type, owner_id, api, upstream_batch_id, site_id, account_id, \
+         token_id, channel_id, model_requested, model_actual, input_file_id, object, request_id, retry_count, \
+         logged_at, is_booked, next_look_at, created_at) VALUES ({})",
+        marks(args.len())
+    );
+    let [kind, id] = owner.args();
+    let oldest = Statement::new(
+        "DELETE FROM proxy_batches WHERE owner_type = ? AND owner_id = ? AND api = ? AND is_booked = ? AND id <= \
+         (SELECT id FROM (SELECT id FROM proxy_batches WHERE owner_type = ? AND owner_id = ? AND api = ? \
+         ORDER BY id DESC LIMIT 1 OFFSET ?) AS kept)",
+        vec![
+            kind.clone(),
+            id.clone(),
+            place.api.as_str().into(),
+            true.into(),
+            kind,
+            id,
+            place.api.into(),
+            MOST_OF_OWNER.into(),
+        ],
+    );
+    store.batch(vec![Statement::new(sql, args), oldest]).await.map(drop)
+}
+
+const COLUMNS: &str = "id, public_id, owner_type, owner_id, api, upstream_batch_id, site_id, account_id, token_id, \
+     channel_id, model_requested, model_actual, input_file_id, object, request_id, retry_count, logged_at, is_booked, \
+     next_look_at, created_at";
+
+/// A batch of this owner.
+pub async fn find(store: &Store, owner: &Owner, public_id: &str) -> Result<Option<BatchRow>> {
+    let [kind, id] = owner.args();
+    let sql = format!(
+        "SELECT {COLUMNS} FROM proxy_batches WHERE public_id = ? AND owner_type = ? AND owner_id = ?"
+    );
+    store.query(sql, vec![public_id.into(), kind, id]).await?.first().map(read).transpose()
+}
+
+/// The batches of this owner, the newest first.
+pub async fn list(store: &Store, owner: &Owner, page: &Page<'_>) -> Result<Vec<BatchRow>> {
+    let [kind, id] = owner.args();
+    let mut args = vec![kind, id, page.api.into()];
+    let mut sql =
+        format!("SELECT {COLUMNS} FROM proxy_batches WHERE owner_type = ? AND owner_id = ? AND api = ?");
+    for (bound, clause) in [(page.after, " AND id < ?"), (page.before, " AND id > ?")] {
+        if let Some(bound) = bound {
+            sql.push_str(clause);
+            args.push(bound.into());
+        }
+    }
+    // Those just before a row are the oldest of all that are newer than it.
+    let is_backwards = page.before.is_some() && page.after.is_none();
+    sql.push_str(if is_backwards { " ORDER BY id LIMIT ?" } else { " ORDER BY id DESC LIMIT ?" });
+    args.push(page.limit.into());
+    store.query(sql, args).await?.iter().map(read).collect()
+}
+
+/// At most this many of those whose end is not booked and that are to be asked for by `now`.
+pub async fn due(store: &Store, now: Millis, most: usize) -> Result<Vec<BatchRow>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM proxy_batches WHERE is_booked = ? AND next_look_at <= ? \
+         ORDER BY next_look_at, id LIMIT {most}"
+    );
+    store.query(sql, vec![false.into(), now.into()]).await?.iter().map(read).collect()
+}
+
+/// Takes the next look at a batch; false when somebody else has.
+pub async fn take_look(store: &Store, batch: &BatchRow, next: Millis) -> Result<bool> {
+    let update = Statement::new(
+        "UPDATE proxy_batches SET next_look_at = ? WHERE id = ? AND next_look_at = ? AND is_booked = ?",
+        vec![next.into(), batch.id.into(), batch.next_look_at.into(), false.into()],
+    );
+    Claim::new(update).take(store).await
+}
+
+/// Keeps how its upstream showed a batch.
+pub async fn record(store: &Store, id: i64, object: &str) -> Result<()> {
+    let sql = "UPDATE proxy_batches SET object = ? WHERE id = ?";
+    store.batch(vec![Statement::new(sql, vec![object.into(), id.into()])]).await.map(drop)
+}
+
+/// What books a batch takes it with this: undone with all that goes with it where somebody else has.
+pub fn claim(id: i64) -> Claim {
+    let sql = "UPDATE proxy_batches SET is_booked = ? WHERE id = ? AND is_booked = ?";
+    Claim::new(Statement::new(sql, vec![true.into(), id.into(), false.into()]))
+}
+
+/// There is nothing to book of it; false when somebody has done so.
+pub async fn close(store: &Store, id: i64) -> Result<bool> {
+    claim(id).take(store).await
+}
+
+/// Forgets a batch. [`Error::NotFound`] when it is forgotten already.
+pub async fn delete(store: &Store, id: i64) -> Result<()> {
+    let delete = Statement::new("DELETE FROM proxy_batches WHERE id = ?", vec![id.into()]);
+    store.batch(vec![delete.must_change()]).await.map(drop)
+}
+
+/// Forgets batches that were made before the cutoff; returns how many.
+pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
+    prune::older_than(store, TABLE, cutoff).await
+}
+
+fn read(row: &Row) -> Result<BatchRow> {
+    let mut row = row.fields();
+    let (id, public_id) = (row.int()?, row.text()?);
+    let (owner_kind, owner_id) = (row.text()?, row.text()?);
+    let key_id = (Owner::kind_of(&owner_kind) == "managed_key").then(|| owner_id.parse().ok()).flatten();
+    let (api, upstream_id, site_id) = (row.text()?, row.text()?, row.int()?);
+    let (account_id, token_id, channel_id) = (row.int()?, row.opt_int()?, row.int()?);
+    let (model_requested, model) = (row.text()?, row.text()?);
+    let (input_file_id, object) = (row.opt_text()?, row.text()?);
+    let request_id = RequestId::parse(&row.text()?)
+        .ok_or_else(|| Error::Database("proxy_batches.request_id is none".to_owned()))?;
+    let retry_count = u32::try_from(row.int()?).unwrap_or_default();
+    let logged_at = row.int()?;
+    let row_name = RowName { created_at: logged_at, request_id, retry_count, site_id, model, key_id };
+    Ok(BatchRow {
+        id,
+        place: BatchPlace {
+            public_id,
+            api,
+            upstream_id,
+            account_id,
+            token_id,
+            channel_id,
+            model_requested,
+            input_file_id,
+            row: row_name,
+        },
+        object,
+        is_booked: row.bool()?,
+        next_look_at: row.int()?,
+        created_at: row.int()?,
+    })
+}

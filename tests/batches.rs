@@ -1,0 +1,408 @@
+//! Batches: pinned to one account, under ids of ours, for the key that made them alone.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Caller, Gateway, Pair, Reply, Request, Upstream, eventually};
+
+const ASKED: &str = "model-asked-for";
+/// What the upstream calls it.
+const THERE: &str = "vendor/model-2026";
+const FILES: &str = "/v1/files";
+const BATCHES: &str = "/v1/batches";
+const ENDPOINT: &str = "/v1/chat/completions";
+const UP: &str = "/v1/batches/batch_up1";
+const MESSAGES: &str = "/v1/messages/batches";
+const UP_MESSAGES: &str = "/v1/messages/batches/msgbatch_up1";
+
+/// A batch object as OpenAI writes one.
+fn openai(status: &str, output: Option<&str>) -> Value {
+    json!({"id": "batch_up1", "object": "batch", "endpoint": ENDPOINT, "errors": null, "input_file_id": "file-up1",
+           "completion_window": "24h", "status": status, "output_file_id": output, "error_file_id": null,
+           "created_at": 1_790_000_000, "request_counts": {"total": 2, "completed": 2, "failed": 0},
+           "metadata": {"run": "7"}})
+}
+
+/// One as Anthropic does.
+fn anthropic(status: &str, results: Option<&str>) -> Value {
+    json!({"id": "msgbatch_up1", "type": "message_batch", "processing_status": status,
+           "request_counts": {"processing": 0, "succeeded": 2, "errored": 0, "canceled": 0, "expired": 0},
+           "ended_at": null, "created_at": "2026-05-01T00:00:00Z", "expires_at": "2026-05-02T00:00:00Z",
+           "cancel_initiated_at": null, "results_url": results})
+}
+
+fn lines(model: &str) -> String {
+    let line = |number: u32| {
+        let body = json!({"model": model, "messages": [{"role": "user", "content": "Which way?"}]});
+        json!({"custom_id": format!("r{number}"), "method": "POST", "url": ENDPOINT, "body": body})
+            .to_string()
+    };
+    format!("{}\n{}\n", line(1), line(2))
+}
+
+/// Results with 11 tokens each.
+fn results(model: &str) -> String {
+    let line = |number: u32| {
+        let body = json!({"id": "chatcmpl-1", "object": "chat.completion", "model": model, "choices": [],
+                          "usage": {"prompt_tokens": 7, "completion_tokens": 4, "total_tokens": 11}});
+        let response = json!({"status_code": 200, "request_id": "x", "body": body});
+        json!({"id": "b", "custom_id": format!("r{number}"), "response": response, "error": null}).to_string()
+    };
+    format!("{}\n{}\n", line(1), line(2))
+}
+
+fn message_results(model: &str) -> String {
+    let line = |number: u32| {
+        let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": [],
+                             "usage": {"input_tokens": 7, "output_tokens": 4}});
+        json!({"custom_id": format!("r{number}"), "result": {"type": "succeeded", "message": message}})
+            .to_string()
+    };
+    let failed = json!({"custom_id": "r3", "result": {"type": "errored", "error": {"type": "error"}}});
+    format!("{}\n{}\n{failed}\n", line(1), line(2))
+}
+
+fn requests(model: &str) -> Value {
+    let one = |id: &str| {
+        let params =
+            json!({"model": model, "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]});
+        json!({"custom_id": id, "params": params})
+    };
+    json!({"requests": [one("r1"), one("r2")]})
+}
+
+fn takes_batches(upstream: &Upstream) {
+    upstream
+        .answer(FILES, Reply::json(200, &json!({"id": "file-up1", "object": "file", "purpose": "batch"})));
+    upstream.answer(BATCHES, Reply::json(200, &openai("validating", None)));
+    upstream.answer(UP, Reply::json(200, &openai("in_progress", None)));
+    upstream.answer(MESSAGES, Reply::json(200, &anthropic("in_progress", None)));
+    upstream.answer(UP_MESSAGES, Reply::json(200, &anthropic("in_progress", None)));
+}
+
+/// A site whose model has another name there.
+fn world(platform: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream) {
+    let (gateway, upstream) = (Gateway::with(variables), Upstream::start(&[THERE]));
+    gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
+    let route = json!({"modelPattern": "re:^vendor/model-2026$", "displayName": ASKED});
+    gateway.admin().post("/api/routes", &route).expect(200);
+    gateway.wait_for_channels(THERE, 1);
+    takes_batches(&upstream);
+    (gateway, upstream)
+}
+
+fn upload(client: &Caller, purpose: &str, content: &str) -> String {
+    let body = format!(
+        "--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\n{purpose}\r\n--b\r\nContent-Disposition: \
+         form-data; name=\"file\"; filename=\"in.jsonl\"\r\nContent-Type: application/octet-stream\r\n\r\n{content}\r\n--b--\r\n"
+    );
+    let form = Request::post(FILES).header("content-type", "multipart/form-data; boundary=b").body(body);
+    client.send(form).expect(200)["id"].as_str().expect("an id").to_owned()
+}
+
+fn ask(file: &str) -> Value {
+    json!({"input_file_id": file, "endpoint": ENDPOINT, "completion_window": "24h", "metadata": {"run": "7"}})
+}
+
+/// A new batch: its id and its input file's.
+fn create(client: &Caller, model: &str) -> (String, String) {
+    let file = upload(client, "batch", &lines(model));
+    let batch = client.post(BATCHES, &ask(&file)).expect(200);
+    (batch["id"].as_str().expect("an id").to_owned(), file)
+}
+
+fn key(gateway: &Gateway, name: &str, more: &Value) -> Caller {
+    let key = format!("sk-batch-key-{name}-0123456789");
+    let mut body = json!({"name": name, "key": key, "supportedModels": ["*"]});
+    body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    gateway.admin().post("/api/downstream-keys", &body).expect(200);
+    gateway.anyone().with("authorization", &format!("Bearer {key}"))
+}
+
+/// A key with a budget that counts what it uses.
+fn counted(gateway: &Gateway) -> Caller {
+    key(gateway, "team", &json!({"budgets": [{"period": "day", "maxTokens": 1000}]}))
+}
+
+fn used(gateway: &Gateway) -> (u64, u64) {
+    let list = gateway.admin().get("/api/downstream-keys").expect(200);
+    let used = &list["items"][0]["budgets"][0]["used"];
+    (used["tokens"].as_u64().expect("tokens"), used["requests"].as_u64().expect("requests"))
+}
+
+#[test]
+fn a_batch_goes_to_one_account_with_its_file_under_the_name_of_the_model_there() {
+    let (gateway, upstream) = world("openai", &[]);
+    let client = gateway.client();
+    let (id, file) = create(&client, ASKED);
+    assert!(id.starts_with("batch_sy_"), "{id}");
+    let sent = upstream.last(FILES);
+    let form = String::from_utf8_lossy(&sent.body).into_owned();
+    assert!(form.contains("name=\"purpose\"\r\n\r\nbatch\r\n"), "{form}");
+    assert!(form.contains(&format!("\r\n\r\n{}\r\n--", lines(THERE))), "{form}");
+    let mut asked = ask(&file);
+    asked["input_file_id"] = json!("file-up1");
+    assert_eq!(upstream.last(BATCHES).json(), asked);
+    let shown = client.get(&format!("{BATCHES}/{id}")).expect(200);
+    let mut expected = openai("in_progress", None);
+    expected["id"] = json!(id);
+    expected["input_file_id"] = json!(file);
+    assert_eq!(shown, expected);
+    let row = gateway.wait_for_logs_of(BATCHES, 1)[0].clone();
+    assert_eq!((&row["modelRequested"], &row["modelActual"]), (&json!(ASKED), &json!(THERE)), "{row}");
+    assert_eq!((&row["status"], &row["estimatedCost"]), (&json!("success"), &json!(0)), "{row}");
+}
+
+#[test]
+fn a_batch_outlives_a_restart_and_is_there_for_its_key_alone() {
+    let (gateway, upstream) = world("openai", &[]);
+    let one = key(&gateway, "one", &json!({}));
+    let (id, _) = create(&one, ASKED);
+    let path = format!("{BATCHES}/{id}");
+    let two = key(&gateway, "two", &json!({}));
+    for stranger in [&two, &gateway.client()] {
+        stranger.get(&path).expect(404);
+        stranger.post(&format!("{path}/cancel"), &json!({})).expect(404);
+        assert_eq!(stranger.get(BATCHES).expect(200)["data"], json!([]));
+    }
+    let gateway = gateway.restart();
+    let one = gateway.anyone().with("authorization", "Bearer sk-batch-key-one-0123456789");
+    one.get(&path).expect(200);
+    upstream.answer(&format!("{UP}/cancel"), Reply::json(200, &openai("cancelling", None)));
+    let cancelled = one.post(&format!("{path}/cancel"), &json!({})).expect(200);
+    assert_eq!((&cancelled["id"], &cancelled["status"]), (&json!(id), &json!("cancelling")));
+    one.get(&format!("{MESSAGES}/{id}")).expect(404);
+}
+
+#[test]
+fn batches_are_listed_page_by_page_the_newest_first() {
+    let (gateway, _upstream) = world("openai", &[]);
+    let client = gateway.client();
+    let mut ids: Vec<String> = (0..3).map(|_| create(&client, ASKED).0).collect();
+    ids.reverse();
+    let first = client.get(&format!("{BATCHES}?limit=2")).expect(200);
+    assert_eq!((&first["object"], &first["has_more"]), (&json!("list"), &json!(true)));
+    assert_eq!((&first["first_id"], &first["last_id"]), (&json!(ids[0]), &json!(ids[1])));
+    assert_eq!((&first["data"][0]["id"], &first["data"][1]["id"]), (&json!(ids[0]), &json!(ids[1])));
+    let rest = client.get(&format!("{BATCHES}?limit=2&after={}", ids[1])).expect(200);
+    assert_eq!((&rest["data"][0]["id"], &rest["has_more"]), (&json!(ids[2]), &json!(false)));
+    for query in ["limit=0", "limit=101", "limit=x", "after=batch_sy_none"] {
+        client.get(&format!("{BATCHES}?{query}")).expect(400);
+    }
+}
+
+#[test]
+fn what_cannot_be_a_batch_is_refused_before_anybody_is_asked() {
+    let (gateway, upstream) = world("openai", &[]);
+    let client = gateway.client();
+    let good = upload(&client, "batch", &lines(ASKED));
+    let mixed = upload(&client, "batch", &(lines(ASKED) + &lines("another")));
+    let other = upload(&client, "user_data", &lines(ASKED));
+    let empty = upload(&client, "batch", "\n");
+    let with = |member: &str, value: Value| {
+        let mut ask = ask(&good);
+        ask[member] = value;
+        ask
+    };
+    for (ask, status, param) in [
+        (ask(&mixed), 400, "input_file_id"),
+        (ask(&other), 400, "input_file_id"),
+        (ask(&empty), 400, "input_file_id"),
+        (ask("file-sy-unknown"), 404, "input_file_id"),
+        (with("input_file_id", Value::Null), 400, "input_file_id"),
+        (with("endpoint", json!("/v1/files")), 400, "endpoint"),
+        (with("endpoint", json!("/v1/embeddings")), 400, "input_file_id"),
+        (with("completion_window", Value::Null), 400, "completion_window"),
+    ] {
+        let refused = client.post(BATCHES, &ask).expect(status);
+        assert_eq!(refused["error"]["param"], param, "{ask}: {refused}");
+    }
+    client.send(Request::post(BATCHES).json_text("[1]")).expect(400);
+    let limited = key(&gateway, "limited", &json!({"supportedModels": ["something-else"]}));
+    let file = upload(&limited, "batch", &lines(ASKED));
+    limited.post(BATCHES, &ask(&file)).expect(403);
+    client.post(BATCHES, &ask(&file)).expect(404);
+    assert!(upstream.asked_for(BATCHES).is_empty() && upstream.asked_for(FILES).is_empty());
+}
+
+#[test]
+fn a_site_without_the_path_is_passed_over_and_does_not_rest() {
+    let pair = Pair::start();
+    pair.first.answer(FILES, Reply::error(404, "Invalid URL (POST /v1/files)"));
+    takes_batches(&pair.second);
+    let client = pair.gateway.client();
+    let (id, _) = create(&client, Pair::MODEL);
+    assert_eq!((pair.first.asked_for(FILES).len(), pair.second.asked_for(BATCHES).len()), (1, 1));
+    assert_eq!(pair.channel("first")["cooldownUntil"], Value::Null);
+    pair.second.answer(UP, Reply::json(200, &openai("in_progress", None)));
+    client.get(&format!("{BATCHES}/{id}")).expect(200);
+    assert!(pair.first.asked_for(UP).is_empty());
+}
+
+#[test]
+fn a_failing_site_is_followed_by_the_next_and_keeps_no_file_that_is_of_no_batch() {
+    let pair = Pair::start();
+    takes_batches(&pair.first);
+    pair.first.answer(BATCHES, Reply::error(500, "out of order"));
+    pair.first.answer("/v1/files/file-up1", Reply::json(200, &json!({"id": "file-up1", "deleted": true})));
+    takes_batches(&pair.second);
+    create(&pair.gateway.client(), Pair::MODEL);
+    let removed = pair.first.asked_for("/v1/files/file-up1");
+    assert_eq!(removed.iter().map(|asked| asked.method.as_str()).collect::<Vec<_>>(), ["DELETE"]);
+    assert_eq!(pair.second.asked_for(BATCHES).len(), 1);
+}
+
+#[test]
+fn the_files_that_a_batch_makes_are_read_and_deleted_through_its_account() {
+    let (gateway, upstream) = world("openai", &[("ECHO_REQUESTED_MODEL", "true")]);
+    let client = key(&gateway, "one", &json!({}));
+    let (id, _) = create(&client, ASKED);
+    upstream.answer(UP, Reply::json(200, &openai("completed", Some("file-out1"))));
+    let lines = Reply::bytes(200, "application/octet-stream", results(THERE));
+    upstream.answer("/v1/files/file-out1/content", lines);
+    let about = json!({"id": "file-out1", "object": "file", "purpose": "batch_output", "bytes": 9});
+    upstream.answer("/v1/files/file-out1", Reply::json(200, &about));
+    let batch = client.get(&format!("{BATCHES}/{id}")).expect(200);
+    let output = format!("{FILES}/{}", batch["output_file_id"].as_str().expect("a file"));
+    assert!(!output.contains("file-out1"), "{output}");
+    let content = client.get(&format!("{output}/content"));
+    assert_eq!((content.status, content.text()), (200, results(ASKED)));
+    let shown = client.get(&output).expect(200);
+    assert_eq!((&shown["id"], &shown["purpose"]), (&batch["output_file_id"], &json!("batch_output")));
+    for path in [output.clone(), format!("{output}/content")] {
+        gateway.client().get(&path).expect(404);
+    }
+    client.get(&output.replace("batchout", "batcherr")).expect(404);
+    upstream.answer("/v1/files/file-out1", Reply::json(200, &json!({"id": "file-out1", "deleted": true})));
+    assert_eq!(client.delete(&output).expect(200)["id"], batch["output_file_id"]);
+}
+
+#[test]
+fn what_a_batch_has_used_is_booked_once_on_its_key_from_its_results() {
+    let (gateway, upstream) = world("openai", &[]);
+    let client = counted(&gateway);
+    let (id, _) = create(&client, ASKED);
+    let path = format!("{BATCHES}/{id}");
+    client.get(&path).expect(200);
+    assert_eq!(used(&gateway), (0, 1), "it is still worked off");
+    upstream.answer(UP, Reply::json(200, &openai("completed", Some("file-out1"))));
+    let lines = Reply::bytes(200, "application/octet-stream", results(THERE));
+    upstream.answer("/v1/files/file-out1/content", lines);
+    for _ in 0..3 {
+        client.get(&path).expect(200);
+        eventually("it is booked", || (used(&gateway) == (22, 1)).then_some(()));
+    }
+    let row = gateway.wait_for_logs_of(BATCHES, 1)[0].clone();
+    assert_eq!((&row["promptTokens"], &row["completionTokens"]), (&json!(14), &json!(8)), "{row}");
+}
+
+#[test]
+fn a_batch_that_ended_while_the_gateway_was_down_is_booked_at_its_start() {
+    let (gateway, upstream) = world("openai", &[]);
+    create(&counted(&gateway), ASKED);
+    let mut done = openai("completed", Some("file-out1"));
+    done["usage"] = json!({"input_tokens": 14, "output_tokens": 8, "total_tokens": 22});
+    upstream.answer(UP, Reply::json(200, &done));
+    gateway.wait_for_logs_of(BATCHES, 1);
+    let gateway = gateway.restart();
+    eventually("it is booked", || (used(&gateway) == (22, 1)).then_some(()));
+    assert!(upstream.asked_for("/v1/files/file-out1/content").is_empty(), "its object says it");
+}
+
+#[test]
+fn once_its_account_is_deleted_a_batch_that_has_ended_is_shown_and_another_is_gone() {
+    let (gateway, upstream) = world("openai", &[]);
+    let client = gateway.client();
+    let (open, _) = create(&client, ASKED);
+    let (ended, _) = create(&client, ASKED);
+    upstream.answer(UP, Reply::json(200, &openai("failed", None)));
+    client.get(&format!("{BATCHES}/{ended}")).expect(200);
+    let account = gateway.admin().get("/api/accounts").expect(200)["accounts"][0]["id"].clone();
+    gateway.admin().delete(&format!("/api/accounts/{account}")).expect(200);
+    assert_eq!(client.get(&format!("{BATCHES}/{ended}")).expect(200)["status"], "failed");
+    let gone = client.get(&format!("{BATCHES}/{open}")).expect(410);
+    assert_eq!(gone["error"]["code"], "batch_unreachable");
+}
+
+#[test]
+fn a_batch_of_messages_goes_to_one_account_and_its_results_come_from_here() {
+    let (gateway, upstream) = world("claude", &[]);
+    let client = counted(&gateway).with("host", "gateway.example:4000");
+    let batch = client.post(MESSAGES, &requests(ASKED)).expect(200);
+    let sent = upstream.last(MESSAGES);
+    assert_eq!(sent.json(), requests(THERE));
+    assert_eq!((sent.header("x-api-key"), sent.header("authorization")), (Some("sk-upstream-key"), None));
+    let id = batch["id"].as_str().expect("an id").to_owned();
+    assert!(id.starts_with("msgbatch_sy_"), "{id}");
+    let path = format!("{MESSAGES}/{id}");
+    let vendor = "https://api.anthropic.com/v1/messages/batches/msgbatch_up1/results";
+    upstream.answer(UP_MESSAGES, Reply::json(200, &anthropic("ended", Some(vendor))));
+    let lines = message_results(THERE);
+    let answer = Reply::bytes(200, "application/x-jsonl", lines.clone());
+    upstream.answer(&format!("{UP_MESSAGES}/results"), answer);
+    let shown = client.get(&path).expect(200);
+    let mut expected = anthropic("ended", Some(&format!("http://gateway.example:4000{path}/results")));
+    expected["id"] = json!(id);
+    assert_eq!(shown, expected);
+    let asked = upstream.last(UP_MESSAGES);
+    assert_eq!(asked.header("anthropic-version"), Some("2023-06-01"));
+    assert_eq!((asked.header("x-api-key"), asked.header("authorization")), (Some("sk-upstream-key"), None));
+    let read = client.get(&format!("{path}/results"));
+    assert_eq!((read.status, read.text()), (200, lines));
+    eventually("it is booked", || (used(&gateway) == (22, 1)).then_some(()));
+    let row = gateway.wait_for_logs_of(MESSAGES, 1)[0].clone();
+    assert_eq!((&row["promptTokens"], &row["completionTokens"]), (&json!(14), &json!(8)), "{row}");
+}
+
+#[test]
+fn batches_of_messages_are_listed_both_ways_cancelled_and_deleted() {
+    let (gateway, upstream) = world("claude", &[]);
+    let client = gateway.client();
+    let mut ids: Vec<String> = (0..3)
+        .map(|_| {
+            let batch = client.post(MESSAGES, &requests(ASKED)).expect(200);
+            batch["id"].as_str().expect("an id").to_owned()
+        })
+        .collect();
+    ids.reverse();
+    let listed = |query: &str| {
+        let list = client.get(&format!("{MESSAGES}{query}")).expect(200);
+        let ids: Vec<String> = list["data"]
+            .as_array()
+            .expect("data")
+            .iter()
+            .map(|one| one["id"].as_str().expect("an id").into())
+            .collect();
+        assert_eq!(list["first_id"], ids[0]);
+        (ids, list["has_more"].as_bool().expect("has_more"))
+    };
+    assert_eq!(listed(""), (ids.clone(), false));
+    assert_eq!(listed(&format!("?limit=1&after_id={}", ids[0])), (ids[1..2].to_vec(), true));
+    assert_eq!(listed(&format!("?limit=1&before_id={}", ids[2])), (ids[1..2].to_vec(), true));
+    let path = format!("{MESSAGES}/{}", ids[0]);
+    upstream.answer(&format!("{UP_MESSAGES}/cancel"), Reply::json(200, &anthropic("canceling", None)));
+    let cancelled = client.post(&format!("{path}/cancel"), &json!({})).expect(200);
+    assert_eq!((&cancelled["id"], &cancelled["processing_status"]), (&json!(ids[0]), &json!("canceling")));
+    upstream.answer(
+        UP_MESSAGES,
+        Reply::json(200, &json!({"id": "msgbatch_up1", "type": "message_batch_deleted"})),
+    );
+    let deleted = client.delete(&path).expect(200);
+    assert_eq!(deleted, json!({"id": ids[0], "type": "message_batch_deleted"}));
+    let unknown = client.get(&path).expect(404);
+    assert_eq!((&unknown["type"], &unknown["error"]["type"]), (&json!("error"), &json!("not_found_error")));
+}
+
+#[test]
+fn messages_for_several_models_or_none_are_refused_in_the_shape_of_the_surface() {
+    let (gateway, upstream) = world("claude", &[]);
+    let client = gateway.client();
+    let mut mixed = requests(ASKED);
+    mixed["requests"][1]["params"]["model"] = json!("another");
+    for body in [json!({}), json!({"requests": []}), json!({"requests": [{"custom_id": "a"}]}), mixed] {
+        let refused = client.post(MESSAGES, &body).expect(400);
+        assert_eq!(refused["type"], "error", "{refused}");
+        assert_eq!(refused["error"]["type"], "invalid_request_error", "{refused}");
+    }
+    assert!(upstream.asked_for(MESSAGES).is_empty());
+}

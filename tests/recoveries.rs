@@ -73,6 +73,7 @@ fn what_a_model_does_not_take_of_the_sampling_is_left_out() {
             "temperature",
         ),
         (CHAT, "Unrecognized request argument supplied: presence_penalty", "presence_penalty"),
+        (RESPONSES, "Unsupported parameter: 'temperature' is not supported with this model.", "temperature"),
         (
             MESSAGES,
             "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
@@ -83,6 +84,10 @@ fn what_a_model_does_not_take_of_the_sampling_is_left_out() {
         upstream.answer_once(path, refusal(message));
         let mut body = json!({"model": MODEL, "max_tokens": 9, "temperature": 0.2, "top_p": 0.9, "presence_penalty": 1,
             "messages": [{"role": "user", "content": "Which way?"}]});
+        if path == RESPONSES {
+            body = json!({"model": MODEL, "temperature": 0.2, "input": "Which way?", "reasoning": {"effort": "low"},
+                "metadata": {"a": "b"}});
+        }
         gateway.client().post(path, &body).expect(200);
         let asked: Vec<Value> = upstream.asked_for(path).iter().map(|asked| asked.json()).collect();
         assert_eq!(asked[0], body, "first as the client wrote it");

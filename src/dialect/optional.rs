@@ -47,7 +47,16 @@ const OF_CHAT: [&str; 17] = [
     "temperature",
 ];
 /// Everything else that an upstream of responses does not know is left out step by step.
-const OF_RESPONSES: [&str; 2] = ["prompt_cache_retention", "safety_identifier"];
+const OF_RESPONSES: [&str; 8] = [
+    "prompt_cache_retention",
+    "safety_identifier",
+    "parallel_tool_calls",
+    "service_tier",
+    "truncation",
+    "reasoning",
+    "top_p",
+    "temperature",
+];
 
 /// The members that a refusal may be about, the likeliest first.
 pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'static str> {
@@ -192,6 +201,12 @@ mod tests {
             (Chat, "Unrecognized request argument supplied: prompt_cache_key", &["prompt_cache_key"]),
             (Chat, "Unsupported parameter: 'stream_options'", &["stream_options"]),
             (Responses, "Unsupported parameter: 'metadata'", &[]),
+            (
+                Responses,
+                "Unsupported parameter: 'reasoning.effort' is not supported with this model.",
+                &["reasoning"],
+            ),
+            (Responses, "Unknown parameter: 'input[1].reasoning_content'.", &[]),
         ] {
             assert_eq!(refused_at(dialect, said), about, "{said}");
         }

@@ -39,7 +39,7 @@
 //! | `realtime`, `realtime_attempt`, `realtime_session` | a conversation in speech over a WebSocket: asked for, opened, passed on |
 //! | `socket_opener` | who opened a WebSocket |
 //! | `models`, `search`, `forms`, `videos`, `files` | model lists, web searches, requests sent as forms (read by `form_body`), videos, uploads |
-//! | `batches` | many requests of one model, worked off by one account in its own time |
+//! | `batches`, `batch_turns` | many requests of one model, worked off by one account in its own time; which are being booked |
 //! | `pipeline`, `answered` | the steps in their order; what comes of them |
 //! | `rewritten`, `renamed` | bodies rewritten while they pass; answers under the name asked for |
 //! | `login_headers` | what the token of a login needs beside it |
@@ -69,6 +69,7 @@ mod attempt;
 pub mod auth;
 mod background_responses;
 mod background_watch;
+mod batch_turns;
 mod batches;
 mod cache_key;
 mod call;

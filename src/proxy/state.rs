@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::batch_turns::BatchTurns;
 use super::call_signatures::CallSignatures;
 use super::formats::Memory as FormatMemory;
 use super::pending_responses::BackgroundResponses;
@@ -34,6 +35,8 @@ pub struct Proxy {
     pub response_owners: ResponseOwners,
     /// Those of them that are made in the background.
     pub background_responses: BackgroundResponses,
+    /// Batches that are being booked.
+    pub batches: BatchTurns,
     /// Signatures of calls that clients cannot carry.
     pub call_signatures: Arc<CallSignatures>,
     /// Which sessions are at work on which channel right now.
@@ -53,6 +56,7 @@ impl Proxy {
             stored_responses: Arc::default(),
             response_owners: ResponseOwners::default(),
             background_responses: BackgroundResponses::default(),
+            batches: BatchTurns::default(),
             call_signatures: Arc::default(),
             session_leases: SessionLeases::default(),
         })

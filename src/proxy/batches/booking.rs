@@ -70,13 +70,12 @@ async fn look(proxy: &Arc<Proxy>, mut batch: BatchRow) {
     }
     let part = Part::of(Method::GET, &batch, "");
     let asked = refresh(proxy, &mut batch, part, nobody(&HeaderMap::new())).await.map(drop);
-    let is_gone = asked.as_ref().is_err_and(NotAsked::is_for_good);
-    if api(&batch).has_ended(&batch.object) && !is_gone {
-        return settle(proxy, &batch).await;
-    }
-    if is_gone || age >= LONGEST_WORK {
-        log::warn!("nobody learns what batch {} has used: its account has it no more", batch.place.public_id);
-        close(proxy, &batch).await;
+    let is_gone = asked.is_err_and(|refused| refused.is_for_good());
+    if api(&batch).has_ended(&batch.object) {
+        // Aside: results may take long to be read.
+        note(proxy, &batch);
+    } else if is_gone || age >= LONGEST_WORK {
+        close(proxy, &batch, "it has not ended, or its account is gone").await;
     }
 }
 
@@ -121,25 +120,30 @@ fn note(proxy: &Arc<Proxy>, batch: &BatchRow) {
     proxy.core.background.spawn("the usage of a batch", async move { settle(&settling, &batch).await });
 }
 
-/// Books what it has used, if it has ended and nobody has.
+/// Books what it has used, if it has ended, nobody has, and nobody here is about to.
 pub(super) async fn settle(proxy: &Arc<Proxy>, batch: &BatchRow) {
     if batch.is_booked || !api(batch).has_ended(&batch.object) {
         return;
     }
+    let Some(_turn) = proxy.batches.begin(batch.id) else { return };
     let usage = match used(proxy, batch).await {
         Ok(usage) => usage,
-        // It is looked at again.
-        Err(NotAsked::Failed(failure)) => {
-            return log::warn!(
-                "the results of batch {} could not be read: {}",
-                batch.place.public_id,
-                failure.text
-            );
+        Err(refused) if refused.is_for_good() => None,
+        Err(refused) => {
+            if let NotAsked::Failed(failure) = refused {
+                let id = &batch.place.public_id;
+                log::warn!("the results of batch {id} could not be read: {}", failure.text);
+            }
+            // It is looked at again.
+            if now_ms() - batch.created_at >= LONGEST_WORK {
+                close(proxy, batch, "its results cannot be read").await;
+            }
+            return;
         }
-        Err(refused) if !refused.is_for_good() => return,
-        Err(_) => None,
     };
-    let Some(usage) = usage else { return close(proxy, batch).await };
+    let Some(usage) = usage else {
+        return close(proxy, batch, "there are no results that would say so").await;
+    };
     let place = &batch.place;
     let answer = LateAnswer {
         row: &place.row,
@@ -154,9 +158,13 @@ pub(super) async fn settle(proxy: &Arc<Proxy>, batch: &BatchRow) {
     }
 }
 
-async fn close(proxy: &Arc<Proxy>, batch: &BatchRow) {
-    if let Err(error) = batches::close(&proxy.core.store, batch.id).await {
-        log::warn!("batch {} could not be closed: {error}", batch.place.public_id);
+/// Nothing is booked of it, now and later.
+async fn close(proxy: &Arc<Proxy>, batch: &BatchRow, why: &str) {
+    let id = &batch.place.public_id;
+    match batches::close(&proxy.core.store, batch.id).await {
+        Ok(true) => log::info!("batch {id} is charged nothing: {why}"),
+        Ok(false) => {}
+        Err(error) => log::warn!("batch {id} could not be closed: {error}"),
     }
 }
 

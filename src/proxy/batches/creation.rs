@@ -56,7 +56,7 @@ pub(in crate::proxy) struct NewBatch {
     pub(super) requests: BatchRequests,
     /// What the requests were read from: a file, or the body.
     pub(super) text: Bytes,
-    /// Of OpenAI's interface: the client's object, and its file.
+    /// The client's object and its file, for OpenAI's interface.
     pub(super) object: Bytes,
     pub(super) input_file_id: Option<String>,
 }

@@ -62,7 +62,7 @@ pub(super) async fn stream(
 struct Renaming {
     api: BatchApi,
     model: String,
-    /// Of the line that is not whole yet.
+    /// The line that is not whole yet.
     line: Vec<u8>,
     /// That line is too long, and passes.
     passes: bool,

@@ -97,7 +97,7 @@ fn write_rows(core: &Core, moment: &Moment, table: &Table, out: &mut impl Write)
         table.columns.iter().filter(|column| column.kind != Kind::Hash).map(|column| column.sql).collect();
     // What a page is ordered by: its last row says where the next begins.
     let (source, condition, order) = match table.name {
-        "manual_models" => ("model_availability", "is_manual = 1 AND ", "account_id, model_name"),
+        "manual_models" => ("model_availability", "is_manual = TRUE AND ", "account_id, model_name"),
         "site_disabled_models" => (table.name, "", "site_id, model_name"),
         "route_group_sources" => (table.name, "", "group_route_id, source_route_id"),
         name => (name, "", "id"),

@@ -8,7 +8,7 @@ use super::report::ImportError;
 use super::rows;
 use crate::store::staging::tables::{Column, Kind, TABLES, Table};
 use crate::store::staging::{LocalRow, Policy, Staging};
-use crate::store::{Moment, Row, Store, Value};
+use crate::store::{Moment, Row, Store, Value, marks};
 
 /// Rows that are read at once.
 const PAGE: i64 = 1000;
@@ -17,45 +17,59 @@ const PAGE: i64 = 1000;
 pub fn match_all(store: &Store, staging: &mut Staging, policy: Policy) -> Result<(), ImportError> {
     let moment = Moment::of(store)?;
     for (index, table) in TABLES.iter().enumerate() {
-        let mut after = 0;
+        let mut after = Vec::new();
+        let mut last = 0;
         loop {
-            let page = page(&moment, store, table, after)?;
-            let Some(last) = page.last() else { break };
-            after = last.id;
-            staging.add_local(index, &page)?;
+            let page = page(&moment, store, table, &after, last)?;
+            let Some((row, key)) = page.last() else { break };
+            (last, after) = (row.id, key.clone());
+            let rows: Vec<LocalRow> = page.into_iter().map(|(row, _)| row).collect();
+            staging.add_local(index, &rows)?;
         }
         // Numbers of rows that are gone are not given again.
-        let given =
-            moment.query("SELECT seq FROM sqlite_sequence WHERE name = ?", vec![table.name.into()])?;
-        let given = given.first().map_or(Ok(0), |row| row.fields().int())?;
-        staging.match_table(index, after.max(given), policy)?;
+        let given = if table.has_id { moment.last_number(table.name)? } else { 0 };
+        staging.match_table(index, last.max(given), policy)?;
     }
     Ok(())
 }
 
-/// Stored rows, as far as they are compared.
-fn page(moment: &Moment, store: &Store, table: &Table, after: i64) -> Result<Vec<LocalRow>, ImportError> {
-    let compared: Vec<&Column> = match table.who {
-        Some(_) => Vec::new(),
-        None => table.columns.iter().filter(|column| column.kind != Kind::Hash).collect(),
+/// Stored rows behind a key, as far as they are compared, each with its key. Rows without a number of their own count
+/// on from `last`.
+fn page(
+    moment: &Moment,
+    store: &Store,
+    table: &Table,
+    after: &[Value],
+    last: i64,
+) -> Result<Vec<(LocalRow, Vec<Value>)>, ImportError> {
+    let is_compared = |column: &&Column| match table.who {
+        Some(who) => who.contains(&column.sql),
+        None => column.kind != Kind::Hash,
     };
+    let compared: Vec<&Column> = table.columns.iter().filter(is_compared).collect();
     let names: String = compared.iter().map(|column| format!(", {}", column.sql)).collect();
-    let (scope, who) = (table.scope.unwrap_or("0"), table.who.unwrap_or("''"));
+    let scope = table.scope.unwrap_or("0");
+    let key: &[&str] = if table.has_id { &["id"] } else { table.unique };
     let (source, condition) = match table.name {
-        "manual_models" => ("model_availability", "is_manual = 1 AND "),
+        "manual_models" => ("model_availability", "is_manual = TRUE AND "),
         name => (name, ""),
     };
-    // Where a row has a number, this is it.
+    let beyond = match after.is_empty() {
+        true => "1 = 1".to_owned(),
+        false => format!("({}) > ({})", key.join(", "), marks(key.len())),
+    };
+    let key_columns = key.join(", ");
     let sql = format!(
-        "SELECT rowid, {scope}, CAST({who} AS TEXT){names} FROM {source} WHERE {condition}rowid > ? ORDER BY rowid \
-         LIMIT {PAGE}"
+        "SELECT {key_columns}, {scope}{names} FROM {source} WHERE {condition}{beyond} ORDER BY {key_columns} LIMIT {PAGE}"
     );
-    let read = |row: &Row| -> Result<LocalRow, crate::store::Error> {
+    let read = |(number, row): (i64, &Row)| -> Result<(LocalRow, Vec<Value>), crate::store::Error> {
         let mut fields = row.fields();
-        let (id, scope, who) = (fields.int()?, fields.int()?, fields.text()?);
-        if table.who.is_some() {
-            return Ok(LocalRow { id, scope, who });
-        }
+        let key: Vec<Value> = key.iter().map(|_| fields.value().cloned()).collect::<Result<_, _>>()?;
+        let id = match (table.has_id, key.first()) {
+            (true, Some(Value::Int(id))) => *id,
+            _ => number,
+        };
+        let scope = fields.int()?;
         let mut texts: BTreeMap<&str, String> = BTreeMap::new();
         for column in &compared {
             let text = match column.kind {
@@ -73,11 +87,19 @@ fn page(moment: &Moment, store: &Store, table: &Table, after: i64) -> Result<Vec
                 texts.insert(column.sql, text);
             }
         }
-        let who = rows::who(store, table, |column| texts.get(column).map(String::as_str));
-        Ok(LocalRow { id, scope, who: who.unwrap_or_default() })
+        let text = |column: &str| texts.get(column).map(String::as_str);
+        let who = match table.who {
+            Some(columns) => {
+                let texts: Vec<&str> =
+                    columns.iter().map(|column| text(column).unwrap_or_default()).collect();
+                texts.join("/")
+            }
+            None => rows::who(store, table, text).unwrap_or_default(),
+        };
+        Ok((LocalRow { id, scope, who }, key))
     };
-    let page = moment.query(&sql, vec![Value::Int(after)])?;
-    Ok(page.iter().map(read).collect::<Result<_, _>>()?)
+    let page = moment.query(&sql, after.to_vec())?;
+    Ok((last + 1..).zip(&page).map(read).collect::<Result<_, _>>()?)
 }
 
 const POLICY: &[&str] = &[

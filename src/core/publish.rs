@@ -16,8 +16,7 @@ impl Core {
     /// Routes by what the store now says. Call it after every committed change of sites, accounts,
     /// tokens, routes and channels, before answering.
     pub async fn publish(&self) -> store::Result<()> {
-        self.publishes.run(|| self.publish_touched()).await?;
-        self.versions.announce(&self.store, Scope::Routing).await
+        self.publishes.run(|| self.publish_touched()).await
     }
 
     async fn publish_touched(&self) -> store::Result<()> {
@@ -52,11 +51,6 @@ impl Core {
     /// Lets in by what the store now says of downstream keys. Call it after every committed change of
     /// one, before answering.
     pub async fn publish_keys(&self) -> store::Result<()> {
-        self.read_keys().await?;
-        self.versions.announce(&self.store, Scope::Keys).await
-    }
-
-    async fn read_keys(&self) -> store::Result<()> {
         let _turn = self.publishing.lock().await;
         let keys = store::keys::load_table(&self.store, &self.keys.load()).await?;
         self.keys.store(Arc::new(keys));
@@ -65,48 +59,43 @@ impl Core {
 
     /// Puts saved settings in force. Call it after every committed change of a setting.
     pub async fn reload_settings(&self) -> store::Result<()> {
-        self.read_settings().await?;
-        self.versions.announce(&self.store, Scope::Settings).await
+        let _turn = self.publishing.lock().await;
+        self.settings.store(Arc::new(load_settings(&self.config, &self.store).await?));
+        self.settings_changed.send_replace(());
+        Ok(())
     }
 
     /// Puts in force what other instances on this database have changed. With `everything`, also what nobody has told.
     pub async fn follow_others(&self, everything: bool) -> store::Result<Vec<Scope>> {
-        let changed = self.versions.look(&self.store).await?;
+        let versions = self.store.database().versions();
+        let changed = versions.look(&self.store).await?;
         // What was read before the new key was known did not open.
-        let everything = everything || changed.contains(&Scope::Keyring);
+        let everything = everything || changed.iter().any(|version| version.scope == Scope::Keyring);
         for scope in SCOPES {
-            if !everything && !changed.contains(&scope) {
+            let version = changed.iter().find(|version| version.scope == scope);
+            if !everything && version.is_none() {
                 continue;
             }
             match scope {
                 Scope::Routing => {
                     self.store.journal().note_everything();
-                    self.publishes.run(|| self.publish_touched()).await?;
+                    self.publish().await?;
                 }
-                Scope::Keys => self.read_keys().await?,
-                Scope::Settings => self.read_settings().await?,
+                Scope::Keys => self.publish_keys().await?,
+                Scope::Settings => self.reload_settings().await?,
                 Scope::Keyring => rekey::follow(&self.store).await?,
             }
+            if let Some(version) = version {
+                versions.taken_over(*version);
+            }
         }
-        Ok(changed)
+        Ok(changed.into_iter().map(|version| version.scope).collect())
     }
 
     /// Takes over what other instances have learnt of channels and used of keys.
     pub async fn follow_use(&self) -> store::Result<()> {
         self.rests.follow(&self.store, &self.live).await?;
         shared_use::follow(&self.store, &self.keys.load_full()).await
-    }
-
-    /// Tells the others that there is another key to seal by, or to find values by.
-    pub async fn announce_keyring(&self) -> store::Result<()> {
-        self.versions.announce(&self.store, Scope::Keyring).await
-    }
-
-    async fn read_settings(&self) -> store::Result<()> {
-        let _turn = self.publishing.lock().await;
-        self.settings.store(Arc::new(load_settings(&self.config, &self.store).await?));
-        self.settings_changed.send_replace(());
-        Ok(())
     }
 }
 

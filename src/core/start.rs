@@ -24,7 +24,6 @@ use crate::routing::{Affinity, LiveTable};
 use crate::store::relocate::Place;
 use crate::store::rests::Rests;
 use crate::store::snapshot::Source;
-use crate::store::versions::Versions;
 use crate::store::{self, Store, StoreOptions, instances, leases, pointer};
 use crate::time::now_ms;
 use crate::upstream::{Client, ClientOptions, roots_from_pem};
@@ -51,9 +50,10 @@ impl Core {
         let OpenedStore { store, bootstrap, database } = open_store(&config).await?;
         let unreadable = |error: store::Error| fail(format!("reading the store: {error}"));
         // What comes behind this look is looked at again.
-        let versions = Versions::default();
         if store.database().is_shared() {
-            versions.look(&store).await.map_err(unreadable)?;
+            let versions = store.database().versions();
+            let there = versions.look(&store).await.map_err(unreadable)?;
+            there.into_iter().for_each(|version| versions.taken_over(version));
         }
         let settings = load_settings(&config, &store).await.map_err(unreadable)?;
         let live = LiveTable::default();
@@ -79,7 +79,6 @@ impl Core {
             store,
             bootstrap,
             database,
-            versions,
             rests: Rests::default(),
             instance: crate::uuid::v4(),
             instances: ArcSwap::default(),

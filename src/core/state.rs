@@ -22,7 +22,6 @@ use crate::store::relocate::Place;
 use crate::store::rests::Rests;
 use crate::store::snapshot::Source;
 use crate::store::uploads::Uploads;
-use crate::store::versions::Versions;
 use crate::store::{self, Store};
 use crate::sync::lock;
 use crate::time::Millis;
@@ -47,9 +46,7 @@ pub struct Core {
     pub bootstrap: Option<Store>,
     /// The database in use.
     pub database: Place,
-    /// What other instances on it have been heard of.
-    pub versions: Versions,
-    /// What has been read of the rests that they know of.
+    /// What has been read of the rests that others know of.
     pub(super) rests: Rests,
     /// What this process is called among them.
     pub instance: String,

@@ -23,6 +23,18 @@ pub async fn show_up(jobs: Arc<Jobs>) -> Pass {
     }
 }
 
+/// The shortest time from one word of the database to the next that is heeded: what is told meanwhile is taken over with it.
+pub const REST: Duration = Duration::from_millis(100);
+
+/// Takes over what others have changed as soon as the database tells of it.
+pub async fn hear(jobs: Arc<Jobs>) -> Pass {
+    jobs.core.store.database().news().await;
+    match jobs.core.follow_others(false).await {
+        Ok(_) | Err(store::Error::Unreachable(_)) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// Takes over what others have changed.
 pub async fn follow(jobs: Arc<Jobs>) -> Pass {
     static COUNT: AtomicU32 = AtomicU32::new(0);

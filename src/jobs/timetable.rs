@@ -92,6 +92,7 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
         all.push(job(jobs, "changes of other instances", When::Every(others::INTERVAL), others::follow));
         let when = When::AtStartAndEvery(others::SHOW_UP_INTERVAL);
         all.push(job(jobs, "list of instances", when, others::show_up));
+        all.push(job(jobs, "word of other instances", When::Every(others::REST), others::hear));
     }
     all
 }

@@ -4,8 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::{Error, Result};
+use super::news::News;
 use super::sql::{Outcome, Row, SqlDialect, Statement, Value};
 use super::telemetry::log_row::ProxyLogRow;
+use super::versions::{Scope, Version};
 
 /// One connection, used by one thread at a time.
 pub(super) trait Connection: Send {
@@ -14,8 +16,9 @@ pub(super) trait Connection: Send {
     /// Answers one question from what is committed.
     fn select(&mut self, sql: &str, args: &[Value]) -> Result<Vec<Row>>;
 
-    /// Runs the statements as one transaction that outlives a power cut: all of them, or none.
-    fn apply(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>>;
+    /// Runs the statements as one transaction that outlives a power cut: all of them, or none. Where others have the
+    /// database open as well, the same transaction tells them which scopes it changes.
+    fn apply(&mut self, statements: &[Statement], changed: &[Scope]) -> Result<Applied>;
 
     /// Writes log rows, and the statements that go with them, as one transaction. A group keeps its number until it is
     /// written or given up: one whose commit was cut off is there once. Where nobody waits for it, it need not outlive
@@ -56,7 +59,15 @@ pub(super) trait Connection: Send {
     fn stand_still(&mut self) -> Result<()>;
 
     /// A batch whose statements see the database in this file as `staged`.
-    fn apply_staged(&mut self, file: &Path, statements: &[Statement]) -> Result<Vec<Outcome>>;
+    fn apply_staged(&mut self, file: &Path, statements: &[Statement]) -> Result<Applied>;
+
+    /// The highest number that was given to a row of this table, gone or not; 0 where there is none.
+    fn last_number(&mut self, table: &str) -> Result<i64>;
+
+    /// Has the numbers of new rows go on behind those that rows have brought.
+    fn count_on(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Overwrites what files of ours still hold of rows that are gone.
     fn wipe(&mut self) -> Result<()> {
@@ -75,6 +86,17 @@ pub(super) trait Connection: Send {
 
 /// Opens further connections, which only read.
 pub(super) type Opener = Arc<dyn Fn() -> Result<Box<dyn Connection>> + Send + Sync>;
+
+/// Hears what the database tells of others' changes, from now on. Returns at once.
+pub(super) type Listen = Box<dyn FnOnce(Arc<News>) + Send>;
+
+/// What a batch has done.
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    pub outcomes: Vec<Outcome>,
+    /// What the scopes that it changes have come to, where others are told.
+    pub versions: Vec<Version>,
+}
 
 /// A step of the schema, spelled for its database.
 pub(super) struct Script {

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::connection::Connection;
 use super::error::{Error, OpenError, Result, Trouble};
 use super::journal::Journal;
+use super::news::News;
 use super::opened::Opened;
 use super::options::StoreOptions;
 use super::seal::Sealer;
@@ -25,6 +26,7 @@ use super::telemetry::recorder::Recorder;
 use super::threads::queue::{Command, Queue};
 use super::threads::readers::Readers;
 use super::threads::writer::Writer;
+use super::versions::Versions;
 use crate::config::DatabaseKind;
 use crate::keys::Reach;
 use crate::sync::lock;
@@ -41,6 +43,9 @@ pub struct Database {
     readers: Option<Arc<Readers>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     journal: Journal,
+    versions: Versions,
+    /// `None` where the database tells nobody of changes.
+    news: Option<Arc<News>>,
     /// Held until the writer has closed the database.
     _lock: Option<File>,
 }
@@ -52,13 +57,15 @@ impl Database {
             DatabaseKind::Sqlite => sqlite::open::open(options)?,
             DatabaseKind::Postgres | DatabaseKind::MySql => drivers::open(options)?,
         };
-        let Opened { mut connection, opener, sealer, first_keys, lock } = opened;
+        let Opened { mut connection, opener, listen, sealer, first_keys, lock } = opened;
         let dialect = connection.dialect();
         let queue = Queue::new();
         let recorder = Recorder::new(dialect, options.time_zone.clone());
         let for_writer = Arc::clone(&queue);
         let journal = Journal::default();
         let noted = journal.clone();
+        let versions = Versions::default();
+        let own = versions.clone();
         let writer = thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || {
@@ -69,12 +76,17 @@ impl Database {
                     log::error!("{error}");
                     std::process::exit(error.exit_code().into());
                 }
-                Writer::new(for_writer, connection, recorder, noted).run();
+                Writer::new(for_writer, connection, recorder, noted, own).run();
             })
             .map_err(|error| OpenError::Unusable(format!("cannot start the writer thread: {error}")))?;
         let readers = opener.map(Readers::new);
+        let news = listen.map(|listen| {
+            let news = Arc::<News>::default();
+            listen(Arc::clone(&news));
+            news
+        });
         let writer = Mutex::new(Some(writer));
-        Ok((Self { dialect, queue, readers, writer, journal, _lock: lock }, sealer))
+        Ok((Self { dialect, queue, readers, writer, journal, versions, news, _lock: lock }, sealer))
     }
 
     /// How this database spells SQL.
@@ -90,6 +102,19 @@ impl Database {
     /// How far ahead requests of keys are reserved in it.
     pub fn reach(&self) -> Reach {
         if self.is_shared() { Reach::Outage } else { Reach::Near }
+    }
+
+    /// What this instance knows of the changes of others.
+    pub fn versions(&self) -> &Versions {
+        &self.versions
+    }
+
+    /// Waits until the database tells that others may have changed something; for ever where it does not do that.
+    pub async fn news(&self) {
+        match &self.news {
+            Some(news) => news.next().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Answers one question from what is committed.
@@ -167,6 +192,9 @@ impl Database {
         self.queue.stop();
         if let Some(readers) = &self.readers {
             readers.close();
+        }
+        if let Some(news) = &self.news {
+            news.end();
         }
         lock(&self.writer).take()
     }

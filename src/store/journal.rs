@@ -164,14 +164,18 @@ impl Touched {
 }
 
 /// Whether a statement changes a table of [`ROUTED`], as far as its text tells: one that is not understood does.
-fn is_routed(sql: &str) -> bool {
+pub(super) fn is_routed(sql: &str) -> bool {
+    table(sql).is_none_or(|table| ROUTED.contains(&table))
+}
+
+/// The table that a statement changes, as far as its text tells.
+pub(super) fn table(sql: &str) -> Option<&str> {
     let mut words = sql.split_ascii_whitespace();
-    let table = match words.next() {
+    match words.next() {
         Some("UPDATE") => words.next(),
         Some("INSERT" | "DELETE") => words.nth(1),
         _ => None,
-    };
-    table.is_none_or(|table| ROUTED.contains(&table))
+    }
 }
 
 #[cfg(test)]

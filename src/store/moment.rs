@@ -21,6 +21,18 @@ impl Moment {
         Ok(Self { store: store.clone(), connection: store.database().moment()?.map(Mutex::new) })
     }
 
+    /// The highest number that was given to a row of this table, gone or not.
+    pub fn last_number(&self, table: &str) -> Result<i64> {
+        match &self.connection {
+            Some(connection) => lock(connection).last_number(table),
+            None => {
+                let rows =
+                    self.query("SELECT seq FROM sqlite_sequence WHERE name = ?", vec![table.into()])?;
+                rows.first().map_or(Ok(0), |row| row.fields().int())
+            }
+        }
+    }
+
     pub fn query(&self, sql: &str, args: Vec<Value>) -> Result<Vec<Row>> {
         match &self.connection {
             Some(connection) => lock(connection).select(sql, &args),

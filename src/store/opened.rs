@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use super::connection::{Connection, Opener};
+use super::connection::{Connection, Listen, Opener};
 use super::seal::Sealer;
 use super::seal::keyring::FirstKeys;
 
@@ -12,6 +12,8 @@ pub(super) struct Opened {
     pub connection: Box<dyn Connection>,
     /// `None` where nobody but that connection sees the database.
     pub opener: Option<Opener>,
+    /// `None` where nobody tells of the changes of others.
+    pub listen: Option<Listen>,
     pub sealer: Sealer,
     /// What has to be stored before all else.
     pub first_keys: Option<FirstKeys>,

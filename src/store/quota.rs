@@ -102,7 +102,7 @@ pub async fn reset(store: &Store, live: &KeyLive) -> Result<()> {
 impl Counter<'_> {
     /// Counts so many more, where the limit has room for them.
     fn reserve(&self, count: i64, max: i64) -> Statement {
-        match self {
+        let statement = match self {
             Self::Key(id) => Statement::new(
                 "UPDATE downstream_api_keys SET used_requests = used_requests + ? \
                  WHERE id = ? AND (max_requests IS NULL OR used_requests + ? <= max_requests)",
@@ -120,11 +120,12 @@ impl Counter<'_> {
                     max.into(),
                 ],
             ),
-        }
+        };
+        statement.touching_nothing()
     }
 
     fn give_back(&self, count: i64) -> Statement {
-        match self {
+        let statement = match self {
             Self::Key(id) => Statement::new(
                 "UPDATE downstream_api_keys SET used_requests = used_requests - ? WHERE id = ?",
                 vec![count.into(), (*id).into()],
@@ -134,7 +135,8 @@ impl Counter<'_> {
                  WHERE key_id = ? AND scope = ? AND window_start = ?",
                 vec![count.into(), (*key).into(), (&**scope).into(), (*start).into()],
             ),
-        }
+        };
+        statement.touching_nothing()
     }
 
     /// What is counted, and of a key the limit.

@@ -17,7 +17,7 @@ use super::error::{OpenError, Result};
 use super::migrate::{self, Table};
 use super::server::drivers;
 use super::server::masked::masked;
-use super::sql::{Row, SqlDialect, Statement, Value, marks};
+use super::sql::{Row, Statement, Value, marks};
 use super::sqlite::connection::Sqlite;
 use super::sqlite::location::{self, Location};
 use super::{Moment, Store};
@@ -150,9 +150,7 @@ pub fn copy(store: &Store, place: &Place, overwrite: bool, tell: Tell<'_>) -> Re
     let copied = fill(&source, &mut *target, tell);
     target.end(copied.is_ok())?;
     let copied = copied?;
-    if target.dialect() == SqlDialect::Postgres {
-        go_on_counting(&mut *target)?;
-    }
+    target.count_on()?;
     target.close()?;
     drop(lock);
     Ok(copied)
@@ -272,18 +270,6 @@ fn inserts(table: &str, columns: &[String], rows: &[Row]) -> Vec<Statement> {
     };
     let (together, alone) = rows.split_at(rows.len() - rows.len() % TOGETHER);
     together.chunks(TOGETHER).chain(alone.chunks(1)).map(of).collect()
-}
-
-/// PostgreSQL numbers new rows from a count of its own, which rows that bring their number do not move.
-fn go_on_counting(target: &mut dyn Connection) -> Result<()> {
-    for table in migrate::tables().iter().filter(|table| table.is_numbered) {
-        let sql = format!(
-            "SELECT setval(pg_get_serial_sequence('{0}', 'id'), COALESCE(MAX(id), 0) + 1, false) FROM {0}",
-            table.name
-        );
-        target.select(&sql, &[])?;
-    }
-    Ok(())
 }
 
 /// What rows come to, whatever their order.

@@ -59,7 +59,8 @@ pub fn put_statement(store: &Store, name: &str, value: &str, now: Millis) -> Res
     };
     let columns = [("value", OnConflict::Replace), ("updated_at", OnConflict::Replace)];
     let sql = upsert(store.database().dialect(), "settings", &["name"], &columns);
-    Ok(Statement::new(sql, vec![name.into(), stored, now.into()]))
+    let statement = Statement::new(sql, vec![name.into(), stored, now.into()]);
+    Ok(if INTERNAL.contains(&name) { statement.touching_nothing() } else { statement })
 }
 
 /// Forgetting every setting but the one without which no secret could be opened any more.

@@ -38,7 +38,7 @@ impl Statement {
         self
     }
 
-    /// Says that none of the columns it changes is routed by.
+    /// Says that none of the columns it changes is held in memory: nobody routes, lets in or is set up by it.
     pub(super) fn touching_nothing(mut self) -> Self {
         self.touches = Touches::Nothing;
         self

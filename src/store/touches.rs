@@ -1,4 +1,4 @@
-//! What a statement touches of the rows that requests are routed by.
+//! What a statement touches of what is held in memory: of the rows that requests are routed by, row by row.
 
 use super::value::Value;
 

@@ -1,16 +1,21 @@
 //! What several instances on one database tell each other: that something they all hold in memory is another.
 //!
 //! ```text
-//! change committed ─▶ in force here ─▶ version of its scope + 1 ─▶ answered     others look every second
+//! transaction { change, version of its scope + 1 } ─▶ in force here ─▶ answered
+//!      └─▶ the others: told at once where the database can tell (PostgreSQL), and they look every second
 //! ```
 //!
-//! An instance that dies between the change and its announcement leaves the others behind; so they read everything
-//! anew from time to time even when nobody says anything.
+//! Who committed a change has announced it. Versions that are our own say nothing new; what an instance knows moves on
+//! only when it has taken a change over, so that a failed try is made again.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
-use super::sql::{OnConflict, Statement, upsert};
+use super::journal;
+use super::sql::Statement;
+use super::touches::Touches;
 use super::{Result, Store};
+use crate::sync::lock;
 
 /// What is held in memory, in parts that change apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +33,7 @@ pub enum Scope {
 pub const SCOPES: [Scope; 4] = [Scope::Keyring, Scope::Routing, Scope::Keys, Scope::Settings];
 
 impl Scope {
-    fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Routing => "routing",
             Self::Keys => "keys",
@@ -36,43 +41,133 @@ impl Scope {
             Self::Keyring => "keyring",
         }
     }
+
+    /// Whether a statement changes what is held of it.
+    fn is_changed_by(self, statement: &Statement) -> bool {
+        match (&statement.touches, self) {
+            (Touches::Nothing, _) => false,
+            (Touches::Of(_, ids), _) => self == Self::Routing && !ids.is_empty(),
+            (Touches::Inserted(_), _) => self == Self::Routing,
+            (Touches::Unsaid, Self::Routing) => journal::is_routed(&statement.sql),
+            (Touches::Unsaid, Self::Keys) => journal::table(&statement.sql) == Some("downstream_api_keys"),
+            (Touches::Unsaid, Self::Settings) => journal::table(&statement.sql) == Some("settings"),
+            (Touches::Unsaid, Self::Keyring) => journal::table(&statement.sql) == Some("crypto_keys"),
+        }
+    }
 }
 
-/// What this instance knows of the versions in the database.
-#[derive(Debug, Default)]
-pub struct Versions {
-    known: [AtomicI64; SCOPES.len()],
-    /// Announcements of our own since the last look.
-    own: [AtomicI64; SCOPES.len()],
+/// The scopes that these statements change, in the order of [`SCOPES`].
+pub(super) fn changed_by(statements: &[Statement]) -> Vec<Scope> {
+    let is_changed = |scope: &Scope| statements.iter().any(|statement| scope.is_changed_by(statement));
+    SCOPES.into_iter().filter(is_changed).collect()
 }
+
+/// A scope and the version it has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    pub scope: Scope,
+    pub number: i64,
+}
+
+/// What this instance knows of the versions in the database; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Versions {
+    known: Arc<Mutex<[Known; SCOPES.len()]>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// All changes up to here are in force here.
+    number: i64,
+    /// Changes of our own beyond it.
+    own: BTreeSet<i64>,
+}
+
+// === impl Versions ===
 
 impl Versions {
-    /// Tells the others. Without an effect on a database that only this process has open.
-    pub async fn announce(&self, store: &Store, scope: Scope) -> Result<()> {
-        if !store.database().is_shared() {
-            return Ok(());
+    /// Notes changes that this instance has committed.
+    pub(super) fn note_own(&self, versions: &[Version]) {
+        let mut known = lock(&self.known);
+        for version in versions {
+            let known = &mut known[version.scope as usize];
+            if version.number > known.number {
+                known.own.insert(version.number);
+            }
+            known.advance();
         }
-        let sql =
-            upsert(store.database().dialect(), "cache_versions", &["scope"], &[("version", OnConflict::Add)]);
-        let args = vec![scope.as_str().into(), 1.into()];
-        store.batch(vec![Statement::new(sql, args).touching_nothing()]).await?;
-        self.own[scope as usize].fetch_add(1, Ordering::Relaxed);
-        Ok(())
     }
 
-    /// The scopes in which others have changed something since the last look.
-    pub async fn look(&self, store: &Store) -> Result<Vec<Scope>> {
+    /// What others have changed and this instance has not taken over.
+    pub async fn look(&self, store: &Store) -> Result<Vec<Version>> {
+        let rows = store.query("SELECT scope, version FROM cache_versions", Vec::new()).await?;
         let mut changed = Vec::new();
-        for row in &store.query("SELECT scope, version FROM cache_versions", Vec::new()).await? {
+        for row in &rows {
             let mut row = row.fields();
-            let (name, version) = (row.str()?, row.int()?);
+            let (name, number) = (row.str()?, row.int()?);
             let Some(scope) = SCOPES.into_iter().find(|scope| scope.as_str() == name) else { continue };
-            let own = self.own[scope as usize].swap(0, Ordering::Relaxed);
-            let before = self.known[scope as usize].swap(version, Ordering::Relaxed);
-            if version != before + own {
-                changed.push(scope);
+            if lock(&self.known)[scope as usize].number != number {
+                changed.push(Version { scope, number });
             }
         }
         Ok(changed)
+    }
+
+    /// Notes that everything up to this version is in force here.
+    pub fn taken_over(&self, version: Version) {
+        let known = &mut lock(&self.known)[version.scope as usize];
+        known.number = version.number;
+        known.own.retain(|own| *own > version.number);
+        known.advance();
+    }
+}
+
+impl Known {
+    /// Goes on over changes of our own that follow without one of another's between them.
+    fn advance(&mut self) {
+        while self.own.remove(&(self.number + 1)) {
+            self.number += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sql::Value;
+    use crate::store::touches::Part;
+
+    fn number(versions: &Versions) -> i64 {
+        lock(&versions.known)[Scope::Keys as usize].number
+    }
+
+    #[test]
+    fn own_changes_are_known_and_those_of_others_between_them_are_not() {
+        let versions = Versions::default();
+        let own = |number: i64| versions.note_own(&[Version { scope: Scope::Keys, number }]);
+        own(1);
+        own(2);
+        assert_eq!(number(&versions), 2);
+        own(4);
+        assert_eq!(number(&versions), 2, "the third was another's");
+        versions.taken_over(Version { scope: Scope::Keys, number: 3 });
+        assert_eq!(number(&versions), 4);
+        own(4);
+        assert_eq!(number(&versions), 4);
+    }
+
+    #[test]
+    fn a_batch_tells_what_it_changes() {
+        let statement = |sql: &'static str| Statement::new(sql, Vec::new());
+        let changed = |statement: Statement| changed_by(&[statement]);
+        assert_eq!(changed(statement("INSERT INTO settings (name) VALUES (?)")), [Scope::Settings]);
+        assert_eq!(changed(statement("UPDATE downstream_api_keys SET enabled = ?")), [Scope::Keys]);
+        assert!(changed(statement("UPDATE downstream_api_keys SET x = 1").touching_nothing()).is_empty());
+        assert_eq!(changed(statement("UPDATE crypto_keys SET status = 'retired'")), [Scope::Keyring]);
+        assert_eq!(changed(statement("DELETE FROM sites")), [Scope::Routing]);
+        assert!(changed(statement("DELETE FROM events")).is_empty());
+        let touched = statement("UPDATE accounts").touching(Part::Account, [Value::Int(1)]);
+        assert_eq!(changed(touched), [Scope::Routing]);
+        assert!(changed(statement("UPDATE accounts").touching(Part::Account, Vec::new())).is_empty());
     }
 }

@@ -681,10 +681,10 @@ fn same(one: &Value, other: &Value) {
 #[test]
 fn what_was_imported_is_exported_the_same_whatever_the_columns_say() {
     let home = Home::new();
-    let gateway = Setup::default().start_in(home.clone());
+    let gateway = Setup::default().on_sqlite().start_in(home.clone());
     drop(gateway);
     filled(&home);
-    let gateway = Setup::default().start_in(home.clone());
+    let gateway = Setup::default().on_sqlite().start_in(home.clone());
     let first = export(&gateway);
     for (table, array, count, left_out) in TABLES {
         let rows = rows(&first, array);

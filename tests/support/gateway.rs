@@ -134,6 +134,11 @@ impl Setup {
         self
     }
 
+    /// On the SQLite file of its directory, also where tests run on a server.
+    pub fn on_sqlite(self) -> Self {
+        self.with("DB_TYPE", "sqlite").with("DB_URL", "")
+    }
+
     pub fn without(mut self, name: &str) -> Self {
         self.variables.remove(name);
         self

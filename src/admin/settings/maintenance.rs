@@ -101,7 +101,6 @@ async fn replace_key(jobs: &Arc<Jobs>, purpose: Purpose) -> Result<Response> {
         return Ok(queued(&running));
     }
     let id = store::rekey::replace(&jobs.core.store, purpose).await?;
-    jobs.core.announce_keyring().await?;
     log::info!("{purpose} key {id} is in use from now on");
     Ok(queued(&rekey::start(jobs, purpose)))
 }

@@ -126,7 +126,7 @@ impl Derivation {
         let leaves_plain = !sealed.is_empty();
         changes.extend(sealed);
         if !changes.is_empty() {
-            connection.apply(&changes)?;
+            connection.apply(&changes, &[])?;
         }
         if leaves_plain {
             connection.wipe()?;
@@ -182,7 +182,7 @@ impl FirstKeys {
         let kek = joined(self.derivation.kek)?;
         let mut changes = vec![store_kdf(&self.derivation.kdf)?];
         changes.extend(insert(&kek, FIRST_ID, &self.raw)?);
-        connection.apply(&changes)?;
+        connection.apply(&changes, &[])?;
         // Nobody else sets it.
         let _ = self.kek.set(kek);
         Ok(())

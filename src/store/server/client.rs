@@ -50,6 +50,15 @@ pub(super) struct Words {
     pub tables: &'static str,
     /// The names of the columns of a table, in order.
     pub columns: &'static str,
+    /// Tells everybody who listens of a change, once it is committed.
+    pub tell: Option<&'static str>,
+    /// Drops a temporary table if it is there.
+    pub drop_temporary: &'static str,
+    /// The highest number that was given to a row of this table, gone or not.
+    pub last_number: &'static str,
+    /// Has the numbers of `{table}` go on behind the highest that is there, where rows that bring their own do not move
+    /// them.
+    pub count_on: Option<&'static str>,
     /// A transaction undoes changes of the schema as well.
     pub undoes_schema: bool,
 }

@@ -16,9 +16,11 @@ use crate::store::options::StoreOptions;
 pub(in crate::store) fn open(options: &StoreOptions) -> Result<Opened, OpenError> {
     match options.kind {
         #[cfg(feature = "postgres")]
-        DatabaseKind::Postgres => open::open(options, postgres::dialler),
+        DatabaseKind::Postgres => {
+            open::open(options, postgres::dialler, |address| postgres::listener(address).map(Some))
+        }
         #[cfg(feature = "mysql")]
-        DatabaseKind::MySql => open::open(options, mysql::dialler),
+        DatabaseKind::MySql => open::open(options, mysql::dialler, |_| Ok(None)),
         kind => Err(not_built_in(kind)),
     }
 }

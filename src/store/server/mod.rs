@@ -6,9 +6,10 @@
 //! | `address`, `masked` | DB_URL and the variables of TLS, read; an address as it may be shown |
 //! | `client` | what a driver is |
 //! | `remote`, `marks` | a connection as the store sees it, whichever driver is below; which changes the database has |
+//! | `staged` | the rows of an import, where statements can read them |
 //! | `session` | a connection that comes back by itself; the runtime that each has to itself |
 //! | `transport` | sockets to a server, with TLS where it is asked for |
-//! | `postgres`, `postgres_values` | PostgreSQL; its values on the wire |
+//! | `postgres`, `postgres_values`, `listener` | PostgreSQL; its values on the wire; word of others' changes |
 //! | `mysql` | MySQL and MariaDB |
 //!
 //! ```text
@@ -25,6 +26,8 @@ mod address;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod client;
 pub(super) mod drivers;
+#[cfg(feature = "postgres")]
+mod listener;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod marks;
 pub(super) mod masked;
@@ -40,5 +43,7 @@ mod postgres_values;
 mod remote;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod session;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod staged;
 #[cfg(feature = "postgres")]
 mod transport;

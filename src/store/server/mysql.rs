@@ -83,7 +83,12 @@ impl Client for MysqlClient {
         tables: "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()",
         columns: "SELECT column_name FROM information_schema.columns \
                   WHERE table_schema = DATABASE() AND table_name = ? ORDER BY ordinal_position",
+        drop_temporary: "DROP TEMPORARY TABLE IF EXISTS",
+        last_number: "SELECT CAST(auto_increment AS SIGNED) - 1 FROM information_schema.tables \
+                      WHERE table_schema = DATABASE() AND table_name = ?",
+        count_on: None,
         undoes_schema: false,
+        tell: None,
     };
 
     async fn dial(address: &Opts) -> Result<Self> {

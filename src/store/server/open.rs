@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::address::ServerAddress;
 use crate::config::{DatabaseKind, DatabaseTls};
-use crate::store::connection::{Connection, Opener};
+use crate::store::connection::{Connection, Listen, Opener};
 use crate::store::error::{Error, OpenError, Result};
 use crate::store::migrate;
 use crate::store::opened::Opened;
@@ -18,14 +18,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// Reads an address, and gives what connects to it.
+pub(super) type Dialler = fn(ServerAddress) -> Result<Opener, OpenError>;
+/// Reads an address, and gives what hears of others' changes there; `None` where the database tells of none.
+pub(super) type Listener = fn(&ServerAddress) -> Result<Option<Listen>, OpenError>;
+
 /// Opens the database that `dialler` leads to. On a thread of its own: connections drive themselves, which no thread
 /// does for two runtimes.
 pub(super) fn open(
     options: &StoreOptions,
-    dialler: fn(ServerAddress) -> Result<Opener, OpenError>,
+    dialler: Dialler,
+    listener: Listener,
 ) -> Result<Opened, OpenError> {
     thread::scope(|scope| {
-        let opening = scope.spawn(|| open_here(options, dialler));
+        let opening = scope.spawn(|| open_here(options, dialler, listener));
         opening
             .join()
             .unwrap_or_else(|_| Err(OpenError::Unusable("opening the database ended in a panic".into())))
@@ -37,7 +43,7 @@ pub(super) fn connect(
     kind: DatabaseKind,
     url: &str,
     tls: &DatabaseTls,
-    dialler: fn(ServerAddress) -> Result<Opener, OpenError>,
+    dialler: Dialler,
 ) -> Result<Box<dyn Connection>, OpenError> {
     let address = ServerAddress::read(kind, url, tls)?;
     let shown = address.to_string();
@@ -45,12 +51,10 @@ pub(super) fn connect(
         .map_err(|error| OpenError::Unusable(format!("cannot open the database {shown}: {error}")))
 }
 
-fn open_here(
-    options: &StoreOptions,
-    dialler: fn(ServerAddress) -> Result<Opener, OpenError>,
-) -> Result<Opened, OpenError> {
+fn open_here(options: &StoreOptions, dialler: Dialler, listener: Listener) -> Result<Opened, OpenError> {
     let address = ServerAddress::read(options.kind, &options.db_url, &options.tls)?;
     let shown = address.to_string();
+    let listen = listener(&address)?;
     let dial = dialler(address)?;
     let unusable = |error: Error| OpenError::Unusable(format!("cannot use the database {shown}: {error}"));
     let mut connection = wait_for(&dial, &shown)?;
@@ -61,7 +65,7 @@ fn open_here(
     connection.select(unlock, &[]).map_err(unusable)?;
     let sealer = sealer?;
     connection.mark_changes().map_err(unusable)?;
-    Ok(Opened { connection, opener: Some(dial), sealer, first_keys: None, lock: None })
+    Ok(Opened { connection, opener: Some(dial), listen, sealer, first_keys: None, lock: None })
 }
 
 /// How instances take turns: a lock of the database under a name that no other program uses, which goes with its

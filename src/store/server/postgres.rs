@@ -1,20 +1,23 @@
 //! PostgreSQL, over its extended protocol with statements that are prepared once a connection.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
+use tokio_postgres::tls::NoTlsStream;
 use tokio_postgres::{Config, NoTls};
 
 use super::address::ServerAddress;
 use super::client::{Client, Name, Words, name};
+use super::listener;
 use super::postgres_values::{Bound, Field};
 use super::remote::Remote;
 use super::session::unreachable;
-use super::transport;
-use crate::store::connection::{Connection, Opener};
+use super::transport::{self, Transport};
+use crate::store::connection::{Connection, Listen, Opener};
 use crate::store::error::{Error, OpenError, Result};
 use crate::store::sql::{Arg, Outcome, Row, SqlDialect};
 
@@ -22,10 +25,14 @@ use crate::store::sql::{Arg, Outcome, Row, SqlDialect};
 const MOST_PREPARED: usize = 256;
 
 /// Where to, and with what.
-struct PostgresAddress {
+#[derive(Clone)]
+pub(super) struct PostgresAddress {
     config: Config,
     tls: Option<Arc<rustls::ClientConfig>>,
 }
+
+/// The end of a connection that moves its bytes.
+type Polled = tokio_postgres::Connection<Pin<Box<dyn Transport>>, NoTlsStream>;
 
 /// A connection that is up.
 struct PostgresClient {
@@ -36,25 +43,33 @@ struct PostgresClient {
 
 /// Reads the address, and gives what connects to it.
 pub(super) fn dialler(address: ServerAddress) -> Result<Opener, OpenError> {
+    let address = read(&address)?;
+    Ok(Arc::new(move || {
+        let remote = Remote::<PostgresClient>::open(address.clone())?;
+        Ok(Box::new(remote) as Box<dyn Connection>)
+    }))
+}
+
+/// Reads the address, and gives what hears there of the changes of others.
+pub(super) fn listener(address: &ServerAddress) -> Result<Listen, OpenError> {
+    Ok(listener::listener(read(address)?))
+}
+
+fn read(address: &ServerAddress) -> Result<PostgresAddress, OpenError> {
     // Who verifies and how is ours to do; the driver knows fewer words for it.
     let url = address
         .url
         .replace("sslmode=verify-full", "sslmode=require")
         .replace("sslmode=verify-ca", "sslmode=require");
-    let config: Config = url.parse().map_err(|error| wrong_address(&error))?;
+    let mut config: Config = url.parse().map_err(|error| wrong_address(&error))?;
     if config.get_hosts().is_empty() {
         return Err(wrong_address(&"it names no host"));
     }
-    let tls = address.tls;
-    Ok(Arc::new(move || {
-        let mut config = config.clone();
-        config.ssl_mode(SslMode::Disable);
-        if config.get_application_name().is_none() {
-            config.application_name("switchyard");
-        }
-        let remote = Remote::<PostgresClient>::open(PostgresAddress { config, tls: tls.clone() })?;
-        Ok(Box::new(remote) as Box<dyn Connection>)
-    }))
+    config.ssl_mode(SslMode::Disable);
+    if config.get_application_name().is_none() {
+        config.application_name("switchyard");
+    }
+    Ok(PostgresAddress { config, tls: address.tls.clone() })
 }
 
 fn wrong_address(why: &dyn std::fmt::Display) -> OpenError {
@@ -74,18 +89,22 @@ impl Client for PostgresClient {
                  WHERE table_schema = current_schema()",
         columns: "SELECT CAST(column_name AS TEXT) FROM information_schema.columns \
                   WHERE table_schema = current_schema() AND CAST(table_name AS TEXT) = ? ORDER BY ordinal_position",
+        drop_temporary: "DROP TABLE IF EXISTS",
+        last_number: "SELECT pg_sequence_last_value(CAST(pg_get_serial_sequence(?, 'id') AS regclass))",
+        count_on: Some(
+            "SELECT setval(s, n) FROM (SELECT CAST(pg_get_serial_sequence('{table}', 'id') AS regclass) AS s, \
+             GREATEST(MAX(id), pg_sequence_last_value(CAST(pg_get_serial_sequence('{table}', 'id') AS regclass))) AS n \
+             FROM {table}) numbers WHERE n > 0",
+        ),
         undoes_schema: true,
+        tell: Some("SELECT pg_notify('switchyard_changes', ?)"),
     };
 
     async fn dial(address: &PostgresAddress) -> Result<Self> {
-        let mut last = unreachable("the address names no host");
-        for (index, host) in address.config.get_hosts().iter().enumerate() {
-            match dial_one(address, index, host).await {
-                Ok(client) => return Self::greet(client).await,
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
+        let (client, connection) = dial_any(address).await?;
+        // It ends with the client, and with an error that the next question meets as well.
+        tokio::spawn(async move { drop(connection.await) });
+        Self::greet(client).await
     }
 
     async fn rows(&mut self, sql: &str, args: &[Arg<'_>]) -> Result<Vec<Row>> {
@@ -155,17 +174,30 @@ impl PostgresClient {
     }
 }
 
-async fn dial_one(address: &PostgresAddress, index: usize, host: &Host) -> Result<tokio_postgres::Client> {
+/// A connection to the first host of the address that lets us in, and what has to be polled for it to live.
+pub(super) async fn dial_any(address: &PostgresAddress) -> Result<(tokio_postgres::Client, Polled)> {
+    let mut last = unreachable("the address names no host");
+    for (index, host) in address.config.get_hosts().iter().enumerate() {
+        match dial_one(address, index, host).await {
+            Ok(dialled) => return Ok(dialled),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+async fn dial_one(
+    address: &PostgresAddress,
+    index: usize,
+    host: &Host,
+) -> Result<(tokio_postgres::Client, Polled)> {
     let ports = address.config.get_ports();
     let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
     let transport = transport::dial(host, port, address.tls.as_ref()).await?;
-    let (client, connection) = address.config.connect_raw(transport, NoTls).await.map_err(failed)?;
-    // It ends with the client, and with an error that the next question meets as well.
-    tokio::spawn(async move { drop(connection.await) });
-    Ok(client)
+    address.config.connect_raw(transport, NoTls).await.map_err(failed)
 }
 
-fn failed(error: tokio_postgres::Error) -> Error {
+pub(super) fn failed(error: tokio_postgres::Error) -> Error {
     let Some(cause) = error.as_db_error() else {
         let source =
             std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();

@@ -9,11 +9,13 @@ use std::time::Duration;
 use super::client::Client;
 use super::marks::{Mark, Marks};
 use super::session::{Session, pause};
-use crate::store::connection::{Connection, MigrateError, Script};
+use super::staged;
+use crate::store::connection::{Applied, Connection, MigrateError, Script};
 use crate::store::error::{Error, Result};
 use crate::store::migrate;
-use crate::store::sql::{Arg, Outcome, Row, SqlDialect, Statement, Value};
+use crate::store::sql::{Arg, OnConflict, Outcome, Row, SqlDialect, Statement, Value, upsert};
 use crate::store::telemetry::log_row::{self, ProxyLogRow};
+use crate::store::versions::{SCOPES, Scope, Version};
 
 const QUESTION: Duration = Duration::from_secs(60);
 const CHANGE: Duration = Duration::from_secs(60);
@@ -55,6 +57,7 @@ impl<C: Client> Remote<C> {
     /// Runs `work` as one transaction, once: what a try has given whose commit was cut off counts if the database has it.
     fn transaction<T: Default>(
         &mut self,
+        most: Duration,
         mark: Option<Mark>,
         work: impl AsyncFn(&mut C) -> Result<T>,
     ) -> Result<T> {
@@ -64,7 +67,7 @@ impl<C: Client> Remote<C> {
             self.end_predecessor();
             self.begin_within(CHANGE)?;
             let attempt = async |client: &mut C| attempt(client, mark.as_ref(), &work, &mut given).await;
-            let done = self.session.run(CHANGE, attempt);
+            let done = self.session.run(most, attempt);
             tries += 1;
             match done {
                 Ok(()) => return Ok(given.unwrap_or_default()),
@@ -120,6 +123,32 @@ async fn run<C: Client>(client: &mut C, statements: &[Statement]) -> Result<Vec<
     Ok(outcomes)
 }
 
+/// Counts up the versions of what a transaction changes, and gives them.
+async fn announce<C: Client>(client: &mut C, changed: &[Scope]) -> Result<Vec<Version>> {
+    let count = upsert(C::WORDS.dialect, "cache_versions", &["scope"], &[("version", OnConflict::Add)]);
+    let mut versions = Vec::with_capacity(changed.len());
+    for scope in changed {
+        let name = Arg::Text(scope.as_str());
+        client.execute(&count, &[name, Arg::Int(1)]).await?;
+        let rows = client.rows("SELECT version FROM cache_versions WHERE scope = ?", &[name]).await?;
+        let number = rows.first().map_or(Ok(0), |row| row.fields().int())?;
+        versions.push(Version { scope: *scope, number });
+        if let Some(tell) = C::WORDS.tell {
+            client.execute(tell, &[name]).await?;
+        }
+    }
+    Ok(versions)
+}
+
+/// Has the numbers of new rows go on behind those that rows have brought.
+async fn count_on<C: Client>(client: &mut C) -> Result<()> {
+    let Some(sql) = C::WORDS.count_on else { return Ok(()) };
+    for table in migrate::tables().iter().filter(|table| table.is_numbered) {
+        client.script(&sql.replace("{table}", table.name)).await?;
+    }
+    Ok(())
+}
+
 /// The arguments of a statement, with the ids that earlier ones of its batch gave.
 fn bind<'a>(args: &'a [Value], outcomes: &[Outcome]) -> Result<Vec<Arg<'a>>> {
     args.iter().map(|value| value.bound(outcomes)).collect()
@@ -156,14 +185,19 @@ impl<C: Client> Connection for Remote<C> {
         self.session.run_again(QUESTION, async |client| client.rows(sql, &args).await)
     }
 
-    fn apply(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
+    fn apply(&mut self, statements: &[Statement], changed: &[Scope]) -> Result<Applied> {
         let mark = self.marks.as_mut().map(Marks::next_change);
-        self.transaction(mark, async |client| run(client, statements).await)
+        self.transaction(CHANGE, mark, async |client| {
+            let outcomes = run(client, statements).await?;
+            // Last: who changes the same scope waits from here on, and not longer.
+            let versions = announce(client, changed).await?;
+            Ok(Applied { outcomes, versions })
+        })
     }
 
     fn write(&mut self, group: u64, rows: &[ProxyLogRow], statements: &[Statement], _: bool) -> Result<()> {
         let mark = self.marks.as_ref().map(|marks| marks.group(group));
-        self.transaction(mark, async |client| {
+        self.transaction(CHANGE, mark, async |client| {
             for (rows, at_once) in log_row::parts(rows) {
                 insert(client, rows, at_once).await?;
             }
@@ -224,8 +258,25 @@ impl<C: Client> Connection for Remote<C> {
         })
     }
 
-    fn apply_staged(&mut self, _file: &Path, _statements: &[Statement]) -> Result<Vec<Outcome>> {
-        Err(Error::Database("a backup cannot be imported into a database server".to_owned()))
+    fn apply_staged(&mut self, file: &Path, statements: &[Statement]) -> Result<Applied> {
+        let mark = self.marks.as_mut().map(Marks::next_change);
+        self.transaction(LONG, mark, async |client| {
+            staged::fill(client, file).await?;
+            let outcomes = run(client, statements).await?;
+            staged::clear(client).await?;
+            count_on(client).await?;
+            let versions = announce(client, &SCOPES).await?;
+            Ok(Applied { outcomes, versions })
+        })
+    }
+
+    fn last_number(&mut self, table: &str) -> Result<i64> {
+        let rows = self.select(C::WORDS.last_number, &[table.into()])?;
+        Ok(rows.first().map_or(Ok(None), |row| row.fields().opt_int())?.unwrap_or(0))
+    }
+
+    fn count_on(&mut self) -> Result<()> {
+        self.session.run(LONG, async |client| count_on(client).await)
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {

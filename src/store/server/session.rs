@@ -13,7 +13,7 @@ use super::client::{Client, Name};
 use crate::store::error::{Error, Result};
 
 /// How long it takes at most until a server has let us in.
-const DIALLING: Duration = Duration::from_secs(5);
+pub(super) const DIALLING: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 

@@ -9,10 +9,11 @@ use rusqlite::{CachedStatement, Connection, ErrorCode, TransactionBehavior};
 use super::location::Location;
 use super::wal_sync::WalSync;
 use crate::config::Synchronous;
-use crate::store::connection::{self, MigrateError, Script};
+use crate::store::connection::{self, Applied, MigrateError, Script};
 use crate::store::error::{Error, Result};
 use crate::store::sql::{Arg, Outcome, Row, SqlDialect, Statement, Value};
 use crate::store::telemetry::log_row::{self, ProxyLogRow};
+use crate::store::versions::Scope;
 
 // What a page cache holds counts as memory of the process for good: the writer appends and touches few pages
 // besides, the readers scan, and the kernel's own cache is behind both.
@@ -123,7 +124,7 @@ impl connection::Connection for Sqlite {
         select(&self.connection, sql, args)
     }
 
-    fn apply(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
+    fn apply(&mut self, statements: &[Statement], _: &[Scope]) -> Result<Applied> {
         self.wait_for_disk(true)?;
         apply(&mut self.connection, statements)
     }
@@ -184,8 +185,13 @@ impl connection::Connection for Sqlite {
         Ok(self.connection.execute_batch("BEGIN; SELECT count(*) FROM settings;")?)
     }
 
+    fn last_number(&mut self, table: &str) -> Result<i64> {
+        let rows = self.select("SELECT seq FROM sqlite_sequence WHERE name = ?", &[table.into()])?;
+        rows.first().map_or(Ok(0), |row| row.fields().int())
+    }
+
     /// The file must be one that nobody else has open.
-    fn apply_staged(&mut self, file: &Path, statements: &[Statement]) -> Result<Vec<Outcome>> {
+    fn apply_staged(&mut self, file: &Path, statements: &[Statement]) -> Result<Applied> {
         self.wait_for_disk(true)?;
         self.connection.execute("ATTACH DATABASE ? AS staged", [file.to_string_lossy()])?;
         let applied = apply(&mut self.connection, statements);
@@ -221,11 +227,11 @@ fn empty_wal(connection: &Connection) -> Result<()> {
 }
 
 /// Runs the statements in one transaction: all of them, or none.
-fn apply(connection: &mut Connection, statements: &[Statement]) -> Result<Vec<Outcome>> {
+fn apply(connection: &mut Connection, statements: &[Statement]) -> Result<Applied> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let outcomes = run(&transaction, statements)?;
     transaction.commit()?;
-    Ok(outcomes)
+    Ok(Applied { outcomes, versions: Vec::new() })
 }
 
 /// Writes log rows, and the statements that go with them, in one transaction.
@@ -329,7 +335,7 @@ impl ToSql for Arg<'_> {
     }
 }
 
-fn owned(value: ValueRef<'_>) -> Value {
+pub(in crate::store) fn owned(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(value) => Value::Int(value),

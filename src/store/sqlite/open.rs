@@ -47,5 +47,5 @@ pub(in crate::store) fn open(options: &StoreOptions) -> Result<Opened, OpenError
             Err(error) => Err(Error::from(error)),
         })
     });
-    Ok(Opened { connection: Box::new(connection), opener, sealer, first_keys, lock })
+    Ok(Opened { connection: Box::new(connection), opener, listen: None, sealer, first_keys, lock })
 }

@@ -2,9 +2,9 @@
 
 use super::super::Store;
 use super::super::error::Result;
-use super::super::sql::{Outcome, Statement};
+use super::super::sql::{Outcome, SqlDialect, Statement};
 use super::matching::{Conflict, updated};
-use super::tables::{TABLES, Table};
+use super::tables::{Column, TABLES, Table};
 use super::{Policy, Staging};
 use crate::time::Millis;
 
@@ -17,6 +17,12 @@ const NAMED: &[(&str, &str)] = &[
     ("sites", "site_id"),
 ];
 
+/// How a database names the staged tables, and says what the others say otherwise.
+#[derive(Debug, Clone, Copy)]
+struct Spelling {
+    dialect: SqlDialect,
+}
+
 impl Staging {
     /// Takes the rows over, with `more` in the same transaction. The store's writer does it: others wait for as long
     /// as rows are copied.
@@ -27,51 +33,63 @@ impl Staging {
         now: Millis,
         more: Vec<Statement>,
     ) -> Result<Vec<Outcome>> {
-        let mut batch = self.statements(policy, now)?;
+        let spelling = Spelling { dialect: store.database().dialect() };
+        let mut batch = self.statements(spelling, policy, now)?;
         batch.extend(more);
         store.database().batch_with(self.path.clone(), batch).await
     }
 
-    fn statements(&mut self, policy: Policy, now: Millis) -> Result<Vec<Statement>> {
+    fn statements(&mut self, spelling: Spelling, policy: Policy, now: Millis) -> Result<Vec<Statement>> {
         self.settle()?;
         let mut batch = Vec::new();
         let mut say = |sql: String| batch.push(Statement::new(sql, Vec::new()));
         let given: Vec<(usize, &Table)> =
             TABLES.iter().enumerate().filter(|(index, _)| self.is_given(*index)).collect();
         if policy.replaces {
-            let mut goes = false;
-            for (index, table) in given.iter().rev() {
-                say(delete(table));
-                goes |= table.has_id && self.has_untaken(*index)?;
+            for (_, table) in given.iter().rev() {
+                say(spelling.delete(table));
             }
-            if goes {
-                unlink().into_iter().for_each(&mut say);
+            for &(table, column) in NAMED {
+                let Some(index) = Table::index(table).filter(|index| self.is_given(*index)) else { continue };
+                if self.has_untaken(index)? {
+                    say(spelling.unlink(index, column));
+                }
             }
         }
         for (_, table) in given {
             match table.name {
-                "site_disabled_models" => say(format!(
-                    "INSERT OR IGNORE INTO site_disabled_models (site_id, model_name, created_at) \
-                     SELECT site_id, model_name, {now} FROM staged.site_disabled_models ORDER BY line"
+                "site_disabled_models" => say(spelling.add(
+                    "site_disabled_models (site_id, model_name, created_at)",
+                    &format!("s.site_id, s.model_name, {now}"),
+                    table,
                 )),
-                "manual_models" => say(format!(
-                    "INSERT INTO model_availability (account_id, model_name, available, is_manual, checked_at) \
-                     SELECT account_id, model_name, 1, 1, {now} FROM staged.manual_models WHERE 1 ORDER BY line \
-                     ON CONFLICT (account_id, model_name) DO UPDATE SET is_manual = 1, available = 1"
-                )),
-                "route_group_sources" => say(format!(
-                    "INSERT OR {} INTO route_group_sources (group_route_id, source_route_id, position) \
-                     SELECT group_route_id, source_route_id, position FROM staged.route_group_sources ORDER BY line",
-                    if policy.conflict == Conflict::Overwrite { "REPLACE" } else { "IGNORE" }
-                )),
+                "manual_models" => {
+                    say(spelling.mark_manual());
+                    say(spelling.add(
+                        "model_availability (account_id, model_name, available, is_manual, checked_at)",
+                        &format!("s.account_id, s.model_name, TRUE, TRUE, {now}"),
+                        table,
+                    ));
+                }
+                "route_group_sources" => {
+                    if policy.conflict == Conflict::Overwrite {
+                        let same = spelling.same(table, table.name);
+                        say(spelling.update(table.name, &[("position", "s.position".to_owned())], &same));
+                    }
+                    say(spelling.add(
+                        "route_group_sources (group_route_id, source_route_id, position)",
+                        "s.group_route_id, s.source_route_id, s.position",
+                        table,
+                    ));
+                }
                 _ => {
-                    update(table, policy).into_iter().for_each(&mut say);
-                    say(insert(table, now));
+                    spelling.overwrite(table, policy).into_iter().for_each(&mut say);
+                    say(spelling.insert(table, now));
                 }
             }
         }
         if self.is_given(Table::index("route_channels").unwrap_or_default()) {
-            offers(now).into_iter().for_each(&mut say);
+            spelling.offers(now).into_iter().for_each(&mut say);
         }
         Ok(batch)
     }
@@ -82,104 +100,162 @@ impl Staging {
     }
 }
 
-/// Deletes what the document does not have.
-fn delete(table: &Table) -> String {
-    let name = table.name;
-    let pair = |own: &str, table_name: &str| {
-        let same: Vec<String> =
-            table.unique.iter().map(|column| format!("s.{column} = {own}.{column}")).collect();
-        format!("NOT EXISTS (SELECT 1 FROM staged.{table_name} s WHERE {})", same.join(" AND "))
-    };
-    match name {
-        "manual_models" => {
-            format!(
-                "DELETE FROM model_availability WHERE is_manual = 1 AND {}",
-                pair("model_availability", name)
-            )
+// === impl Spelling ===
+
+impl Spelling {
+    /// A staged table, as statements name it.
+    fn staged(self, table: &str) -> String {
+        match self.dialect {
+            SqlDialect::Sqlite => format!("staged.{table}"),
+            SqlDialect::Postgres | SqlDialect::Mysql => format!("staged_{table}"),
         }
-        _ if !table.has_id => format!("DELETE FROM {name} WHERE {}", pair(name, name)),
-        _ => format!(
-            "DELETE FROM {name} WHERE NOT EXISTS (SELECT 1 FROM staged.{name} s WHERE s.local_id = {name}.id)"
-        ),
     }
-}
 
-/// The log of requests names what is gone no more.
-fn unlink() -> Vec<String> {
-    let gone = |&(table, column): &(&'static str, &'static str)| {
-        let index = Table::index(table).unwrap_or_default();
-        (
-            column,
-            format!(
-                "EXISTS (SELECT 1 FROM staged.local l WHERE l.tbl = {index} AND l.id = {column} AND l.taken = 0)"
+    /// What a statement of many rows adds on SQLite: to be undone alone, it would copy every page before it changes it,
+    /// and the batch is undone as a whole.
+    fn or_fail(self) -> &'static str {
+        if self.dialect == SqlDialect::Sqlite { " OR FAIL" } else { "" }
+    }
+
+    /// That a staged row `s` and a row of `stored` are the same by the columns that no two rows have in common.
+    fn same(self, table: &Table, stored: &str) -> String {
+        let same: Vec<String> =
+            table.unique.iter().map(|column| format!("s.{column} = {stored}.{column}")).collect();
+        same.join(" AND ")
+    }
+
+    /// Deletes what the document does not have.
+    fn delete(self, table: &Table) -> String {
+        let (name, staged) = (table.name, self.staged(table.name));
+        match name {
+            "manual_models" => format!(
+                "DELETE FROM model_availability WHERE is_manual = TRUE AND NOT EXISTS (SELECT 1 FROM {staged} s WHERE {})",
+                self.same(table, "model_availability")
             ),
-        )
-    };
-    let named: Vec<(&str, String)> = NAMED.iter().map(gone).collect();
-    let set: Vec<String> = named
-        .iter()
-        .map(|(column, gone)| format!("{column} = CASE WHEN {gone} THEN NULL ELSE {column} END"))
-        .collect();
-    let any: Vec<&str> = named.iter().map(|(_, gone)| gone.as_str()).collect();
-    vec![format!("UPDATE OR FAIL proxy_logs SET {} WHERE {}", set.join(", "), any.join(" OR "))]
-}
+            _ if !table.has_id => format!(
+                "DELETE FROM {name} WHERE NOT EXISTS (SELECT 1 FROM {staged} s WHERE {})",
+                self.same(table, name)
+            ),
+            _ => format!(
+                "DELETE FROM {name} WHERE NOT EXISTS (SELECT 1 FROM {staged} s WHERE s.local_id = {name}.id)"
+            ),
+        }
+    }
 
-/// Brings stored rows to what the document says of them. `OR FAIL`: to be undone alone, a statement of many rows would
-/// copy every page before it changes it, and the batch is undone as a whole.
-fn update(table: &Table, policy: Policy) -> Option<String> {
-    let set: Vec<String> = table
-        .columns
-        .iter()
-        .filter_map(|column| Some(format!("{} = {}", column.sql, updated(table, column, policy)?)))
-        .collect();
-    let name = table.name;
-    let version = match name {
-        // Who renews its token meanwhile must not write over what was imported.
-        "accounts" => ", credential_version = accounts.credential_version + 1",
-        _ => "",
-    };
-    (!set.is_empty()).then(|| {
+    /// The log of requests names in this column what is gone no more.
+    fn unlink(self, index: usize, column: &str) -> String {
         format!(
-            "UPDATE OR FAIL {name} SET {}{version} FROM staged.{name} s WHERE s.local_id = {name}.id AND s.action = 'updated'",
+            "UPDATE{} proxy_logs SET {column} = NULL WHERE {column} IN (SELECT l.id FROM {} l WHERE l.tbl = {index} \
+             AND l.taken = 0)",
+            self.or_fail(),
+            self.staged("local")
+        )
+    }
+
+    /// Changes stored rows by the staged rows `s` that the condition pairs them with.
+    fn update(self, name: &str, set: &[(&str, String)], paired: &str) -> String {
+        let (staged, or_fail) = (self.staged(name), self.or_fail());
+        let set = |prefix: &str| {
+            let set: Vec<String> =
+                set.iter().map(|(column, value)| format!("{prefix}{column} = {value}")).collect();
             set.join(", ")
+        };
+        match self.dialect {
+            SqlDialect::Mysql => {
+                format!("UPDATE {name} JOIN {staged} s ON {paired} SET {}", set(&format!("{name}.")))
+            }
+            SqlDialect::Sqlite | SqlDialect::Postgres => {
+                format!("UPDATE{or_fail} {name} SET {} FROM {staged} s WHERE {paired}", set(""))
+            }
+        }
+    }
+
+    /// Brings stored rows to what the document says of them.
+    fn overwrite(self, table: &Table, policy: Policy) -> Option<String> {
+        let of = |column: &'static Column| Some((column.sql, updated(table, column, policy)?));
+        let mut set: Vec<(&str, String)> = table.columns.iter().filter_map(of).collect();
+        if set.is_empty() {
+            return None;
+        }
+        let name = table.name;
+        if name == "accounts" {
+            // Who renews its token meanwhile must not write over what was imported.
+            set.push(("credential_version", "accounts.credential_version + 1".to_owned()));
+        }
+        Some(self.update(name, &set, &format!("s.local_id = {name}.id AND s.action = 'updated'")))
+    }
+
+    fn insert(self, table: &Table, now: Millis) -> String {
+        let name = table.name;
+        let columns: Vec<&str> = table.columns.iter().map(|column| column.sql).collect();
+        let columns = columns.join(", ");
+        // Keys come without the times of their rows.
+        let (times, values) = match table.columns.iter().any(|column| column.sql == "created_at") {
+            true => ("", String::new()),
+            false => (", created_at, updated_at", format!(", {now}, {now}")),
+        };
+        format!(
+            "INSERT{} INTO {name} (id, {columns}{times}) SELECT final_id, {columns}{values} FROM {} \
+             WHERE action = 'created' ORDER BY final_id",
+            self.or_fail(),
+            self.staged(name)
         )
-    })
-}
+    }
 
-fn insert(table: &Table, now: Millis) -> String {
-    let name = table.name;
-    let columns: Vec<&str> = table.columns.iter().map(|column| column.sql).collect();
-    let columns = columns.join(", ");
-    // Keys come without the times of their rows.
-    let (times, values) = match table.columns.iter().any(|column| column.sql == "created_at") {
-        true => ("", String::new()),
-        false => (", created_at, updated_at", format!(", {now}, {now}")),
-    };
-    format!(
-        "INSERT OR FAIL INTO {name} (id, {columns}{times}) SELECT final_id, {columns}{values} FROM staged.{name} \
-         WHERE action = 'created' ORDER BY final_id"
-    )
-}
+    /// Inserts the staged rows of a table without numbers that are not there.
+    fn add(self, into: &str, values: &str, table: &Table) -> String {
+        let stored = into.split(' ').next().unwrap_or(into);
+        format!(
+            "INSERT INTO {into} SELECT {values} FROM {} s WHERE NOT EXISTS (SELECT 1 FROM {stored} t WHERE {}) \
+             ORDER BY s.line",
+            self.staged(table.name),
+            self.same(table, "t")
+        )
+    }
 
-/// New channels begin to count, and what they serve counts as found, so that the routes stay until somebody has asked
-/// the sites.
-fn offers(now: Millis) -> Vec<String> {
-    let fresh = "staged.route_channels s JOIN route_channels c ON c.id = s.final_id JOIN token_routes r ON r.id = c.route_id";
-    let model = "COALESCE(NULLIF(c.source_model, ''), r.model_pattern)";
-    let wanted = format!(
-        "s.action = 'created' AND c.manual_override = 0 AND r.route_mode <> 'explicit_group' AND instr({model}, '*') = 0 \
-         AND {model} NOT LIKE 're:%' AND length({model}) <= 191"
-    );
-    vec![
-        "INSERT OR IGNORE INTO channel_stats (channel_id) SELECT final_id FROM staged.route_channels WHERE action = 'created'"
-            .to_owned(),
+    /// Models that were found and that the document has by hand are there by hand.
+    fn mark_manual(self) -> String {
         format!(
-            "INSERT OR IGNORE INTO model_availability (account_id, model_name, available, is_manual, checked_at) \
-             SELECT c.account_id, {model}, 1, 0, {now} FROM {fresh} WHERE {wanted} AND c.token_id IS NULL"
-        ),
-        format!(
-            "INSERT OR IGNORE INTO token_model_availability (token_id, model_name, available, checked_at) \
-             SELECT c.token_id, {model}, 1, {now} FROM {fresh} WHERE {wanted} AND c.token_id IS NOT NULL"
-        ),
-    ]
+            "UPDATE model_availability SET is_manual = TRUE, available = TRUE WHERE EXISTS (SELECT 1 FROM {} s \
+             WHERE s.account_id = model_availability.account_id AND s.model_name = model_availability.model_name)",
+            self.staged("manual_models")
+        )
+    }
+
+    /// New channels begin to count, and what they serve counts as found, so that the routes stay until somebody has
+    /// asked the sites.
+    fn offers(self, now: Millis) -> Vec<String> {
+        let staged = self.staged("route_channels");
+        let fresh = format!(
+            "{staged} s JOIN route_channels c ON c.id = s.final_id JOIN token_routes r ON r.id = c.route_id"
+        );
+        let model = "COALESCE(NULLIF(c.source_model, ''), r.model_pattern)";
+        let wanted = format!(
+            "s.action = 'created' AND c.manual_override = FALSE AND r.route_mode <> 'explicit_group' \
+             AND {model} NOT LIKE '%*%' AND {model} NOT LIKE 're:%' AND LENGTH({model}) <= 191"
+        );
+        let absent = |table: &str, column: &str| {
+            format!(
+                "c.{column} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM {table} a WHERE a.{column} = c.{column} \
+                 AND a.model_name = {model})"
+            )
+        };
+        vec![
+            format!(
+                "INSERT INTO channel_stats (channel_id) SELECT s.final_id FROM {staged} s WHERE s.action = 'created' \
+                 AND NOT EXISTS (SELECT 1 FROM channel_stats t WHERE t.channel_id = s.final_id)"
+            ),
+            format!(
+                "INSERT INTO model_availability (account_id, model_name, available, is_manual, checked_at) \
+                 SELECT DISTINCT c.account_id, {model}, TRUE, FALSE, {now} FROM {fresh} \
+                 WHERE {wanted} AND c.token_id IS NULL AND {}",
+                absent("model_availability", "account_id")
+            ),
+            format!(
+                "INSERT INTO token_model_availability (token_id, model_name, available, checked_at) \
+                 SELECT DISTINCT c.token_id, {model}, TRUE, {now} FROM {fresh} WHERE {wanted} AND {}",
+                absent("token_model_availability", "token_id")
+            ),
+        ]
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::super::error::Result;
 use super::Staging;
-use super::tables::{Column, Missing, TABLES, Table};
+use super::tables::{Column, Kind, Missing, TABLES, Table};
 
 /// What becomes of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,10 @@ impl Staging {
         let table = &TABLES[index];
         let name = table.name;
         let scope = table.scope.unwrap_or("0");
-        let who = table.who.unwrap_or("who");
+        let who = table.who.map_or("who".to_owned(), |columns| {
+            let texts: Vec<String> = columns.iter().map(|column| format!("COALESCE({column}, '')")).collect();
+            texts.join(" || '/' || ")
+        });
         self.connection.execute_batch(&format!("UPDATE {name} SET scope = {scope}, who = {who};"))?;
         self.pair(index)?;
         if name == "sites" {
@@ -269,7 +272,7 @@ pub(super) fn updated(table: &Table, column: &Column, policy: Policy) -> Option<
     }
     let (name, sql) = (table.name, column.sql);
     let bit = table.columns.iter().position(|other| other.sql == sql)?;
-    let present = format!("(s.present >> {bit}) & 1");
+    let present = format!("((s.present >> {bit}) & 1) = 1");
     match (policy.conflict, policy.replaces) {
         (Conflict::Skip, _) => None,
         (Conflict::Overwrite, true) => Some(format!("s.{sql}")),
@@ -277,7 +280,10 @@ pub(super) fn updated(table: &Table, column: &Column, policy: Policy) -> Option<
             Some(format!("CASE WHEN {present} THEN s.{sql} ELSE {name}.{sql} END"))
         }
         (Conflict::Fill, _) => {
-            let is_empty = format!("({name}.{sql} IS NULL OR {name}.{sql} = '')");
+            let is_empty = match column.kind {
+                Kind::Int | Kind::Time | Kind::Bool | Kind::Real => format!("{name}.{sql} IS NULL"),
+                _ => format!("({name}.{sql} IS NULL OR {name}.{sql} = '')"),
+            };
             Some(format!("CASE WHEN {present} AND {is_empty} THEN s.{sql} ELSE {name}.{sql} END"))
         }
     }

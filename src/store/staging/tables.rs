@@ -62,9 +62,9 @@ pub struct Table {
     pub label: &'static str,
     /// The column that says in what a row is: rows are the same only within it.
     pub scope: Option<&'static str>,
-    /// SQL that tells rows of one scope apart, over columns that refer to others; for other tables
-    /// who reads the rows says it.
-    pub who: Option<&'static str>,
+    /// Columns whose values tell rows of one scope apart, where some refer to others; for other tables who reads the rows
+    /// says it.
+    pub who: Option<&'static [&'static str]>,
     /// Columns of which no two rows have the same values.
     pub unique: &'static [&'static str],
     pub columns: &'static [Column],
@@ -130,7 +130,7 @@ pub const TABLES: &[Table] = &[
     },
     Table {
         name: "site_api_endpoints", array: "siteApiEndpoints", required: false, has_id: true, shows_id: true,
-        label: "url", scope: Some("site_id"), who: Some("url"), unique: &["site_id", "url"],
+        label: "url", scope: Some("site_id"), who: Some(&["url"]), unique: &["site_id", "url"],
         columns: &[
             column("site_id", "siteId", Int, Refused).of("sites"),
             column("url", "url", Url, Refused),
@@ -146,7 +146,7 @@ pub const TABLES: &[Table] = &[
     },
     Table {
         name: "site_disabled_models", array: "siteDisabledModels", required: false, has_id: false, shows_id: false,
-        label: "modelName", scope: Some("site_id"), who: Some("model_name"), unique: &["site_id", "model_name"],
+        label: "modelName", scope: Some("site_id"), who: Some(&["model_name"]), unique: &["site_id", "model_name"],
         columns: &[
             column("site_id", "siteId", Int, Refused).of("sites"),
             column("model_name", "modelName", Key, Refused),
@@ -214,7 +214,7 @@ pub const TABLES: &[Table] = &[
     },
     Table {
         name: "manual_models", array: "manualModels", required: false, has_id: false, shows_id: false,
-        label: "modelName", scope: Some("account_id"), who: Some("model_name"), unique: &["account_id", "model_name"],
+        label: "modelName", scope: Some("account_id"), who: Some(&["model_name"]), unique: &["account_id", "model_name"],
         columns: &[
             column("account_id", "accountId", Int, Refused).of("accounts"),
             column("model_name", "modelName", Key, Refused),
@@ -222,7 +222,7 @@ pub const TABLES: &[Table] = &[
     },
     Table {
         name: "oauth_route_units", array: "oauthRouteUnits", required: false, has_id: true, shows_id: true,
-        label: "name", scope: Some("site_id"), who: Some("provider || '/' || name"), unique: &[],
+        label: "name", scope: Some("site_id"), who: Some(&["provider", "name"]), unique: &[],
         columns: &[
             column("site_id", "siteId", Int, Refused).of("sites"),
             column("provider", "provider", Key, Refused),
@@ -235,7 +235,7 @@ pub const TABLES: &[Table] = &[
     },
     Table {
         name: "oauth_route_unit_members", array: "oauthRouteUnitMembers", required: false, has_id: true, shows_id: true,
-        label: "accountId", scope: Some("unit_id"), who: Some("account_id"), unique: &["account_id"],
+        label: "accountId", scope: Some("unit_id"), who: Some(&["account_id"]), unique: &["account_id"],
         columns: &[
             column("unit_id", "unitId", Int, Refused).of("oauth_route_units"),
             column("account_id", "accountId", Int, Refused).of("accounts"),
@@ -246,7 +246,7 @@ pub const TABLES: &[Table] = &[
     },
     Table {
         name: "token_routes", array: "tokenRoutes", required: true, has_id: true, shows_id: true, label: "modelPattern",
-        scope: None, who: Some("route_mode || '/' || model_pattern"), unique: &[],
+        scope: None, who: Some(&["route_mode", "model_pattern"]), unique: &[],
         columns: &[
             column("model_pattern", "modelPattern", Text, Refused),
             column("display_name", "displayName", Text, Null),
@@ -262,7 +262,7 @@ pub const TABLES: &[Table] = &[
     },
     Table {
         name: "route_group_sources", array: "routeGroupSources", required: false, has_id: false, shows_id: false,
-        label: "groupRouteId", scope: Some("group_route_id"), who: Some("source_route_id"),
+        label: "groupRouteId", scope: Some("group_route_id"), who: Some(&["source_route_id"]),
         unique: &["group_route_id", "source_route_id"],
         columns: &[
             column("group_route_id", "groupRouteId", Int, Refused).of("token_routes"),
@@ -272,7 +272,7 @@ pub const TABLES: &[Table] = &[
     },
     Table {
         name: "route_channels", array: "routeChannels", required: true, has_id: true, shows_id: true, label: "sourceModel",
-        scope: Some("route_id"), who: Some("account_id || '/' || COALESCE(token_id, '') || '/' || COALESCE(source_model, '')"),
+        scope: Some("route_id"), who: Some(&["account_id", "token_id", "source_model"]),
         unique: &[],
         columns: &[
             column("route_id", "routeId", Int, Refused).of("token_routes"),

@@ -14,6 +14,7 @@ mod reset;
 mod sealing;
 mod snapshot;
 mod telemetry;
+mod told;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

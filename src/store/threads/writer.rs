@@ -20,13 +20,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::queue::{Asleep, Command, FULL_GROUP, Queue, QueueState};
-use crate::store::connection::Connection;
+use crate::store::connection::{Applied, Connection};
 use crate::store::error::{Error, Result};
 use crate::store::journal::Journal;
 use crate::store::new_event::{EventLevel, NewEvent};
 use crate::store::sql::{Outcome, Statement};
 use crate::store::telemetry::log_row::ProxyLogRow;
 use crate::store::telemetry::recorder::{Group, Recorder};
+use crate::store::versions::{self, Versions};
 use crate::time::now_ms;
 
 /// Room for rows that is kept for the next group; what an overload needed more is given back.
@@ -75,6 +76,7 @@ pub(in crate::store) struct Writer {
     connection: Box<dyn Connection>,
     recorder: Recorder,
     journal: Journal,
+    versions: Versions,
     /// Room for rows, empty between two groups. It changes places with the queue's: the lock is held for a
     /// swap, not for a copy.
     spare: Vec<ProxyLogRow>,
@@ -94,12 +96,14 @@ impl Writer {
         connection: Box<dyn Connection>,
         recorder: Recorder,
         journal: Journal,
+        versions: Versions,
     ) -> Self {
         Self {
             queue,
             connection,
             recorder,
             journal,
+            versions,
             spare: Vec::new(),
             since: None,
             unwritten: None,
@@ -203,11 +207,12 @@ impl Writer {
             }
             Command::BatchWith { file, statements, reply } => {
                 let applied = self.connection.apply_staged(&file, &statements);
-                if applied.is_ok() {
+                if let Ok(applied) = &applied {
+                    self.versions.note_own(&applied.versions);
                     self.journal.note_everything();
                 }
                 self.queue.note(&applied);
-                let _ = reply.send(applied);
+                let _ = reply.send(applied.map(|applied| applied.outcomes));
             }
             Command::Query { sql, args, reply } => {
                 let _ = reply.send(self.connection.select(&sql, &args));
@@ -223,7 +228,9 @@ impl Writer {
 
     /// Makes a change, and tells those who follow.
     fn apply(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
-        let outcomes = self.connection.apply(statements)?;
+        let Applied { outcomes, versions } =
+            self.connection.apply(statements, &versions::changed_by(statements))?;
+        self.versions.note_own(&versions);
         self.journal.note(statements, &outcomes);
         Ok(outcomes)
     }

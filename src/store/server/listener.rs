@@ -1,0 +1,79 @@
+//! Hears from PostgreSQL that another instance has committed a change, on a connection and a thread of its own.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::time::{sleep, timeout};
+use tokio_postgres::AsyncMessage;
+
+use super::postgres::{self, PostgresAddress};
+use super::session::DIALLING;
+use crate::store::connection::Listen;
+use crate::store::error::Result;
+use crate::store::news::News;
+
+/// From one lost connection to the next try. Whoever listens looks from time to time all the same.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What listens to the database at this address.
+pub(super) fn listener(address: PostgresAddress) -> Listen {
+    Box::new(move |news| {
+        let listening = thread::Builder::new().name("store-listener".into()).stack_size(512 * 1024);
+        let started = listening.spawn(move || listen(&address, &news));
+        if let Err(error) = started {
+            log::warn!("changes of other instances are found by looking only: {error}");
+        }
+    })
+}
+
+fn listen(address: &PostgresAddress, news: &Arc<News>) {
+    let runtime = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return log::warn!("changes of other instances are found by looking only: {error}"),
+    };
+    runtime.block_on(async {
+        let hear = async {
+            loop {
+                if let Err(error) = hear(address, news).await {
+                    log::debug!("listening to the database ended: {error}");
+                }
+                sleep(PAUSE).await;
+            }
+        };
+        tokio::select! {
+            () = hear => {}
+            () = news.ended() => {}
+        }
+    });
+    // A look-up of a name may still run.
+    runtime.shutdown_background();
+}
+
+/// Passes word on until the connection is lost.
+async fn hear(address: &PostgresAddress, news: &News) -> Result<()> {
+    let dialled = timeout(DIALLING, postgres::dial_any(address)).await;
+    let (client, mut connection) =
+        dialled.map_err(|_| super::session::unreachable("it does not answer"))??;
+    let listen = client.batch_execute("LISTEN switchyard_changes");
+    tokio::pin!(listen);
+    let mut is_listening = false;
+    loop {
+        tokio::select! {
+            done = &mut listen, if !is_listening => {
+                done.map_err(postgres::failed)?;
+                is_listening = true;
+                // What was changed before is told by nobody.
+                news.tell();
+            }
+            message = poll_fn(|context| connection.poll_message(context)) => match message {
+                Some(Ok(AsyncMessage::Notification(_))) => news.tell(),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(postgres::failed(error)),
+                None => return Ok(()),
+            },
+        }
+    }
+}

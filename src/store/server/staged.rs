@@ -1,0 +1,135 @@
+//! The rows of an import, put where a server's statements can read them: from the file that they are staged in into
+//! temporary tables, which this connection alone sees. A few rows at a time, so that an import takes as little memory
+//! here as on SQLite, where the file itself is read.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::client::Client;
+use crate::store::error::Result;
+use crate::store::migrate::expand;
+use crate::store::sql::{Arg, Value, marks};
+use crate::store::sqlite::connection::owned;
+use crate::store::staging::tables::{Kind, TABLES, Table};
+
+/// Rows that one statement inserts.
+const TOGETHER: usize = 20;
+
+/// A column of a staged table: its name, and the token of its type.
+type Column = (&'static str, &'static str);
+
+/// What is found out of a staged row, before what the document says.
+const FOUND: &[Column] = &[
+    ("line", "{{int}}"),
+    ("present", "{{int}}"),
+    ("local_id", "{{int}}"),
+    ("final_id", "{{int}}"),
+    ("action", "{{key}}"),
+];
+/// Stored rows that are not in the document.
+const LOCAL: &[Column] = &[("tbl", "{{int}}"), ("id", "{{int}}"), ("taken", "{{int}}")];
+
+/// Makes the tables `staged_…` and fills them.
+pub(super) async fn fill<C: Client>(client: &mut C, file: &Path) -> Result<()> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let staged = Connection::open_with_flags(file, flags)?;
+    // Those of an import that failed may still be there.
+    clear(client).await?;
+    for table in TABLES {
+        let columns: Vec<Column> = FOUND
+            .iter()
+            .copied()
+            .chain(table.columns.iter().map(|column| (column.sql, token(column.kind))))
+            .collect();
+        let mut keys = vec!["local_id".to_owned(), "final_id".to_owned()];
+        if !table.unique.is_empty() {
+            keys.push(table.unique.join(", "));
+        }
+        make(client, table.name, &columns, &keys).await?;
+        copy(client, &staged, table.name, &columns, "").await?;
+    }
+    make(client, "local", LOCAL, &["tbl, id".to_owned()]).await?;
+    copy(client, &staged, "local", LOCAL, "WHERE taken = 0").await
+}
+
+/// Drops the tables.
+pub(super) async fn clear<C: Client>(client: &mut C) -> Result<()> {
+    for name in TABLES.iter().map(|table: &Table| table.name).chain(["local"]) {
+        client.script(&format!("{} staged_{name}", C::WORDS.drop_temporary)).await?;
+    }
+    Ok(())
+}
+
+fn token(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Int | Kind::Time => "{{int}}",
+        Kind::Bool => "{{bool}}",
+        Kind::Real => "DOUBLE PRECISION",
+        Kind::Key | Kind::Hash => "{{key}}",
+        Kind::Url => "{{url}}",
+        Kind::Text | Kind::Secret => "{{text}}",
+        Kind::Json => "{{json}}",
+    }
+}
+
+async fn make<C: Client>(client: &mut C, name: &str, columns: &[Column], keys: &[String]) -> Result<()> {
+    let columns: Vec<String> = columns.iter().map(|(name, token)| format!("{name} {token} NULL")).collect();
+    // An index made by a statement of its own would end the transaction where the schema cannot be undone.
+    let inline: String = match C::WORDS.undoes_schema {
+        true => String::new(),
+        false => keys.iter().map(|columns| format!(", KEY ({columns})")).collect(),
+    };
+    let sql = format!("CREATE TEMPORARY TABLE staged_{name} ({}{inline})", columns.join(", "));
+    client.script(&expand(&sql, C::WORDS.dialect)).await?;
+    if C::WORDS.undoes_schema {
+        for columns in keys {
+            client.script(&format!("CREATE INDEX ON staged_{name} ({columns})")).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies the rows of a table that the condition holds for.
+async fn copy<C: Client>(
+    client: &mut C,
+    staged: &Connection,
+    name: &str,
+    columns: &[Column],
+    condition: &str,
+) -> Result<()> {
+    let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let names = names.join(", ");
+    let mut query = staged.prepare(&format!("SELECT {names} FROM {name} {condition}"))?;
+    let mut rows = query.query([])?;
+    let into = |rows: usize| {
+        let row = format!("({})", marks(columns.len()));
+        format!("INSERT INTO staged_{name} ({names}) VALUES {}", vec![row; rows].join(", "))
+    };
+    let (many, one) = (into(TOGETHER), into(1));
+    let mut values: Vec<Value> = Vec::with_capacity(TOGETHER * columns.len());
+    loop {
+        let row = rows.next()?;
+        if let Some(row) = row {
+            for index in 0..columns.len() {
+                values.push(owned(row.get_ref(index)?));
+            }
+        }
+        let is_over = row.is_none();
+        if values.len() < TOGETHER * columns.len() && !is_over {
+            continue;
+        }
+        let args: Vec<Arg<'_>> = values.iter().map(|value| value.bound(&[])).collect::<Result<_>>()?;
+        let (together, alone) = args.split_at(if is_over { 0 } else { args.len() });
+        if !together.is_empty() {
+            client.execute(&many, together).await?;
+        }
+        for row in alone.chunks(columns.len()) {
+            client.execute(&one, row).await?;
+        }
+        values.clear();
+        if is_over {
+            return Ok(());
+        }
+    }
+}

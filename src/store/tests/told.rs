@@ -1,0 +1,56 @@
+//! What instances on one database tell each other. SQLite serves one process.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::*;
+use crate::store::versions::Scope;
+
+/// Only bounds a failure.
+const SOON: Duration = Duration::from_secs(15);
+
+async fn changed(store: &Store) -> Vec<Scope> {
+    let versions = store.database().versions();
+    let found = versions.look(store).await.expect("a look");
+    found.iter().for_each(|version| versions.taken_over(*version));
+    found.into_iter().map(|version| version.scope).collect()
+}
+
+#[tokio::test]
+async fn a_change_is_told_to_the_others_by_what_commits_it() {
+    if !database::is_on_server() {
+        return;
+    }
+    let dir = Dir::new();
+    let (one, other) = (dir.open(), dir.open());
+    changed(&one).await;
+    changed(&other).await;
+    let site = sites::insert(&one, site("blue")).await.expect("a site");
+    assert_eq!(changed(&other).await, [Scope::Routing]);
+    assert!(changed(&other).await.is_empty());
+    assert!(changed(&one).await.is_empty(), "it was there when it happened");
+    settings::put(&other, vec![("notify_cooldown_sec".to_owned(), "7".to_owned())]).await.expect("saved");
+    accounts::insert(&other, api_key(site, "sk-blue")).await.expect("an account");
+    assert_eq!(changed(&one).await, [Scope::Routing, Scope::Settings]);
+    assert!(changed(&other).await.is_empty());
+    let sql = "UPDATE settings SET value = ? WHERE name = ?";
+    let nowhere = Statement::new(sql, vec!["1".into(), "none".into()]).must_change();
+    let refused = other.batch(vec![nowhere]);
+    assert_eq!(refused.await, Err(Error::NotFound));
+    assert!(changed(&one).await.is_empty(), "what was not committed is not told");
+}
+
+#[tokio::test]
+async fn postgresql_tells_of_a_change_by_itself() {
+    let dir = Dir::new();
+    let (one, other) = match &dir.1 {
+        Some(server) if server.kind() == "postgres" => (dir.open(), dir.open()),
+        _ => return,
+    };
+    // The first word is that it listens from now on.
+    timeout(SOON, other.database().news()).await.expect("it listens");
+    sites::insert(&one, site("blue")).await.expect("a site");
+    timeout(SOON, other.database().news()).await.expect("it is told");
+    assert_eq!(changed(&other).await, [Scope::Routing]);
+}

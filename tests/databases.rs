@@ -1,5 +1,7 @@
 //! Which database is in use, another one tried, filled and chosen; and servers, where tests run on one.
 
+#[path = "databases/cut_off.rs"]
+mod cut_off;
 mod support;
 #[path = "databases/tls.rs"]
 mod tls;
@@ -7,7 +9,7 @@ mod tls;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use support::{Cut, DatabaseRelay, Gateway, Home, Request, Setup, Upstream};
+use support::{Gateway, Home, Request, Setup};
 
 /// A gateway with a site, an account and a key.
 fn with_data(home: &Arc<Home>) -> Gateway {
@@ -174,6 +176,75 @@ fn a_saved_database_that_cannot_be_opened_stops_the_start_unless_told_otherwise(
     assert_eq!(gateway.admin().get("/api/sites").status, 200);
 }
 
+#[test]
+fn while_everything_is_copied_changes_are_refused_and_a_task_shows_how_far_it_is() {
+    let home = Home::new();
+    let gateway = with_data(&home);
+    let target = home.path().join("held.db");
+    let choice = json!({ "dialect": "sqlite", "connectionString": target });
+    let change = || gateway.admin().put("/api/settings/runtime", &json!({ "notifyCooldownSec": 77 }));
+    let migrate = || gateway.admin().post("/api/settings/database/migrate", &choice);
+    let mut was_refused = false;
+    for _ in 0..5 {
+        // The copy waits for who has the target, for some seconds.
+        let held = rusqlite::Connection::open(&target).expect("a database");
+        held.execute_batch("BEGIN EXCLUSIVE").expect("held");
+        std::thread::scope(|scope| {
+            let copy = scope.spawn(migrate);
+            while !copy.is_finished() && !was_refused {
+                let change = change();
+                was_refused = change.status == 503 && change.text().contains("copied into another database");
+            }
+            assert_eq!(gateway.admin().get("/api/sites").status, 200, "reading goes on");
+            drop(held);
+        });
+        if was_refused {
+            break;
+        }
+    }
+    assert!(was_refused);
+    assert_eq!(migrate().status, 200);
+    let tasks = gateway.admin().get("/api/tasks").expect(200);
+    let task = &tasks["tasks"][0];
+    assert_eq!((&task["type"], &task["status"]), (&json!("database-migrate"), &json!("succeeded")), "{task}");
+    assert_eq!(task["result"]["accounts"], 1);
+    assert_eq!(change().status, 200);
+}
+
+#[test]
+fn after_a_factory_reset_the_next_start_uses_the_default_database_and_it_is_empty() {
+    let home = Home::new();
+    let gateway = with_data(&home);
+    let target = home.path().join("moved.db");
+    let choice = json!({ "dialect": "sqlite", "connectionString": target });
+    gateway.admin().post("/api/settings/database/migrate", &choice).expect(200);
+    gateway.admin().put("/api/settings/database/runtime", &choice).expect(200);
+    let gateway = gateway.restart();
+    assert_eq!(runtime(&gateway)["active"]["connection"], target.to_str().expect("a path"));
+    let reset = gateway.admin().post("/api/settings/maintenance/factory-reset", &json!({}));
+    assert_eq!(reset.status, 200, "{}", reset.text());
+    let gateway = gateway.restart();
+    let admin = gateway.anyone().with("Authorization", "Bearer change-me-admin-token");
+    let now = admin.get("/api/settings/database/runtime").expect(200);
+    assert_eq!(now["active"]["connection"], "(default path)", "{now}");
+    let sites = admin.get("/api/sites").text();
+    assert!(!sites.contains("north"), "what was there before the move does not come back: {sites}");
+}
+
+#[test]
+fn commands_for_a_file_say_what_to_do_where_a_server_keeps_the_data() {
+    let home = Home::new();
+    let server = Setup::default().with("DB_TYPE", "postgres").with("DB_URL", "postgres://127.0.0.1:9/x");
+    for arguments in [&["backup", "copy.db"][..], &["restore", "copy.db"]] {
+        let refused = support::run(&server, &home, arguments);
+        assert!(!refused.status.success());
+        assert!(refused.stderr.contains("switchyard migrate --to"), "{}", refused.stderr);
+    }
+    let looked = support::run(&server, &home, &["doctor"]);
+    assert!(!looked.status.success());
+    assert!(looked.stdout.to_lowercase().contains("postgres"), "{}", looked.stdout);
+}
+
 /// Until `what` holds at an instance that was not told itself.
 fn soon(what: &str, mut holds: impl FnMut() -> bool) {
     support::eventually(what, || holds().then_some(()));
@@ -218,63 +289,4 @@ fn a_server_that_is_not_there_ends_the_start_with_what_to_look_at() {
     let said = support::run(&setup, &Home::new(), &["serve"]);
     assert_eq!(said.status.code(), Some(78), "{}", said.stderr);
     assert!(said.stderr.contains("DB_URL"), "{}", said.stderr);
-}
-
-/// A gateway whose way to its server can be broken; `None` on SQLite, to which there is no way.
-fn on_a_way_that_breaks() -> Option<(DatabaseRelay, Gateway)> {
-    let home = Home::new();
-    let server = home.server()?;
-    let relay = DatabaseRelay::to(server.place());
-    let url = relay.instead_of(&server.url());
-    let gateway = Setup::default().with("DB_URL", &url).start_in(home);
-    Some((relay, gateway))
-}
-
-#[test]
-fn log_rows_and_counters_whose_commit_was_cut_off_are_there_once() {
-    let Some((relay, gateway)) = on_a_way_that_breaks() else { return };
-    let upstream = Upstream::start(&["model-cut"]);
-    gateway.add("north", &upstream);
-    gateway.wait_for_channels("model-cut", 1);
-    let key = json!({ "name": "counted", "key": "sk-counted-0123456789" });
-    let id = gateway.admin().post("/api/downstream-keys", &key).expect(200)["item"]["id"].clone();
-    let client = gateway.anyone().with("Authorization", "Bearer sk-counted-0123456789");
-    let total =
-        || gateway.admin().get("/api/stats/proxy-logs?limit=1").expect(200)["summary"]["totalCount"].as_i64();
-    let mut count = 0;
-    for cuts in [
-        &[Cut::BeforeAnswer][..],
-        &[Cut::BeforeCommit; 3],
-        // Tried again, at once and later; then it is there, and nobody hears of it.
-        &[Cut::BeforeCommit, Cut::BeforeCommit, Cut::BeforeAnswer],
-    ] {
-        relay.cut(cuts);
-        support::eventually("the connections are cut", || {
-            client.chat("model-cut").expect(200);
-            count += 1;
-            relay.has_cut().then_some(())
-        });
-        // Groups are written one after the other: this row is there after all that was tried again.
-        client.chat("model-cut").expect(200);
-        count += 1;
-        support::eventually("the log has every row", || (total() >= Some(count)).then_some(()));
-        assert_eq!(total(), Some(count));
-    }
-    let gateway = gateway.restart();
-    let keys = gateway.admin().get("/api/downstream-keys").expect(200);
-    let key = keys["items"].as_array().and_then(|keys| keys.iter().find(|key| key["id"] == id).cloned());
-    assert_eq!(key.expect("the key")["usedRequests"], count);
-}
-
-#[test]
-fn a_change_whose_commit_was_cut_off_is_answered_and_made_once() {
-    let Some((relay, gateway)) = on_a_way_that_breaks() else { return };
-    for (name, cut) in [("answer", Cut::BeforeAnswer), ("commit", Cut::BeforeCommit)] {
-        relay.cut(&[cut]);
-        let site = json!({ "name": name, "url": format!("http://{name}.test"), "platform": "openai" });
-        gateway.admin().post("/api/sites", &site).expect(200);
-        let sites = gateway.admin().get("/api/sites").expect(200);
-        let same = sites.as_array().expect("sites").iter().filter(|site| site["name"] == name).count();
-        assert_eq!(same, 1, "{sites}");
-    }
 }

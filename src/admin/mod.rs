@@ -21,6 +21,7 @@
 //! | `search` | one text over everything |
 //! | `playground` | an operator tries the proxy |
 //! | `schema`, `client_schema`, `openapi` | what a route takes and gives, as data; the routes for clients; one document of it |
+//! | `copying` | nobody changes what is being copied into another database |
 //! | `errors`, `input`, `numbers`, `paging`, `batch`, `secrets`, `request` | what all of them share |
 //!
 //! In a folder `handlers` has what is done with the resource as a whole, `input` reads its fields and `view` shows them.
@@ -34,6 +35,7 @@ mod batch;
 mod channels;
 mod checkins;
 mod client_schema;
+mod copying;
 mod decisions;
 pub mod errors;
 mod events;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 
 use super::accounts::list_cache::ListCache;
+use super::copying::Copies;
 use super::decisions::cache::DecisionCache;
 use super::logs::live_readers::LiveReaders;
 use super::models::list_cache::MarketplaceCache;
@@ -25,6 +26,8 @@ pub struct Admin {
     pub router: Router<Route<Admin>>,
     /// Held from looking for the account of a login to storing it: one name at a site has one.
     pub account_logins: Mutex<()>,
+    /// Whether everything is being copied into another database.
+    pub copying: Copies,
     pub guards: Guards,
     /// The account list as last made.
     pub accounts_list: ListCache,
@@ -51,6 +54,7 @@ impl Admin {
             proxy: proxy.clone(),
             router: Router::of(routes),
             account_logins: Mutex::new(()),
+            copying: Copies::default(),
             guards: Guards::default(),
             accounts_list: ListCache::default(),
             marketplace: MarketplaceCache::default(),

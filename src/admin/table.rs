@@ -180,7 +180,10 @@ where
     H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
-    Route::new(method, path, Access::Admin, Surface::Admin, move |admin, request| {
+    Route::new(method, path, Access::Admin, Surface::Admin, move |admin: Arc<Admin>, request: Request| {
+        if let Err(refused) = admin.copying.admit(&request.method) {
+            return answered(Box::pin(std::future::ready(Err(refused))));
+        }
         answered(Box::pin(handler(admin, request)))
     })
 }
@@ -210,8 +213,9 @@ where
     H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
-    Route::new(method, path, Access::Admin, Surface::Admin, move |admin, mut request| {
+    Route::new(method, path, Access::Admin, Surface::Admin, move |admin: Arc<Admin>, mut request: Request| {
         answered(Box::pin(async move {
+            admin.copying.admit(&request.method)?;
             request.json_object().await?;
             handler(admin, request).await
         }))

@@ -154,7 +154,7 @@ async fn migrate(
         return Err(Failure::new(USAGE, "--to is the database in use: there is nothing to copy"));
     }
     let (store, shown) = (core.store.clone(), place.masked());
-    let work = tokio::task::spawn_blocking(move || relocate::copy(&store, &place, !keeps, &|_, _| {}));
+    let work = tokio::task::spawn_blocking(move || relocate::copy(&store, &place, !keeps, &|_| {}));
     let copied = progress.during(&format!("Copying into {shown}"), work).await;
     core.stop().await;
     let copied = copied.map_err(|error| Failure::new(1, error.to_string()))?;

@@ -4,15 +4,17 @@
 //! |---|---|
 //! | `state` | [`Core`]: configuration, settings, store, snapshot, keys, live state, client, notices, background |
 //! | `start` | opens the store and builds everything on it; ends it in reverse |
+//! | `default_database` | back to the SQLite file of the data directory |
 //! | `instances` | who else serves from the database |
 //! | `publish` | puts a committed change in force, before the caller answers |
 //!
 //! No face keeps its own state here: what only jobs, the proxy or the admin API use is theirs.
 
+mod default_database;
 mod instances;
 mod publish;
 mod start;
 mod state;
 
-pub use start::{StartError, store_options};
+pub use start::{StartError, named_place, store_options};
 pub use state::Core;

@@ -177,7 +177,7 @@ async fn open(options: StoreOptions) -> Result<Store, StartError> {
 }
 
 /// The database that the environment names.
-fn named_place(config: &Config) -> Place {
+pub fn named_place(config: &Config) -> Place {
     Place {
         kind: config.database.kind,
         url: config.database.url.clone(),

@@ -29,6 +29,8 @@ use crate::uuid;
 /// The kind of task whose caller waits for the answer. What it changed is an event of its own, so its start and its end
 /// are none.
 pub const WAITED: &str = "backup-import";
+/// One more: what is in the database, copied into another.
+pub const COPY: &str = "database-migrate";
 
 /// How long an ended task can be read.
 const KEPT: Duration = Duration::from_secs(6 * 3600);

@@ -157,7 +157,15 @@ fn file_of(options: &StoreOptions) -> Result<PathBuf, OpenError> {
     let location = Location::parse(&options.db_url, &options.data_dir);
     match location {
         Location::File(path) if options.kind == DatabaseKind::Sqlite => Ok(path),
-        _ => Err(OpenError::Unsupported("DB_TYPE, DB_URL: only an SQLite file can be copied".to_owned())),
+        Location::Memory if options.kind == DatabaseKind::Sqlite => {
+            Err(OpenError::Unsupported("DB_URL: a database in memory has no file to copy".to_owned()))
+        }
+        _ => Err(OpenError::Unsupported(format!(
+            "DB_TYPE={}: this is for an SQLite file. `switchyard migrate --to FILE` copies everything of a server into \
+             one, `switchyard export` writes what is set up and `switchyard import` takes it in; servers have tools of \
+             their own besides",
+            options.kind.as_str()
+        ))),
     }
 }
 

@@ -105,6 +105,7 @@ pub(super) struct Table {
     /// The columns that tell its rows apart.
     pub key: Vec<&'static str>,
     /// The database numbers its rows, in the column `id`.
+    #[cfg_attr(not(any(feature = "postgres", feature = "mysql")), allow(dead_code))]
     pub is_numbered: bool,
 }
 

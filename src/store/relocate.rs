@@ -8,7 +8,7 @@
 //! the target opens with the secret of the source. Nothing is committed unless each table holds, row by row, what was
 //! read of it.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
@@ -52,8 +52,29 @@ pub struct Copied {
     pub rows: u64,
 }
 
-/// Called after each page with the table and what has been copied of it.
-pub type Tell<'a> = &'a dyn Fn(&'static str, u64);
+/// How far a copy is.
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    pub table: &'static str,
+    /// Which of all tables it is, from 1.
+    pub number: usize,
+    pub tables: usize,
+    /// Rows of it that are copied, or read again.
+    pub rows: u64,
+    /// What was copied of it is read again and compared.
+    pub compares: bool,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { table, number, tables, rows, compares } = self;
+        let what = if *compares { "Comparing" } else { "Copying" };
+        write!(f, "{what} {table} (table {number} of {tables}): {rows} rows")
+    }
+}
+
+/// Called after each page.
+pub type Tell<'a> = &'a dyn Fn(Step);
 
 /// Asks one of the two databases.
 type Read<'a> = &'a mut dyn FnMut(&str, Vec<Value>) -> Result<Vec<Row>>;
@@ -178,20 +199,23 @@ fn fill(source: &Moment, target: &mut dyn Connection, tell: Tell<'_>) -> Result<
         target.run(&[Statement::new(format!("DELETE FROM {}", table.name), Vec::new())])?;
     }
     let mut copied = Vec::new();
-    for table in tables() {
+    let count = tables().count();
+    for (number, table) in (1..).zip(tables()) {
         let columns = target.columns(table.name)?;
         let mut sum = Sum::default();
+        let step = |rows, compares| Step { table: table.name, number, tables: count, rows, compares };
         let mut read = |sql: &str, args: Vec<Value>| source.query(sql, args);
         pages(table, &columns, &mut read, &mut |rows| {
             target.run(&inserts(table.name, &columns, rows))?;
             sum.add(rows);
-            tell(table.name, sum.rows);
+            tell(step(sum.rows, false));
             Ok(())
         })?;
         let mut found = Sum::default();
         let mut read = |sql: &str, args: Vec<Value>| target.select(sql, &args);
         pages(table, &columns, &mut read, &mut |rows| {
             found.add(rows);
+            tell(step(found.rows, true));
             Ok(())
         })?;
         if found != sum {

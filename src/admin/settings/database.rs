@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
 
 use super::schema;
 use crate::admin::Admin;
+use crate::admin::copying::{self, Copying};
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::config::{DatabaseKind, DatabaseTls};
 use crate::http::{self, Request, Response};
+use crate::jobs::tasks::{COPY, Done, Progress, Spec};
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::relocate::{self, Copied, Place};
 use crate::store::{OpenError, Store, pointer};
@@ -82,7 +85,8 @@ pub async fn test(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &answer))
 }
 
-/// `POST /api/settings/database/migrate`: copies everything into another database, which is not used for it yet.
+/// `POST /api/settings/database/migrate`: copies everything into another database, which is not used for it yet. A task
+/// shows how far it is; it goes on to its end when nobody waits for the answer any more.
 pub async fn migrate(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::DATABASE_CHOICE, request.json_object().await?);
     let place = read_place(&admin, &fields)?;
@@ -90,10 +94,46 @@ pub async fn migrate(admin: Arc<Admin>, mut request: Request) -> Result<Response
     if place.is(&admin.core.database) {
         return Err(AdminError::bad_request("The target is the database in use: there is nothing to copy"));
     }
+    let copying = admin.copying.begin().ok_or_else(copying::refused)?;
+    let (tell, told) = oneshot::channel();
+    let title = format!("Copy into {}", place.kind.title());
+    let spec = Spec { kind: COPY, title, dedupe_key: None };
+    let copier = admin.clone();
+    admin.jobs.tasks.start(spec, |task| async move {
+        let answer = copy(&copier, place, overwrite, task, copying).await;
+        let outcome = match &answer {
+            Ok(answer) => Ok(Done {
+                message: answer["message"].as_str().unwrap_or_default().to_owned(),
+                result: answer["rows"].clone(),
+            }),
+            Err(error) => Err(error.message().to_owned()),
+        };
+        // Whoever asked may be gone.
+        let _ = tell.send(answer);
+        outcome
+    });
+    let stopped = || AdminError::new(StatusCode::SERVICE_UNAVAILABLE, "The copy was stopped");
+    let answer = told.await.unwrap_or_else(|_| Err(stopped()))?;
+    Ok(http::json(StatusCode::OK, &answer))
+}
+
+/// Copies, and gives the answer. Changes are refused for as long as `copying` lives.
+async fn copy(
+    admin: &Arc<Admin>,
+    place: Place,
+    overwrite: bool,
+    task: Progress,
+    copying: Copying,
+) -> Result<Value> {
     let _turn = admin.core.imports.lock().await;
     admin.core.store.flush().await;
     let (kind, shown, store) = (place.kind, place.masked(), admin.core.store.clone());
-    let copied = blocking(move || relocate::copy(&store, &place, overwrite, &tell)).await?;
+    let copied = blocking(move || {
+        // With the work, which nothing cuts off.
+        let _copying = copying;
+        relocate::copy(&store, &place, overwrite, &|step| task.show(step.to_string()))
+    });
+    let copied = copied.await?;
     let event = NewEvent {
         kind: "status",
         title: "Data was copied into another database".to_owned(),
@@ -108,7 +148,7 @@ pub async fn migrate(admin: Arc<Admin>, mut request: Request) -> Result<Response
         |table: &str| copied.iter().find(|copied| copied.table == table).map_or(0, |copied| copied.rows);
     let rows: Map<String, Value> =
         TOLD.iter().map(|(table, name)| ((*name).to_owned(), rows_of(table).into())).collect();
-    let answer = json!({
+    Ok(json!({
         "success": true,
         "message": format!("{} rows were copied; this database stays in use until another is saved", total(&copied)),
         "dialect": kind.as_str(),
@@ -117,15 +157,7 @@ pub async fn migrate(admin: Arc<Admin>, mut request: Request) -> Result<Response
         "version": "live-db-snapshot",
         "timestamp": now,
         "rows": rows,
-    });
-    Ok(http::json(StatusCode::OK, &answer))
-}
-
-/// A line of the log now and then, for tables that take their time.
-fn tell(table: &'static str, rows: u64) {
-    if rows.is_multiple_of(100_000) {
-        log::info!("copying {table}: {rows} rows");
-    }
+    }))
 }
 
 fn total(copied: &[Copied]) -> u64 {

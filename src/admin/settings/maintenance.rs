@@ -141,6 +141,11 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<()> {
     if let Err(error) = reset::wipe(&admin.core.store).await {
         tell_of_remains(admin, &error).await;
     }
+    if admin.core.return_to_default_database(PLACEHOLDER_AUTH_TOKEN).await? {
+        log::warn!(
+            "the next start uses the default database, which is as empty; until then this one stays in use"
+        );
+    }
     admin.core.reload_settings().await?;
     admin.core.publish_keys().await?;
     admin.core.publish().await?;

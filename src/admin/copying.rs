@@ -1,0 +1,75 @@
+//! While everything is copied into another database, operators change nothing: what they set up meanwhile would stay
+//! behind in the old one, and nobody would miss it before that one is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hyper::{Method, StatusCode};
+
+use super::errors::{AdminError, Result};
+
+/// Whether a copy is under way; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Copies {
+    is_under_way: Arc<AtomicBool>,
+}
+
+/// A copy that is under way, until it is dropped.
+#[derive(Debug)]
+pub struct Copying {
+    is_under_way: Arc<AtomicBool>,
+}
+
+impl Copies {
+    /// Begins one; `None` while there is one.
+    pub fn begin(&self) -> Option<Copying> {
+        let was_under_way = self.is_under_way.swap(true, Ordering::SeqCst);
+        (!was_under_way).then(|| Copying { is_under_way: self.is_under_way.clone() })
+    }
+
+    /// Lets a request pass that changes nothing, or while nothing is copied.
+    ///
+    /// # Errors
+    /// Refuses a change while a copy is under way.
+    pub fn admit(&self, method: &Method) -> Result<()> {
+        let changes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        match changes && self.is_under_way.load(Ordering::SeqCst) {
+            true => Err(refused()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        self.is_under_way.store(false, Ordering::SeqCst);
+    }
+}
+
+/// What a change gets while a copy is under way.
+pub fn refused() -> AdminError {
+    AdminError::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Everything is being copied into another database: changes are refused until that is done. GET /api/tasks \
+         shows how far it is",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_refused_until_the_copy_is_dropped() {
+        let copies = Copies::default();
+        assert!(copies.admit(&Method::POST).is_ok());
+        let copying = copies.begin().expect("the first");
+        assert!(copies.begin().is_none());
+        assert!(copies.admit(&Method::GET).is_ok());
+        for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+            assert!(copies.admit(&method).is_err(), "{method}");
+        }
+        drop(copying);
+        assert!(copies.admit(&Method::POST).is_ok());
+    }
+}

@@ -1,0 +1,48 @@
+//! Back to the SQLite file of the data directory, which a factory reset ends on whatever database was in use.
+
+use super::start::{named_place, store_options};
+use super::state::Core;
+use crate::config::{DatabaseKind, DatabaseTls};
+use crate::store::relocate::Place;
+use crate::store::{self, Error, Store, StoreOptions, pointer, reset};
+
+impl Core {
+    /// Has the next start use the default database, as empty as this one was just made: what it held before another was
+    /// chosen must not come back. Gives whether another one is in use until then.
+    pub async fn return_to_default_database(&self, auth_token: &str) -> store::Result<bool> {
+        let default = Place {
+            kind: DatabaseKind::Sqlite,
+            url: String::new(),
+            tls: DatabaseTls { is_required: false, ..self.config.database.tls.clone() },
+            data_dir: self.config.data_dir.clone(),
+        };
+        let is_other = self.database.kind != DatabaseKind::Sqlite || self.bootstrap.is_some();
+        if !is_other {
+            return Ok(false);
+        }
+        if let Some(bootstrap) = &self.bootstrap {
+            reset::everything(bootstrap, auth_token).await?;
+            reset::wipe(bootstrap).await?;
+        }
+        let named = named_place(&self.config);
+        if !named.is(&default) && !self.database.is(&default) {
+            let options = StoreOptions {
+                kind: default.kind,
+                db_url: String::new(),
+                tls: default.tls.clone(),
+                ..store_options(&self.config)
+            };
+            let opened = tokio::task::spawn_blocking(move || Store::open(options)).await;
+            let opened = opened.map_err(|error| Error::Database(error.to_string()))?;
+            let store = opened.map_err(|error| Error::Database(format!("the default database: {error}")))?;
+            reset::everything(&store, auth_token).await?;
+            reset::wipe(&store).await?;
+            store.close().await;
+        }
+        if !named.is(&default) {
+            let store = self.bootstrap.as_ref().unwrap_or(&self.store);
+            store.batch(pointer::save(store, &default)?).await?;
+        }
+        Ok(true)
+    }
+}

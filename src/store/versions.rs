@@ -100,7 +100,8 @@ impl Versions {
 
     /// What others have changed and this instance has not taken over.
     pub async fn look(&self, store: &Store) -> Result<Vec<Version>> {
-        let rows = store.query("SELECT scope, version FROM cache_versions", Vec::new()).await?;
+        let rows =
+            store.query("SELECT scope, version FROM cache_versions ORDER BY scope", Vec::new()).await?;
         let mut changed = Vec::new();
         for row in &rows {
             let mut row = row.fields();

@@ -50,7 +50,6 @@ pub async fn rebuild_in(jobs: &Arc<Jobs>, scope: Scope) -> store::Result<Rebuild
 async fn run(jobs: Arc<Jobs>) -> store::Result<RebuildCounts> {
     let mut attempt = 1;
     let mut run = Run::begin(&jobs.model_refresh.rebuilds.pending);
-    let mut models = None;
     if run.scope.everything {
         // Most runs find nothing to change, and no edit of a route waits to learn that.
         let rows = Rows::read(&jobs.core, Models::read(&jobs.core.store).await?).await?;
@@ -60,14 +59,13 @@ async fn run(jobs: Arc<Jobs>) -> store::Result<RebuildCounts> {
             run.scope = Scope::default();
             return Ok(rows.counts(&plan));
         }
-        models = Some(rows.into_models());
     }
     let _turn = jobs.core.route_edits.lock().await;
+    // All is read in this turn: an import before it may have brought routes together with the models that they are for.
     let counts = loop {
-        let rows = match (models.take(), run.scope.everything) {
-            (Some(models), _) => Rows::read(&jobs.core, models).await?,
-            (None, true) => Rows::read(&jobs.core, Models::read(&jobs.core.store).await?).await?,
-            (None, false) => Rows::of(&jobs.core, &run.scope).await?,
+        let rows = match run.scope.everything {
+            true => Rows::read(&jobs.core, Models::read(&jobs.core.store).await?).await?,
+            false => Rows::of(&jobs.core, &run.scope).await?,
         };
         let plan = rows.with_inventory(&jobs.core.settings.load(), plan);
         let counts = rows.counts(&plan);
@@ -152,7 +150,6 @@ pub async fn offers(core: &Arc<Core>) -> store::Result<Vec<(String, Credential)>
 
 /// The stored rows a plan is made from.
 struct Rows {
-    names: Names,
     accounts: Vec<AccountRow>,
     tokens: Vec<tokens::TokenRow>,
     /// Available models of accounts, and of tokens.
@@ -253,7 +250,6 @@ impl Rows {
         let channels = names.of_channels(store, &pace).await?;
         let (sites, units) = (sites::list(store).await?, units(store).await?);
         Ok(Self {
-            names,
             named_routes: keys.iter().flat_map(|key| &key.policy.allowed_route_ids).copied().collect(),
             accounts: accounts::pick(store, |row| Some(account(&row, &sites, &units))).await?,
             tokens: tokens::list(store).await?,
@@ -325,7 +321,6 @@ impl Rows {
             channels.any(|channel| ids.binary_search(&channel.account.id).is_err())
         };
         Ok(Self {
-            names,
             served_elsewhere: exact.iter().filter(is_elsewhere).copied().collect(),
             others: snapshot.groups().chain(snapshot.patterns()).map(|route| in_memory(route)).collect(),
             named_routes: keys.iter().flat_map(|key| &key.policy.allowed_route_ids).copied().collect(),
@@ -337,10 +332,6 @@ impl Rows {
             routes: routes::some(store, &exact).await?,
             channels,
         })
-    }
-
-    fn into_models(self) -> Models {
-        Models { names: self.names, of_accounts: self.account_models, of_tokens: self.token_models }
     }
 
     fn with_inventory<T>(&self, settings: &Settings, look: impl FnOnce(&Inventory<'_>) -> T) -> T {
@@ -474,3 +465,7 @@ fn in_memory(route: &Route) -> RouteRow {
 fn token(row: &tokens::TokenRow) -> TokenRow {
     TokenRow { id: row.id, account_id: row.account_id, usable: row.is_usable(), is_default: row.is_default }
 }
+
+#[cfg(test)]
+#[path = "rebuild_tests.rs"]
+mod tests;

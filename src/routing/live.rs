@@ -79,6 +79,11 @@ impl LiveTable {
         endpoints.entry(id).or_insert_with(|| Arc::new(EndpointLive::new(Some(id), stored()))).clone()
     }
 
+    /// The live value of an endpoint, where there is one.
+    pub fn known_endpoint(&self, id: i64) -> Option<Arc<EndpointLive>> {
+        lock(&self.endpoints).get(&id).cloned()
+    }
+
     /// The account's price list; empty until its site was asked.
     pub fn prices(&self, account: i64) -> Arc<PriceList> {
         lock(&self.prices).entry(account).or_default().clone()

@@ -78,6 +78,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(95, "0095_proxy_log_sums"),
     step!(96, "0096_shared_rests"),
     step!(97, "0097_proxy_batches"),
+    step!(98, "0098_shared_endpoint_rests"),
 ];
 
 /// The number of the last step there is.

@@ -1,4 +1,4 @@
-//! The rests of channels, where several instances share a database: what one learns holds for all.
+//! The rests of channels and of the addresses of sites, where several instances share a database: what one learns holds for all.
 //!
 //! ```text
 //! a rest began at `rested_at`, an answer or an operator ended what was before `cleared_at`: the later of the two counts
@@ -8,12 +8,11 @@
 //! does not depend on the order in which they come: a rest that arrives late does not undo a later clearing, and a
 //! success ends no rest that began after its request.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::sql::{Statement, Value, marks};
 use super::{Result, Store};
-use crate::routing::{ChannelLive, LiveTable, StoredRest};
+use crate::routing::{LiveTable, StoredRest};
 use crate::time::Millis;
 
 /// What was committed late is found by looking so far back.
@@ -29,33 +28,84 @@ impl Rests {
     /// Takes over what has changed since the last look.
     pub async fn follow(&self, store: &Store, live: &LiveTable) -> Result<()> {
         let since = self.since.load(Ordering::Relaxed);
-        let channels =
-            changed(store, "channel_stats", "channel_id", since, |id| live.known_channel(id)).await?;
-        let members = "oauth_route_unit_members";
-        let members = changed(store, members, "id", since, |id| live.known_member(id)).await?;
-        self.since.store(channels.max(members) - LATE_MS, Ordering::Relaxed);
+        let mut newest = since + LATE_MS;
+        for (table, of) in TABLES {
+            for (id, changed_at, stored) in changed(store, table, since).await? {
+                newest = newest.max(changed_at);
+                match of {
+                    Of::Channel => live.known_channel(id).iter().for_each(|live| live.follow(&stored)),
+                    Of::Member => live.known_member(id).iter().for_each(|live| live.follow(&stored)),
+                    Of::Endpoint => live.known_endpoint(id).iter().for_each(|live| live.follow(&stored)),
+                }
+            }
+        }
+        self.since.store(newest - LATE_MS, Ordering::Relaxed);
         Ok(())
     }
 }
 
-/// Gives the moment of the newest change.
-async fn changed(
-    store: &Store,
+/// What a row tells of.
+#[derive(Clone, Copy)]
+enum Of {
+    Channel,
+    Member,
+    Endpoint,
+}
+
+/// A table, the column of its numbers, and those that only some tables have.
+struct Columns {
     table: &'static str,
     id: &'static str,
-    since: Millis,
-    live: impl Fn(i64) -> Option<Arc<ChannelLive>>,
-) -> Result<Millis> {
+    provider_cooldown_until: &'static str,
+    last_fail_at: &'static str,
+    consecutive_fail_count: &'static str,
+}
+
+const TABLES: [(Columns, Of); 3] = [
+    (
+        Columns {
+            table: "channel_stats",
+            id: "channel_id",
+            provider_cooldown_until: "COALESCE(provider_cooldown_until, 0)",
+            last_fail_at: "last_fail_at",
+            consecutive_fail_count: "consecutive_fail_count",
+        },
+        Of::Channel,
+    ),
+    (
+        Columns {
+            table: "oauth_route_unit_members",
+            id: "id",
+            provider_cooldown_until: "COALESCE(provider_cooldown_until, 0)",
+            last_fail_at: "last_fail_at",
+            consecutive_fail_count: "consecutive_fail_count",
+        },
+        Of::Member,
+    ),
+    (
+        Columns {
+            table: "site_api_endpoints",
+            id: "id",
+            provider_cooldown_until: "0",
+            last_fail_at: "last_failed_at",
+            consecutive_fail_count: "0",
+        },
+        Of::Endpoint,
+    ),
+];
+
+/// What has changed since, with its number and the moment of the change.
+async fn changed(store: &Store, of: Columns, since: Millis) -> Result<Vec<(i64, Millis, StoredRest)>> {
+    let Columns { table, id, provider_cooldown_until, last_fail_at, consecutive_fail_count } = of;
     let sql = format!(
         "SELECT {id}, rest_changed_at, COALESCE(rested_at, 0), COALESCE(cleared_at, 0), COALESCE(cooldown_until, 0), \
-         COALESCE(provider_cooldown_until, 0), COALESCE(last_fail_at, 0), consecutive_fail_count \
+         {provider_cooldown_until}, COALESCE({last_fail_at}, 0), {consecutive_fail_count} \
          FROM {table} WHERE rest_changed_at > ?"
     );
-    let mut newest = since + LATE_MS;
-    for row in &store.query(sql, vec![since.into()]).await? {
+    let rows = store.query(sql, vec![since.into()]).await?;
+    let read = rows.iter().map(|row| {
         let mut row = row.fields();
         let (id, changed_at) = (row.int()?, row.int()?);
-        newest = newest.max(changed_at);
         let stored = StoredRest {
             rested_at: row.int()?,
             cleared_at: row.int()?,
@@ -64,11 +114,9 @@ async fn changed(
             last_fail: row.int()?,
             consecutive_fail: row.int()?.unsigned_abs(),
         };
-        if let Some(live) = live(id) {
-            live.follow(&stored);
-        }
-    }
-    Ok(newest)
+        Ok((id, changed_at, stored))
+    });
+    read.collect()
 }
 
 /// Forgets that these channels, or members of route units, ever failed: failures, cooldown and its level.

@@ -220,6 +220,7 @@ impl<'a> Builder<'a> {
                     last_selected: row.last_selected_at,
                     last_failed: row.last_failed_at,
                     last_failure_reason: row.last_failure_reason.clone(),
+                    ..EndpointState::default()
                 });
                 endpoint(Some(row.id), &row.url, row.sort_order, live)
             })

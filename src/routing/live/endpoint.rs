@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::*};
 use std::sync::{Mutex, MutexGuard};
 
-use super::{advance, stamp};
+use super::{StoredRest, advance, stamp};
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -13,6 +13,11 @@ pub struct EndpointLive {
     /// None: the site's own address, which has no row and is not persisted.
     pub id: Option<i64>,
     cooldown_until: AtomicI64,
+    /// When it last began to cool, and the last such moment that an answer has ended.
+    cooled_at: AtomicI64,
+    cleared_at: AtomicI64,
+    /// One of the two is another since the writer looked.
+    rest_unsaved: AtomicBool,
     last_selected: AtomicI64,
     last_failed: AtomicI64,
     /// There is a cooldown or a reason for a success to clear: spares the healthy the lock below.
@@ -29,6 +34,11 @@ pub struct EndpointState {
     pub last_selected: Option<Millis>,
     pub last_failed: Option<Millis>,
     pub last_failure_reason: Option<String>,
+    /// When it last began to cool, and until when that is over; zero for never.
+    pub rested_at: Millis,
+    pub cleared_at: Millis,
+    /// What the database has of its cooldown is out of date.
+    pub is_rest_changed: bool,
 }
 
 // === impl EndpointLive ===
@@ -38,6 +48,9 @@ impl EndpointLive {
         Self {
             id,
             cooldown_until: AtomicI64::new(state.cooldown_until.unwrap_or(0)),
+            cooled_at: AtomicI64::new(state.rested_at),
+            cleared_at: AtomicI64::new(state.cleared_at),
+            rest_unsaved: AtomicBool::new(false),
             last_selected: AtomicI64::new(state.last_selected.unwrap_or(0)),
             last_failed: AtomicI64::new(state.last_failed.unwrap_or(0)),
             is_troubled: AtomicBool::new(
@@ -60,6 +73,8 @@ impl EndpointLive {
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_failure(&self, now: Millis, until: Millis, reason: &str) -> bool {
         self.cooldown_until.fetch_max(until, Relaxed);
+        self.cooled_at.fetch_max(now, Relaxed);
+        self.rest_unsaved.store(true, Relaxed);
         self.last_failed.fetch_max(now, Relaxed);
         *self.reason() = Some(reason.to_owned());
         self.is_troubled.store(true, Relaxed);
@@ -69,7 +84,7 @@ impl EndpointLive {
     /// Any other failure: noted, and the address is evidently alive.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn record_other_failure(&self, now: Millis, reason: &str) -> bool {
-        self.cooldown_until.store(0, Relaxed);
+        self.end_cooldown();
         self.last_failed.fetch_max(now, Relaxed);
         *self.reason() = Some(reason.to_owned());
         self.is_troubled.store(true, Relaxed);
@@ -83,15 +98,38 @@ impl EndpointLive {
             return false;
         }
         self.is_troubled.store(false, Relaxed);
-        self.cooldown_until.store(0, Relaxed);
+        self.end_cooldown();
         *self.reason() = None;
         self.mark_dirty()
+    }
+
+    /// Ends what is known here: a cooldown that another instance begins meanwhile is not.
+    fn end_cooldown(&self) {
+        self.cooldown_until.store(0, Relaxed);
+        self.cleared_at.fetch_max(self.cooled_at.load(Relaxed), Relaxed);
+        self.rest_unsaved.store(true, Relaxed);
+    }
+
+    /// Takes over what is known of its cooldown by all instances on the database.
+    pub fn follow(&self, stored: &StoredRest) {
+        let cleared_at = self.cleared_at.fetch_max(stored.cleared_at, Relaxed).max(stored.cleared_at);
+        if self.cooled_at.load(Relaxed) <= cleared_at {
+            self.cooldown_until.store(0, Relaxed);
+        }
+        if stored.rested_at <= cleared_at {
+            return;
+        }
+        self.cooldown_until.fetch_max(stored.cooldown_until, Relaxed);
+        self.cooled_at.fetch_max(stored.rested_at, Relaxed);
+        self.last_failed.fetch_max(stored.last_fail, Relaxed);
+        self.is_troubled.store(true, Relaxed);
     }
 
     /// Lowers the dirty flag and gives what is to be written.
     pub fn take_state(&self) -> EndpointState {
         self.dirty.store(false, SeqCst);
-        self.state()
+        let is_rest_changed = self.rest_unsaved.swap(false, Relaxed);
+        EndpointState { is_rest_changed, ..self.state() }
     }
 
     pub fn state(&self) -> EndpointState {
@@ -100,6 +138,9 @@ impl EndpointLive {
             last_selected: stamp(&self.last_selected),
             last_failed: stamp(&self.last_failed),
             last_failure_reason: self.reason().clone(),
+            rested_at: self.cooled_at.load(Relaxed),
+            cleared_at: self.cleared_at.load(Relaxed),
+            is_rest_changed: self.rest_unsaved.load(Relaxed),
         }
     }
 

@@ -1,33 +1,25 @@
-//! What an instance writes of a channel's rest into a row that others write too.
+//! What an instance writes of a rest, of a channel or of an address, into a row that others write too.
 
-use crate::routing::ChannelDelta;
+use crate::routing::{ChannelDelta, EndpointState};
 use crate::store::sql::{SqlDialect, Value};
 use crate::time::Millis;
 
 /// What is assigned beside the counters, and its arguments, where others write the row too. A database may assign from
 /// left to right: what decides is assigned last.
 pub(super) fn assignments(dialect: SqlDialect, delta: &ChannelDelta) -> (String, Vec<Value>) {
-    let of = |moment: Option<Millis>| Value::Int(moment.unwrap_or(0));
-    let greatest = |column: &str| format!("{column} = NULLIF(GREATEST(COALESCE({column}, 0), ?), 0)");
     let mut set = format!("{}, {}", greatest("last_used_at"), greatest("last_selected_at"));
     let mut args = vec![of(delta.last_used), of(delta.last_selected)];
     if !delta.is_rest_changed {
         return (set, args);
     }
     let (rested, cleared) = (Value::Int(delta.rested_at), Value::Int(delta.cleared_at));
-    let cleared_at = "GREATEST(COALESCE(cleared_at, 0), ?)";
-    let is_over = format!("GREATEST(COALESCE(rested_at, 0), ?) <= {cleared_at}");
     let over = [rested.clone(), cleared.clone()];
-    set += &format!(
-        ", cooldown_until = NULLIF(CASE WHEN {is_over} THEN 0 WHEN ? <= {cleared_at} THEN COALESCE(cooldown_until, 0) \
-         WHEN COALESCE(rested_at, 0) <= {cleared_at} THEN ? ELSE GREATEST(COALESCE(cooldown_until, 0), ?) END, 0)"
-    );
-    args.extend(over.clone());
-    args.extend(over.clone());
-    args.extend([cleared.clone(), of(delta.cooldown_until), of(delta.cooldown_until)]);
+    let (cooldown, until) = merged_cooldown(delta.rested_at, delta.cleared_at, delta.cooldown_until);
+    set += &format!(", {cooldown}");
+    args.extend(until);
     let newest = |column: &str| {
         format!(
-            "CASE WHEN {is_over} THEN 0 WHEN ? >= COALESCE(rested_at, 0) THEN ? ELSE COALESCE({column}, 0) END"
+            "CASE WHEN {IS_OVER} THEN 0 WHEN ? >= COALESCE(rested_at, 0) THEN ? ELSE COALESCE({column}, 0) END"
         )
     };
     set += &format!(
@@ -40,7 +32,7 @@ pub(super) fn assignments(dialect: SqlDialect, delta: &ChannelDelta) -> (String,
     args.extend(over.clone());
     args.extend([rested.clone(), i64::try_from(delta.consecutive_fail).unwrap_or(i64::MAX).into()]);
     set += &format!(
-        ", last_fail_at = NULLIF(CASE WHEN {is_over} THEN 0 ELSE GREATEST(COALESCE(last_fail_at, 0), ?) END, 0)"
+        ", last_fail_at = NULLIF(CASE WHEN {IS_OVER} THEN 0 ELSE GREATEST(COALESCE(last_fail_at, 0), ?) END, 0)"
     );
     args.extend(over);
     args.push(of(delta.last_fail));
@@ -50,4 +42,50 @@ pub(super) fn assignments(dialect: SqlDialect, delta: &ChannelDelta) -> (String,
         set += &format!(", rest_changed_at = {now}");
     }
     (set, args)
+}
+
+/// What is assigned to the row of an address.
+pub(super) fn of_endpoint(dialect: SqlDialect, state: EndpointState) -> (String, Vec<Value>) {
+    let mut set = greatest("last_selected_at");
+    let mut args = vec![of(state.last_selected)];
+    if !state.is_rest_changed {
+        return (set, args);
+    }
+    let (cooldown, until) = merged_cooldown(state.rested_at, state.cleared_at, state.cooldown_until);
+    set += &format!(
+        ", {cooldown}, last_failure_reason = CASE WHEN ? >= COALESCE(last_failed_at, 0) THEN ? \
+         ELSE last_failure_reason END, {}, {}, {}",
+        greatest("last_failed_at"),
+        greatest("rested_at"),
+        greatest("cleared_at")
+    );
+    args.extend(until);
+    args.extend([of(state.last_failed), state.last_failure_reason.into(), of(state.last_failed)]);
+    args.extend([Value::Int(state.rested_at), Value::Int(state.cleared_at)]);
+    if let Some(now) = dialect.now() {
+        set += &format!(", rest_changed_at = {now}");
+    }
+    (set, args)
+}
+
+const CLEARED_AT: &str = "GREATEST(COALESCE(cleared_at, 0), ?)";
+const IS_OVER: &str = "GREATEST(COALESCE(rested_at, 0), ?) <= GREATEST(COALESCE(cleared_at, 0), ?)";
+
+/// The later end of two cooldowns; none where both are over.
+fn merged_cooldown(rested: Millis, cleared: Millis, until: Option<Millis>) -> (String, Vec<Value>) {
+    let sql = format!(
+        "cooldown_until = NULLIF(CASE WHEN {IS_OVER} THEN 0 WHEN ? <= {CLEARED_AT} THEN COALESCE(cooldown_until, 0) \
+         WHEN COALESCE(rested_at, 0) <= {CLEARED_AT} THEN ? ELSE GREATEST(COALESCE(cooldown_until, 0), ?) END, 0)"
+    );
+    let (rested, cleared) = (Value::Int(rested), Value::Int(cleared));
+    let args = vec![rested.clone(), cleared.clone(), rested, cleared.clone(), cleared, of(until), of(until)];
+    (sql, args)
+}
+
+fn greatest(column: &str) -> String {
+    format!("{column} = NULLIF(GREATEST(COALESCE({column}, 0), ?), 0)")
+}
+
+fn of(moment: Option<Millis>) -> Value {
+    Value::Int(moment.unwrap_or(0))
 }

@@ -87,7 +87,11 @@ impl Recorder {
         let mut states: Vec<(i64, EndpointState)> =
             group.endpoints.iter().filter_map(|live| Some((live.id?, live.take_state()))).collect();
         states.sort_unstable_by_key(|(id, _)| *id);
-        statements.extend(states.into_iter().map(|(id, state)| endpoint_update(id, state)));
+        let update = |(id, state)| match self.dialect {
+            SqlDialect::Sqlite => endpoint_update(id, state),
+            shared => shared_endpoint_update(shared, id, state),
+        };
+        statements.extend(states.into_iter().map(update));
         let mut keys: Vec<KeyDelta> = group.keys.iter().map(|live| live.take_delta()).collect();
         keys.sort_unstable_by_key(|delta| delta.id);
         for delta in keys {
@@ -199,6 +203,13 @@ fn endpoint_update(id: i64, state: EndpointState) -> Statement {
             id.into(),
         ],
     )
+}
+
+/// As [`endpoint_update`], of a row that other instances write too.
+fn shared_endpoint_update(dialect: SqlDialect, id: i64, state: EndpointState) -> Statement {
+    let (set, mut args) = merged_rest::of_endpoint(dialect, state);
+    args.push(id.into());
+    Statement::new(format!("UPDATE site_api_endpoints SET {set} WHERE id = ?"), args).touching_nothing()
 }
 
 fn key_updates(delta: KeyDelta) -> impl Iterator<Item = Statement> {

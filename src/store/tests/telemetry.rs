@@ -4,10 +4,11 @@ use super::super::proxy_logs::{ClientFilter, ClientOption, LogFilter, LogStatus,
 use super::*;
 use crate::platform::Platform;
 use crate::request_id::RequestId;
-use crate::routing::{ChannelLive, ChannelTotals, EndpointLive, EndpointState};
+use crate::routing::{ChannelLive, ChannelTotals, EndpointLive, EndpointState, LiveTable};
 use crate::store::amend::{Amendment, Correction, RowName, amend};
 use crate::store::cached::CachedTokens;
 use crate::store::proxy_logs::UsageSource;
+use crate::store::rests::Rests;
 
 fn row(at: i64, status: LogStatus) -> ProxyLogRow {
     ProxyLogRow {
@@ -338,4 +339,41 @@ async fn failures_and_the_rows_of_a_key_are_found_by_an_index() {
         let plan = format!("{:?}", store.query(sql, vec![]).await.unwrap());
         assert!(plan.contains(index) && !plan.contains("TEMP"), "{rows}: {plan}");
     }
+}
+
+#[tokio::test]
+async fn an_address_that_cools_at_one_instance_cools_at_all_until_it_answers_any() {
+    if !database::is_on_server() {
+        return;
+    }
+    let dir = Dir::new();
+    let stores = [dir.open(), dir.open()];
+    let id = sites::insert(&stores[0], NewSite { endpoints: vec![endpoint("https://a")], ..site("blue") });
+    let id = id.await.unwrap();
+    let tables = [(); 2].map(|()| LiveTable::default());
+    let [one, other] = [0, 1].map(|at| tables[at].endpoint(1, EndpointState::default));
+    let rests = [(); 2].map(|()| Rests::default());
+    let write = async |at: usize, live: &Arc<EndpointLive>| {
+        stores[at].telemetry().dirty_endpoint(Arc::clone(live));
+        stores[at].flush().await;
+        rests[1 - at].follow(&stores[1 - at], &tables[1 - at]).await.unwrap();
+    };
+
+    assert!(one.record_failure(7_000, 307_000, "HTTP 502"));
+    write(0, &one).await;
+    assert_eq!(other.cooldown_until(), Some(307_000));
+    // What knows of no failure takes nothing back.
+    let _ = other.record_selection(7_500);
+    write(1, &other).await;
+    assert_eq!(one.cooldown_until(), Some(307_000));
+    let _ = other.record_failure(8_000, 308_000, "HTTP 503");
+    write(1, &other).await;
+    assert_eq!(one.cooldown_until(), Some(308_000));
+
+    assert!(one.record_success());
+    write(0, &one).await;
+    assert_eq!((one.cooldown_until(), other.cooldown_until()), (None, None));
+    let row = sites::get(&stores[0], id).await.unwrap().unwrap().endpoints.swap_remove(0);
+    assert_eq!((row.cooldown_until, row.last_failure_reason), (None, None));
+    assert_eq!((row.last_selected_at, row.last_failed_at), (Some(7_500), Some(8_000)));
 }

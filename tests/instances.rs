@@ -210,6 +210,27 @@ fn every_instance_lists_those_that_are_there() {
     });
 }
 
+#[test]
+fn who_is_started_in_place_of_a_killed_one_frees_its_leases_and_takes_it_off_the_list() {
+    if !support::is_on_server() {
+        return;
+    }
+    let gateway = Gateway::start();
+    let home = gateway.home().clone();
+    let killed = support::eventually("it is there, and has leases", || {
+        let ids = home.database().texts("SELECT id FROM instances");
+        let owners = home.database().texts("SELECT owner FROM job_leases WHERE expires_at > 0");
+        ids.into_iter().find(|id| owners.contains(id))
+    });
+    // By kill -9.
+    let gateway = gateway.restart();
+    let database = home.database();
+    assert!(!database.texts("SELECT id FROM instances").contains(&killed));
+    let owners = database.texts("SELECT owner FROM job_leases WHERE expires_at > 0");
+    assert!(!owners.contains(&killed), "{owners:?}");
+    drop(gateway);
+}
+
 const CHAT: &str = "/v1/chat/completions";
 const KEY: &str = "sk-shared-by-all-0123456789";
 

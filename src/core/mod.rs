@@ -6,12 +6,14 @@
 //! | `start` | opens the store and builds everything on it; ends it in reverse |
 //! | `default_database` | back to the SQLite file of the data directory |
 //! | `instances` | who else serves from the database |
+//! | `presence` | tells at a start which processes of the data directory are dead |
 //! | `publish` | puts a committed change in force, before the caller answers |
 //!
 //! No face keeps its own state here: what only jobs, the proxy or the admin API use is theirs.
 
 mod default_database;
 mod instances;
+mod presence;
 mod publish;
 mod start;
 mod state;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use arc_swap::ArcSwap;
 use tokio::sync::{Mutex, watch};
 
+use super::presence::{self, Presence};
 use super::publish::load_settings;
 use super::state::Core;
 use crate::background::Background;
@@ -49,8 +50,12 @@ impl Core {
         };
         let OpenedStore { store, bootstrap, database } = open_store(&config).await?;
         let unreadable = |error: store::Error| fail(format!("reading the store: {error}"));
-        // What comes behind this look is looked at again.
+        let instance = crate::uuid::v4();
+        let mut presence = None;
         if store.database().is_shared() {
+            presence::succeed(&store, &config.data_dir).await.map_err(unreadable)?;
+            presence = Presence::of(&config.data_dir, &instance);
+            // What comes behind this look is looked at again.
             let versions = store.database().versions();
             let there = versions.look(&store).await.map_err(unreadable)?;
             there.into_iter().for_each(|version| versions.taken_over(version));
@@ -80,7 +85,8 @@ impl Core {
             bootstrap,
             database,
             rests: Rests::default(),
-            instance: crate::uuid::v4(),
+            instance,
+            presence,
             instances: ArcSwap::default(),
             client,
             site_memory: Arc::default(),
@@ -116,8 +122,10 @@ impl Core {
                 leases::give_back(&self.store, &self.instance).await?;
                 instances::leave(&self.store, &self.instance).await
             };
-            if let Err(error) = left.await {
-                log::warn!("the leases of jobs stay until their time is over: {error}");
+            match (left.await, &self.presence) {
+                (Ok(()), Some(presence)) => presence.end(),
+                (Ok(()), None) => {}
+                (Err(error), _) => log::warn!("the leases of jobs stay until their time is over: {error}"),
             }
         }
         self.store.close().await;

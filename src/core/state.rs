@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use tokio::sync::{Mutex, watch};
 
+use super::presence::Presence;
 use crate::background::Background;
 use crate::config::Config;
 use crate::flight::Coalesced;
@@ -50,6 +51,8 @@ pub struct Core {
     pub(super) rests: Rests,
     /// What this process is called among them.
     pub instance: String,
+    /// Where several processes may share the database.
+    pub(super) presence: Option<Presence>,
     /// Those that the database knew when it was last asked.
     pub(super) instances: ArcSwap<Vec<Instance>>,
     pub client: Arc<Client>,

@@ -1,0 +1,104 @@
+//! A file of this process in the data directory, locked for as long as it lives: the next start tells by it which
+//! processes of this directory are dead.
+//!
+//! The database cannot tell a process that was killed from a slow one: for half a minute its leases stay taken and it
+//! counts as an instance. A lock of the file system ends with its process, however that ends, so who is started in its
+//! place need not wait.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::store::{self, Store, instances, leases};
+
+/// Below the data directory.
+const FOLDER: &str = "instances";
+
+/// The file of this process, named as leases and the list of instances know it.
+#[derive(Debug)]
+pub(super) struct Presence {
+    path: PathBuf,
+    /// Locked until the process ends.
+    _lock: File,
+}
+
+// === impl Presence ===
+
+impl Presence {
+    /// Shows that the instance of this id lives; `None` where the directory takes no files or no locks: then others
+    /// wait until its time is over.
+    pub fn of(data_dir: &Path, id: &str) -> Option<Self> {
+        match Self::new(data_dir, id) {
+            Ok(presence) => Some(presence),
+            Err(error) => {
+                log::info!(
+                    "after a kill, jobs wait for half a minute: {} keeps no locked file: {error}",
+                    data_dir.display()
+                );
+                None
+            }
+        }
+    }
+
+    fn new(data_dir: &Path, id: &str) -> io::Result<Self> {
+        let folder = data_dir.join(FOLDER);
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let path = folder.join(id);
+        let lock = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        lock.try_lock()?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// The process leaves nothing behind that a later one had to see to.
+    pub fn end(&self) {
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            log::debug!("removing {}: {error}", self.path.display());
+        }
+    }
+}
+
+/// Gives back what the dead processes of this data directory held in the database, and takes them off the list of
+/// instances.
+pub(super) async fn succeed(store: &Store, data_dir: &Path) -> store::Result<()> {
+    for (id, path, lock) in dead(data_dir) {
+        leases::give_back(store, &id).await?;
+        instances::leave(store, &id).await?;
+        if let Err(error) = std::fs::remove_file(&path) {
+            log::debug!("removing {}: {error}", path.display());
+        }
+        drop(lock);
+    }
+    Ok(())
+}
+
+/// The ids of processes that have ended without a word, with their files, which nobody else takes meanwhile.
+fn dead(data_dir: &Path) -> Vec<(String, PathBuf, File)> {
+    let Ok(folder) = std::fs::read_dir(data_dir.join(FOLDER)) else { return Vec::new() };
+    let found = folder.flatten().filter_map(|entry| {
+        let lock = File::open(entry.path()).ok()?;
+        lock.try_lock().ok()?;
+        Some((entry.file_name().into_string().ok()?, entry.path(), lock))
+    });
+    found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_lives_is_not_taken_for_dead_and_who_has_left_is_not_found() {
+        let dir = std::env::temp_dir().join(format!("switchyard-presence-{}", std::process::id()));
+        let ids = || dead(&dir).into_iter().map(|(id, ..)| id).collect::<Vec<_>>();
+        let living = Presence::of(&dir, "living").expect("a file");
+        let killed = Presence::of(&dir, "killed").expect("a file");
+        let left = Presence::of(&dir, "left").expect("a file");
+        assert!(ids().is_empty());
+        left.end();
+        drop((killed, left));
+        assert_eq!(ids(), ["killed"]);
+        living.end();
+        let _ = std::fs::remove_dir_all(dir);
+    }
+}

@@ -10,7 +10,7 @@ use super::state::Core;
 use crate::config::Config;
 use crate::settings::Settings;
 use crate::store::versions::{SCOPES, Scope};
-use crate::store::{self, Store, rekey, shared_use};
+use crate::store::{self, Store, others, rekey, shared_use};
 
 impl Core {
     /// Routes by what the store now says. Call it after every committed change of sites, accounts,
@@ -68,7 +68,7 @@ impl Core {
     /// Puts in force what other instances on this database have changed. With `everything`, also what nobody has told.
     pub async fn follow_others(&self, everything: bool) -> store::Result<Vec<Scope>> {
         let versions = self.store.database().versions();
-        let changed = versions.look(&self.store).await?;
+        let changed = others::look(&self.store).await?;
         // What was read before the new key was known did not open.
         let everything = everything || changed.iter().any(|version| version.scope == Scope::Keyring);
         for scope in SCOPES {

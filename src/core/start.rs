@@ -25,7 +25,7 @@ use crate::routing::{Affinity, LiveTable};
 use crate::store::relocate::Place;
 use crate::store::rests::Rests;
 use crate::store::snapshot::Source;
-use crate::store::{self, Store, StoreOptions, instances, leases, pointer};
+use crate::store::{self, Store, StoreOptions, instances, leases, others, pointer};
 use crate::time::now_ms;
 use crate::upstream::{Client, ClientOptions, roots_from_pem};
 
@@ -57,7 +57,7 @@ impl Core {
             presence = Presence::of(&config.data_dir, &instance);
             // What comes behind this look is looked at again.
             let versions = store.database().versions();
-            let there = versions.look(&store).await.map_err(unreadable)?;
+            let there = others::look(&store).await.map_err(unreadable)?;
             there.into_iter().for_each(|version| versions.taken_over(version));
         }
         let settings = load_settings(&config, &store).await.map_err(unreadable)?;

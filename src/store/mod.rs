@@ -14,7 +14,7 @@
 //! | `journal` | which of the rows that requests are routed by have changed |
 //! | `moment`, `staging/` | everything as it is at one moment; many rows on their way in, compared with what is there |
 //! | `copies`, `relocate`, `pointer` | whole copies of the database, made and put in place; everything into another database; which one the next start uses |
-//! | `leases`, `job_runs`, `versions`, `news`, `instances` | what several instances on one database agree on: who runs a job; what has changed, and word of it; who is there |
+//! | `leases`, `job_runs`, `versions`, `others`, `news`, `instances` | what several instances on one database agree on: who runs a job; what has changed, a look at it, and word of it; who is there |
 //! | `uploads`, `prune`, `log_sums` | files on their way in; how tables lose what is old; the log in sums |
 //! | `rests`, `shared_use` | what all of them learn of channels; what all of them use of keys |
 //! | the rest | one file per resource: rows, queries, changes |
@@ -60,6 +60,7 @@ mod new_event;
 mod news;
 mod opened;
 mod options;
+pub mod others;
 pub mod owner;
 pub mod pointer;
 pub mod proxy_logs;

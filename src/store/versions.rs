@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex};
 use super::journal;
 use super::sql::Statement;
 use super::touches::Touches;
-use super::{Result, Store};
 use crate::sync::lock;
 
 /// What is held in memory, in parts that change apart.
@@ -33,6 +32,10 @@ pub enum Scope {
 pub const SCOPES: [Scope; 4] = [Scope::Keyring, Scope::Routing, Scope::Keys, Scope::Settings];
 
 impl Scope {
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        SCOPES.into_iter().find(|scope| scope.as_str() == name)
+    }
+
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Routing => "routing",
@@ -98,20 +101,10 @@ impl Versions {
         }
     }
 
-    /// What others have changed and this instance has not taken over.
-    pub async fn look(&self, store: &Store) -> Result<Vec<Version>> {
-        let rows =
-            store.query("SELECT scope, version FROM cache_versions ORDER BY scope", Vec::new()).await?;
-        let mut changed = Vec::new();
-        for row in &rows {
-            let mut row = row.fields();
-            let (name, number) = (row.str()?, row.int()?);
-            let Some(scope) = SCOPES.into_iter().find(|scope| scope.as_str() == name) else { continue };
-            if lock(&self.known)[scope as usize].number != number {
-                changed.push(Version { scope, number });
-            }
-        }
-        Ok(changed)
+    /// Of these, which are the highest there are, those that others have brought there and this instance has not taken over.
+    pub(super) fn behind(&self, highest: Vec<Version>) -> Vec<Version> {
+        let known = lock(&self.known);
+        highest.into_iter().filter(|version| known[version.scope as usize].number != version.number).collect()
     }
 
     /// Notes that everything up to this version is in force here.

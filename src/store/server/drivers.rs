@@ -1,5 +1,7 @@
 //! Which driver leads to which database, and those that this build has.
 
+#[cfg(feature = "postgres")]
+use super::listener;
 #[cfg(feature = "mysql")]
 use super::mysql;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -17,7 +19,7 @@ pub(in crate::store) fn open(options: &StoreOptions) -> Result<Opened, OpenError
     match options.kind {
         #[cfg(feature = "postgres")]
         DatabaseKind::Postgres => {
-            open::open(options, postgres::dialler, |address| postgres::listener(address).map(Some))
+            open::open(options, postgres::dialler, |address| listener::listener(address).map(Some))
         }
         #[cfg(feature = "mysql")]
         DatabaseKind::MySql => open::open(options, mysql::dialler, |_| Ok(None)),

@@ -9,24 +9,26 @@ use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::AsyncMessage;
 
+use super::address::ServerAddress;
 use super::postgres::{self, PostgresAddress};
 use super::session::DIALLING;
 use crate::store::connection::Listen;
-use crate::store::error::Result;
+use crate::store::error::{OpenError, Result};
 use crate::store::news::News;
 
 /// From one lost connection to the next try. Whoever listens looks from time to time all the same.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What listens to the database at this address.
-pub(super) fn listener(address: PostgresAddress) -> Listen {
-    Box::new(move |news| {
+/// Reads the address, and gives what hears there of the changes of others.
+pub(super) fn listener(address: &ServerAddress) -> Result<Listen, OpenError> {
+    let address = postgres::read(address)?;
+    Ok(Box::new(move |news| {
         let listening = thread::Builder::new().name("store-listener".into()).stack_size(512 * 1024);
         let started = listening.spawn(move || listen(&address, &news));
         if let Err(error) = started {
             log::warn!("changes of other instances are found by looking only: {error}");
         }
-    })
+    }))
 }
 
 fn listen(address: &PostgresAddress, news: &Arc<News>) {

@@ -12,12 +12,11 @@ use tokio_postgres::{Config, NoTls};
 
 use super::address::ServerAddress;
 use super::client::{Client, Name, Words, name};
-use super::listener;
 use super::postgres_values::{Bound, Field};
 use super::remote::Remote;
 use super::session::unreachable;
 use super::transport::{self, Transport};
-use crate::store::connection::{Connection, Listen, Opener};
+use crate::store::connection::{Connection, Opener};
 use crate::store::error::{Error, OpenError, Result};
 use crate::store::sql::{Arg, Outcome, Row, SqlDialect};
 
@@ -50,12 +49,7 @@ pub(super) fn dialler(address: ServerAddress) -> Result<Opener, OpenError> {
     }))
 }
 
-/// Reads the address, and gives what hears there of the changes of others.
-pub(super) fn listener(address: &ServerAddress) -> Result<Listen, OpenError> {
-    Ok(listener::listener(read(address)?))
-}
-
-fn read(address: &ServerAddress) -> Result<PostgresAddress, OpenError> {
+pub(super) fn read(address: &ServerAddress) -> Result<PostgresAddress, OpenError> {
     // Who verifies and how is ours to do; the driver knows fewer words for it.
     let url = address
         .url

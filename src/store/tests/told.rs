@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::*;
+use crate::store::others;
 use crate::store::versions::Scope;
 
 /// Only bounds a failure.
@@ -12,7 +13,7 @@ const SOON: Duration = Duration::from_secs(15);
 
 async fn changed(store: &Store) -> Vec<Scope> {
     let versions = store.database().versions();
-    let found = versions.look(store).await.expect("a look");
+    let found = others::look(store).await.expect("a look");
     found.iter().for_each(|version| versions.taken_over(*version));
     found.into_iter().map(|version| version.scope).collect()
 }

@@ -101,7 +101,7 @@ impl Versions {
         }
     }
 
-    /// Of these, which are the highest there are, those that others have brought there and this instance has not taken over.
+    /// Which of the highest versions others have brought there, and this instance has not taken over.
     pub(super) fn behind(&self, highest: Vec<Version>) -> Vec<Version> {
         let known = lock(&self.known);
         highest.into_iter().filter(|version| known[version.scope as usize].number != version.number).collect()

@@ -83,6 +83,9 @@ fn the_schedule_of_check_ins_can_be_set_alone() {
         ("cron", json!({"cron": "soon"})),
         ("mode", json!({"mode": "hourly"})),
         ("intervalHours", json!({"mode": "interval", "intervalHours": 25})),
+        ("intervalHours", json!({"mode": "interval", "intervalHours": 1.5})),
+        ("intervalHours", json!({"mode": "interval", "intervalHours": "6"})),
+        ("intervalHours", json!({"mode": "interval", "intervalHours": null})),
     ] {
         let refused = put(&bad, 400);
         let message = refused["message"].as_str().expect("a message");

@@ -8,7 +8,7 @@ use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::errors::Result;
-use super::input::Fields;
+use super::input::{Fields, Invalid, exact_integer};
 use super::settings::runtime;
 use super::tasks::queued;
 use super::{paging, require_id};
@@ -76,6 +76,10 @@ pub fn shown(row: &CheckinRow) -> Value {
 /// `PUT /api/checkin/schedule`: what is not sent stays, but for the mode, which is then `cron`.
 pub async fn schedule(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::SCHEDULE, request.json_object().await?);
+    // The settings take "6" and 1.5 from forms; a schedule is set by scripts, which should hear that they sent no integer.
+    if fields.get("intervalHours").is_some_and(|hours| exact_integer(hours).is_none()) {
+        return Err(Invalid::field("intervalHours", "integer from 1 to 24").into());
+    }
     let sent = FIELDS.iter().filter_map(|(field, setting)| Some((setting, fields.get(field)?)));
     let mut settings: Map<String, Value> =
         sent.map(|(setting, value)| ((*setting).to_owned(), value.clone())).collect();

@@ -22,7 +22,7 @@ pub static SCHEDULE: Object = Object::new(
     &[
         may("mode", OneOf(&["cron", "interval"])),
         may("cron", Text),
-        may("intervalHours", Either(&[Number, Text])),
+        may("intervalHours", Integer).about("1 to 24"),
     ],
 );
 

@@ -136,7 +136,7 @@ pub(super) fn read_call<'a>(block: &Node<'a>) -> Call<'a> {
 }
 
 /// Reads a thinking or redacted_thinking block. What another provider signed stands in it as a tag of ours
-/// ([`signature`](crate::dialect::signature)) and may be several pieces.
+/// ([`signature`]) and may be several pieces.
 pub(super) fn read_thinking<'a>(block: &Node<'a>, parts: &mut Vec<Part<'a>>) {
     let text = block.text_at("thinking").unwrap_or_default();
     let proof = block.text_at("signature").or_else(|| block.text_at("data"));

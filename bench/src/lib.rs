@@ -26,10 +26,11 @@
 //! What no client can see is measured by `inside`, which has the gateway's library in itself: what finding a
 //! channel costs in a large table, and what converting a large request does.
 //!
-//! Five are runs of their own: `growth` adds accounts by the admin API and tells what one more costs at each size,
+//! Six are runs of their own: `growth` adds accounts by the admin API and tells what one more costs at each size,
 //! `refresh` what requests and changes wait while a hundred accounts are asked for their models, `hostile` what others
 //! notice of two hundred requests that cost as much as a request can, `renewals` what requests wait while the tokens of
-//! five hundred accounts are renewed, `million` what lists, filters and statistics take with a million rows in the log.
+//! five hundred accounts are renewed, `transfer` what they wait while a backup of 200 MB comes in and goes out, `million`
+//! what lists, filters and statistics take with a million rows in the log.
 //!
 //! All but `direct` put the upstream's key in the place of the client's; the stub refuses any other.
 //!

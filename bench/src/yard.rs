@@ -136,15 +136,21 @@ impl Admin {
     /// The time that an exchange took, and its answer.
     pub fn ask(self, method: &str, path: &str, body: &Value) -> io::Result<(Duration, Value)> {
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let (took, text) = self.send(method, path, &body)?;
+        Ok((took, serde_json::from_slice(&text)?))
+    }
+
+    /// The time that an exchange took, and its answer as it came.
+    pub fn send(self, method: &str, path: &str, body: &[u8]) -> io::Result<(Duration, Vec<u8>)> {
         let began = Instant::now();
-        let (status, text) = call_within(PATIENCE, self.port, method, path, ADMIN, &body)
+        let (status, text) = call_within(PATIENCE, self.port, method, path, ADMIN, body)
             .map_err(|fault| io::Error::other(fault.to_string()))?;
         let took = began.elapsed();
         if !(200..300).contains(&status) {
             let text = String::from_utf8_lossy(&text).into_owned();
             return Err(io::Error::other(format!("{method} {path}: {status} {text}")));
         }
-        Ok((took, serde_json::from_slice(&text)?))
+        Ok((took, text))
     }
 
     /// Gives a site another name; the time that it took.

@@ -1,0 +1,148 @@
+//! `transfer GATEWAY [MEGABYTES] [ROUNDS]`: what requests wait while a backup is read and while one is written, and what memory
+//! that takes. Prints a table and its targets; by default of 200 MB and three rounds.
+//!
+//! ```text
+//! round:  quiet ── the backup comes in, over what is there ── all goes out
+//! ```
+//!
+//! All the while small chat requests are sent at an even pace ([`switchyard_bench::paced`]). The backup is the gateway's own
+//! export with accounts added that have long notes and are not in use, so that requests go where they went before. Its
+//! bytes are sent and received on the same cores, too.
+
+use std::convert::Infallible;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use serde_json::{Value, json};
+use switchyard_bench::load::quantile;
+use switchyard_bench::paced::load;
+use switchyard_bench::payload::{COMPLETION, MODEL};
+use switchyard_bench::process::{Scratch, free_port};
+use switchyard_bench::serve::{Whole, error, json as answer, serve};
+use switchyard_bench::yard::{Admin, Yard, verdict};
+
+const EXPORT: &str = "/api/settings/backup/export";
+const IMPORT: &str = "/api/settings/backup/import";
+const MEGABYTES: usize = 200;
+const ROUNDS: usize = 3;
+/// Of an account that is added.
+const NOTE: usize = 4_000;
+const QUIET: Duration = Duration::from_secs(6);
+
+/// What came of one mode in one round: seconds.
+struct Sample {
+    p99: f64,
+    took: f64,
+}
+
+fn main() -> io::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let usage = || io::Error::other("usage: transfer GATEWAY [MEGABYTES] [ROUNDS]");
+    let gateway = PathBuf::from(arguments.next().ok_or_else(usage)?).canonicalize()?;
+    let mut number = |usual| arguments.next().map_or(Ok(usual), |number| number.parse().map_err(|_| usage()));
+    let (megabytes, rounds) = (number(MEGABYTES)?, number(ROUNDS)?);
+    let stub = free_port()?;
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(serve(stub, service_fn(respond)))
+    });
+    let scratch = Scratch::new()?;
+    let mut yard = Yard::start(&gateway, &scratch, stub)?;
+    yard.add()?;
+    yard.wait_until_idle();
+    let backup = backup(yard.admin(), yard.a_site(), megabytes)?;
+    let before = yard.memory().peak;
+    let mut samples: [Vec<Sample>; 3] = Default::default();
+    for _ in 0..rounds {
+        let [quiet, import, export] = &mut samples;
+        quiet.push(measure(&yard, |_| {
+            thread::sleep(QUIET);
+            Ok(())
+        })?);
+        import.push(measure(&yard, |admin| admin.send("POST", IMPORT, &backup).map(drop))?);
+        export.push(measure(&yard, |admin| {
+            let (_, document) = admin.send("GET", EXPORT, b"")?;
+            let is_whole = document.len() > backup.len() / 2;
+            is_whole.then_some(()).ok_or_else(|| io::Error::other("the export lacks accounts"))
+        })?);
+    }
+    let memory = yard.memory().peak;
+    report(&samples, backup.len(), (before as f64 / 1e6, memory as f64 / 1e6));
+    Ok(())
+}
+
+/// The upstream of every site.
+async fn respond(request: Request<Incoming>) -> Result<Response<Whole>, Infallible> {
+    let path = request.uri().path();
+    let list = || Bytes::from(json!({ "object": "list", "data": [{ "id": MODEL }] }).to_string());
+    Ok(match request.method() {
+        &Method::GET if path.ends_with("/v1/models") => answer(StatusCode::OK, list()),
+        &Method::POST if path.ends_with("/v1/chat/completions") => answer(StatusCode::OK, COMPLETION.clone()),
+        _ => error(StatusCode::NOT_FOUND, "there is no such path"),
+    })
+}
+
+/// The body of an import: all that is there, and accounts up to that many megabytes.
+fn backup(admin: Admin, site: i64, megabytes: usize) -> io::Result<Vec<u8>> {
+    let (_, mut document) = admin.ask("GET", EXPORT, &Value::Null)?;
+    let accounts = document["accounts"]["accounts"].as_array_mut();
+    let accounts = accounts.ok_or_else(|| io::Error::other("an export without accounts"))?;
+    let note = json!({ "note": "x".repeat(NOTE) }).to_string();
+    accounts.extend((0..megabytes * 1_000_000 / (NOTE + 160)).map(|number| {
+        json!({
+            "id": 1_000 + number, "siteId": site, "username": format!("user-{number}"), "status": "disabled",
+            "accessToken": format!("session-{number}"), "extraConfig": note,
+        })
+    }));
+    // It is of the document as it was.
+    document.as_object_mut().and_then(|document| document.remove("checksum"));
+    Ok(json!({ "data": document }).to_string().into_bytes())
+}
+
+/// Loads the gateway until the work is done.
+fn measure(yard: &Yard, work: impl FnOnce(Admin) -> io::Result<()>) -> io::Result<Sample> {
+    yard.wait_until_idle();
+    let (port, over) = (yard.port(), Arc::new(AtomicBool::new(false)));
+    let clients = {
+        let over = over.clone();
+        thread::spawn(move || load(port, &over))
+    };
+    let began = Instant::now();
+    let worked = work(yard.admin());
+    let took = began.elapsed().as_secs_f64();
+    over.store(true, Relaxed);
+    let times = clients.join().map_err(|_| io::Error::other("a thread of the load has panicked"))??;
+    worked?;
+    Ok(Sample { p99: quantile(&times, 0.99).unwrap_or_default(), took })
+}
+
+fn report(samples: &[Vec<Sample>; 3], length: usize, (before, peak): (f64, f64)) {
+    let median = |mut values: Vec<f64>| {
+        values.sort_unstable_by(f64::total_cmp);
+        quantile(&values, 0.5).unwrap_or_default()
+    };
+    let of = |mode: usize, pick: fn(&Sample) -> f64| median(samples[mode].iter().map(pick).collect());
+    println!("| median of {} rounds | quiet | import | export |", samples[0].len());
+    println!("|---|---:|---:|---:|");
+    let lines: [(&str, fn(&Sample) -> f64); 2] =
+        [("request, p99, ms", |sample| sample.p99 * 1e3), ("it took, s", |sample| sample.took)];
+    for (name, pick) in lines {
+        println!("| {name} | {:.2} | {:.2} | {:.2} |", of(0, pick), of(1, pick), of(2, pick));
+    }
+    println!("\n{:.0} MB; {before:.0} MB resident at most before, {peak:.0} MB after", length as f64 / 1e6);
+    // The ratio of a round has both sides of it slowed down alike.
+    for (mode, name) in [(1, "a backup is read"), (2, "one is written")] {
+        let ratios = samples[0].iter().zip(&samples[mode]).map(|(quiet, busy)| busy.p99 / quiet.p99);
+        let behind = 100.0 * (median(ratios.collect()) - 1.0);
+        println!("{}", verdict(&format!("p99 behind quiet while {name}, at most 20 %"), 20.0, behind));
+    }
+    println!("{}", verdict("resident at most, MB", 64.0, peak));
+}

@@ -11,10 +11,14 @@ const ONE_DIALECT: (&str, &str) = ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true");
 
 /// A gateway with one site, whose model `m` these two addresses serve.
 fn pool(variables: &[(&str, &str)]) -> (Gateway, Upstream, Upstream) {
+    pool_of("openai", variables)
+}
+
+fn pool_of(platform: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream, Upstream) {
     let (one, two) = (Upstream::start(&["m"]), Upstream::start(&["m"]));
     let gateway = Gateway::with(variables);
     let site = gateway.create_site(&json!({"name": "pool", "url": "http://127.0.0.1:1",
-        "platform": "openai", "apiEndpoints": [{"url": one.url()}, {"url": two.url()}]}));
+        "platform": platform, "apiEndpoints": [{"url": one.url()}, {"url": two.url()}]}));
     let account = gateway.create_account(&site, "sk-upstream-key");
     gateway.wait_for_task(&account);
     (gateway, one, two)
@@ -44,6 +48,28 @@ fn a_bad_address_of_a_pool_is_left_for_the_next_one() {
         assert!(endpoint["lastFailedAt"].is_string() && endpoint["lastFailureReason"].is_string());
         assert_eq!(gateway.channels("m")[0]["cooldownUntil"], json!(null), "the channel is fine");
     }
+}
+
+#[test]
+fn an_address_that_fails_at_a_batch_rests_and_its_channel_does_not() {
+    const BATCHES: &str = "/v1/messages/batches";
+    let (gateway, one, two) = pool_of("claude", &[]);
+    for upstream in [&one, &two] {
+        upstream.answer(BATCHES, Reply::silence());
+    }
+    let params = json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]});
+    let requests = json!({"requests": [{"custom_id": "r1", "params": params}]});
+    // It may have been made all the same: nobody else is asked.
+    gateway.client().post(BATCHES, &requests).expect(502);
+    assert_eq!(one.asked_for(BATCHES).len() + two.asked_for(BATCHES).len(), 1);
+    let rests = eventually("the pool shows it", || {
+        let sites = gateway.admin().get("/api/sites").expect(200);
+        let endpoints = sites[0]["apiEndpoints"].as_array().expect("addresses").clone();
+        endpoints.into_iter().find(|endpoint| endpoint["cooldownUntil"].is_string())
+    });
+    let ahead = seconds_ahead(&rests["cooldownUntil"]);
+    assert!((280..=300).contains(&ahead), "five minutes: {ahead}");
+    assert_eq!(gateway.channels("m")[0]["cooldownUntil"], json!(null), "the channel has another address");
 }
 
 #[test]

@@ -6,11 +6,13 @@
 //! | `start` | opens the store and builds everything on it; ends it in reverse |
 //! | `default_database` | back to the SQLite file of the data directory |
 //! | `instances` | who else serves from the database |
+//! | `addresses` | the addresses of a site, asked one after the other |
 //! | `presence` | tells at a start which processes of the data directory are dead |
 //! | `publish` | puts a committed change in force, before the caller answers |
 //!
 //! No face keeps its own state here: what only jobs, the proxy or the admin API use is theirs.
 
+mod addresses;
 mod default_database;
 mod instances;
 mod presence;
@@ -18,5 +20,6 @@ mod publish;
 mod start;
 mod state;
 
+pub use addresses::AddressWalk;
 pub use start::{StartError, named_place, store_options};
 pub use state::Core;

@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use crate::dialect::{Dialect, messages};
 use crate::proxy::Proxy;
-use crate::routing::{Credential, Endpoint, pool};
+use crate::routing::Endpoint;
 use crate::time::{Millis, now_ms};
-use crate::upstream::Work;
 
 use super::answered::Answered;
 use super::ask::Dialects;
 use super::attempt::{Attempt, Choice, Slots};
 use super::call::Call;
+use super::channel_addresses::{ChannelAddresses, usable_credential};
 use super::code_assist;
 use super::commit::{self, Uncommittable};
 use super::compose::Delivery;
@@ -64,12 +64,8 @@ pub(super) async fn attempt(
 
 /// How far one attempt has come.
 struct Search<'a> {
-    /// Those that have not been asked.
-    addresses: pool::Order<'a>,
+    addresses: ChannelAddresses<'a>,
     dialects: Dialects,
-    /// Why the last address was left.
-    last: Option<Box<Failure>>,
-    now: Millis,
     /// How often all addresses have been gone through, this time included.
     round: u32,
 }
@@ -79,48 +75,25 @@ struct Search<'a> {
 const MAX_ROUNDS: u32 = 3;
 const ROUND_PAUSE: Duration = Duration::from_millis(250);
 
+// === impl Search ===
+
 impl<'a> Search<'a> {
     /// The address that is asked next: of those that all had no capacity, after a moment, the first one again.
-    async fn next_address(&mut self, all: &'a [Arc<Endpoint>]) -> Option<&'a Arc<Endpoint>> {
-        let next = self.addresses.next();
+    async fn next_address(&mut self, all: &'a [Arc<Endpoint>]) -> Option<&'a Endpoint> {
+        let next = self.addresses.next_address();
         let may_try_again =
-            self.round < MAX_ROUNDS && self.last.as_ref().is_some_and(|last| last.lacks_capacity());
+            self.round < MAX_ROUNDS && self.addresses.last.as_ref().is_some_and(|last| last.lacks_capacity());
         if next.is_some() || !may_try_again {
             return next;
         }
         tokio::time::sleep(ROUND_PAUSE * self.round).await;
         self.round += 1;
-        self.now = now_ms();
-        self.addresses = pool::order(all, self.now);
-        self.addresses.next()
-    }
-
-    /// Lets the address rest that is to blame, so that the next one is asked. While the channel has another one, it is
-    /// not blamed itself.
-    ///
-    /// # Errors
-    /// The failure, where the request must not be sent to another address.
-    fn leave(
-        &mut self,
-        proxy: &Proxy,
-        endpoint: &Endpoint,
-        failure: Failure,
-        work: Work,
-    ) -> Result<(), Box<Failure>> {
-        let rotates = failure.rotates_address(work);
-        self.now = now_ms();
-        if endpoint.live.record_failure(self.now, self.now + pool::COOLDOWN_MS, &failure.text) {
-            proxy.core.store.telemetry().dirty_endpoint(endpoint.live.clone());
-        }
-        let failure = if self.addresses.has_more() { failure.of_one_address() } else { failure };
-        let failure = Box::new(failure);
-        if !rotates {
-            return Err(failure);
-        }
-        self.last = Some(failure);
-        Ok(())
+        self.addresses.begin_again(all);
+        self.addresses.next_address()
     }
 }
+
+// === impl Delivery ===
 
 impl<'a> Delivery<'a> {
     /// Tries the channel's addresses; gives the attempt back unsettled where none answers.
@@ -129,7 +102,7 @@ impl<'a> Delivery<'a> {
         let mut search = proxy.conversions.read_through(call.body.len(), || self.search(&attempt)).await;
         call.trace.dialects_ordered(&search.dialects.left);
         loop {
-            let (accepted, endpoint) = match self.answer(&mut search, &mut attempt).await {
+            let accepted = match self.answer(&mut search, &mut attempt).await {
                 Ok(answered) => answered,
                 Err(failure) => {
                     let failure = failure.without(&attempt.secrets());
@@ -150,73 +123,41 @@ impl<'a> Delivery<'a> {
             if !failure.blames_address() {
                 return Err((attempt, self.to_the_call(failure).await));
             }
-            if let Err(failure) = search.leave(proxy, endpoint, failure, call.work()) {
+            if let Err(failure) = search.addresses.leave(failure) {
                 return Err((attempt, *failure));
             }
-            search.last.iter().for_each(|failure| call.trace.request_failed(&failure.text, false));
+            search.addresses.last.iter().for_each(|failure| call.trace.request_failed(&failure.text, false));
         }
     }
 
     fn search(&self, attempt: &Attempt) -> Search<'a> {
         // The first address is asked as the attempt begins; a look at the clock less.
         let now = attempt.began_at().unwrap_or_else(now_ms);
-        let addresses = pool::order(&self.channel.account.site.endpoints, now);
+        let endpoints = &self.channel.account.site.endpoints;
+        let addresses = ChannelAddresses::at(&self.proxy.core, endpoints, self.call.work(), now);
         let dialects = Dialects { left: self.formats(now), refused: Vec::new() };
-        Search { addresses, dialects, last: None, now, round: 1 }
+        Search { addresses, dialects, round: 1 }
     }
 
     /// Asks one address after the other until one gives a good status.
-    async fn answer(
-        &self,
-        search: &mut Search<'a>,
-        attempt: &mut Attempt,
-    ) -> Result<(Box<Accepted>, &'a Endpoint), Failure> {
-        let site = &self.channel.account.site;
-        if let Some(reason) = &site.misconfigured {
-            return Err(Failure::local(format!("site {} cannot be used: {reason}", site.name)));
-        }
-        let credential = self.channel.credential.as_ref();
-        let Some(values) = credential.and_then(Credential::headers) else {
-            return Err(Failure::local(
-                "the channel has no credential that can stand in a header".to_owned(),
-            ));
-        };
+    async fn answer(&self, search: &mut Search<'a>, attempt: &mut Attempt) -> Result<Box<Accepted>, Failure> {
+        let values = usable_credential(self.channel).map_err(|failure| *failure)?;
         if let Some(obstacle) = code_assist::obstacle(&self.channel.account) {
             return Err(obstacle);
         }
+        let site = &self.channel.account.site;
         let passes_on = site.platform.profile().code_assist.as_ref().is_some_and(|api| api.passes_on);
         while let Some(endpoint) = search.next_address(&site.endpoints).await {
-            let live = &endpoint.live;
-            let note = |dirty: bool| {
-                if dirty {
-                    self.proxy.core.store.telemetry().dirty_endpoint(live.clone());
-                }
-            };
-            note(live.record_selection(search.now));
             match self.ask(endpoint, values, &mut search.dialects, attempt).await {
-                Ok(accepted) => {
-                    note(live.record_success());
-                    return Ok((accepted, endpoint));
-                }
-                Err(failure) if passes_on && failure.finds_no_room() => {
-                    note(live.record_other_failure(now_ms(), &failure.text));
-                    search.last = Some(Box::new(failure));
-                }
-                Err(failure) if !failure.blames_address() => {
-                    note(live.record_other_failure(now_ms(), &failure.text));
-                    return Err(failure);
-                }
-                Err(failure) => {
-                    search
-                        .leave(self.proxy, endpoint, failure, self.call.work())
-                        .map_err(|failure| *failure)?;
+                Err(failure) if passes_on && failure.finds_no_room() => search.addresses.pass_on(failure),
+                answer => {
+                    if let Some(accepted) = search.addresses.settle(answer).map_err(|failure| *failure)? {
+                        return Ok(accepted);
+                    }
                 }
             }
         }
-        Err(match search.last.take() {
-            Some(failure) => *failure,
-            None => Failure::local(format!("site {} has no address", site.name)),
-        })
+        Err(search.addresses.exhausted())
     }
 
     /// The dialects to ask in, in order, as far as the site is known.

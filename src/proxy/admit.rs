@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use serde_json::json;
+
 use crate::core::Core;
 use crate::dialect::stored_files;
 use crate::http::Response;
@@ -10,9 +13,10 @@ use crate::proxy::Proxy;
 use crate::time::now_ms;
 
 use super::auth::Refused;
-use super::call::Call;
+use super::call::{Call, Head};
 use super::files;
 use super::quota::{self, NotAdmitted};
+use super::reply::ErrorShape;
 use super::response_owners;
 
 /// May this caller ask for this model, are the files there that it names, and may it ask once more at
@@ -34,6 +38,22 @@ pub(super) async fn admit(proxy: &Arc<Proxy>, call: &mut Call) -> Result<(), Res
         NotAdmitted::Unavailable => call.face.refuse(503, "The request could not be counted", None, None),
     })?;
     Ok(())
+}
+
+/// A call that routing knows by its model alone, and that has been let in: nothing of its body goes upstream.
+pub(super) async fn admit_model(
+    proxy: &Arc<Proxy>,
+    head: Head<'_>,
+    model: &str,
+    face: ErrorShape,
+) -> Result<Box<Call>, Response> {
+    // What every dialect reads as a request.
+    let messages = json!([{ "role": "user", "content": "" }]);
+    let body = Bytes::from(json!({ "model": model, "messages": messages }).to_string());
+    let call = Call::read(proxy, head, body);
+    let mut call = call.map_err(|(_, error)| face.refuse(400, &error.message, None, error.field))?;
+    admit(proxy, &mut call).await?;
+    Ok(call)
 }
 
 /// The refusal of a model that this caller may not ask for.

@@ -1,6 +1,7 @@
 //! One client request, read once and kept for as many attempts as it takes.
 
 use std::borrow::Cow;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -13,6 +14,7 @@ use crate::dialect::Dialect;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError};
 use crate::dialect::json;
 use crate::error_words::echo::Echo;
+use crate::http::Request;
 use crate::http::timer::ReusableTimer;
 use crate::limits::HeldMemory;
 use crate::proxy::Proxy;
@@ -89,6 +91,28 @@ pub(super) struct Call {
     /// The token of an account was renewed for it, or was to be: that is done once.
     pub(super) has_renewed: AtomicBool,
 }
+
+// === impl Head ===
+
+impl<'a> Head<'a> {
+    /// What is read from a request whose headers and memory the call takes over.
+    pub(super) fn of(kind: CallKind, request: &'a mut Request, caller: Caller) -> Self {
+        let (headers, memory) = (mem::take(&mut request.headers), request.memory.take());
+        Self {
+            kind,
+            id: request.id,
+            caller,
+            path: request.uri.path(),
+            headers,
+            query: request.query.raw(),
+            timer: request.timer.clone(),
+            session: None,
+            memory,
+        }
+    }
+}
+
+// === impl Call ===
 
 impl Call {
     /// Reads what routing must know of a request whose body is `body`.

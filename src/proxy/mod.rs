@@ -26,6 +26,7 @@
 //!
 //! | module | what else there is |
 //! |---|---|
+//! | `channel_addresses` | which of a channel's addresses is asked next, and what each one's answer says of it |
 //! | `state` | what the proxy keeps from one call to the next |
 //! | `operation` | what a client asks for, as far as its path tells |
 //! | `client`, `session` | the client's application; a conversation and its channel |
@@ -74,6 +75,7 @@ mod batches;
 mod cache_key;
 mod call;
 mod call_signatures;
+mod channel_addresses;
 mod cli_envelope;
 mod client;
 mod code_assist;

@@ -89,19 +89,7 @@ fn read_call(
     caller: Caller,
 ) -> Result<Box<Call>, Box<Response>> {
     proxy.core.metrics.received_bytes.add(body.len() as u64);
-    let headers = mem::take(&mut request.headers);
-    let memory = request.memory.take();
-    let head = Head {
-        kind,
-        id: request.id,
-        caller,
-        path: request.uri.path(),
-        headers,
-        query: request.query.raw(),
-        timer: request.timer.clone(),
-        session: None,
-        memory,
-    };
+    let head = Head::of(kind, &mut request, caller);
     let refuse = |face: ErrorShape, message: &str, field| Box::new(face.refuse(400, message, None, field));
     let mut call =
         Call::read(proxy, head, body).map_err(|(face, error)| refuse(face, &error.message, error.field))?;

@@ -9,12 +9,9 @@
 //! may be asked; from then on frames pass as they are. Opening counts as the first request of its key, each response
 //! after the first as another.
 
-use std::mem;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use hyper::header::{AUTHORIZATION, CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
-use serde_json::json;
 
 use crate::dialect::Dialect;
 use crate::http::websocket::Handshake;
@@ -22,8 +19,8 @@ use crate::http::{Request, Response, too_many_of_peer};
 use crate::proxy::Proxy;
 use crate::time::monotonic_ms;
 
-use super::admit::admit;
-use super::call::{Call, Head};
+use super::admit::admit_model;
+use super::call::Head;
 use super::operation::{CallKind, Operation};
 use super::pipeline;
 use super::realtime_attempt::Opening;
@@ -78,23 +75,9 @@ async fn begin(
         Box::new(refusal)
     })?;
     let caller = opener.caller(&proxy.core).map_err(|refused| Box::new(face.reject_caller(&refused)))?;
-    let headers = mem::take(&mut request.headers);
-    let head = Head {
-        kind: CallKind::of_body(SURFACE, Operation::Converse),
-        id: request.id,
-        caller,
-        path: request.uri.path(),
-        headers,
-        query: request.query.raw(),
-        timer: request.timer.clone(),
-        session: None,
-        memory: None,
-    };
-    // What a body would say; nothing of it goes upstream.
-    let body = Bytes::from(json!({ "model": model }).to_string());
-    let mut call =
-        Call::read(&proxy, head, body).map_err(|(_, error)| refuse(&error.message, error.field))?;
-    admit(&proxy, &mut call).await.map_err(Box::new)?;
+    let kind = CallKind::of_body(SURFACE, Operation::Converse);
+    let head = Head::of(kind, &mut request, caller);
+    let call = admit_model(&proxy, head, &model, face).await.map_err(Box::new)?;
     let opening = Opening::new(call, opener, handshake);
     let mut response = pipeline::open_socket(&proxy, &opening).await;
     if response.status() == hyper::StatusCode::SWITCHING_PROTOCOLS {

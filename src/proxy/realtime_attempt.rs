@@ -11,14 +11,15 @@ use hyper::header::{HeaderName, HeaderValue};
 
 use crate::http::websocket::Handshake;
 use crate::proxy::Proxy;
-use crate::routing::{Credential, CredentialHeaders, Endpoint, pool};
+use crate::routing::{CredentialHeaders, Endpoint};
 use crate::sync::lock;
 use crate::time::now_ms;
-use crate::upstream::{self, RequestBody, UpstreamSocket, Work};
+use crate::upstream::{self, RequestBody, UpstreamSocket};
 
 use super::answered::Answered;
 use super::attempt::{Attempt, Choice, Slots};
 use super::call::Call;
+use super::channel_addresses::{ChannelAddresses, usable_credential};
 use super::failure::Failure;
 use super::headers;
 use super::quota::Admission;
@@ -67,10 +68,8 @@ impl Opening {
         let mut choice = choice.clone();
         let mut opened = self.connect(proxy, &choice).await;
         if let Err(refusal) = &opened
-            && let Some(fresh) = token_renewal::renewed(proxy, &self.call, &choice.channel, refusal).await
+            && token_renewal::goes_on(proxy, &self.call, &mut choice, &mut attempt, refusal).await
         {
-            attempt.go_on_with(&fresh, refusal);
-            choice.channel = fresh;
             opened = self.connect(proxy, &choice).await;
         }
         let socket = match opened {
@@ -100,41 +99,16 @@ impl Opening {
 
     /// Tries the channel's addresses.
     async fn connect(&self, proxy: &Arc<Proxy>, choice: &Choice) -> Result<UpstreamSocket, Failure> {
-        let channel = &choice.channel;
-        let site = &channel.account.site;
-        if let Some(reason) = &site.misconfigured {
-            return Err(Failure::local(format!("site {} cannot be used: {reason}", site.name)));
-        }
-        let Some(values) = channel.credential.as_ref().and_then(Credential::headers) else {
-            let why = "the channel has no credential that can stand in a header";
-            return Err(Failure::local(why.to_owned()));
-        };
-        let mut last = None;
-        for endpoint in pool::order(&site.endpoints, now_ms()) {
-            let live = &endpoint.live;
-            let note = |is_dirty: bool| {
-                if is_dirty {
-                    proxy.core.store.telemetry().dirty_endpoint(live.clone());
-                }
-            };
-            note(live.record_selection(now_ms()));
-            match self.connect_to(proxy, choice, endpoint, values).await {
-                Ok(socket) => {
-                    note(live.record_success());
-                    return Ok(socket);
-                }
-                Err(failure) if failure.rotates_address(Work::Text) => {
-                    let now = now_ms();
-                    note(live.record_failure(now, now + pool::COOLDOWN_MS, &failure.text));
-                    last = Some(failure);
-                }
-                Err(failure) => {
-                    note(live.record_other_failure(now_ms(), &failure.text));
-                    return Err(failure);
-                }
+        let values = usable_credential(&choice.channel).map_err(|failure| *failure)?;
+        let endpoints = &choice.channel.account.site.endpoints;
+        let mut addresses = ChannelAddresses::new(&proxy.core, endpoints, self.call.work());
+        while let Some(endpoint) = addresses.next_address() {
+            let opened = self.connect_to(proxy, choice, endpoint, values).await;
+            if let Some(socket) = addresses.settle(opened).map_err(|failure| *failure)? {
+                return Ok(socket);
             }
         }
-        Err(last.unwrap_or_else(|| Failure::local(format!("site {} has no address", site.name))))
+        Err(addresses.exhausted())
     }
 
     async fn connect_to(

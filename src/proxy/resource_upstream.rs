@@ -19,14 +19,14 @@ use crate::http::timer::ReusableTimer;
 use crate::limits::Lease;
 use crate::mask::Mask;
 use crate::proxy::Proxy;
-use crate::routing::{Credential, Endpoint, Secret, Site, add_secrets, pool};
+use crate::routing::{Credential, Endpoint, Secret, Site, add_secrets};
 use crate::store::accounts::{self, AccountRow};
 use crate::store::snapshot::{credential, site_of_account};
 use crate::store::{self, Store, sites, tokens};
-use crate::time::now_ms;
 use crate::upstream::{self, AnswerHead, RequestBody, UpstreamBody, Work};
 
 use super::call::forwarded_query;
+use super::channel_addresses::ChannelAddresses;
 use super::failure::Failure;
 use super::reply::ErrorShape;
 use super::send::{Timeouts, answered, read_some};
@@ -183,32 +183,16 @@ impl ResourceUpstream {
         proxy: &Proxy,
         request: &ResourceRequest<'_>,
     ) -> Result<UpstreamResponse, Failure> {
-        let mut last = None;
-        for endpoint in pool::order(&self.endpoints, now_ms()) {
-            let live = &endpoint.live;
-            let persist = |dirty: bool| {
-                if dirty {
-                    proxy.core.store.telemetry().dirty_endpoint(live.clone());
-                }
-            };
-            persist(live.record_selection(now_ms()));
-            match self.send_to(proxy, endpoint, request).await {
-                Ok(answer) => {
-                    persist(live.record_success());
-                    return Ok(answer);
-                }
-                Err(failure) if failure.rotates_address(Work::of_method(&request.method)) => {
-                    let now = now_ms();
-                    persist(live.record_failure(now, now + pool::COOLDOWN_MS, &failure.text));
-                    last = Some(failure);
-                }
-                Err(failure) => {
-                    persist(live.record_other_failure(now_ms(), &failure.text));
-                    return Err(failure);
-                }
+        let work = Work::of_method(&request.method);
+        let mut addresses = ChannelAddresses::new(&proxy.core, &self.endpoints, work);
+        while let Some(endpoint) = addresses.next_address() {
+            if let Some(answer) =
+                addresses.settle(self.send_to(proxy, endpoint, request).await).map_err(|failure| *failure)?
+            {
+                return Ok(answer);
             }
         }
-        Err(last.unwrap_or_else(|| Failure::local("the site has no address".to_owned())))
+        Err(addresses.exhausted())
     }
 
     /// What a request to it carries that is not to be told.

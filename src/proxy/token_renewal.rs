@@ -11,9 +11,24 @@ use crate::proxy::Proxy;
 use crate::routing::Channel;
 use crate::upstream::Repeat;
 
+use super::attempt::{Attempt, Choice};
 use super::call::Call;
 use super::failure::Failure;
 use super::token_refusal::TokenRefusal;
+
+/// Whether the attempt goes on at its channel with another token, after this refusal.
+pub(super) async fn goes_on(
+    proxy: &Proxy,
+    call: &Call,
+    choice: &mut Choice,
+    attempt: &mut Attempt,
+    refusal: &Failure,
+) -> bool {
+    let Some(fresh) = renewed(proxy, call, &choice.channel, refusal).await else { return false };
+    attempt.go_on_with(&fresh, refusal);
+    choice.channel = fresh;
+    true
+}
 
 /// The channel with the token that was got in place of the refused one.
 pub(super) async fn renewed(

@@ -13,7 +13,7 @@ use std::collections::hash_map::Entry;
 
 use tokio::time::Instant;
 
-use crate::core::Core;
+use crate::core::{AddressWalk, Core};
 use crate::jobs::sessions::sendable::sendable_secrets;
 use crate::jobs::tokens::set::bare;
 use crate::routing::{Site, pool};
@@ -220,15 +220,9 @@ pub async fn ask(core: &Core, site: &Site, credential: &str) -> Result<Vec<Strin
     if let Some(reason) = &site.misconfigured {
         return Err(unusable(reason.clone()));
     }
+    let mut addresses = AddressWalk::new(&core.store, &site.endpoints, now_ms());
     let mut failure = None;
-    for endpoint in pool::order(&site.endpoints, now_ms()) {
-        let live = &endpoint.live;
-        let note = |dirty: bool| {
-            if dirty {
-                core.store.telemetry().dirty_endpoint(live.clone());
-            }
-        };
-        note(live.record_selection(now_ms()));
+    while let Some(endpoint) = addresses.next_address() {
         let headers = &site.custom_headers;
         let asked = platforms::list_models(
             &core.client,
@@ -240,16 +234,15 @@ pub async fn ask(core: &Core, site: &Site, credential: &str) -> Result<Vec<Strin
         );
         match asked.await {
             Ok(names) => {
-                note(live.record_success());
+                addresses.answered();
                 return Ok(names);
             }
             Err(error) if error.status.is_none_or(pool::rotates) => {
-                let now = now_ms();
-                note(live.record_failure(now, now + pool::COOLDOWN_MS, &error.message));
+                addresses.failed(&error.message);
                 failure = Some(error);
             }
             Err(error) => {
-                note(live.record_other_failure(now_ms(), &error.message));
+                addresses.refused(&error.message);
                 return Err(error);
             }
         }

@@ -10,20 +10,23 @@ use crate::dialect::Dialect;
 use crate::dialect::batch::{BatchApi, BatchRequests};
 use crate::http::{self, Request, Response};
 use crate::proxy::Proxy;
+use crate::proxy::admit::admit_model;
 use crate::proxy::auth::Caller;
+use crate::proxy::call::Head;
+use crate::proxy::operation::{CallKind, Operation};
 use crate::proxy::pipeline;
 use crate::store;
-use crate::store::batches::{self, BatchRow, Page};
-use crate::store::owner::Owner;
+use crate::store::batches;
 
 use super::booking::{self, told};
-use super::creation::{NewBatch, call_of};
-use super::kept::{NotAsked, Part, ask, either, face, find, limit_of, objects, of_path, unknown, unreadable};
+use super::creation::NewBatch;
+use super::kept::{NotAsked, Part, ask, either, face, of_path, unknown, unreadable};
+use super::list::{self, Paging};
 use super::results as result_lines;
 
 const API: BatchApi = BatchApi::Anthropic;
-const USUAL_PAGE: i64 = 20;
-const MAX_PAGE: i64 = 1000;
+const PAGING: Paging =
+    Paging { api: API, usual: 20, most: 1000, after: "after_id", before: Some("before_id") };
 
 /// `POST /v1/messages/batches`
 pub(in crate::proxy) async fn create(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
@@ -37,44 +40,18 @@ async fn begin(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Resul
     let read = || BatchRequests::of_array(&text);
     let requests = proxy.conversions.read_through(text.len(), read).await;
     let requests = requests.map_err(|flaw| refuse(&flaw.message, flaw.field))?;
-    let memory = request.memory.take();
-    let call = call_of(&proxy, request, caller, (Dialect::Messages, &requests.model), memory, face).await?;
+    let kind = CallKind::of_body(Dialect::Messages, Operation::CreateBatch);
+    let head = Head::of(kind, &mut request, caller);
+    let call = Arc::from(admit_model(&proxy, head, &requests.model, face).await?);
     let object = Bytes::new();
-    let batch = NewBatch { call: Arc::from(call), api: API, requests, text, object, input_file_id: None };
+    let batch = NewBatch { call, api: API, requests, text, object, input_file_id: None };
     Ok(pipeline::create_batch(&proxy, &Arc::new(batch)).await)
 }
 
 /// `GET /v1/messages/batches`: as they were last seen.
 pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(page(&proxy, &request, &caller).await)
-}
-
-async fn page(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Response, Response> {
-    let face = face(request, API);
-    let limit = limit_of(request, face, (USUAL_PAGE, MAX_PAGE)).map_err(|refusal| *refusal)?;
-    let store = &proxy.core.store;
-    let (mut after, mut before) = (None, None);
-    for (name, bound) in [("after_id", &mut after), ("before_id", &mut before)] {
-        let Some(id) = request.query.get(name) else { continue };
-        let found = find(store, caller, API, &id).await.map_err(|error| unreadable(face, &error))?;
-        let Some(batch) = found else {
-            return Err(face.refuse(400, &format!("{name} names no batch that is there"), None, Some(name)));
-        };
-        *bound = Some(batch.id);
-    }
-    let page = Page { api: API.id(), after, before, limit: limit + 1 };
-    let found = batches::list(store, &Owner::of_key(caller.key_id()), &page).await;
-    let mut found = found.map_err(|error| unreadable(face, &error))?;
-    let has_more = found.len() > limit as usize;
-    found.truncate(limit as usize);
-    if before.is_some() && after.is_none() {
-        found.reverse();
-    }
-    let data: Vec<Value> = objects(proxy, request, &found);
-    let id = |batch: Option<&BatchRow>| batch.map(|batch| batch.place.public_id.clone());
-    let (first, last) = (id(found.first()), id(found.last()));
-    let list = json!({ "data": data, "has_more": has_more, "first_id": first, "last_id": last });
-    Ok(http::json(StatusCode::OK, &list))
+    let page = list::page(&proxy, &request, &caller, &PAGING).await;
+    either(page.map(|page| http::json(StatusCode::OK, &Value::from(page))))
 }
 
 /// `GET /v1/messages/batches/{id}`

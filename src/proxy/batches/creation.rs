@@ -4,7 +4,6 @@
 //! As any attempt it is settled once. It goes on when its client hangs up: what an upstream has taken is stored, so that it
 //! is found again and paid for. A site that lacks one of the paths is none the worse, and the next channel is asked.
 
-use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,32 +12,27 @@ use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, StatusCode};
 use ring::rand::{SecureRandom, SystemRandom};
-use serde_json::json;
 
 use crate::dialect::batch::{BatchApi, BatchRequests, object_with};
 use crate::dialect::{Dialect, judge, video};
 use crate::hex;
-use crate::http::{self, Request, Response};
-use crate::limits::HeldMemory;
+use crate::http::{self, Response};
 use crate::proxy::Proxy;
-use crate::proxy::admit::admit;
 use crate::proxy::answered::Answered;
 use crate::proxy::attempt::{Attempt, Choice, Slots};
-use crate::proxy::auth::Caller;
-use crate::proxy::call::{Call, Head};
+use crate::proxy::call::Call;
+use crate::proxy::channel_addresses::{ChannelAddresses, usable_credential};
 use crate::proxy::commit::judged;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
 use crate::proxy::login_headers;
-use crate::proxy::operation::{CallKind, Operation};
-use crate::proxy::reply::ErrorShape;
 use crate::proxy::resource_upstream::in_path;
 use crate::proxy::send::{Timeouts, answered, read_some};
 use crate::proxy::token_renewal;
-use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, pool};
+use crate::routing::{Channel, CredentialHeaders, Endpoint};
 use crate::store::batches::{self, BatchPlace};
 use crate::time::now_ms;
-use crate::upstream::{self, AnswerHead, RequestBody, Work};
+use crate::upstream::{self, AnswerHead, RequestBody};
 
 use super::mapping::{self, FIRST_LOOK, SURFACE};
 
@@ -99,10 +93,8 @@ impl NewBatch {
     ) -> Result<Response, Failure> {
         let mut made = self.ask(proxy, &choice).await;
         if let Err(refusal) = &made
-            && let Some(fresh) = token_renewal::renewed(proxy, &self.call, &choice.channel, refusal).await
+            && token_renewal::goes_on(proxy, &self.call, &mut choice, &mut attempt, refusal).await
         {
-            attempt.go_on_with(&fresh, refusal);
-            choice.channel = fresh;
             made = self.ask(proxy, &choice).await;
         }
         let (head, object) = match made {
@@ -168,82 +160,26 @@ impl NewBatch {
     /// Tries the channel's addresses.
     async fn ask(&self, proxy: &Arc<Proxy>, choice: &Choice) -> Result<(AnswerHead, Bytes), Failure> {
         let channel = &choice.channel;
-        let site = &channel.account.site;
-        if let Some(reason) = &site.misconfigured {
-            return Err(Failure::local(format!("site {} cannot be used: {reason}", site.name)));
-        }
-        let Some(values) = channel.credential.as_ref().and_then(Credential::headers) else {
-            let why = "the channel has no credential that can stand in a header";
-            return Err(Failure::local(why.to_owned()));
-        };
+        let values = usable_credential(channel).map_err(|failure| *failure)?;
         let text = self.requests.with_model(&self.text, &choice.model);
-        let mut last = None;
-        for endpoint in pool::order(&site.endpoints, now_ms()) {
-            let live = &endpoint.live;
-            let note = |is_dirty: bool| {
-                if is_dirty {
-                    proxy.core.store.telemetry().dirty_endpoint(live.clone());
-                }
-            };
-            note(live.record_selection(now_ms()));
+        let endpoints = &channel.account.site.endpoints;
+        let mut addresses = ChannelAddresses::new(&proxy.core, endpoints, self.call.work());
+        while let Some(endpoint) = addresses.next_address() {
             let address = Address { proxy, call: &self.call, channel, endpoint, values };
             let made = match self.api {
                 BatchApi::Anthropic => address.create(self.path(), text.clone()).await,
                 BatchApi::OpenAi => address.upload_and_create(&self.object, text.clone()).await,
             };
-            match made {
-                Ok(made) => {
-                    note(live.record_success());
-                    return Ok(made);
-                }
-                Err(failure) if failure.rotates_address(Work::Creation) => {
-                    let now = now_ms();
-                    note(live.record_failure(now, now + pool::COOLDOWN_MS, &failure.text));
-                    last = Some(failure);
-                }
-                Err(failure) => {
-                    note(live.record_other_failure(now_ms(), &failure.text));
-                    return Err(failure);
-                }
+            if let Some(made) = addresses.settle(made).map_err(|failure| *failure)? {
+                return Ok(made);
             }
         }
-        Err(last.unwrap_or_else(|| Failure::local(format!("site {} has no address", site.name))))
+        Err(addresses.exhausted())
     }
 
     fn path(&self) -> &'static str {
         self.call.operation.path(self.call.face.dialect)
     }
-}
-
-/// The call that a batch is to routing: of its model, with nothing to be sent but what the channel is asked with. It has
-/// been let in.
-pub(super) async fn call_of(
-    proxy: &Arc<Proxy>,
-    mut request: Request,
-    caller: Caller,
-    (dialect, model): (Dialect, &str),
-    memory: Option<HeldMemory>,
-    face: ErrorShape,
-) -> Result<Box<Call>, Response> {
-    let headers = mem::take(&mut request.headers);
-    let head = Head {
-        kind: CallKind::of_body(dialect, Operation::CreateBatch),
-        id: request.id,
-        caller,
-        path: request.uri.path(),
-        headers,
-        query: request.query.raw(),
-        timer: request.timer.clone(),
-        session: None,
-        memory,
-    };
-    // What is read of a request; nothing of it goes upstream.
-    let messages = json!([{ "role": "user", "content": "" }]);
-    let body = Bytes::from(json!({ "model": model, "messages": messages }).to_string());
-    let call = Call::read(proxy, head, body);
-    let mut call = call.map_err(|(_, error)| face.refuse(400, &error.message, None, error.field))?;
-    admit(proxy, &mut call).await?;
-    Ok(call)
 }
 
 /// One address of the channel that is asked.

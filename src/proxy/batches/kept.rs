@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method, StatusCode};
-use serde_json::Value;
 
 use crate::dialect::batch::BatchApi;
 use crate::dialect::{Dialect, judge, video};
@@ -203,28 +202,6 @@ pub(super) fn shown(proxy: &Proxy, batch: &BatchRow, request: &Request, crossing
     let face = face(request, api(batch));
     headers::request_id(face.dialect, face.id, response.headers_mut());
     response
-}
-
-/// As the client sees them.
-pub(super) fn objects(proxy: &Proxy, request: &Request, batches: &[BatchRow]) -> Vec<Value> {
-    let base = mapping::base(&proxy.core, &request.headers);
-    let shown = |batch: &BatchRow| mapping::shown(&proxy.core, &batch.place, &batch.object, &base);
-    batches.iter().map(|batch| serde_json::from_str(&shown(batch)).unwrap_or_default()).collect()
-}
-
-pub(super) fn limit_of(
-    request: &Request,
-    face: ErrorShape,
-    (usual, most): (i64, i64),
-) -> Result<i64, Box<Response>> {
-    match request.query.get("limit").map(|limit| limit.parse::<i64>()) {
-        None => Ok(usual),
-        Some(Ok(limit)) if (1..=most).contains(&limit) => Ok(limit),
-        Some(_) => {
-            let message = format!("limit must be a number from 1 to {most}");
-            Err(Box::new(face.refuse(400, &message, None, Some("limit"))))
-        }
-    }
 }
 
 pub(super) fn unknown(face: ErrorShape, id: &str) -> Response {

@@ -3,6 +3,7 @@
 //! ```text
 //! POST    requests ─ one model ─ pipeline: channel after channel, until one takes it ─ stored under a public id     creation
 //! GET     public id ─ its account ─ the upstream ─ shown with our ids                                               kept
+//! GET     a page of them, as they were last seen                                                                    list
 //! GET     results, streamed: the files that OpenAI's batches name, or Anthropic's own path                          results
 //! ended   what it used is booked once, by whoever learns of the end first                                          booking
 //! ```
@@ -15,6 +16,7 @@ mod anthropic;
 mod booking;
 mod creation;
 mod kept;
+mod list;
 mod mapping;
 mod openai;
 mod results;

@@ -9,16 +9,19 @@ use serde_json::{Value, json};
 use crate::dialect::batch::{BatchApi, BatchRequests, object_with, text_of};
 use crate::http::{self, Request, Response};
 use crate::proxy::Proxy;
+use crate::proxy::admit::admit_model;
 use crate::proxy::auth::Caller;
+use crate::proxy::call::Head;
 use crate::proxy::files;
+use crate::proxy::operation::{CallKind, Operation};
 use crate::proxy::pipeline;
 use crate::proxy::resource_upstream::in_path;
-use crate::store::batches::{self, BatchRow, Page};
-use crate::store::owner::Owner;
+use crate::store::batches::BatchRow;
 
 use super::booking::{self, told};
-use super::creation::{NewBatch, call_of};
-use super::kept::{self, Part, either, face, find, limit_of, objects, of_path, unreadable};
+use super::creation::NewBatch;
+use super::kept::{self, Part, either, face, find, of_path, unreadable};
+use super::list::{self, Paging};
 use super::mapping::{ResultFile, SURFACE};
 use super::results;
 
@@ -35,8 +38,7 @@ const ENDPOINTS: [&str; 7] = [
 ];
 /// The longest input file: it is held whole, twice where the model has another name at the upstream.
 const MAX_INPUT: usize = 100 << 20;
-const USUAL_PAGE: i64 = 20;
-const MAX_PAGE: i64 = 100;
+const PAGING: Paging = Paging { api: API, usual: 20, most: 100, after: "after", before: None };
 
 /// `POST /v1/batches`
 pub(in crate::proxy) async fn create(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
@@ -64,10 +66,13 @@ async fn begin(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Resul
     let read = || BatchRequests::of_lines(&file.content, endpoint);
     let requests = proxy.conversions.read_through(file.content.len(), read).await;
     let requests = requests.map_err(|flaw| refuse(&flaw.message, flaw.field))?;
-    let call = call_of(&proxy, request, caller, (SURFACE, &requests.model), Some(file.memory), face).await?;
+    // The object is short; the file is what takes memory.
+    request.memory = Some(file.memory);
+    let head = Head::of(CallKind::of_body(SURFACE, Operation::CreateBatch), &mut request, caller);
+    let call = Arc::from(admit_model(&proxy, head, &requests.model, face).await?);
     let input_file_id = Some(input.to_owned());
     let text = file.content;
-    let batch = NewBatch { call: Arc::from(call), api: API, requests, text, object, input_file_id };
+    let batch = NewBatch { call, api: API, requests, text, object, input_file_id };
     Ok(pipeline::create_batch(&proxy, &Arc::new(batch)).await)
 }
 
@@ -77,27 +82,9 @@ pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: 
 }
 
 async fn page(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Response, Response> {
-    let face = face(request, API);
-    let limit = limit_of(request, face, (USUAL_PAGE, MAX_PAGE)).map_err(|refusal| *refusal)?;
-    let store = &proxy.core.store;
-    let after = match request.query.get("after") {
-        None => None,
-        Some(id) => match find(store, caller, API, &id).await.map_err(|error| unreadable(face, &error))? {
-            Some(batch) => Some(batch.id),
-            None => return Err(face.refuse(400, "after names no batch that is there", None, Some("after"))),
-        },
-    };
-    let page = Page { api: API.id(), after, before: None, limit: limit + 1 };
-    let found = batches::list(store, &Owner::of_key(caller.key_id()), &page).await;
-    let mut found = found.map_err(|error| unreadable(face, &error))?;
-    let has_more = found.len() > limit as usize;
-    found.truncate(limit as usize);
-    let data: Vec<Value> = objects(proxy, request, &found);
-    let id = |batch: Option<&BatchRow>| batch.map(|batch| batch.place.public_id.clone());
-    let (first, last) = (id(found.first()), id(found.last()));
-    let list =
-        json!({ "object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more });
-    Ok(http::json(StatusCode::OK, &list))
+    let mut page = list::page(proxy, request, caller, &PAGING).await?;
+    page.insert("object".to_owned(), json!("list"));
+    Ok(http::json(StatusCode::OK, &Value::from(page)))
 }
 
 /// `GET /v1/batches/{id}`

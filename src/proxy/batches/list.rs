@@ -1,0 +1,93 @@
+//! Lists of batches, page by page, as they were last seen.
+
+use serde_json::{Map, Value, json};
+
+use crate::dialect::batch::BatchApi;
+use crate::http::{Request, Response};
+use crate::proxy::Proxy;
+use crate::proxy::auth::Caller;
+use crate::proxy::reply::ErrorShape;
+use crate::store::batches::{self, BatchRow, Page};
+use crate::store::owner::Owner;
+
+use super::kept::{face, find, unreadable};
+use super::mapping;
+
+/// How an interface is asked for a page.
+pub(super) struct Paging {
+    pub(super) api: BatchApi,
+    /// How many batches a page has unless the client says, and the most.
+    pub(super) usual: i64,
+    pub(super) most: i64,
+    /// What names the batch before the page.
+    pub(super) after: &'static str,
+    /// What names the batch behind it, where there is such a thing.
+    pub(super) before: Option<&'static str>,
+}
+
+/// The members of a page that both interfaces have.
+pub(super) async fn page(
+    proxy: &Proxy,
+    request: &Request,
+    caller: &Caller,
+    paging: &Paging,
+) -> Result<Map<String, Value>, Response> {
+    let face = face(request, paging.api);
+    let limit = paging.limit(request, face).map_err(|refusal| *refusal)?;
+    let bound = async |name: Option<&'static str>| match name {
+        None => Ok(None),
+        Some(name) => bound(proxy, request, caller, (paging.api, name)).await,
+    };
+    let (after, before) = (bound(Some(paging.after)).await?, bound(paging.before).await?);
+    let asked = Page { api: paging.api.id(), after, before, limit: limit + 1 };
+    let found = batches::list(&proxy.core.store, &Owner::of_key(caller.key_id()), &asked).await;
+    let mut found = found.map_err(|error| unreadable(face, &error))?;
+    let has_more = found.len() > limit as usize;
+    found.truncate(limit as usize);
+    if before.is_some() && after.is_none() {
+        found.reverse();
+    }
+    let id = |batch: Option<&BatchRow>| json!(batch.map(|batch| &batch.place.public_id));
+    let (first, last) = (id(found.first()), id(found.last()));
+    let members = [("data", objects(proxy, request, &found)), ("first_id", first), ("last_id", last)];
+    let members = members.into_iter().chain([("has_more", json!(has_more))]);
+    Ok(members.map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// The row that a parameter names.
+async fn bound(
+    proxy: &Proxy,
+    request: &Request,
+    caller: &Caller,
+    (api, name): (BatchApi, &'static str),
+) -> Result<Option<i64>, Response> {
+    let Some(id) = request.query.get(name) else { return Ok(None) };
+    let face = face(request, api);
+    match find(&proxy.core.store, caller, api, &id).await {
+        Ok(Some(batch)) => Ok(Some(batch.id)),
+        Ok(None) => Err(face.refuse(400, &format!("{name} names no batch that is there"), None, Some(name))),
+        Err(error) => Err(unreadable(face, &error)),
+    }
+}
+
+/// As the client sees them.
+fn objects(proxy: &Proxy, request: &Request, batches: &[BatchRow]) -> Value {
+    let base = mapping::base(&proxy.core, &request.headers);
+    let shown = |batch: &BatchRow| mapping::shown(&proxy.core, &batch.place, &batch.object, &base);
+    batches.iter().map(|batch| serde_json::from_str::<Value>(&shown(batch)).unwrap_or_default()).collect()
+}
+
+// === impl Paging ===
+
+impl Paging {
+    fn limit(&self, request: &Request, face: ErrorShape) -> Result<i64, Box<Response>> {
+        match request.query.get("limit").map(|limit| limit.parse::<i64>()) {
+            None => Ok(self.usual),
+            Some(Ok(limit)) if (1..=self.most).contains(&limit) => Ok(limit),
+            Some(_) => {
+                let message = format!("limit must be a number from 1 to {}", self.most);
+                Err(Box::new(face.refuse(400, &message, None, Some("limit"))))
+            }
+        }
+    }
+}

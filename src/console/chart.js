@@ -11,21 +11,12 @@ export function Curve({ values, label, height = 32 }) {
   return html`<svg class="curve" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none" role="img" aria-label=${label}><polyline points=${points.join(" ")} /></svg>`;
 }
 
-// Bars side by side, each of stacked parts: `bars` are `{label, parts: [{value, kind}]}`.
-export function Bars({ bars, label, height = 120 }) {
-  const most = Math.max(1e-9, ...bars.map((bar) => bar.parts.reduce((sum, part) => sum + part.value, 0)));
-  const step = WIDTH / Math.max(1, bars.length);
-  return html`<svg class="bars" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none" role="img" aria-label=${label}>
-    ${bars.map((bar, index) => {
-      let base = height;
-      return html`<g key=${index}><title>${bar.label}</title>
-        <rect class="behind" x=${index * step} y="0" width=${step} height=${height} />
-        ${bar.parts.map((part) => {
-          const tall = (part.value / most) * height;
-          base -= tall;
-          return html`<rect class=${part.kind} x=${index * step + step * 0.1} y=${base} width=${step * 0.8} height=${tall} />`;
-        })}</g>`;
-    })}</svg>`;
+// Bars side by side: `bars` are `{label, value}`.
+export function Bars({ bars, label }) {
+  const most = Math.max(1e-9, ...bars.map(({ value }) => value));
+  return html`<svg class="bars" viewBox="0 0 ${bars.length} 1" preserveAspectRatio="none" role="img" aria-label=${label}>
+    ${bars.map((bar, at) => html`<g key=${at}><title>${bar.label}</title><rect class="behind" x=${at} width="1" height="1" />
+      <rect x=${at + 0.1} y=${1 - bar.value / most} width="0.8" height=${bar.value / most} /></g>`)}</svg>`;
 }
 
 // A strip of cells, such as the last 24 hours: `cells` are `{kind, label}` with kind good, warn, bad or none.

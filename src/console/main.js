@@ -5,7 +5,7 @@ import { followLinks, useAddress } from "./address.js";
 import { Failure, get, listen, token } from "./api.js";
 import { useRead, useTicks } from "./data.js";
 import { setLanguage, t } from "./words.js";
-import { Field, Form, Languages, Link, Note } from "./parts.js";
+import { Field, Form, Languages, Link, Note, Unread } from "./parts.js";
 import { Overview } from "./pages/overview.js";
 
 // The first page is here from the beginning; each other one, `Page` of the module of its path, is loaded when it is first opened.
@@ -74,7 +74,8 @@ function Frame({ onSignOut, onLanguage }) {
     <header class="top">
       <a class="brand" href="/">Switchyard</a>
       <nav aria-label=${t("Pages")}>${PAGES.map(([to, label]) => html`<a href=${to} key=${to} aria-current=${to === path ? "page" : undefined}>${t(label)}
-        ${to === "/" && unread.value?.count > 0 && html` <span class="badge warn" title=${t("Unread events")}>${unread.value.count}</span>`}</a>`)}</nav>
+        ${to === "/" && unread.value?.count > 0 && html` <span class="badge warn" title=${t("Unread events")}>${unread.value.count}</span>`}
+        ${to === "/" && html`<${Unread} read=${unread} />`}</a>`)}</nav>
       <div class="choices">
         <button class="icon" onClick=${search} title="Ctrl K, /" aria-label=${t("Find anything", "全局搜索")}>
           <svg viewBox="0 0 16 16" width="16" fill="none" stroke="currentColor" stroke-width="2"><path d="m15 15-5-5A5 5 0 1 1 10 3a5 5 0 0 1 0 7" /></svg></button>

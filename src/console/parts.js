@@ -30,6 +30,9 @@ export const Link = ({ act, children }) => html`<button type="button" class="lin
 export const Failed = ({ failure, retry }) => failure && html`
   <${Note} kind="bad">${explain(failure)} ${retry && html`<${Link} act=${retry}>${t("Try again")}<//>`}<//>`;
 
+// A failed read that fills no section of its own.
+export const Unread = ({ read }) => read.failure && html`<span class="badge warn" title=${explain(read.failure)}>${t("not read", "未读取")}</span>`;
+
 // A section that shows what was read: `read` is what `useRead` gives, `children` a function of the value. Before the first
 // value it says that it loads; after a failed attempt the old value stays, marked as stale. With `empty` a list without rows says so.
 export function Section({ title, read, actions, empty, isEmpty = (value) => (value?.items ?? value)?.length === 0, children, class: kind = "" }) {

@@ -6,7 +6,7 @@ import { useNow, useRead } from "../data.js";
 import { clock, duration, money, number, percent } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Countdown, Failed, Level, Section, StateBadge, TASKS, TaskAction, Time, eventTitle, healthReason, html, isInTrouble, nameOf, recheck,
+  Action, Badge, Countdown, Failed, Level, Section, StateBadge, TASKS, TaskAction, Time, Unread, eventTitle, healthReason, html, isInTrouble, nameOf, recheck,
   taskTitle
 } from "../parts.js";
 import { joined, t } from "../words.js";
@@ -123,18 +123,18 @@ function spendOf(trend) {
 
 function Figures({ day }) {
   const trend = useRead("/api/stats/site-trend?days=30", { every: 60 });
-  const flight = useRead("/metrics", { every: 10, read: inFlight }).value;
+  const flight = useRead("/metrics", { every: 10, read: inFlight });
   return html`<${Section} read=${day} class="plain">${({ totalBalance, todaySpend, proxy24h, performance, cacheHitRatio, siteAvailability }) => {
     const hours = (name) => Array.from({ length: 24 }, (_, hour) => siteAvailability.reduce((sum, { buckets }) => sum + buckets[hour][name], 0));
-    const figure = (label, value, curve, about) => html`<div class="figure"><dt>${label} <small>${about}</small></dt><dd>${value}
+    const figure = (label, value, curve, about, read) => html`<div class="figure"><dt>${label} <small>${about}</small> ${read && html`<${Unread} read=${read} />`}</dt><dd>${value}
       ${curve && html`<${Curve} values=${curve} label=${label} />`}</dd></div>`;
     return html`<dl class="figures">
       ${figure(t("Balance"), money(totalBalance))}
-      ${figure(t("Spent today"), money(todaySpend), trend.value && spendOf(trend.value.trend), t("30 days", "30 天"))}
+      ${figure(t("Spent today"), money(todaySpend), trend.value && spendOf(trend.value.trend), t("30 days", "30 天"), trend)}
       ${figure(t("Requests"), number(proxy24h.total), hours("totalRequests"), t("24 h"))}
       ${figure(t("Errors", "错误"), html`<span class=${proxy24h.failed ? "bad-text" : ""}>${number(proxy24h.failed)}</span>`, hours("failedCount"), proxy24h.total > 0 && percent((100 * proxy24h.failed) / proxy24h.total, 1))}
       ${figure(t("Requests a minute"), number(performance.requestsPerMinute))}
-      ${flight >= 0 && figure(t("In flight", "处理中"), number(flight))}
+      ${flight.failure?.status !== 404 && figure(t("In flight", "处理中"), number(flight.value), null, null, flight)}
       ${cacheHitRatio !== null && figure(t("Cache hits", "缓存命中"), percent(100 * cacheHitRatio, 1), null, t("24 h"))}
     </dl>`;
   }}<//>`;

@@ -5,7 +5,7 @@ import { go, href, useAddress } from "../address.js";
 import { events, send, token } from "../api.js";
 import { useRead, useSettled } from "../data.js";
 import { duration } from "../format.js";
-import { Bar, Copyable, Field, Note, Section, html, useEffect, useRef, useState } from "../parts.js";
+import { Bar, Copyable, Field, Note, Section, Unread, html, useEffect, useRef, useState } from "../parts.js";
 import { explain, t } from "../words.js";
 import { namesLike } from "./routes/pattern.js";
 
@@ -153,6 +153,7 @@ export function Page() {
         <div class="filters many">
           <${Field} label=${t("Model")} value=${asked} onChange=${(name) => address({ model: name, channel: "" })} list="models-known" />
           <datalist id="models-known">${namesLike(model, routes.value).map((name) => html`<option value=${name} />`)}</datalist>
+          <${Unread} read=${routes} />
           <${ChannelField} model=${model} value=${channel} onChange=${(id) => address({ channel: id })} />
           <${Field} label=${t("Dialect", "接口")} value=${dialect} onChange=${option("dialect")} choices=${Object.entries(DIALECTS).map(([key, { label }]) => [key, label])} />
         </div>

@@ -99,4 +99,25 @@ export default {
       await one.page.unroute(path);
     }
   },
+
+  async "what fills no section of its own says where it was not read"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await gateway.addSite("Main line", stub.url, "sk-one");
+    await (await gateway.chat("gpt-4o")).text();
+    await gateway.eventually("the answer is in the log", async () => (await gateway.api("GET", "/api/stats/proxy-logs?status=success")).items.length);
+    const one = await world.open();
+    one.expected.push("500");
+    for (const [path, page, within] of [
+      ["**/api/events/count", "/", "nav"], ["**/api/stats/site-trend?*", "/", ".figures"], ["**/metrics", "/", ".figures"],
+      ["**/api/routes/lite", "/playground", "main"]
+    ]) {
+      await one.page.route(path, (route) => route.fulfill({ status: 500, json: { success: false, message: "The shelf is away" } }));
+      await one.goto(page);
+      const mark = one.page.locator(within).getByText("not read", { exact: true });
+      await mark.waitFor();
+      assert.match(await mark.getAttribute("title"), /The shelf is away/);
+      await one.page.unroute(path);
+    }
+  },
 };

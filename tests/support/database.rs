@@ -346,8 +346,11 @@ async fn on_mysql(url: &str, script: &str) -> Done<Given> {
     use mysql_async::prelude::Queryable;
     let options = mysql_async::OptsBuilder::from_opts(mysql_async::Opts::from_url(url)?)
         .prefer_socket(false)
-        // A backslash in a text is one.
-        .setup(vec!["SET SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES'"]);
+        .client_found_rows(true)
+        // As in the other databases: `||` joins texts, double quotes mean names, and a backslash in a text is one.
+        .setup(vec![
+            "SET SESSION sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES'",
+        ]);
     let mut connection = mysql_async::Conn::new(options).await?;
     let mut given = Given::default();
     let mut result = connection.query_iter(script).await?;
@@ -356,8 +359,11 @@ async fn on_mysql(url: &str, script: &str) -> Done<Given> {
         mysql_async::Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
         other => Some(other.as_sql(true)),
     };
-    while !result.is_empty() {
-        given.changed += result.affected_rows();
+    // A change is a result, too: one without columns.
+    while let Some(columns) = result.columns() {
+        if columns.is_empty() {
+            given.changed += result.affected_rows();
+        }
         let rows: Vec<mysql_async::Row> = result.collect().await?;
         given.rows.extend(rows.into_iter().map(|row| row.unwrap().into_iter().map(text).collect()));
     }

@@ -33,7 +33,7 @@ const EXPORT: &str = "/api/settings/backup/export";
 const IMPORT: &str = "/api/settings/backup/import";
 const MEGABYTES: usize = 200;
 const ROUNDS: usize = 3;
-/// Of an account that is added.
+/// Bytes of the note of an account that is added.
 const NOTE: usize = 4_000;
 const QUIET: Duration = Duration::from_secs(6);
 

@@ -15,6 +15,8 @@ use crate::store::seal::keyring::Derivation;
 
 /// How long a start waits for a server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a start waits for another instance that brings the database up to date.
+const LONGEST_TURN: Duration = Duration::from_secs(120);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -60,7 +62,7 @@ fn open_here(options: &StoreOptions, dialler: Dialler, listener: Listener) -> Re
     let mut connection = wait_for(&dial, &shown)?;
     // Instances that start together migrate once, and make the keys once.
     let (lock, unlock) = turns(options.kind);
-    connection.select(lock, &[]).map_err(unusable)?;
+    wait_for_turn(&mut *connection, lock, &shown)?;
     let sealer = bring_up_to_date(&mut *connection, options);
     connection.select(unlock, &[]).map_err(unusable)?;
     let sealer = sealer?;
@@ -68,17 +70,46 @@ fn open_here(options: &StoreOptions, dialler: Dialler, listener: Listener) -> Re
     Ok(Opened { connection, opener: Some(dial), listen, sealer, first_keys: None, lock: None })
 }
 
-/// How instances take turns: a lock of the database under a name that no other program uses, which goes with its
-/// connection.
+/// How instances take turns: a lock under a name that only this database and no other program uses, which goes with its
+/// connection. Asked for, it says 1 once it is ours, and does not wait.
 fn turns(kind: DatabaseKind) -> (&'static str, &'static str) {
     match kind {
-        DatabaseKind::MySql => {
-            ("SELECT GET_LOCK('switchyard.start', 50)", "SELECT RELEASE_LOCK('switchyard.start')")
-        }
+        // The names of such locks are the server's: another database there may be an installation of its own.
+        DatabaseKind::MySql => (
+            "SELECT COALESCE(GET_LOCK(CONCAT('switchyard.', SHA1(DATABASE())), 0), 0)",
+            "SELECT RELEASE_LOCK(CONCAT('switchyard.', SHA1(DATABASE())))",
+        ),
         _ => (
-            "SELECT CAST(pg_advisory_lock(8318115427910541) AS TEXT)",
+            "SELECT CAST(CASE WHEN pg_try_advisory_lock(8318115427910541) THEN 1 ELSE 0 END AS BIGINT)",
             "SELECT pg_advisory_unlock(8318115427910541)",
         ),
+    }
+}
+
+/// Waits until no other instance is bringing the database up to date. Nothing is changed there without the lock.
+fn wait_for_turn(connection: &mut dyn Connection, lock: &str, shown: &str) -> Result<(), OpenError> {
+    let begun = Instant::now();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let is_ours = connection.select(lock, &[]).and_then(|rows| match rows.first() {
+            Some(row) => row.fields().int(),
+            None => Ok(0),
+        });
+        let unusable =
+            |error: Error| OpenError::Unusable(format!("cannot use the database {shown}: {error}"));
+        if is_ours.map_err(unusable)? == 1 {
+            return Ok(());
+        }
+        if begun.elapsed() > LONGEST_TURN {
+            return Err(OpenError::Unusable(format!(
+                "another instance has been preparing the database {shown} for {} s. Start this one again once that one \
+                 serves",
+                LONGEST_TURN.as_secs()
+            )));
+        }
+        log::info!("another instance prepares the database {shown}; waiting for it");
+        thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

@@ -47,6 +47,11 @@ impl<'a> ChannelAddresses<'a> {
         self.walk.next_address()
     }
 
+    /// Goes through all of them once more.
+    pub(super) fn begin_again(&mut self, endpoints: &'a [Arc<Endpoint>]) {
+        self.walk.begin_again(endpoints);
+    }
+
     /// What the address has given; `None` where the next one is to be asked.
     ///
     /// # Errors
@@ -91,9 +96,5 @@ impl<'a> ChannelAddresses<'a> {
     pub(super) fn exhausted(&mut self) -> Failure {
         let last = self.last.take().map(|last| *last);
         last.unwrap_or_else(|| Failure::local("the site has no address".to_owned()))
-    }
-    /// Goes through all of them once more.
-    pub(super) fn begin_again(&mut self, endpoints: &'a [Arc<Endpoint>]) {
-        self.walk.begin_again(endpoints);
     }
 }

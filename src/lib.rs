@@ -36,6 +36,7 @@
 //! error_words  what upstreams say when they fail, and what it means
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! flight       one run of costly work shared by all who ask for it
+//! aside        long computations beside requests, at the lowest priority of the system
 //! background   work that outlives its caller: owned, stopped with the process, panics contained
 //! fence        the lease that a job is done under, carried along with its work
 //! codings      gzip, deflate, br and zstd, decoded: of what clients and upstreams compress
@@ -49,6 +50,7 @@
 
 pub mod admin;
 pub mod app;
+pub mod aside;
 pub mod background;
 pub mod backup;
 pub mod cli;

@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 
 use super::report::ImportError;
 use super::{canonical, document, preferences, rows};
+use crate::aside::aside;
 use crate::core::Core;
 use crate::store::staging::tables::{Kind, TABLES, Table};
 use crate::store::{Moment, Row, settings};
@@ -52,8 +53,7 @@ pub async fn export<W: Write + Send + 'static>(
     out: W,
 ) -> Result<W, ImportError> {
     let core = core.clone();
-    let written = tokio::task::spawn_blocking(move || write_all(&core, what, out)).await;
-    written.map_err(|error| ImportError::Io(io::Error::other(error)))?
+    aside(move || write_all(&core, what, out)).await?
 }
 
 fn write_all<W: Write>(core: &Arc<Core>, what: What, out: W) -> Result<W, ImportError> {

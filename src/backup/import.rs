@@ -13,6 +13,7 @@ use super::progress::Stage;
 use super::report::{ImportError, Report, RowReport, Sections};
 use super::rows::RowReader;
 use super::sections::{self, Found};
+use crate::aside::aside;
 use crate::core::Core;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::staging::tables::TABLES;
@@ -34,10 +35,7 @@ pub async fn import(
     let runtime = Handle::current();
     let resets = core.resets();
     let import = Import { core: core.clone(), options, runtime, resets };
-    let imported = tokio::task::spawn_blocking(move || import.run(&document)).await;
-    let (report, is_written) = imported.map_err(|error| {
-        ImportError::Store(store::Error::Database(format!("an import was cut off: {error}")))
-    })??;
+    let (report, is_written) = aside(move || import.run(&document)).await??;
     if is_written {
         core.reload_settings().await?;
         core.publish_keys().await?;

@@ -12,7 +12,6 @@
 
 use std::cell::Cell;
 use std::future::Future;
-use std::panic::resume_unwind;
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
+use crate::aside::aside;
 use crate::store;
 
 /// A rest is so many times as long as the piece of work before it.
@@ -90,10 +90,9 @@ pub async fn off_the_workers<T: Send + 'static>(
     work: impl Future<Output = store::Result<T>> + Send + 'static,
 ) -> store::Result<T> {
     let runtime = Handle::current();
-    match tokio::task::spawn_blocking(move || runtime.block_on(work)).await {
+    match aside(move || runtime.block_on(work)).await {
         Ok(result) => result,
-        Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-        Err(_stopping) => Err(store::Error::Closed),
+        Err(error) => Err(store::Error::Database(format!("no thread for background work: {error}"))),
     }
 }
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 use hyper::StatusCode;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
-use tokio::task::spawn_blocking;
 use tokio::time::interval;
 
 use super::foreign;
@@ -17,6 +16,7 @@ use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::Invalid;
 use crate::admin::routes::handlers::start_refresh;
+use crate::aside::aside;
 use crate::backup::sealed::{self, Passphrase};
 use crate::backup::{self, Document, ImportError, ImportOptions, Progress, Report, Stage};
 use crate::jobs::rebuild;
@@ -94,7 +94,7 @@ async fn import_file(
 ) -> Result<Map<String, Value>> {
     let (reader, progress) = (admin.clone(), options.progress.clone());
     let Source { file, member, passphrase, merges_foreign } = source;
-    let read = spawn_blocking(move || read(&reader, file, member, passphrase.as_deref(), &progress)).await;
+    let read = aside(move || read(&reader, file, member, passphrase.as_deref(), &progress)).await;
     let (document, taken_over) = read.map_err(|error| AdminError::internal("reading a backup", error))??;
     // Another gateway's file has a part of what an operator sets up; a backup of metapi has all of it.
     let is_partial = taken_over.as_ref().is_some_and(|taken| taken.kind != Kind::MetapiBackup);

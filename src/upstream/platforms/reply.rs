@@ -6,6 +6,7 @@ use bytes::Bytes;
 use hyper::http::StatusCode;
 use serde_json::Value;
 
+use crate::aside::aside;
 use crate::error_words::sites;
 
 /// A body of so many bytes is read in under a millisecond.
@@ -28,8 +29,7 @@ pub(super) async fn read<T: Send + 'static>(
     if body.len() <= SHORT {
         return reader(&body);
     }
-    let reading = tokio::task::spawn_blocking(move || reader(&body));
-    reading.await.unwrap_or_else(|_| Err("the answer could not be read".to_owned()))
+    aside(move || reader(&body)).await.unwrap_or_else(|_| Err("the answer could not be read".to_owned()))
 }
 
 /// Stands for the message of a failure that came without one.

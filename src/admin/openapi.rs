@@ -23,6 +23,13 @@ use crate::http::{self, Access, Endpoint, Request, Response};
 /// The description itself.
 static OPERATIONS: &[Operation] = &[op("GET /api/openapi.json", "This description").gives(Shape::Any)];
 
+/// The scheme by which the admin API lets in.
+const OPERATORS: &str = "admin";
+/// The name of the parameter that is the id of a row.
+const ROW: &str = "row";
+/// What an answer is described as.
+const DONE: &str = "Done";
+const FAILED: &str = "Failed";
 /// The media type of bytes.
 const FILE: &str = "application/octet-stream";
 
@@ -42,7 +49,8 @@ pub fn description<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Value {
     for error in [&ADMIN_ERROR, &TOO_MANY, &PROXY_ERROR] {
         document.reference(error);
     }
-    let mut responses: Map<String, Value> = REFUSALS.iter().map(|refusal| refusal.response()).collect();
+    let mut responses = share_answers(&mut paths);
+    responses.extend(REFUSALS.iter().map(|refusal| refusal.response()));
     responses.insert(OF_CLIENTS.to_owned(), refused_client());
     json!({
         "openapi": "3.1.0",
@@ -51,10 +59,12 @@ pub fn description<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Value {
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Many upstream AI sites, each with accounts, behind one address.",
         },
+        "security": [{ OPERATORS: [] }],
         "paths": paths,
         "components": {
+            "parameters": { ROW: row_id() },
             "securitySchemes": {
-                "admin": { "type": "http", "scheme": "bearer", "description": "AUTH_TOKEN" },
+                OPERATORS: { "type": "http", "scheme": "bearer", "description": "AUTH_TOKEN" },
                 "client": { "type": "http", "scheme": "bearer", "description": "PROXY_TOKEN or a downstream key" },
             },
             "responses": responses,
@@ -73,18 +83,18 @@ impl Document {
     fn operation(&mut self, endpoint: &Endpoint) -> Value {
         let name = name_of(endpoint);
         let known = operations().find(|operation| operation.route == name);
-        let scheme = match endpoint.access {
-            Access::Public => None,
-            Access::Admin => Some("admin"),
-            Access::Proxy => Some("client"),
-        };
         let mut shown = json!({
             "operationId": operation_id(endpoint),
             "tags": [tag(endpoint)],
             "summary": known.map(|operation| operation.summary),
-            "security": scheme.map_or_else(|| json!([]), |scheme| json!([{ scheme: [] }])),
             "responses": self.responses(endpoint, known),
         });
+        match endpoint.access {
+            Access::Public => shown["security"] = json!([]),
+            Access::Proxy => shown["security"] = json!([{ "client": [] }]),
+            // As the whole document says.
+            Access::Admin => {}
+        }
         let mut parameters = path_parameters(endpoint);
         for member in known.map_or(&[][..], |operation| operation.query) {
             parameters.push(self.parameter(member, "query"));
@@ -133,7 +143,7 @@ impl Document {
 
     fn responses(&mut self, endpoint: &Endpoint, known: Option<&Operation>) -> Value {
         if endpoint.access == Access::Proxy {
-            let mut done = json!({ "description": "Done" });
+            let mut done = json!({ "description": DONE });
             if let Some(answer) = known.and_then(|operation| operation.gives) {
                 done["content"] = self.content(answer);
             }
@@ -148,7 +158,7 @@ impl Document {
         let given = known.and_then(|operation| operation.gives).map(|answer| ("200", answer));
         let also = known.map_or(&[][..], |operation| operation.also);
         for (status, answer) in given.into_iter().chain(also.iter().copied()) {
-            let description = if status.starts_with('2') { "Done" } else { "Failed" };
+            let description = if status.starts_with('2') { DONE } else { FAILED };
             let response = json!({ "description": description, "content": self.content(answer) });
             responses.insert(status.to_owned(), response);
         }
@@ -186,7 +196,7 @@ impl Document {
     }
 
     fn object(&mut self, object: &'static Object) -> Value {
-        let members = object.all_members();
+        let (included, members) = object.parts();
         let required: Vec<_> =
             members.iter().filter(|(_, member)| member.is_required).map(|(name, _)| name.clone()).collect();
         let mut properties = Map::new();
@@ -204,7 +214,12 @@ impl Document {
         if object.is_open {
             shown["additionalProperties"] = true.into();
         }
-        shown
+        if included.is_empty() {
+            return shown;
+        }
+        let mut parts: Vec<Value> = included.into_iter().map(|object| self.reference(object)).collect();
+        parts.push(shown);
+        json!({ "allOf": parts })
     }
 
     fn schema(&mut self, shape: &Shape) -> Value {
@@ -356,11 +371,48 @@ fn path_parameters(endpoint: &Endpoint) -> Vec<Value> {
         let is_row = name == "id"
             && endpoint.access == Access::Admin
             && !["/api/tasks", "/api/test", "/api/update-center"].iter().any(|named| path.starts_with(named));
-        let schema =
-            if is_row { json!({ "type": "integer", "minimum": 1 }) } else { json!({ "type": "string" }) };
-        json!({ "name": name, "in": "path", "required": true, "schema": schema })
+        if is_row {
+            return json!({ "$ref": format!("#/components/parameters/{ROW}") });
+        }
+        json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
     });
     parameters.collect()
+}
+
+/// The id of a row, in a path.
+fn row_id() -> Value {
+    json!({ "name": "id", "in": "path", "required": true, "schema": { "type": "integer", "minimum": 1 } })
+}
+
+/// Puts a reference where the same object is answered more than once, and gives the answers by the names of their objects.
+fn share_answers(paths: &mut BTreeMap<String, Value>) -> Map<String, Value> {
+    let mut answers: BTreeMap<String, Vec<&mut Value>> = BTreeMap::new();
+    let operations = paths.values_mut().filter_map(Value::as_object_mut).flat_map(Map::values_mut);
+    for answer in
+        operations.filter_map(|operation| operation["responses"].as_object_mut()).flat_map(Map::values_mut)
+    {
+        let schema = answer["content"][JSON]["schema"]["$ref"].as_str();
+        if let Some(name) = schema.and_then(|path| path.rsplit('/').next()) {
+            let name =
+                if answer["description"] == DONE { name.to_owned() } else { format!("{name}.{FAILED}") };
+            answers.entry(name).or_default().push(answer);
+        }
+    }
+    let mut shared = Map::new();
+    for (name, answers) in answers {
+        // Some are files as well.
+        let (alike, _) = answers.into_iter().partition::<Vec<_>, _>(|answer| {
+            answer["content"].as_object().is_some_and(|content| content.len() == 1)
+        });
+        if alike.len() < 2 {
+            continue;
+        }
+        let reference = json!({ "$ref": format!("#/components/responses/{name}") });
+        for answer in alike {
+            shared.insert(name.clone(), std::mem::replace(answer, reference.clone()));
+        }
+    }
+    shared
 }
 
 /// `getApiSitesById` for `GET /api/sites/{id}`.

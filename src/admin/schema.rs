@@ -4,6 +4,8 @@
 //! [`super::openapi`] makes one document of them. Requests are read by the descriptions too: [`super::input::Fields`] knows the
 //! members that its body may have. Every answer that a test of `tests/` gets is held against the document.
 
+use std::collections::HashSet;
+
 /// What a JSON value may be.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
@@ -161,9 +163,29 @@ impl Object {
     /// All members by name, those of included objects first.
     pub fn all_members(&self) -> Members {
         let included = self.includes.iter().flat_map(|object| object.all_members());
+        included.chain(self.own_members()).collect()
+    }
+
+    /// Included objects none of whose members is described anew, and all other members by name.
+    pub fn parts(&self) -> (Vec<&'static Self>, Members) {
+        let (mut whole, mut members) = (Vec::new(), self.own_members());
+        let mut known: HashSet<String> = members.iter().map(|(name, _)| name.clone()).collect();
+        for object in self.includes {
+            let included = object.all_members();
+            if included.iter().any(|(name, _)| known.contains(name)) {
+                let is_new = |(name, _): &(String, Member)| !known.contains(name);
+                members.extend(included.into_iter().filter(is_new));
+            } else {
+                known.extend(included.into_iter().map(|(name, _)| name));
+                whole.push(*object);
+            }
+        }
+        (whole, members)
+    }
+
+    fn own_members(&self) -> Members {
         let own = self.members.iter().map(|member| (member.name.to_owned(), *member));
-        let listed = self.listed.map(|listed| listed()).unwrap_or_default();
-        included.chain(own).chain(listed).collect()
+        own.chain(self.listed.map(|listed| listed()).unwrap_or_default()).collect()
     }
 }
 

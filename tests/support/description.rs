@@ -180,17 +180,21 @@ impl Check {
     }
 
     fn members(&self, schema: &'static Value, members: &Map<String, Value>, at: &str) -> Result<(), String> {
-        let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        if let Some(missing) = required.into_iter().find(|name| !members.contains_key(*name)) {
+        let parts = parts_of(schema);
+        let required = parts.iter().filter_map(|part| part["required"].as_array()).flatten();
+        if let Some(missing) = required.filter_map(Value::as_str).find(|name| !members.contains_key(*name)) {
             return Err(format!("{at}: no {missing}"));
         }
+        let properties = |name| parts.iter().find_map(|part| part["properties"].get(name));
+        let others = parts.iter().find_map(|part| part.get("additionalProperties"));
+        let is_described = parts.iter().any(|part| part.get("properties").is_some());
         for (name, value) in members {
             let at = format!("{at}/{name}");
-            match (schema["properties"].get(name), schema.get("additionalProperties")) {
+            match (properties(name), others) {
                 (Some(schema), _) => self.value(schema, value, &at)?,
                 (None, Some(Value::Bool(true))) => {}
                 (None, Some(schema)) => self.value(schema, value, &at)?,
-                (None, None) if self.is_closed && schema.get("properties").is_some() => {
+                (None, None) if self.is_closed && is_described => {
                     return Err(format!("{at} is not described"));
                 }
                 (None, None) => {}
@@ -198,6 +202,13 @@ impl Check {
         }
         Ok(())
     }
+}
+
+/// The schemas that an object has to fit, all of them.
+fn parts_of(schema: &'static Value) -> Vec<&'static Value> {
+    let schema = resolve(schema);
+    let parts = schema["allOf"].as_array().into_iter().flatten().flat_map(parts_of);
+    std::iter::once(schema).chain(parts).collect()
 }
 
 fn is_of_kind(value: &Value, kind: &str) -> bool {

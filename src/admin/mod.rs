@@ -65,7 +65,7 @@ mod tokens;
 mod update_center;
 
 pub use auth::{Caller, authorize};
-use numbers::{money, number};
+use numbers::{number, ratio};
 use request::{guard, require_id};
 pub use state::Admin;
 pub use table::routes as table_of_routes;

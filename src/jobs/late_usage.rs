@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::core::Core;
 use crate::keys::{BudgetMask, Charge, Key};
+use crate::money::Usd;
 use crate::routing::Channel;
 use crate::routing::pricing::{Bill, Tokens};
 use crate::store::amend::{Amendment, Claim, Correction, RowName, amend};
@@ -21,8 +22,7 @@ pub struct Booked<'a> {
     pub key: Option<&'a Arc<Key>>,
     pub budgets: BudgetMask,
     pub tokens: Tokens,
-    /// USD.
-    pub usd: f64,
+    pub cost: Usd,
     /// Taken in one transaction with the booking, so that it happens once.
     pub claim: Option<Claim>,
 }
@@ -41,7 +41,7 @@ pub struct Known {
 pub async fn book(core: &Core, booked: Booked<'_>, known: Known) -> crate::store::Result<()> {
     let Known { tokens, source, bill } = known;
     let is_claimed = booked.claim.is_some();
-    let more_cost = bill.usd - booked.usd;
+    let more_cost = bill.cost - booked.cost;
     let more_tokens = count(total(tokens)) - count(total(booked.tokens));
     let (told, before) = (cached(tokens), cached(booked.tokens).unwrap_or_default());
     let more_cached = told.map_or(CachedTokens::default(), |told| CachedTokens {
@@ -56,7 +56,7 @@ pub async fn book(core: &Core, booked: Booked<'_>, known: Known) -> crate::store
         total_tokens: count(total(tokens)),
         cached: told,
         usage_source: source,
-        cost: bill.usd,
+        cost: bill.cost,
         billing_details: bill.details.and_then(|details| serde_json::to_string(&details).ok()),
         more: Correction {
             tokens: more_tokens,
@@ -70,19 +70,19 @@ pub async fn book(core: &Core, booked: Booked<'_>, known: Known) -> crate::store
     amend(&core.store, &core.config.time_zone, amendment).await?;
     if let Some(channel) = booked.channel {
         for live in std::iter::once(&channel.live).chain(channel.whole()) {
-            if live.record_cost((more_cost * 1e9).round() as i64) {
+            if live.record_cost(more_cost) {
                 core.store.telemetry().dirty_channel(live.clone());
             }
         }
     }
     let charge = Charge {
-        usd: more_cost,
+        cost: more_cost,
         tokens: more_tokens,
         began: booked.row.created_at,
         now: now_ms(),
         ticks: monotonic_ms(),
     };
-    if let Some(key) = booked.key.filter(|_| more_cost != 0.0 || more_tokens != 0)
+    if let Some(key) = booked.key.filter(|_| more_cost != Usd::ZERO || more_tokens != 0)
         && key.charge(booked.budgets, &charge)
     {
         core.store.telemetry().dirty_key(key.live.clone(), key.is_near_limit());

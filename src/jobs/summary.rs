@@ -10,13 +10,14 @@ use super::balances::income;
 use super::schedule::Pass;
 use crate::core::Core;
 use crate::jobs::Jobs;
+use crate::money::Usd;
 use crate::notify::Notice;
 use crate::store::events::EventLevel;
 use crate::store::{self, checkins, stats};
 use crate::time::{Millis, local_day, local_day_start, now_ms};
 
 /// An account with less has little left, in USD.
-const LOW_BALANCE: f64 = 1.0;
+const LOW_BALANCE: Usd = Usd::new(1.0);
 
 /// What a day is summed up in.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,8 +36,8 @@ pub struct Day {
     pub proxy_success: i64,
     pub proxy_failed: i64,
     pub proxy_total_tokens: i64,
-    pub today_spend: f64,
-    pub today_reward: f64,
+    pub today_spend: Usd,
+    pub today_reward: Usd,
 }
 
 /// Sums the day up and notifies the operator, without a cool-down.
@@ -87,8 +88,8 @@ async fn day(core: &Core, now: Millis) -> store::Result<Day> {
         proxy_success: logged.ok,
         proxy_failed: logged.calls - logged.ok,
         proxy_total_tokens: logged.tokens,
-        today_spend: rounded(spent.iter().map(|(_, sums)| sums.cost).sum()),
-        today_reward: rounded(rewards.into_values().sum()),
+        today_spend: spent.iter().map(|(_, sums)| sums.cost).sum::<Usd>().rounded(),
+        today_reward: rewards.into_values().sum::<Usd>().rounded(),
         local_day,
     })
 }
@@ -112,7 +113,7 @@ impl Day {
             ),
             format!("Spent: {:.6} USD", self.today_spend),
             format!("Rewards: {:.6} USD", self.today_reward),
-            format!("Net: {:.6} USD", rounded(self.today_reward - self.today_spend)),
+            format!("Net: {:.6} USD", (self.today_reward - self.today_spend).rounded()),
         ];
         for line in lines {
             // Writing to a String cannot fail.
@@ -120,10 +121,6 @@ impl Day {
         }
         text.trim_end().to_owned()
     }
-}
-
-fn rounded(usd: f64) -> f64 {
-    (usd * 1e6).round() / 1e6 + 0.0
 }
 
 #[cfg(test)]
@@ -147,8 +144,8 @@ mod tests {
             proxy_success: 10,
             proxy_failed: 2,
             proxy_total_tokens: 3400,
-            today_spend: 0.25,
-            today_reward: 0.1,
+            today_spend: Usd::new(0.25),
+            today_reward: Usd::new(0.1),
         };
         assert_eq!(
             day.text(),

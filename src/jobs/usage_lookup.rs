@@ -15,6 +15,7 @@ use super::sessions::site_client::site_client_of;
 use crate::core::Core;
 use crate::jobs::Jobs;
 use crate::keys::{BudgetMask, Key};
+use crate::money::Usd;
 use crate::routing::Channel;
 use crate::routing::pricing::usage_record::{UsageQuery, UsageRecord, find};
 use crate::routing::pricing::{self, Bill, Billing, Labels, ModelPrice, Tokens};
@@ -39,7 +40,7 @@ pub struct Lookup {
     pub ended: Millis,
     /// As the answer reported them, and what was charged for them.
     pub tokens: Tokens,
-    pub usd: f64,
+    pub cost: Usd,
 }
 
 /// Queues the lookup and returns at once.
@@ -118,7 +119,7 @@ async fn settle(core: &Core, lookup: &Lookup, record: &UsageRecord) -> crate::st
         key: lookup.key.as_ref(),
         budgets: lookup.budgets,
         tokens: lookup.tokens,
-        usd: lookup.usd,
+        cost: lookup.cost,
         claim: None,
     };
     book(core, booked, Known { tokens, source, bill }).await
@@ -155,6 +156,6 @@ fn bill(channel: &Channel, model: &str, tokens: Tokens, record: &UsageRecord) ->
             pricing::bill(price, platform, tokens)
         }
     };
-    let charged = pricing::round6(record.usd);
-    if charged > 0.0 { Bill { usd: charged, ..computed } } else { computed }
+    let charged = record.cost.price();
+    if charged > Usd::ZERO { Bill { cost: charged, ..computed } } else { computed }
 }

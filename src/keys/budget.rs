@@ -11,6 +11,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use crate::money::Usd;
 use crate::routing::ModelPattern;
 use crate::sync::lock;
 use crate::time::Millis;
@@ -18,7 +19,6 @@ use crate::time::Millis;
 use super::period::Period;
 use super::quota::Quota;
 
-const NANO_PER_USD: f64 = 1e9;
 /// Sums of the database may differ by so little from one look to the next.
 pub(super) const ROUNDING_NANO: i64 = 1_000;
 /// The part of a limit of cost or tokens that is used when what is spent should be on disk at once.
@@ -37,8 +37,7 @@ pub struct Budget {
 /// The most of a window; `None` without a limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Bounds {
-    /// USD.
-    pub cost: Option<f64>,
+    pub cost: Option<Usd>,
     pub requests: Option<i64>,
     pub tokens: Option<i64>,
 }
@@ -46,7 +45,7 @@ pub struct Bounds {
 /// Which of the bounds a window has reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reached {
-    Cost(f64),
+    Cost(Usd),
     Requests(i64),
     Tokens(i64),
 }
@@ -55,8 +54,7 @@ pub enum Reached {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Used {
     pub requests: i64,
-    /// USD.
-    pub cost: f64,
+    pub cost: Usd,
     pub tokens: i64,
 }
 
@@ -137,10 +135,10 @@ impl BudgetLive {
     }
 
     /// Adds what a request cost that began then.
-    pub fn charge(&self, usd: f64, tokens: i64, began: Millis) {
+    pub fn charge(&self, cost: Usd, tokens: i64, began: Millis) {
         let mut window = self.window();
         if began >= window.start {
-            let nano = nano(usd);
+            let nano = cost.nano();
             window.cost_nano = window.cost_nano.saturating_add(nano);
             window.tokens = window.tokens.saturating_add(tokens);
             window.unsaved.cost_nano = window.unsaved.cost_nano.saturating_add(nano);
@@ -179,7 +177,11 @@ impl BudgetLive {
         (unsaved != Unsaved::default()).then(|| BudgetDelta {
             scope: self.scope.clone(),
             window_start: window.start,
-            used: Used { requests: unsaved.requests, cost: usd(unsaved.cost_nano), tokens: unsaved.tokens },
+            used: Used {
+                requests: unsaved.requests,
+                cost: Usd::from_nano(unsaved.cost_nano),
+                tokens: unsaved.tokens,
+            },
         })
     }
 
@@ -205,9 +207,9 @@ impl BudgetLive {
             return;
         };
         let before = std::mem::replace(&mut window.stored, stored);
-        let cost = nano(stored.cost).saturating_add(window.unsaved.cost_nano);
+        let cost = stored.cost.nano().saturating_add(window.unsaved.cost_nano);
         let tokens = stored.tokens.saturating_add(window.unsaved.tokens);
-        if nano(stored.cost) < nano(before.cost) - ROUNDING_NANO || stored.tokens < before.tokens {
+        if stored.cost.nano() < before.cost.nano() - ROUNDING_NANO || stored.tokens < before.tokens {
             (window.cost_nano, window.tokens) = (cost, tokens);
         } else {
             (window.cost_nano, window.tokens) = (window.cost_nano.max(cost), window.tokens.max(tokens));
@@ -236,7 +238,7 @@ impl Window {
             start,
             end,
             requests: Arc::new(Quota::new(used.requests)),
-            cost_nano: nano(used.cost),
+            cost_nano: used.cost.nano(),
             tokens: used.tokens,
             unsaved: Unsaved::default(),
             stored: used,
@@ -265,7 +267,7 @@ impl Window {
     }
 
     fn reached(&self, bounds: &Bounds) -> Option<Reached> {
-        let used = usd(self.cost_nano);
+        let used = Usd::from_nano(self.cost_nano);
         let cost = bounds.cost.filter(|most| used >= *most).map(Reached::Cost);
         let requests =
             || bounds.requests.filter(|most| self.requests.is_exhausted(*most)).map(Reached::Requests);
@@ -279,16 +281,8 @@ impl Window {
     }
 
     fn used(&self) -> Used {
-        Used { requests: self.requests.used(), cost: usd(self.cost_nano), tokens: self.tokens }
+        Used { requests: self.requests.used(), cost: Usd::from_nano(self.cost_nano), tokens: self.tokens }
     }
-}
-
-fn nano(usd: f64) -> i64 {
-    (usd * NANO_PER_USD).round() as i64 // saturates
-}
-
-fn usd(nano: i64) -> f64 {
-    nano as f64 / NANO_PER_USD
 }
 
 #[cfg(test)]
@@ -310,15 +304,15 @@ mod tests {
 
     #[test]
     fn a_window_counts_until_a_bound_is_reached_and_until_it_ends() {
-        let used = Used { requests: 1, cost: 0.5, tokens: 70 };
+        let used = Used { requests: 1, cost: Usd::new(0.5), tokens: 70 };
         for (bounds, reached) in [
-            (Bounds { cost: Some(0.5), ..Bounds::default() }, Some(Reached::Cost(0.5))),
-            (Bounds { cost: Some(0.6), ..Bounds::default() }, None),
+            (Bounds { cost: Some(Usd::new(0.5)), ..Bounds::default() }, Some(Reached::Cost(Usd::new(0.5)))),
+            (Bounds { cost: Some(Usd::new(0.6)), ..Bounds::default() }, None),
             (Bounds { requests: Some(1), ..Bounds::default() }, Some(Reached::Requests(1))),
             (Bounds { requests: Some(2), ..Bounds::default() }, None),
             (Bounds { tokens: Some(70), ..Bounds::default() }, Some(Reached::Tokens(70))),
             (Bounds { tokens: Some(71), ..Bounds::default() }, None),
-            (Bounds { cost: Some(0.0), ..Bounds::default() }, Some(Reached::Cost(0.0))),
+            (Bounds { cost: Some(Usd::new(0.0)), ..Bounds::default() }, Some(Reached::Cost(Usd::new(0.0)))),
             (Bounds::default(), None),
         ] {
             let live = open(used);
@@ -352,11 +346,11 @@ mod tests {
     fn what_began_in_a_window_that_has_ended_is_not_charged_to_the_next() {
         let live = open(Used::default());
         live.open(2_000, 3_000, Used::default());
-        live.charge(1.0, 10, 1_999);
+        live.charge(Usd::new(1.0), 10, 1_999);
         live.put_back(&Bounds::default(), 1_999);
         assert_eq!(live.used(2_500), Some((Used::default(), 3_000)));
-        live.charge(0.25, 10, 2_000);
-        assert_eq!(live.used(2_500), Some((Used { requests: 0, cost: 0.25, tokens: 10 }, 3_000)));
+        live.charge(Usd::new(0.25), 10, 2_000);
+        assert_eq!(live.used(2_500), Some((Used { requests: 0, cost: Usd::new(0.25), tokens: 10 }, 3_000)));
         assert_eq!(live.used(3_000), None);
     }
 
@@ -364,21 +358,21 @@ mod tests {
     fn a_delta_is_of_one_window_and_handed_over_once() {
         let live = open(Used::default());
         assert_eq!(take(&live, &Bounds::default(), 1_000), Ok(true));
-        live.charge(0.5, 7, 1_000);
-        let used = Used { requests: 1, cost: 0.5, tokens: 7 };
+        live.charge(Usd::new(0.5), 7, 1_000);
+        let used = Used { requests: 1, cost: Usd::new(0.5), tokens: 7 };
         let delta = BudgetDelta { scope: "day".to_owned(), window_start: 1_000, used };
         assert_eq!((live.take_delta(), live.take_delta()), (Some(delta), None));
-        live.charge(0.5, 7, 1_000);
+        live.charge(Usd::new(0.5), 7, 1_000);
         live.open(2_000, 3_000, Used::default());
         assert_eq!(live.take_delta(), None, "a window that has ended needs no more counting");
     }
 
     #[test]
     fn little_is_left_from_a_twentieth_on() {
-        let bounds = Bounds { cost: Some(10.0), requests: Some(1), tokens: Some(100) };
+        let bounds = Bounds { cost: Some(Usd::new(10.0)), requests: Some(1), tokens: Some(100) };
         for (cost, tokens, near) in [(9.4, 94, false), (9.5, 0, true), (0.0, 95, true)] {
             assert_eq!(
-                open(Used { requests: 1, cost, tokens }).is_near_limit(&bounds),
+                open(Used { requests: 1, cost: Usd::new(cost), tokens }).is_near_limit(&bounds),
                 near,
                 "{cost} {tokens}"
             );

@@ -6,6 +6,7 @@
 use std::sync::MutexGuard;
 
 use crate::limits::RetryAfterSeconds;
+use crate::money::Usd;
 use crate::time::Millis;
 
 use super::budget::{Budget, NoRoom, Reached, Window};
@@ -47,7 +48,7 @@ pub enum OverLimit {
 /// What a request cost, or a correction of that.
 #[derive(Debug, Clone, Copy)]
 pub struct Charge {
-    pub usd: f64,
+    pub cost: Usd,
     pub tokens: i64,
     /// When the request began, and when this became known.
     pub began: Millis,
@@ -140,7 +141,7 @@ impl KeyLimits {
         if self.tokens_per_minute.is_some() {
             live.minute_tokens.add(u64::try_from(charge.tokens).unwrap_or(0), MINUTE, charge.ticks);
         }
-        self.in_mask(mask).for_each(|budget| budget.live.charge(charge.usd, charge.tokens, charge.began));
+        self.in_mask(mask).for_each(|budget| budget.live.charge(charge.cost, charge.tokens, charge.began));
     }
 
     pub fn in_mask(&self, mask: BudgetMask) -> impl Iterator<Item = &Budget> {

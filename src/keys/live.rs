@@ -10,13 +10,12 @@ use std::time::Duration;
 use tokio::sync::Mutex as TurnLock;
 
 use crate::limits::{Gate, IdentityWindows, Lease, LeaseRules, RateWindow};
+use crate::money::Usd;
 use crate::sync::lock;
 use crate::time::Millis;
 
 use super::budget::{BudgetDelta, BudgetLive, ROUNDING_NANO};
 use super::quota::Quota;
-
-const NANO_PER_USD: f64 = 1e9;
 
 /// Calls of a key do not wait for each other, and one that takes long keeps its slot to its end.
 const AT_ONCE: LeaseRules = LeaseRules {
@@ -59,7 +58,7 @@ pub struct KeyDelta {
     pub id: i64,
     pub requests: u64,
     /// USD.
-    pub cost: f64,
+    pub cost: Usd,
     pub last_used: Option<Millis>,
     /// And to those of its budgets.
     pub budgets: Vec<BudgetDelta>,
@@ -69,7 +68,7 @@ pub struct KeyDelta {
 
 impl KeyLive {
     /// As the row says.
-    pub fn new(id: i64, used_requests: i64, used_cost: f64, last_used: Option<Millis>) -> Self {
+    pub fn new(id: i64, used_requests: i64, used_cost: Usd, last_used: Option<Millis>) -> Self {
         Self {
             id,
             turn: Arc::default(),
@@ -79,8 +78,8 @@ impl KeyLive {
             requests: Quota::new(used_requests),
             gate: OnceLock::new(),
             budgets: Mutex::default(),
-            used_cost_nano: AtomicI64::new(nano(used_cost)),
-            stored_cost_nano: AtomicI64::new(nano(used_cost)),
+            used_cost_nano: AtomicI64::new(used_cost.nano()),
+            stored_cost_nano: AtomicI64::new(used_cost.nano()),
             last_used: AtomicI64::new(last_used.unwrap_or(0)),
             unsaved_requests: AtomicU64::new(0),
             unsaved_cost_nano: AtomicI64::new(0),
@@ -130,8 +129,8 @@ impl KeyLive {
 
     /// Adds what a request cost; true when the key is to be handed to the writer.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn charge(&self, usd: f64, now: Millis) -> bool {
-        let nano = nano(usd);
+    pub fn charge(&self, cost: Usd, now: Millis) -> bool {
+        let nano = cost.nano();
         self.used_cost_nano.fetch_add(nano, AcqRel);
         self.unsaved_cost_nano.fetch_add(nano, AcqRel);
         self.record_use(now)
@@ -139,8 +138,8 @@ impl KeyLive {
 
     /// Takes over what all instances on the database have spent. What this one has on its way there is never forgotten;
     /// less than before is a reset by another.
-    pub fn follow_cost(&self, usd: f64) {
-        let stored = nano(usd);
+    pub fn follow_cost(&self, cost: Usd) {
+        let stored = cost.nano();
         let before = self.stored_cost_nano.swap(stored, AcqRel);
         let known = stored.saturating_add(self.unsaved_cost_nano.load(Acquire));
         if stored < before - ROUNDING_NANO {
@@ -156,7 +155,7 @@ impl KeyLive {
         KeyDelta {
             id: self.id,
             requests: self.unsaved_requests.swap(0, AcqRel),
-            cost: usd(self.unsaved_cost_nano.swap(0, AcqRel)),
+            cost: Usd::from_nano(self.unsaved_cost_nano.swap(0, AcqRel)),
             last_used: self.last_used(),
             budgets: lock(&self.budgets).iter().filter_map(|budget| budget.take_delta()).collect(),
         }
@@ -168,8 +167,8 @@ impl KeyLive {
     }
 
     /// USD spent.
-    pub fn used_cost(&self) -> f64 {
-        usd(self.used_cost_nano.load(Acquire))
+    pub fn used_cost(&self) -> Usd {
+        Usd::from_nano(self.used_cost_nano.load(Acquire))
     }
 
     pub fn last_used(&self) -> Option<Millis> {
@@ -191,50 +190,42 @@ impl KeyLive {
     }
 }
 
-fn nano(usd: f64) -> i64 {
-    (usd * NANO_PER_USD).round() as i64 // saturates
-}
-
-fn usd(nano: i64) -> f64 {
-    nano as f64 / NANO_PER_USD
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_delta_is_handed_over_once() {
-        let live = KeyLive::new(3, 0, 1.0, None);
+        let live = KeyLive::new(3, 0, Usd::new(1.0), None);
         live.count();
-        assert!(live.charge(0.25, 50) && !live.charge(0.25, 40));
+        assert!(live.charge(Usd::new(0.25), 50) && !live.charge(Usd::new(0.25), 40));
         let delta =
             |requests, cost, at| KeyDelta { id: 3, requests, cost, last_used: Some(at), budgets: Vec::new() };
-        assert_eq!(live.take_delta(), delta(1, 0.5, 50));
-        assert_eq!((live.requests.used(), live.used_cost()), (1, 1.5));
+        assert_eq!(live.take_delta(), delta(1, Usd::new(0.5), 50));
+        assert_eq!((live.requests.used(), live.used_cost()), (1, Usd::new(1.5)));
         assert!(live.record_use(60));
-        assert_eq!(live.take_delta(), delta(0, 0.0, 60));
+        assert_eq!(live.take_delta(), delta(0, Usd::new(0.0), 60));
     }
 
     #[test]
     fn what_other_instances_spend_and_reset_is_taken_over_and_what_is_on_its_way_is_kept() {
-        let live = KeyLive::new(3, 0, 1.0, None);
-        let _ = live.charge(0.5, 40);
-        live.follow_cost(3.0);
-        assert_eq!(live.used_cost(), 3.5, "another has spent two");
+        let live = KeyLive::new(3, 0, Usd::new(1.0), None);
+        let _ = live.charge(Usd::new(0.5), 40);
+        live.follow_cost(Usd::new(3.0));
+        assert_eq!(live.used_cost(), Usd::new(3.5), "another has spent two");
         live.take_delta();
-        live.follow_cost(3.0);
-        assert_eq!(live.used_cost(), 3.5, "half a dollar is being written");
-        live.follow_cost(3.5);
-        assert_eq!(live.used_cost(), 3.5);
-        let _ = live.charge(0.25, 40);
-        live.follow_cost(0.0);
-        assert_eq!(live.used_cost(), 0.25, "another has reset the key");
+        live.follow_cost(Usd::new(3.0));
+        assert_eq!(live.used_cost(), Usd::new(3.5), "half a dollar is being written");
+        live.follow_cost(Usd::new(3.5));
+        assert_eq!(live.used_cost(), Usd::new(3.5));
+        let _ = live.charge(Usd::new(0.25), 40);
+        live.follow_cost(Usd::new(0.0));
+        assert_eq!(live.used_cost(), Usd::new(0.25), "another has reset the key");
     }
 
     #[test]
     fn calls_at_work_are_counted_while_they_are_limited() {
-        let live = KeyLive::new(3, 0, 0.0, None);
+        let live = KeyLive::new(3, 0, Usd::new(0.0), None);
         let unlimited = live.enter();
         live.limit_concurrency(Some(1));
         let first = live.enter();

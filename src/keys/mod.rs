@@ -20,6 +20,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use crate::fast_map::FastMap;
+use crate::money::Usd;
 use crate::routing::Policy;
 use crate::time::Millis;
 
@@ -28,7 +29,7 @@ pub use limits::{BudgetMask, Charge, KeyLimits, MAX_BUDGETS, NotTaken, OverLimit
 pub use live::{KeyDelta, KeyLive};
 pub use period::Period;
 pub use quota::{Quota, Reach};
-pub use shown::{ShownBudget, usd};
+pub use shown::ShownBudget;
 
 /// HMAC-SHA256 of a token under a key that the process has made for itself.
 pub type Digest = [u8; 32];
@@ -41,7 +42,7 @@ pub struct Key {
     pub enabled: bool,
     pub expires_at: Option<Millis>,
     /// USD; `None` without a limit.
-    pub max_cost: Option<f64>,
+    pub max_cost: Option<Usd>,
     pub max_requests: Option<i64>,
     pub policy: Policy,
     /// From where it may be used; `None` is from everywhere.
@@ -105,7 +106,7 @@ impl Key {
         if let Some(limits) = &self.limits {
             limits.charge(&self.live, mask, charge);
         }
-        self.live.charge(charge.usd, charge.now)
+        self.live.charge(charge.cost, charge.now)
     }
 
     /// Less than a twentieth of a limit is left that is charged afterwards: what is spent should be on disk at once.
@@ -167,7 +168,7 @@ mod tests {
             policy: Policy::default(),
             allowed_ips: None,
             limits: None,
-            live: Arc::new(KeyLive::new(1, 10, 2.5, None)),
+            live: Arc::new(KeyLive::new(1, 10, Usd::new(2.5), None)),
         }
     }
 
@@ -195,16 +196,17 @@ mod tests {
         };
         assert_eq!(barred(|_| ()), None);
         assert_eq!(barred(|key| key.expires_at = Some(1001)), None);
-        assert_eq!(barred(|key| key.max_cost = Some(2.6)), None);
+        assert_eq!(barred(|key| key.max_cost = Some(Usd::new(2.6))), None);
         assert_eq!(barred(|key| key.max_requests = Some(11)), None);
         assert_eq!(barred(|key| key.max_requests = Some(10)), Some(KeyRejection::OverRequests));
         assert_eq!(barred(|key| key.max_requests = Some(0)), Some(KeyRejection::OverRequests));
-        let over_both = |key: &mut Key| (key.max_requests, key.max_cost) = (Some(10), Some(2.5));
+        let over_both = |key: &mut Key| (key.max_requests, key.max_cost) = (Some(10), Some(Usd::new(2.5)));
         assert_eq!(barred(over_both), Some(KeyRejection::OverCost));
-        let expired = |key: &mut Key| (key.expires_at, key.max_cost) = (Some(1000), Some(0.0));
+        let expired = |key: &mut Key| (key.expires_at, key.max_cost) = (Some(1000), Some(Usd::new(0.0)));
         assert_eq!(barred(expired), Some(KeyRejection::Expired));
         let elsewhere = |key: &mut Key| {
-            (key.allowed_ips, key.max_cost) = (Some(["10.0.0.0/8".parse().unwrap()].into()), Some(0.0));
+            (key.allowed_ips, key.max_cost) =
+                (Some(["10.0.0.0/8".parse().unwrap()].into()), Some(Usd::new(0.0)));
         };
         assert_eq!(barred(elsewhere), Some(KeyRejection::Address(HOME)));
         let disabled = |key: &mut Key| (key.enabled, key.expires_at) = (false, Some(0));

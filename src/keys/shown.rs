@@ -2,22 +2,19 @@
 
 use jiff::tz::TimeZone;
 use serde::Serialize;
-use serde_json::Value;
 
+use crate::money::Usd;
 use crate::time::{Millis, iso};
 
 use super::budget::{Budget, Used};
 use super::period::Period;
-
-/// The largest integer that every client reads exactly.
-const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 
 /// A budget with what is used of it at this moment.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShownBudget {
     period: Period,
-    max_cost: Option<Value>,
+    max_cost: Option<Usd>,
     max_requests: Option<i64>,
     max_tokens: Option<i64>,
     models: Option<Vec<String>>,
@@ -28,7 +25,7 @@ pub struct ShownBudget {
 
 #[derive(Debug, Serialize)]
 struct ShownUse {
-    cost: Value,
+    cost: Usd,
     requests: i64,
     tokens: i64,
 }
@@ -45,23 +42,13 @@ impl ShownBudget {
         let models = budget.models.iter().map(|pattern| pattern.as_str().to_owned()).collect();
         Self {
             period: budget.period,
-            max_cost: budget.bounds.cost.map(usd),
+            max_cost: budget.bounds.cost.map(Usd::rounded),
             max_requests: budget.bounds.requests,
             max_tokens: budget.bounds.tokens,
             models: Some(models).filter(|models: &Vec<_>| !models.is_empty()),
-            used: ShownUse { cost: usd(used.cost), requests: used.requests, tokens: used.tokens },
+            used: ShownUse { cost: used.cost.rounded(), requests: used.requests, tokens: used.tokens },
             resets_at: (end != Millis::MAX).then(|| iso(end)),
         }
-    }
-}
-
-/// An amount of money as people write it, in millionths at the finest: `1`, not `1.0`.
-pub fn usd(amount: f64) -> Value {
-    let rounded = (amount * 1e6).round() / 1e6;
-    if rounded.fract() == 0.0 && rounded.abs() <= MAX_EXACT {
-        (rounded as i64).into()
-    } else {
-        rounded.into()
     }
 }
 
@@ -80,8 +67,8 @@ mod tests {
         let [start, end] =
             ["2026-05-01T08:00:00Z", "2026-05-01T13:00:00Z"].map(|at| parse(at).expect("a time"));
         let live = Arc::new(BudgetLive::new("5h 1".to_owned()));
-        live.open(start, end, Used { requests: 2, cost: 0.1 + 0.2, tokens: 40 });
-        let bounds = Bounds { cost: Some(10.0), requests: None, tokens: Some(50) };
+        live.open(start, end, Used { requests: 2, cost: Usd::new(0.1 + 0.2), tokens: 40 });
+        let bounds = Bounds { cost: Some(Usd::new(10.0)), requests: None, tokens: Some(50) };
         let budget = Budget { period: Period::FiveHours, bounds, models: Vec::new(), live };
         let shown = |budget: &Budget, now| {
             serde_json::to_value(ShownBudget::new(budget, now, &TimeZone::UTC)).expect("JSON")

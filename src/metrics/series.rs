@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 
 use super::histogram::Histogram;
+use crate::money::Usd;
 
 /// The longest model name that is told; longer ones are cut.
 const MAX_MODEL_CHARS: usize = 191;
@@ -50,7 +51,7 @@ pub struct Series {
     statuses: [AtomicU64; STATUSES.len()],
     failures: AtomicU64,
     tokens: [AtomicU64; TOKEN_KINDS.len()],
-    cost_nano: AtomicU64,
+    cost_nano: AtomicI64,
     in_flight: AtomicI64,
     first_byte: Histogram,
     duration: Histogram,
@@ -68,7 +69,7 @@ pub struct Ended {
     pub is_failure: bool,
     pub first_byte_ms: Option<u64>,
     pub duration_ms: u64,
-    pub cost_nano: u64,
+    pub cost: Usd,
     /// By [`TOKEN_KINDS`].
     pub tokens: [u64; TOKEN_KINDS.len()],
 }
@@ -93,8 +94,8 @@ impl SeriesTable {
     }
 
     /// Counts what only became known of a request when it was no longer at work.
-    pub fn spend(&self, channel: i64, model: &str, cost_nano: u64, tokens: [u64; TOKEN_KINDS.len()]) {
-        self.find(channel, cut(model)).spend(cost_nano, tokens);
+    pub fn spend(&self, channel: i64, model: &str, cost: Usd, tokens: [u64; TOKEN_KINDS.len()]) {
+        self.find(channel, cut(model)).spend(cost, tokens);
     }
 
     /// All series by channel and model, the one of the rest last if it has counted anything.
@@ -209,9 +210,8 @@ impl Series {
         TOKEN_KINDS.iter().zip(&self.tokens).map(|(name, count)| (*name, count.load(Relaxed)))
     }
 
-    /// Billionths of a US dollar.
-    pub fn cost_nano(&self) -> u64 {
-        self.cost_nano.load(Relaxed)
+    pub fn cost(&self) -> Usd {
+        Usd::from_nano(self.cost_nano.load(Relaxed))
     }
 
     pub fn in_flight(&self) -> i64 {
@@ -226,12 +226,12 @@ impl Series {
         &self.duration
     }
 
-    fn spend(&self, cost_nano: u64, tokens: [u64; TOKEN_KINDS.len()]) {
+    fn spend(&self, cost: Usd, tokens: [u64; TOKEN_KINDS.len()]) {
         for (sum, tokens) in self.tokens.iter().zip(tokens).filter(|(_, tokens)| *tokens > 0) {
             sum.fetch_add(tokens, Relaxed);
         }
-        if cost_nano > 0 {
-            self.cost_nano.fetch_add(cost_nano, Relaxed);
+        if cost > Usd::ZERO {
+            self.cost_nano.fetch_add(cost.nano(), Relaxed);
         }
     }
 
@@ -262,7 +262,7 @@ impl AtWork {
             series.first_byte.record(first_byte);
         }
         series.duration.record(ended.duration_ms);
-        series.spend(ended.cost_nano, ended.tokens);
+        series.spend(ended.cost, ended.tokens);
     }
 }
 

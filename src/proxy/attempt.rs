@@ -18,6 +18,7 @@ use crate::limits::Lease;
 use crate::mask::Mask;
 use crate::metrics::GaugeGuard;
 use crate::metrics::series::{AtWork, Ended};
+use crate::money::Usd;
 use crate::proxy::Proxy;
 use crate::routing::failure::Rest;
 use crate::routing::{Channel, ChannelLive, Conversation, FailureWeight, SelectionReason, Trial, failure};
@@ -297,7 +298,7 @@ impl Attempt {
             true => cost::not_yet(),
             false => cost::bill(&self.channel, &row, usage.as_ref()),
         };
-        row.estimated_cost = bill.usd;
+        row.estimated_cost = bill.cost;
         row.is_priced = bill.is_priced;
         row.billing_details = cost::details(bill.details.as_ref());
         let (now, latency) = (row.created_at.saturating_add(latency), latency.unsigned_abs());
@@ -308,7 +309,7 @@ impl Attempt {
         let cached = row.cached();
         for live in std::iter::once(&self.channel.live).chain(self.channel.whole()) {
             live.record_cached(cached.input.unsigned_abs(), cached.read.unsigned_abs());
-            self.save(live, live.record_success(now, latency, cost::nano(bill.usd)));
+            self.save(live, live.record_success(now, latency, bill.cost));
         }
         if was_limited {
             self.end_limits();
@@ -316,7 +317,7 @@ impl Attempt {
         // Not before the channel has recovered: who tries it next need not be alone.
         self.slots = Slots::default();
         self.admission.leave();
-        self.charge(&row, bill.usd, now);
+        self.charge(&row, bill.cost, now);
         self.measure(&row, usage.as_ref());
         if let Some(conversation) = self.conversation {
             self.bind(conversation, now);
@@ -386,7 +387,7 @@ impl Attempt {
             // nothing, as every failure, but shows how much that was.
             let partial = cost::bill(&self.channel, &row, Some(usage));
             row.billing_details = cost::details(partial.details.as_ref());
-            self.charge(&row, partial.usd, now_ms());
+            self.charge(&row, partial.cost, now_ms());
         }
         book(self);
         // Not before the channel cools: who waits for a slot would go on to it.
@@ -468,10 +469,12 @@ impl Attempt {
     }
 
     /// Adds what a request cost to what the caller's key has used.
-    fn charge(&self, row: &ProxyLogRow, usd: f64, now: Millis) {
-        let Some(key) = self.key.as_ref().filter(|key| usd > 0.0 || key.limits.is_some()) else { return };
+    fn charge(&self, row: &ProxyLogRow, cost: Usd, now: Millis) {
+        let Some(key) = self.key.as_ref().filter(|key| cost > Usd::ZERO || key.limits.is_some()) else {
+            return;
+        };
         let (tokens, began) = (row.tokens(), row.created_at);
-        let charge = Charge { usd, tokens, began, now, ticks: monotonic_ms() };
+        let charge = Charge { cost, tokens, began, now, ticks: monotonic_ms() };
         if key.charge(self.admission.budgets(), &charge) {
             self.proxy.core.store.telemetry().dirty_key(key.live.clone(), key.is_near_limit());
         }
@@ -498,7 +501,7 @@ impl Attempt {
             is_failure: !row.status.is_success(),
             first_byte_ms: row.first_byte_latency_ms.map(i64::unsigned_abs),
             duration_ms: row.latency_ms.unwrap_or(0).unsigned_abs(),
-            cost_nano: cost::nano(row.estimated_cost),
+            cost: row.estimated_cost,
             tokens: usage.map(Usage::by_kind).unwrap_or_default(),
         });
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::dialect::usage::Usage;
 use crate::jobs::usage_lookup::Lookup;
 use crate::keys::{BudgetMask, Key};
+use crate::money::Usd;
 use crate::routing::Channel;
 use crate::routing::pricing::{self, Bill, BillingDetails, Tokens, usage_record};
 use crate::store::amend::RowName;
@@ -20,18 +21,13 @@ pub(super) fn bill(channel: &Channel, row: &ProxyLogRow, usage: Option<&Usage>) 
 
 /// For an answer of which it is not known yet what it uses.
 pub(super) fn not_yet() -> Bill {
-    Bill { usd: 0.0, is_priced: true, details: None }
+    Bill { cost: Usd::ZERO, is_priced: true, details: None }
 }
 
 /// The details as the log keeps them.
 pub(super) fn details(details: Option<&BillingDetails>) -> Option<String> {
     // Plain numbers: writing them cannot fail.
     details.and_then(|details| serde_json::to_string(details).ok())
-}
-
-/// The unit in which a channel counts its cost.
-pub(super) fn nano(usd: f64) -> u64 {
-    (usd * 1e9).round() as u64
 }
 
 /// What to look for in the site's own log, when it keeps one worth asking.
@@ -59,7 +55,7 @@ pub(super) fn lookup(
         budgets,
         ended: row.created_at.saturating_add(row.latency_ms.unwrap_or(0)),
         tokens: usage.map(tokens).unwrap_or_default(),
-        usd: row.estimated_cost,
+        cost: row.estimated_cost,
     })
 }
 

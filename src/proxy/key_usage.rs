@@ -11,7 +11,8 @@ use jiff::Span;
 use serde_json::{Value, json};
 
 use crate::http::{self, Request, Response};
-use crate::keys::{Key, ShownBudget, usd};
+use crate::keys::{Key, ShownBudget};
+use crate::money::Usd;
 use crate::proxy::Proxy;
 use crate::store;
 use crate::store::key_days::{self, DayUsage, TotalUsage};
@@ -23,7 +24,7 @@ use super::reply::ErrorShape;
 /// Days that are listed, the last of which is today.
 const DAYS: i64 = 30;
 /// What clients take for no limit.
-const UNLIMITED_USD: f64 = 100_000_000.0;
+const UNLIMITED: Usd = Usd::new(100_000_000.0);
 
 /// `GET /v1/usage`
 pub(super) async fn usage(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
@@ -33,7 +34,7 @@ pub(super) async fn usage(proxy: Arc<Proxy>, request: Request, caller: Caller) -
 /// `GET /v1/dashboard/billing/subscription`
 pub(super) async fn subscription(_: Arc<Proxy>, _: Request, caller: Caller) -> Response {
     let limit = caller.key.as_ref().and_then(|key| hard_limit(key, now_ms()));
-    let limit = usd(limit.unwrap_or(UNLIMITED_USD));
+    let limit = limit.unwrap_or(UNLIMITED).rounded();
     let until = caller.key.as_ref().and_then(|key| key.expires_at).map_or(0, |at| at / 1000);
     let body = json!({
         "object": "billing_subscription",
@@ -53,7 +54,7 @@ pub(super) async fn billing_usage(proxy: Arc<Proxy>, request: Request, caller: C
         Some(key) => Ok(key.live.used_cost()),
         None => all_usage(&proxy, &caller).await.map(|total| total.cost),
     };
-    answer(&request, used.map(|used| json!({ "object": "list", "total_usage": usd(used * 100.0) })))
+    answer(&request, used.map(|used| json!({ "object": "list", "total_usage": (used * 100.0).rounded() })))
 }
 
 async fn report(proxy: &Proxy, caller: &Caller, now: Millis) -> store::Result<Value> {
@@ -68,7 +69,7 @@ async fn report(proxy: &Proxy, caller: &Caller, now: Millis) -> store::Result<Va
     let used = key_days::since(store, caller.key_id(), first).await?;
     let day = |date: String| {
         let DayUsage { requests, cost, tokens } = used.get(&date).copied().unwrap_or_default();
-        json!({ "date": date, "requests": requests, "cost": usd(cost), "tokens": tokens })
+        json!({ "date": date, "requests": requests, "cost": cost.rounded(), "tokens": tokens })
     };
     let daily: Vec<Value> = days.into_iter().map(day).collect();
     let key = caller.key.as_deref();
@@ -83,7 +84,7 @@ async fn report(proxy: &Proxy, caller: &Caller, now: Millis) -> store::Result<Va
         },
         "totals": {
             "requests": total.requests,
-            "cost": usd(total.cost),
+            "cost": total.cost.rounded(),
             "inputTokens": total.input_tokens,
             "outputTokens": total.output_tokens,
             "cacheReadTokens": total.cache_read_tokens,
@@ -105,14 +106,14 @@ async fn all_usage(proxy: &Proxy, caller: &Caller) -> store::Result<TotalUsage> 
 
 /// What the key may have used at most without being refused: its limit, or what it has used and is left of a budget of
 /// all models.
-fn hard_limit(key: &Key, now: Millis) -> Option<f64> {
+fn hard_limit(key: &Key, now: Millis) -> Option<Usd> {
     let used = key.live.used_cost();
     let of_budgets = key.limits.iter().flat_map(|limits| &limits.budgets).filter_map(|budget| {
         let most = budget.bounds.cost.filter(|_| budget.models.is_empty())?;
-        let spent = budget.live.used(now).map_or(0.0, |(used, _)| used.cost);
-        Some(used + (most - spent).max(0.0))
+        let spent = budget.live.used(now).map_or(Usd::ZERO, |(used, _)| used.cost);
+        Some(used + (most - spent).max(Usd::ZERO))
     });
-    key.max_cost.into_iter().chain(of_budgets).reduce(f64::min)
+    key.max_cost.into_iter().chain(of_budgets).reduce(Usd::min)
 }
 
 fn answer(request: &Request, body: store::Result<Value>) -> Response {

@@ -65,6 +65,7 @@ fn seconds_until(end: Millis, now: Millis) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::money::Usd;
 
     #[test]
     fn a_refusal_names_the_limit_its_bound_and_when_it_resets() {
@@ -82,7 +83,11 @@ mod tests {
                 ["tokensPerMinute", "500 tokens", "2026-05-01T08:01:00.000Z"],
                 60,
             ),
-            (budget(Reached::Cost(0.5), now + 1), ["day budget", "0.5 USD", "2026-05-01T08:00:00.001Z"], 1),
+            (
+                budget(Reached::Cost(Usd::new(0.5)), now + 1),
+                ["day budget", "0.5 USD", "2026-05-01T08:00:00.001Z"],
+                1,
+            ),
             (budget(Reached::Requests(10), now + 1_001), ["maxRequests", "10", "resets at"], 2),
             (budget(Reached::Tokens(7), Millis::MAX), ["maxTokens", "7", "does not reset"], 86_400),
         ] {

@@ -1,6 +1,7 @@
 //! What an explanation says agrees with what a selection does.
 
 use super::*;
+use crate::money::Usd;
 use crate::routing::fixture::*;
 use crate::routing::{
     Account, ChannelTotals, FailureWeight, Policy, Rotations, Route, Selection, Site, Weights, select,
@@ -34,7 +35,7 @@ fn the_worked_example_is_explained_with_its_printed_shares() {
     };
     let channels = vec![
         with(channel_of(11, account(1, site(1))), totals),
-        channel_of(21, Account { unit_cost: Some(0.5), balance: 2.0, ..account(2, heavy()) }),
+        channel_of(21, Account { unit_cost: Some(0.5), balance: Usd::new(2.0), ..account(2, heavy()) }),
         Channel { weight: 20, ..channel_of(22, account(3, heavy())) },
         Channel { priority: 1, ..channel(30) },
         Channel { enabled: false, ..channel(31) },

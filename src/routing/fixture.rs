@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::*;
+use crate::money::Usd;
 use crate::platform::Platform;
 
 pub fn site(id: i64) -> Site {
@@ -28,7 +29,7 @@ pub fn account(id: i64, site: Site) -> Account {
         site: Arc::new(site),
         username: None,
         status: AccountStatus::Active,
-        balance: 0.0,
+        balance: Usd::new(0.0),
         unit_cost: None,
         prices: Arc::default(),
         limits: Arc::default(),

@@ -194,7 +194,8 @@ mod tests {
     #[test]
     fn live_values_outlive_snapshots_but_not_their_rows() {
         let table = LiveTable::default();
-        let _ = table.channel(1, ChannelTotals::default).record_success(5, 5, 5);
+        let _ =
+            table.channel(1, ChannelTotals::default).record_success(5, 5, crate::money::Usd::from_nano(5));
         let again = table.channel(1, || unreachable!("it is known already"));
         assert_eq!(again.totals().success, 1);
         table.retain(&HashSet::new(), &HashSet::new(), &HashSet::new());

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::policy::{Policy, positive_or_one};
 use super::route::Channel;
+use crate::money::Usd;
 
 /// No cost counts as less: a free upstream must not weigh infinitely.
 const LEAST_COST: f64 = 1e-6;
@@ -107,10 +108,10 @@ pub fn scores<'m>(
         site.success += totals.success;
         site.fail += totals.fail;
         site.latency_ms += totals.latency_ms;
-        let (cost, tier) = cost(channel, || model(channel), totals.success, totals.cost_nano, weights);
+        let (cost, tier) = cost(channel, || model(channel), totals.success, totals.cost(), weights);
         let uses = (totals.success + totals.fail).max(1);
         let value = weights.cost_weight / cost
-            + weights.balance_weight * channel.account.balance
+            + weights.balance_weight * channel.account.balance.dollars()
             + weights.usage_weight / uses as f64;
         highest = highest.max(value);
         lowest = lowest.min(value);
@@ -147,15 +148,15 @@ fn cost<'m>(
     channel: &Channel,
     model: impl FnOnce() -> &'m str,
     success: u64,
-    cost_nano: u64,
+    spent: Usd,
     weights: &Weights,
 ) -> (f64, CostTier) {
-    let (cost, tier) = if success > 0 && cost_nano > 0 {
-        (cost_nano as f64 / 1e9 / success as f64, CostTier::Observed)
+    let (cost, tier) = if success > 0 && spent > Usd::ZERO {
+        (spent.dollars() / success as f64, CostTier::Observed)
     } else if let Some(configured) = channel.account.unit_cost.filter(|cost| *cost > 0.0) {
         (configured, CostTier::Configured)
     } else if let Some(listed) = channel.account.prices.reference_cost(model()) {
-        (listed, CostTier::Catalog)
+        (listed.dollars(), CostTier::Catalog)
     } else {
         (weights.fallback_unit_cost, CostTier::Fallback)
     };

@@ -4,6 +4,7 @@ use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 
 use super::*;
 use crate::error_words::ErrorText;
+use crate::money::Usd;
 use crate::routing::eligibility::Obstacle;
 use crate::routing::fixture::*;
 use crate::routing::pricing::{Billing, CallPrice, Catalog, Labels, ModelPrice};
@@ -18,7 +19,7 @@ fn worked_example() -> (Vec<Channel>, Policy) {
     let heavy = || Site { global_weight: 3.0, ..site(2) };
     let channels = vec![
         with(channel_of(11, account(1, site(1))), used(10, 0, 12_000, 2_000_000_000)),
-        channel_of(21, Account { unit_cost: Some(0.5), balance: 2.0, ..account(2, heavy()) }),
+        channel_of(21, Account { unit_cost: Some(0.5), balance: Usd::new(2.0), ..account(2, heavy()) }),
         Channel { weight: 20, ..channel_of(22, account(3, heavy())) },
     ];
     (channels, Policy { site_weight_multipliers: [(2, 0.5)].into(), ..Policy::default() })
@@ -129,7 +130,7 @@ fn an_unknown_price_with_a_high_fallback_hardly_counts() {
         fallback_unit_cost: 1000.0,
     };
     let channels = [
-        channel_of(1, Account { balance: 10_000.0, ..account(1, site(1)) }),
+        channel_of(1, Account { balance: Usd::new(10_000.0), ..account(1, site(1)) }),
         with(channel(2), used(10, 0, 0, 10_000_000_000)),
     ];
     assert_eq!(percents(&scored(&channels, &weights, &Policy::default(), |_| 1.0)), [0.28, 99.72]);
@@ -145,8 +146,12 @@ fn a_cost_is_observed_else_configured_else_listed_else_assumed() {
         channel_of(4, listed(Some(0.0))),
         channel_of(5, account(5, site(1))),
     ];
-    let price =
-        ModelPrice::new("M", Billing::PerCall(Some(CallPrice::Flat(0.45))), vec![], Labels::default());
+    let price = ModelPrice::new(
+        "M",
+        Billing::PerCall(Some(CallPrice::Flat(Usd::new(0.45)))),
+        vec![],
+        Labels::default(),
+    );
     let catalog = Arc::new(Catalog::new(vec![price], vec![]));
     for channel in &channels[..4] {
         channel.account.prices.replace(catalog.clone());
@@ -172,7 +177,7 @@ fn odd_weights_still_pick_somebody() {
     let nothing = Weights { base_weight_factor: 0.0, value_score_factor: 0.0, ..Weights::default() };
     let snapshot_weights = scored(&channels, &nothing, &Policy::default(), |_| 1.0);
     assert_eq!([0.0, 0.6, 0.99].map(|u| drawn(&snapshot_weights, u)), [0, 1, 1]);
-    let odd = Account { balance: f64::NAN, unit_cost: Some(f64::INFINITY), ..account(3, site(3)) };
+    let odd = Account { balance: Usd::new(f64::NAN), unit_cost: Some(f64::INFINITY), ..account(3, site(3)) };
     let scores = scored(&[channel(1), channel_of(3, odd)], &Weights::default(), &Policy::default(), |_| 1.0);
     assert!(drawn(&scores, 0.3) < 2);
 }

@@ -11,6 +11,7 @@ use super::live::EndpointLive;
 use super::origin::BaseUrl;
 use super::pricing::PriceList;
 use crate::mask::Mask;
+use crate::money::Usd;
 use crate::platform::Platform;
 
 /// One address of a site.
@@ -62,7 +63,7 @@ pub struct Account {
     pub site: Arc<Site>,
     pub username: Option<String>,
     pub status: AccountStatus,
-    pub balance: f64,
+    pub balance: Usd,
     pub unit_cost: Option<f64>,
     /// The prices of the site for this account, as far as they are known.
     pub prices: Arc<PriceList>,

@@ -1,6 +1,7 @@
 //! Which sites are trusted, which of them lead, and 23 of 24 requests for these.
 
 use super::*;
+use crate::money::Usd;
 use crate::routing::fixture::*;
 use crate::routing::rotation::Rotations;
 use crate::routing::{
@@ -135,7 +136,7 @@ fn among_strangers_all_lead_and_of_one_site_the_least_used_channel() {
 
 #[test]
 fn health_and_load_lower_a_score_and_weights_do_not_matter() {
-    let heavy = Account { balance: 1e9, unit_cost: Some(1e-6), ..account(1, site(1)) };
+    let heavy = Account { balance: Usd::new(1e9), unit_cost: Some(1e-6), ..account(1, site(1)) };
     let channels =
         vec![used(Channel { weight: 1_000, ..channel_of(1, heavy) }, 100, 0), used(channel(2), 100, 0)];
     channels[0].account.site.health.fail("other", FailureWeight { penalty: 1.0, transient: false }, NOW);

@@ -5,6 +5,7 @@ use super::routes::MAX_MARKS;
 use super::sql::{Changes, Row, Statement, Value, marks};
 use super::touches::Part;
 use super::{Error, Result, Secret, Store};
+use crate::money::Usd;
 use crate::time::{Millis, now_ms};
 
 /// A stored account. A blank credential is `None`.
@@ -15,9 +16,9 @@ pub struct AccountRow {
     pub username: Option<String>,
     pub access_token: Option<Secret>,
     pub api_token: Option<Secret>,
-    pub balance: f64,
-    pub balance_used: f64,
-    pub quota: f64,
+    pub balance: Usd,
+    pub balance_used: Usd,
+    pub quota: Usd,
     pub unit_cost: Option<f64>,
     pub value_score: f64,
     pub status: AccountStatus,
@@ -136,9 +137,9 @@ pub struct AccountPatch {
     pub username: Option<Option<String>>,
     pub access_token: Option<Option<Secret>>,
     pub api_token: Option<Option<Secret>>,
-    pub balance: Option<f64>,
-    pub balance_used: Option<f64>,
-    pub quota: Option<f64>,
+    pub balance: Option<Usd>,
+    pub balance_used: Option<Usd>,
+    pub quota: Option<Usd>,
     pub unit_cost: Option<Option<f64>>,
     pub value_score: Option<f64>,
     pub status: Option<AccountStatus>,
@@ -460,9 +461,9 @@ pub(super) fn read(store: &Store, row: &Row) -> Result<AccountRow> {
         username: row.opt_text()?,
         access_token: open("access_token", row.opt_str()?),
         api_token: open("api_token", row.opt_str()?),
-        balance: row.real()?,
-        balance_used: row.real()?,
-        quota: row.real()?,
+        balance: row.usd()?,
+        balance_used: row.usd()?,
+        quota: row.usd()?,
         unit_cost: row.opt_real()?,
         value_score: row.real()?,
         status: {

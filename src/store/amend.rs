@@ -11,6 +11,7 @@ use super::telemetry::log_spans;
 use super::telemetry::recorder::Recorder;
 pub use super::telemetry::usage::Correction;
 use super::{Error, Result, Store};
+use crate::money::Usd;
 use crate::time::now_ms;
 
 /// What the row is to say, and by how much that is more than it said.
@@ -24,7 +25,7 @@ pub struct Amendment {
     pub cached: Option<CachedTokens>,
     pub usage_source: UsageSource,
     /// USD.
-    pub cost: f64,
+    pub cost: Usd,
     /// JSON text.
     pub billing_details: Option<String>,
     pub more: Correction,

@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json};
 use super::sql::Statement;
 use super::touches::Part;
 use super::{Error, Result, Store};
+use crate::money::Usd;
 use crate::time::Millis;
 
 /// How often a merge is made anew because `extraConfig` changed under it: in every round somebody succeeds, so
@@ -14,9 +15,9 @@ const ATTEMPTS: usize = 64;
 /// What was read, in USD.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NewBalance {
-    pub balance: f64,
-    pub used: f64,
-    pub quota: f64,
+    pub balance: Usd,
+    pub used: Usd,
+    pub quota: Usd,
     pub at: Millis,
 }
 

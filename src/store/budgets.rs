@@ -78,5 +78,5 @@ pub(super) fn keep_only(key: i64, scopes: &[String]) -> Statement {
 }
 
 fn read(row: &mut Fields<'_>) -> Result<(Millis, Used)> {
-    Ok((row.int()?, Used { requests: row.int()?, cost: row.real()?, tokens: row.int()? }))
+    Ok((row.int()?, Used { requests: row.int()?, cost: row.usd()?, tokens: row.int()? }))
 }

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 
 use super::sql::Value;
 use super::{Result, Store};
+use crate::money::Usd;
 
 /// The sums of one local day.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DayUsage {
     pub requests: i64,
     /// USD.
-    pub cost: f64,
+    pub cost: Usd,
     pub tokens: i64,
 }
 
@@ -19,7 +20,7 @@ pub struct DayUsage {
 pub struct TotalUsage {
     pub requests: i64,
     /// USD.
-    pub cost: f64,
+    pub cost: Usd,
     pub input_tokens: i64,
     pub output_tokens: i64,
     pub cache_read_tokens: i64,
@@ -37,7 +38,7 @@ pub async fn total(store: &Store, key: Option<i64>) -> Result<TotalUsage> {
     let mut row = row.fields();
     Ok(TotalUsage {
         requests: row.int()?,
-        cost: row.real()?,
+        cost: row.usd()?,
         input_tokens: row.int()?,
         output_tokens: row.int()?,
         cache_read_tokens: row.int()?,
@@ -56,7 +57,7 @@ pub async fn since(store: &Store, key: Option<i64>, first: &str) -> Result<HashM
     rows.iter()
         .map(|row| {
             let mut row = row.fields();
-            Ok((row.text()?, DayUsage { requests: row.int()?, cost: row.real()?, tokens: row.int()? }))
+            Ok((row.text()?, DayUsage { requests: row.int()?, cost: row.usd()?, tokens: row.int()? }))
         })
         .collect()
 }

@@ -7,6 +7,7 @@ use super::cached::CachedTokens;
 use super::log_sums::Parts;
 use super::sql::{Fields, Row, Value};
 use super::{Result, Store};
+use crate::money::Usd;
 use crate::time::Millis;
 
 /// Sums over attempts; everything that is not a success has failed.
@@ -16,7 +17,7 @@ pub struct KeyUsage {
     pub successes: i64,
     pub tokens: i64,
     /// USD.
-    pub cost: f64,
+    pub cost: Usd,
     pub cached: CachedTokens,
 }
 
@@ -104,7 +105,7 @@ fn read(row: &mut Fields<'_>) -> Result<KeyUsage> {
         requests: row.int()?,
         successes: row.int()?,
         tokens: row.int()?,
-        cost: row.real()?,
+        cost: row.usd()?,
         cached: CachedTokens::read(row)?,
     })
 }

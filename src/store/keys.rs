@@ -17,6 +17,7 @@ use super::{Error, Result, Secret, Store, budgets};
 use crate::config;
 use crate::hex;
 use crate::keys::{Bounds, Budget, BudgetLive, Key, KeyLimits, KeyLive, KeyTable, MAX_BUDGETS, Period};
+use crate::money::Usd;
 use crate::routing::{CredentialRef, ModelPattern, Policy};
 use crate::time::{Millis, now_ms};
 
@@ -27,7 +28,7 @@ pub struct KeyRow {
     /// `None` when it does not open any more.
     pub key: Option<Secret>,
     pub settings: KeySettings,
-    pub used_cost: f64,
+    pub used_cost: Usd,
     pub used_requests: i64,
     pub last_used_at: Option<Millis>,
     pub created_at: Millis,
@@ -44,7 +45,7 @@ pub struct KeySettings {
     pub enabled: bool,
     pub expires_at: Option<Millis>,
     /// USD; `None` without a limit, 0 blocks at once.
-    pub max_cost: Option<f64>,
+    pub max_cost: Option<Usd>,
     pub max_requests: Option<i64>,
     pub supported_models: Vec<String>,
     pub allowed_route_ids: Vec<i64>,
@@ -66,8 +67,7 @@ pub struct KeySettings {
 #[serde(rename_all = "camelCase")]
 pub struct BudgetSettings {
     pub period: Period,
-    /// USD.
-    pub max_cost: Option<f64>,
+    pub max_cost: Option<Usd>,
     pub max_requests: Option<i64>,
     pub max_tokens: Option<i64>,
     /// Patterns; `None` counts every model.
@@ -358,7 +358,7 @@ fn read(store: &Store, row: &Row) -> Result<KeyRow> {
         tags: list_or_empty(id, "tags", row.opt_str()?),
         enabled: row.bool()?,
         expires_at: row.opt_int()?,
-        max_cost: row.opt_real()?,
+        max_cost: row.opt_usd()?,
         max_requests: row.opt_int()?,
         supported_models: list_or_empty(id, "supported_models", row.opt_str()?),
         allowed_route_ids: list_or_empty(id, "allowed_route_ids", row.opt_str()?),
@@ -392,7 +392,7 @@ fn read(store: &Store, row: &Row) -> Result<KeyRow> {
         id,
         key,
         settings,
-        used_cost: row.real()?,
+        used_cost: row.usd()?,
         used_requests: row.int()?,
         last_used_at: row.opt_int()?,
         created_at: row.int()?,

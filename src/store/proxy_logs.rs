@@ -6,6 +6,7 @@ use super::sql::{Row, Value, anywhere};
 pub use super::telemetry::log_row::{LogStatus, ProxyLogRow, UsageSource};
 use super::telemetry::log_spans;
 use super::{Result, Store, prune};
+use crate::money::Usd;
 use crate::time::Millis;
 
 /// A stored row, with the names its ids have today (`None` once deleted).
@@ -32,7 +33,7 @@ pub struct LogItem {
     pub cache_read_tokens: Option<i64>,
     pub cache_creation_tokens: Option<i64>,
     pub usage_source: Option<String>,
-    pub estimated_cost: f64,
+    pub estimated_cost: Usd,
     /// Only in [`get`], not in lists.
     pub billing_details: Option<String>,
     pub client_family: Option<String>,
@@ -127,7 +128,7 @@ pub struct LogSummary {
     pub total_count: i64,
     pub success_count: i64,
     pub failed_count: i64,
-    pub total_cost: f64,
+    pub total_cost: Usd,
     pub total_tokens: i64,
 }
 
@@ -233,7 +234,7 @@ pub async fn summary(store: &Store, filter: &LogFilter) -> Result<LogSummary> {
         summary.total_count += calls;
         summary.success_count += ok;
         summary.failed_count += calls - ok;
-        summary.total_cost += row.real()?;
+        summary.total_cost += row.usd()?;
         summary.total_tokens = summary.total_tokens.saturating_add(row.int()?);
     }
     Ok(summary)
@@ -370,7 +371,7 @@ fn read(row: &Row) -> Result<LogItem> {
         cache_read_tokens: row.opt_int()?,
         cache_creation_tokens: row.opt_int()?,
         usage_source: row.opt_text()?,
-        estimated_cost: row.real()?,
+        estimated_cost: row.usd()?,
         client_family: row.opt_text()?,
         client_app_id: row.opt_text()?,
         client_app_name: row.opt_text()?,

@@ -225,7 +225,7 @@ fn read(units: &[Row], members: &[Row]) -> Result<Vec<UnitRow>> {
                 success_count: row.int()?,
                 fail_count: row.int()?,
                 total_latency_ms: row.int()?,
-                total_cost: row.real()?,
+                total_cost: row.usd()?,
                 last_used_at: row.opt_int()?,
                 last_selected_at: row.opt_int()?,
                 last_fail_at: row.opt_int()?,

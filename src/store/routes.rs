@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::sql::{Row, Statement, Value, marks};
-use super::telemetry::recorder::NANO_PER_USD;
 use super::touches::Part;
 use super::{Result, Store, rests};
+use crate::money::Usd;
 use crate::routing::rebuild::{self, Credential, NewRoute, Plan};
 use crate::routing::{ChannelTotals, Strategy};
 use crate::time::{Millis, now_ms};
@@ -57,7 +57,7 @@ pub struct ChannelStats {
     pub fail_count: i64,
     pub total_latency_ms: i64,
     /// USD.
-    pub total_cost: f64,
+    pub total_cost: Usd,
     pub last_used_at: Option<Millis>,
     pub last_selected_at: Option<Millis>,
     pub last_fail_at: Option<Millis>,
@@ -125,7 +125,7 @@ impl ChannelStats {
             success: count(self.success_count),
             fail: count(self.fail_count),
             latency_ms: count(self.total_latency_ms),
-            cost_nano: (self.total_cost * NANO_PER_USD).round() as u64,
+            cost_nano: self.total_cost.nano().max(0).unsigned_abs(),
             consecutive_fail: count(self.consecutive_fail_count),
             last_used: self.last_used_at,
             last_selected: self.last_selected_at,
@@ -484,7 +484,7 @@ fn read_channel(row: &Row) -> Result<ChannelRow> {
             success_count: row.int()?,
             fail_count: row.int()?,
             total_latency_ms: row.int()?,
-            total_cost: row.real()?,
+            total_cost: row.usd()?,
             last_used_at: row.opt_int()?,
             last_selected_at: row.opt_int()?,
             last_fail_at: row.opt_int()?,

@@ -23,7 +23,7 @@ async fn totals(store: &Store, keys: &KeyTable) -> Result<()> {
                WHERE max_cost IS NOT NULL OR max_requests IS NOT NULL";
     for row in &store.query(sql, Vec::new()).await? {
         let mut row = row.fields();
-        let (id, requests, cost) = (row.int()?, row.int()?, row.real()?);
+        let (id, requests, cost) = (row.int()?, row.int()?, row.usd()?);
         let Some(key) = keys.get(id) else { continue };
         key.live.follow_cost(cost);
         // Who is reserving knows better.

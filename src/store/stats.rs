@@ -4,6 +4,7 @@
 use super::cached::CachedTokens;
 use super::sql::{Fields, Statement};
 use super::{Result, Store};
+use crate::money::Usd;
 use crate::time::Millis;
 
 /// Sums over calls; whatever is not a success has failed.
@@ -13,7 +14,7 @@ pub struct Sums {
     pub ok: i64,
     pub tokens: i64,
     /// USD.
-    pub cost: f64,
+    pub cost: Usd,
     pub latency_ms: i64,
     /// How many calls the latency is of.
     pub latency_n: i64,
@@ -42,7 +43,7 @@ impl Sums {
 pub struct Holder {
     pub id: i64,
     pub site_id: i64,
-    pub balance: f64,
+    pub balance: Usd,
     pub is_active: bool,
     /// JSON text: members without a column, among them `todayIncomeSnapshot`.
     pub extra: Option<String>,
@@ -71,7 +72,7 @@ fn read(row: &mut Fields<'_>) -> Result<Sums> {
         calls: row.int()?,
         ok: row.int()?,
         tokens: row.int()?,
-        cost: row.real()?,
+        cost: row.usd()?,
         latency_ms: row.int()?,
         latency_n: row.int()?,
         cached: CachedTokens::read(row)?,
@@ -102,7 +103,7 @@ pub async fn holders(store: &Store) -> Result<Vec<Holder>> {
             Ok(Holder {
                 id: row.int()?,
                 site_id: row.int()?,
-                balance: row.real()?,
+                balance: row.usd()?,
                 is_active: row.str()? == "active",
                 extra: row.opt_text()?,
             })

@@ -2,6 +2,7 @@
 
 use super::error::{Error, Result};
 use super::seal::Sealed;
+use crate::money::Usd;
 
 /// One argument or one field.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +43,12 @@ impl From<bool> for Arg<'_> {
     }
 }
 
+impl From<Usd> for Arg<'_> {
+    fn from(amount: Usd) -> Self {
+        Self::Real(amount.dollars())
+    }
+}
+
 impl<'a> From<&'a str> for Arg<'a> {
     fn from(value: &'a str) -> Self {
         Self::Text(value)
@@ -69,6 +76,12 @@ impl From<i64> for Value {
 impl From<f64> for Value {
     fn from(value: f64) -> Self {
         Self::Real(value)
+    }
+}
+
+impl From<Usd> for Value {
+    fn from(amount: Usd) -> Self {
+        Self::Real(amount.dollars())
     }
 }
 
@@ -192,6 +205,14 @@ impl<'a> Fields<'a> {
             Value::Int(value) => Ok(Some(*value as f64)),
             _ => Err(self.wrong("a number")),
         }
+    }
+
+    pub fn usd(&mut self) -> Result<Usd> {
+        self.real().map(Usd::new)
+    }
+
+    pub fn opt_usd(&mut self) -> Result<Option<Usd>> {
+        Ok(self.opt_real()?.map(Usd::new))
     }
 
     pub fn text(&mut self) -> Result<String> {

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::taken::{Kind, LeftOut, TakenOver};
 use crate::config;
+use crate::money::Usd;
 use crate::platform::{Address, Platform};
 use crate::site_url::SiteUrl;
 use crate::time::{iso, now_ms};
@@ -78,7 +79,7 @@ pub(super) struct ClientKey {
     pub group: Option<String>,
     /// Milliseconds.
     pub expires_at: Option<i64>,
-    pub max_cost: Option<f64>,
+    pub max_cost: Option<Usd>,
     /// `None` for all models.
     pub models: Option<Vec<String>>,
     /// Addresses and networks, as written; empty for everywhere.
@@ -291,7 +292,7 @@ impl Draft {
         let enabled = key.enabled && !is_bound_to_none;
         let mut columns = json!({"name": clipped(&key.name, MAX_NAME).unwrap_or_else(|| "unnamed".to_owned()),
             "key": text, "enabled": enabled, "groupName": key.group.and_then(|group| clipped(&group, MAX_GROUP)),
-            "expiresAt": key.expires_at.map(iso), "maxCost": key.max_cost.map(|usd| usd.max(0.0))});
+            "expiresAt": key.expires_at.map(iso), "maxCost": key.max_cost.map(|most| most.max(Usd::ZERO))});
         // A list that ended up empty allows nothing; no list at all would allow everything.
         if let Some(models) = models {
             columns["supportedModels"] = json!(models).to_string().into();

@@ -20,6 +20,7 @@ use super::channel_types::{self, ChannelType};
 use super::draft::{Channel, ClientKey, DEFAULT_WEIGHT, Draft, QUOTA_PER_USD, RowId, clipped};
 use super::sqlite::{Foreign, ForeignRow};
 use super::taken::{Error, Kind, TakenOver};
+use crate::money::Usd;
 use crate::platform::Platform;
 
 const CHANNEL_COLUMNS: &[&str] = &[
@@ -472,7 +473,7 @@ fn take_tokens(database: &Foreign, draft: &mut Draft) -> Result<(), Error> {
         let split = |c: char| c == ',' || c == ';' || c.is_whitespace();
         let allowed_ips = addresses.split(split).filter(|part| !part.is_empty()).map(str::to_owned).collect();
         let unlimited = row.flag("unlimited_quota").unwrap_or(false);
-        let remaining = row.real("remain_quota").unwrap_or(0.0) / QUOTA_PER_USD;
+        let remaining = Usd::new(row.real("remain_quota").unwrap_or(0.0) / QUOTA_PER_USD);
         // Only -1 is never: there, every other time before now is over.
         let expiry = row.int("expired_time").filter(|seconds| *seconds != -1).map(|seconds| seconds.max(0));
         let key = ClientKey {

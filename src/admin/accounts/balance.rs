@@ -8,11 +8,12 @@ use serde_json::Value;
 
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
-use crate::admin::{money, number, require_id};
+use crate::admin::require_id;
 use crate::http::{self, Request, Response};
 use crate::jobs::Jobs;
 use crate::jobs::balances::balance;
 use crate::jobs::balances::balance::{BalanceReading, Failure, summary_json};
+use crate::money::Usd;
 
 /// `POST /api/accounts/{id}/balance`
 pub async fn refresh(admin: Arc<Admin>, request: Request) -> Result<Response> {
@@ -40,13 +41,13 @@ pub async fn read(jobs: &Arc<Jobs>, id: i64) -> Result<BalanceReading> {
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct BalanceView {
-    balance: Value,
-    used: Value,
-    quota: Value,
+    balance: Usd,
+    used: Usd,
+    quota: Usd,
     #[serde(skip_serializing_if = "Option::is_none")]
-    today_income: Option<Value>,
+    today_income: Option<Usd>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    today_quota_consumption: Option<Value>,
+    today_quota_consumption: Option<Usd>,
     #[serde(skip_serializing_if = "Option::is_none")]
     subscription_summary: Option<Value>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -57,21 +58,20 @@ struct BalanceView {
 
 impl BalanceView {
     fn of(reading: &BalanceReading) -> Self {
-        let usd = |value: f64| number(money(value));
         match reading {
             BalanceReading::Read(read) => Self {
-                balance: usd(read.balance),
-                used: usd(read.used),
-                quota: usd(read.quota),
-                today_income: read.today_income.map(usd),
-                today_quota_consumption: read.today_quota_consumption.map(usd),
+                balance: read.balance.rounded(),
+                used: read.used.rounded(),
+                quota: read.quota.rounded(),
+                today_income: read.today_income.map(Usd::rounded),
+                today_quota_consumption: read.today_quota_consumption.map(Usd::rounded),
                 subscription_summary: read.subscriptions.as_ref().map(summary_json),
                 ..Self::default()
             },
             BalanceReading::Stored { balance, used, quota, reason } => Self {
-                balance: usd(*balance),
-                used: usd(*used),
-                quota: usd(*quota),
+                balance: balance.rounded(),
+                used: used.rounded(),
+                quota: quota.rounded(),
                 skipped: true,
                 reason: Some(*reason),
                 ..Self::default()

@@ -23,7 +23,7 @@ use super::verdict::Verdict;
 use crate::admin::Admin;
 use crate::admin::errors::{Result, failure};
 use crate::admin::input::Fields;
-use crate::admin::{guard, money, number, secrets};
+use crate::admin::{guard, secrets};
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::jobs::accounts::health::advised;
@@ -86,7 +86,7 @@ pub async fn verify_token(admin: Arc<Admin>, mut request: Request) -> Result<Res
             });
             // Some sites say who somebody is and not what is left.
             if let Some(balance) = &balance {
-                body["balance"] = number(money(balance.balance));
+                body["balance"] = balance.balance.rounded().into();
                 body["balanceInfo"] = balance_info(balance);
             }
             Ok(http::json(StatusCode::OK, &body))
@@ -274,9 +274,9 @@ fn user_info(user: &User) -> UserView<'_> {
 
 fn balance_info(balance: &Balance) -> Value {
     json!({
-        "balance": number(money(balance.balance)),
-        "used": number(money(balance.used)),
-        "quota": number(money(balance.quota)),
+        "balance": balance.balance.rounded(),
+        "used": balance.used.rounded(),
+        "quota": balance.quota.rounded(),
     })
 }
 

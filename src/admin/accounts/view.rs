@@ -7,7 +7,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::admin::sites::view::SiteView;
-use crate::admin::{money, number, secrets};
+use crate::admin::{number, secrets};
+use crate::money::Usd;
 use crate::platform::Platform;
 use crate::routing::LiveTable;
 use crate::routing::limit_windows::{LimitWindow, WindowSource};
@@ -30,10 +31,10 @@ pub struct ListContext<'a> {
     pub sites: &'a HashMap<i64, &'a SiteRow>,
     /// Accounts that have a model available.
     pub with_models: &'a HashSet<i64>,
-    /// USD of the local day by account.
-    pub spend: &'a HashMap<i64, f64>,
-    /// USD earned in the local day by account.
-    pub rewards: &'a HashMap<i64, f64>,
+    /// Of the local day, by account.
+    pub spend: &'a HashMap<i64, Usd>,
+    /// Earned in the local day, by account.
+    pub rewards: &'a HashMap<i64, Usd>,
     /// What is known of their limits.
     pub live: &'a LiveTable,
     pub now: Millis,
@@ -64,9 +65,9 @@ pub struct AccountView<'a> {
     /// Empty without one; masked like every credential.
     access_token: String,
     api_token: Option<String>,
-    balance: Value,
-    balance_used: Value,
-    quota: Value,
+    balance: Usd,
+    balance_used: Usd,
+    quota: Usd,
     value_score: Value,
     unit_cost: Option<Value>,
     status: &'static str,
@@ -93,8 +94,8 @@ pub struct ListedAccount<'a> {
     site: Option<SiteView<'a>>,
     credential_mode: &'static str,
     capabilities: Capabilities,
-    today_spend: Value,
-    today_reward: Value,
+    today_spend: Usd,
+    today_reward: Usd,
     runtime_health: HealthView<'a>,
     limit_windows: Vec<LimitWindowView>,
 }
@@ -136,9 +137,9 @@ impl<'a> AccountView<'a> {
             username: account.username.as_deref(),
             access_token: masked(&account.access_token).unwrap_or_default(),
             api_token: masked(&account.api_token),
-            balance: number(money(account.balance)),
-            balance_used: number(money(account.balance_used)),
-            quota: number(money(account.quota)),
+            balance: account.balance.rounded(),
+            balance_used: account.balance_used.rounded(),
+            quota: account.quota.rounded(),
             value_score: number(account.value_score),
             unit_cost: account.unit_cost.map(number),
             status: account.status.as_str(),
@@ -165,9 +166,8 @@ impl<'a> ListedAccount<'a> {
         let has_models = context.with_models.contains(&account.id);
         let site_active = site.is_none_or(|site| site.status == SiteStatus::Active);
         let platform = site.and_then(|site| Platform::parse(&site.platform));
-        let usd = |amounts: &HashMap<i64, f64>| {
-            number(money(amounts.get(&account.id).copied().unwrap_or_default()))
-        };
+        let usd =
+            |amounts: &HashMap<i64, Usd>| amounts.get(&account.id).copied().unwrap_or_default().rounded();
         Self {
             account: AccountView::of(account),
             site: site.map(SiteView::of),
@@ -317,9 +317,9 @@ pub fn sample() -> AccountRow {
         username: Some("ann".into()),
         access_token: None,
         api_token: Some(Secret::from("sk-abcdefghij")),
-        balance: 0.0,
-        balance_used: 0.0,
-        quota: 0.0,
+        balance: Usd::new(0.0),
+        balance_used: Usd::new(0.0),
+        quota: Usd::new(0.0),
         unit_cost: None,
         value_score: 0.0,
         status: AccountStatus::Active,

@@ -20,6 +20,7 @@ use crate::admin::{require_id, secrets};
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::keys::KeyLive;
+use crate::money::Usd;
 use crate::store::Store;
 use crate::store::keys::{self, KeyRow, KeySettings};
 use crate::store::{self, Secret, quota};
@@ -152,7 +153,7 @@ async fn changed(
 async fn reset(core: &Core, id: i64) -> Result<()> {
     let known = core.keys.load().get(id).map(|key| key.live.clone());
     // A key that does not open any more has a row, and nobody who could use it.
-    let live = known.unwrap_or_else(|| KeyLive::new(id, 0, 0.0, None).into());
+    let live = known.unwrap_or_else(|| KeyLive::new(id, 0, Usd::ZERO, None).into());
     quota::reset(&core.store, &live).await.map_err(missing)
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::limits;
 use super::readers::{embedded, limit, models, set, texts};
 use crate::admin::input::{Fields, Invalid, exact_integer, whole};
+use crate::money::Usd;
 use crate::store::Secret;
 use crate::store::keys::{ExcludedCredential, KeySettings, Referable};
 use crate::time::{self, Millis};
@@ -44,7 +45,7 @@ pub fn apply(fields: &Fields, mut settings: KeySettings) -> Result<KeySettings, 
     set(&mut settings.tags, tags(fields)?);
     set(&mut settings.enabled, fields.bool("enabled")?);
     set(&mut settings.expires_at, expires_at(fields)?);
-    set(&mut settings.max_cost, limit(fields, "maxCost")?);
+    set(&mut settings.max_cost, limit(fields, "maxCost")?.map(|most| most.map(Usd::new)));
     let requests = limit(fields, "maxRequests")?;
     set(&mut settings.max_requests, requests.map(|most| most.map(|most| most.trunc() as i64)));
     set(&mut settings.supported_models, models(fields, "supportedModels")?);

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::money::Usd;
 
 static TESTED: crate::admin::schema::Object = crate::admin::schema::Object::with(
     "Tested",
@@ -28,7 +29,7 @@ fn the_documented_example_is_read_as_documented() {
         name: "n".into(),
         tags: vec!["prod".into(), "eu".into()],
         enabled: true,
-        max_cost: Some(12.5),
+        max_cost: Some(Usd::new(12.5)),
         max_requests: Some(500),
         supported_models: vec!["gpt-4o*".into()],
         allowed_route_ids: vec![3],

@@ -7,6 +7,7 @@ use super::schema;
 use crate::admin::input::{Fields, Invalid, exact_integer};
 use crate::config;
 use crate::keys::{MAX_BUDGETS, Period};
+use crate::money::Usd;
 use crate::store::keys::{BudgetSettings, KeySettings};
 
 /// More requests at once than one process serves are no limit.
@@ -86,7 +87,7 @@ fn budget(fields: &Fields) -> Result<BudgetSettings, Invalid> {
     let period = fields.get("period").and_then(Value::as_str).and_then(Period::parse);
     Ok(BudgetSettings {
         period: period.ok_or_else(|| fields.unexpected("period"))?,
-        max_cost: limit(fields, "maxCost")?.flatten(),
+        max_cost: limit(fields, "maxCost")?.flatten().map(Usd::new),
         max_requests: whole_limit(fields, "maxRequests")?,
         max_tokens: whole_limit(fields, "maxTokens")?,
         models: models(fields, "models")?.filter(|models| !models.is_empty()),
@@ -132,7 +133,7 @@ mod tests {
             tokens_per_minute: Some(4),
             allowed_ips: Some(vec!["10.0.0.0/8".to_owned(), "::1".to_owned()]),
             budgets: Some(vec![
-                budget(Period::FiveHours, Some(1.5), Some(7), None, models),
+                budget(Period::FiveHours, Some(Usd::new(1.5)), Some(7), None, models),
                 budget(Period::Total, None, None, Some(0), None),
             ]),
             ..KeySettings::default()

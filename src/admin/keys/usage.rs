@@ -11,7 +11,7 @@ use super::view::KeyItem;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::stats::cached::CacheUse;
-use crate::admin::{money, number, require_id};
+use crate::admin::{number, require_id};
 use crate::http::{self, Query, Request, Response};
 use crate::store::key_usage::{self, KeyUsage};
 use crate::store::keys;
@@ -213,7 +213,7 @@ fn usage(used: KeyUsage) -> Map<String, Value> {
         ("failedRequests", (used.requests - used.successes).into()),
         ("successRate", rate.unwrap_or(Value::Null)),
         ("totalTokens", used.tokens.into()),
-        ("totalCost", number(money(used.cost))),
+        ("totalCost", used.cost.rounded().into()),
     ] {
         map.insert(name.to_owned(), value);
     }
@@ -226,6 +226,7 @@ fn usage(used: KeyUsage) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use crate::admin::keys::usage::*;
+    use crate::money::Usd;
 
     fn at(text: &str) -> Millis {
         crate::time::parse(text).expect("a time")
@@ -233,7 +234,8 @@ mod tests {
 
     #[test]
     fn days_begin_where_the_asked_zone_has_midnight() {
-        let one = KeyUsage { requests: 1, successes: 1, tokens: 5, cost: 0.5, ..KeyUsage::default() };
+        let one =
+            KeyUsage { requests: 1, successes: 1, tokens: 5, cost: Usd::new(0.5), ..KeyUsage::default() };
         let quarters = ["2026-04-05T23:30:00Z", "2026-04-06T01:00:00Z", "2026-04-06T16:30:00Z"];
         let quarters = quarters.map(|time| (at(time), one));
         let zone = TimeZone::get("Asia/Shanghai").expect("a zone");
@@ -268,7 +270,13 @@ mod tests {
 
     #[test]
     fn a_rate_has_one_decimal_and_needs_a_request() {
-        let used = KeyUsage { requests: 3, successes: 2, tokens: 7, cost: 0.1 + 0.2, ..KeyUsage::default() };
+        let used = KeyUsage {
+            requests: 3,
+            successes: 2,
+            tokens: 7,
+            cost: Usd::new(0.1 + 0.2),
+            ..KeyUsage::default()
+        };
         let shown = json!({"totalRequests": 3, "successRequests": 2, "failedRequests": 1,
             "successRate": 66.7, "totalTokens": 7, "totalCost": 0.3});
         assert_eq!(Value::Object(usage(used)), shown);

@@ -4,9 +4,10 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::admin::{money, number, secrets};
+use crate::admin::{number, secrets};
 use crate::core::Core;
 use crate::keys::{KeyLimits, ShownBudget};
+use crate::money::Usd;
 use crate::store::keys::{ExcludedCredential, KeyRow};
 use crate::time::{iso, now_ms};
 
@@ -23,8 +24,8 @@ pub struct KeyItem {
     tags: Vec<String>,
     enabled: bool,
     expires_at: Option<String>,
-    max_cost: Option<Value>,
-    used_cost: Value,
+    max_cost: Option<Usd>,
+    used_cost: Usd,
     max_requests: Option<i64>,
     used_requests: i64,
     supported_models: Vec<String>,
@@ -69,8 +70,8 @@ impl KeyItem {
             tags: settings.tags,
             enabled: settings.enabled,
             expires_at: settings.expires_at.map(iso),
-            max_cost: settings.max_cost.map(number),
-            used_cost: number(money(live.map_or(row.used_cost, |live| live.used_cost()))),
+            max_cost: settings.max_cost,
+            used_cost: live.map_or(row.used_cost, |live| live.used_cost()).rounded(),
             max_requests: settings.max_requests,
             used_requests: live.map_or(row.used_requests, |live| live.requests.used()),
             supported_models: settings.supported_models,

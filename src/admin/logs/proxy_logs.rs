@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
-use crate::admin::{money, number, paging, require_id};
+use crate::admin::{paging, require_id};
 use crate::http::{self, Query, Request, Response};
+use crate::money::Usd;
 use crate::store::Store;
 use crate::store::proxy_logs::{
     self, ClientFilter, ClientOption, LogFilter, LogItem, LogSummary, StatusFilter,
@@ -170,7 +171,7 @@ fn summary_json(summary: &LogSummary) -> Value {
         "totalCount": summary.total_count,
         "successCount": summary.success_count,
         "failedCount": summary.failed_count,
-        "totalCost": number(money(summary.total_cost)),
+        "totalCost": summary.total_cost.rounded(),
         "totalTokensAll": summary.total_tokens,
     })
 }
@@ -206,7 +207,7 @@ pub(super) struct Item {
     /// `null` where the upstream does not tell.
     cache_read_tokens: Option<i64>,
     cache_creation_tokens: Option<i64>,
-    estimated_cost: Value,
+    estimated_cost: Usd,
     client_family: Option<String>,
     client_app_id: Option<String>,
     client_app_name: Option<String>,
@@ -251,7 +252,7 @@ impl From<LogItem> for Item {
             total_tokens: row.total_tokens,
             cache_read_tokens: row.cache_read_tokens,
             cache_creation_tokens: row.cache_creation_tokens,
-            estimated_cost: number(money(row.estimated_cost)),
+            estimated_cost: row.estimated_cost.rounded(),
             client_family: row.client_family,
             client_app_id: row.client_app_id,
             client_app_name: row.client_app_name,
@@ -319,7 +320,7 @@ mod tests {
             cache_read_tokens: None,
             cache_creation_tokens: None,
             usage_source: None,
-            estimated_cost: 0.123_456_78,
+            estimated_cost: Usd::new(0.123_456_78),
             billing_details: None,
             client_family: None,
             client_app_id: None,

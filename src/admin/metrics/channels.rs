@@ -70,7 +70,7 @@ fn counts(page: &mut Page, all: &[Labelled]) {
     }
     page.family("switchyard_channel_cost_usd_total", "counter", "Estimated cost in US dollars.");
     for one in all {
-        page.sample(&one.labels(), one.series.cost_nano() as f64 / 1e9);
+        page.sample(&one.labels(), one.series.cost().dollars());
     }
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::money::Usd;
 use crate::sync::lock;
 
 /// How long a list is kept, without prices and with them.
@@ -49,7 +50,7 @@ pub(super) struct OfferingAccount {
     pub(super) username: String,
     pub(super) latency: Option<i64>,
     pub(super) unit_cost: Option<f64>,
-    pub(super) balance: Value,
+    pub(super) balance: Usd,
     pub(super) tokens: Vec<OfferingToken>,
 }
 
@@ -80,15 +81,15 @@ pub(super) struct GroupPricing {
     /// 0: by tokens; 1: by call.
     pub(super) quota_type: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) input_per_million: Option<f64>,
+    pub(super) input_per_million: Option<Usd>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) output_per_million: Option<f64>,
+    pub(super) output_per_million: Option<Usd>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) per_call_input: Option<f64>,
+    pub(super) per_call_input: Option<Usd>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) per_call_output: Option<f64>,
+    pub(super) per_call_output: Option<Usd>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) per_call_total: Option<f64>,
+    pub(super) per_call_total: Option<Usd>,
 }
 
 impl MarketplaceCache {

@@ -15,8 +15,8 @@ use super::list_cache::{GroupPricing, Model, OfferingAccount, OfferingToken, Pri
 use super::offers::{Offer, Offers, username};
 use crate::admin::Admin;
 use crate::admin::errors::Result;
+use crate::admin::number;
 use crate::admin::routes::handlers;
-use crate::admin::{money, number};
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::jobs::Jobs;
@@ -170,7 +170,7 @@ fn offering_account(offers: &Offers, account: &AccountRow, site: &SiteRow, offer
         username: username(account),
         latency: offer.latency_ms,
         unit_cost: account.unit_cost,
-        balance: number(money(account.balance)),
+        balance: account.balance.rounded(),
         tokens: tokens.map(token).collect(),
     }
 }
@@ -200,7 +200,7 @@ fn pricing(price: &ModelPrice, group: f64) -> GroupPricing {
         Billing::PerCall(call) => {
             let sides = match call {
                 Some(CallPrice::Sides { input, output }) => {
-                    let side = |units| CallPrice::Sides { input: units, output: 0.0 }.usd(group);
+                    let side = |units| CallPrice::Sides { input: units, output: 0.0 }.under(group);
                     Some((side(input), side(output)))
                 }
                 _ => None,
@@ -209,7 +209,7 @@ fn pricing(price: &ModelPrice, group: f64) -> GroupPricing {
                 quota_type: 1,
                 per_call_input: sides.map(|(input, _)| input),
                 per_call_output: sides.map(|(_, output)| output),
-                per_call_total: call.map(|call| call.usd(group)),
+                per_call_total: call.map(|call| call.under(group)),
                 ..GroupPricing::default()
             }
         }
@@ -219,6 +219,7 @@ fn pricing(price: &ModelPrice, group: f64) -> GroupPricing {
 #[cfg(test)]
 mod tests {
     use crate::admin::models::marketplace::*;
+    use crate::money::Usd;
     use crate::routing::pricing::{Labels, Ratios};
 
     fn price(billing: Billing) -> ModelPrice {
@@ -229,14 +230,20 @@ mod tests {
     fn a_groups_prices_are_shown_as_they_are_charged() {
         let ratios = Ratios { model: 1.25, completion: 4.0, ..Ratios::default() };
         let tokens = pricing(&price(Billing::PerToken(ratios)), 1.5);
-        assert_eq!((tokens.input_per_million, tokens.output_per_million), (Some(3.75), Some(15.0)));
-        let flat = pricing(&price(Billing::PerCall(Some(CallPrice::Flat(0.3)))), 1.5);
-        assert_eq!((flat.quota_type, flat.per_call_total, flat.per_call_input), (1, Some(0.45), None));
+        assert_eq!(
+            (tokens.input_per_million, tokens.output_per_million),
+            (Some(Usd::new(3.75)), Some(Usd::new(15.0)))
+        );
+        let flat = pricing(&price(Billing::PerCall(Some(CallPrice::Flat(Usd::new(0.3))))), 1.5);
+        assert_eq!(
+            (flat.quota_type, flat.per_call_total, flat.per_call_input),
+            (1, Some(Usd::new(0.45)), None)
+        );
         let sides =
             pricing(&price(Billing::PerCall(Some(CallPrice::Sides { input: 10.0, output: 5.0 }))), 1.5);
         assert_eq!(
             (sides.per_call_input, sides.per_call_output, sides.per_call_total),
-            (Some(0.03), Some(0.015), Some(0.03))
+            (Some(Usd::new(0.03)), Some(Usd::new(0.015)), Some(Usd::new(0.03)))
         );
         assert_eq!(pricing(&price(Billing::PerCall(None)), 1.5).per_call_total, None);
     }

@@ -11,8 +11,9 @@ use serde::Serialize;
 
 use crate::admin::Admin;
 use crate::admin::decisions::cache::CachedDecisionFields;
-use crate::admin::{money, number};
+use crate::admin::ratio;
 use crate::core::Core;
+use crate::money::Usd;
 use crate::routing::{ChannelLive, ChannelTotals, ModelPattern};
 use crate::store;
 use crate::store::Store;
@@ -200,7 +201,7 @@ impl RouteIndex {
             success_count: live.success,
             fail_count: live.fail,
             total_latency_ms: live.latency_ms,
-            total_cost: number(money(live.cost_nano as f64 / 1e9)),
+            total_cost: live.cost().rounded(),
             cache_hit_ratio: hit_ratio(&live),
             last_used_at: live.last_used.map(time::iso),
             last_selected_at: live.last_selected.map(time::iso),
@@ -257,7 +258,7 @@ pub fn live(core: &Core, channel: &ChannelRow) -> Arc<ChannelLive> {
 }
 
 fn hit_ratio(totals: &ChannelTotals) -> Option<serde_json::Value> {
-    totals.cache_hit_ratio().map(|ratio| number(money(ratio)))
+    totals.cache_hit_ratio().map(ratio)
 }
 
 /// What every listing says of a route.
@@ -387,7 +388,7 @@ pub struct ListedChannel<'a> {
     success_count: u64,
     fail_count: u64,
     total_latency_ms: u64,
-    total_cost: serde_json::Value,
+    total_cost: Usd,
     cache_hit_ratio: Option<serde_json::Value>,
     last_used_at: Option<String>,
     last_selected_at: Option<String>,

@@ -19,11 +19,12 @@ use super::view::{ListedSite, SiteView};
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result, failure};
 use crate::admin::input::{Fields, Invalid};
+use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::secrets;
-use crate::admin::{money, number, require_id};
 use crate::http::{self, Request, Response};
 use crate::jobs::rebuild_scope::Scope;
+use crate::money::Usd;
 use crate::platform::Platform;
 use crate::site_url::SiteUrl;
 use crate::store::Store;
@@ -48,11 +49,11 @@ pub async fn list(admin: Arc<Admin>, _request: Request) -> Result<Response> {
         .iter()
         .map(|site| {
             let accounts = accounts_of.get(&site.id).map_or(&[][..], Vec::as_slice);
-            let balance = accounts.iter().map(|account| account.balance).sum::<f64>();
+            let balance = accounts.iter().map(|account| account.balance).sum::<Usd>();
             let extras = accounts.iter().filter_map(|account| account.extra.as_deref());
             ListedSite {
                 site: SiteView::of(site),
-                total_balance: number(money(balance)),
+                total_balance: balance.rounded(),
                 subscription_summary: subscriptions::summary(extras),
             }
         })

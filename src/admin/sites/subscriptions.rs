@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::admin::{money, number};
+use crate::money::Usd;
 use crate::time::{self, iso};
 
 /// Sums up the `extraConfig` texts of the accounts of one site; `null` when none keeps subscriptions.
@@ -32,7 +32,7 @@ pub fn summary<'a>(extras: impl IntoIterator<Item = &'a str>) -> Value {
     let next = plans.iter().filter_map(|plan| time::from_json(field(plan, "expiresAt", "expires_at")?)).min();
     let updated =
         kept.iter().filter_map(|kept| time::from_json(field(kept, "updatedAt", "updated_at")?)).max();
-    let usd = |amount: f64| number(money(amount));
+    let usd = |amount: f64| Usd::new(amount).rounded();
     json!({
         "activeCount": kept.iter().filter_map(count).sum::<i64>(),
         "totalUsedUsd": usd(used),

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::admin::{number, secrets};
+use crate::money::Usd;
 use crate::store::sites::{EndpointRow, SiteRow};
 use crate::time::iso;
 
@@ -59,7 +60,7 @@ struct EndpointView<'a> {
 pub struct ListedSite<'a> {
     #[serde(flatten)]
     pub site: SiteView<'a>,
-    pub total_balance: Value,
+    pub total_balance: Usd,
     pub subscription_summary: Value,
 }
 

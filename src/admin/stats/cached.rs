@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::admin::{money, number};
+use crate::admin::ratio;
 use crate::store::cached::CachedTokens;
 
 /// Left out where no upstream tells.
@@ -27,5 +27,5 @@ impl CacheUse {
 
 /// How much of the input came from caches, of 1; `None` where no upstream tells.
 pub fn hit_ratio(cached: &CachedTokens) -> Option<Value> {
-    cached.hit_ratio().map(|ratio| number(money(ratio)))
+    cached.hit_ratio().map(ratio)
 }

@@ -17,10 +17,11 @@ use super::cache::StatsQuery;
 use super::cached::hit_ratio;
 use crate::admin::Admin;
 use crate::admin::errors::Result;
-use crate::admin::{money, number};
+use crate::admin::number;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::jobs::balances::income;
+use crate::money::Usd;
 use crate::store::checkins::{self, RewardRow};
 use crate::store::stats::{self, Holder, Sums};
 use crate::time::{Millis, iso, local_day, local_day_start, local_hour_start, now_ms};
@@ -69,7 +70,7 @@ async fn summary(core: Arc<Core>) -> Result<Value> {
     let (store, zone, now) = (&core.store, &core.config.time_zone, now_ms());
     let today = local_day(now, zone).to_string();
     let holders = stats::holders(store).await?;
-    let spent = |sums: Vec<(i64, Sums)>| sums.iter().map(|(_, sums)| sums.cost).sum::<f64>();
+    let spent = |sums: Vec<(i64, Sums)>| sums.iter().map(|(_, sums)| sums.cost).sum::<Usd>();
     let used = spent(stats::by_site(store, None).await?);
     let used_today = spent(stats::by_site(store, Some(&today)).await?);
     let checkins = checkins::since_at_active_sites(store, local_day_start(now, zone)).await?;
@@ -78,10 +79,10 @@ async fn summary(core: Arc<Core>) -> Result<Value> {
     let minute = stats::logged_since(store, now - WINDOW).await?;
     Ok(json!({
         "generatedAt": iso(now),
-        "totalBalance": amount(holders.iter().map(|holder| holder.balance).sum()),
-        "totalUsed": amount(used),
-        "todaySpend": amount(used_today),
-        "todayReward": amount(reward_of_today(&holders, &checkins, &today)),
+        "totalBalance": holders.iter().map(|holder| holder.balance).sum::<Usd>().rounded(),
+        "totalUsed": used.rounded(),
+        "todaySpend": used_today.rounded(),
+        "todayReward": reward_of_today(&holders, &checkins, &today).rounded(),
         "activeAccounts": holders.iter().filter(|holder| holder.is_active).count(),
         "totalAccounts": holders.len(),
         "todayCheckin": { "success": checkins.len() - failed, "failed": failed, "total": checkins.len() },
@@ -101,7 +102,7 @@ async fn summary(core: Arc<Core>) -> Result<Value> {
 }
 
 /// What the accounts of active sites earned by the check-ins of today.
-fn reward_of_today(holders: &[Holder], checkins: &[RewardRow], today: &str) -> f64 {
+fn reward_of_today(holders: &[Holder], checkins: &[RewardRow], today: &str) -> Usd {
     let extra: HashMap<i64, Option<&str>> =
         holders.iter().map(|holder| (holder.id, holder.extra.as_deref())).collect();
     let rewards =
@@ -222,16 +223,18 @@ async fn analysis(core: &Core, now: Millis) -> Result<Value> {
     let mut models = stats::by_model(&core.store, &from, None).await?;
     let mut total = Sums::default();
     models.iter().for_each(|(_, sums)| total.add(sums));
-    let mut by_day: HashMap<String, f64> = HashMap::new();
+    let mut by_day: HashMap<String, Usd> = HashMap::new();
     for (day, _, sums) in stats::by_day_and_site(&core.store, &from, None).await? {
         *by_day.entry(day).or_default() += sums.cost;
     }
     let trend: Vec<Value> = (0..ANALYSIS_DAYS)
         .map(|days| first.saturating_add(days.days()).to_string())
-        .map(|day| json!({ "day": day, "spend": amount(by_day.get(&day).copied().unwrap_or(0.0)) }))
+        .map(|day| json!({ "day": day, "spend": by_day.get(&day).copied().unwrap_or_default().rounded() }))
         .collect();
-    models.sort_by(|(one, a), (other, b)| b.cost.total_cmp(&a.cost).then_with(|| one.cmp(other)));
-    let spend = |(model, sums): &(String, Sums)| json!({ "model": model, "spend": amount(sums.cost), "calls": sums.calls });
+    models.sort_by(|(one, a), (other, b)| {
+        b.cost.dollars().total_cmp(&a.cost.dollars()).then_with(|| one.cmp(other))
+    });
+    let spend = |(model, sums): &(String, Sums)| json!({ "model": model, "spend": sums.cost.rounded(), "calls": sums.calls });
     let by_spend: Vec<Value> = models.iter().take(MAX_LISTED).map(spend).collect();
     models.sort_by(|(one, a), (other, b)| b.calls.cmp(&a.calls).then_with(|| one.cmp(other)));
     let share = |(model, sums): &(String, Sums)| json!({ "model": model, "calls": sums.calls, "share": part(sums.calls, total.calls) });
@@ -242,24 +245,19 @@ async fn analysis(core: &Core, now: Millis) -> Result<Value> {
             "calls": sums.calls,
             "successRate": part(sums.ok, sums.calls),
             "avgLatencyMs": sums.latency().unwrap_or(0),
-            "spend": amount(sums.cost),
+            "spend": sums.cost.rounded(),
             "tokens": sums.tokens,
         })
     };
     let ranking: Vec<Value> = models.iter().take(MAX_LISTED).map(rank).collect();
     Ok(json!({
         "window": { "start": from, "end": today.to_string(), "days": ANALYSIS_DAYS },
-        "totals": { "calls": total.calls, "tokens": total.tokens, "spend": amount(total.cost) },
+        "totals": { "calls": total.calls, "tokens": total.tokens, "spend": total.cost.rounded() },
         "spendDistribution": by_spend,
         "spendTrend": trend,
         "callsDistribution": by_calls,
         "callRanking": ranking,
     }))
-}
-
-/// USD as answers show it.
-pub fn amount(usd: f64) -> Value {
-    number(money(usd))
 }
 
 /// A percentage with two decimals; 0 of nothing.

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use super::cache;
 use super::cache::StatsQuery;
 use super::cached::CacheUse;
-use super::dashboard::amount;
 use crate::admin::Admin;
 use crate::admin::errors::Result;
 use crate::admin::input::Invalid;
 use crate::core::Core;
 use crate::http::{self, Query, Request, Response};
+use crate::money::Usd;
 use crate::store::stats::{self, Sums};
 use crate::time::{local_day, now_ms};
 
@@ -27,7 +27,7 @@ const MAX_DAYS: i64 = 366;
 
 #[derive(Serialize)]
 struct Spent {
-    spend: Value,
+    spend: Usd,
     calls: i64,
     #[serde(flatten)]
     cached: Option<CacheUse>,
@@ -40,8 +40,8 @@ struct SiteShare {
     site_id: i64,
     site_name: String,
     platform: String,
-    total_balance: Value,
-    total_spend: Value,
+    total_balance: Usd,
+    total_spend: Usd,
     account_count: i64,
     #[serde(flatten)]
     cached: Option<CacheUse>,
@@ -76,7 +76,7 @@ pub async fn distribution(admin: Arc<Admin>, request: Request) -> Result<Respons
 async fn load_distribution(core: Arc<Core>) -> Result<Value> {
     core.store.flush().await;
     let spent: HashMap<i64, Sums> = stats::by_site(&core.store, None).await?.into_iter().collect();
-    let mut held: HashMap<i64, (f64, i64)> = HashMap::new();
+    let mut held: HashMap<i64, (Usd, i64)> = HashMap::new();
     for holder in stats::holders(&core.store).await? {
         let (balance, count) = held.entry(holder.site_id).or_default();
         *balance += holder.balance;
@@ -90,8 +90,8 @@ async fn load_distribution(core: Arc<Core>) -> Result<Value> {
             site_id: site.id,
             site_name: site.name,
             platform: site.platform,
-            total_balance: amount(*balance),
-            total_spend: amount(spent.cost),
+            total_balance: balance.rounded(),
+            total_spend: spent.cost.rounded(),
             account_count: *count,
             cached: CacheUse::of(&spent.cached),
         }))
@@ -161,7 +161,7 @@ pub async fn models(admin: Arc<Admin>, request: Request) -> Result<Response> {
 
 impl Spent {
     fn of(sums: &Sums) -> Self {
-        Self { spend: amount(sums.cost), calls: sums.calls, cached: CacheUse::of(&sums.cached) }
+        Self { spend: sums.cost.rounded(), calls: sums.calls, cached: CacheUse::of(&sums.cached) }
     }
 }
 

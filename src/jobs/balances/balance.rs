@@ -21,6 +21,7 @@ use crate::jobs::Jobs;
 use crate::jobs::accounts::health::{advised, note_failure, success_statements};
 use crate::jobs::sessions::session::Session;
 use crate::jobs::spread::{Concurrency, spread};
+use crate::money::Usd;
 use crate::platform::Platform;
 use crate::store;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
@@ -42,7 +43,7 @@ pub enum BalanceReading {
     /// Just read.
     Read(Balance),
     /// As stored: there is nobody to ask, for this reason.
-    Stored { balance: f64, used: f64, quota: f64, reason: &'static str },
+    Stored { balance: Usd, used: Usd, quota: Usd, reason: &'static str },
 }
 
 /// Why a balance is not known.
@@ -139,7 +140,7 @@ async fn read(
     }
     account.credential_version = session.account.credential_version;
     let mut balance = answer?;
-    if ![balance.balance, balance.used, balance.quota].into_iter().all(f64::is_finite) {
+    if ![balance.balance, balance.used, balance.quota].into_iter().all(Usd::is_finite) {
         return Err(SiteError::new(SiteErrorKind::Malformed, "the balance is not a number"));
     }
     if balance.today_income.is_none() {

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
+use crate::money::Usd;
 use crate::store::checkins::RewardRow;
 use crate::time::{Millis, iso};
 
@@ -14,15 +15,15 @@ use crate::time::{Millis, iso};
 pub const SNAPSHOT: &str = "todayIncomeSnapshot";
 
 /// The first number of a text, commas left out, when it is above zero.
-pub fn amount(text: &str) -> Option<f64> {
+pub fn amount(text: &str) -> Option<Usd> {
     let text = text.replace(',', "");
     let number = numbers(&text).next()?;
-    (number.value > 0.0).then_some(number.value)
+    (number.value > 0.0).then_some(Usd::new(number.value))
 }
 
 /// What a message says was gained: the first positive number beside a word for money, quota or gain.
 /// `连续签到 5 天` says nothing.
-pub fn in_message(message: &str) -> Option<f64> {
+pub fn in_message(message: &str) -> Option<Usd> {
     const AFTER: [&str; 11] = ["$", "¥", "￥", "usd", "cny", "元", "美元", "美金", "刀", "额度", "quota"];
     const ALSO_AFTER: [&str; 4] = ["积分", "credit", "token", "点"];
     const BEFORE: [&str; 13] = [
@@ -40,19 +41,19 @@ pub fn in_message(message: &str) -> Option<f64> {
         !counts && (is_paid || BEFORE.iter().any(|word| before.ends_with(word)))
     };
     let found = numbers(&text).find(|number| number.value > 0.0 && tells(number))?;
-    Some(found.value)
+    Some(Usd::new(found.value))
 }
 
 /// An amount as logs show it: at most six decimals, no needless ones.
-pub fn shown(usd: f64) -> String {
-    let text = format!("{usd:.6}");
+pub fn shown(amount: Usd) -> String {
+    let text = format!("{amount:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// What each account earned by these check-ins of a local day; `seen` gives the income that its site's
 /// log had for it.
-pub fn rewards(checkins: &[RewardRow], seen: impl Fn(i64) -> f64) -> HashMap<i64, f64> {
-    let mut told: HashMap<i64, (f64, bool)> = HashMap::new();
+pub fn rewards(checkins: &[RewardRow], seen: impl Fn(i64) -> Usd) -> HashMap<i64, Usd> {
+    let mut told: HashMap<i64, (Usd, bool)> = HashMap::new();
     for (account, _, reward) in checkins.iter().filter(|(_, status, _)| status == "success") {
         let (sum, unknown) = told.entry(*account).or_default();
         match reward.as_deref().and_then(amount) {
@@ -60,23 +61,27 @@ pub fn rewards(checkins: &[RewardRow], seen: impl Fn(i64) -> f64) -> HashMap<i64
             None => *unknown = true,
         }
     }
-    let of = |(account, (sum, unknown))| (account, if unknown { f64::max(sum, seen(account)) } else { sum });
+    let of = |(account, (sum, unknown)): (i64, (Usd, bool))| {
+        (account, if unknown { sum.max(seen(account)) } else { sum })
+    };
     told.into_iter().map(of).collect()
 }
 
 /// The income of the day that an account's `extraConfig` has; 0 when it has none of that day.
-pub fn seen(extra: Option<&str>, day: &str) -> f64 {
+pub fn seen(extra: Option<&str>, day: &str) -> Usd {
     let extra: Value = extra.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let snapshot = &extra[SNAPSHOT];
-    if snapshot["day"] == day { snapshot["latest"].as_f64().unwrap_or(0.0).max(0.0) } else { 0.0 }
+    let latest = snapshot["latest"].as_f64().filter(|_| snapshot["day"] == day);
+    Usd::new(latest.unwrap_or(0.0).max(0.0))
 }
 
 /// The snapshot after another reading. A new day begins with it; within a day the smallest stays beside
 /// the latest.
-pub fn snapshot(extra: &Map<String, Value>, day: &str, income: f64, now: Millis) -> Value {
+pub fn snapshot(extra: &Map<String, Value>, day: &str, income: Usd, now: Millis) -> Value {
     let before = extra.get(SNAPSHOT).filter(|snapshot| snapshot["day"] == day);
-    let baseline =
-        before.and_then(|snapshot| snapshot["baseline"].as_f64()).map_or(income, |b| b.min(income));
+    let baseline = before
+        .and_then(|snapshot| snapshot["baseline"].as_f64())
+        .map_or(income, |least| Usd::new(least).min(income));
     json!({ "day": day, "baseline": baseline, "latest": income, "updatedAt": iso(now) })
 }
 
@@ -123,7 +128,7 @@ mod tests {
             ("", None),
             ("签到成功", None),
         ] {
-            assert_eq!(amount(text), expected, "{text}");
+            assert_eq!(amount(text), expected.map(Usd::new), "{text}");
         }
     }
 
@@ -144,14 +149,14 @@ mod tests {
             ("2026-03-01 签到成功", None),
             ("", None),
         ] {
-            assert_eq!(in_message(message), expected, "{message}");
+            assert_eq!(in_message(message), expected.map(Usd::new), "{message}");
         }
     }
 
     #[test]
     fn amounts_show_six_decimals_at_most() {
         for (usd, text) in [(0.025, "0.025"), (1.0, "1"), (0.1 + 0.2, "0.3"), (1e-7, "0"), (10.0, "10")] {
-            assert_eq!(shown(usd), text);
+            assert_eq!(shown(Usd::new(usd)), text);
         }
     }
 
@@ -169,8 +174,11 @@ mod tests {
             row(4, "success", None),
             row(4, "success", Some("6")),
         ];
-        let found = rewards(&checkins, |account| if account == 3 { 0.0 } else { 3.5 });
-        assert_eq!(found, HashMap::from([(1, 0.25), (2, 3.5), (3, 0.0), (4, 6.0)]));
+        let found = rewards(&checkins, |account| if account == 3 { Usd::new(0.0) } else { Usd::new(3.5) });
+        assert_eq!(
+            found,
+            HashMap::from([(1, 0.25), (2, 3.5), (3, 0.0), (4, 6.0)].map(|(id, sum)| (id, Usd::new(sum))))
+        );
         let extra = r#"{"todayIncomeSnapshot":{"day":"2026-05-01","baseline":1,"latest":3.5}}"#;
         for (extra, day, income) in [
             (Some(extra), "2026-05-01", 3.5),
@@ -178,7 +186,7 @@ mod tests {
             (Some("not json"), "2026-05-01", 0.0),
             (None, "2026-05-01", 0.0),
         ] {
-            assert_eq!(seen(extra, day), income);
+            assert_eq!(seen(extra, day), Usd::new(income));
         }
     }
 
@@ -191,14 +199,14 @@ mod tests {
             extra.insert(SNAPSHOT.to_owned(), made.clone());
             made
         };
-        read("2026-03-01", 0.10, at("2026-03-01T08:00:00Z"));
+        read("2026-03-01", Usd::new(0.10), at("2026-03-01T08:00:00Z"));
         assert_eq!(
-            read("2026-03-01", 0.35, at("2026-03-01T09:00:00Z")),
+            read("2026-03-01", Usd::new(0.35), at("2026-03-01T09:00:00Z")),
             json!({"day":"2026-03-01","baseline":0.1,"latest":0.35,"updatedAt":"2026-03-01T09:00:00.000Z"})
         );
-        let third = read("2026-03-01", 0.05, at("2026-03-01T10:00:00Z"));
+        let third = read("2026-03-01", Usd::new(0.05), at("2026-03-01T10:00:00Z"));
         assert_eq!((&third["baseline"], &third["latest"]), (&json!(0.05), &json!(0.05)));
-        let next = read("2026-03-02", 0.7, at("2026-03-01T16:00:00Z"));
+        let next = read("2026-03-02", Usd::new(0.7), at("2026-03-01T16:00:00Z"));
         assert_eq!((&next["day"], &next["baseline"]), (&json!("2026-03-02"), &json!(0.7)));
     }
 }

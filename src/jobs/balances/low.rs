@@ -2,6 +2,7 @@
 //! than `lowBalanceThreshold`.
 
 use crate::core::Core;
+use crate::money::Usd;
 use crate::notify::Notice;
 use crate::store::accounts::AccountRow;
 use crate::store::events::{EventLevel, NewEvent};
@@ -10,8 +11,8 @@ use crate::time::now_ms;
 
 /// Tells the operator when `balance`, just read, fell below the threshold. `account` is as it was before.
 /// An alert that cannot be stored is logged and sent all the same: the balance has been read.
-pub async fn note(core: &Core, site: &SiteRow, account: &AccountRow, balance: f64) {
-    let threshold = core.settings.load().values.number("low_balance_threshold");
+pub async fn note(core: &Core, site: &SiteRow, account: &AccountRow, balance: Usd) {
+    let threshold = Usd::new(core.settings.load().values.number("low_balance_threshold"));
     let before = account.last_balance_refresh.map(|_| account.balance);
     if !falls_below(threshold, before, balance) {
         return;
@@ -37,8 +38,8 @@ pub async fn note(core: &Core, site: &SiteRow, account: &AccountRow, balance: f6
 
 /// Whether a balance that was not below the threshold is so now. A threshold of 0 means no alerts, and a first
 /// reading has none before it to fall from.
-fn falls_below(threshold: f64, before: Option<f64>, now: f64) -> bool {
-    threshold > 0.0 && now < threshold && before.is_some_and(|before| before >= threshold)
+fn falls_below(threshold: Usd, before: Option<Usd>, now: Usd) -> bool {
+    threshold > Usd::ZERO && now < threshold && before.is_some_and(|before| before >= threshold)
 }
 
 #[cfg(test)]
@@ -55,7 +56,8 @@ mod tests {
             (1.0, None, 0.5, false),
             (0.0, Some(1.0), -1.0, false),
         ] {
-            assert_eq!(falls_below(threshold, before, now), tells, "{threshold} {before:?} {now}");
+            let found = falls_below(Usd::new(threshold), before.map(Usd::new), Usd::new(now));
+            assert_eq!(found, tells, "{threshold} {before:?} {now}");
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::jobs::accounts::health::{note_failure, success_statements};
 use crate::jobs::balances::balance::{self, BalanceReading};
 use crate::jobs::balances::income;
 use crate::jobs::sessions::session::Session;
+use crate::money::Usd;
 use crate::notify::Notice;
 use crate::platform::Platform;
 use crate::store;
@@ -96,7 +97,7 @@ async fn try_check_in(jobs: &Arc<Jobs>, id: i64, trigger: Trigger) -> store::Res
 /// A check-in that counts.
 struct Answer {
     message: String,
-    reward: Option<f64>,
+    reward: Option<Usd>,
     /// It had been done before.
     already: bool,
 }
@@ -156,9 +157,11 @@ impl Asked<'_> {
             }
             _ => None,
         };
-        let told =
-            answer.reward.filter(|reward| *reward > 0.0).or_else(|| income::in_message(&answer.message));
-        let reward = told.or(gained.filter(|gained| *gained >= 1e-6)).map(income::shown);
+        let told = answer
+            .reward
+            .filter(|reward| *reward > Usd::ZERO)
+            .or_else(|| income::in_message(&answer.message));
+        let reward = told.or(gained.filter(|gained| *gained >= Usd::new(1e-6))).map(income::shown);
         let outcome = CheckinOutcome {
             success: true,
             status: Some("success"),
@@ -309,7 +312,7 @@ mod tests {
             success: true,
             status: Some("success"),
             message: "签到成功".to_owned(),
-            reward: Some(income::shown(0.025)),
+            reward: Some(income::shown(Usd::new(0.025))),
             ..CheckinOutcome::default()
         };
         let items = [

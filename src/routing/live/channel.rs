@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
 
 use super::{advance, stamp};
+use crate::money::Usd;
 use crate::routing::failure::SET_BACK;
 use crate::time::Millis;
 
@@ -129,6 +130,10 @@ static SELECTIONS: AtomicU64 = AtomicU64::new(0);
 // === impl ChannelTotals ===
 
 impl ChannelTotals {
+    pub fn cost(&self) -> Usd {
+        Usd::from_nano(i64::try_from(self.cost_nano).unwrap_or(i64::MAX))
+    }
+
     /// The share of the input that came from the upstream's cache; `None` where it tells of none.
     pub fn cache_hit_ratio(&self) -> Option<f64> {
         (self.cache_input > 0).then(|| self.cache_read as f64 / self.cache_input as f64)
@@ -190,14 +195,14 @@ impl ChannelLive {
     /// A request was answered: counts it and ends any rest. Like every `record_*`, gives true when
     /// the caller is to hand this channel to the writer.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn record_success(&self, now: Millis, latency_ms: u64, cost_nano: u64) -> bool {
+    pub fn record_success(&self, now: Millis, latency_ms: u64, cost: Usd) -> bool {
         for counter in [&self.success, &self.unsaved_success] {
             counter.fetch_add(1, Relaxed);
         }
         for counter in [&self.latency_ms, &self.unsaved_latency_ms] {
             counter.fetch_add(latency_ms, Relaxed);
         }
-        self.add_cost(i64::try_from(cost_nano).unwrap_or(i64::MAX));
+        self.add_cost(cost);
         advance(&self.last_used, now);
         if self.consecutive_fail.load(Relaxed) != 0
             || self.cooldown_until.load(Relaxed) != 0
@@ -225,12 +230,13 @@ impl ChannelLive {
 
     /// A request that was counted turned out to cost more, or less, than was booked.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn record_cost(&self, more_nano: i64) -> bool {
-        self.add_cost(more_nano);
+    pub fn record_cost(&self, more: Usd) -> bool {
+        self.add_cost(more);
         self.mark_dirty()
     }
 
-    fn add_cost(&self, nano: i64) {
+    fn add_cost(&self, more: Usd) {
+        let nano = more.nano();
         if nano == 0 {
             return;
         }

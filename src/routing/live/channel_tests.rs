@@ -1,4 +1,5 @@
 use super::*;
+use crate::money::Usd;
 
 #[test]
 fn a_channel_is_available_again_exactly_when_its_cooldown_ends() {
@@ -31,7 +32,7 @@ fn behind_its_cooldown_a_limited_channel_is_half_open() {
     let _ = live.record_failure(601_000, 1_201_000);
     assert_eq!(live.resting(1_200_999), Some(Resting::Cooling { until: 1_201_000 }), "ten new minutes");
     assert!(live.is_half_open(1_201_000));
-    let _ = live.record_success(1_201_000, 1, 0);
+    let _ = live.record_success(1_201_000, 1, Usd::from_nano(0));
     assert_eq!((live.resting(1_201_001), live.limited_until()), (None, None));
 }
 
@@ -93,7 +94,7 @@ fn a_shorter_cooldown_does_not_cut_a_longer_one() {
 fn a_success_ends_the_cooldown_but_keeps_the_lifetime_failures() {
     let live = ChannelLive::new(1, ChannelTotals::default());
     let _ = live.record_failure(1_000, 601_000);
-    let _ = live.record_success(2_000, 120, 5);
+    let _ = live.record_success(2_000, 120, Usd::from_nano(5));
     let totals = live.totals();
     assert_eq!((totals.success, totals.fail, totals.latency_ms, totals.cost_nano), (1, 1, 120, 5));
     assert_eq!((totals.consecutive_fail, totals.last_fail, totals.cooldown_until), (0, None, None));
@@ -103,11 +104,11 @@ fn a_success_ends_the_cooldown_but_keeps_the_lifetime_failures() {
 #[test]
 fn a_cost_that_was_booked_too_high_is_taken_back() {
     let live = ChannelLive::new(7, ChannelTotals { cost_nano: 10, ..ChannelTotals::default() });
-    let _ = live.record_success(1_000, 100, 5);
+    let _ = live.record_success(1_000, 100, Usd::from_nano(5));
     live.take_delta();
-    assert!(live.record_cost(-3));
+    assert!(live.record_cost(Usd::from_nano(-3)));
     assert_eq!((live.totals().cost_nano, live.take_delta().cost_nano), (12, -3));
-    let _ = live.record_cost(-20);
+    let _ = live.record_cost(Usd::from_nano(-20));
     assert_eq!(live.totals().cost_nano, 0);
 }
 
@@ -115,18 +116,18 @@ fn a_cost_that_was_booked_too_high_is_taken_back() {
 fn only_the_first_change_of_a_round_hands_over_to_the_writer() {
     let live = ChannelLive::new(7, ChannelTotals { success: 10, ..ChannelTotals::default() });
     assert!(live.record_selection(1_000));
-    assert!(!live.record_success(1_100, 100, 3));
+    assert!(!live.record_success(1_100, 100, Usd::from_nano(3)));
     let delta = live.take_delta();
     assert_eq!((delta.id, delta.success, delta.latency_ms, delta.cost_nano), (7, 1, 100, 3));
     assert_eq!(live.totals().success, 11);
-    assert!(live.record_success(1_200, 50, 1));
+    assert!(live.record_success(1_200, 50, Usd::from_nano(1)));
     assert_eq!(live.take_delta().success, 1);
 }
 
 #[test]
 fn counts_that_could_not_be_written_are_written_later() {
     let live = ChannelLive::new(7, ChannelTotals::default());
-    let _ = live.record_success(1_000, 100, 3);
+    let _ = live.record_success(1_000, 100, Usd::from_nano(3));
     let lost = live.take_delta();
     let _ = live.record_failure(1_100, 601_100);
     let _ = live.give_back(&lost);

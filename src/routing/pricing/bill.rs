@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::catalog::{Billing, ModelPrice, Ratios};
-use super::round6;
+use crate::money::Usd;
 use crate::platform::Platform;
 
 /// What a million tokens cost at a ratio of 1.
@@ -27,7 +27,7 @@ pub struct Tokens {
 /// What a request costs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bill {
-    pub usd: f64,
+    pub cost: Usd,
     /// Whether the site's own prices said so; else it is the flat estimate.
     pub is_priced: bool,
     /// How the sum came about; only where tokens have a price.
@@ -70,19 +70,19 @@ pub struct BilledRatios {
     pub group_ratio: f64,
 }
 
-/// USD per million tokens, and the parts of the sum.
+/// Prices of a million tokens, and the parts of the sum.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Breakdown {
-    pub input_per_million: f64,
-    pub output_per_million: f64,
-    pub cache_read_per_million: f64,
-    pub cache_creation_per_million: f64,
-    pub input_cost: f64,
-    pub output_cost: f64,
-    pub cache_read_cost: f64,
-    pub cache_creation_cost: f64,
-    pub total_cost: f64,
+    pub input_per_million: Usd,
+    pub output_per_million: Usd,
+    pub cache_read_per_million: Usd,
+    pub cache_creation_per_million: Usd,
+    pub input_cost: Usd,
+    pub output_cost: Usd,
+    pub cache_read_cost: Usd,
+    pub cache_creation_cost: Usd,
+    pub total_cost: Usd,
 }
 
 /// What a request costs at this price; without one, what such tokens cost at the average site.
@@ -90,28 +90,28 @@ pub fn bill(price: Option<&ModelPrice>, platform: Option<Platform>, tokens: Toke
     match price.map(|price| (price.billing, price.group_ratio)) {
         Some((Billing::PerToken(ratios), group)) => {
             let details = itemised(&ratios, group, tokens);
-            Bill { usd: details.breakdown.total_cost, is_priced: true, details: Some(details) }
+            Bill { cost: details.breakdown.total_cost, is_priced: true, details: Some(details) }
         }
         Some((Billing::PerCall(Some(price)), group)) => {
-            Bill { usd: price.usd(group), is_priced: true, details: None }
+            Bill { cost: price.under(group), is_priced: true, details: None }
         }
         Some((Billing::PerCall(None), _)) | None => {
-            Bill { usd: flat_estimate(platform, tokens.settled().total), is_priced: false, details: None }
+            Bill { cost: flat_estimate(platform, tokens.settled().total), is_priced: false, details: None }
         }
     }
 }
 
 /// What tokens cost where no price is known.
-pub fn flat_estimate(platform: Option<Platform>, tokens: u64) -> f64 {
+pub fn flat_estimate(platform: Option<Platform>, tokens: u64) -> Usd {
     let per_usd = platform.map_or(TOKENS_PER_USD, |platform| platform.profile().tokens_per_usd);
-    round6(tokens as f64 / per_usd)
+    Usd::new(tokens as f64 / per_usd).price()
 }
 
 /// The sum under these ratios, part by part.
 pub fn itemised(ratios: &Ratios, group: f64, tokens: Tokens) -> BillingDetails {
     let tokens = tokens.settled();
-    let per_million = |factor: f64| round6(USD_PER_MILLION * ratios.model * factor * group);
-    let cost = |count: u64, per_million: f64| round6(count as f64 / 1e6 * per_million);
+    let per_million = |factor: f64| Usd::new(USD_PER_MILLION * ratios.model * factor * group).price();
+    let cost = |count: u64, per_million: Usd| (per_million * (count as f64 / 1e6)).price();
     let input_per_million = per_million(1.0);
     let output_per_million = per_million(ratios.completion);
     let cache_read_per_million = per_million(ratios.cache_read);
@@ -148,19 +148,19 @@ pub fn itemised(ratios: &Ratios, group: f64, tokens: Tokens) -> BillingDetails {
             output_cost,
             cache_read_cost,
             cache_creation_cost,
-            total_cost: round6(input_cost + output_cost + cache_read_cost + cache_creation_cost),
+            total_cost: (input_cost + output_cost + cache_read_cost + cache_creation_cost).price(),
         },
     }
 }
 
-/// USD per million tokens in and out under a group's multiplier.
-pub fn per_million(ratios: &Ratios, group: f64) -> (f64, f64) {
+/// Prices of a million tokens in and out under a group's multiplier.
+pub fn per_million(ratios: &Ratios, group: f64) -> (Usd, Usd) {
     let breakdown = itemised(ratios, group, Tokens::default()).breakdown;
     (breakdown.input_per_million, breakdown.output_per_million)
 }
 
 /// The price of half a million tokens each way: one number per model, to compare channels by.
-pub(super) fn reference(ratios: &Ratios, group: f64) -> f64 {
+pub(super) fn reference(ratios: &Ratios, group: f64) -> Usd {
     let half_each = Tokens { prompt: 500_000, completion: 500_000, ..Tokens::default() };
     itemised(ratios, group, half_each).breakdown.total_cost
 }

@@ -1,5 +1,6 @@
 use super::super::{CallPrice, Catalog, Labels, PriceList};
 use super::*;
+use crate::money::Usd;
 
 /// A list with a ratio that differs from 1 in every factor of a bill.
 fn example() -> Catalog {
@@ -9,7 +10,7 @@ fn example() -> Catalog {
     Catalog::new(
         vec![
             model("tokens", Billing::PerToken(ratios)),
-            model("call", Billing::PerCall(Some(CallPrice::Flat(0.3)))),
+            model("call", Billing::PerCall(Some(CallPrice::Flat(Usd::new(0.3))))),
             model("units", Billing::PerCall(Some(CallPrice::Sides { input: 10.0, output: 5.0 }))),
             model("unpriced", Billing::PerCall(None)),
         ],
@@ -44,15 +45,15 @@ fn the_worked_example_comes_out_part_by_part() {
     } = details.breakdown;
     assert_eq!(
         [input_per_million, output_per_million, cache_read_per_million, cache_creation_per_million],
-        [3.75, 15.0, 0.9375, 4.6875]
+        [Usd::new(3.75), Usd::new(15.0), Usd::new(0.9375), Usd::new(4.6875)]
     );
     assert_eq!(
         [input_cost, output_cost, cache_read_cost, cache_creation_cost],
-        [0.01125, 0.012, 0.0075, 0.004688]
+        [Usd::new(0.01125), Usd::new(0.012), Usd::new(0.0075), Usd::new(0.004688)]
     );
     assert_eq!(details.usage.billable_prompt_tokens, 3_000);
     assert_eq!(details.pricing.group_ratio, 1.5);
-    assert_eq!((total_cost, bill.usd), (0.035438, 0.035438));
+    assert_eq!((total_cost, bill.cost), (Usd::new(0.035438), Usd::new(0.035438)));
 }
 
 #[test]
@@ -61,9 +62,16 @@ fn a_prompt_that_leaves_out_the_cache_is_billed_whole() {
     let apart = Tokens { prompt_includes_cache: Some(false), ..USAGE };
     let details = bill(catalog.price("tokens"), None, apart).details.expect("tokens have a price");
     assert_eq!(details.usage.billable_prompt_tokens, 12_000);
-    assert_eq!((details.breakdown.input_cost, details.breakdown.total_cost), (0.045, 0.069188));
+    assert_eq!(
+        (details.breakdown.input_cost, details.breakdown.total_cost),
+        (Usd::new(0.045), Usd::new(0.069188))
+    );
     let unknown = Tokens { prompt_includes_cache: None, ..USAGE };
-    assert_eq!(bill(catalog.price("tokens"), None, unknown).usd, 0.035438, "unknown counts as included");
+    assert_eq!(
+        bill(catalog.price("tokens"), None, unknown).cost,
+        Usd::new(0.035438),
+        "unknown counts as included"
+    );
 }
 
 #[test]
@@ -71,9 +79,9 @@ fn calls_cost_the_same_whatever_they_use() {
     let catalog = example();
     for tokens in [Tokens::default(), USAGE] {
         let call = bill(catalog.price("call"), None, tokens);
-        assert_eq!(call, Bill { usd: 0.45, is_priced: true, details: None });
+        assert_eq!(call, Bill { cost: Usd::new(0.45), is_priced: true, details: None });
     }
-    assert_eq!(bill(catalog.price("units"), None, USAGE).usd, 0.03);
+    assert_eq!(bill(catalog.price("units"), None, USAGE).cost, Usd::new(0.03));
 }
 
 #[test]
@@ -81,20 +89,20 @@ fn what_has_no_price_costs_the_flat_estimate() {
     let catalog = example();
     let tokens = Tokens { total: 1_500, ..Tokens::default() };
     for price in [None, catalog.price("unpriced")] {
-        let unpriced = |usd| Bill { usd, is_priced: false, details: None };
+        let unpriced = |cost| Bill { cost: Usd::new(cost), is_priced: false, details: None };
         assert_eq!(bill(price, None, tokens), unpriced(0.003));
         assert_eq!(bill(price, Some(Platform::NewApi), tokens), unpriced(0.003));
         assert_eq!(bill(price, Some(Platform::Veloera), tokens), unpriced(0.0015));
     }
     let sides = Tokens { prompt: 1_000, completion: 500, ..Tokens::default() };
-    assert_eq!(bill(None, None, sides).usd, 0.003, "the total covers both sides");
+    assert_eq!(bill(None, None, sides).cost, Usd::new(0.003), "the total covers both sides");
 }
 
 #[test]
 fn a_total_alone_is_billed_as_prompt() {
     let catalog = example();
     let tokens = Tokens { total: 1_000_000, ..Tokens::default() };
-    assert_eq!(bill(catalog.price("tokens"), None, tokens).usd, 3.75);
+    assert_eq!(bill(catalog.price("tokens"), None, tokens).cost, Usd::new(3.75));
 }
 
 #[test]
@@ -108,9 +116,9 @@ fn the_reference_cost_is_that_of_a_million_tokens_half_each_way() {
     let list = PriceList::default();
     assert_eq!(list.reference_cost("tokens"), None);
     list.replace(example().into());
-    assert_eq!(list.reference_cost("tokens"), Some(9.375));
-    assert_eq!(list.reference_cost("TOKENS"), Some(9.375));
-    assert_eq!(list.reference_cost("call"), Some(0.45));
+    assert_eq!(list.reference_cost("tokens"), Some(Usd::new(9.375)));
+    assert_eq!(list.reference_cost("TOKENS"), Some(Usd::new(9.375)));
+    assert_eq!(list.reference_cost("call"), Some(Usd::new(0.45)));
     assert_eq!(list.reference_cost("unpriced"), None);
     assert_eq!(list.reference_cost("elsewhere"), None);
 }
@@ -118,7 +126,7 @@ fn the_reference_cost_is_that_of_a_million_tokens_half_each_way() {
 #[test]
 fn amounts_are_rounded_half_up_to_millionths() {
     for (usd, rounded) in [(0.004_687_5, 0.004688), (0.000_000_4, 0.0), (-1.0, 0.0), (2.0, 2.0)] {
-        assert_eq!(round6(usd), rounded);
+        assert_eq!(Usd::new(usd).price(), Usd::new(rounded));
     }
 }
 

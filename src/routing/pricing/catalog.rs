@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::bill;
-use super::round6;
+use crate::money::Usd;
 
 /// A price of 0 counts as this much where prices are compared: nothing weighs infinitely.
-const LEAST_REFERENCE: f64 = 1e-6;
+const LEAST_REFERENCE: Usd = Usd::new(1e-6);
 /// A per-call price as an object counts in units of 0.002 USD.
-const USD_PER_CALL_UNIT: f64 = 0.002;
+const CALL_UNIT: Usd = Usd::new(0.002);
 
 /// The prices of one site for one account.
 #[derive(Default, PartialEq)]
@@ -34,7 +34,7 @@ pub struct ModelPrice {
     /// Multiplier of the group that the account is billed under.
     pub group_ratio: f64,
     /// What half a million tokens in and as many out cost, or one call; what channels are compared by.
-    pub reference_cost: f64,
+    pub reference_cost: Usd,
     /// The groups that may use the model.
     pub groups: Vec<String>,
     pub labels: Labels,
@@ -61,7 +61,7 @@ pub struct Ratios {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CallPrice {
     /// USD.
-    Flat(f64),
+    Flat(Usd),
     /// In units of 0.002 USD; only the first is charged.
     Sides { input: f64, output: f64 },
 }
@@ -140,36 +140,36 @@ fn ratio_of(groups: &[(String, f64)], name: &str) -> Option<f64> {
 impl ModelPrice {
     /// A price whose group [`Catalog::new`] settles.
     pub fn new(name: impl Into<String>, billing: Billing, groups: Vec<String>, labels: Labels) -> Self {
-        Self { name: name.into(), billing, group_ratio: 1.0, reference_cost: 0.0, groups, labels }
+        Self { name: name.into(), billing, group_ratio: 1.0, reference_cost: Usd::ZERO, groups, labels }
     }
 
-    /// USD for a call under a group's multiplier; `None` when tokens are charged or no price is known.
+    /// What a call costs under a group's multiplier; `None` when tokens are charged or no price is known.
     #[cfg(test)]
-    pub fn per_call(&self, group_ratio: f64) -> Option<f64> {
+    pub fn per_call(&self, group_ratio: f64) -> Option<Usd> {
         match self.billing {
-            Billing::PerCall(Some(price)) => Some(price.usd(group_ratio)),
+            Billing::PerCall(Some(price)) => Some(price.under(group_ratio)),
             _ => None,
         }
     }
 
-    fn reference(&self) -> f64 {
-        let usd = match self.billing {
+    fn reference(&self) -> Usd {
+        let cost = match self.billing {
             Billing::PerToken(ratios) => bill::reference(&ratios, self.group_ratio),
-            Billing::PerCall(Some(price)) => price.usd(self.group_ratio),
-            Billing::PerCall(None) => return 0.0,
+            Billing::PerCall(Some(price)) => price.under(self.group_ratio),
+            Billing::PerCall(None) => return Usd::ZERO,
         };
-        usd.max(LEAST_REFERENCE)
+        if cost < LEAST_REFERENCE { LEAST_REFERENCE } else { cost }
     }
 }
 
 // === impl CallPrice ===
 
 impl CallPrice {
-    /// In USD, under a group's multiplier.
-    pub fn usd(self, group_ratio: f64) -> f64 {
+    /// Under a group's multiplier.
+    pub fn under(self, group_ratio: f64) -> Usd {
         match self {
-            Self::Flat(usd) => round6(usd * group_ratio),
-            Self::Sides { input, .. } => round6(input * group_ratio * USD_PER_CALL_UNIT),
+            Self::Flat(price) => (price * group_ratio).price(),
+            Self::Sides { input, .. } => (CALL_UNIT * (input * group_ratio)).price(),
         }
     }
 }

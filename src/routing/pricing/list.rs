@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 
 use super::catalog::Catalog;
+use crate::money::Usd;
 
 /// The price list of one account, shared by every snapshot that knows the account. Requests read it
 /// without a lock; a refresh replaces it. Empty until the site's prices have been read.
@@ -24,9 +25,9 @@ impl PriceList {
 
     /// The price of half a million tokens each way at this site, to compare channels by; `None` when the site's
     /// prices are unknown.
-    pub fn reference_cost(&self, model: &str) -> Option<f64> {
+    pub fn reference_cost(&self, model: &str) -> Option<Usd> {
         let catalog = self.0.load();
         let price = catalog.as_ref()?.price(model)?;
-        Some(price.reference_cost).filter(|cost| *cost > 0.0)
+        Some(price.reference_cost).filter(|cost| *cost > Usd::ZERO)
     }
 }

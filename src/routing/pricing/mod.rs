@@ -8,7 +8,7 @@
 //! | `list` | the list an account has now, for requests to read while a refresh replaces it |
 //! | `usage_record` | a request's line in the site's own log: which one it is, and what it says |
 //!
-//! When to read a list is [`jobs::prices`](crate::jobs::prices)' matter. Amounts are USD, and estimates.
+//! When to read a list is [`jobs::prices`](crate::jobs::prices)' matter. Amounts are estimates.
 
 pub mod bill;
 pub mod catalog;
@@ -19,8 +19,3 @@ pub mod usage_record;
 pub use bill::{Bill, BillingDetails, Tokens, bill, flat_estimate};
 pub use catalog::{Billing, CallPrice, Catalog, Labels, ModelPrice, Ratios};
 pub use list::PriceList;
-
-/// Rounded to millionths of a dollar, and never below nothing.
-pub fn round6(usd: f64) -> f64 {
-    (usd.max(0.0) * 1e6 + 0.5).floor() / 1e6
-}

@@ -17,6 +17,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::catalog::{Billing, CallPrice, Catalog, Labels, ModelPrice, Ratios};
+use crate::money::Usd;
 
 /// More models than any site has; the rest of a longer list is ignored.
 const MAX_MODELS: usize = 20_000;
@@ -135,7 +136,7 @@ fn call_price(price: &Value) -> Option<CallPrice> {
             let input = side("input")?;
             Some(CallPrice::Sides { input, output: side("output").unwrap_or(0.0) })
         }
-        price => amount(price).map(CallPrice::Flat),
+        price => amount(price).map(|usd| CallPrice::Flat(Usd::new(usd))),
     }
 }
 

@@ -1,5 +1,6 @@
 use super::super::{Tokens, bill};
 use super::*;
+use crate::money::Usd;
 
 /// An answer of new-api to `GET /api/pricing`.
 const RATIOS: &str = r#"{"success":true,"data":[
@@ -22,12 +23,12 @@ fn a_list_of_ratios_is_read_with_its_groups() {
     let wanted = Ratios { model: 1.25, completion: 4.0, cache_read: 0.25, cache_creation: 1.25 };
     assert_eq!(ratios_of(&catalog, "gpt-x"), wanted);
     let model = catalog.price("GPT-X").expect("case is ignored");
-    assert_eq!((model.group_ratio, model.reference_cost), (1.5, 9.375));
+    assert_eq!((model.group_ratio, model.reference_cost), (1.5, Usd::new(9.375)));
     assert_eq!(model.labels.description.as_deref(), Some("A model."));
     assert_eq!(model.labels.tags, ["chat", "fast"]);
     assert_eq!(model.labels.endpoint_types, ["openai"]);
     assert_eq!(model.labels.owner.as_deref(), Some("acme"));
-    assert_eq!(bill(catalog.price("draw"), None, Tokens::default()).usd, 0.45);
+    assert_eq!(bill(catalog.price("draw"), None, Tokens::default()).cost, Usd::new(0.45));
 }
 
 #[test]
@@ -76,7 +77,7 @@ fn prices_by_call_are_numbers_or_sides() {
     for (price, usd) in [("0.3", Some(0.3)), (r#"{"input":10,"output":2}"#, Some(0.02)), ("null", None)] {
         let body = format!(r#"[{{"model_name":"m","quota_type":1,"model_price":{price}}}]"#);
         let catalog = ratio_list(body.as_bytes()).expect("a list");
-        assert_eq!(catalog.models()[0].per_call(1.0), usd, "{body}");
+        assert_eq!(catalog.models()[0].per_call(1.0), usd.map(Usd::new), "{body}");
     }
 }
 
@@ -98,11 +99,11 @@ fn a_hubs_prices_keep_their_height() {
     assert_eq!(ratios_of(&catalog, "free").model, 0.0);
     let extra = ratios_of(&catalog, "extra");
     assert_eq!((extra.cache_read, extra.cache_creation), (0.5, 1.25));
-    assert_eq!(bill(catalog.price("draw"), None, Tokens::default()).usd, 0.06);
+    assert_eq!(bill(catalog.price("draw"), None, Tokens::default()).cost, Usd::new(0.06));
     assert_eq!(catalog.price("broken"), None);
     let usage = Tokens { prompt: 1_000_000, completion: 1_000_000, ..Tokens::default() };
-    assert_eq!(bill(catalog.price("gpt-x"), None, usage).usd, 12.5);
-    assert_eq!(bill(catalog.price("free"), None, usage).usd, 0.0);
+    assert_eq!(bill(catalog.price("gpt-x"), None, usage).cost, Usd::new(12.5));
+    assert_eq!(bill(catalog.price("free"), None, usage).cost, Usd::new(0.0));
     assert!(hub_list(models, None).is_ok(), "the groups are not needed");
 }
 
@@ -133,6 +134,6 @@ fn a_price_beyond_all_reason_is_none() {
         {"model_name":"call","quota_type":1,"model_price":1e308}],"group_ratio":{"default":1e99}}"#;
     let catalog = ratio_list(list.as_bytes()).expect("a list");
     let usage = Tokens { prompt: 1_000_000, completion: 1_000_000, ..Tokens::default() };
-    assert_eq!(bill(catalog.price("m"), None, usage).usd, 4.0);
-    assert!(bill(catalog.price("call"), None, usage).usd < 1e6);
+    assert_eq!(bill(catalog.price("m"), None, usage).cost, Usd::new(4.0));
+    assert!(bill(catalog.price("call"), None, usage).cost < Usd::new(1e6));
 }

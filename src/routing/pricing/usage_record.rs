@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use super::catalog::Ratios;
+use crate::money::Usd;
 use crate::platform::Platform;
 use crate::time::{self, Millis};
 
@@ -34,7 +35,7 @@ pub struct UsageRecord {
     /// Whether `prompt` counts the cached tokens too, where the line tells.
     pub prompt_includes_cache: Option<bool>,
     /// What the site charged; 0 when it does not say.
-    pub usd: f64,
+    pub cost: Usd,
     pub created: Option<Millis>,
     /// Milliseconds the request duration_ms by the site's clock.
     pub duration_ms: Option<f64>,
@@ -117,7 +118,7 @@ fn line(entry: &Value) -> Option<UsageRecord> {
         cache_read,
         cache_creation,
         prompt_includes_cache: (details["claude"] == Value::Bool(true)).then_some(false),
-        usd: charged.filter(|usd| *usd > 0.0).unwrap_or(quota / UNITS_PER_USD),
+        cost: Usd::new(charged.filter(|usd| *usd > 0.0).unwrap_or(quota / UNITS_PER_USD)),
         created: field(entry, &["created_at", "createdAt"]).and_then(time::from_json),
         duration_ms: amount(entry, &["request_time", "requestTime", "duration_ms", "durationMs"])
             // new-api counts seconds.
@@ -178,8 +179,9 @@ impl UsageRecord {
         let last = |name: &str| name.rsplit('/').next().unwrap_or_default().to_lowercase();
         let in_time =
             self.created.is_some_and(|at| (query.started - EARLY..=query.ended + LATE).contains(&at));
-        let says_something =
-            self.total > 0 || self.usd > 0.0 || self.duration_ms.is_some_and(|duration| duration > 0.0);
+        let says_something = self.total > 0
+            || self.cost > Usd::ZERO
+            || self.duration_ms.is_some_and(|duration| duration > 0.0);
         in_time && says_something && last(&self.model) == last(query.model)
     }
 

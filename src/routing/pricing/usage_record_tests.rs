@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::money::Usd;
 
 const END: Millis = 1_790_000_010_000;
 
@@ -26,7 +27,7 @@ fn every_known_form_of_a_line_is_read() {
         "other": "{\"model_ratio\":1.25,\"completion_ratio\":4,\"cache_ratio\":0.25,\"cache_tokens\":8000,\"group_ratio\":1.5}"}]}});
     let line = &read(new_api.to_string().as_bytes()).expect("a log")[0];
     assert_eq!((line.prompt, line.completion, line.total), (12_000, 800, 12_800));
-    assert_eq!((line.usd, line.created, line.duration_ms), (0.035438, Some(END), Some(2_000.0)));
+    assert_eq!((line.cost, line.created, line.duration_ms), (Usd::new(0.035438), Some(END), Some(2_000.0)));
     assert_eq!(line.cache_read, 8_000);
     let wanted = Ratios { model: 1.25, completion: 4.0, cache_read: 0.25, cache_creation: 1.0 };
     assert_eq!(line.ratios, Some((wanted, 1.5)));
@@ -35,14 +36,17 @@ fn every_known_form_of_a_line_is_read() {
         "actual_cost": 0.02, "total_cost": 0.04, "created_at": "2026-09-21T14:13:30Z", "duration_ms": 1900,
         "api_key": {"key": "sk-mine"}}]}});
     let line = &read(sub2api.to_string().as_bytes()).expect("a log")[0];
-    assert_eq!((line.prompt, line.completion, line.total, line.usd), (7, 3, 10, 0.02));
+    assert_eq!((line.prompt, line.completion, line.total, line.cost), (7, 3, 10, Usd::new(0.02)));
     assert_eq!((line.duration_ms, line.token.as_deref()), (Some(1900.0), Some("sk-mine")));
     assert_eq!(line.ratios, None);
 
     let hub = json!({"data": {"data": [{"modelName": "gpt-x", "promptTokens": "7", "quota": 500000,
         "createdAt": 1_790_000_010_000_i64, "requestTime": 1900, "tokenName": "cli"}]}});
     let line = &read(hub.to_string().as_bytes()).expect("a log")[0];
-    assert_eq!((line.prompt, line.usd, line.created, line.duration_ms), (7, 1.0, Some(END), Some(1900.0)));
+    assert_eq!(
+        (line.prompt, line.cost, line.created, line.duration_ms),
+        (7, Usd::new(1.0), Some(END), Some(1900.0))
+    );
 }
 
 #[test]

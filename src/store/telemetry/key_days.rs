@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 
 use super::log_row::{ProxyLogRow, RowName};
 use super::usage::Correction;
+use crate::money::Usd;
 use crate::store::sql::{OnConflict, SqlDialect, Statement, upsert};
 use crate::time::{Millis, local_day};
 
@@ -19,7 +20,7 @@ pub(in crate::store) const PROXY_TOKEN: i64 = 0;
 #[derive(Default)]
 struct Tally {
     requests: i64,
-    cost: f64,
+    cost: Usd,
     tokens: i64,
     input: i64,
     output: i64,
@@ -115,7 +116,7 @@ mod tests {
             prompt_tokens: Some(70),
             completion_tokens: Some(30),
             cache_read_tokens: Some(40),
-            estimated_cost: 0.5,
+            estimated_cost: Usd::new(0.5),
             ..ProxyLogRow::new(crate::time::parse(at).expect("a time"), LogStatus::Success)
         };
         days.count(&row("2026-05-01T15:59:59Z", Some(3), true));

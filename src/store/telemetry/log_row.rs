@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::money::Usd;
 use crate::platform::Platform;
 use crate::request_id::RequestId;
 use crate::routing::{SelectionReason, pricing};
@@ -117,7 +118,7 @@ pub struct ProxyLogRow {
     pub cache_creation_tokens: Option<i64>,
     pub usage_source: Option<UsageSource>,
     /// USD.
-    pub estimated_cost: f64,
+    pub estimated_cost: Usd,
     /// The cost is what the site's own prices say, also when that is nothing; not stored.
     pub is_priced: bool,
     /// JSON text.
@@ -164,7 +165,7 @@ impl ProxyLogRow {
             cache_read_tokens: None,
             cache_creation_tokens: None,
             usage_source: None,
-            estimated_cost: 0.0,
+            estimated_cost: Usd::ZERO,
             is_priced: false,
             billing_details: None,
             client_family: None,
@@ -185,7 +186,7 @@ impl ProxyLogRow {
     /// that the log and the usage tables agree.
     pub fn settle_cost(&mut self) {
         let tokens = self.tokens();
-        if self.status.is_success() && !self.is_priced && self.estimated_cost <= 0.0 && tokens > 0 {
+        if self.status.is_success() && !self.is_priced && self.estimated_cost <= Usd::ZERO && tokens > 0 {
             self.estimated_cost = pricing::flat_estimate(self.platform, tokens.unsigned_abs());
         }
     }
@@ -229,7 +230,7 @@ impl ProxyLogRow {
             self.completion_tokens.into(),
             self.total_tokens.into(),
             self.usage_source.map(UsageSource::as_str).into(),
-            Arg::Real(self.estimated_cost),
+            self.estimated_cost.into(),
             self.billing_details.as_deref().into(),
             self.client_family.into(),
             self.client_app_id.as_deref().into(),

@@ -13,12 +13,10 @@ use super::merged_rest;
 use super::stored_response::StoredResponse;
 use super::usage::{Correction, Usage};
 use crate::keys::{BudgetDelta, KeyDelta, KeyLive};
+use crate::money::Usd;
 use crate::routing::{ChannelDelta, ChannelLive, EndpointLive, EndpointState};
 use crate::store::sql::{OnConflict, SqlDialect, Statement, Value, upsert};
 use crate::time::Millis;
-
-/// The unit of channel costs in memory, against US dollars in the database.
-pub(in crate::store) const NANO_PER_USD: f64 = 1e9;
 
 /// What one transaction will hold beside its log rows.
 pub(in crate::store) struct Group {
@@ -156,7 +154,7 @@ fn shared_channel_update(dialect: SqlDialect, delta: &ChannelDelta) -> Statement
         count(delta.success),
         count(delta.fail),
         count(delta.latency_ms),
-        Value::Real(delta.cost_nano as f64 / NANO_PER_USD),
+        Usd::from_nano(delta.cost_nano).into(),
         count(delta.cache_input),
         count(delta.cache_read),
     ];
@@ -176,7 +174,7 @@ fn channel_update(delta: &ChannelDelta) -> Statement {
             count(delta.success),
             count(delta.fail),
             count(delta.latency_ms),
-            Value::Real(delta.cost_nano as f64 / NANO_PER_USD),
+            Usd::from_nano(delta.cost_nano).into(),
             count(delta.cache_input),
             count(delta.cache_read),
             count(delta.consecutive_fail),

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::log_row::{ProxyLogRow, RowName};
+use crate::money::Usd;
 use crate::store::cached::CachedTokens;
 use crate::store::sql::Value;
 use crate::time::Millis;
@@ -25,7 +26,7 @@ struct Tally {
     calls: i64,
     ok: i64,
     tokens: i64,
-    cost: f64,
+    cost: Usd,
     latency_ms: i64,
     latency_n: i64,
     cached: CachedTokens,
@@ -39,7 +40,7 @@ pub struct Correction {
     pub input: i64,
     pub output: i64,
     /// USD.
-    pub cost: f64,
+    pub cost: Usd,
     pub cached: CachedTokens,
 }
 
@@ -172,7 +173,7 @@ mod tests {
             model_requested: Some("gpt".into()),
             total_tokens: Some(100),
             latency_ms: Some(40),
-            estimated_cost: 0.5,
+            estimated_cost: Usd::new(0.5),
             ..ProxyLogRow::new(at, status)
         }
     }

@@ -6,6 +6,7 @@ use super::super::keys::{BudgetSettings, KeySettings};
 use super::super::{budgets, keys, quota};
 use super::*;
 use crate::keys::{Bounds, Budget, BudgetLive, KeyLimits, KeyLive, KeyTable, NotTaken, Period, Used};
+use crate::money::Usd;
 use crate::time::{Millis, now_ms, parse};
 
 const KEY: i64 = 7;
@@ -64,7 +65,7 @@ async fn a_budget_is_new_at_local_midnight_also_where_the_clocks_are_changed() {
         assert_eq!(passed, 4, "{period:?} in {zone:?}");
         assert_eq!(
             stored(&store).await,
-            (at(after), Used { requests: 2, cost: 0.0, tokens: 0 }),
+            (at(after), Used { requests: 2, cost: Usd::new(0.0), tokens: 0 }),
             "{period:?}"
         );
         store.close().await;
@@ -96,7 +97,7 @@ async fn a_table_goes_on_with_what_was_used_and_forgets_what_is_counted_no_more(
     let now = now_ms();
     let of_models = |models: &[&str]| BudgetSettings {
         period: Period::Day,
-        max_cost: Some(9.0),
+        max_cost: Some(Usd::new(9.0)),
         max_requests: None,
         max_tokens: None,
         models: (!models.is_empty()).then(|| models.iter().map(|model| (*model).to_owned()).collect()),
@@ -115,13 +116,13 @@ async fn a_table_goes_on_with_what_was_used_and_forgets_what_is_counted_no_more(
     let limits = key.limits.as_ref().expect("limits");
     for budget in &limits.budgets {
         budgets::open(&store, id, (&budget.live, budget.period), now).await.unwrap();
-        budget.live.charge(0.5, 11, now);
+        budget.live.charge(Usd::new(0.5), 11, now);
     }
     assert!(matches!(limits.take("gpt-5", now), Ok(0b11)));
     assert!(key.live.record_use(now));
     store.telemetry().dirty_key(key.live.clone(), false);
     store.flush().await;
-    let used = Used { requests: 1, cost: 0.5, tokens: 11 };
+    let used = Used { requests: 1, cost: Usd::new(0.5), tokens: 11 };
     let used_of = |table: &KeyTable| {
         let key = table.get(id).expect("the key").clone();
         let budgets = key.limits.iter().flat_map(|limits| &limits.budgets);
@@ -130,7 +131,7 @@ async fn a_table_goes_on_with_what_was_used_and_forgets_what_is_counted_no_more(
     let fresh = keys::load_table(&store, &KeyTable::default()).await.unwrap();
     assert_eq!(used_of(&fresh), [Some(used), Some(used)], "after a restart");
     // Other limits and another order count the same; another list of models does not.
-    let dearer = BudgetSettings { max_cost: Some(99.0), ..of_models(&["gpt-*"]) };
+    let dearer = BudgetSettings { max_cost: Some(Usd::new(99.0)), ..of_models(&["gpt-*"]) };
     keys::update(&store, id, None, &settings(vec![dearer, of_models(&["o3"])])).await.unwrap();
     let changed = keys::load_table(&store, &table).await.unwrap();
     assert_eq!(used_of(&changed), [Some(used), None]);
@@ -145,7 +146,7 @@ async fn what_a_window_holds_unspent_goes_back() {
     let dir = Dir::new();
     let store = dir.open();
     let now = at("2026-05-01T08:00:00Z");
-    let (key, live) = (KeyLive::new(KEY, 0, 0.0, None), budget());
+    let (key, live) = (KeyLive::new(KEY, 0, Usd::new(0.0), None), budget());
     key.set_budgets(vec![live.clone()]);
     assert!(!key.holds_reserved());
     assert!(passes(&store, &live, Period::Day, 500, now).await);

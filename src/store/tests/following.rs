@@ -12,6 +12,7 @@ use super::super::routes::{self, NewChannel};
 use super::super::snapshot::{Source, load};
 use super::super::tokens;
 use super::*;
+use crate::money::Usd;
 use crate::routing::rebuild::{self, Credential, NewRoute, Plan, Rebinding};
 use crate::routing::{Channel, LiveTable, Policy, Snapshot, Strategy, UnitRole, UnitStrategy, Weights};
 
@@ -128,7 +129,7 @@ async fn carry_out(store: &Store, (kind, a, b, c): Step) {
             let patch = AccountPatch {
                 username: b.is_multiple_of(2).then(|| Some(format!("user {c}"))),
                 api_token: b.is_multiple_of(3).then(|| Some(Secret::new(format!("sk-new-{c}")))),
-                balance: Some(c as f64),
+                balance: Some(Usd::new(c as f64)),
                 use_system_proxy: b.is_multiple_of(5).then_some(c.is_multiple_of(2)),
                 proxy_url: b.is_multiple_of(7).then_some(None),
                 status: b.is_multiple_of(4).then_some(AccountStatus::Expired),
@@ -138,7 +139,8 @@ async fn carry_out(store: &Store, (kind, a, b, c): Step) {
         }
         8 if c.is_multiple_of(2) => accounts::delete(store, account_id).await.err(),
         8 => {
-            let numbers = NewBalance { balance: b as f64, used: 1.0, quota: 2.0, at: 3 };
+            let numbers =
+                NewBalance { balance: Usd::new(b as f64), used: Usd::new(1.0), quota: Usd::new(2.0), at: 3 };
             balances::record(store, account_id, &numbers, |_| (), &[]).await.err()
         }
         9 | 10 => {

@@ -4,6 +4,7 @@ use super::super::keys::{ExcludedCredential, KeySettings};
 use super::super::{keys, quota};
 use super::*;
 use crate::keys::{KeyLive, KeyTable};
+use crate::money::Usd;
 use crate::routing::CredentialRef;
 
 fn settings(max_requests: Option<i64>) -> KeySettings {
@@ -13,7 +14,7 @@ fn settings(max_requests: Option<i64>) -> KeySettings {
 async fn stored(store: &Store, max_requests: Option<i64>) -> (i64, KeyLive) {
     let key = Secret::new(format!("sk-key-{max_requests:?}"));
     let id = keys::insert(store, &key, &settings(max_requests)).await.unwrap();
-    (id, KeyLive::new(id, 0, 0.0, None))
+    (id, KeyLive::new(id, 0, Usd::new(0.0), None))
 }
 
 async fn counted(store: &Store, id: i64) -> i64 {
@@ -90,7 +91,7 @@ async fn nothing_is_reserved_beyond_a_limit_that_others_share() {
     let dir = Dir::new();
     let store = dir.open();
     let (id, here) = stored(&store, Some(3)).await;
-    let there = KeyLive::new(id, 0, 0.0, None);
+    let there = KeyLive::new(id, 0, Usd::new(0.0), None);
     let mut passed = 0;
     for live in [&here, &there].into_iter().cycle().take(10) {
         if quota::reserve(&store, live, 3).await.unwrap() && live.requests.take() {
@@ -106,10 +107,10 @@ async fn a_reset_forgets_what_was_used_and_what_was_reserved() {
     let store = dir.open();
     let (id, live) = stored(&store, Some(10)).await;
     assert!(quota::reserve(&store, &live, 10).await.unwrap() && live.requests.take());
-    let _ = live.charge(2.5, 1);
+    let _ = live.charge(Usd::new(2.5), 1);
     quota::reset(&store, &live).await.unwrap();
     assert_eq!((counted(&store, id).await, live.requests.used(), live.requests.block()), (0, 0, 0));
-    assert_eq!(live.used_cost(), 0.0);
+    assert_eq!(live.used_cost(), Usd::new(0.0));
 }
 
 #[tokio::test]
@@ -121,9 +122,9 @@ async fn what_a_key_without_a_limit_uses_is_written_behind() {
     for _ in 0..3 {
         live.count();
     }
-    assert!(live.charge(0.25, 50));
+    assert!(live.charge(Usd::new(0.25), 50));
     store.telemetry().dirty_key(live.clone(), false);
     store.flush().await;
     let row = keys::get(&store, id).await.unwrap().expect("the key");
-    assert_eq!((row.used_requests, row.used_cost, row.last_used_at), (3, 0.25, Some(50)));
+    assert_eq!((row.used_requests, row.used_cost, row.last_used_at), (3, Usd::new(0.25), Some(50)));
 }

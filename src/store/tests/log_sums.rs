@@ -3,6 +3,7 @@
 use super::super::log_sums::sum_up;
 use super::super::proxy_logs::{ClientFilter, LogFilter, LogStatus, LogSummary, ProxyLogRow, StatusFilter};
 use super::*;
+use crate::money::Usd;
 use crate::store::key_usage;
 
 const HOUR: i64 = 3_600_000;
@@ -61,7 +62,7 @@ async fn told(store: &Store) -> Vec<String> {
         }
         clients.sort_unstable();
         let cost = format!("{:.6}", summary.total_cost);
-        let summary = LogSummary { total_cost: 0.0, ..summary };
+        let summary = LogSummary { total_cost: Usd::new(0.0), ..summary };
         told.push(format!("{filter:?}: {summary:?} {cost} {clients:?}"));
     }
     for from in [0, START + 5 * HOUR, START + 60 * HOUR] {
@@ -70,7 +71,7 @@ async fn told(store: &Store) -> Vec<String> {
         let of_all = of_all.remove(&7).unwrap_or_default();
         for used in [one, of_all] {
             let cost = format!("{:.6}", used.cost);
-            told.push(format!("{from}: {:?} {cost}", key_usage::KeyUsage { cost: 0.0, ..used }));
+            told.push(format!("{from}: {:?} {cost}", key_usage::KeyUsage { cost: Usd::new(0.0), ..used }));
         }
     }
     told

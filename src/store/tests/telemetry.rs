@@ -2,6 +2,7 @@
 
 use super::super::proxy_logs::{ClientFilter, ClientOption, LogFilter, LogStatus, ProxyLogRow, StatusFilter};
 use super::*;
+use crate::money::Usd;
 use crate::platform::Platform;
 use crate::request_id::RequestId;
 use crate::routing::{ChannelLive, ChannelTotals, EndpointLive, EndpointState, LiveTable};
@@ -89,7 +90,7 @@ async fn usage_is_summed_in_the_transaction_of_the_log() {
     let dir = Dir::new();
     let store = dir.open();
     let veloera = ProxyLogRow { platform: Some(Platform::Veloera), ..row(0, LogStatus::Success) };
-    let priced = ProxyLogRow { estimated_cost: 0.25, ..row(0, LogStatus::Success) };
+    let priced = ProxyLogRow { estimated_cost: Usd::new(0.25), ..row(0, LogStatus::Success) };
     for row in [row(0, LogStatus::Success), veloera, priced, row(0, LogStatus::Failed)] {
         store.telemetry().log(row);
         store.flush().await;
@@ -105,7 +106,7 @@ async fn usage_is_summed_in_the_transaction_of_the_log() {
         assert!((fields.real().unwrap() - 0.253).abs() < 1e-9, "{table}");
     }
     let spend = spend::by_account_since(&store, 0).await.unwrap();
-    assert!((spend[&1] - 0.253).abs() < 1e-9);
+    assert_eq!(spend[&1].rounded(), Usd::new(0.253));
 }
 
 #[tokio::test]
@@ -135,14 +136,14 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
         completion_tokens: 200,
         total_tokens: 600,
         usage_source: UsageSource::SelfLog,
-        cost: 0.5,
+        cost: Usd::new(0.5),
         billing_details: Some("{}".into()),
         cached: Some(CachedTokens { input: 400, read: 300, creation: 0 }),
         more: Correction {
             tokens: -400,
             input: -300,
             output: -100,
-            cost: 0.498,
+            cost: Usd::new(0.498),
             cached: CachedTokens { input: 400, read: 300, creation: 0 },
         },
         claim: None,
@@ -152,7 +153,7 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
     let mut told: Vec<_> =
         rows.iter().map(|row| (row.retry_count, row.total_tokens, row.estimated_cost)).collect();
     told.sort_by_key(|(number, ..)| *number);
-    assert_eq!(told, [(0, Some(1000), 0.002), (1, Some(600), 0.5)]);
+    assert_eq!(told, [(0, Some(1000), Usd::new(0.002)), (1, Some(600), Usd::new(0.5))]);
     for table in ["usage_hour", "usage_day"] {
         let rows = store.query(format!("SELECT calls, tokens, cost FROM {table}"), vec![]).await.unwrap();
         assert_eq!(rows.len(), 1, "{table}");
@@ -161,7 +162,7 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
         assert!((fields.real().unwrap() - 0.502).abs() < 1e-9, "{table}");
     }
     let told = key_days::total(&store, Some(3)).await.unwrap();
-    assert!((told.cost - 0.502).abs() < 1e-9, "{told:?}");
+    assert_eq!(told.cost.rounded(), Usd::new(0.502), "{told:?}");
     assert_eq!(told.cache_read_tokens, 300);
 }
 
@@ -180,21 +181,21 @@ async fn counters_are_added_and_states_replaced() {
     let channel = Arc::new(ChannelLive::new(1, ChannelTotals::default()));
     let gone = Arc::new(ChannelLive::new(99, ChannelTotals::default()));
     let address = Arc::new(EndpointLive::new(Some(1), EndpointState::default()));
-    let _ = channel.record_success(5_000, 300, 250_000_000);
+    let _ = channel.record_success(5_000, 300, Usd::from_nano(250_000_000));
     let _ = channel.record_failure(6_000, 606_000);
-    let _ = gone.record_success(5_000, 1, 1);
+    let _ = gone.record_success(5_000, 1, Usd::from_nano(1));
     let _ = address.record_failure(7_000, 307_000, "HTTP 502");
     store.telemetry().dirty_channel(Arc::clone(&channel));
     store.telemetry().dirty_channel(gone);
     store.telemetry().dirty_endpoint(address);
     store.flush().await;
-    assert!(channel.record_success(8_000, 100, 0), "the next change is handed over anew");
+    assert!(channel.record_success(8_000, 100, Usd::from_nano(0)), "the next change is handed over anew");
     store.telemetry().dirty_channel(channel);
     store.flush().await;
 
     let stats = routes::list_channels(&store).await.unwrap()[0].stats;
     assert_eq!((stats.success_count, stats.fail_count, stats.total_latency_ms), (12, 1, 400));
-    assert!((stats.total_cost - 1.75).abs() < 1e-9);
+    assert_eq!(stats.total_cost.rounded(), Usd::new(1.75));
     assert_eq!((stats.last_used_at, stats.last_fail_at, stats.cooldown_until), (Some(8_000), None, None));
     let pool = sites::get(&store, id).await.unwrap().unwrap().endpoints;
     assert_eq!(pool[0].cooldown_until, Some(307_000));

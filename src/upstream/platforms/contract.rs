@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 
+use crate::money::Usd;
 use crate::routing::Secret;
 use crate::time::Millis;
 
@@ -53,19 +54,19 @@ pub enum Identity {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CheckIn {
     pub message: String,
-    /// In dollars, when the site says.
-    pub reward: Option<f64>,
+    /// When the site says.
+    pub reward: Option<Usd>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Balance {
-    /// USD that are left.
-    pub balance: f64,
-    pub used: f64,
+    /// What is left.
+    pub balance: Usd,
+    pub used: Usd,
     /// Left and used together.
-    pub quota: f64,
-    pub today_income: Option<f64>,
-    pub today_quota_consumption: Option<f64>,
+    pub quota: Usd,
+    pub today_income: Option<Usd>,
+    pub today_quota_consumption: Option<Usd>,
     pub subscriptions: Option<SubscriptionSummary>,
 }
 
@@ -73,7 +74,7 @@ pub struct Balance {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SubscriptionSummary {
     pub active_count: i64,
-    pub total_used_usd: f64,
+    pub total_used_usd: Usd,
     pub subscriptions: Vec<Subscription>,
 }
 
@@ -89,11 +90,11 @@ pub struct Subscription {
     pub monthly: Allowance,
 }
 
-/// One period of a subscription, in dollars.
+/// One period of a subscription, in money.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Allowance {
-    pub used_usd: Option<f64>,
-    pub limit_usd: Option<f64>,
+    pub used_usd: Option<Usd>,
+    pub limit_usd: Option<Usd>,
 }
 
 /// An API key of the account at its site.

@@ -26,6 +26,7 @@ use super::error::{SiteError, SiteErrorKind};
 use super::memory::Unit;
 use super::reply;
 use super::site_client::{AuthScheme, Call, SiteClient};
+use crate::money::Usd;
 use crate::platform::NewApiFork;
 use crate::upstream::{Client, FetchLimits};
 
@@ -46,16 +47,16 @@ pub(super) async fn account(
         return Err(SiteError::lacks(&own, "user"));
     };
     let left = data.get("quota").and_then(reply::number).ok_or_else(|| SiteError::lacks(&own, "quota"));
-    let dollars = |name: &str| Some(reply::number(data.get(name)?)? / unit);
+    let amount = |name: &str| Some(Usd::new(reply::number(data.get(name)?)? / unit));
     let balance = left.map(|left| {
-        let (balance, used) = (left / unit, dollars("used_quota").unwrap_or(0.0));
+        let (balance, used) = (Usd::new(left / unit), amount("used_quota").unwrap_or_default());
         Balance {
             balance,
             used,
             // Every fork's quota is what remains.
             quota: balance + used,
-            today_income: dollars("today_income"),
-            today_quota_consumption: dollars("today_quota_consumption"),
+            today_income: amount("today_income"),
+            today_quota_consumption: amount("today_quota_consumption"),
             subscriptions: None,
         }
     });

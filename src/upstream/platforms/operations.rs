@@ -16,6 +16,7 @@ use super::models::{self, DiscoveryError, DiscoveryKind};
 use super::site_client::{SiteClient, bare};
 use super::{new_api, sub2api};
 use crate::error_words::sites;
+use crate::money::Usd;
 use crate::platform::Management;
 use crate::routing::Secret;
 use crate::time::Millis;
@@ -80,7 +81,7 @@ impl SiteClient {
         client: &Client,
         start: Millis,
         end: Millis,
-    ) -> Result<Option<f64>, SiteError> {
+    ) -> Result<Option<Usd>, SiteError> {
         match &self.platform.profile().management {
             Some(Management::NewApi(fork)) if fork.logs_income => {
                 self.bounded(new_api::income::between(self, client, fork, start, end)).await.map(Some)

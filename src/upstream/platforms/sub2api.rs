@@ -10,6 +10,7 @@ use super::contract::{Announcement, Balance, LoggedIn, NoticeLevel, Refreshed, U
 use super::error::{SiteError, SiteErrorKind};
 use super::reply;
 use super::site_client::{AuthScheme, Call, SiteClient};
+use crate::money::Usd;
 use crate::routing::Secret;
 use crate::time::{self, Millis, now_ms};
 use crate::upstream::Client;
@@ -59,7 +60,7 @@ pub(super) async fn account(
         return Err(SiteError::lacks(&me, "user"));
     }
     let balance = left.map(|left| {
-        let balance = (left * UNIT).round() / UNIT;
+        let balance = Usd::new((left * UNIT).round() / UNIT);
         Balance { balance, quota: balance, ..Balance::default() }
     });
     Ok((user, balance))

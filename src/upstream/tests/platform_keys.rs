@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::platforms::Stub;
 use super::{client, within};
+use crate::money::Usd;
 use crate::platform::Platform;
 use crate::upstream::platforms::{NewSiteKey, NoticeLevel, SiteErrorKind};
 
@@ -153,7 +154,7 @@ async fn the_days_income_is_summed_over_kinds_and_pages() {
     let stub = Stub::with(gate, &[]).await;
     let site_client = stub.site_client(Platform::NewApi, "pat");
     let income = within(site_client.today_income(&client(), 1_767_225_600_000, 1_767_312_000_000)).await;
-    assert_eq!(income, Ok(Some(4.025)));
+    assert_eq!(income, Ok(Some(Usd::new(4.025))));
     let asked = stub.calls().iter().any(|call| {
         call.contains("start_timestamp=1767225600&end_timestamp=1767312000") && call.contains("page_size=100")
     });

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 
 use super::{Upstream, client, read_request, within};
+use crate::money::Usd;
 use crate::platform::Platform;
 use crate::routing::{BaseUrl, Secret};
 use crate::upstream::FetchLimits;
@@ -105,7 +106,11 @@ async fn the_minimal_bodies_give_the_printed_amounts() {
         let stub = Stub::start(&family).await;
         let site_client = stub.site_client(platform, "pat");
         let balance = within(site_client.balance(&client())).await.expect("a balance");
-        assert_eq!((balance.balance, balance.used, balance.quota), (3.0, 0.5, 3.5), "{platform}");
+        assert_eq!(
+            (balance.balance, balance.used, balance.quota),
+            (Usd::new(3.0), Usd::new(0.5), Usd::new(3.5)),
+            "{platform}"
+        );
         let user = within(site_client.user(&client())).await.expect("a user");
         assert_eq!((user.id, user.username.as_str()), (Some(7659), "ada"));
         assert_eq!((user.email, user.role.as_deref()), (None, Some("1")));
@@ -114,7 +119,10 @@ async fn the_minimal_bodies_give_the_printed_amounts() {
     let stub = Stub::start(&[("GET /api/v1/auth/me", 200, me)]).await;
     let site_client = stub.site_client(Platform::Sub2Api, "a.b.c");
     let balance = within(site_client.balance(&client())).await.expect("a balance");
-    assert_eq!((balance.balance, balance.used, balance.quota), (12.5, 0.0, 12.5));
+    assert_eq!(
+        (balance.balance, balance.used, balance.quota),
+        (Usd::new(12.5), Usd::new(0.0), Usd::new(12.5))
+    );
     assert_eq!(within(site_client.user(&client())).await.expect("a user").username, "ada");
 }
 
@@ -125,12 +133,12 @@ async fn numbers_written_as_text_count_and_a_byte_order_mark_does_not() {
     let stub = Stub::start(&[("GET /api/user/self", 200, own), ("GET /api/status", 200, status)]).await;
     let site_client = stub.site_client(Platform::NewApi, "pat");
     let balance = within(site_client.balance(&client())).await.expect("a balance");
-    assert_eq!((balance.balance, balance.used, balance.quota), (3.0, 0.5, 3.5));
+    assert_eq!((balance.balance, balance.used, balance.quota), (Usd::new(3.0), Usd::new(0.5), Usd::new(3.5)));
     assert_eq!(within(site_client.user(&client())).await.expect("a user").id, Some(7659));
     let me = r#"{"code":0,"data":{"id":"5","email":"ada@example.com","balance":"12.5"}}"#;
     let stub = Stub::start(&[("GET /api/v1/auth/me", 200, me)]).await;
     let site_client = stub.site_client(Platform::Sub2Api, "a.b.c");
-    assert_eq!(within(site_client.balance(&client())).await.expect("a balance").balance, 12.5);
+    assert_eq!(within(site_client.balance(&client())).await.expect("a balance").balance, Usd::new(12.5));
     for nonsense in ["\"\"", "\"NaN\"", "\"many\"", "null", "true"] {
         let own = format!(r#"{{"success":true,"data":{{"id":7659,"quota":{nonsense}}}}}"#);
         let stub = Stub::start(&[("GET /api/user/self", 200, &own), ("GET /api/status", 200, STATUS)]).await;
@@ -145,7 +153,7 @@ async fn a_sites_own_unit_is_asked_for_once() {
     let stub = Stub::start(&[("GET /api/user/self", 200, SELF), ("GET /api/status", 200, status)]).await;
     let site_client = stub.site_client(Platform::NewApi, "pat");
     for _ in 0..3 {
-        assert_eq!(within(site_client.balance(&client())).await.expect("a balance").balance, 1.5);
+        assert_eq!(within(site_client.balance(&client())).await.expect("a balance").balance, Usd::new(1.5));
     }
     assert_eq!(stub.calls().iter().filter(|call| *call == "GET /api/status").count(), 1);
 }
@@ -281,13 +289,13 @@ async fn check_ins_are_read_in_every_form() {
             Stub::start(&[("POST /api/user/checkin", 200, body), ("GET /api/status", 200, STATUS)]).await;
         let done = within(stub.site_client(Platform::NewApi, "pat").check_in(&client())).await;
         let done = done.map(|done| done.reward).map_err(|error| error.message);
-        assert_eq!(done, outcome.map_err(str::to_owned), "{body}");
+        assert_eq!(done, outcome.map(|reward| reward.map(Usd::new)).map_err(str::to_owned), "{body}");
         assert!(!stub.calls().contains(&"POST /api/user/sign_in".to_owned()), "understood at once");
     }
     let veloera = r#"{"success":true,"message":"签到成功","data":{"quota":12500}}"#;
     let stub = Stub::start(&[("POST /api/user/check_in", 200, veloera)]).await;
     let done = within(stub.site_client(Platform::Veloera, "pat").check_in(&client())).await.expect("done");
-    assert_eq!((done.message.as_str(), done.reward), ("签到成功", Some(0.025)));
+    assert_eq!((done.message.as_str(), done.reward), ("签到成功", Some(Usd::new(0.025))));
     // Older forks: by cookie, on another route.
     let stub = Stub::start(&[("POST /api/user/sign_in", 200, r#"{"success":true,"message":"ok"}"#)]).await;
     let site_client = stub.site_client(Platform::AnyRouter, "session=abc");
@@ -445,7 +453,10 @@ async fn a_text_is_a_key_or_a_session() {
     let identity =
         within(stub.site_client(Platform::NewApi, "pat").identify(&client())).await.expect("known");
     let Identity::Session { user, balance, api_token } = identity else { panic!("{identity:?}") };
-    assert_eq!((user.username.as_str(), balance.map(|b| b.balance), api_token), ("ada", Some(3.0), None));
+    assert_eq!(
+        (user.username.as_str(), balance.map(|b| b.balance), api_token),
+        ("ada", Some(Usd::new(3.0)), None)
+    );
     // A key.
     let stub =
         Stub::start(&[("GET /v1/models", 200, models), ("GET /api/user/self", 200, bad), status]).await;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::income::first_number;
 use super::unit;
 use crate::error_words::sites;
+use crate::money::Usd;
 use crate::platform::NewApiFork;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::CheckIn;
@@ -92,12 +93,8 @@ async fn read(
         value.as_f64().or_else(|| first_number(value.as_str()?)).filter(|number| *number > 0.0)
     };
     let reward = match fork.reward.iter().find_map(|name| number(name)) {
-        Some(units) => Some(round6(units / unit(site_client, client).await)),
-        None => number("reward"),
+        Some(units) => Some(Usd::new(units / unit(site_client, client).await).rounded()),
+        None => number("reward").map(Usd::new),
     };
     Ok(CheckIn { message, reward })
-}
-
-fn round6(usd: f64) -> f64 {
-    (usd * 1e6).round() / 1e6
 }

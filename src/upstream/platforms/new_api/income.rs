@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::unit;
+use crate::money::Usd;
 use crate::platform::NewApiFork;
 use crate::time::Millis;
 use crate::upstream::Client;
@@ -21,11 +22,11 @@ pub(in crate::upstream::platforms) async fn between(
     fork: &NewApiFork,
     start: Millis,
     end: Millis,
-) -> Result<f64, SiteError> {
+) -> Result<Usd, SiteError> {
     let unit = unit(site_client, client).await;
     let (start, end) = (start / 1000, end / 1000);
     let first_page = fork.first_page;
-    let mut sum = 0.0;
+    let mut sum = Usd::ZERO;
     for kind in KINDS {
         let mut read = 0;
         for page in first_page..first_page + MAX_PAGES {
@@ -37,7 +38,7 @@ pub(in crate::upstream::platforms) async fn between(
             let places = ["/data/items", "/items", "/data"];
             let items = places.into_iter().find_map(|place| answer.pointer(place)?.as_array());
             let Some(items) = items.filter(|items| !items.is_empty()) else { break };
-            sum += items.iter().filter_map(|item| amount(item, unit)).sum::<f64>();
+            sum += items.iter().filter_map(|item| amount(item, unit)).sum::<Usd>();
             read += items.len() as u64;
             let total = ["/data/total", "/total"]
                 .into_iter()
@@ -47,14 +48,14 @@ pub(in crate::upstream::platforms) async fn between(
             }
         }
     }
-    Ok((sum * 1e6).round() / 1e6)
+    Ok(sum.rounded())
 }
 
 /// The line's units in dollars, else the first number of its text.
-fn amount(line: &Value, unit: f64) -> Option<f64> {
+fn amount(line: &Value, unit: f64) -> Option<Usd> {
     match line.get("quota").and_then(reply::number) {
-        Some(units) if units > 0.0 => Some(units / unit),
-        _ => first_number(line.get("content")?.as_str()?),
+        Some(units) if units > 0.0 => Some(Usd::new(units / unit)),
+        _ => first_number(line.get("content")?.as_str()?).map(Usd::new),
     }
 }
 
@@ -84,7 +85,7 @@ mod tests {
             (json!({"content": "nothing"}), None),
             (json!({}), None),
         ] {
-            assert_eq!(amount(&line, 500_000.0), usd, "{line}");
+            assert_eq!(amount(&line, 500_000.0).map(Usd::dollars), usd, "{line}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{data, moment};
+use crate::money::Usd;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{Allowance, Subscription, SubscriptionSummary};
 use crate::upstream::platforms::reply;
@@ -31,12 +32,12 @@ fn read(found: &Value) -> Option<SubscriptionSummary> {
         return None;
     }
     let subscriptions: Vec<Subscription> = items.into_iter().flatten().map(subscription).collect();
-    let used = |subscription: &Subscription| subscription.monthly.used_usd.unwrap_or(0.0);
+    let used = |subscription: &Subscription| subscription.monthly.used_usd.unwrap_or_default();
     let total = amount(found, "total_used_usd");
     Some(SubscriptionSummary {
         // An explicit 0 stays one.
         active_count: counted.unwrap_or_else(|| i64::try_from(subscriptions.len()).unwrap_or(i64::MAX)),
-        total_used_usd: total.unwrap_or_else(|| round6(subscriptions.iter().map(used).sum())),
+        total_used_usd: total.unwrap_or_else(|| subscriptions.iter().map(used).sum::<Usd>().rounded()),
         subscriptions,
     })
 }
@@ -66,12 +67,8 @@ fn subscription(item: &Value) -> Subscription {
     }
 }
 
-fn amount(value: &Value, name: &str) -> Option<f64> {
-    reply::number(value.get(name)?).map(round6)
-}
-
-fn round6(usd: f64) -> f64 {
-    (usd * 1e6).round() / 1e6
+fn amount(value: &Value, name: &str) -> Option<Usd> {
+    reply::number(value.get(name)?).map(|amount| Usd::new(amount).rounded())
 }
 
 #[cfg(test)]
@@ -87,9 +84,9 @@ mod tests {
             {"id": 3, "group_id": 2, "group_name": "pro", "status": "active", "daily_used_usd": 0.5,
              "daily_limit_usd": 10, "expires_at": "2026-04-01T00:00:00Z"}]});
         let summary = read(&found).expect("a summary");
-        assert_eq!((summary.active_count, summary.total_used_usd), (0, 1.234568));
+        assert_eq!((summary.active_count, summary.total_used_usd), (0, Usd::new(1.234568)));
         let first = &summary.subscriptions[0];
-        assert_eq!(first.daily, Allowance { used_usd: Some(0.5), limit_usd: Some(10.0) });
+        assert_eq!(first.daily, Allowance { used_usd: Some(Usd::new(0.5)), limit_usd: Some(Usd::new(10.0)) });
         assert_eq!(first.weekly, Allowance::default());
         assert_eq!(first.expires_at, time::parse("2026-04-01T00:00:00Z"));
     }
@@ -100,9 +97,9 @@ mod tests {
             "expires_at": 1_775_001_600, "group": {"name": "pro", "monthly_limit_usd": 20}},
             {"id": 4, "monthly_usage_usd": 0.25, "current_period_end": 1_775_001_600_000_i64}]);
         let summary = read(&found).expect("a summary");
-        assert_eq!((summary.active_count, summary.total_used_usd), (2, 1.75));
+        assert_eq!((summary.active_count, summary.total_used_usd), (2, Usd::new(1.75)));
         assert_eq!(summary.subscriptions[0].group_name.as_deref(), Some("pro"));
-        assert_eq!(summary.subscriptions[0].monthly.limit_usd, Some(20.0));
+        assert_eq!(summary.subscriptions[0].monthly.limit_usd, Some(Usd::new(20.0)));
         for subscription in &summary.subscriptions {
             assert_eq!(subscription.expires_at, Some(1_775_001_600_000));
         }

@@ -1,0 +1,157 @@
+//! Money: amounts in US dollars, in which upstreams tell prices and balances.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Mul, Sub};
+
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+
+/// Billionths of a dollar: sums are kept in them, since sums of fractions drift.
+const NANO: f64 = 1e9;
+/// Up to here each whole number is a double of its own.
+const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
+
+/// An amount in US dollars. In JSON a whole one has no decimals: `1`, not `1.0`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd, Deserialize)]
+#[serde(transparent)]
+pub struct Usd(f64);
+
+impl Usd {
+    pub const ZERO: Self = Self(0.0);
+
+    pub const fn new(dollars: f64) -> Self {
+        Self(dollars)
+    }
+
+    pub const fn dollars(self) -> f64 {
+        self.0
+    }
+
+    /// Rounded to millionths of a dollar, as people are shown it; without a negative zero.
+    pub fn rounded(self) -> Self {
+        Self((self.0 * 1e6).round() / 1e6 + 0.0)
+    }
+
+    /// Rounded to millionths of a dollar; an amount below nothing, or none, is nothing.
+    pub fn price(self) -> Self {
+        Self(self.0.max(0.0)).rounded()
+    }
+
+    pub fn from_nano(nano: i64) -> Self {
+        Self(nano as f64 / NANO)
+    }
+
+    /// In billionths of a dollar; what is beyond their range is its end, and what is no number is 0.
+    pub fn nano(self) -> i64 {
+        (self.0 * NANO).round() as i64
+    }
+
+    pub const fn is_finite(self) -> bool {
+        self.0.is_finite()
+    }
+
+    /// The larger of both; what is no number loses.
+    pub fn max(self, other: Self) -> Self {
+        Self(self.0.max(other.0))
+    }
+
+    /// The smaller of both; what is no number loses.
+    pub fn min(self, other: Self) -> Self {
+        Self(self.0.min(other.0))
+    }
+}
+
+impl Add for Usd {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Usd {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Usd {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl Mul<f64> for Usd {
+    type Output = Self;
+
+    fn mul(self, factor: f64) -> Self {
+        Self(self.0 * factor)
+    }
+}
+
+impl Sum for Usd {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        Self(amounts.map(Self::dollars).sum())
+    }
+}
+
+impl From<Usd> for Value {
+    fn from(amount: Usd) -> Self {
+        let dollars = amount.0;
+        if dollars.fract() == 0.0 && dollars.abs() <= MAX_EXACT {
+            (dollars as i64).into()
+        } else {
+            dollars.into()
+        }
+    }
+}
+
+impl fmt::Display for Usd {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+impl Serialize for Usd {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Value::from(*self).serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_is_shown_in_millionths_without_needless_decimals() {
+        for (dollars, shown) in [
+            (0.1 + 0.2, "0.3"),
+            (1e-9, "0"),
+            (-1e-9, "0"),
+            (1.0, "1"),
+            (2.5, "2.5"),
+            (12.345_678_9, "12.345679"),
+            (f64::NAN, "null"),
+        ] {
+            let amount = Usd::new(dollars).rounded();
+            assert_eq!(Value::from(amount).to_string(), shown);
+            assert_eq!(serde_json::to_string(&amount).unwrap(), shown);
+        }
+    }
+
+    #[test]
+    fn a_price_is_never_below_nothing() {
+        for (dollars, price) in [(0.000_000_5, 0.000_001), (0.000_000_4, 0.0), (-1.0, 0.0), (f64::NAN, 0.0)] {
+            assert_eq!(Usd::new(dollars).price(), Usd::new(price));
+        }
+    }
+
+    #[test]
+    fn billionths_lead_back_to_the_amount() {
+        assert_eq!(Usd::from_nano(Usd::new(0.123_456_789).nano()), Usd::new(0.123_456_789));
+        assert_eq!((Usd::new(f64::INFINITY).nano(), Usd::new(f64::NAN).nano()), (i64::MAX, 0));
+    }
+}

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! address not in the allow-list         403 IP not allowed                    address_not_allowed
-//! no Authorization header               401 Missing Authorization header      missing_token
+//! no or a blank Authorization header    401 Missing Authorization header      missing_token
 //! another token                         403 Invalid token                     invalid_token
 //! placeholder token from elsewhere      403 names the variable to set         builtin_token
 //! … for a page or by a name from there  403 names the variable to set         builtin_token
@@ -63,7 +63,9 @@ pub fn check(gate: &Gate<'_>, caller: &Caller<'_>) -> Result<()> {
     if !gate.allow_list.admits(caller.client) {
         return refusal(StatusCode::FORBIDDEN, "address_not_allowed", "IP not allowed");
     }
-    let Some(header) = caller.headers.get(AUTHORIZATION) else {
+    let presented =
+        caller.headers.get(AUTHORIZATION).filter(|header| !header.as_bytes().trim_ascii().is_empty());
+    let Some(header) = presented else {
         return refusal(StatusCode::UNAUTHORIZED, "missing_token", "Missing Authorization header");
     };
     if !is_same(bearer::token(header.as_bytes()), gate.token) {
@@ -175,7 +177,6 @@ mod tests {
         for header in [
             "Bearer",
             "Bearer ",
-            "",
             "Bearersecret-token",
             "Bearer secret-toke",
             "Basic secret-token",
@@ -184,10 +185,10 @@ mod tests {
             let refused = enter(&gate, "9.9.9.9", "9.9.9.9", Some(header));
             assert_eq!(refused, Some((403, "Invalid token".into())), "{header}");
         }
-        assert_eq!(
-            enter(&gate, "9.9.9.9", "9.9.9.9", None),
-            Some((401, "Missing Authorization header".into()))
-        );
+        for header in [None, Some(""), Some("  ")] {
+            let refused = enter(&gate, "9.9.9.9", "9.9.9.9", header);
+            assert_eq!(refused, Some((401, "Missing Authorization header".into())), "{header:?}");
+        }
     }
 
     #[test]
@@ -219,7 +220,7 @@ mod tests {
     #[test]
     fn an_empty_token_never_opens() {
         let gate = Gate { token: "", allow_list: &AllowList::default() };
-        for header in ["", "Bearer", "Bearer "] {
+        for header in ["Bearer", "Bearer ", "x"] {
             assert_eq!(
                 enter(&gate, "127.0.0.1", "127.0.0.1", Some(header)).map(|refused| refused.0),
                 Some(403)

@@ -84,17 +84,12 @@ impl Import {
         let policy = Policy { replaces: !self.options.merge, conflict: self.options.conflict };
         let mut report = Report {
             dry_run: self.options.dry_run,
-            all_imported: !found.is_partial,
             sections: Sections {
                 accounts: found.accounts.is_some(),
                 preferences: found.preferences.is_some(),
             },
             ..Report::default()
         };
-        if found.is_partial {
-            let part = if found.accounts.is_some() { "preferences" } else { "accounts" };
-            report.warnings.push(format!("the {part} of the document are incomplete and were left out"));
-        }
         // Hashes that are stored are made with the key that is in force when they are.
         let hashing = self.runtime.block_on(store.sealer().hashing());
         let mut staging = Staging::create(store, &self.core.config.data_dir)?;

@@ -20,8 +20,6 @@ pub struct Sections {
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     pub dry_run: bool,
-    /// Nothing of the document was left out for what it lacks.
-    pub all_imported: bool,
     pub sections: Sections,
     /// The settings that were stored, secrets masked.
     pub applied_settings: Vec<(String, Value)>,
@@ -96,7 +94,8 @@ impl Report {
         let mut say = |name: &str, value: Value| drop(answer.insert(name.to_owned(), value));
         say("success", true.into());
         say("message", self.message().into());
-        say("allImported", self.all_imported.into());
+        // A document with a section that cannot be taken is refused whole.
+        say("allImported", true.into());
         say(
             "sections",
             json!({"accounts": self.sections.accounts, "preferences": self.sections.preferences}),

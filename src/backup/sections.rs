@@ -16,8 +16,6 @@ const OWN_MEMBERS: &[&str] =
 pub struct Found {
     pub accounts: Option<&'static [&'static str]>,
     pub preferences: Option<&'static [&'static str]>,
-    /// A section is there in part, too little of it to be taken.
-    pub is_partial: bool,
 }
 
 /// Finds the sections, after the checksum has been held against what there is.
@@ -64,15 +62,17 @@ fn check(document: &Document) -> io::Result<Result<(), String>> {
 }
 
 fn sections(document: &Document) -> Result<Found, String> {
-    const PLACES: &[&[&str]] = &[&[], &["accounts"], &["data", "accounts"]];
-    const SETTINGS: &[&[&str]] = &[&[], &["preferences"], &["data", "preferences"]];
+    const ACCOUNTS: &[&[&str]] = &[&["accounts"], &["data", "accounts"]];
+    const PREFERENCES: &[&[&str]] = &[&["preferences"], &["data", "preferences"]];
+    const ARRAYS: &str = "sites, accounts, accountTokens, tokenRoutes and routeChannels";
     let has_array = |place: &[&str], array: &str| document.is_array(&[place, &[array]].concat());
     let has_all =
         |place: &&&[&str]| TABLES.iter().filter(|table| table.required).all(|t| has_array(place, t.array));
+    // The root may be a section itself.
+    let root: &[&[&str]] = &[&[]];
     let found = Found {
-        accounts: PLACES.iter().find(has_all).copied(),
-        preferences: SETTINGS.iter().find(|place| has_array(place, "settings")).copied(),
-        is_partial: false,
+        accounts: root.iter().chain(ACCOUNTS).find(has_all).copied(),
+        preferences: root.iter().chain(PREFERENCES).find(|place| has_array(place, "settings")).copied(),
     };
     if let Some(place) = found.accounts {
         for table in TABLES {
@@ -84,22 +84,24 @@ fn sections(document: &Document) -> Result<Found, String> {
         }
     }
     let kind = document.value(&["type"]);
-    let lacks = |section: Option<&'static [&'static str]>, name: &str| {
-        section.is_none() && kind.as_ref().is_some_and(|kind| kind == name)
+    let is_of_type = |name: &str| kind.as_ref().is_some_and(|kind| kind == name);
+    let has_any = |places: &[&[&str]]| {
+        places
+            .iter()
+            .any(|place| document.has(place) && !document.value(place).is_some_and(|value| value.is_null()))
     };
-    let arrays = "sites, accounts, accountTokens, tokenRoutes and routeChannels";
-    if lacks(found.accounts, "accounts") {
-        return Err(format!("A document of type accounts needs the arrays {arrays}"));
+    if found.accounts.is_none() && (is_of_type("accounts") || has_any(ACCOUNTS)) {
+        return Err(format!("The accounts of the document need the arrays {ARRAYS}. Nothing was imported"));
     }
-    if lacks(found.preferences, "preferences") {
-        return Err("A document of type preferences needs the array settings".to_owned());
+    if found.preferences.is_none() && (is_of_type("preferences") || has_any(PREFERENCES)) {
+        return Err(
+            "The preferences of the document need the array settings. Nothing was imported".to_owned()
+        );
     }
     if found.accounts.is_none() && found.preferences.is_none() {
         return Err(format!(
-            "The document has nothing to import: neither accounts (the arrays {arrays}) nor preferences (the array settings)"
+            "The document has nothing to import: neither accounts (the arrays {ARRAYS}) nor preferences (the array settings)"
         ));
     }
-    let is_partial = (found.accounts.is_none() && document.has(&["accounts"]))
-        || (found.preferences.is_none() && document.has(&["preferences"]));
-    Ok(Found { is_partial, ..found })
+    Ok(found)
 }

@@ -233,7 +233,12 @@ fn a_document_that_is_not_whole_imports_nothing() {
         ("nothing to import", &|document| {
             drop(document.as_object_mut().expect("an object").remove("accounts"))
         }),
-        ("nothing to import", &|document| document["accounts"]["tokenRoutes"] = json!({})),
+        ("need the arrays", &|document| document["accounts"]["tokenRoutes"] = json!({})),
+        ("need the arrays", &|document| {
+            document["preferences"] = json!({"settings": [{"key": "notify_cooldown_sec", "value": 77}]});
+            drop(document["accounts"].as_object_mut().expect("accounts").remove("tokenRoutes"));
+        }),
+        ("need the array settings", &|document| document["preferences"] = json!({})),
         ("preferences", &|document| document["type"] = json!("preferences")),
         ("siteApiEndpoints", &|document| document["accounts"]["siteApiEndpoints"] = json!({})),
         ("checksum", &|document| document["checksum"] = json!("sha256:00")),

@@ -131,7 +131,7 @@ fn an_import_keeps_what_happened_here() {
     caller.post("/v1/chat/completions", &body).expect(200);
     gateway.wait_for_logs(1);
     let document = export(&gateway);
-    let before = (gateway.logs(), gateway.channels("model-a"));
+    let logs = gateway.logs();
     let used = |gateway: &Gateway| {
         let keys = gateway.admin().get("/api/downstream-keys").expect(200);
         let keys = keys["items"].as_array().expect("keys").clone();
@@ -139,15 +139,23 @@ fn an_import_keeps_what_happened_here() {
         (keys[0]["id"].clone(), keys[0]["usedRequests"].clone())
     };
     assert_eq!(used(&gateway), (key_id.clone(), json!(1)));
-    // A site that is only here goes; the log of what it did stays.
+    // A site and a key that are only here go; the log of what they did stays.
     let other =
         gateway.create_site(&json!({"name": "other", "url": "https://other.example", "platform": "openai"}));
+    let guest = json!({"name": "guest", "key": "sk-downstream-key-2", "supportedModels": ["*"]});
+    gateway.admin().post("/api/downstream-keys", &guest).expect(200);
+    let guest = gateway.anyone().with("authorization", "Bearer sk-downstream-key-2");
+    guest.post("/v1/chat/completions", &body).expect(200);
+    gateway.wait_for_logs(2);
+    let before = gateway.channels("model-a");
     import(&gateway, &document);
     assert_eq!(used(&gateway), (key_id, json!(1)));
-    let after = (gateway.logs(), gateway.channels("model-a"));
-    assert_eq!(before.0, after.0);
-    assert_eq!(before.1[0]["id"], after.1[0]["id"]);
-    assert_eq!(before.1[0]["successCount"], after.1[0]["successCount"]);
+    let kept = gateway.logs();
+    assert_eq!(kept[0]["downstreamApiKeyId"], Value::Null, "{kept:?}");
+    assert_eq!(kept[1..], logs);
+    let after = gateway.channels("model-a");
+    assert_eq!(before[0]["id"], after[0]["id"]);
+    assert_eq!(before[0]["successCount"], after[0]["successCount"]);
     let sites = gateway.admin().get("/api/sites").expect(200);
     assert!(!sites.as_array().expect("sites").iter().any(|site| site["id"] == other["id"]), "{sites}");
     // Arrays that older documents do not have leave what is here.

@@ -8,13 +8,13 @@ use super::tables::{Column, TABLES, Table};
 use super::{Policy, Staging};
 use crate::time::Millis;
 
-/// The tables of a backup whose rows the log of requests names without a foreign key. Keys are not among them: what a
-/// key has used is found by its number, which no other key gets.
+/// The tables of a backup whose rows the log of requests names without a foreign key.
 const NAMED: &[(&str, &str)] = &[
     ("token_routes", "route_id"),
     ("route_channels", "channel_id"),
     ("accounts", "account_id"),
     ("sites", "site_id"),
+    ("downstream_api_keys", "downstream_api_key_id"),
 ];
 
 /// How a database names the staged tables, and says what the others say otherwise.

@@ -263,7 +263,12 @@ static REFUSED: Object = Object::with(
 
 pub static USER_INFO: Object = Object::new(
     "UserInfo",
-    &[has("username", Text), may("displayName", Text), may("email", Text), may("role", Text)],
+    &[
+        has("username", Text),
+        may("displayName", Text),
+        may("email", Text),
+        may("role", Either(&[Integer, Text])),
+    ],
 );
 
 static LOGGED_IN: Object = Object::new(

@@ -36,7 +36,7 @@ use crate::store::accounts::CredentialMode;
 use crate::store::sites::{self, SiteRow};
 use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{
-    Balance, DiscoveryError, DiscoveryKind, Identity, SiteClient, SiteError, SiteErrorKind, User,
+    Balance, DiscoveryError, DiscoveryKind, Identity, Role, SiteClient, SiteError, SiteErrorKind, User,
 };
 
 /// For one verification, all its calls together.
@@ -260,7 +260,7 @@ struct UserView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     email: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    role: Option<&'a str>,
+    role: Option<&'a Role>,
 }
 
 fn user_info(user: &User) -> UserView<'_> {
@@ -268,7 +268,7 @@ fn user_info(user: &User) -> UserView<'_> {
         username: &user.username,
         display_name: user.display_name.as_deref(),
         email: user.email.as_deref(),
-        role: user.role.as_deref(),
+        role: user.role.as_ref(),
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Amounts are US dollars, times are UTC milliseconds. What a site does not say is `None`, never a zero.
 
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::money::Usd;
@@ -26,8 +27,16 @@ pub struct User {
     pub username: String,
     pub display_name: Option<String>,
     pub email: Option<String>,
-    /// As the site writes it: a number in the new-api family, a word elsewhere.
-    pub role: Option<String>,
+    pub role: Option<Role>,
+}
+
+/// What a user may do at the site, as the site writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Role {
+    /// In the new-api family.
+    Number(i64),
+    Word(String),
 }
 
 impl User {

@@ -34,7 +34,7 @@ mod usage_log;
 mod user_ids;
 
 pub use contract::{
-    Allowance, Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, NoticeLevel, Refreshed,
+    Allowance, Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, NoticeLevel, Refreshed, Role,
     SiteKey, Subscription, SubscriptionSummary, User,
 };
 pub use detection::detect;

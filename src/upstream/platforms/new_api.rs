@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::contract::{Balance, User};
+use super::contract::{Balance, Role, User};
 use super::error::{SiteError, SiteErrorKind};
 use super::memory::Unit;
 use super::reply;
@@ -77,7 +77,11 @@ pub(super) fn user(data: &Value) -> User {
         username: text("username").unwrap_or_default(),
         display_name: text("display_name"),
         email: text("email"),
-        role: text("role").or_else(|| Some(data.get("role")?.as_i64()?.to_string())),
+        role: data
+            .get("role")
+            .and_then(Value::as_i64)
+            .map(Role::Number)
+            .or_else(|| text("role").map(Role::Word)),
     }
 }
 

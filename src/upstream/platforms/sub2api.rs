@@ -6,7 +6,7 @@ mod subscriptions;
 
 use serde_json::{Value, json};
 
-use super::contract::{Announcement, Balance, LoggedIn, NoticeLevel, Refreshed, User};
+use super::contract::{Announcement, Balance, LoggedIn, NoticeLevel, Refreshed, Role, User};
 use super::error::{SiteError, SiteErrorKind};
 use super::reply;
 use super::site_client::{AuthScheme, Call, SiteClient};
@@ -53,7 +53,7 @@ pub(super) async fn account(
         id: me.get("id").and_then(reply::whole).filter(|id| *id > 0),
         username: text("username").or_else(local_part).unwrap_or_default(),
         display_name: None,
-        role: text("role"),
+        role: text("role").map(Role::Word),
         email,
     };
     if user.is_nobody() && left.is_err() {

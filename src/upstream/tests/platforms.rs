@@ -12,7 +12,7 @@ use crate::platform::Platform;
 use crate::routing::{BaseUrl, Secret};
 use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{
-    Identity, MANAGEMENT_LIMITS, NewSiteKey, SiteClient, SiteError, SiteErrorKind,
+    Identity, MANAGEMENT_LIMITS, NewSiteKey, Role, SiteClient, SiteError, SiteErrorKind,
 };
 
 /// A site that answers by method and path; what it has no answer for is a 404 of the family.
@@ -113,7 +113,7 @@ async fn the_minimal_bodies_give_the_printed_amounts() {
         );
         let user = within(site_client.user(&client())).await.expect("a user");
         assert_eq!((user.id, user.username.as_str()), (Some(7659), "ada"));
-        assert_eq!((user.email, user.role.as_deref()), (None, Some("1")));
+        assert_eq!((user.email, user.role), (None, Some(Role::Number(1))));
     }
     let me = r#"{"code":0,"message":"success","data":{"id":5,"email":"ada@example.com","username":"","role":"user","balance":12.5,"concurrency":5,"status":"active"}}"#;
     let stub = Stub::start(&[("GET /api/v1/auth/me", 200, me)]).await;

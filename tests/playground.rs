@@ -43,7 +43,7 @@ fn what_is_no_path_of_the_proxy_is_refused_by_name() {
         assert_eq!(error["type"], "validation_error");
         assert!(error["message"].as_str().is_some_and(|text| text.contains(path)), "{error}");
     }
-    let missing = json!({ "path": "/v1/files/none", "method": "GET" });
+    let missing = json!({ "path": "/v1/files/none", "method": "GET", "requestKind": "empty" });
     let error = gateway.admin().post("/api/test/proxy", &missing).expect(404)["error"].clone();
     assert_eq!(error["type"], "not_found_error");
     let error = gateway.admin().post("/api/test/chat", &json!({ "model": "m" })).expect(400)["error"].clone();

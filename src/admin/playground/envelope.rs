@@ -59,8 +59,7 @@ pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<In
         "DELETE" => Method::DELETE,
         _ => return Err(Refused::invalid("Invalid method. Expected POST, GET or DELETE.")),
     };
-    let bodiless = if method == Method::POST { "json" } else { "empty" };
-    let kind = text(fields, "requestKind")?.unwrap_or(bodiless);
+    let kind = text(fields, "requestKind")?.unwrap_or("json");
     if !matches!(kind, "json" | "multipart" | "empty") {
         return Err(Refused::invalid("Invalid requestKind. Expected json, multipart or empty."));
     }

@@ -52,7 +52,8 @@ pub static CALL: Object = Object::new(
     &[
         has("path", Text).about("A path of the proxy, such as /v1/chat/completions"),
         may("method", OrNull(&Text)).about("POST unless sent; GET or DELETE"),
-        may("requestKind", OrNull(&OneOf(&["json", "multipart", "empty"]))),
+        may("requestKind", OrNull(&OneOf(&["json", "multipart", "empty"])))
+            .about("json unless sent; GET and DELETE take only empty"),
         may("stream", OrNull(&Boolean)),
         may("jobMode", OrNull(&Boolean)),
         may("rawMode", OrNull(&Boolean)),

@@ -89,8 +89,8 @@ fn an_envelope_says_what_is_sent() {
         let ask = envelope(json!({ "path": "/v1/messages", "forcedChannelId": forced }), Streamed::Never);
         assert_eq!(ask.expect("an envelope").forced_channel, None, "{forced}");
     }
-    let ask =
-        envelope(json!({ "path": "/v1/models", "method": "get" }), Streamed::Never).expect("an envelope");
+    let asked = json!({ "path": "/v1/models", "method": "get", "requestKind": "empty" });
+    let ask = envelope(asked, Streamed::Never).expect("an envelope");
     assert_eq!((ask.method.as_str(), ask.body.len(), ask.headers.len()), ("GET", 0, 0));
 }
 
@@ -121,6 +121,7 @@ fn what_cannot_be_sent_is_refused() {
         json!({ "path": 1 }),
         json!({ "path": "/v1/models", "method": "PUT" }),
         json!({ "path": "/v1/models", "method": "GET", "requestKind": "json" }),
+        json!({ "path": "/v1/models", "method": "GET" }),
         json!({ "path": "/v1/files/x", "method": "DELETE", "requestKind": "multipart" }),
         json!({ "path": "/v1/messages", "requestKind": "xml" }),
         json!({ "path": "/v1/messages", "rawMode": true }),

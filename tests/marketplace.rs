@@ -2,8 +2,10 @@
 
 mod support;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Upstream};
+use support::{Gateway, Reply, Upstream, eventually};
 
 fn prices() -> Value {
     json!({"success": true, "data": [
@@ -50,6 +52,23 @@ fn models_are_listed_with_who_offers_them_most_offered_first() {
     assert_eq!(meta.get("refreshJobId"), Some(&Value::Null));
     assert_eq!((&meta["includePricing"], &meta["refreshRequested"]), (&json!(false), &json!(false)));
     assert_eq!(market(&gateway, "")["meta"]["cacheHit"], true);
+}
+
+#[test]
+fn prices_of_a_new_account_are_waited_for_and_shown_where_the_list_was_made_without_them() {
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&["gpt-x", "draw"]);
+    upstream.answer("/api/pricing", Reply::json(200, &prices()).after(Duration::from_millis(500)));
+    gateway.add_as(&json!({"name": "priced", "platform": "new-api"}), &upstream);
+    let priced = |shown: &Value| shown["models"][0]["pricingSources"].as_array().map(Vec::len);
+    assert_eq!(priced(&market(&gateway, "?includePricing=1")), Some(1));
+    let other = Upstream::start(&["gpt-x"]);
+    other.answer("/api/pricing", Reply::json(200, &prices()).after(Duration::from_secs(4)));
+    gateway.add_as(&json!({"name": "late", "platform": "new-api"}), &other);
+    assert_eq!(priced(&market(&gateway, "?includePricing=1")), Some(1), "no page waits for long");
+    eventually("the late prices are shown", || {
+        (priced(&market(&gateway, "?includePricing=1")) == Some(2)).then_some(())
+    });
 }
 
 #[test]

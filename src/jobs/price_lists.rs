@@ -2,15 +2,19 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{self, Instant};
 
+use super::Jobs;
 use crate::routing::pricing::Catalog;
 use crate::sync::lock;
 
 /// Lists read at once.
 pub(super) const PARALLEL: usize = 4;
+/// How long who shows prices waits for first looks: most sites answer sooner, and one that does not holds up no page.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// When each list is to be read again; [`Jobs`](super::Jobs) holds one.
 pub struct Prices {
@@ -18,7 +22,19 @@ pub struct Prices {
     pub(super) slots: Semaphore,
     /// The last list of each site: accounts that see the same prices share them.
     pub(super) shared: Mutex<HashMap<i64, Weak<Catalog>>>,
+    first_looks: watch::Sender<FirstLooks>,
 }
+
+/// Looks at the lists of accounts whose prices are unknown.
+#[derive(Clone, Copy, Default)]
+struct FirstLooks {
+    under_way: usize,
+    /// How many gave a list.
+    found: u64,
+}
+
+/// A first look that is under way, until it is dropped.
+pub(super) struct FirstLook(Arc<Jobs>);
 
 #[derive(Clone, Copy)]
 pub(super) struct Due {
@@ -28,11 +44,34 @@ pub(super) struct Due {
 
 impl Default for Prices {
     fn default() -> Self {
-        Self { due: Mutex::default(), slots: Semaphore::new(PARALLEL), shared: Mutex::default() }
+        Self {
+            due: Mutex::default(),
+            slots: Semaphore::new(PARALLEL),
+            shared: Mutex::default(),
+            first_looks: watch::Sender::default(),
+        }
     }
 }
 
 impl Prices {
+    /// How many lists were found where none was known: what was made of prices before that is old.
+    pub fn found(&self) -> u64 {
+        self.first_looks.borrow().found
+    }
+
+    /// Waits a little for the first looks that are under way.
+    pub async fn settle(&self) {
+        let mut looks = self.first_looks.subscribe();
+        let settled = looks.wait_for(|looks| looks.under_way == 0);
+        if time::timeout(PATIENCE, settled).await.is_err() {
+            log::debug!("prices are shown before every site has told its own");
+        }
+    }
+
+    pub(super) fn note_found(&self) {
+        self.first_looks.send_modify(|looks| looks.found += 1);
+    }
+
     /// The site's list that is already there, when it says the same.
     pub(super) fn share(&self, site: i64, catalog: Catalog) -> Arc<Catalog> {
         let mut shared = lock(&self.shared);
@@ -45,6 +84,21 @@ impl Prices {
                 catalog
             }
         }
+    }
+}
+
+// === impl FirstLook ===
+
+impl FirstLook {
+    pub(super) fn begin(jobs: &Arc<Jobs>) -> Self {
+        jobs.prices.first_looks.send_modify(|looks| looks.under_way += 1);
+        Self(jobs.clone())
+    }
+}
+
+impl Drop for FirstLook {
+    fn drop(&mut self) {
+        self.0.prices.first_looks.send_modify(|looks| looks.under_way -= 1);
     }
 }
 

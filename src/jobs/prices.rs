@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::price_lists::{Due, PARALLEL};
+use super::price_lists::{Due, FirstLook, PARALLEL};
 use super::schedule::Pass;
 use super::sessions::site_client::site_client_of;
 use crate::jobs::Jobs;
@@ -73,7 +73,12 @@ pub async fn refresh_now(jobs: &Arc<Jobs>, accounts: &[i64]) {
 /// Reads the account's list in the background.
 pub fn refresh_soon(jobs: &Arc<Jobs>, account: i64) {
     let reading = jobs.clone();
-    jobs.core.background.spawn("a look at a price list", async move { refresh(&reading, account).await });
+    let is_first = jobs.core.live.prices(account).load().is_none();
+    let look = is_first.then(|| FirstLook::begin(jobs));
+    jobs.core.background.spawn("a look at a price list", async move {
+        refresh(&reading, account).await;
+        drop(look);
+    });
 }
 
 /// Reads the list of an account in the background if it has not been asked for yet: its first requests are not
@@ -99,8 +104,12 @@ async fn refresh(jobs: &Jobs, id: i64) {
             let read = fetch(jobs, &site, &account).await;
             if let Ok(catalog) = &read {
                 let list = jobs.core.live.prices(id);
-                let level = if list.load().is_none() { log::Level::Info } else { log::Level::Debug };
+                let is_first = list.load().is_none();
                 list.replace(catalog.clone());
+                if is_first {
+                    jobs.prices.note_found();
+                }
+                let level = if is_first { log::Level::Info } else { log::Level::Debug };
                 let models = catalog.models().len();
                 log::log!(level, "account {id} on site \"{}\": prices of {models} models", site.name);
             }

@@ -64,6 +64,7 @@ struct MissingGroups {
 /// `GET /api/models/token-candidates`
 pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::MODELS_TOKEN_CANDIDATES)?;
+    admin.jobs.prices.settle().await;
     let offers = Offers::read(&admin.core.store).await?;
     let allowed: HashSet<String> =
         admin.core.settings.load().allowed_models.iter().map(|model| model.trim().to_lowercase()).collect();
@@ -77,7 +78,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
             }
         }
     }
-    if let Some(shown) = admin.marketplace.get(true) {
+    if let Some(shown) = admin.marketplace.get(true, admin.jobs.prices.found()) {
         candidates.endpoint_types_by_model = shown
             .iter()
             .filter(|model| !model.supported_endpoint_types.is_empty())

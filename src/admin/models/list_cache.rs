@@ -22,6 +22,8 @@ pub struct MarketplaceCache {
 
 pub(super) struct CachedList {
     pub(super) at: Instant,
+    /// How many price lists were known when it was made.
+    pub(super) price_lists: u64,
     pub(super) models: Arc<Vec<Model>>,
 }
 
@@ -93,15 +95,18 @@ pub(super) struct GroupPricing {
 }
 
 impl MarketplaceCache {
-    pub fn get(&self, with_prices: bool) -> Option<Arc<Vec<Model>>> {
+    /// The list, where it is not old and no prices were found since.
+    pub fn get(&self, with_prices: bool, price_lists: u64) -> Option<Arc<Vec<Model>>> {
         let cached = lock(&self.cached);
         let cached = cached[usize::from(with_prices)].as_ref()?;
-        (cached.at.elapsed() < KEPT[usize::from(with_prices)]).then(|| cached.models.clone())
+        let holds = cached.at.elapsed() < KEPT[usize::from(with_prices)]
+            && (!with_prices || cached.price_lists == price_lists);
+        holds.then(|| cached.models.clone())
     }
 
-    pub(super) fn keep(&self, with_prices: bool, models: Arc<Vec<Model>>) {
+    pub(super) fn keep(&self, with_prices: bool, price_lists: u64, models: Arc<Vec<Model>>) {
         let mut cached = lock(&self.cached);
-        cached[usize::from(with_prices)] = Some(CachedList { at: Instant::now(), models });
+        cached[usize::from(with_prices)] = Some(CachedList { at: Instant::now(), price_lists, models });
     }
 
     /// Nothing gathered holds any more.
@@ -124,15 +129,16 @@ mod tests {
     async fn lists_are_kept_for_a_while_those_with_prices_longer() {
         let cache = MarketplaceCache::default();
         for (with_prices, seconds) in [(false, 15), (true, 90)] {
-            assert!(cache.get(with_prices).is_none());
-            cache.keep(with_prices, Arc::default());
+            assert!(cache.get(with_prices, 1).is_none());
+            cache.keep(with_prices, 1, Arc::default());
             tokio::time::advance(Duration::from_millis(seconds * 1000 - 1)).await;
-            assert!(cache.get(with_prices).is_some(), "{with_prices}");
+            assert!(cache.get(with_prices, 1).is_some(), "{with_prices}");
+            assert_eq!(cache.get(with_prices, 2).is_none(), with_prices, "prices were found since");
             tokio::time::advance(Duration::from_millis(1)).await;
-            assert!(cache.get(with_prices).is_none(), "{with_prices}");
+            assert!(cache.get(with_prices, 1).is_none(), "{with_prices}");
         }
-        cache.keep(true, Arc::default());
+        cache.keep(true, 1, Arc::default());
         cache.clear();
-        assert!(cache.get(true).is_none());
+        assert!(cache.get(true, 1).is_none());
     }
 }

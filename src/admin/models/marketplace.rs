@@ -1,7 +1,8 @@
 //! `/api/models/marketplace`: every model that can be had, from whom and for how much.
 //!
-//! Prices are those in memory ([`jobs::prices`](crate::jobs::prices)); no request waits for a site. The
-//! list is kept for some seconds: it is made of several tables, and consoles ask often.
+//! Prices are those in memory ([`jobs::prices`](crate::jobs::prices)): who asks for them waits a little for sites that
+//! are just being asked for the first time. The list is kept for some seconds: it is made of several tables, and
+//! consoles ask often.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -57,7 +58,11 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
         Some(started) => Some(started.id.clone()),
         None => running_refresh(&admin.jobs),
     };
-    let cached = admin.marketplace.get(with_prices);
+    if with_prices {
+        admin.jobs.prices.settle().await;
+    }
+    let price_lists = admin.jobs.prices.found();
+    let cached = admin.marketplace.get(with_prices, price_lists);
     let meta = Meta {
         refresh_requested: refresh,
         refresh_queued: started.as_ref().is_some_and(|started| !started.reused),
@@ -71,7 +76,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
         Some(cached) => cached,
         None => {
             let made = Arc::new(models(&admin.core, with_prices).await?);
-            admin.marketplace.keep(with_prices, made.clone());
+            admin.marketplace.keep(with_prices, price_lists, made.clone());
             made
         }
     };

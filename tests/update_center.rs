@@ -197,6 +197,8 @@ fn a_deployment_is_a_task_whose_log_is_streamed_to_its_end() {
     let order = json!({"source": "docker-hub-tag", "targetTag": "latest", "targetDigest": "sha256:short"});
     let started = gateway.admin().post("/api/update-center/deploy", &order).expect(202);
     assert_eq!((&started["success"], &started["reused"]), (&json!(true), &json!(false)));
+    let names = (&started["task"]["type"], &started["task"]["dedupeKey"]);
+    assert_eq!(names, (&json!("update-center.deploy"), &json!("update-center.deploy")));
     let events = log_of(&gateway, &started);
     assert_eq!(events.last().map(String::as_str), Some("event: done\ndata: {\"status\":\"succeeded\"}\n\n"));
     for line in ["upgrade started", "rolled out", "revision 8 runs"] {

@@ -47,5 +47,5 @@ export const CHINESE = {
   // What an event or a task is of, and what found how an account is.
   "checkin": "签到", "balance": "余额", "token": "令牌", "proxy": "代理请求", "status": "状态", "site_notice": "站点公告", "task": "任务", "settings": "设置", "update_center": "更新",
   "warning": "警告", "auth": "凭据", "system": "系统", "model-discovery": "查询模型", "post-refresh-probe": "探测", "none": "尚未检查", "account-init": "新账号", "model-probe": "探测",
-  "site-announcements-sync": "公告", "maintenance": "维护", "update-center-deploy": "部署", "backup-import": "导入备份", "route-decision.refresh": "路由决策",
+  "site-announcements-sync": "公告", "maintenance": "维护", "update-center.deploy": "部署", "backup-import": "导入备份", "route-decision.refresh": "路由决策",
 };

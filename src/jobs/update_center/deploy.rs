@@ -17,7 +17,7 @@ use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
 use crate::routing::BaseUrl;
 
 /// What deployments and rollbacks are known by among tasks.
-pub const TASK: &str = "update-center-deploy";
+pub const TASK: &str = "update-center.deploy";
 /// How long all of it may take, and how long the helper may be silent: it sends heartbeats.
 const LIMIT: Duration = Duration::from_secs(1800);
 const SILENCE: Duration = Duration::from_secs(90);

@@ -1,6 +1,7 @@
 // Small pictures of numbers: a curve, bars, a strip of cells. Drawn as SVG; each says in words what it shows.
 
 import { html } from "./vendor/htm-preact.js";
+import { t } from "./words.js";
 
 const WIDTH = 300;
 
@@ -12,11 +13,30 @@ export function Curve({ values, label, height = 32 }) {
 }
 
 // Bars side by side: `bars` are `{label, value}`.
-export function Bars({ bars, label }) {
+function Bars({ bars, label }) {
   const most = Math.max(1e-9, ...bars.map(({ value }) => value));
   return html`<svg class="bars" viewBox="0 0 ${bars.length} 1" preserveAspectRatio="none" role="img" aria-label=${label}>
     ${bars.map((bar, at) => html`<g key=${at}><title>${bar.label}</title><rect class="behind" x=${at} width="1" height="1" />
       <rect x=${at + 0.1} y=${1 - bar.value / most} width="0.8" height=${bar.value / most} /></g>`)}</svg>`;
+}
+
+export const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const DAY = 86_400_000;
+
+// A moment's date in the browser's time zone; Swedish writes it as ISO 8601 does.
+export const dateOf = (moment) => new Date(moment).toLocaleDateString("sv");
+
+// A bar for each of the last days, also for those without requests; `told` are `[date, value]`.
+export function Days({ told, days, shown }) {
+  const sums = new Map();
+  for (const [date, value] of told) sums.set(date, (sums.get(date) ?? 0) + value);
+  const last = Date.parse([dateOf(Date.now()), ...sums.keys()].sort().at(-1));
+  const all = Array.from({ length: Number(days) }, (_, index) => new Date(last - (days - 1 - index) * DAY).toISOString().slice(0, 10))
+    .map((date) => ({ date, value: sums.get(date) ?? 0 }));
+  const most = all.reduce((one, other) => (other.value > one.value ? other : one));
+  const bars = all.map(({ date, value }) => ({ label: `${date}: ${shown(value)}`, value }));
+  return html`<p class="quiet">${t("{sum} in all; most on {date}: {most}", "合计 {sum}；最多在 {date}：{most}", { sum: shown(all.reduce((sum, { value }) => sum + value, 0)), date: most.date, most: shown(most.value) })}</p>
+    <${Bars} bars=${bars} label=${bars.map((bar) => bar.label).join("; ")} /><p class="axis quiet"><span>${all[0].date}</span><span>${all.at(-1).date}</span></p>`;
 }
 
 // A strip of cells, such as the last 24 hours: `cells` are `{kind, label}` with kind good, warn, bad or none.

@@ -2,7 +2,7 @@
 // read before: it makes it stale. Nothing is asked for while the tab is hidden.
 
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { get } from "./api.js";
+import { events, get, send } from "./api.js";
 
 const UNREAD = { value: undefined, at: null, failure: null, isLoading: true };
 
@@ -58,6 +58,44 @@ export function useTicks(seconds, work) {
     document.addEventListener("visibilitychange", follow);
     return () => { stop(); document.removeEventListener("visibilitychange", follow); };
   }, [seconds]);
+}
+
+// Opens a stream again and again until `signal` ends it: after a second, then after twice as long, up to half a minute.
+async function keepOpen(path, signal, onOpen, onEvent) {
+  for (let wait = 1; !signal.aborted; wait = Math.min(30, 2 * wait)) {
+    try {
+      const answer = await send("GET", path, { signal, timeoutMs: 0 });
+      onOpen(true);
+      // What came before may not be known yet.
+      onEvent();
+      for await (const _ of events(answer)) { wait = 1; onEvent(); }
+    } catch { /* whoever listens reads by itself until it is open again */ }
+    onOpen(false);
+    await new Promise((resolve) => setTimeout(resolve, wait * 1000));
+  }
+}
+
+// Calls `hear` when the stream at `path` tells of something new, at most twice a second, while the tab is seen; null hears nothing.
+// Gives whether the stream is open.
+export function useStream(path, hear) {
+  const [isOpen, setOpen] = useState(false);
+  const latest = useRef(hear);
+  latest.current = hear;
+  useEffect(() => {
+    if (!path) return undefined;
+    let stop = null, timer = null;
+    const tell = () => { timer ??= setTimeout(() => { timer = null; latest.current(); }, 500); };
+    const close = () => { stop?.abort(); stop = null; };
+    const follow = () => {
+      if (document.hidden) return close();
+      stop ??= new AbortController();
+      return keepOpen(path, stop.signal, setOpen, tell);
+    };
+    follow();
+    document.addEventListener("visibilitychange", follow);
+    return () => { close(); clearTimeout(timer); document.removeEventListener("visibilitychange", follow); };
+  }, [path]);
+  return isOpen;
 }
 
 // A value once it has stayed the same for a while: for what is typed and then asked for.

@@ -2,19 +2,16 @@
 
 import { go, href, useAddress, useFilter } from "../address.js";
 import { get, remove } from "../api.js";
-import { Bars } from "../chart.js";
-import { useRead, useSettled } from "../data.js";
+import { Days, ZONE, dateOf } from "../chart.js";
+import { useRead, useSettled, useStream } from "../data.js";
 import { clock, duration, moment, money, number, short } from "../format.js";
 import { List, Pages } from "../list.js";
-import { Badge, Bar, Copyable, Failed, Field, Fold, Pairs, Removal, Section, Table, Tabs, html, useMemo, useRef } from "../parts.js";
+import { Badge, Bar, Copyable, Field, Fold, Pairs, Removal, Section, Table, Tabs, html, useMemo, useRef } from "../parts.js";
 import { joined, t } from "../words.js";
 
 // === costs and counts ===
 
-const DAY = 86_400_000;
 const MOST = 50;
-// A moment's date in the browser's time zone; Swedish writes it as ISO 8601 does.
-const dateOf = (moment) => new Date(moment).toLocaleDateString("sv");
 
 // Rows `{name, link, days, calls, spend}`, those with the most first: the name leads to the requests, the bar to the days.
 function Shares({ title, read, rowsOf, what, shown }) {
@@ -26,26 +23,12 @@ function Shares({ title, read, rowsOf, what, shown }) {
   }}<//>`;
 }
 
-// A bar for each of the last days, also for those without requests; `told` are `[date, value]`.
-function Days({ told, days, shown }) {
-  const sums = new Map();
-  for (const [date, value] of told) sums.set(date, (sums.get(date) ?? 0) + value);
-  const last = Date.parse([dateOf(Date.now()), ...sums.keys()].sort().at(-1));
-  const all = Array.from({ length: Number(days) }, (_, index) => new Date(last - (days - 1 - index) * DAY).toISOString().slice(0, 10))
-    .map((date) => ({ date, value: sums.get(date) ?? 0 }));
-  const most = all.reduce((one, other) => (other.value > one.value ? other : one));
-  const bars = all.map(({ date, value }) => ({ label: `${date}: ${shown(value)}`, value }));
-  return html`<p class="quiet">${t("{sum} in all; most on {date}: {most}", "合计 {sum}；最多在 {date}：{most}", { sum: shown(all.reduce((sum, { value }) => sum + value, 0)), date: most.date, most: shown(most.value) })}</p>
-    <${Bars} bars=${bars} label=${bars.map((bar) => bar.label).join("; ")} /><p class="axis quiet"><span>${all[0].date}</span><span>${all.at(-1).date}</span></p>`;
-}
-
 function Sums() {
   const { path, query } = useAddress();
   const { days = "7", what = "spend", site = "", model = "", key = "" } = query;
-  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const sites = useRead(`/api/stats/site-trend?days=${days}`, { every: 30 });
   const ofModel = useRead(model ? href("/api/stats/site-trend", { days, model }) : null, { every: 30 });
-  const ofKey = useRead(key ? href(`/api/downstream-keys/${key}/trend`, { range: "all", timeZone: zone }) : null, { every: 30 });
+  const ofKey = useRead(key ? href(`/api/downstream-keys/${key}/trend`, { range: "all", timeZone: ZONE }) : null, { every: 30 });
   const models = useRead(href("/api/stats/model-by-site", { days, siteId: site }), { every: 30 });
   const range = { 1: "24h", 7: "7d" }[days] ?? "all";
   const keys = useRead(`/api/downstream-keys/summary?range=${range}`, { every: 30 });
@@ -72,7 +55,7 @@ function Sums() {
       ${field("model", t("Model"), model, all((models.value?.models ?? []).slice(0, 500).map((one) => [one.model, one.model]), model))}
       ${field("key", t("Key"), key, all((keys.value?.items ?? []).slice(0, 500).map((one) => [String(one.id), one.name]), key))}
     </div>
-    <${Section} title=${t("By day", "按天")} read=${key ? ofKey : model ? ofModel : sites} isEmpty=${(value) => !told(value).length} empty=${t("No requests in this time.")}>
+    <${Section} title=${t("By day", "按天")} read=${key ? ofKey : model ? ofModel : sites} isEmpty=${(value) => !told(value).length} empty=${t("No requests in this time.", "这段时间没有请求。")}>
       ${(value) => html`<${Days} told=${told(value)} days=${days} shown=${shown} />`}<//>
     <div class="columns">
       <${Shares} title=${t("By site", "按站点")} read=${sites} rowsOf=${() => [...bySite].map(([id, one]) => row(one.name, one, { site: id }, { site: id }))} ...${common} />
@@ -203,7 +186,10 @@ function Rows() {
   // What is typed is asked for once typing pauses.
   const search = useSettled(query.search ?? "");
   const asked = { status: query.status, search, client: query.client, siteId: query.site, from: instant(query.from), to: instant(query.to) };
-  const read = useRead(href("/api/stats/proxy-logs", { ...asked, view: "query", limit: PAGE, offset: (page - 1) * PAGE }), { every: isLive && !open ? 2 : 0, keeps: true });
+  // Without the stream the list is asked for now and then.
+  const follows = isLive && !open;
+  const isHeard = useStream(follows ? "/api/stats/live" : null, () => read.reload());
+  const read = useRead(href("/api/stats/proxy-logs", { ...asked, view: "query", limit: PAGE, offset: (page - 1) * PAGE }), { every: follows && !isHeard ? 2 : 0, keeps: true });
   const meta = useRead(href("/api/stats/proxy-logs", { ...asked, view: "meta" }), { every: isLive ? 15 : 60, keeps: true });
   const newest = useNewest(read.value?.items, isLive);
   const shape = useMemo(() => columns(newest), [newest, t("Time")]);
@@ -211,10 +197,10 @@ function Rows() {
   const isFiltered = Object.values(asked).some(Boolean);
   const reload = () => { read.reload(); meta.reload(); };
   return html`
-    <${Section} title=${t("Requests")} read=${read} actions=${html`
+    <${Section} title=${t("Requests")} read=${read} also=${[meta]} actions=${html`
       <${Field} kind="switch" label=${t("Live", "实时")} value=${live === "1"} onChange=${(is) => address({ live: is ? "1" : "", page: "" })} />
       <button onClick=${reload}>${t("Read again")}</button>
-      <${Removal} label=${t("Clear the log")} name=${t("All requests in the log", "日志中的所有请求")} phrase=${t("clear", "清空")} after=${reload}
+      <${Removal} label=${t("Clear the log", "清空日志")} name=${t("All requests in the log", "日志中的所有请求")} phrase=${t("clear", "清空")} after=${reload}
         consequence=${t("The sums of sites and models stay; what each request was does not.", "站点和模型的汇总会保留，每个请求的内容不会。")} act=${() => remove("/api/stats/proxy-logs")} />`}>
       ${(value) => html`
         <div class="filters many" role="search">
@@ -225,7 +211,6 @@ function Rows() {
           ${field("from", t("From", "从"), { kind: "datetime-local" })}${field("to", t("Until", "到"), { kind: "datetime-local" })}
           ${isFiltered && html`<button class="quiet" onClick=${() => go(path, { live }, { replace: true })}>${t("No filter", "清除筛选")}</button>`}
         </div>
-        <${Failed} failure=${meta.failure} retry=${meta.reload} />
         ${sums && html`<p class="quiet" role="status">${t("{total} requests, {failed} failed; {tokens} tokens, {cost}", "{total} 个请求，失败 {failed}；{tokens} 令牌，{cost}", { total: number(sums.totalCount),
           failed: number(sums.failedCount), tokens: short(sums.totalTokensAll), cost: money(sums.totalCost) })}
           ${live === "1" && open && html` <${Badge} kind="warn">${t("paused while a row is open", "展开时暂停")}<//>`}</p>`}

@@ -85,6 +85,27 @@ export default {
     await one.page.getByText("paused while a row is open").waitFor();
   },
 
+  async "a live log asks for rows when something came, and now and then where it cannot hear of that"(world) {
+    const { gateway } = await start(world);
+    const one = await world.open();
+    let asked = 0;
+    one.page.on("request", (request) => { if (request.url().includes("view=query")) asked += 1; });
+    await one.goto("/log?live=1");
+    await one.page.getByText("3 requests").waitFor();
+    await one.page.waitForTimeout(1500);
+    const before = asked;
+    await one.page.waitForTimeout(4500);
+    assert.equal(asked, before, "nothing came, so nothing is asked for");
+    await (await gateway.chat("gpt-4o")).text();
+    await one.page.getByText("new", { exact: true }).waitFor();
+    one.expected.push("503");
+    await one.page.route("**/api/stats/live", (route) => route.fulfill({ status: 503, json: { message: "not now" } }));
+    await one.goto("/log?live=1");
+    await one.page.getByText("4 requests").waitFor();
+    await (await gateway.chat("gpt-4o")).text();
+    await one.page.getByText("new", { exact: true }).waitFor();
+  },
+
   async "the log is turned page by page, and cleared once the word is typed"(world) {
     const { gateway } = await start(world);
     for (let turn = 0; turn < 50; turn++) await (await gateway.chat("gpt-4o")).text();

@@ -1,13 +1,14 @@
 // The page Keys: what clients authenticate with, what each has used and may use, and how a client is connected.
 
-import { useAddress, useFilter } from "../address.js";
+import { href, useAddress, useFilter } from "../address.js";
 import { Failure, get, post, put, remove } from "../api.js";
+import { Days, ZONE, dateOf } from "../chart.js";
 import { useRead } from "../data.js";
-import { ago, moment, money, number } from "../format.js";
+import { ago, money, number, short } from "../format.js";
 import { List } from "../list.js";
 import {
-  Badge, Batch, Bound, Copyable, Dialog, Failed, Field, Filter, Fold, Form, Note, Pairs, Pick, Removal, Reveal, Section, Switch, Tabs, Time, fieldsOf, html,
-  newKey, useMemo, useState
+  Badge, Batch, Bound, Copyable, Dialog, Field, Filter, Fold, Form, Note, Opens, Pairs, Pick, Removal, Reveal, Section, Switch, Tabs, Time, fieldsOf, html,
+  newKey, useDraft, useMemo, useState
 } from "../parts.js";
 import { count, joined, t } from "../words.js";
 import { Connect } from "./keys/connect.js";
@@ -124,12 +125,11 @@ function Policies({ draft, set, field }) {
   const weights = draft.siteWeightMultipliers;
   const pick = (name) => ({ chosen: draft[name], onChange: (value) => set({ [name]: value }) });
   return html`
-    <${Failed} failure=${routes.failure ?? sites.failure ?? accounts.failure ?? tokens.failure} />
     ${field("supportedModels", t("Models"), { kind: "area", hint: t("One a line: a name, a pattern with * or ?, or re: and a regular expression. * alone is every model.", "每行一个：名称、含 * 或 ? 的通配、或 re: 加正则表达式；单独的 * 为全部模型。") })}
-    <${Pick} label=${t("Routes")} hint=${t("Allowed besides those models, by name. With no model and no route the key allows nothing.", "除上述模型外按名称允许；模型和路由都为空则不允许任何请求。")} ...${pick("allowedRouteIds")}
+    <${Pick} label=${t("Routes")} hint=${t("Allowed besides those models, by name. With no model and no route the key allows nothing.", "除上述模型外按名称允许；模型和路由都为空则不允许任何请求。")} ...${pick("allowedRouteIds")} from=${[routes]}
       options=${(routes.value ?? []).map((route) => ({ key: route.id, text: route.displayName || route.modelPattern }))} />
-    <${Pick} label=${t("Sites left out")} options=${ofSites} ...${pick("excludedSiteIds")} />
-    <${Pick} label=${t("Credentials left out")} options=${credentials} ...${pick("excludedCredentialRefs")} />
+    <${Pick} label=${t("Sites left out")} options=${ofSites} from=${[sites]} ...${pick("excludedSiteIds")} />
+    <${Pick} label=${t("Credentials left out")} options=${credentials} from=${[tokens, accounts]} ...${pick("excludedCredentialRefs")} />
     <${Pick} label=${t("Weights of sites")} hint=${t("2 makes a site twice as likely for this key.", "对此密钥，2 使站点被选中的可能加倍。")} options=${ofSites} chosen=${Object.keys(weights).map(Number)}
       onChange=${(ids) => set({ siteWeightMultipliers: Object.fromEntries(ids.map((id) => [id, weights[id] ?? 1])) })}
       beside=${(id, name) => html`<input class="short" inputmode="decimal" aria-label=${t("Weight of {name}", "{name} 的权重", { name })} value=${weights[id]}
@@ -212,8 +212,18 @@ function stateOf(key) {
 
 // === a key opened ===
 
+const SHOWN_DAYS = 30;
+
+// What a key used on each of the last days.
+function Usage({ id }) {
+  const read = useRead(href(`/api/downstream-keys/${id}/trend`, { range: "all", timeZone: ZONE }), { every: 30 });
+  const charts = [[t("Requests"), "totalRequests", number], [t("Cost"), "totalCost", money], [t("Tokens"), "totalTokens", short]];
+  return html`<${Section} class="plain" read=${read} isEmpty=${({ buckets }) => !buckets.length} empty=${t("No requests yet.")}>${({ buckets }) => html`
+    <div class="columns three">${charts.map(([title, member, shown]) => html`<div key=${member}><h3>${title}</h3>
+      <${Days} told=${buckets.map((one) => [dateOf(one.startUtc), one[member]])} days=${SHOWN_DAYS} shown=${shown} /></div>`)}</div>`}<//>`;
+}
+
 function Detail({ item, onDone }) {
-  const [isEdited, setEdited] = useState(false);
   const path = `/api/downstream-keys/${item.id}`;
   const name = html`<bdi>${item.name}</bdi>`;
   const amount = (list) => list.length || null;
@@ -229,7 +239,7 @@ function Detail({ item, onDone }) {
     [t("Weights of sites"), amount(Object.keys(item.siteWeightMultipliers))]];
   return html`
     <div class="actions">
-      <button onClick=${() => setEdited(true)}>${t("Edit")}</button>
+      <${Opens} label=${t("Edit")}>${(close) => html`<${EditKey} item=${item} onClose=${close} onDone=${() => { close(); onDone(); }} />`}<//>
       <${Switch} isOn=${item.enabled} act=${(enabled) => put(path, { enabled })} after=${onDone} />
       <a href=${`/keys?connect=1&key=${item.id}`}>${t("Connect a client")}</a>
       <a href=${`/log?tab=sums&what=calls&key=${item.id}`}>${t("Costs and counts")}</a>
@@ -238,25 +248,22 @@ function Detail({ item, onDone }) {
       <${Removal} title=${t("Delete this key?", "删除此密钥？")} name=${name} consequence=${t("Clients that use it are refused at once. The log stays.")} act=${() => remove(path)} after=${onDone} />
     </div>
     <${Pairs} of=${pairs.filter(([, value]) => value)} />
-    ${isEdited && html`<${EditKey} item=${item} onClose=${() => setEdited(false)} onDone=${() => { setEdited(false); onDone(); }} />`}`;
+    <${Usage} id=${item.id} />`;
 }
 
 // === the page ===
 
 // Puts keys into a group, or tags on them.
 function Labels({ send }) {
-  const [values, setValues] = useState(null);
-  const { group = "", tags = "" } = values ?? {};
-  const field = fieldsOf(values ?? {}, (name, value) => setValues({ ...values, [name]: value }));
+  const { values: { group, tags }, field, clear } = useDraft({ group: "", tags: "" });
   const save = async () => {
     await send("updateMetadata", { ...(group.trim() && { groupOperation: "set", groupName: group }), ...(tags.trim() && { tagOperation: "append", tags }) });
-    setValues(null);
+    clear();
   };
-  return html`<button onClick=${() => setValues({})}>${t("Group and tags")}</button>
-    ${values && html`<${Dialog} title=${t("Group and tags")} onClose=${() => setValues(null)}>
-      <${Form} act=${save} disabled=${!group.trim() && !tags.trim()}>
-        ${field("group", t("Group"), { hint: t("Empty leaves it as it is.", "留空则保持不变。") })}
-        ${field("tags", t("Tags to add", "要添加的标签"), { hint: t("With commas between them.") })}<//><//>`}`;
+  return html`<${Opens} label=${t("Group and tags")}>${(close) => html`<${Dialog} title=${t("Group and tags")} onClose=${close}>
+    <${Form} act=${async () => { await save(); close(); }} disabled=${!group.trim() && !tags.trim()}>
+      ${field("group", t("Group"), { hint: t("Empty leaves it as it is.", "留空则保持不变。") })}
+      ${field("tags", t("Tags to add", "要添加的标签"), { hint: t("With commas between them.") })}<//><//>`}<//>`;
 }
 
 export function Page() {
@@ -264,7 +271,6 @@ export function Page() {
   const { q: search = "", state, group } = useAddress().query;
   const [opened, setOpened] = useFilter("open");
   const [chosen, setChosen] = useState(new Set());
-  const [isMaking, setMaking] = useState(false);
   const read = useRead("/api/downstream-keys/summary?range=24h", { every: 10 });
   const prepared = useMemo(() => (read.value?.items ?? []).map((key) => ({ key,
     text: [key.name, key.description, key.keyMasked, key.groupName, ...key.tags, ...key.supportedModels].join("\n").toLowerCase() })), [read.value]);
@@ -287,17 +293,18 @@ export function Page() {
       return html`<input type="checkbox" aria-label=${t("Choose {name}", "选择 {name}", { name: key.name })} checked=${chosen.has(key.id)} onChange=${() => toggle(key.id)} /> <${Badge} kind=${kind}>${words}<//>`;
     } },
     { label: t("Cost"), cell: (key) => html`<${Bound} used=${key.usedCost} most=${key.maxCost} show=${money} label=${t("Cost")} />` },
-    { label: t("Requests"), cell: (key) => html`<${Bound} used=${key.usedRequests} most=${key.maxRequests} show=${number} label=${t("Requests")} />` },
+    { label: t("Requests"), class: "less", cell: (key) => html`<${Bound} used=${key.usedRequests} most=${key.maxRequests} show=${number} label=${t("Requests")} />` },
     { label: t("24 hours"), class: "less", cell: (key) => html`<span class="bound number">${money(key.rangeUsage.totalCost)}
       <br /><span class="quiet">${count(key.rangeUsage.totalRequests, "{count} request", "{count} requests")}</span></span>` },
     { label: t("Group and tags"), class: "less", cell: (key) => html`${[key.groupName, ...key.tags].filter(Boolean).map((name) => html`<${Badge} key=${name}><bdi>${name}</bdi><//> `)}` },
     { label: t("Expires"), class: "less", cell: (key) => (key.expiresAt ? html`<${Time} at=${key.expiresAt} />` : html`<span class="quiet">${t("never")}</span>`) },
     { label: t("Last used", "上次使用"), class: "less", cell: (key) => html`<span class=${key.lastUsedAt ? "" : "quiet"}>${ago(key.lastUsedAt)}</span>` },
   ];
+  const fresh = html`<${Opens} class="first" label=${t("New key")}>${(close) => html`<${NewKey} onClose=${close} onDone=${read.reload} />`}<//>`;
   return html`
     <${Tabs} label=${t("Keys")} value=${connects} onChange=${setConnects} items=${[["", t("Keys")], ["1", t("Connect a client")]]} />
-    ${connects ? html`${(read.failure || !read.value) && html`<${Section} read=${read} />`}<${Connect} keys=${keys} stateOf=${stateOf} reload=${read.reload} onNew=${() => setMaking(true)} />`
-      : html`<${Section} title=${t("Keys of clients")} read=${read} actions=${html`<button class="first" onClick=${() => setMaking(true)}>${t("New key")}</button>`}
+    ${connects ? html`${(read.failure || !read.value) && html`<${Section} read=${read} />`}<${Connect} keys=${keys} stateOf=${stateOf} reload=${read.reload} newKey=${fresh} />`
+      : html`<${Section} title=${t("Keys of clients")} read=${read} actions=${fresh}
           empty=${t("There is no key yet. Until there is one, clients use the global token, PROXY_TOKEN.", "还没有密钥。在此之前，客户端使用全局令牌 PROXY_TOKEN。")}>
         ${() => html`
           <div class="filters">
@@ -312,6 +319,5 @@ export function Page() {
             <${Removal} class="" label=${t("Reset usage")} name=${picked.map((key) => key.name).join(", ")} act=${() => send("resetUsage")} />`}<//>
           <${List} label=${t("Keys of clients")} rows=${shown} columns=${columns} opened=${opened} onOpen=${setOpened}
             detail=${(key) => html`<${Detail} item=${key} onDone=${read.reload} key=${key.id} />`} />`}
-      <//>`}
-    ${isMaking && html`<${NewKey} onClose=${() => setMaking(false)} onDone=${read.reload} />`}`;
+      <//>`}`;
 }

@@ -21,6 +21,27 @@ async function bodies(one, method, act) {
 }
 
 export default {
+  async "a key that is opened shows its requests, cost and tokens by day"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await gateway.addSite("Main line", stub.url, "sk-one");
+    await makeKey(world, "Busy");
+    for (let turn = 0; turn < 2; turn++) await (await gateway.chat("gpt-4o", {}, "sk-Busy-000000")).text();
+    const [{ id }] = await keysOf(world);
+    const { buckets: [{ totalTokens }] } = await gateway.eventually("the key has a day", async () => {
+      const trend = await gateway.api("GET", `/api/downstream-keys/${id}/trend?range=all`);
+      return trend.buckets[0]?.totalRequests === 2 && trend;
+    });
+    for (const width of [1280, 375]) {
+      const one = await world.open({ width });
+      await one.goto(`/keys?open=${id}`);
+      await one.page.getByText("2 in all").waitFor();
+      await one.page.getByText(`${totalTokens} in all`).waitFor();
+      assert.equal(await one.page.locator(".detail svg.bars").count(), 3);
+      await one.isAccessible("a key with its days");
+    }
+  },
+
   async "a key is made, shown in full once, and lets a client in"(world) {
     await world.start();
     const stub = await world.site({ models: ["gpt-4o"] });

@@ -129,7 +129,7 @@ export default {
     await schedule.fill("0 9 * * 1,5");
     await save(one, "Check-ins");
     assert.equal((await runtime(world)).checkinCron, "0 9 * * 1,5");
-    await form(one, "Balances and the daily summary").getByLabel("How the day was").fill("");
+    await form(one, "Balances and the daily summary").getByLabel("Send a daily summary").fill("");
     await save(one, "Balances and the daily summary");
     assert.equal((await runtime(world)).dailySummaryCron, "");
   },
@@ -452,8 +452,11 @@ export default {
   async "the version and the licences are told, and the description of the API is saved"(world) {
     await world.start();
     const one = await world.open();
+    const asked = [];
+    one.page.on("request", (request) => { if (request.url().includes("openapi")) asked.push(request.url()); });
     await one.goto("/settings?tab=about");
     const { info } = await world.gateway.api("GET", "/api/openapi.json");
+    assert.deepEqual(asked, []);
     await one.page.getByText(info.version, { exact: true }).waitFor();
     const named = form(one, "What others wrote");
     await named.getByText("Apache-2.0", { exact: true }).waitFor();

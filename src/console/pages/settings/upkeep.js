@@ -75,7 +75,7 @@ function Import() {
       ${isSealed && field("passphrase", t("Passphrase"), { kind: "password", hint: t("The file is sealed. Empty: BACKUP_PASSPHRASE of this server is tried.", "文件已加密。留空则尝试此服务器的 BACKUP_PASSPHRASE。") })}
       ${field("mode", t("How", "方式"), { choices: [["merge", t("Add to what is here", "并入现有数据")], ["replace", t("Replace what is here")]],
         hint: mode === "replace" ? t("What the file does not have is deleted; counters, the log and found models stay.") : undefined })}
-      ${mode === "merge" && field("conflict", t("Where both have it", "两边都有时"), { choices: [["overwrite", t("the file's holds", "以文件为准")],
+      ${mode === "merge" && field("conflict", t("Where both have it", "两边都有时"), { choices: [["overwrite", t("the file counts", "以文件为准")],
         ["fill", t("only what is empty here is filled", "只填补空缺")], ["skip", t("what is here stays", "保留现有")]] })}
       ${isTried && html`<${Outcome} report=${tried.report} />`}
       ${done && html`<${Outcome} report=${done} />`}
@@ -305,9 +305,9 @@ const LICENCES = [
 ];
 
 export function About() {
-  const read = useRead("/api/openapi.json");
-  const save = () => saveFile(new Blob([JSON.stringify(read.value, null, 2)], { type: "application/json" }), "switchyard-openapi.json");
-  return html`<${Section} title=${t("About")} read=${read}>${(value) => html`<p>Switchyard <bdi>${value.info?.version}</bdi> (MIT)</p>
-      <button onClick=${save}>${t("Save the description of the API (OpenAPI)", "保存接口描述（OpenAPI）")}</button>`}<//>
+  const read = useRead("/api/tasks?limit=1");
+  const save = async () => saveFile(await (await send("GET", "/api/openapi.json")).blob(), "switchyard-openapi.json");
+  return html`<${Section} title=${t("About")} read=${read}>${({ instances }) => html`<p>Switchyard <bdi>${instances.find((one) => one.isThis)?.version}</bdi> (MIT)</p>
+      <${Action} act=${save}>${t("Save the description of the API (OpenAPI)", "保存接口描述（OpenAPI）")}<//>`}<//>
     <${Section} title=${t("What others wrote", "第三方组件")}><${Pairs} of=${LICENCES} /><//>`;
 }

@@ -66,6 +66,18 @@ export default {
     }
   },
 
+  async "every page is in sight of a phone's navigation"(world) {
+    await world.start();
+    for (const locale of ["en", "zh-CN"]) {
+      const one = await world.open({ width: 375, locale });
+      await one.goto("/");
+      for (const link of await one.page.locator("header nav a").all()) {
+        const { x, width } = await link.boundingBox();
+        assert.ok(x >= 0 && x + width <= 375, await link.innerText());
+      }
+    }
+  },
+
   async "a site, an account, a model, a key or a page is found by its name with the keyboard alone"(world) {
     const gateway = await world.start();
     const stub = await world.site({ models: ["gpt-4o"] });

@@ -4,13 +4,13 @@
 export const FORMS = {
   routing: [
   ["Failures and cooldowns", "失败与冷却", [
-   ["tokenRouterFailureCooldownMaxSec", 2592000, "Longest cooldown of a channel, s (at most 30 days)", "通道最长冷却时间，秒（最多 30 天）"],
-   ["cooldownLastResortSec", 30, "When every channel cools, one is tried so long after it was asked last, s; 0 is never", "所有通道都在冷却时，距上次请求多久后再试一个，秒；0 为从不"],
-   ["accountLimitAvoidPercent", 95, "An account whose limit is so full serves when no other can, %; 0 is off", "账号限额用到多少时仅在别无选择时使用，%；0 为关闭"],
+   ["tokenRouterFailureCooldownMaxSec", 2592000, "Longest cooldown of a channel, seconds (at most 30 days)", "通道最长冷却时间，秒（最多 30 天）"],
+   ["cooldownLastResortSec", 30, "When all channels cool, try one again after so many seconds; 0 is never", "所有通道都在冷却时，多少秒后再试一个；0 为从不"],
+   ["accountLimitAvoidPercent", 95, "Spare an account once so much of its limit is used, %; 0 is off", "账号限额用到多少时仅在别无选择时使用，%；0 为关闭"],
    ["channelRecoveryProbeEnabled", false, "Ask cooling channels every 30 s, and end the cooldown of those that answer", "每 30 秒探测冷却中的通道，有应答即结束冷却"],
    ["modelAvailabilityProbeEnabled", false, "Ask for every model now and then, and route by the answers", "定期探测每个模型，并据此路由"],
-   ["proxyEmptyContentFailEnabled", false, "An answer without content is a failure", "没有内容的回答算失败"],
-   ["proxyErrorKeywords", null, "An answer that contains one of these is a failure; one a line", "回答包含其中之一即算失败，每行一个", "list"]]],
+   ["proxyEmptyContentFailEnabled", false, "Count an answer without content as a failure", "没有内容的回答算失败"],
+   ["proxyErrorKeywords", null, "Count an answer that contains one of these as a failure; one a line", "回答包含其中之一即算失败，每行一个", "list"]]],
   ["Choice of a channel", "通道选择", [
    ["routingWeights.baseWeightFactor", 0.5, "Factor of the base weight", "基础权重系数"],
    ["routingWeights.valueScoreFactor", 0.5, "Factor of the value, which the next three make up", "价值分系数，价值分由以下三项组成"],
@@ -25,19 +25,19 @@ export const FORMS = {
    ["codexUpstreamWebsocketEnabled", false, "Ask Codex over WebSockets; by HTTP where one is refused", "通过 WebSocket 请求 Codex；被拒绝时改用 HTTP"]]]],
   limits: [
   ["Limits and time-outs", "限制与超时", [
-   ["proxyFirstByteTimeoutSec", 0, "Longest wait for the first byte of an answer, s; 0 is no limit", "等待回答首字节的最长时间，秒；0 为不限"],
-   ["streamHeartbeatSec", 15, "Silence within a streamed answer after which a heartbeat goes out, s; 0 is never", "流式回答中静默多久后发送心跳，秒；0 为从不"],
-   ["streamFirstHeartbeatSec", 45, "Wait for a streamed answer's first output after which a heartbeat goes out, s; 0 is never", "等待流式回答首个输出多久后发送心跳，秒；0 为从不"],
-   ["proxySessionChannelConcurrencyLimit", 2, "Sessions at work on one channel of a login; 0 is any number", "登录类通道上同时工作的会话数；0 为不限"],
-   ["proxySessionChannelQueueWaitMs", 1500, "How long a further session waits before the next channel is tried, ms", "更多会话等待多久后改试下一个通道，毫秒"]]]],
+   ["proxyFirstByteTimeoutSec", 0, "Longest wait for the first byte of an answer, seconds; 0 is no limit", "等待回答首字节的最长时间，秒；0 为不限"],
+   ["streamHeartbeatSec", 15, "Send a heartbeat when a streamed answer is silent for so many seconds; 0 is never", "流式回答静默多少秒后发送心跳；0 为从不"],
+   ["streamFirstHeartbeatSec", 45, "Send the first heartbeat after so many seconds without output; 0 is never", "没有输出多少秒后发送首个心跳；0 为从不"],
+   ["proxySessionChannelConcurrencyLimit", 2, "Sessions at a time on a channel that is connected by login; 0 is any number", "登录类通道上同时工作的会话数；0 为不限"],
+   ["proxySessionChannelQueueWaitMs", 1500, "Wait of a further session before the next channel is tried, ms", "更多会话等待多久后改试下一个通道，毫秒"]]]],
   jobs: [
   ["Check-ins", "签到", [
    ["checkinScheduleMode", "cron", "Accounts check in", "账号签到方式", "choice", [["cron", "by the schedule"], ["interval", "each so many hours after its last time"]]],
    ["checkinCron", "0 8 * * *", "Schedule of check-ins", "签到时间", "cron"],
    ["checkinIntervalHours", 6, "Hours between two check-ins, 1 to 24", "两次签到间隔，1 至 24 小时"]]],
   ["Balances and the daily summary", "余额与每日汇总", [
-   ["balanceRefreshCron", "0 * * * *", "All active accounts are asked for balances and models", "向所有启用的账号查询余额和模型", "cron"],
-   ["dailySummaryCron", "58 23 * * *", "How the day was is told; empty is never", "发送每日汇总；留空为从不", "cron"]]],
+   ["balanceRefreshCron", "0 * * * *", "Read balances and models of all active accounts", "读取所有启用账号的余额和模型", "cron"],
+   ["dailySummaryCron", "58 23 * * *", "Send a daily summary; empty is never", "发送每日汇总；留空为从不", "cron"]]],
   ["Deletion of old records", "旧记录清理", [
    ["logCleanupUsageLogsEnabled", null, "Delete old rows of the log", "清理旧的请求日志", "switch"],
    ["logCleanupProgramLogsEnabled", false, "Delete old events", "清理旧事件"],
@@ -45,22 +45,22 @@ export const FORMS = {
    ["logCleanupCron", "0 6 * * *", "Schedule of the deletion", "清理时间", "cron"]]]],
   notices: [
   ["When notices are sent", "何时通知", [
-   ["lowBalanceThreshold", 0, "Tell once of an account whose balance falls below, USD; 0 tells of none", "账号余额低于此值时通知一次，美元；0 为不通知"],
-   ["notifyCooldownSec", 300, "The same notice again only after, s; 0 sends every one", "相同通知的最短间隔，秒；0 为每次都发"]]],
+   ["lowBalanceThreshold", 0, "Notify once when an account's balance falls below, USD; 0 is never", "账号余额低于此值时通知一次，美元；0 为不通知"],
+   ["notifyCooldownSec", 300, "Repeat the same notice only after so many seconds; 0 sends every one", "相同通知的最短间隔，秒；0 为每次都发"]]],
   ["Webhook", "Webhook", [
-   ["webhookEnabled", true, "Used when it has an address", "填有地址即启用"],
+   ["webhookEnabled", true, "Use it, once it has an address", "填有地址即启用"],
    ["webhookUrl", null, "Address; WeCom and Feishu robots get their own form", "地址；企业微信和飞书机器人使用各自的格式", "secret"]]],
-  ["Bark", "Bark", [["barkEnabled", true, "Used when it has an address", "填有地址即启用"], ["barkUrl", null, "Address with the device key", "带设备密钥的地址", "secret"]]],
-  ["ServerChan", "Server 酱", [["serverChanEnabled", true, "Used when it has a key", "填有密钥即启用"], ["serverChanKey", null, "Key of the service", "服务密钥", "secret"]]],
+  ["Bark", "Bark", [["barkEnabled", true, "Use it, once it has an address", "填有地址即启用"], ["barkUrl", null, "Address with the device key", "带设备密钥的地址", "secret"]]],
+  ["ServerChan", "Server 酱", [["serverChanEnabled", true, "Use it, once it has a key", "填有密钥即启用"], ["serverChanKey", null, "Key of the service", "服务密钥", "secret"]]],
   ["Telegram", "Telegram", [
-   ["telegramEnabled", false, "Used", "启用"],
+   ["telegramEnabled", false, "Use it", "启用"],
    ["telegramBotToken", null, "Token of the bot", "机器人令牌", "secret"],
-   ["telegramChatId", null, "Id of the chat", "聊天 ID"],
-   ["telegramMessageThreadId", null, "Id of the topic, or empty", "话题 ID，可留空"],
+   ["telegramChatId", null, "Chat ID", "聊天 ID"],
+   ["telegramMessageThreadId", null, "Topic ID, or empty", "话题 ID，可留空"],
    ["telegramApiBaseUrl", "https://api.telegram.org", "Address of the bot API", "机器人接口地址"],
-   ["telegramUseSystemProxy", false, "By way of the system proxy", "经由系统代理"]]],
+   ["telegramUseSystemProxy", false, "Through the system proxy", "经由系统代理"]]],
   ["Mail", "邮件", [
-   ["smtpEnabled", false, "Used", "启用"],
+   ["smtpEnabled", false, "Use it", "启用"],
    ["smtpHost", null, "Mail server", "邮件服务器"], ["smtpPort", 587, "Port", "端口"],
    ["smtpSecure", false, "TLS from the first byte (port 465); else STARTTLS where it is offered", "从首字节起使用 TLS（465 端口）；否则在支持时用 STARTTLS"],
    ["smtpUser", null, "User", "用户名"], ["smtpPass", null, "Password", "密码", "secret"],

@@ -26,16 +26,17 @@ export const Note = ({ kind = "info", children }) =>
 // A button that looks like a link.
 export const Link = ({ act, children }) => html`<button type="button" class="link" onClick=${act}>${children}</button>`;
 
-// A failure in words, with a way to try again.
-export const Failed = ({ failure, retry }) => failure && html`
-  <${Note} kind="bad">${explain(failure)} ${retry && html`<${Link} act=${retry}>${t("Try again")}<//>`}<//>`;
+// What failed, in words: `of` is a read, which can be tried again, or an action.
+export const Failed = ({ of: { failure, reload } }) => failure && html`
+  <${Note} kind="bad">${explain(failure)} ${reload && html`<${Link} act=${reload}>${t("Try again")}<//>`}<//>`;
 
 // A failed read that fills no section of its own.
 export const Unread = ({ read }) => read.failure && html`<span class="badge warn" title=${explain(read.failure)}>${t("not read", "未读取")}</span>`;
 
 // A section that shows what was read: `read` is what `useRead` gives, `children` a function of the value. Before the first
 // value it says that it loads; after a failed attempt the old value stays, marked as stale. With `empty` a list without rows says so.
-export function Section({ title, read, actions, empty, isEmpty = (value) => (value?.items ?? value)?.length === 0, children, class: kind = "" }) {
+// `also` are reads that add something to what is shown: one that failed says so.
+export function Section({ title, read, also = [], actions, empty, isEmpty = (value) => (value?.items ?? value)?.length === 0, children, class: kind = "" }) {
   const { value, failure, isLoading, at, reload } = read ?? {};
   const has = !read || value !== undefined;
   return html`
@@ -44,6 +45,7 @@ export function Section({ title, read, actions, empty, isEmpty = (value) => (val
       ${failure && html`<${Note} kind="bad">
         ${explain(failure)} ${has && html`<span>${t("What is shown was read {when}.", "当前内容读取于{when}。", { when: ago(new Date(at).toISOString()) })}</span>`}
         <${Link} act=${reload}>${t("Try again")}<//><//>`}
+      ${also.map((one) => html`<${Failed} of=${one} />`)}
       ${!has && !failure && html`<p class="quiet" role="status">${t("Loading …")}</p>`}
       ${has && empty && isEmpty(value) ? html`<div class="empty">${empty}</div>` : has && children && (read ? children(value) : children)}
     </section>`;
@@ -134,6 +136,12 @@ export function Dialog({ title, onClose, children, wide }) {
     </dialog>`;
 }
 
+// A button that opens a dialog: `children` draws it, a function of what closes it.
+export function Opens({ label, children, ...more }) {
+  const [isOpen, setOpen] = useState(false);
+  return html`<button type="button" ...${more} onClick=${() => setOpen(true)}>${label}</button>${isOpen && children(() => setOpen(false))}`;
+}
+
 // Asks before something is gone for good. `name` says what goes; with `phrase` it has to be typed in.
 function Confirm({ title, name, consequence, verb, phrase, act, onClose }) {
   const [typed, setTyped] = useState("");
@@ -145,7 +153,7 @@ function Confirm({ title, name, consequence, verb, phrase, act, onClose }) {
       ${consequence && html`<p>${consequence}</p>`}
       ${phrase && html`<label for=${id}>${t("Type {phrase} to go on", "输入 {phrase} 以继续", { phrase })}</label>
         <input id=${id} value=${typed} autocomplete="off" spellcheck=${false} onInput=${(event) => setTyped(event.target.value)} />`}
-      <${Failed} failure=${action.failure} />
+      <${Failed} of=${action} />
       <footer>
         <button onClick=${() => onClose(false)}>${t("Cancel")}</button>
         <button class="danger" disabled=${action.isRunning || (phrase && typed.trim() !== phrase)} onClick=${action.run}>${verb}</button>
@@ -154,13 +162,9 @@ function Confirm({ title, name, consequence, verb, phrase, act, onClose }) {
 }
 
 // A button that asks first. The dialog names what goes.
-export function Removal({ label = t("Delete"), title = label, after, class: kind = "danger quiet", ...more }) {
-  const [asks, setAsks] = useState(false);
-  return html`
-    <button type="button" class=${kind} onClick=${() => setAsks(true)}>${label}</button>
-    ${asks && html`<${Confirm} title=${title} verb=${label} ...${more}
-      onClose=${(isDone) => { setAsks(false); if (isDone) after?.(); }} />`}`;
-}
+export const Removal = ({ label = t("Delete", "删除"), title = label, after, class: kind = "danger quiet", ...more }) => html`
+  <${Opens} label=${label} class=${kind}>${(close) => html`<${Confirm} title=${title} verb=${label} ...${more}
+    onClose=${(isDone) => { close(); if (isDone) after?.(); }} />`}<//>`;
 
 // So many names of a batch are told: as many as one reads.
 const NAMED = 8;
@@ -188,8 +192,9 @@ export function Batch({ path, rows, label, actions = [], consequence, after, chi
 
 // === asking ===
 
-// A labelled field. `kind`: text, number, password, area or switch; with `choices`, `[value, label]`, one chooses.
-export function Field({ label, hint, kind = "text", value, onChange, choices, failure, ...more }) {
+// A labelled field. `kind`: text, number, password, area or switch; with `choices`, `[value, label]`, one chooses. `from` are the
+// reads that the choices come from: one that failed says so.
+export function Field({ label, hint, kind = "text", value, onChange, choices, from = [], failure, ...more }) {
   const id = useId();
   const set = (event) => onChange(kind === "switch" ? event.target.checked : event.target.value);
   const about = hint || failure ? `${id}-hint` : undefined;
@@ -204,7 +209,8 @@ export function Field({ label, hint, kind = "text", value, onChange, choices, fa
       : html`<input type=${kind} value=${value} onInput=${set} autocomplete=${kind === "password" ? "new-password" : "off"}
           spellcheck=${false} ...${shared} />`;
   return html`<div class="field"><label for=${id}>${label}</label>${input}
-    ${about && html`<p class=${failure ? "hint bad" : "hint"} id=${about}>${failure ?? hint}</p>`}</div>`;
+    ${about && html`<p class=${failure ? "hint bad" : "hint"} id=${about}>${failure ?? hint}</p>`}
+    ${from.map((read) => html`<${Failed} of=${read} />`)}</div>`;
 }
 
 // A field of a page's filters, kept in the address under `name`.
@@ -234,7 +240,7 @@ export function Form({ act, verb = t("Save"), onCancel, children, disabled }) {
   const send = (event) => { event.preventDefault(); action.run(); };
   return html`<form onSubmit=${send}>
     ${children}
-    <${Failed} failure=${action.failure} />
+    <${Failed} of=${action} />
     <footer>
       ${onCancel && html`<button type="button" onClick=${onCancel}>${t("Cancel")}</button>`}
       <button class="first" disabled=${disabled || action.isRunning} aria-busy=${action.isRunning}>${verb}</button>
@@ -312,8 +318,8 @@ export function Fold({ label, children }) {
 }
 
 // Chooses among many by typing. What is chosen stands first, each with a button that takes it out. `options` are `{key, text}`;
-// `beside(key)` puts a field beside a chosen one.
-export function Pick({ label, hint, options, chosen, onChange, beside }) {
+// `beside(key)` puts a field beside a chosen one; `from` is as in `Field`.
+export function Pick({ label, hint, options, from = [], chosen, onChange, beside }) {
   const [typed, setTyped] = useState("");
   const wanted = typed.trim().toLowerCase();
   const taken = new Set(chosen);
@@ -322,6 +328,7 @@ export function Pick({ label, hint, options, chosen, onChange, beside }) {
     ? options.filter((option) => !taken.has(option.key) && option.text.toLowerCase().includes(wanted)).slice(0, 20) : [];
   return html`<fieldset class="pick"><legend>${label}</legend>
     ${hint && html`<p class="hint">${hint}</p>`}
+    ${from.map((read) => html`<${Failed} of=${read} />`)}
     <ul>${chosen.map((key) => html`<li key=${key}><bdi>${textOf(key)}</bdi> ${beside?.(key, textOf(key))}
       <button type="button" class="quiet" aria-label=${t("Take out {name}", "移除 {name}", { name: textOf(key) })}
         onClick=${() => onChange(chosen.filter((other) => other !== key))}>×</button></li>`)}</ul>

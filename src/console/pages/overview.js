@@ -90,14 +90,14 @@ export function Overview() {
   const day = useRead("/api/stats/dashboard", { every: 15 });
   if (!answered.value && !answered.failure) return html`<${Section} read=${answered} />`;
   // Whether anybody was answered may not be known: the figures tell what is.
-  return answered.value?.items.length !== 0 ? html`<${Failed} failure=${answered.failure} retry=${answered.reload} /><${Figures} day=${day} /><${Troubles} accounts=${accounts} /><${Hours} day=${day} /><${Events} />`
+  return answered.value?.items.length !== 0 ? html`<${Failed} of=${answered} /><${Figures} day=${day} /><${Troubles} accounts=${accounts} /><${Hours} day=${day} /><${Events} />`
     : html`<${Guide} accounts=${accounts} /><${Troubles} accounts=${accounts} /><${Events} />`;
 }
 
 function Guide({ accounts }) {
   const routes = useRead("/api/routes/lite?limit=1", { every: 5 });
   const keys = useRead("/api/downstream-keys", { every: 15 });
-  return html`<${Section} title=${t("Four steps to the first answer", "四步得到第一个回答")} read=${accounts}>${({ sites, accounts: known }) => {
+  return html`<${Section} title=${t("Four steps to the first answer", "四步得到第一个回答")} read=${accounts} also=${[routes, keys]}>${({ sites, accounts: known }) => {
     const steps = [
       [sites.length, t("Add a site"), "/sites?add=site"],
       [known.length && routes.value?.length, t("Add a key, or log in", "添加密钥或登录"), sites.length === 1 ? `/sites?add=${sites[0].id}` : "/sites"],

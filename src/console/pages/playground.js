@@ -5,7 +5,7 @@ import { go, href, useAddress } from "../address.js";
 import { events, send, token } from "../api.js";
 import { useRead, useSettled } from "../data.js";
 import { duration } from "../format.js";
-import { Bar, Copyable, Field, Note, Section, Unread, html, useEffect, useRef, useState } from "../parts.js";
+import { Bar, Copyable, Field, Note, Section, html, useEffect, useRef, useState } from "../parts.js";
 import { explain, t } from "../words.js";
 import { namesLike } from "./routes/pattern.js";
 
@@ -120,7 +120,7 @@ function ChannelField({ model, value, onChange }) {
   const choices = known.map((one) => [String(one.channelId), `${one.siteName} / ${one.username} / ${one.tokenName}`]);
   if (value && !known.some((one) => String(one.channelId) === value)) choices.push([value, t("channel {id}", { id: value })]);
   return html`<${Field} label=${t("Channel", "通道")} value=${value} onChange=${onChange} choices=${[["", t("As routed", "按路由选择")], ...choices]}
-    failure=${read.failure ? explain(read.failure) : settled && read.value && !read.value.decision.matched ? t("No enabled route matches.", "没有已启用的路由匹配。") : undefined} />`;
+    from=${[read]} failure=${settled && read.value && !read.value.decision.matched ? t("No enabled route matches.", "没有已启用的路由匹配。") : undefined} />`;
 }
 
 export function Page() {
@@ -151,9 +151,8 @@ export function Page() {
     <div>
       <${Section} title=${t("Conversation", "对话")} actions=${messages.length > 0 && html`<button class="quiet" disabled=${isRunning} onClick=${() => change({ messages: [], exchange: null })}>${t("Begin anew")}</button>`}>
         <div class="filters many">
-          <${Field} label=${t("Model")} value=${asked} onChange=${(name) => address({ model: name, channel: "" })} list="models-known" />
+          <${Field} label=${t("Model")} value=${asked} onChange=${(name) => address({ model: name, channel: "" })} list="models-known" from=${[routes]} />
           <datalist id="models-known">${namesLike(model, routes.value).map((name) => html`<option value=${name} />`)}</datalist>
-          <${Unread} read=${routes} />
           <${ChannelField} model=${model} value=${channel} onChange=${(id) => address({ channel: id })} />
           <${Field} label=${t("Dialect", "接口")} value=${dialect} onChange=${option("dialect")} choices=${Object.entries(DIALECTS).map(([key, { label }]) => [key, label])} />
         </div>

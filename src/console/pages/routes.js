@@ -6,7 +6,7 @@ import { useRead } from "../data.js";
 import { duration, money, number, percent } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Bar, Batch, Countdown, Dialog, Failed, Filter, Fold, Form, Note, Pick, Removal, Section, Switch, Table, Tabs, TaskAction, html, useDraft,
+  Action, Badge, Bar, Batch, Countdown, Dialog, Failed, Filter, Fold, Form, Note, Opens, Pick, Removal, Section, Switch, Table, Tabs, TaskAction, html, useDraft,
   useMemo, useState
 } from "../parts.js";
 import { count, joined, t } from "../words.js";
@@ -126,7 +126,6 @@ async function tryOut(model, forcedChannelId) {
 
 function Channel({ channel, chance, row, rows, draft, onDraft, after }) {
   const { id, site, account, token } = channel;
-  const [isEdited, setEdited] = useState(false);
   const name = joined(site.name, account.username ?? `#${account.id}`, token?.name);
   const asks = reachedBy(row, channel, rows);
   const code = channel.enabled ? chance?.reasonCode : "channel_disabled";
@@ -148,11 +147,10 @@ function Channel({ channel, chance, row, rows, draft, onDraft, after }) {
     <div class="actions">
       <${Action} class="quiet" act=${() => tryOut(asks, id)} disabled=${!asks || !channel.enabled} done=${(took) => t("Answered in {time}", "{time} 内已回应", { time: duration(took) })}>${t("Try", "试用")}<//>
       ${asks && html`<a href=${href("/playground", { model: asks, channel: id })}>${t("Playground")}</a>`}
-      <button class="quiet" onClick=${() => setEdited(true)}>${t("Edit")}</button>
+      <${Opens} class="quiet" label=${t("Edit")}>${(close) => html`<${Dialog} title=${t("Edit the channel", "编辑通道")} onClose=${close}><p class="name"><bdi>${name}</bdi></p>
+        <${ChannelForm} channel=${channel} onDone=${() => { close(); after(); }} /><//>`}<//>
       <${Switch} class="quiet" isOn=${channel.enabled} act=${(enabled) => put(`/api/channels/${id}`, { enabled })} after=${after} />
       <${Removal} title=${t("Delete the channel", "删除通道")} name=${name} after=${after} act=${() => remove(`/api/channels/${id}`)} /></div>
-    ${isEdited && html`<${Dialog} title=${t("Edit the channel", "编辑通道")} onClose=${() => setEdited(false)}><p class="name"><bdi>${name}</bdi></p>
-      <${ChannelForm} channel=${channel} onDone=${() => { setEdited(false); after(); }} /><//>`}
   </li>`;
 }
 
@@ -187,7 +185,7 @@ function ChannelForm({ row, channel, onDone }) {
   return html`<${Form} act=${act} verb=${channel ? t("Save") : t("Add", "添加")} disabled=${channel ? isSame : !accountId}>
     ${!channel && html`<${Section} read=${accounts} class="plain">${(value) => html`<${Pick} label=${t("Account", "账号")} chosen=${account} onChange=${(chosen) => { setAccount(chosen.slice(-1)); set("tokenId", ""); }}
       options=${value.accounts.map((one) => ({ key: one.id, text: joined(one.site.name, one.username ?? `#${one.id}`) }))} />`}<//>`}
-    <${Failed} failure=${tokens.failure} retry=${tokens.reload} />
+    <${Failed} of=${tokens} />
     ${tokens.value?.length > 0 && field("tokenId", t("Key"), { choices: [["", t("The default one", "默认密钥")], ...tokens.value.map((one) => [String(one.id), one.name])] })}
     ${field("sourceModel", t("Name at the site", "在站点上的名称"), { hint: t("Optional"), class: "mono" })}<//>`;
 }
@@ -208,10 +206,8 @@ function RouteDetail({ row, rows, after }) {
   const channels = useRead(`/api/routes/${row.id}/channels`, { every: 10 });
   const decision = useRead(`decision ${row.id} ${row.name}`, { every: 10, read: () => decide(row) });
   const [drafts, setDrafts] = useState({});
-  const [dialog, setDialog] = useState("");
   const [most, setMost] = useState(MOST);
   const reload = () => { channels.reload(); decision.reload(); after(); };
-  const close = () => setDialog("");
   const draw = (id, field, value) => setDrafts((before) => ({ ...before, [id]: { ...before[id], [field]: value } }));
   const chances = useMemo(() => new Map((decision.value?.candidates ?? []).map((one) => [one.channelId, one])), [decision.value]);
   const isResting = channels.value?.some((one) => one.cooldownUntil || one.limitedUntil || one.failCount > 0);
@@ -224,9 +220,11 @@ function RouteDetail({ row, rows, after }) {
   const sources = rows.filter((other) => row.sourceRouteIds.includes(other.id));
   return html`
     <div class="actions">
-      <button onClick=${() => setDialog("edit")}>${t("Edit")}</button>
+      <${Opens} label=${t("Edit")}>${(close) => html`<${Dialog} title=${t("Edit the route", "编辑路由")} wide onClose=${close}>
+        <${RouteForm} route=${row} rows=${rows} onDone=${() => { close(); reload(); }} /><//>`}<//>
       <${Switch} isOn=${row.enabled} act=${(enabled) => put(`/api/routes/${row.id}`, { enabled })} after=${reload} />
-      ${row.kind !== "group" && html`<button onClick=${() => setDialog("add")}>${t("Add a channel")}</button>`}
+      ${row.kind !== "group" && html`<${Opens} label=${t("Add a channel")}>${(close) => html`<${Dialog} title=${t("Add a channel")} onClose=${close}>
+        <${ChannelForm} row=${row} onDone=${() => { close(); reload(); }} /><//>`}<//>`}
       ${isResting && html`<${Action} act=${clear} title=${t("Of all channels of the route, and their failures are forgotten", "解除该路由所有通道的冷却并清除失败记录")}>${t("Clear cooldowns", "解除冷却")}<//>`}
       <a href=${href("/playground", { model: row.name })}>${t("Playground")}</a>
       <a href=${href("/log", { search: row.name })}>${t("Log")}</a>
@@ -235,9 +233,8 @@ function RouteDetail({ row, rows, after }) {
     </div>
     ${row.modelMapping && html`<p class="quiet">${t("Model mapping")}: <bdi class="mono">${row.modelMapping}</bdi></p>`}
     ${row.kind === "group" && html`<p>${t("Models of the group")}: ${sources.map((one) => html`<a href=${href("/routes", { q: one.modelPattern, open: one.id })}><bdi>${one.modelPattern}</bdi></a> `)}</p>`}
-    <${Failed} failure=${decision.failure} retry=${decision.reload} />
     ${decision.value && !decision.value.matched && html`<p class="quiet">${t("The route is off: no request goes to it.", "路由已停用，不会收到请求。")}</p>`}
-    <${Section} read=${channels} class="plain" empty=${t("No channel")}>
+    <${Section} read=${channels} also=${[decision]} class="plain" empty=${t("No channel")}>
       ${(value) => html`${buckets.map(([priority, list]) => html`
         <h3>${t("Priority {priority}", { priority })} <span class="quiet">(${list.length})</span></h3>
         <ul class="channels" aria-label=${t("Priority {priority}", { priority })}>${list.slice(0, most).map((channel) => html`<${Channel} key=${channel.id} channel=${channel} chance=${chances.get(channel.id)}
@@ -245,10 +242,7 @@ function RouteDetail({ row, rows, after }) {
         ${list.length > most && html`<button onClick=${() => setMost(most + 200)}>${t("Show more", "显示更多")}</button>`}`)}
         <${Changes} drafts=${drafts} channels=${value} onDone=${() => { setDrafts({}); reload(); }} />`}
     <//>
-    ${row.kind === "model" && html`<${Fold} label=${t("Prices")}><${Prices} model=${row.modelPattern} /><//>`}
-    ${dialog === "edit" && html`<${Dialog} title=${t("Edit the route", "编辑路由")} wide onClose=${close}><${RouteForm} route=${row} rows=${rows}
-      onDone=${() => { close(); reload(); }} /><//>`}
-    ${dialog === "add" && html`<${Dialog} title=${t("Add a channel")} onClose=${close}><${ChannelForm} row=${row} onDone=${() => { close(); reload(); }} /><//>`}`;
+    ${row.kind === "model" && html`<${Fold} label=${t("Prices")}><${Prices} model=${row.modelPattern} /><//>`}`;
 }
 
 // === the page ===
@@ -285,7 +279,6 @@ export function Page() {
   const read = useRead("/api/routes/summary", { every: 30 });
   const { q: text = "", kind, state } = useAddress().query;
   const [open, setOpen] = useFilter("open");
-  const [isNew, setNew] = useState(false);
   const rows = useMemo(() => prepared(read.value ?? []), [read.value]);
   const wanted = text.trim().toLowerCase();
   const shown = useMemo(() => rows.filter((row) => (!wanted || row.text.includes(wanted))
@@ -297,7 +290,8 @@ export function Page() {
       actions=${html`
         <${Action} act=${rebuild} done=${said}>${t("Rebuild", "重建路由")}<//>
         <${TaskAction} start=${() => post("/api/routes/rebuild")} after=${read.reload}>${t("Read models anew")}<//>
-        <button class="first" onClick=${() => setNew(true)}>${t("New route")}</button>`}>
+        <${Opens} class="first" label=${t("New route")}>${(close) => html`<${Dialog} title=${t("New route")} wide onClose=${close}>
+          <${RouteForm} rows=${rows} onDone=${() => { close(); read.reload(); }} /><//>`}<//>`}>
       ${() => html`
         <div class="filters" role="search">
           <${Filter} name="q" kind="search" label=${t("Search")} placeholder=${t("Model or site", "模型或站点")} />
@@ -309,7 +303,5 @@ export function Page() {
             consequence=${t("Its channels go with it. A rebuild makes the routes of known models anew.")} /><//>`}
         <${List} label=${t("Models and routes")} rows=${shown} columns=${columns()} opened=${open} onOpen=${setOpen}
           detail=${(row) => html`<${RouteDetail} key=${row.id} row=${row} rows=${rows} after=${read.reload} />`} />`}
-    <//>
-    ${isNew && html`<${Dialog} title=${t("New route")} wide onClose=${() => setNew(false)}>
-      <${RouteForm} rows=${rows} onDone=${() => { setNew(false); read.reload(); }} /><//>`}`;
+    <//>`;
 }

@@ -37,7 +37,7 @@ export function Search({ pages, onClose }) {
   return html`<${Dialog} title=${t("Search")} onClose=${onClose}>
     <input role="combobox" aria-label=${t("Search")} aria-expanded="true" aria-controls="found" aria-activedescendant=${shown.length ? `found-${at}` : undefined} autocomplete="off" autofocus
       placeholder=${t("Page, site, account, model or key", "页面、站点、账号、模型或密钥")} value=${typed} onInput=${(event) => { setTyped(event.target.value); choose(0); }} onKeyDown=${press} />
-    ${reads.map(({ failure, reload }) => html`<${Failed} failure=${failure} retry=${reload} />`)}
+    ${reads.map((read) => html`<${Failed} of=${read} />`)}
     <ul class="found" id="found" role="listbox" aria-label=${t("Search")}>${shown.map((row, index) => html`<li id=${`found-${index}`} role="option" aria-selected=${index === at} onClick=${() => open(row)}>
       <bdi>${row.one[1]}</bdi> <span class="quiet">${row.one[0]}</span></li>`)}</ul>
     <p class="hint" role="status">${count(found.length, "{count} found", "{count} found", "找到 {count} 项")}</p><//>`;

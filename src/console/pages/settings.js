@@ -77,8 +77,7 @@ function usualWords(kind, usual, choices) {
 
 function Brands({ label, value, onChange }) {
   const list = useRead("/api/settings/brand-list");
-  return html`<${Failed} failure=${list.failure} retry=${list.reload} />
-    <${Pick} label=${label} options=${(list.value?.brands ?? []).map((name) => ({ key: name, text: name }))} chosen=${value} onChange=${onChange} />`;
+  return html`<${Pick} label=${label} from=${[list]} options=${(list.value?.brands ?? []).map((name) => ({ key: name, text: name }))} chosen=${value} onChange=${onChange} />`;
 }
 
 function Setting({ row, held, edit, onEdit, zone }) {
@@ -217,7 +216,7 @@ export function Page() {
   return html`
     <${Tabs} label=${t("Settings")} value=${tab} onChange=${(name) => go("/settings", { tab: name }, { replace: true })} items=${TABS.map(([name, label]) => [name, t(label)])} />
     ${Part ? html`<${Part} />` : !read.value ? html`<${Section} read=${read} />` : html`
-      <${Failed} failure=${read.failure} retry=${read.reload} />
+      <${Failed} of=${read} />
       ${tab === "notices" && html`<${NoticeTest} />`}
       <div class="columns">${tab === "access" && html`<${AdminToken} value=${read.value} />`}
         ${FORMS[tab].map((form) => html`<${SettingsForm} key=${form[0]} form=${form} read=${read} edits=${edits} setEdits=${setEdits} beside=${beside} />`)}</div>`}`;

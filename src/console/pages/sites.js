@@ -6,7 +6,7 @@ import { useRead } from "../data.js";
 import { money } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Batch, Countdown, Dialog, Field, Filter, Fold, Form, Link, Note, Removal, Reveal, Section, StateBadge, Switch, TASKS, Tabs, TaskAction,
+  Action, Badge, Batch, Countdown, Dialog, Field, Filter, Fold, Form, Link, Note, Opens, Removal, Reveal, Section, StateBadge, Switch, TASKS, Tabs, TaskAction,
   Time, healthReason, html, isInTrouble, nameOf, recheck, useDraft, useMemo, useState
 } from "../parts.js";
 import { coded, count, joined, t } from "../words.js";
@@ -139,7 +139,6 @@ function Probe({ site }) {
 
 function AccountDetail({ account, site, reload }) {
   const [tab, setTab] = useState("models");
-  const [renews, setRenews] = useState(false);
   const { id, capabilities: can, runtimeHealth: health } = account;
   const isSession = account.credentialMode === "session" && !account.oauthProvider;
   const path = `/api/accounts/${id}`;
@@ -157,21 +156,21 @@ function AccountDetail({ account, site, reload }) {
       ${action(t("Read the models", "读取模型"), () => recheck({ id }), ({ modelCount }) => count(modelCount, "{count} model", "{count} models"))}
       ${can.canCheckin && action(t("Check in"), async () => good(await post(`/api/checkin/trigger/${id}`)), ({ message }) => html`<bdi>${message}</bdi>`)}
       ${action(t("End cooling"), () => post(`${path}/clear-cooldown`))}
-      ${isSession && hasSessions(site.platform) && html`<button onClick=${() => setRenews(true)}>${t("Log in again")}</button>`}
+      ${isSession && hasSessions(site.platform) && html`<${Opens} label=${t("Log in again")}>${(close) => html`<${Dialog} title=${t("Log in again")} onClose=${close}>
+        <${AddAccount} site=${site} account=${account} reload=${reload} /><//>`}<//>`}
       <${Switch} isOn=${account.status !== "disabled"} act=${(isOn) => put(path, { status: isOn ? "active" : "disabled" })} after=${reload} done=${t("Done")} />
       <${Removal} title=${t("Delete this account?", "删除此账号？")} name=${nameOf(account)}
         consequence=${t("Their tokens and channels go with them.")} act=${() => remove(path)} after=${reload} />
     </div>
     <${Tabs} label=${nameOf(account)} items=${tabs} value=${tab} onChange=${setTab} />
-    <${Tab} account=${account} site=${site} reload=${reload} />
-    ${renews && html`<${Dialog} title=${t("Log in again")} onClose=${() => setRenews(false)}><${AddAccount} site=${site} account=${account} reload=${reload} /><//>`}`;
+    <${Tab} account=${account} site=${site} reload=${reload} />`;
 }
 
 const listed = (text) => text.split(/[\s,，]+/).filter(Boolean).join(",");
 
 function Tokens({ account, reload }) {
   const read = useRead(`/api/account-tokens?accountId=${account.id}`);
-  const groups = useRead(`/api/account-tokens/groups/${account.id}`).value?.groups ?? [];
+  const groups = useRead(`/api/account-tokens/groups/${account.id}`);
   const { changes, values, field, clear } = useDraft({});
   const [chosen, setChosen] = useState([]);
   const after = async () => { await read.reload(); reload(); };
@@ -185,9 +184,9 @@ function Tokens({ account, reload }) {
     clear();
     return done;
   });
-  const group = (draw, now = "") => draw("group", t("Group"), { choices: [...new Set(["", now, ...groups])].map((name) => [name, name || "–"]) });
+  const group = (draw, now = "") => draw("group", t("Group"), { choices: [...new Set(["", now, ...groups.value?.groups ?? []])].map((name) => [name, name || "–"]) });
   const sync = html`<${Action} act=${then(() => post(`/api/account-tokens/sync/${account.id}`))} done=${(told) => t("{created} new, {updated} known", "新增 {created}，已有 {updated}", told)}>${t("Sync tokens")}<//>`;
-  return html`<${Section} class="plain" read=${read} actions=${sync}>${(rows) => html`
+  return html`<${Section} class="plain" read=${read} also=${[groups]} actions=${sync}>${(rows) => html`
     <${Batch} path="account-tokens" rows=${rows.filter(({ id }) => chosen.includes(id))} after=${after} label=${count(chosen.length, "{count} token", "{count} tokens", "{count} 个令牌")}
       consequence=${t("It is deleted at the site, too.")} />
     <ul class="plain">${rows.map((token) => html`<${Token} key=${token.id} token=${token} then=${then} group=${group} isChosen=${chosen.includes(token.id)}

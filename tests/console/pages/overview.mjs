@@ -110,7 +110,6 @@ export default {
     one.expected.push("500");
     for (const [path, page, within] of [
       ["**/api/events/count", "/", "nav"], ["**/api/stats/site-trend?*", "/", ".figures"], ["**/metrics", "/", ".figures"],
-      ["**/api/routes/lite", "/playground", "main"]
     ]) {
       await one.page.route(path, (route) => route.fulfill({ status: 500, json: { success: false, message: "The shelf is away" } }));
       await one.goto(page);
@@ -119,5 +118,27 @@ export default {
       assert.match(await mark.getAttribute("title"), /The shelf is away/);
       await one.page.unroute(path);
     }
+    // What fills the choices of a field, or adds to a section, is told there.
+    for (const [path, page, within] of [
+      ["**/api/routes/lite", "/playground", ".field"], ["**/api/routes/lite", "/keys?connect=1", ".field"], ["**/api/sites/presets", "/sites?add=site", "dialog .field"],
+      ["**/api/settings/brand-list", "/settings?tab=models", "fieldset"], ["**/decision/by-route/batch", "/routes?open=1", ".detail"],
+    ]) {
+      await one.page.route(path, (route) => route.fulfill({ status: 500, json: { success: false, message: "The shelf is away" } }));
+      await one.goto(page);
+      const told = one.page.locator(within).getByRole("alert").filter({ hasText: "The shelf is away" });
+      await told.first().waitFor();
+      await one.page.unroute(path);
+      await told.first().getByRole("button", { name: "Try again" }).click();
+      await told.first().waitFor({ state: "detached" });
+    }
+  },
+
+  async "the first steps say when what they tick off by cannot be read"(world) {
+    await world.start();
+    const one = await world.open();
+    one.expected.push("500");
+    await one.page.route("**/api/downstream-keys", (route) => route.fulfill({ status: 500, json: { success: false, message: "The shelf is away" } }));
+    await one.goto("/");
+    await one.page.locator("section").filter({ hasText: "Four steps" }).getByText("The shelf is away").waitFor();
   },
 };

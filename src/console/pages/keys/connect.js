@@ -4,12 +4,12 @@ import { useFilter } from "../../address.js";
 import { get } from "../../api.js";
 import { CLIENTS, isPastable, keyLine, lines } from "../../clients.js";
 import { useRead } from "../../data.js";
-import { Action, Badge, Copyable, Failed, Field, Link, Note, Section, Tabs, Time, html, useState } from "../../parts.js";
+import { Action, Badge, Copyable, Field, Link, Note, Section, Tabs, Time, html, useState } from "../../parts.js";
 import { t } from "../../words.js";
 import { namesLike } from "../routes/pattern.js";
 
-// `stateOf` tells what a key may do now: `[kind, words]`.
-export function Connect({ keys, stateOf, reload, onNew }) {
+// `stateOf` tells what a key may do now: `[kind, words]`; `newKey` is the button that makes one.
+export function Connect({ keys, stateOf, reload, newKey }) {
   const [chosen, choose] = useFilter("key");
   const [model, setModel] = useFilter("model");
   const [client, setClient] = useFilter("client", "claude");
@@ -21,14 +21,13 @@ export function Connect({ keys, stateOf, reload, onNew }) {
   const [kind, state] = key ? stateOf(key) : ["good"];
   const base = location.origin;
   const name = model || "gpt-4o-mini";
-  return html`<${Section} title=${t("Connect a client")} actions=${html`<button onClick=${onNew}>${t("New key")}</button>`}>
+  return html`<${Section} title=${t("Connect a client")} actions=${newKey}>
     <div class="columns">
       <${Field} label=${t("Key")} value=${key ? chosen : ""} onChange=${choose}
         choices=${[["", t("The global token (PROXY_TOKEN)", "全局令牌（PROXY_TOKEN）")], ...keys.map((one) => [String(one.id), `\u2068${one.name}\u2069 (${one.keyMasked})`])]} />
-      <${Field} label=${t("Model")} value=${model} onChange=${setModel} list="models-to-ask" />
+      <${Field} label=${t("Model")} value=${model} onChange=${setModel} list="models-to-ask" from=${[routes]} />
       <datalist id="models-to-ask">${namesLike(model, routes.value).map((one) => html`<option value=${one} key=${one}></option>`)}</datalist>
     </div>
-    <${Failed} failure=${routes.failure} retry=${routes.reload} />
     ${kind !== "good" && html`<${Note} kind="warn">${t("This key cannot be used now: {state}", "此密钥目前不可用：{state}", { state })}<//>`}
     ${/^(localhost|127\.|\[::1\])/.test(location.hostname) && html`<${Note}>${t("{address} is this machine only. For clients elsewhere open the console at the address they reach.", "{address} 仅指本机。若客户端在别处，请用它们能访问的地址打开控制台。", { address: base })}<//>`}
     <h3>${t("1. The key", "1. 密钥")}</h3>

@@ -20,7 +20,8 @@ const partsOf = (text, between) => [...new Set(text.split(between).map((part) =>
 const masked = (key) => (key.length > 12 ? `${key.slice(0, 4)}…${key.slice(-4)}` : "…");
 
 export function AddSite({ onClose, reload }) {
-  const presets = useRead("/api/sites/presets").value?.presets ?? [];
+  const read = useRead("/api/sites/presets");
+  const presets = read.value?.presets ?? [];
   const { values, field, replace } = useDraft({ url: "", name: "", platform: "", initializationPresetId: "" });
   const [found, setFound] = useState(null);
   const [site, setSite] = useState(null);
@@ -38,7 +39,7 @@ export function AddSite({ onClose, reload }) {
   const create = async () => { setSite(good(await post("/api/sites", values))); reload(); };
   return html`<${Dialog} wide=${!!site} title=${site ? t("Add accounts to {name}", site) : t("Add a site")} onClose=${onClose}>
     ${site ? html`<${AddAccount} site=${site} preset=${preset} reload=${reload} />` : html`
-      <${Field} label=${t("Known provider", "已知厂商")} value=${preset?.id ?? ""} onChange=${choose} choices=${[["", "–"], ...presets.map((one) => [one.id, one.label])]} />
+      <${Field} label=${t("Known provider", "已知厂商")} value=${preset?.id ?? ""} onChange=${choose} from=${[read]} choices=${[["", "–"], ...presets.map((one) => [one.id, one.label])]} />
       <${Form} act=${found ? create : detect} verb=${found ? t("Create the site", "创建站点") : t("Detect", "识别")} disabled=${!values.url.trim() || (found && !(values.name.trim() && values.platform))}>
         ${field("url", t("Address"), { autofocus: true, placeholder: "https://", onInput: (event) => { setFound(null); replace({ url: event.target.value }); } })}
         ${found === "unknown" && html`<${Note} kind="warn">${t("What runs there did not tell: choose. Most hubs are new-api, most vendors speak as openai does.", "未能识别，请选择：多数中转站是 new-api，多数厂商兼容 openai。")}<//>`}
@@ -279,7 +280,7 @@ function Waiting({ started: { state, authorizationUrl, instructions = {} }, onCl
   return html`
     ${instructions.sshTunnelCommand && html`<p>${t("If this browser is not on the server's computer, run this here first:", "如果浏览器不在服务器所在的电脑，请先在这里运行：")}</p><${Copyable} text=${instructions.sshTunnelCommand} label="SSH" />`}
     <p><a class="button first" href=${authorizationUrl} target="_blank" rel="noopener noreferrer">${t("Open the provider's page in a new tab", "在新标签页打开提供商页面")}</a> <span role="status">${t("Waiting until you agreed there …", "等待您在那里同意…")}</span></p>
-    <${Failed} failure=${poll.failure} />
+    <${Failed} of=${poll} />
     <${Form} act=${paste} verb=${t("Hand it in", "提交")} disabled=${!callbackUrl.trim()}>
       <${Field} label=${t("Or paste the address at which the tab ended", "或粘贴标签页最后停留的地址")} placeholder=${instructions.redirectUri} value=${callbackUrl} onChange=${setPasted} /><//>`;
 }

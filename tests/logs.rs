@@ -74,6 +74,31 @@ fn one_row_can_be_read_by_itself() {
 }
 
 #[test]
+fn one_row_tells_the_attempts_of_its_request_and_its_trace() {
+    let upstreams = [Upstream::start(&["gamma"]), Upstream::start(&["gamma"])];
+    let gateway = Gateway::start();
+    gateway.admin().put("/api/settings/runtime", &json!({ "proxyDebugTraceEnabled": true })).expect(200);
+    for (upstream, name) in upstreams.iter().zip(["one", "two"]) {
+        upstream.answer(CHAT, Reply::error(500, "out of steam"));
+        gateway.add(name, upstream);
+    }
+    gateway.client().chat("gamma").expect(500);
+    let rows = gateway.wait_for_logs(2);
+    let one = page(&gateway, &format!("/{}", rows[0]["id"]));
+    let ids = |rows: &Value| -> Vec<i64> {
+        rows.as_array().expect("rows").iter().filter_map(|row| row["id"].as_i64()).collect()
+    };
+    assert_eq!(ids(&one["attempts"]), [1, 2], "{one}");
+    let trace = gateway.admin().get(&format!("/api/stats/proxy-debug/traces/{}", one["traceId"])).expect(200);
+    assert_eq!(trace["trace"]["traceHint"], one["requestId"]);
+    let third = Upstream::start(&["delta"]);
+    gateway.add("three", &third);
+    gateway.client().chat("delta").expect(200);
+    gateway.wait_for_logs(3);
+    assert_eq!(ids(&page(&gateway, "/3")["attempts"]), [3]);
+}
+
+#[test]
 fn the_newest_row_comes_first_and_pages_follow() {
     let (gateway, _upstreams) = filled();
     let all = page(&gateway, "");

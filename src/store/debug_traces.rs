@@ -93,6 +93,12 @@ pub async fn list(store: &Store, limit: i64) -> Result<Vec<TraceItem>> {
     store.query(sql, vec![limit.into()]).await?.iter().map(|row| read_item(&mut row.fields())).collect()
 }
 
+/// The number of the trace of a request, if one was recorded.
+pub async fn of_request(store: &Store, request_id: &str) -> Result<Option<i64>> {
+    let sql = "SELECT id FROM proxy_debug_traces WHERE trace_hint = ? ORDER BY id DESC LIMIT 1";
+    store.query(sql, vec![request_id.into()]).await?.first().map(|row| row.fields().int()).transpose()
+}
+
 /// One trace with its attempts, in their order.
 pub async fn get(store: &Store, id: i64) -> Result<Option<TraceDetail>> {
     let columns = DETAIL.map(|(_, column)| column).join(", ");

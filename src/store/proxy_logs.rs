@@ -200,6 +200,16 @@ pub async fn get(store: &Store, id: i64) -> Result<Option<LogItem>> {
     store.query(sql, vec![id.into()]).await?.first().map(read).transpose()
 }
 
+/// Rows of one request lie so near to one another, in milliseconds.
+const OF_REQUEST: Millis = 300_000;
+
+/// The rows of one request, oldest first: `near` is when one of them was written.
+pub async fn of_request(store: &Store, request_id: &str, near: Millis) -> Result<Vec<LogItem>> {
+    let sql = format!("SELECT {ITEM}, NULL {FROM_NAMED} WHERE {IN_RANGE} AND l.request_id = ? ORDER BY l.id");
+    let args = vec![(near - OF_REQUEST).into(), (near + OF_REQUEST).into(), request_id.into()];
+    store.query(sql, args).await?.iter().map(read).collect()
+}
+
 /// The number of the newest row; 0 without any.
 pub async fn newest_id(store: &Store) -> Result<i64> {
     let rows = store.query("SELECT COALESCE(MAX(id), 0) FROM proxy_logs", Vec::new()).await?;

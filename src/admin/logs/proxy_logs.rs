@@ -20,6 +20,7 @@ use crate::store::proxy_logs::{
     self, ClientFilter, ClientOption, LogFilter, LogItem, LogSummary, StatusFilter,
 };
 use crate::store::sites::{self, SiteRow};
+use crate::store::{Store, debug_traces};
 use crate::time::{self, Millis, now_ms};
 
 /// The list of the log: a page of its rows, what it can be filtered by, or both.
@@ -81,7 +82,15 @@ pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let mut row =
         proxy_logs::get(&admin.core.store, id).await?.ok_or_else(|| AdminError::not_found("Proxy log"))?;
     let billing_details = row.billing_details.take().and_then(|text| serde_json::from_str(&text).ok());
-    Ok(http::json(StatusCode::OK, &Detail { item: row.into(), billing_details }))
+    let (attempts, trace_id) = match &row.request_id {
+        Some(request) => (
+            proxy_logs::of_request(&admin.core.store, request, row.created_at).await?,
+            debug_traces::of_request(&admin.core.store, request).await?,
+        ),
+        None => (vec![row.clone()], None),
+    };
+    let attempts = attempts.into_iter().map(Item::from).collect();
+    Ok(http::json(StatusCode::OK, &Detail { item: row.into(), billing_details, attempts, trace_id }))
 }
 
 /// `DELETE /api/stats/proxy-logs`: forgets every row there is now. The usage tables keep their sums.
@@ -182,6 +191,9 @@ struct Detail {
     #[serde(flatten)]
     item: Item,
     billing_details: Option<Value>,
+    /// All of the same request, this one among them.
+    attempts: Vec<Item>,
+    trace_id: Option<i64>,
 }
 
 /// A row as the list shows it.

@@ -8,7 +8,7 @@ pub static OPERATIONS: &[Operation] = &[
     op("GET /api/stats/proxy-logs", "The log of attempts, newest first").asks(LOG_QUERY).gives(Of(&LOG_LIST)),
     op("DELETE /api/stats/proxy-logs", "Empty the log; the sums stay").gives(Of(&CLEARED)),
     op("GET /api/stats/live", "The log of attempts as it grows, as server-sent events: `log` (a row of the list), `skipped` (how many rows were not shown)").streams(),
-    op("GET /api/stats/proxy-logs/{id}", "One attempt with its billing details").gives(Of(&LOG_DETAIL)),
+    op("GET /api/stats/proxy-logs/{id}", "One attempt with its billing details, all attempts of its request, and the number of its trace").gives(Of(&LOG_DETAIL)),
     op("GET /api/stats/proxy-debug/traces", "Requests recorded in full, newest first").asks(&[LIMIT]).gives(Of(&TRACES)),
     op("GET /api/stats/proxy-debug/traces/{id}", "One recorded request with its attempts").gives(Of(&TRACE)),
 ];
@@ -96,8 +96,15 @@ pub static LOG_ITEM: Object = Object::new(
     ],
 );
 
-pub static LOG_DETAIL: Object =
-    Object::with("LogDetail", &[&LOG_ITEM], &[has("billingDetails", OrNull(&Of(&BILLING)))]);
+pub static LOG_DETAIL: Object = Object::with(
+    "LogDetail",
+    &[&LOG_ITEM],
+    &[
+        has("billingDetails", OrNull(&Of(&BILLING))),
+        has("attempts", List(&Of(&LOG_ITEM))),
+        has("traceId", OrNull(&Id)),
+    ],
+);
 
 /// Rows of a migrated database may carry another program's.
 static BILLING: Object = Object::open(

@@ -1,7 +1,7 @@
 // The page Log: what clients asked, live and past, and what it cost.
 
 import { go, href, useAddress, useFilter } from "../address.js";
-import { get, remove } from "../api.js";
+import { remove } from "../api.js";
 import { Days, ZONE, dateOf } from "../chart.js";
 import { useRead, useSettled, useStream } from "../data.js";
 import { clock, duration, moment, money, number, short } from "../format.js";
@@ -72,27 +72,6 @@ function Status({ row }) {
   return html`<${Badge} kind=${kind}>${word}${row.status !== "success" && row.httpStatus ? ` ${row.httpStatus}` : ""}<//>`;
 }
 
-// All rows of one request. They were written within its time, next to one another.
-async function attemptsOf(row) {
-  if (!row.requestId) return [row];
-  const around = (seconds) => new Date(new Date(row.createdAt).getTime() + seconds * 1000).toISOString();
-  const { items } = await get(href("/api/stats/proxy-logs", { view: "query", limit: 100, search: row.modelRequested, from: around(-300), to: around(300) }));
-  const own = items.filter((one) => one.requestId === row.requestId);
-  return (own.length ? own : [row]).sort((one, other) => one.id - other.id);
-}
-
-// The trace of the request, if one was recorded: the list does not name the request, each trace does.
-async function traceOf(row) {
-  const { items } = await get("/api/stats/proxy-debug/traces?limit=100");
-  const gap = (one) => Math.abs(new Date(one.createdAt) - new Date(row.createdAt));
-  const near = items.filter((one) => one.requestedModel === row.modelRequested && gap(one) < 600_000).sort((one, other) => gap(one) - gap(other));
-  for (const { id } of near.slice(0, 10)) {
-    const found = await get(`/api/stats/proxy-debug/traces/${id}`);
-    if (found.trace.traceHint === row.requestId) return found;
-  }
-  return null;
-}
-
 function pretty(text) {
   try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text; }
 }
@@ -110,16 +89,16 @@ function Cost({ row }) {
 const Texts = ({ of }) => Object.entries(of).filter(([name, text]) => text && /Json$|Text$|Reason$|Url$/.test(name))
   .map(([name, text]) => html`<p class="quiet mono">${name}</p><${Copyable} label=${name} text=${pretty(text)} />`);
 
-function Trace({ row }) {
-  const read = useRead(`trace of ${row.requestId}`, { read: () => traceOf(row) });
-  return html`<${Section} read=${read} class="plain" isEmpty=${(value) => !value} empty=${html`<a href="/settings?tab=traces">${t("No trace was recorded. Traces are switched on in the settings.", "没有跟踪记录。可在设置中开启跟踪。")}</a>`}>
+function Trace({ id }) {
+  const read = useRead(id && `/api/stats/proxy-debug/traces/${id}`);
+  if (!id) return html`<a href="/settings?tab=traces">${t("No trace was recorded. Traces are switched on in the settings.", "没有跟踪记录。可在设置中开启跟踪。")}</a>`;
+  return html`<${Section} read=${read} class="plain">
     ${({ trace, attempts }) => html`<${Texts} of=${trace} />
       ${attempts.map((one) => html`<h3>${t("Attempt {number}", "第 {number} 次尝试", { number: one.attemptIndex + 1 })} <${Badge}>${one.responseStatus ?? "–"}<//></h3><${Texts} of=${one} />`)}`}<//>`;
 }
 
-function LogDetail({ row: listed }) {
-  const read = useRead(`/api/stats/proxy-logs/${listed.id}`);
-  const attempts = useRead(`attempts of ${listed.id}`, { read: () => attemptsOf(listed) });
+function LogDetail({ id }) {
+  const read = useRead(`/api/stats/proxy-logs/${id}`);
   const site = (row) => joined(row.siteName ?? "–", row.username);
   return html`<${Section} read=${read} class="plain">${(row) => html`
     <div class="columns">
@@ -141,11 +120,11 @@ function LogDetail({ row: listed }) {
         [t("Status"), row.httpStatus],
       ]} /></div>
     ${row.status !== "success" && row.errorMessage && html`<pre tabindex="0" aria-label=${t("Error")}><bdi>${row.errorMessage}</bdi></pre>`}
-    <h3>${t("Cost")}</h3><${Cost} row=${row} />`}<//>
-  <h3>${t("Attempts")}</h3>
-  <${Section} read=${attempts} class="plain">${(rows) => html`<${Table} label=${t("Attempts")} head=${[t("Time"), t("Site"), t("Status"), t("Took"), t("Error")]}
-    rows=${rows.map((row) => [clock(row.createdAt), site(row), html`<${Status} row=${row} />`, duration(row.latencyMs), row.status === "success" ? "" : row.errorMessage])} />`}<//>
-  <${Fold} label=${t("Trace", "跟踪")}><${Trace} row=${listed} /><//>`;
+    <h3>${t("Cost")}</h3><${Cost} row=${row} />
+    <h3>${t("Attempts")}</h3>
+    <${Table} label=${t("Attempts")} head=${[t("Time"), t("Site"), t("Status"), t("Took"), t("Error")]}
+      rows=${row.attempts.map((one) => [clock(one.createdAt), site(one), html`<${Status} row=${one} />`, duration(one.latencyMs), one.status === "success" ? "" : one.errorMessage])} />
+    <${Fold} label=${t("Trace", "跟踪")}><${Trace} id=${row.traceId} /><//>`}<//>`;
 }
 
 // === the page ===
@@ -215,7 +194,7 @@ function Rows() {
           failed: number(sums.failedCount), tokens: short(sums.totalTokensAll), cost: money(sums.totalCost) })}
           ${live === "1" && open && html` <${Badge} kind="warn">${t("paused while a row is open", "展开时暂停")}<//>`}</p>`}
         <${List} label=${t("Requests")} rows=${value.items} columns=${shape} opened=${open} onOpen=${(key) => address({ open: key })}
-          empty=${isFiltered ? t("Nothing matches the filter.") : t("No requests yet.")} detail=${(row) => html`<${LogDetail} key=${row.id} row=${row} />`} />
+          empty=${isFiltered ? t("Nothing matches the filter.") : t("No requests yet.")} detail=${(row) => html`<${LogDetail} key=${row.id} id=${row.id} />`} />
         <${Pages} page=${page} pageSize=${PAGE} total=${value.total} onChange=${(next) => go(path, { ...query, page: next === 1 ? "" : next, open: "" })} />`}
     <//>`;
 }

@@ -3,13 +3,10 @@
 import { html } from "./vendor/htm-preact.js";
 import { t } from "./words.js";
 
-const WIDTH = 300;
-
-export function Curve({ values, label, height = 32 }) {
+export function Curve({ values, label }) {
   const most = Math.max(1e-9, ...values);
-  const step = WIDTH / Math.max(1, values.length - 1);
-  const points = values.map((value, index) => `${(index * step).toFixed(1)},${(height - 2 - (value / most) * (height - 4)).toFixed(1)}`);
-  return html`<svg class="curve" viewBox="0 0 ${WIDTH} ${height}" preserveAspectRatio="none" role="img" aria-label=${label}><polyline points=${points.join(" ")} /></svg>`;
+  const points = values.map((value, index) => `${index},${1 - value / most}`);
+  return html`<svg class="curve" viewBox="0 0 ${values.length - 1} 1" preserveAspectRatio="none" role="img" aria-label=${label}><polyline points=${points.join(" ")} /></svg>`;
 }
 
 // Bars side by side: `bars` are `{label, value}`.

@@ -87,9 +87,11 @@ export function useStream(path, hear) {
     const tell = () => { timer ??= setTimeout(() => { timer = null; latest.current(); }, 500); };
     const close = () => { stop?.abort(); stop = null; };
     const follow = () => {
-      if (document.hidden) return close();
-      stop ??= new AbortController();
-      return keepOpen(path, stop.signal, setOpen, tell);
+      if (document.hidden) close();
+      else if (!stop) {
+        stop = new AbortController();
+        keepOpen(path, stop.signal, setOpen, tell);
+      }
     };
     follow();
     document.addEventListener("visibilitychange", follow);

@@ -4,7 +4,7 @@ import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useState } 
 import { followLinks, useAddress } from "./address.js";
 import { Failure, get, listen, token } from "./api.js";
 import { useRead, useTicks } from "./data.js";
-import { setLanguage, t } from "./words.js";
+import { explain, setLanguage, t } from "./words.js";
 import { Field, Form, Languages, Link, Note, Unread } from "./parts.js";
 import { Overview } from "./pages/overview.js";
 
@@ -125,7 +125,7 @@ function Console() {
   useEffect(() => listen((what) => {
     if (what !== "signin") return;
     token.forget();
-    setWhy(t("The token is not accepted any more. It may have been changed: sign in again."));
+    setWhy(explain({ kind: "signin" }));
     setSignedIn(false);
   }), []);
   const choose = async (language) => { await setLanguage(language); setLanguages((count) => count + 1); };

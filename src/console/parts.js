@@ -101,6 +101,8 @@ export const TASKS = {
 };
 export const taskTitle = ({ dedupeKey, type, title }) => (TASKS[dedupeKey] ? t(TASKS[dedupeKey][0]) : coded(type, title, title));
 
+export const Healthy = ({ is }) => html`<${Badge} kind=${is ? "good" : "bad"}>${is ? t("healthy") : t("unhealthy")}<//>`;
+
 // An event's title is English: what it is of stands before it.
 export const eventTitle = ({ type, relatedType, title }) => coded(["task", "settings", "update_center"].includes(relatedType) ? relatedType : type, title, title);
 export const Level = ({ of: level }) => html`<${Badge} kind=${{ warning: "warn", error: "bad" }[level]}>${t(level)}<//>`;
@@ -165,6 +167,14 @@ function Confirm({ title, name, consequence, verb, phrase, act, onClose }) {
 export const Removal = ({ label = t("Delete", "删除"), title = label, after, class: kind = "danger quiet", ...more }) => html`
   <${Opens} label=${label} class=${kind}>${(close) => html`<${Confirm} title=${title} verb=${label} ...${more}
     onClose=${(isDone) => { close(); if (isDone) after?.(); }} />`}<//>`;
+
+// Rows that are marked, by key: `flip(key)` marks one or not, `tick(key, name)` draws a box for that.
+export function useMarks() {
+  const [keys, setKeys] = useState(new Set());
+  const flip = (key) => setKeys(new Set(keys.has(key) ? [...keys].filter((one) => one !== key) : [...keys, key]));
+  const tick = (key, name) => html`<input type="checkbox" aria-label=${t("Tick {name}", "勾选 {name}", { name })} checked=${keys.has(key)} onChange=${() => flip(key)} />`;
+  return { keys, setKeys, flip, tick };
+}
 
 // So many names of a batch are told: as many as one reads.
 const NAMED = 8;
@@ -340,7 +350,7 @@ export function Pick({ label, hint, options, from = [], chosen, onChange, beside
 }
 
 // A small table that scrolls sideways where it has to. `rows` are lists of cells.
-export const Table = ({ label, head, rows }) => html`<div class="scrolls" tabindex="0" role="region" aria-label=${label}><table>
+export const Table = ({ label, head = [], rows }) => html`<div class="scrolls" tabindex="0" role="region" aria-label=${label}><table>
   <thead><tr>${head.map((name) => html`<th>${name}</th>`)}</tr></thead>
   <tbody>${rows.map((cells) => html`<tr>${cells.map((cell) => html`<td><bdi>${cell}</bdi></td>`)}</tr>`)}</tbody></table></div>`;
 

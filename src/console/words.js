@@ -54,7 +54,7 @@ const FAILURES = {
 // What a failure means, in words.
 export function explain(failure) {
   switch (failure?.kind) {
-    case "signin": return t("The token is not accepted any more. It may have been changed: sign in again.");
+    case "signin": return t("The token is not accepted any more. It may have been changed: sign in again.", "令牌已不被接受，可能已被修改：请重新登录。");
     case "forbidden": return failure.value?.code === "builtin_token" ? t("The built-in token works on this machine only. Set AUTH_TOKEN and start anew.", "内置令牌仅限本机，请设置 AUTH_TOKEN 后重启。")
       : t("This address may not use the admin API: {why}", "此地址不得使用管理接口：{why}", { why: failure.message });
     case "offline": return failure.message === "timeout" ? t("The server did not answer in time.", "服务器未及时回应。")

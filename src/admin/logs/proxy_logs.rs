@@ -15,7 +15,6 @@ use crate::admin::errors::{AdminError, Result};
 use crate::admin::{paging, require_id};
 use crate::http::{self, Query, Request, Response};
 use crate::money::Usd;
-use crate::store::Store;
 use crate::store::proxy_logs::{
     self, ClientFilter, ClientOption, LogFilter, LogItem, LogSummary, StatusFilter,
 };

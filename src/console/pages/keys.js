@@ -8,12 +8,14 @@ import { ago, money, number, short } from "../format.js";
 import { List } from "../list.js";
 import {
   Badge, Batch, Bound, Copyable, Dialog, Field, Filter, Fold, Form, Note, Opens, Pairs, Pick, Removal, Reveal, Section, Switch, Tabs, Time, fieldsOf, html,
-  newKey, useDraft, useMemo, useState
+  newKey, useDraft, useMemo, useState, useMarks
 } from "../parts.js";
 import { count, joined, t } from "../words.js";
 import { Connect } from "./keys/connect.js";
 
 // === the limits at each moment and by period ===
+
+const LOST = () => t("Clients that use it are refused at once. The log stays.", "使用它的客户端会立即被拒绝，日志保留。");
 
 const MOST_BUDGETS = 8;
 const PERIODS = () => [["5h", t("Five hours", "五小时")], ["day", t("Day", "日")], ["week", t("Week", "周")], ["month", t("Month", "月")], ["total", t("In all", "总计")]];
@@ -245,7 +247,7 @@ function Detail({ item, onDone }) {
       <a href=${`/log?tab=sums&what=calls&key=${item.id}`}>${t("Costs and counts")}</a>
       <${Removal} class="quiet" label=${t("Reset usage")} name=${name} consequence=${t("Used cost and requests count from 0 again. The log stays.", "已用费用和次数从 0 重新计，日志保留。")}
         act=${() => post(`${path}/reset-usage`)} after=${onDone} />
-      <${Removal} title=${t("Delete this key?", "删除此密钥？")} name=${name} consequence=${t("Clients that use it are refused at once. The log stays.")} act=${() => remove(path)} after=${onDone} />
+      <${Removal} title=${t("Delete this key?", "删除此密钥？")} name=${name} consequence=${LOST()} act=${() => remove(path)} after=${onDone} />
     </div>
     <${Pairs} of=${pairs.filter(([, value]) => value)} />
     <${Usage} id=${item.id} />`;
@@ -270,7 +272,7 @@ export function Page() {
   const [connects, setConnects] = useFilter("connect");
   const { q: search = "", state, group } = useAddress().query;
   const [opened, setOpened] = useFilter("open");
-  const [chosen, setChosen] = useState(new Set());
+  const { keys: ticked, setKeys: setTicked, tick } = useMarks();
   const read = useRead("/api/downstream-keys/summary?range=24h", { every: 10 });
   const prepared = useMemo(() => (read.value?.items ?? []).map((key) => ({ key,
     text: [key.name, key.description, key.keyMasked, key.groupName, ...key.tags, ...key.supportedModels].join("\n").toLowerCase() })), [read.value]);
@@ -278,19 +280,14 @@ export function Page() {
   const wanted = search.trim().toLowerCase();
   const shown = prepared.filter(({ key, text }) => (!wanted || text.includes(wanted)) && (!state || stateOf(key)[2] === state)
     && (!group || key.groupName === group)).map(({ key }) => key);
-  const picked = keys.filter((key) => chosen.has(key.id));
+  const picked = keys.filter((key) => ticked.has(key.id));
   const any = [["", t("All")]];
   const groups = [...new Set(keys.map((key) => key.groupName).filter(Boolean))].sort();
-  const toggle = (id) => setChosen((before) => {
-    const after = new Set(before);
-    if (!after.delete(id)) after.add(id);
-    return after;
-  });
   const columns = [
     { label: t("Name"), cell: (key) => html`<bdi>${key.name}</bdi>` },
     { label: t("State"), cell: (key) => {
       const [kind, words] = stateOf(key);
-      return html`<input type="checkbox" aria-label=${t("Choose {name}", "选择 {name}", { name: key.name })} checked=${chosen.has(key.id)} onChange=${() => toggle(key.id)} /> <${Badge} kind=${kind}>${words}<//>`;
+      return html`${tick(key.id, key.name)} <${Badge} kind=${kind}>${words}<//>`;
     } },
     { label: t("Cost"), cell: (key) => html`<${Bound} used=${key.usedCost} most=${key.maxCost} show=${money} label=${t("Cost")} />` },
     { label: t("Requests"), class: "less", cell: (key) => html`<${Bound} used=${key.usedRequests} most=${key.maxRequests} show=${number} label=${t("Requests")} />` },
@@ -313,8 +310,8 @@ export function Page() {
             <${Filter} name="group" label=${t("Group")} choices=${[...any, ...groups.map((name) => [name, `\u2068${name}\u2069`])]} />
           </div>
           <${Batch} path="downstream-keys" rows=${picked} label=${count(picked.length, "{count} key chosen", "{count} keys chosen", "已选 {count} 个密钥")}
-            consequence=${t("Clients that use it are refused at once. The log stays.")} after=${read.reload}>${(send) => html`
-            ${picked.length < shown.length && html`<button class="quiet" onClick=${() => setChosen(new Set(shown.map((key) => key.id)))}>${t("Choose all {count}", "全选 {count} 个", { count: shown.length })}</button>`}
+            consequence=${LOST()} after=${read.reload}>${(send) => html`
+            ${picked.length < shown.length && html`<button class="quiet" onClick=${() => setTicked(new Set(shown.map((key) => key.id)))}>${t("Choose all {count}", "全选 {count} 个", { count: shown.length })}</button>`}
             <${Labels} send=${send} />
             <${Removal} class="" label=${t("Reset usage")} name=${picked.map((key) => key.name).join(", ")} act=${() => send("resetUsage")} />`}<//>
           <${List} label=${t("Keys of clients")} rows=${shown} columns=${columns} opened=${opened} onOpen=${setOpened}

@@ -51,7 +51,7 @@ function furtherOf(text) {
 
 // Of a long answer so much is shown as it came.
 const MOST = 100_000;
-const STEPS = { sent: "Sent", begun: "Answer begins", first: "First text", ended: "End" };
+const STEPS = () => ({ sent: t("Sent", "已发送"), begun: t("Answer begins", "开始回应"), first: t("First text", "首段文本"), ended: t("End", "结束") });
 
 let kept = { as: null };
 const remembered = () => (kept.as === token.get() ? kept : { as: token.get(), messages: [], exchange: null, draft: "", options: {} });
@@ -104,9 +104,9 @@ async function converse({ dialect, channel, ...conversation }, signal, tell) {
 function Exchange({ exchange }) {
   const whole = exchange.at.ended ?? Math.max(...Object.values(exchange.at));
   return html`
-    <${Section} title=${t("Timeline", "时间线")}><ol class="timeline">${Object.entries(STEPS).filter(([key]) => exchange.at[key] !== undefined).map(([key, label]) => html`<li key=${key}>
-      <span>${t(label)}</span><span class="number">${duration(Math.round(exchange.at[key]))}</span>
-      <${Bar} value=${whole ? (exchange.at[key] / whole) * 100 : 0} label=${`${t(label)}: ${duration(Math.round(exchange.at[key]))}`} /></li>`)}</ol><//>
+    <${Section} title=${t("Timeline", "时间线")}><ol class="timeline">${Object.entries(STEPS()).filter(([key]) => exchange.at[key] !== undefined).map(([key, label]) => html`<li key=${key}>
+      <span>${label}</span><span class="number">${duration(Math.round(exchange.at[key]))}</span>
+      <${Bar} value=${whole ? (exchange.at[key] / whole) * 100 : 0} label=${`${label}: ${duration(Math.round(exchange.at[key]))}`} /></li>`)}</ol><//>
     <${Section} title=${t("Request")}><${Copyable} label=${t("Request")} text=${exchange.request} /><//>
     <${Section} title=${exchange.status ? t("Answer, HTTP {status}", "回应，HTTP {status}", { status: exchange.status }) : t("Answer")}>
       <${Copyable} label=${t("Answer")} text=${exchange.raw.length < MOST ? exchange.raw : `${exchange.raw}…`} /><//>`;

@@ -14,6 +14,8 @@ import { isExact, matcher } from "./routes/pattern.js";
 
 // === the form of a route ===
 
+const LOST = () => t("Its channels go with it. A rebuild makes the routes of known models anew.", "其通道会一并删除。重建会重新生成已知模型的路由。");
+
 // So many models that a pattern names are told.
 const NAMED = 30;
 
@@ -229,7 +231,7 @@ function RouteDetail({ row, rows, after }) {
       <a href=${href("/playground", { model: row.name })}>${t("Playground")}</a>
       <a href=${href("/log", { search: row.name })}>${t("Log")}</a>
       <${Removal} title=${t("Delete the route", "删除路由")} name=${row.name} after=${after}
-        consequence=${row.kind !== "group" && t("Its channels go with it. A rebuild makes the routes of known models anew.")} act=${() => remove(`/api/routes/${row.id}`)} />
+        consequence=${row.kind !== "group" && LOST()} act=${() => remove(`/api/routes/${row.id}`)} />
     </div>
     ${row.modelMapping && html`<p class="quiet">${t("Model mapping")}: <bdi class="mono">${row.modelMapping}</bdi></p>`}
     ${row.kind === "group" && html`<p>${t("Models of the group")}: ${sources.map((one) => html`<a href=${href("/routes", { q: one.modelPattern, open: one.id })}><bdi>${one.modelPattern}</bdi></a> `)}</p>`}
@@ -300,7 +302,7 @@ export function Page() {
         </div>
         ${(wanted || kind || state) && shown.length > 0 && html`<${Fold} label=${t("With all {count} that are shown", "对显示的全部 {count} 条", { count: shown.length })}>
           <${Batch} path="routes" rows=${shown} after=${read.reload} label=${count(shown.length, "{count} route", "{count} routes", "{count} 条路由")}
-            consequence=${t("Its channels go with it. A rebuild makes the routes of known models anew.")} /><//>`}
+            consequence=${LOST()} /><//>`}
         <${List} label=${t("Models and routes")} rows=${shown} columns=${columns()} opened=${open} onOpen=${setOpen}
           detail=${(row) => html`<${RouteDetail} key=${row.id} row=${row} rows=${rows} after=${read.reload} />`} />`}
     <//>`;

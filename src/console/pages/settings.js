@@ -137,6 +137,8 @@ function SettingsForm({ form: [title, chineseTitle, rows], read, edits, setEdits
 
 // === who may use the server ===
 
+const BUILT_IN = () => t("The built-in token holds. It works from this machine only.", "正在使用内置令牌，仅限本机。");
+
 function AdminToken({ value }) {
   const { values: { old, fresh = "", again }, field, clear } = useDraft({});
   const [isDone, setDone] = useState(false);
@@ -149,7 +151,7 @@ function AdminToken({ value }) {
   };
   const secret = (name, label, hint) => field(name, label, { kind: "password", hint });
   return html`<${Section} title=${t("Admin token")}>
-    ${value.usingDefaultAdminToken && html`<${Note} kind="warn">${t("The built-in token holds. It works from this machine only.")}<//>`}
+    ${value.usingDefaultAdminToken && html`<${Note} kind="warn">${BUILT_IN()}<//>`}
     ${value.credentialSecretWeak && html`<${Note} kind="warn">${t("ACCOUNT_CREDENTIAL_SECRET, which seals stored credentials, is weak or not set.", "用于加密凭据的 ACCOUNT_CREDENTIAL_SECRET 过弱或未设置。")}<//>`}
     <${Form} act=${change} verb=${t("Change the token", "修改令牌")} disabled=${!old || !fresh}>
       ${secret("old", t("Present token", "当前令牌"))}
@@ -180,15 +182,15 @@ const besideAccess = (value) => ({
       ${typed !== undefined && list.length > 0 && !list.includes(value.currentAdminIp) && html`<${Note} kind="warn">${t("Unless one of these networks holds it, this list would shut you out, and is refused.", "除非其中某个网段包含它，否则此列表会把您挡在外面，将被拒绝。")}
         ${" "}<${Link} act=${() => edit([...list, value.currentAdminIp].join("\n"))}>${t("Add {address}", "添加 {address}", { address: value.currentAdminIp })}<//><//>`}`;
   },
-  proxyToken: (typed, held, edit) => html`${value.usingDefaultProxyToken && html`<${Note} kind="warn">${t("The built-in token holds. It works from this machine only.")}<//>`}
+  proxyToken: (typed, held, edit) => html`${value.usingDefaultProxyToken && html`<${Note} kind="warn">${BUILT_IN()}<//>`}
     <${MadeUp} typed=${typed} edit=${edit} />`,
   systemProxyUrl: (typed, held) => (typed || held) && html`<${ProxyTest} typed=${typed} />`,
 });
 
 // === the page ===
 
-const TABS = [["routing", "Routing"], ["limits", "Limits"], ["jobs", "Schedules"], ["notices", "Notices"], ["models", "Models"], ["traces", "Traces"],
-  ["rewriting", "Rewriting"], ["access", "Access"], ["backup", "Backup"], ["tasks", "Tasks"], ["events", "Events"], ["maintenance", "Maintenance"], ["database", "Database"], ["updates", "Updates"], ["about", "About"]];
+const TABS = () => [["routing", t("Routing", "路由")], ["limits", t("Limits", "限制")], ["jobs", t("Schedules", "计划")], ["notices", t("Notices", "通知")], ["models", t("Models")], ["traces", t("Traces", "跟踪")],
+  ["rewriting", t("Rewriting", "改写")], ["access", t("Access", "访问")], ["backup", t("Backup", "备份")], ["tasks", t("Tasks")], ["events", t("Events")], ["maintenance", t("Maintenance", "维护")], ["database", t("Database")], ["updates", t("Updates")], ["about", t("About")]];
 const PARTS = { backup: Backup, tasks: Tasks, events: Events, maintenance: Maintenance, database: Database, updates: Updates, about: About };
 
 // One message on every channel that is used; each tells how it went, also when all failed.
@@ -208,13 +210,14 @@ function NoticeTest() {
 
 export function Page() {
   const { query } = useAddress();
-  const tab = TABS.some(([name]) => name === query.tab) ? query.tab : "routing";
+  const tabs = TABS();
+  const tab = tabs.some(([name]) => name === query.tab) ? query.tab : "routing";
   const read = useRead("/api/settings/runtime");
   const [edits, setEdits] = useState({});
   const Part = PARTS[tab];
   const beside = tab === "access" && read.value ? besideAccess(read.value) : undefined;
   return html`
-    <${Tabs} label=${t("Settings")} value=${tab} onChange=${(name) => go("/settings", { tab: name }, { replace: true })} items=${TABS.map(([name, label]) => [name, t(label)])} />
+    <${Tabs} label=${t("Settings")} value=${tab} onChange=${(name) => go("/settings", { tab: name }, { replace: true })} items=${tabs} />
     ${Part ? html`<${Part} />` : !read.value ? html`<${Section} read=${read} />` : html`
       <${Failed} of=${read} />
       ${tab === "notices" && html`<${NoticeTest} />`}

@@ -7,7 +7,7 @@ import { money } from "../format.js";
 import { List } from "../list.js";
 import {
   Action, Badge, Batch, Countdown, Dialog, Field, Filter, Fold, Form, Link, Note, Opens, Removal, Reveal, Section, StateBadge, Switch, TASKS, Tabs, TaskAction,
-  Time, healthReason, html, isInTrouble, nameOf, recheck, useDraft, useMemo, useState
+  Time, healthReason, html, isInTrouble, nameOf, recheck, useDraft, useMemo, useState, useMarks
 } from "../parts.js";
 import { coded, count, joined, t } from "../words.js";
 import { AddAccount, AddSite, Connections, ImportConnections, Login, PLATFORMS, ProxyField, Windows, hasSessions } from "./sites/add.js";
@@ -166,13 +166,14 @@ function AccountDetail({ account, site, reload }) {
     <${Tab} account=${account} site=${site} reload=${reload} />`;
 }
 
+const LOST = () => t("It is deleted at the site, too.", "站点上的也会删除。");
 const listed = (text) => text.split(/[\s,，]+/).filter(Boolean).join(",");
 
 function Tokens({ account, reload }) {
   const read = useRead(`/api/account-tokens?accountId=${account.id}`);
   const groups = useRead(`/api/account-tokens/groups/${account.id}`);
   const { changes, values, field, clear } = useDraft({});
-  const [chosen, setChosen] = useState([]);
+  const { keys, tick } = useMarks();
   const after = async () => { await read.reload(); reload(); };
   const then = (work) => async () => { const done = good(await work()); await after(); return done; };
   const add = then(async () => {
@@ -187,10 +188,9 @@ function Tokens({ account, reload }) {
   const group = (draw, now = "") => draw("group", t("Group"), { choices: [...new Set(["", now, ...groups.value?.groups ?? []])].map((name) => [name, name || "–"]) });
   const sync = html`<${Action} act=${then(() => post(`/api/account-tokens/sync/${account.id}`))} done=${(told) => t("{created} new, {updated} known", "新增 {created}，已有 {updated}", told)}>${t("Sync tokens")}<//>`;
   return html`<${Section} class="plain" read=${read} also=${[groups]} actions=${sync}>${(rows) => html`
-    <${Batch} path="account-tokens" rows=${rows.filter(({ id }) => chosen.includes(id))} after=${after} label=${count(chosen.length, "{count} token", "{count} tokens", "{count} 个令牌")}
-      consequence=${t("It is deleted at the site, too.")} />
-    <ul class="plain">${rows.map((token) => html`<${Token} key=${token.id} token=${token} then=${then} group=${group} isChosen=${chosen.includes(token.id)}
-      onChoose=${() => setChosen(chosen.includes(token.id) ? chosen.filter((id) => id !== token.id) : [...chosen, token.id])} />`)}</ul>`}<//>
+    <${Batch} path="account-tokens" rows=${rows.filter(({ id }) => keys.has(id))} after=${after} label=${count(keys.size, "{count} token", "{count} tokens", "{count} 个令牌")}
+      consequence=${LOST()} />
+    <ul class="plain">${rows.map((token) => html`<${Token} key=${token.id} token=${token} then=${then} group=${group} tick=${tick} />`)}</ul>`}<//>
   <${Form} act=${add} verb=${t("Add a token", "添加令牌")}><div class="columns">
     ${field("name", t("Name"))}
     ${field("token", t("Token", "令牌"), { kind: "password", hint: t("Left empty, the site makes one.", "留空则由站点创建。") })}
@@ -202,20 +202,20 @@ function Tokens({ account, reload }) {
       ${field("allowIps", t("Addresses, one a line", "地址，每行一个"), { kind: "area" })}</div><//>`}<//>`;
 }
 
-function Token({ token, then, group, isChosen, onChoose }) {
+function Token({ token, then, group, tick }) {
   const { changes, field, clear, isSame } = useDraft({ name: token.name, group: token.tokenGroup ?? "", token: "" });
   const path = `/api/account-tokens/${token.id}`;
   const isReady = token.valueStatus === "ready";
   const save = then(async () => { const done = await put(path, changes); clear(); return done; });
   const edit = html`<${Form} act=${save} disabled=${isSame}><div class="columns">${field("name", t("Name"))} ${group(field, token.tokenGroup ?? "")}
     ${field("token", t("The whole token", "完整令牌"), { kind: "password", ...(isReady ? { placeholder: t("unchanged") } : { hint: t("The site tells only a part of it.", "站点只给出其中一部分。") }) })}</div><//>`;
-  return html`<li><input type="checkbox" aria-label=${t("Tick {name}", token)} checked=${isChosen} onChange=${onChoose} /> <strong><bdi>${token.name}</bdi></strong>${" "}
+  return html`<li>${tick(token.id, token.name)} <strong><bdi>${token.name}</bdi></strong>${" "}
     ${isReady ? html`<${Reveal} masked=${token.tokenMasked} label=${token.name} read=${async () => (await get(`${path}/value`)).token} />` : html`<code>${token.tokenMasked}</code>`} <bdi class="quiet">${token.tokenGroup}</bdi>
     ${token.isDefault && html` <${Badge} kind="good">${t("default", "默认")}<//>`} ${!token.enabled && html` <${Badge}>${t("off")}<//>`}
     <div class="actions">
       ${isReady && token.enabled && !token.isDefault && html`<${Action} class="quiet" act=${then(() => post(`${path}/default`))}>${t("Make it the default")}<//>`}
       ${isReady && html`<${Switch} class="quiet" isOn=${token.enabled} act=${(enabled) => then(() => put(path, { enabled }))()} />`}
-      <${Removal} title=${t("Delete this token?", "删除此令牌？")} name=${token.name} consequence=${t("It is deleted at the site, too.")} act=${then(() => remove(path))} /></div>
+      <${Removal} title=${t("Delete this token?", "删除此令牌？")} name=${token.name} consequence=${LOST()} act=${then(() => remove(path))} /></div>
     ${isReady ? html`<${Fold} label=${t("Edit")}>${edit}<//>` : edit}</li>`;
 }
 
@@ -271,13 +271,12 @@ export function Page() {
   const { q: text = "", show } = useAddress().query;
   const [opened, setOpened] = useFilter("open");
   const [adding, setAdding] = useFilter("add");
-  const [folded, setFolded] = useState(new Set());
-  const [chosen, setChosen] = useState(new Set());
+  const { keys: folded, flip: fold } = useMarks();
+  const { keys, tick } = useMarks();
   const [login, setLogin] = useState(null);
   const tree = useMemo(() => (read.value ? treeOf(read.value) : []), [read.value]);
   const rows = useMemo(() => rowsOf(tree, text, show, folded), [tree, text, show, folded]);
-  const flip = (set, key) => new Set(set.has(key) ? [...set].filter((one) => one !== key) : [...set, key]);
-  const ticked = (kind) => rows.filter(({ key }) => key[0] === kind && chosen.has(key)).map(({ site, account }) => ({ id: (account ?? site).id, name: account ? joined(site.name, nameOf(account)) : site.name }));
+  const ticked = (kind) => rows.filter(({ key }) => key[0] === kind && keys.has(key)).map(({ site, account }) => ({ id: (account ?? site).id, name: account ? joined(site.name, nameOf(account)) : site.name }));
   const [sites, accounts] = [ticked("s"), ticked("a")];
   const columns = [
     { label: t("Site"), cell: ({ site, account }) => (account ? html`<span class="child"><bdi>${nameOf(account)}</bdi></span>`
@@ -290,9 +289,8 @@ export function Page() {
     } },
     { label: t("Spent today"), class: "end less", cell: (row) => money(accountsOf(row).reduce((sum, one) => sum + one.todaySpend, 0)) },
     { label: t("Accounts"), class: "end less", cell: ({ key, site, accounts: mine }) => mine && html`<button class="quiet"
-      aria-expanded=${!folded.has(key)} onClick=${() => setFolded(flip(folded, key))}><span class="unseen">${site.name}</span> ${mine.length} ${folded.has(key) ? "▸" : "▾"}</button>` },
-    { label: html`<span class="unseen">${t("Tick", "勾选")}</span>`, class: "end", cell: ({ key, site, account }) => html`<input type="checkbox"
-      aria-label=${t("Tick {name}", { name: account ? nameOf(account) : site.name })} checked=${chosen.has(key)} onChange=${() => setChosen(flip(chosen, key))} />` },
+      aria-expanded=${!folded.has(key)} onClick=${() => fold(key)}><span class="unseen">${site.name}</span> ${mine.length} ${folded.has(key) ? "▸" : "▾"}</button>` },
+    { label: html`<span class="unseen">${t("Tick", "勾选")}</span>`, class: "end", cell: ({ key, site, account }) => tick(key, account ? nameOf(account) : site.name) },
   ];
   const detail = ({ key, site, account }) => (account ? html`<${AccountDetail} key=${key} account=${account} site=${site} reload=${read.reload} />`
     : html`<${SiteDetail} key=${key} site=${site} reload=${read.reload} onAdd=${() => setAdding(String(site.id))} />`);

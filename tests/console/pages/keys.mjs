@@ -214,7 +214,7 @@ export default {
     for (const name of ["One", "Two", "Three"]) keys.push(await makeKey(world, name));
     const one = await world.open();
     await one.goto("/keys");
-    await one.page.getByLabel("Choose One").check();
+    await one.page.getByLabel("Tick One").check();
     await one.page.getByRole("button", { name: "Choose all 3" }).click();
     const bar = one.page.getByRole("group", { name: /keys? chosen/ });
     await bar.getByRole("button", { name: "Group and tags" }).click();
@@ -225,7 +225,7 @@ export default {
     await dialog.getByRole("button", { name: "Save" }).click();
     await dialog.waitFor({ state: "hidden" });
     for (const item of await keysOf(world)) assert.deepEqual([item.groupName, item.tags], ["family", ["new", "blue"]]);
-    await one.page.getByLabel("Choose Three").uncheck();
+    await one.page.getByLabel("Tick Three").uncheck();
     // One goes behind the page's back: the batch says so.
     await world.gateway.api("DELETE", `/api/downstream-keys/${keys[0].id}`);
     await bar.getByRole("button", { name: "Switch off" }).click();

@@ -19,7 +19,7 @@ export default {
     await one.isAccessible("the dialog of a new site");
     await dialog.getByLabel("Address").fill(stub.url);
     await dialog.getByRole("button", { name: "Detect" }).click();
-    await dialog.getByText("What runs there did not tell").waitFor();
+    await dialog.getByText("Not recognised").waitFor();
     await dialog.getByLabel("Platform").selectOption("openai");
     await dialog.getByLabel("Name", { exact: true }).fill(HOSTILE);
     await dialog.getByRole("button", { name: "Create the site" }).click();

@@ -6,7 +6,7 @@ import { useRead } from "../../data.js";
 import { clock, number } from "../../format.js";
 import { List } from "../../list.js";
 import {
-  Action, Badge, Field, Form, Kept, Level, Note, Pairs, Removal, Section, Table, Time, eventTitle, html, saveFile, taskTitle, useDraft, useEffect, useState
+  Action, Badge, Field, Form, Healthy, Kept, Level, Note, Pairs, Removal, Section, Table, Time, eventTitle, html, saveFile, taskTitle, useDraft, useEffect, useState
 } from "../../parts.js";
 import { t } from "../../words.js";
 
@@ -15,6 +15,7 @@ import { t } from "../../words.js";
 const PARTS = () => [["all", t("Everything", "全部")], ["accounts", t("Sites, accounts, routes and keys", "站点、账号、路由和密钥")], ["preferences", t("Settings")]];
 const ACTIONS = { created: "good", updated: "", skipped: "", deleted: "warn", refused: "bad" };
 const BACKUP = "/api/settings/backup";
+const LOST = () => t("What the file does not have is deleted; counters, the log and found models stay.", "文件中没有的将被删除；计数、日志和已发现的模型保留。");
 // How a sealed backup begins.
 const SEALED = '{"format":"switchyard-sealed"';
 
@@ -28,7 +29,7 @@ function Export() {
     saveFile(await answer.blob(), /filename="([^"]+)"/.exec(answer.headers.get("content-disposition"))?.[1] ?? "switchyard-backup.json");
   };
   return html`<${Section} title=${t("Export", "导出")}>
-    <p>${t("The file has every credential, so that another server can use it: in clear, or sealed with a passphrase.", "文件含有全部凭据，以便其他服务器使用：明文，或用口令加密。")}</p>
+    <p>${t("The file holds every credential: in clear, or sealed with a passphrase.", "文件含有全部凭据：明文，或用口令加密。")}</p>
     ${field("type", t("What"), { choices: PARTS() })}
     ${field("passphrase", t("Passphrase"), { kind: "password", hint: passphrase ? t("The file opens with it alone.", "只有它能打开此文件。") : t("Empty: everything is in clear. Keep the file safe.", "留空：全部为明文，请妥善保管文件。") })}
     <${Action} class="first" act=${save} done=${t("Saved")}>${t("Save a backup", "保存备份")}<//><//>`;
@@ -36,11 +37,12 @@ function Export() {
 
 // What an import did, or would do: how many rows by what becomes of them, and each row with the reason.
 function Outcome({ report }) {
+  const title = t("Row by row", "逐行");
   return html`<${Note} kind=${report.counts?.refused ? "bad" : "good"}><bdi>${report.message}</bdi><//>
     ${report.counts && html`<p>${Object.entries(report.counts).map(([action, count]) => html`<${Badge} key=${action} kind=${count ? ACTIONS[action] : ""}>${t(action)}: ${count}<//> `)}</p>`}
     ${report.warnings?.length > 0 && html`<ul>${report.warnings.map((words) => html`<li key=${words}><bdi>${words}</bdi></li>`)}</ul>`}
-    ${report.rows?.length > 0 && html`<details><summary>${t("Row by row", "逐行")}</summary><table><tbody>${report.rows.map((row, at) => html`<tr key=${at}>
-      <td><${Badge} kind=${ACTIONS[row.action]}>${t(row.action)}<//></td><td>${row.section}</td><td><bdi>${row.name}</bdi></td><td><bdi>${row.reason}</bdi></td></tr>`)}</tbody></table>
+    ${report.rows?.length > 0 && html`<details><summary>${title}</summary><${Table} label=${title}
+        rows=${report.rows.map((row) => [html`<${Badge} kind=${ACTIONS[row.action]}>${t(row.action)}<//>`, row.section, row.name, row.reason])} />
       ${report.rowsOmitted > 0 && html`<p class="quiet">${t("{count} more", { count: report.rowsOmitted })}</p>`}</details>`}`;
 }
 
@@ -74,7 +76,7 @@ function Import() {
       <div class="field"><label for="backup-file">${t("File", "文件")}</label><input id="backup-file" type="file" accept=".json,.sealed,application/json" onChange=${(event) => choose(event.target.files[0])} /></div>
       ${isSealed && field("passphrase", t("Passphrase"), { kind: "password", hint: t("The file is sealed. Empty: BACKUP_PASSPHRASE of this server is tried.", "文件已加密。留空则尝试此服务器的 BACKUP_PASSPHRASE。") })}
       ${field("mode", t("How", "方式"), { choices: [["merge", t("Add to what is here", "并入现有数据")], ["replace", t("Replace what is here")]],
-        hint: mode === "replace" ? t("What the file does not have is deleted; counters, the log and found models stay.") : undefined })}
+        hint: mode === "replace" ? LOST() : undefined })}
       ${mode === "merge" && field("conflict", t("Where both have it", "两边都有时"), { choices: [["overwrite", t("the file counts", "以文件为准")],
         ["fill", t("only what is empty here is filled", "只填补空缺")], ["skip", t("what is here stays", "保留现有")]] })}
       ${isTried && html`<${Outcome} report=${tried.report} />`}
@@ -111,7 +113,7 @@ function WebDavForm({ value: { config, state }, read, setReport }) {
     ${config.enabled && isSaved && html`<${Field} kind="password" label=${t("Passphrase")} value=${passphrase} onChange=${setPassphrase} hint=${t("To import a file that is sealed.", "用于导入已加密的文件。")} />
       <p><${Action} act=${run("export")} done=${t("Done")}>${t("Export now", "立即导出")}<//>
       <${Removal} label=${t("Import now", "立即导入")} title=${t("Replace what is here")} name=${config.fileUrl} act=${run("import")}
-        consequence=${t("What the file does not have is deleted; counters, the log and found models stay.")} /></p>`}`;
+        consequence=${LOST()} /></p>`}`;
 }
 
 export const Backup = () => html`<div class="columns"><${Export} /><${Import} /><${WebDav} /></div>
@@ -199,7 +201,7 @@ function Found({ status, reload }) {
     <p>${t("This server is {version}.", "当前版本 {version}。", { version: status.currentVersion })} <span class="quiet">${runtime.lastCheckedAt ? html`${t("Looked", "查询于")} <${Time} at=${runtime.lastCheckedAt} />` : t("Not looked yet.", "尚未查询。")}</span></p>
     ${runtime.lastCheckError && html`<${Note} kind="warn"><bdi>${runtime.lastCheckError}</bdi><//>`}
     <ul class="plain">${row(t("Release"), status.githubRelease)}${row(t("Image"), status.dockerHubTag)}${status.dockerHubRecentTags.map((one) => row(one.tagName, one))}</ul>
-    <p>${t("Helper in the cluster", "集群助手")}: ${helper.ok ? html`<${Badge} kind=${helper.healthy ? "good" : "bad"}>${helper.healthy ? t("healthy") : t("unhealthy")}<//> <bdi>${imageOf(helper)}</bdi>`
+    <p>${t("Helper in the cluster", "集群助手")}: ${helper.ok ? html`<${Healthy} is=${helper.healthy} /> <bdi>${imageOf(helper)}</bdi>`
       : html`<span class="quiet">${(config.helperBaseUrl && helper.error) || t("not set up", "未配置")}</span>`}</p>
     ${helper.history.length > 0 && html`<h3>${t("What ran before", "历史版本")}</h3><ul class="plain">${helper.history.map(earlier)}</ul>`}`;
 }
@@ -233,20 +235,20 @@ export function Updates() {
 
 // === tasks and events, maintenance, and what the server is made of ===
 
-const TASK = { pending: ["", "waiting"], running: ["warn", "running"], succeeded: ["good", "done"], failed: ["bad", "failed"] };
+const TASK = () => ({ pending: ["", t("waiting", "等待中")], running: ["warn", t("running", "进行中")], succeeded: ["good", t("done")], failed: ["bad", t("failed")] });
 
 export function Tasks() {
   const read = useRead("/api/tasks?limit=200", { every: 5 });
   const [opened, setOpened] = useFilter("open");
   const columns = [
     { label: t("Task", "任务"), cell: (task) => html`<bdi>${taskTitle(task)}</bdi>` },
-    { label: t("State"), cell: (task) => html`<${Badge} kind=${TASK[task.status]?.[0]}>${t(TASK[task.status]?.[1] ?? task.status)}<//>` },
+    { label: t("State"), cell: (task) => html`<${Badge} kind=${TASK()[task.status][0]}>${TASK()[task.status][1]}<//>` },
     { label: t("Progress", "进度"), cell: (task) => html`<bdi>${task.error ?? task.message}</bdi>` },
     { label: t("Begun"), class: "less", cell: (task) => html`<${Time} at=${task.startedAt ?? task.createdAt} />` },
   ];
   const instances = t("Instances on this database", "共用此数据库的实例");
   const detail = (task) => html`<p class=${task.error ? "bad-text" : ""}><bdi>${task.error ?? task.message}</bdi></p>
-    <table><tbody>${task.logs.map((line) => html`<tr key=${line.seq}><td class="number">${clock(line.createdAt)}</td><td><bdi>${line.message}</bdi></td></tr>`)}</tbody></table>`;
+    <${Table} label=${t("Log")} rows=${task.logs.map((line) => [clock(line.createdAt), line.message])} />`;
   return html`<${Section} title=${t("Tasks")} read=${read} isEmpty=${(value) => !value.tasks.length} empty=${t("No task since the server was started.", "服务器启动以来没有任务。")}>
     ${(value) => html`<${List} label=${t("Tasks")} rows=${value.tasks} columns=${columns} opened=${opened} onOpen=${setOpened} detail=${detail} />`}<//>
     ${read.value && html`<${Section} title=${instances}><${Table} label=${instances} head=${[t("Name"), t("Version", "版本"), t("Begun"), t("Last seen", "最近在线")]}
@@ -276,12 +278,12 @@ export function Events() {
       <${List} label=${t("Events")} rows=${events} columns=${columns} opened=${opened} onOpen=${open} detail=${detail} empty=${t("No events.", "没有事件。")} />`}<//>`;
 }
 
-const WORK = [
-  ["clear-usage", "Clear usage", "The log, all sums, counters and cooldowns are forgotten."],
-  ["clear-cache", "Forget found models", "Found models and automatic channels and routes go, then models are asked for anew. What was made by hand stays."],
-  ["rotate-seal-key", "New seal key", "A new key seals every stored credential; a task seals the old ones anew."],
-  ["replace-index-key", "New index key", "A new key makes the look-up hashes; a task makes the old ones anew."],
-  ["factory-reset", "Factory reset", "Everything goes: sites, accounts, keys, routes, the log, the settings. The admin token is the built-in one again, which works on the server's machine only.", "RESET"],
+const WORK = () => [
+  ["clear-usage", t("Clear usage", "清除用量"), t("The log, all sums, counters and cooldowns are forgotten.", "清除全部请求日志、统计、计数和冷却。")],
+  ["clear-cache", t("Forget found models", "清除已发现的模型"), t("Found models and automatic channels and routes go, then models are asked for anew. What was made by hand stays.", "删除已发现的模型以及自动建立的通道和路由，然后重新查询；手工建立的保留。")],
+  ["rotate-seal-key", t("New seal key", "更换加密密钥"), t("A new key seals every stored credential; a task seals the old ones anew.", "用新密钥加密所有凭据；由任务重新加密旧数据。")],
+  ["replace-index-key", t("New index key", "更换索引密钥"), t("A new key makes the look-up hashes; a task makes the old ones anew.", "用新密钥生成查找用的散列；由任务重新生成旧数据。")],
+  ["factory-reset", t("Factory reset", "恢复出厂"), t("Everything goes: sites, accounts, keys, routes, the log, the settings. The admin token is the built-in one again, which works on the server's machine only.", "站点、账号、密钥、路由、日志和设置全部删除；管理令牌恢复为内置值，仅限服务器本机使用。"), "RESET"],
 ];
 
 export function Maintenance() {
@@ -291,8 +293,8 @@ export function Maintenance() {
     // The token does not hold any more: the next answer leads to the sign-in.
     if (phrase) get("/api/events/count").catch(() => {});
   };
-  return html`<div class="columns">${WORK.map(([name, title, words, phrase]) => html`<${Section} title=${t(title)} key=${name}><p>${t(words)}</p>
-    <${Removal} label=${t(title)} title=${t("Go on?", "继续？")} name=${`${t(title)} · ${location.host}`} consequence=${t(words)} phrase=${phrase} act=${() => run(name, phrase)} />
+  return html`<div class="columns">${WORK().map(([name, title, words, phrase]) => html`<${Section} title=${title} key=${name}><p>${words}</p>
+    <${Removal} label=${title} title=${t("Go on?", "继续？")} name=${`${title} · ${location.host}`} consequence=${words} phrase=${phrase} act=${() => run(name, phrase)} />
     ${answer?.name === name && html`<p class="said good" role="status">${answer.jobId ? html`<a href=${`/settings?tab=tasks&open=${answer.jobId}`}>${t("A task does it: see how it goes", "已由任务执行：查看进度")}</a>` : t("Done")}</p>`}<//>`)}</div>`;
 }
 

@@ -5,7 +5,7 @@ import { Failure, get, good, post, remove, send, task } from "../../api.js";
 import { useAction, useRead, useTicks } from "../../data.js";
 import { money, percent } from "../../format.js";
 import {
-  Action, Badge, Bar, Copyable, Countdown, Dialog, Failed, Field, Fold, Form, Kept, Note, Pairs, Pick, Removal, Section, Tabs, Time, html, useDraft,
+  Action, Badge, Bar, Copyable, Countdown, Dialog, Failed, Field, Fold, Form, Healthy, Kept, Note, Pairs, Pick, Removal, Section, Tabs, Time, html, useDraft,
   useEffect, useState
 } from "../../parts.js";
 import { coded, count, explain, t } from "../../words.js";
@@ -42,7 +42,7 @@ export function AddSite({ onClose, reload }) {
       <${Field} label=${t("Known provider", "已知厂商")} value=${preset?.id ?? ""} onChange=${choose} from=${[read]} choices=${[["", "–"], ...presets.map((one) => [one.id, one.label])]} />
       <${Form} act=${found ? create : detect} verb=${found ? t("Create the site", "创建站点") : t("Detect", "识别")} disabled=${!values.url.trim() || (found && !(values.name.trim() && values.platform))}>
         ${field("url", t("Address"), { autofocus: true, placeholder: "https://", onInput: (event) => { setFound(null); replace({ url: event.target.value }); } })}
-        ${found === "unknown" && html`<${Note} kind="warn">${t("What runs there did not tell: choose. Most hubs are new-api, most vendors speak as openai does.", "未能识别，请选择：多数中转站是 new-api，多数厂商兼容 openai。")}<//>`}
+        ${found === "unknown" && html`<${Note} kind="warn">${t("Not recognised: choose what runs there. Most hubs are new-api, most vendors openai.", "未能识别，请选择：多数中转站是 new-api，多数厂商兼容 openai。")}<//>`}
         ${found === "detected" && html`<${Note} kind="good">${t("Detected: {platform}", "已识别：{platform}", values)}<//>`}
         ${found && [field("platform", t("Platform"), { choices: [["", "–"], ...PLATFORMS] }), field("name", t("Name"))]}
       <//>`}<//>`;
@@ -187,7 +187,7 @@ export function Connections({ accounts, reload, onLogin }) {
     const name = html`<bdi>${titleOf(one)}</bdi>`;
     const path = `/api/oauth/connections/${one.accountId}`;
     return html`<article key=${one.accountId}>
-      <h3>${name} <span class="quiet">${one.provider} ${one.planType}</span> <${Badge} kind=${one.status === "healthy" ? "good" : "bad"}>${one.status === "healthy" ? t("healthy") : t("unhealthy")}<//></h3>
+      <h3>${name} <span class="quiet">${one.provider} ${one.planType}</span> <${Healthy} is=${one.status === "healthy"} /></h3>
       <p class="quiet">${count(one.modelCount, "{count} model", "{count} models")} ${one.lastModelSyncAt && html`<${Time} at=${one.lastModelSyncAt} />`} ${one.routeUnit && html`<${Badge}><bdi>${one.routeUnit.name}</bdi><//>`} <bdi class="bad-text">${one.lastModelSyncError}</bdi></p>
       <${Windows} windows=${windowsOf(one.quota, accounts.find(({ id }) => id === one.accountId))} />
       <div class="actions">

@@ -154,8 +154,8 @@ fn the_tokens_of_an_input_are_counted_or_estimated() {
         upstream.answer(COUNT, refusal);
         let answer = gateway.client().post(COUNT, &ask);
         let estimate = answer.expect(200);
-        assert_eq!(estimate["object"], "response.input_tokens");
-        assert!(estimate["input_tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{estimate}");
+        // Four letters are about a token.
+        assert_eq!(estimate, json!({"object": "response.input_tokens", "input_tokens": 5}));
         assert_eq!(answer.header("x-switchyard-estimated"), Some("1"));
     }
     assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null);

@@ -16,6 +16,7 @@
 //! | [`search`] | | what an upstream looked for on its own |
 //! | `cache_marks`, `marked_turns` | | where the client wants its prompt cached; those marks among the parts of turns |
 //! | [`effort`] | how much a model is to think | the same in each dialect's words |
+//! | [`estimate`] | a request body | about how many tokens it has |
 //! | [`parts`] | a request body | whether it has more parts and calls than are converted |
 //! | [`payload_rules`] | an operator's rules for request bodies | what is wrong with them, or a body as they want it |
 //! | [`service_tier`] | a body and an operator's rules for tiers | what becomes of the tier it names |
@@ -50,6 +51,7 @@ pub mod embeddings;
 pub mod envelope;
 mod error_kinds;
 pub mod errors;
+pub mod estimate;
 mod events;
 pub mod gemini;
 pub mod json;

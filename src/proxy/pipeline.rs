@@ -14,8 +14,9 @@ use hyper::header::HeaderValue;
 
 use crate::core::Core;
 use crate::dialect::canonical::ConversionError;
+use crate::dialect::estimate::estimate_tokens;
 use crate::dialect::tree::Node;
-use crate::dialect::{Dialect, messages, responses};
+use crate::dialect::{Dialect, responses};
 use crate::http::{Request, Response};
 use crate::jobs::models::refresh;
 use crate::proxy::Proxy;
@@ -141,7 +142,7 @@ fn orphaned_output(call: &Call) -> Option<Response> {
 /// does, and says so.
 fn estimated_count(face: ErrorShape, body: &Bytes) -> Response {
     let text = std::str::from_utf8(body).unwrap_or_default();
-    let tokens = Node::parse(text).map_or(0, |body| messages::estimate_tokens(&body));
+    let tokens = Node::parse(text).map_or(0, |body| estimate_tokens(&body));
     let body = Bytes::from(match face.dialect {
         Dialect::Gemini => format!("{{\"totalTokens\":{tokens}}}"),
         Dialect::Responses => {

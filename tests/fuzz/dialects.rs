@@ -5,6 +5,7 @@ use std::sync::Arc;
 use switchyard::dialect::canonical::{ReplyContext, Target, Vendor};
 use switchyard::dialect::convert::{self, StreamConverter};
 use switchyard::dialect::errors::UpstreamError;
+use switchyard::dialect::estimate::estimate_tokens;
 use switchyard::dialect::observe::StreamObserver;
 use switchyard::dialect::tree::Node;
 use switchyard::dialect::{Dialect, chat, messages, responses};
@@ -67,7 +68,7 @@ fn requests(from: Dialect, seed: &str) {
             Some(responses::merge_turn(&body, &["{\"type\":\"x\"}"], &body)).filter(|_| body.is_object()),
         ];
         restored.iter().flatten().for_each(|body| is_object(body));
-        let _ = (responses::validate(&body), responses::echo(&body), messages::estimate_tokens(&body));
+        let _ = (responses::validate(&body), responses::echo(&body), estimate_tokens(&body));
     });
 }
 

@@ -8,8 +8,7 @@
 //! [`citations`] tells where a text comes from, [`searches`] what the upstream looked for. [`mod@replay`] and
 //! [`accumulator`] change the form of an answer, and not its dialect. [`stop`] has the words for the end of
 //! an answer and for its usage. [`native`] mends bodies that go through unconverted,
-//! [`other_form`] those that were converted for another kind of model, [`estimate`] counts tokens, and
-//! [`continued`] tells which bodies begin in the middle.
+//! [`other_form`] those that were converted for another kind of model, and [`continued`] tells which bodies begin in the middle.
 
 mod accumulator;
 mod blocks;
@@ -18,7 +17,6 @@ mod citations;
 mod client_tools;
 mod continued;
 mod deferred_tools;
-mod estimate;
 mod native;
 mod other_form;
 mod replay;
@@ -36,7 +34,6 @@ mod tests;
 
 pub use accumulator::Accumulator;
 pub use continued::answers_elsewhere;
-pub use estimate::estimate_tokens;
 pub use native::{refuses_thoughts, without_foreign_thinking, without_thoughts};
 pub use other_form::{
     in_other_thinking_form, refuses_schema, refuses_thinking_form, with_schema_closed, with_schema_in_words,

@@ -147,6 +147,28 @@ fn an_error_told_in_a_stream_rests_a_channel_by_its_name_alone() {
 }
 
 #[test]
+fn a_mistake_of_the_clients_that_a_stream_tells_of_reaches_it_as_one() {
+    let failed = |kind: &str| {
+        let response = json!({"id": "resp_1", "object": "response", "status": "failed",
+            "error": {"code": kind, "message": "Too long."}});
+        Reply::events(vec![wire::named(&json!({"type": "response.failed", "response": response}))])
+    };
+    let upstream = Upstream::with_one_path(Pair::MODEL, RESPONSES);
+    let gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    let mistake = "context_length_exceeded";
+    for (path, code, status) in
+        [(RESPONSES, mistake, 400), (CHAT, mistake, 400), (RESPONSES, "server_error", 502)]
+    {
+        upstream.answer(RESPONSES, failed(code));
+        let ask = json!({"model": Pair::MODEL, "stream": true, "input": "x",
+            "messages": [{"role": "user", "content": "x"}]});
+        let error = gateway.client().post(path, &ask).expect(status)["error"].clone();
+        assert_eq!((&error["code"], &error["message"]), (&json!(code), &json!("Too long.")), "{path}");
+    }
+}
+
+#[test]
 fn a_keyword_that_the_client_has_asked_for_rests_no_channel() {
     let pair = Pair::with(&[("PROXY_ERROR_KEYWORDS", "out of credit")]);
     let mut echo = wire::chat(Pair::MODEL);

@@ -84,7 +84,7 @@ pub(super) fn is_googles(kind: &str) -> bool {
 
 /// The status that an error told in a stream would have had as an answer of its own; 500 for what does
 /// not say. That our credential is refused is no fault of the client's.
-pub(super) fn status_told(error: &UpstreamError) -> u16 {
+pub fn status_told(error: &UpstreamError) -> u16 {
     let (kind, code) = (error.kind.as_deref(), error.code.as_deref());
     let number = code.and_then(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
     let told = number.or_else(|| of_word(kind?)).or_else(|| of_word(code?));

@@ -10,7 +10,7 @@ use super::sse;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-pub use super::error_kinds::openai as kind_of;
+pub use super::error_kinds::{openai as kind_of, status_told};
 pub use super::upstream_error::{UpstreamError, read, upstream_text};
 
 /// By this code clients of messages know that they must send the whole conversation again.

@@ -12,7 +12,7 @@
 //! | a site without a surface that not every one has | no | yes | its status |
 //! | a status | as [`failure::blame`] says | as [`failure::should_retry`] says | that status (401 to 403: 502) |
 //! | a bad answer with a good status | yes | yes | 502 |
-//! | an error told in one | as [`failure::blame`] says; without a name yes, unless it is about the request | yes | 502 |
+//! | an error told in one | as [`failure::blame`] says; without a name yes, unless it is about the request | yes | 502; a mistake of its own: 400 to 422 |
 //! | a stream that ends before it has said anything | yes | yes | 502 |
 //! | no file or memory left for a connection of ours | no | yes | 502 |
 //! | not configured well enough to try | no | yes | 502 |
@@ -259,10 +259,14 @@ impl Failure {
     }
 
     /// An error that came with a good status: as an event of a stream that had not begun for the
-    /// client, or as the whole answer.
+    /// client, or as the whole answer. A mistake that its names say to be the client's has the status of one:
+    /// behind a 502 SDKs would make it again.
     pub(super) fn said(error: UpstreamError, how: &str) -> Self {
         let text = format!("{how}: {}", error.message);
-        Self { text, ..Self::stating(Kind::Told, 502, error) }.refused()
+        let told = errors::status_told(&error);
+        let is_mistake = (400..500).contains(&told) && failure::blame(told, error.names()) == Blame::Nobody;
+        let status = if is_mistake { told } else { 502 };
+        Self { text, ..Self::stating(Kind::Told, status, error) }.refused()
     }
 
     /// A stream that broke behind its first output, perhaps with an error.

@@ -28,6 +28,7 @@
 //! | [`rename`] | an answer, complete or streamed | the same under the name the client asked for |
 //! | [`edit`](mod@edit) | a body | the same with some outermost members changed |
 //! | [`optional`] | what an upstream refuses by name | the body without it, where it can do without |
+//! | `text_files` | a file in base64 | the text that it is |
 //! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], `members`, `waiting_calls`, [`usage`] | | the ground the others stand on |
 //!
 //! Everything here is a pure function of bytes: no I/O, no clock, and no input that panics. Which
@@ -73,6 +74,7 @@ pub mod service_tier;
 pub mod signature;
 pub mod sse;
 pub mod stored_files;
+mod text_files;
 pub mod tree;
 mod upstream_error;
 pub mod usage;

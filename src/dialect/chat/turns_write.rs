@@ -12,6 +12,7 @@ use crate::dialect::canonical::{ConversionError, Target, ToolResult};
 use crate::dialect::effort::may_be_third_gemini;
 use crate::dialect::literal::Text;
 use crate::dialect::signature::{NO_GEMINI_SIGNATURE, Signature};
+use crate::dialect::text_files;
 use crate::dialect::writer::Writer;
 
 /// Whether all that was said can be said here; if not, names what cannot.
@@ -273,9 +274,16 @@ fn write_part(list: &mut Writer, part: &Part<'_>) {
                 o.field("format", format);
             });
         }),
-        Part::File(file) => list.object(|o| {
-            o.field("type", "file");
-            o.object_at("file", |o| write_file(o, file));
+        Part::File(file) => list.object(|o| match text_files::inline_text(file) {
+            // The API takes no file but a PDF.
+            Some(text) => {
+                o.field("type", "text");
+                o.field("text", Text::join(file.name.iter().chain([&text]), "\\n"));
+            }
+            None => {
+                o.field("type", "file");
+                o.object_at("file", |o| write_file(o, file));
+            }
         }),
         _ => {}
     }

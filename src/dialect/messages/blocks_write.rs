@@ -1,34 +1,16 @@
 //! Writes content blocks of requests.
 
-use base64::Engine;
-use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
-use base64::{alphabet, engine::DecodePaddingMode};
-
 use super::turns::says_something;
 use crate::dialect::canonical::{Call, ConversionError, File, Part, Source, Thinking, ToolResult};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::signature::Signature;
+use crate::dialect::text_files;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-const TOLERANT: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 const PDF: &str = "application/pdf";
 /// How base64 of a PDF begins (`%PDF-`).
 const PDF_START: &str = "JVBERi0";
-/// Media types of text beside `text/…`, `…+json` and `…+xml`.
-const TEXT_TYPES: [&str; 8] = [
-    "application/json",
-    "application/xml",
-    "application/yaml",
-    "application/x-yaml",
-    "application/toml",
-    "application/javascript",
-    "application/typescript",
-    "application/x-sh",
-];
 
 /// A block that the API takes.
 pub(super) enum Block<'r, 'a> {
@@ -82,18 +64,14 @@ impl<'r, 'a> Block<'r, 'a> {
             Source::Id(_) => return Err(ConversionError::unsupported("file_id")),
             Source::Inline { mime, data } => {
                 let mime = mime.decode().to_ascii_lowercase();
-                let name = file.name.as_ref().map(|name| name.decode().to_ascii_lowercase());
-                let is_unknown = matches!(mime.as_str(), "" | "application/octet-stream");
+                let may_be_pdf = || text_files::is_unknown(&mime) && data.literal().starts_with(PDF_START);
                 if mime.starts_with("image/") {
                     return Ok(Self::Image(&file.source));
-                } else if mime == PDF || (is_unknown && data.literal().starts_with(PDF_START)) {
+                } else if mime == PDF || may_be_pdf() {
                     Document::Pdf(data)
-                } else if is_text(&mime) || (is_unknown && name.is_some_and(|name| is_text_name(&name))) {
-                    let bytes = TOLERANT.decode(data.decode().as_bytes()).ok();
-                    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-                    Document::Plain(Text::of(&text.ok_or_else(|| ConversionError::unsupported("file"))?))
                 } else {
-                    return Err(ConversionError::unsupported("file"));
+                    let text = text_files::inline_text(file);
+                    Document::Plain(text.ok_or_else(|| ConversionError::unsupported("file"))?)
                 }
             }
         };
@@ -128,19 +106,6 @@ impl<'r, 'a> Block<'r, 'a> {
             o.field_if("cache_control", mark);
         });
     }
-}
-
-fn is_text(mime: &str) -> bool {
-    let essence = mime.split(';').next().unwrap_or_default().trim();
-    essence.starts_with("text/")
-        || essence.ends_with("+json")
-        || essence.ends_with("+xml")
-        || TEXT_TYPES.contains(&essence)
-}
-
-fn is_text_name(name: &str) -> bool {
-    let kinds = ["txt", "md", "csv", "json", "xml", "yaml", "yml", "toml", "html", "log"];
-    name.rsplit_once('.').is_some_and(|(_, kind)| kinds.contains(&kind))
 }
 
 fn put_image(o: &mut Writer, source: &Source<'_>) {

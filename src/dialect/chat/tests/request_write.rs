@@ -161,9 +161,19 @@ fn text_files_are_said_as_text() {
     let request = conversation(vec![said(vec![plain(Some(Text::plain("n.txt"))), plain(None)])]);
     let wanted = json!([{"type":"text","text":"n.txt\nbody"},{"type":"text","text":"body"}]);
     assert_eq!(messages(&request)[0]["content"], wanted);
-    let source = Source::Inline { mime: Text::plain("application/pdf"), data: Text::plain("JVBE") };
-    let request = conversation(vec![said(vec![Part::File(File { source, name: None })])]);
-    assert_eq!(messages(&request)[0]["content"][0]["file"]["filename"], "document.pdf");
+    let inline = |mime, name: Option<&'static str>| {
+        let source = Source::Inline { mime: Text::plain(mime), data: Text::plain("Ym9keQ==") };
+        Part::File(File { source, name: name.map(Text::plain) })
+    };
+    let request = conversation(vec![said(vec![
+        inline("application/pdf", None),
+        inline("text/markdown", Some("n.md")),
+        inline("application/json", None),
+    ])]);
+    let content = &messages(&request)[0]["content"];
+    assert_eq!(content[0]["file"]["filename"], "document.pdf");
+    assert_eq!(content[1], json!({"type":"text","text":"n.md\nbody"}));
+    assert_eq!(content[2], json!({"type":"text","text":"body"}));
 }
 
 #[test]

@@ -165,15 +165,16 @@ fn older_and_foreign_spellings_are_understood() {
 #[test]
 fn older_and_foreign_forms_of_content_are_understood() {
     let image = json!([{"type":"image_url","image_url":{"url":"https://h.example/x","detail":"high"}}]);
-    let file = json!([{"type":"file","file":{"filename":"n.txt","file_data":"data:text/plain;base64,aGk="}}]);
+    let file =
+        json!([{"type":"file","file":{"filename":"n.pdf","file_data":"data:application/pdf;base64,aGk="}}]);
     for (spelling, usual) in [
         (json!({"type":"text","text":"alone"}), json!("alone")),
         (json!([{"type":"text","text":"alone"}]), json!("alone")),
         (json!(["alone"]), json!("alone")),
         (json!([{"text":"untyped"}]), json!("untyped")),
         (json!([{"type":"image_url","image_url":"https://h.example/x","detail":"high"}]), image),
-        (json!([{"type":"file","file":{"filename":"n.txt","file_data":"aGk="}}]), file.clone()),
-        (json!([{"type":"input_file","filename":"n.txt","file_data":"aGk=","file_id":"x"}]), file),
+        (json!([{"type":"file","file":{"filename":"n.pdf","file_data":"aGk="}}]), file.clone()),
+        (json!([{"type":"input_file","filename":"n.pdf","file_data":"aGk=","file_id":"x"}]), file),
     ] {
         assert_eq!(through(&user(spelling.clone()), Vendor::OpenAi), Ok(user(usual)), "{spelling}");
     }

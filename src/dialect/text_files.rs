@@ -1,0 +1,85 @@
+//! Files that are text: where a dialect takes no such file, what it holds is said as text.
+
+use base64::Engine;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use base64::{alphabet, engine::DecodePaddingMode};
+
+use super::canonical::{File, Source};
+use super::literal::Text;
+
+const TOLERANT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+/// Media types of text beside `text/…`, `…+json` and `…+xml`.
+const TEXT_TYPES: [&str; 8] = [
+    "application/json",
+    "application/xml",
+    "application/yaml",
+    "application/x-yaml",
+    "application/toml",
+    "application/javascript",
+    "application/typescript",
+    "application/x-sh",
+];
+
+/// Whether the file is text by its type, or by its name where that says nothing.
+fn is_text(file: &File<'_>, mime: &str) -> bool {
+    let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence.starts_with("text/")
+        || essence.ends_with("+json")
+        || essence.ends_with("+xml")
+        || TEXT_TYPES.contains(&essence.as_str())
+        || is_unknown(&essence) && file.name.as_ref().is_some_and(|name| is_text_name(&name.decode()))
+}
+
+/// Whether a media type says nothing.
+pub(super) fn is_unknown(mime: &str) -> bool {
+    matches!(mime, "" | "application/octet-stream")
+}
+
+fn is_text_name(name: &str) -> bool {
+    let kinds = ["txt", "md", "csv", "json", "xml", "yaml", "yml", "toml", "html", "log"];
+    let kind = name.rsplit_once('.').map(|(_, kind)| kind.to_ascii_lowercase());
+    kind.is_some_and(|kind| kinds.contains(&kind.as_str()))
+}
+
+/// What a file in base64 holds, where it is text; `None` for any other file, and for one that is not UTF-8.
+pub(super) fn inline_text(file: &File<'_>) -> Option<Text<'static>> {
+    let Source::Inline { mime, data } = &file.source else { return None };
+    if !is_text(file, &mime.decode()) {
+        return None;
+    }
+    let bytes = TOLERANT.decode(data.decode().as_bytes()).ok()?;
+    Some(Text::of(&String::from_utf8(bytes).ok()?).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_told_by_its_type_or_its_name() {
+        let read = |mime: &'static str, name: Option<&'static str>, data: &'static str| {
+            let source = Source::Inline { mime: Text::plain(mime), data: Text::plain(data) };
+            inline_text(&File { source, name: name.map(Text::plain) }).map(|text| text.decode().into_owned())
+        };
+        let hello = Some("hello".to_owned());
+        for (mime, name, wanted) in [
+            ("text/markdown", None, &hello),
+            ("Text/Plain; charset=utf-8", None, &hello),
+            ("application/json", Some("a.bin"), &hello),
+            ("application/geo+json", None, &hello),
+            ("application/octet-stream", Some("a.MD"), &hello),
+            ("", Some("a.log"), &hello),
+            ("", Some("md"), &None),
+            ("", None, &None),
+            ("application/pdf", Some("a.txt"), &None),
+        ] {
+            assert_eq!(&read(mime, name, "aGVsbG8="), wanted, "{mime} {name:?}");
+        }
+        assert_eq!(read("text/plain", None, "aGVsbG8"), hello, "without padding");
+        assert_eq!(read("text/plain", None, "gICA"), None, "not UTF-8");
+        assert_eq!(read("text/plain", None, "!"), None, "not base64");
+    }
+}

@@ -112,6 +112,42 @@ fn an_effort_that_an_upstream_does_not_know_is_left_out_of_a_converted_request()
 }
 
 #[test]
+fn a_limit_is_sent_under_its_other_name_where_an_upstream_wants_that() {
+    let upstream = Upstream::with_one_path(MODEL, CHAT);
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let message = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
+    upstream.answer_once(CHAT, refusal(message));
+    let body =
+        json!({"model": MODEL, "max_tokens": 4000, "messages": [{"role": "user", "content": "Which way?"}]});
+    gateway.client().post(CHAT, &body).expect(200);
+    let asked: Vec<Value> = upstream.asked_for(CHAT).iter().map(|asked| asked.json()).collect();
+    assert_eq!((&asked[0]["max_tokens"], &asked[1]["max_completion_tokens"]), (&json!(4000), &json!(4000)));
+    assert_eq!(asked[1].get("max_tokens"), None);
+}
+
+#[test]
+fn what_a_model_of_googles_does_not_take_is_left_out() {
+    let upstream = Upstream::start(&[MODEL]);
+    let models = json!({"models": [{"name": format!("models/{MODEL}"),
+        "supportedGenerationMethods": ["generateContent"]}]});
+    upstream.answer("/v1beta/models", Reply::json(200, &models));
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let path = format!("/v1beta/models/{MODEL}:generateContent");
+    let answer = json!({"candidates": [{"content": {"role": "model", "parts": [{"text": "Left."}]}, "finishReason": "STOP"}]});
+    upstream.answer(&path, Reply::json(200, &answer));
+    let refused = json!({"error": {"code": 400, "message": "Penalty is not enabled for this model", "status": "INVALID_ARGUMENT"}});
+    upstream.answer_once(&path, Reply::json(400, &refused));
+    let mut body = json!({"contents": [{"role": "user", "parts": [{"text": "Which way?"}]}],
+        "generationConfig": {"presencePenalty": 0.5, "topK": 3}});
+    gateway.client().post(&path, &body).expect(200);
+    let asked: Vec<Value> = upstream.asked_for(&path).iter().map(|asked| asked.json()).collect();
+    body["generationConfig"] = json!({"topK": 3});
+    assert_eq!(asked[1..], [body]);
+}
+
+#[test]
 fn the_bare_minimum_still_says_that_nothing_is_to_be_stored() {
     const CODEX: &str = "/responses";
     let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));

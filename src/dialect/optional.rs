@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::Dialect;
 use super::edit::edit;
+use super::gemini::member;
 use super::tree::Node;
 use super::upstream_error::UpstreamError;
 use super::writer::Writer;
@@ -20,14 +21,19 @@ const THINKING: &str = "thinking";
 const CONTEXT: &str = "context_management";
 const CONFIG: &str = "output_config";
 const CACHE_KEY: &str = "prompt_cache_key";
+/// In `output_config`, and named alone.
+const EFFORT: &str = "effort";
+/// The older and the newer name of one limit, of which many an upstream takes one.
+const LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
 /// An upstream that names one of these refuses it. The narrower goes first: a mark without its lifetime is one.
 const NAMED: [&str; 5] = [TTL, MARK, CONTEXT, THINKING, CACHE_KEY];
 /// Any other member has to be refused as unknown: its value may be what is wrong.
-const OF_MESSAGES: [&str; 8] =
-    [CONFIG, "service_tier", "metadata", "speed", "inference_geo", "top_k", "top_p", "temperature"];
+const OF_MESSAGES: [&str; 9] =
+    [EFFORT, CONFIG, "service_tier", "metadata", "speed", "inference_geo", "top_k", "top_p", "temperature"];
 const OF_TOOLS: [&str; 4] = ["eager_input_streaming", "defer_loading", "input_examples", "strict"];
-const OF_CHAT: [&str; 17] = [
+const OF_CHAT: [&str; 18] = [
+    LIMITS[0],
     "prompt_cache_retention",
     "safety_identifier",
     "service_tier",
@@ -58,15 +64,20 @@ const OF_RESPONSES: [&str; 8] = [
     "temperature",
 ];
 
+/// What Google calls what it refuses, and the members of `generationConfig` that ask for it.
+const OF_GEMINI: [(&str, &[&str]); 2] =
+    [("thinking", &["thinkingConfig"]), ("penalty", &["frequencyPenalty", "presencePenalty"])];
+
 /// The members that a refusal may be about, the likeliest first.
 pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'static str> {
     if !matches!(status, 400 | 422) {
         return Vec::new();
     }
     let said = error.message.to_ascii_lowercase();
-    let is_named = |member: &str| {
+    let is_said = |member: &str| {
         names(&said, member) || error.param.as_deref().is_some_and(|param| names(param, member))
     };
+    let is_named = |member: &str| is_said(member) || LIMITS[0] == member && is_said(LIMITS[1]);
     // A budget that leaves no room to answer is the client's mistake.
     let is_of_limit = |member: &str| member == THINKING && said.contains("max_tokens");
     let is_unknown = requests::is_of_unknown_member(&said);
@@ -74,6 +85,9 @@ pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'st
         Dialect::Messages => &[&OF_TOOLS, &OF_MESSAGES],
         Dialect::Chat => &[&OF_CHAT],
         Dialect::Responses => &[&OF_RESPONSES],
+        Dialect::Gemini if is_unknown => {
+            return OF_GEMINI.iter().map(|(word, _)| *word).filter(|word| is_named(word)).collect();
+        }
         _ => return Vec::new(),
     };
     let named = NAMED.iter().copied().filter(|member| is_named(member) && !is_of_limit(member));
@@ -96,6 +110,9 @@ pub fn without(dialect: Dialect, body: &Node<'_>, member: &str) -> Option<Bytes>
         _ if OF_TOOLS.contains(&member) && dialect == Dialect::Messages => {
             return without_in_tools(body, member);
         }
+        EFFORT if dialect == Dialect::Messages => return without_effort(body),
+        _ if member == LIMITS[0] => return with_other_limit(body),
+        _ if dialect == Dialect::Gemini => return without_in_config(body, member),
         // What is to become of earlier thinking can be said only with thinking on.
         THINKING => &[THINKING, CONTEXT],
         // The form of the answer is none that it could do without.
@@ -104,6 +121,42 @@ pub fn without(dialect: Dialect, body: &Node<'_>, member: &str) -> Option<Bytes>
     };
     body.get(member)?;
     Some(Bytes::from(edit(body.raw(), &[], removed).into_owned()))
+}
+
+/// Whatever else is configured stays.
+fn without_effort(body: &Node<'_>) -> Option<Bytes> {
+    let config = body.get(CONFIG)?;
+    config.get(EFFORT)?;
+    let left = edit(config.raw(), &[], &[EFFORT]);
+    let body = match config.members().len() {
+        1 => edit(body.raw(), &[], &[CONFIG]),
+        _ => edit(body.raw(), &[(CONFIG, &left)], &[]),
+    };
+    Some(Bytes::from(body.into_owned()))
+}
+
+/// The same limit under its other name.
+fn with_other_limit(body: &Node<'_>) -> Option<Bytes> {
+    let [older, newer] = LIMITS;
+    let (name, other, limit) = match (body.get(older), body.get(newer)) {
+        (Some(limit), None) => (older, newer, limit),
+        (None, Some(limit)) => (newer, older, limit),
+        _ => return None,
+    };
+    Some(Bytes::from(edit(body.raw(), &[(other, limit.raw())], &[name]).into_owned()))
+}
+
+/// What Google calls so is asked for in `generationConfig`.
+fn without_in_config(body: &Node<'_>, word: &str) -> Option<Bytes> {
+    let (_, members) = OF_GEMINI.iter().find(|(known, _)| *known == word)?;
+    let name = member::key(body, "generationConfig")?;
+    let config = body.get(name)?;
+    let removed: Vec<_> = members.iter().filter_map(|member| member::key(config, member)).collect();
+    if removed.is_empty() {
+        return None;
+    }
+    let left = edit(config.raw(), &[], &removed);
+    Some(Bytes::from(edit(body.raw(), &[(name, &left)], &[]).into_owned()))
 }
 
 fn without_in_tools(body: &Node<'_>, member: &str) -> Option<Bytes> {
@@ -167,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_about_what_it_names() {
-        use Dialect::{Chat, Messages, Responses};
+        use Dialect::{Chat, Gemini, Messages, Responses};
         for (dialect, said, about) in [
             (
                 Messages,
@@ -181,7 +234,24 @@ mod tests {
             ),
             (Messages, "context_management: Extra inputs are not permitted", &["context_management"]),
             (Messages, "tools.0.custom.defer_loading: Extra inputs are not permitted", &["defer_loading"]),
-            (Messages, "output_config.effort: Extra inputs are not permitted", &["output_config"]),
+            (Messages, "output_config.effort: Extra inputs are not permitted", &["effort", "output_config"]),
+            (Messages, "This model does not support the effort parameter.", &["effort"]),
+            (
+                Chat,
+                "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+                &["max_tokens"],
+            ),
+            (Chat, "Unrecognized request argument supplied: max_completion_tokens", &["max_tokens"]),
+            (Chat, "max_tokens is too large: 99999. This model supports at most 4096 completion tokens", &[]),
+            (
+                Chat,
+                "The 'metadata' parameter is only allowed when 'store' is enabled.",
+                &["store", "metadata"],
+            ),
+            (Gemini, "Thinking is not enabled for this model", &["thinking"]),
+            (Gemini, "Penalty is not enabled for models/gemini-2.5-pro", &["penalty"]),
+            (Gemini, "The thinking budget 0 is invalid. Please choose a value between 128 and 32768.", &[]),
+            (Gemini, "Developer instruction is not enabled for models/gemma-3", &[]),
             (Messages, "`max_tokens` must be greater than `thinking.budget_tokens`", &[]),
             (Messages, "top_k: must be positive", &[]),
             (
@@ -245,6 +315,32 @@ mod tests {
         assert_eq!((cut("metadata"), cut("defer_loading")), (None, None));
         let formed = Node::parse(r#"{"output_config":{"effort":"low","format":{}}}"#).unwrap();
         assert_eq!(without(Dialect::Messages, &formed, "output_config"), None);
+        let cut = |dialect, body: &str, member| {
+            let body = without(dialect, &Node::parse(body).unwrap(), member);
+            body.map(|body| String::from_utf8(body.to_vec()).unwrap())
+        };
+        let formed = r#"{"output_config":{"effort":"low","format":{}}}"#;
+        assert_eq!(cut(Dialect::Messages, formed, "effort").unwrap(), r#"{"output_config":{"format":{}}}"#);
+        assert_eq!(
+            cut(Dialect::Messages, r#"{"a":1,"output_config":{"effort":"low"}}"#, "effort").unwrap(),
+            r#"{"a":1}"#
+        );
+        for (body, wanted) in [
+            (r#"{"max_tokens":5,"a":1}"#, Some(r#"{"a":1,"max_completion_tokens":5}"#)),
+            (r#"{"max_completion_tokens":5}"#, Some(r#"{"max_tokens":5}"#)),
+            (r#"{"max_tokens":5,"max_completion_tokens":5}"#, None),
+            ("{}", None),
+        ] {
+            assert_eq!(cut(Dialect::Chat, body, "max_tokens").as_deref(), wanted);
+        }
+        let config = r#"{"generation_config":{"presencePenalty":1,"frequency_penalty":2,"thinkingConfig":{},"topK":1}}"#;
+        for (word, wanted) in [
+            ("thinking", r#"{"generation_config":{"presencePenalty":1,"frequency_penalty":2,"topK":1}}"#),
+            ("penalty", r#"{"generation_config":{"thinkingConfig":{},"topK":1}}"#),
+        ] {
+            assert_eq!(cut(Dialect::Gemini, config, word).as_deref(), Some(wanted));
+            assert_eq!(cut(Dialect::Gemini, r#"{"generationConfig":{"topK":1}}"#, word), None);
+        }
         let plain = Node::parse(r#"{"output_config":{"effort":"low"},"model":"m"}"#).unwrap();
         assert_eq!(without(Dialect::Messages, &plain, "output_config").unwrap(), r#"{"model":"m"}"#);
     }

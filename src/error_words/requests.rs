@@ -3,7 +3,7 @@
 use super::has;
 
 /// Words about a member that Anthropic, OpenAI, or who speaks their dialect does not know.
-const UNKNOWN_MEMBER: [&str; 10] = [
+const UNKNOWN_MEMBER: [&str; 13] = [
     "extra inputs",
     "not permitted",
     "unknown",
@@ -14,6 +14,9 @@ const UNKNOWN_MEMBER: [&str; 10] = [
     "not allowed",
     "deprecated",
     "cannot both be specified",
+    "does not support",
+    "only allowed when",
+    "not enabled",
 ];
 /// Words about anything in a request of responses that an upstream does not know. The last two stand for whatever a hub's own
 /// upstream refused.

@@ -45,7 +45,10 @@ fn function<'a>(function: &Node<'a>) -> Option<Tool<'a>> {
     Some(Tool::Function {
         name: name(function)?,
         description: function.text_at("description"),
-        parameters: function.get("parameters").filter(|schema| schema.is_object()).map(Node::json),
+        // Cursor offers tools as messages has them.
+        parameters: (function.get("parameters").or(function.get("input_schema")))
+            .filter(|schema| schema.is_object())
+            .map(Node::json),
         strict: function.bool_at("strict"),
     })
 }
@@ -85,7 +88,7 @@ pub(super) fn choice<'a>(body: &Node<'a>) -> Option<ToolChoice<'a>> {
         return mode(&choice.str()?);
     }
     match &*choice.str_at("type") {
-        "function" | "" | "custom" => {
+        "function" | "" | "custom" | "tool" => {
             let (name, kind) = named(choice)?;
             Some(ToolChoice::Named { name, kind })
         }

@@ -150,6 +150,11 @@ fn older_and_foreign_spellings_are_understood() {
                 "tool_choice":{"type":"any"}}),
             json!({"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required"}),
         ),
+        (
+            json!({"tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"tool","name":"f"}}),
+            json!({"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],
+                "tool_choice":{"type":"function","function":{"name":"f"}}}),
+        ),
         (json!({"tools":[],"tool_choice":"auto","parallel_tool_calls":false}), json!({})),
         (json!({"tools":[{"type":"web_search"}],"tool_choice":"required"}), json!({})),
         (

@@ -176,6 +176,8 @@ pub struct ReplyContext {
     pub names: Names,
     /// Tools the client knows as custom ones, sent upstream as functions with one `input` string; sorted.
     pub custom_tools: Vec<String>,
+    /// The client knows calls in their legacy form alone (chat): one in an answer, as its `function_call`.
+    pub legacy_calls: bool,
     /// Several answers may come in one stream, as the client asked for them.
     pub several: bool,
     /// Stop sequences that the upstream could not be sent (responses knows none).

@@ -113,7 +113,7 @@ fn replay_choice(choice: &Node<'_>, chunk: Chunk<'_>, out: &mut String) {
         o.object_at("delta", |_| {});
         match choice.get("finish_reason") {
             Some(reason) => put(o, "finish_reason", reason),
-            None => o.field("finish_reason", stop::word(&stop::read("", called))),
+            None => o.field("finish_reason", stop::word(&stop::read("", called), false)),
         }
     }));
 }

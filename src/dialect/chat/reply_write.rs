@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::turns_write::{put_call, put_gemini_signature};
+use super::turns_write::{put_call, put_function, put_gemini_signature};
 use super::unknown_members::{ChoiceMembers, UnknownMembers};
 use super::{stop, thinking, usage};
 use crate::dialect::canonical::{Call, Candidate, Part, Reply, ReplyContext, Stop};
@@ -27,7 +27,7 @@ pub fn write_reply_with(reply: &Reply<'_>, context: &ReplyContext, left: &Unknow
         o.field("model", &reply.model);
         o.array("choices", |a| {
             for (index, candidate) in reply.candidates.iter().enumerate() {
-                a.object(|o| write_choice(o, index, candidate, left.choice(index)));
+                a.object(|o| write_choice(o, index, candidate, context.legacy_calls, left.choice(index)));
             }
         });
         match (left.usage(), &reply.usage) {
@@ -50,10 +50,16 @@ pub(super) fn call_id<'t>(id: &'t Text<'_>, number: u64) -> Text<'t> {
     if id.is_empty() { Text::of(&format!("call_{number}")) } else { id.borrowed() }
 }
 
-fn write_choice(o: &mut Writer, index: usize, candidate: &Candidate<'_>, left: Option<&ChoiceMembers>) {
+fn write_choice(
+    o: &mut Writer,
+    index: usize,
+    candidate: &Candidate<'_>,
+    legacy_calls: bool,
+    left: Option<&ChoiceMembers>,
+) {
     o.field("index", index as u64);
     o.object_at("message", |o| {
-        write_message(o, &candidate.parts);
+        write_message(o, &candidate.parts, legacy_calls);
         match left {
             Some(left) => left.put_in_message(o),
             None => put_citations(o, &all_citations(candidate)),
@@ -66,7 +72,7 @@ fn write_choice(o: &mut Writer, index: usize, candidate: &Candidate<'_>, left: O
     // Whatever the chunks called it: their calls are in the message in the one form there is.
     match left.and_then(ChoiceMembers::reason).filter(|_| candidate.stop != Stop::ToolCall) {
         Some(reason) => o.field("finish_reason", reason),
-        None => o.field("finish_reason", stop::word(&candidate.stop)),
+        None => o.field("finish_reason", stop::word(&candidate.stop, legacy_calls)),
     }
     left.iter().for_each(|left| left.put(o));
 }
@@ -114,7 +120,7 @@ pub(super) fn put_citations(o: &mut Writer, citations: &[Citation<'_>]) {
     });
 }
 
-fn write_message(o: &mut Writer, parts: &[Part<'_>]) {
+fn write_message(o: &mut Writer, parts: &[Part<'_>], legacy_calls: bool) {
     let texts = parts.iter().filter_map(|part| match part {
         Part::Text(text) => Some(text),
         _ => None,
@@ -134,11 +140,16 @@ fn write_message(o: &mut Writer, parts: &[Part<'_>]) {
     o.field_if("reasoning_signature", thinking::to_member(&signatures.collect::<Vec<_>>()));
     let refusal = Text::join(refusals, "");
     o.field_if("refusal", Some(refusal).filter(|refusal| !refusal.is_empty()));
-    let calls = parts.iter().filter_map(|part| match part {
+    let mut calls = parts.iter().filter_map(|part| match part {
         Part::Call(call) if !call.name.is_empty() => Some(call),
         _ => None,
     });
-    if calls.clone().next().is_some() {
+    if legacy_calls {
+        // There is a place for one.
+        if let Some(call) = calls.next() {
+            o.object_at("function_call", |o| put_function(o, &call.name, &call.input));
+        }
+    } else if calls.clone().next().is_some() {
         o.array("tool_calls", |a| {
             (0..).zip(calls).for_each(|(number, call)| a.object(|o| write_call(o, call, number)));
         });

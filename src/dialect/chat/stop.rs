@@ -28,8 +28,9 @@ pub(super) fn read(reason: &str, called: bool) -> Stop<'static> {
 }
 
 /// The `finish_reason` for it.
-pub(super) fn word(stop: &Stop<'_>) -> &'static str {
+pub(super) fn word(stop: &Stop<'_>, legacy_calls: bool) -> &'static str {
     match stop {
+        Stop::ToolCall if legacy_calls => "function_call",
         Stop::End | Stop::Sequence(_) | Stop::Paused => "stop",
         Stop::ToolCall => "tool_calls",
         Stop::OutputLimit | Stop::ContextFull => "length",

@@ -32,6 +32,7 @@ pub struct StreamWriter {
     /// What all chunks begin with; empty until the first has been written.
     head: String,
     usage_chunk: bool,
+    legacy_calls: bool,
     usage: Option<Usage>,
     stop: Option<Stop<'static>>,
     /// The parts that are open, by their keys.
@@ -79,6 +80,7 @@ impl StreamWriter {
             created: None,
             head: String::new(),
             usage_chunk: context.usage_chunk,
+            legacy_calls: context.legacy_calls,
             usage: None,
             stop: None,
             open: BTreeMap::new(),
@@ -177,6 +179,12 @@ impl StreamWriter {
         let PartKind::Call { id, name, kind } = part else { return };
         let number = self.calls;
         self.calls += 1;
+        if self.legacy_calls {
+            return self.legacy_call(number, out, |o| {
+                o.field("name", name);
+                o.field("arguments", "");
+            });
+        }
         self.call(number, out, |o| {
             o.field("id", call_id(id, number));
             let (word, input) = words(*kind);
@@ -213,7 +221,7 @@ impl StreamWriter {
         let Some(part) = self.open.get_mut(&key) else { return };
         match (part, proof) {
             (OpenPart::Thinking(_, signature), proof) => *signature = Some(proof.clone().into_owned()),
-            (OpenPart::Call { number, kind, .. }, Signature::Gemini(proof)) => {
+            (OpenPart::Call { number, kind, .. }, Signature::Gemini(proof)) if !self.legacy_calls => {
                 let (number, (word, input)) = (*number, words(*kind));
                 self.call(number, out, |o| {
                     // OpenAI's SDK takes no piece of a call without it.
@@ -257,7 +265,7 @@ impl StreamWriter {
         }
         self.over = true;
         let stop = self.stop.take().unwrap_or_default();
-        let reason = stop::word(&stop);
+        let reason = stop::word(&stop, self.legacy_calls);
         self.chunk(out, |o| {
             o.object_at("delta", |_| {});
             o.field("finish_reason", reason);
@@ -291,8 +299,18 @@ impl StreamWriter {
     }
 
     fn input(&self, number: u64, kind: CallKind, text: &Text<'_>, out: &mut String) {
+        if self.legacy_calls {
+            return self.legacy_call(number, out, |o| o.field("arguments", text));
+        }
         let (word, input) = words(kind);
         self.call(number, out, |o| o.object_at(word, |o| o.field(input, text)));
+    }
+
+    /// In the legacy form there is a place for one call.
+    fn legacy_call(&self, number: u64, out: &mut String, inside: impl FnOnce(&mut Writer)) {
+        if number == 0 {
+            self.delta(out, |o| o.object_at("function_call", inside));
+        }
     }
 
     fn call(&self, number: u64, out: &mut String, inside: impl FnOnce(&mut Writer)) {

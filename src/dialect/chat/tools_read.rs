@@ -17,6 +17,11 @@ pub(super) fn tools<'a>(body: &Node<'a>) -> Vec<Tool<'a>> {
     tools
 }
 
+/// Whether the client offers its tools in the legacy form alone, and so looks for a call in that form.
+pub fn offers_functions(body: &Node<'_>) -> bool {
+    !body.items_at("functions").is_empty() && body.items_at("tools").is_empty()
+}
+
 /// Where the tools are to be cached, by their places in [`tools`].
 pub(super) fn cache_marks<'a>(body: &Node<'a>) -> Vec<(usize, Json<'a>)> {
     let offered = body.items_at("tools").iter().filter(|node| tool(node).is_some()).enumerate();

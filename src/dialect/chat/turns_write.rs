@@ -172,13 +172,7 @@ pub(super) fn put_call(o: &mut Writer, kind: CallKind, name: &Text<'_>, input: &
     match kind {
         CallKind::Function => {
             o.field("type", "function");
-            o.object_at("function", |o| {
-                o.field("name", name);
-                match input.is_empty() {
-                    true => o.field("arguments", "{}"),
-                    false => o.field("arguments", input),
-                }
-            });
+            o.object_at("function", |o| put_function(o, name, input));
         }
         CallKind::Custom => {
             o.field("type", "custom");
@@ -187,6 +181,15 @@ pub(super) fn put_call(o: &mut Writer, kind: CallKind, name: &Text<'_>, input: &
                 o.field("input", input);
             });
         }
+    }
+}
+
+/// The name and the arguments of a function that is called.
+pub(super) fn put_function(o: &mut Writer, name: &Text<'_>, input: &Text<'_>) {
+    o.field("name", name);
+    match input.is_empty() {
+        true => o.field("arguments", "{}"),
+        false => o.field("arguments", input),
     }
 }
 

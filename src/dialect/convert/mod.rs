@@ -93,6 +93,10 @@ pub fn request_with(
             call.signature = signature_of(&call.id.decode()).map(|proof| Signature::Gemini(Text::of(&proof)));
         }
     }
+    let mut context = context(from, &node);
+    if context.legacy_calls {
+        request.parallel = Some(false);
+    }
     let fitted = fit::fit(&mut request, to, target.vendor);
     fit::put_a_question(&mut request, to);
     if from == Dialect::Gemini {
@@ -112,7 +116,6 @@ pub fn request_with(
     let untold: Vec<_> = untold.iter().map(|stop| stop.decode().into_owned()).collect();
     cut::check(&untold).map_err(|unfit| named::in_words_of(from, &node, unfit))?;
     let body = write_request(to, &request, target).map_err(|unfit| named::in_words_of(from, &node, unfit))?;
-    let mut context = context(from, &node);
     context.names = fitted.names;
     context.custom_tools = fitted.custom_tools;
     context.several = request.n.is_some();
@@ -130,7 +133,8 @@ fn context(dialect: Dialect, body: &Node<'_>) -> ReplyContext {
         && body.path(&["stream_options", "include_usage"]).and_then(Node::bool) == Some(true);
     let echo = if dialect == Dialect::Responses { responses::echo(body) } else { Vec::new() };
     let echo_text = if dialect == Dialect::Completions { completions::echoed(body) } else { None };
-    ReplyContext { usage_chunk, echo_text, echo, ..ReplyContext::default() }
+    let legacy_calls = dialect == Dialect::Chat && chat::offers_functions(body);
+    ReplyContext { usage_chunk, echo_text, echo, legacy_calls, ..ReplyContext::default() }
 }
 
 /// Converts a complete answer.

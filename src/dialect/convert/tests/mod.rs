@@ -6,6 +6,7 @@ mod client_words;
 mod completions;
 mod conversations;
 mod crowds;
+mod functions;
 mod gemini_to_others;
 mod growth;
 mod logprobs;

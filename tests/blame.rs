@@ -165,6 +165,8 @@ fn a_mistake_of_the_clients_that_a_stream_tells_of_reaches_it_as_one() {
             "messages": [{"role": "user", "content": "x"}]});
         let error = gateway.client().post(path, &ask).expect(status)["error"].clone();
         assert_eq!((&error["code"], &error["message"]), (&json!(code), &json!("Too long.")), "{path}");
+        let kind = if status == 400 { "invalid_request_error" } else { "upstream_error" };
+        assert_eq!(error["type"], kind, "{path}");
     }
 }
 

@@ -261,11 +261,14 @@ impl Failure {
     /// An error that came with a good status: as an event of a stream that had not begun for the
     /// client, or as the whole answer. A mistake that its names say to be the client's has the status of one:
     /// behind a 502 SDKs would make it again.
-    pub(super) fn said(error: UpstreamError, how: &str) -> Self {
+    pub(super) fn said(mut error: UpstreamError, how: &str) -> Self {
         let text = format!("{how}: {}", error.message);
         let told = errors::status_told(&error);
         let is_mistake = (400..500).contains(&told) && failure::blame(told, error.names()) == Blame::Nobody;
         let status = if is_mistake { told } else { 502 };
+        if is_mistake {
+            error.kind.get_or_insert_with(|| errors::kind_of(status).to_owned());
+        }
         Self { text, ..Self::stating(Kind::Told, status, error) }.refused()
     }
 

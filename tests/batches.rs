@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Caller, Gateway, Pair, Reply, Request, Upstream, eventually};
+use support::{Caller, Gate, Gateway, Pair, Reply, Request, Upstream, eventually};
 
 const ASKED: &str = "model-asked-for";
 /// What the upstream calls it.
@@ -223,6 +223,58 @@ fn what_cannot_be_a_batch_is_refused_before_anybody_is_asked() {
     limited.post(BATCHES, &ask(&file)).expect(403);
     client.post(BATCHES, &ask(&file)).expect(404);
     assert!(upstream.asked_for(BATCHES).is_empty() && upstream.asked_for(FILES).is_empty());
+}
+
+#[test]
+fn a_batch_whose_client_leaves_while_it_is_made_is_made_once_and_kept() {
+    for (platform, path, waits_at) in
+        [("openai", BATCHES, FILES), ("openai", BATCHES, BATCHES), ("claude", MESSAGES, MESSAGES)]
+    {
+        let (gateway, upstream) = world(platform, &[("MAX_CONNECTIONS", "1")]);
+        let client = counted(&gateway);
+        let ask = match path {
+            BATCHES => ask(&upload(&client, "batch", &lines(ASKED))),
+            _ => requests(ASKED),
+        };
+        let gate = Gate::new();
+        let reply = match waits_at {
+            FILES => Reply::json(200, &json!({"id": "file-up1", "object": "file", "purpose": "batch"})),
+            BATCHES => Reply::json(200, &openai("validating", None)),
+            _ => Reply::json(200, &anthropic("in_progress", None)),
+        };
+        upstream.answer(waits_at, reply.head_waits_for(&gate));
+        let mut connection = client.connect();
+        connection.write(&client.bytes(Request::post(path).json(&ask))).expect("it is sent");
+        eventually("the upstream is asked", || (!upstream.asked_for(waits_at).is_empty()).then_some(()));
+        drop(connection);
+        // Answered once the first client is known to be gone: there is no place for two.
+        assert_eq!(client.get(path).expect(200)["data"], json!([]), "{waits_at}");
+        gate.open();
+        let batch = eventually("the batch is listed", || {
+            client.get(path).expect(200)["data"].as_array().and_then(|list| list.first().cloned())
+        });
+        let id = batch["id"].as_str().expect("an id");
+        client.get(&format!("{path}/{id}")).expect(200);
+        assert_eq!(upstream.asked_for(path).len(), 1, "{waits_at}");
+        eventually("it is counted", || (used(&gateway).1 == 1).then_some(()));
+    }
+}
+
+#[test]
+fn a_batch_of_too_many_requests_is_refused_before_anybody_is_asked() {
+    let (gateway, upstream) = world("openai", &[]);
+    let client = gateway.client();
+    let line = json!({"url": ENDPOINT, "body": {"model": ASKED}});
+    let file = upload(&client, "batch", &format!("{line}\n").repeat(50_001));
+    let refused = client.post(BATCHES, &ask(&file)).expect(400);
+    let message = refused["error"]["message"].as_str().expect("a message");
+    assert_eq!(message, "Line 50001 of the input file: a batch has at most 50000 requests");
+    let one = json!({"params": {"model": ASKED}}).to_string();
+    let body = format!("{{\"requests\":[{}]}}", vec![one; 100_001].join(","));
+    let refused = client.send(Request::post(MESSAGES).json_text(body)).expect(400);
+    let message = refused["error"]["message"].as_str().expect("a message");
+    assert_eq!(message, "requests.100000.params: a batch has at most 100000 requests");
+    assert!([FILES, BATCHES, MESSAGES].iter().all(|path| upstream.asked_for(path).is_empty()));
 }
 
 #[test]

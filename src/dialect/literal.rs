@@ -19,7 +19,8 @@ use serde::de::{Deserializer as _, Visitor};
 #[derive(Clone, Default, Eq)]
 pub struct Text<'a>(Cow<'a, str>);
 
-/// How often texts have been looked at in this thread: what the cost of a conversion is counted in.
+/// How often texts, or bytes that are searched, have been looked at in this thread: what the cost of a conversion is
+/// counted in.
 #[cfg(test)]
 pub(super) mod looks {
     use std::cell::Cell;
@@ -28,7 +29,7 @@ pub(super) mod looks {
         static LOOKS: Cell<u64> = const { Cell::new(0) };
     }
 
-    pub(super) fn count() {
+    pub(in crate::dialect) fn count() {
         LOOKS.set(LOOKS.get() + 1);
     }
 
@@ -39,9 +40,9 @@ pub(super) mod looks {
 }
 
 #[cfg(not(test))]
-mod looks {
+pub(super) mod looks {
     #[inline(always)]
-    pub(super) fn count() {}
+    pub(in crate::dialect) fn count() {}
 }
 
 impl PartialEq for Text<'_> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::dialect::canonical::{Candidate, ConversionError, Event, Part, PartKind, Stop};
 use crate::dialect::citation::Citation;
-use crate::dialect::literal::Text;
+use crate::dialect::literal::{Text, looks};
 
 /// The most sequences of a request,
 const MAX_STOPS: usize = 16;
@@ -160,7 +160,9 @@ impl Sequence {
 
     /// How much of it has been said, where so much had been before the byte.
     fn longer(&self, mut said: usize, byte: u8) -> usize {
+        looks::count();
         while said > 0 && self.bytes.get(said) != Some(&byte) {
+            looks::count();
             said = self.shorter[said - 1];
         }
         said + usize::from(self.bytes.get(said) == Some(&byte))
@@ -261,6 +263,25 @@ mod tests {
                     "{text}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn twice_the_text_and_the_sequences_are_twice_the_steps() {
+        let steps = |size: usize| {
+            // Each `a` may be the beginning of every sequence, and none is ever there.
+            let stops: Vec<_> = (0..MAX_STOPS).map(|at| format!("{}{at}", "a".repeat(size))).collect();
+            let stops: Vec<_> = stops.iter().map(String::as_str).collect();
+            let text = format!("{}b", "a".repeat(2 * size)).repeat(2);
+            let letters: Vec<_> = text.split_inclusive(|_| true).collect();
+            [&[text.as_str()][..], &letters].map(|pieces| {
+                looks::take();
+                assert_eq!(cut_events(pieces, &stops).0, text);
+                looks::take()
+            })
+        };
+        for (once, twice) in steps(250).into_iter().zip(steps(500)) {
+            assert!(once > 0 && twice <= 2 * once, "{once} steps, then {twice}");
         }
     }
 

@@ -120,7 +120,21 @@ fn shapes(dialect: Dialect, n: usize) -> Vec<(&'static str, Value)> {
         "tools and calls",
         written(dialect, &[user(vec![text(0)]), model(calls(0..n)), user(results(0..n))], n, "f"),
     ));
+    shapes.extend(stopped(dialect, n).map(|request| ("stop sequences", request)));
     shapes
+}
+
+/// A request that names `n` sequences to stop at, where the dialect has them.
+fn stopped(dialect: Dialect, n: usize) -> Option<Value> {
+    let stops: Vec<_> = (0..n).map(|at| format!("stop {at}")).collect();
+    let mut request = written(dialect, &[user(vec![text(0)])], 0, "");
+    match dialect {
+        Dialect::Chat => request["stop"] = json!(stops),
+        Dialect::Messages => request["stop_sequences"] = json!(stops),
+        Dialect::Gemini => request["generationConfig"] = json!({"stopSequences": stops}),
+        _ => return None,
+    }
+    Some(request)
 }
 
 enum Said {

@@ -134,6 +134,23 @@ fn a_site_that_refuses_every_dialect_is_asked_in_all_of_them_again() {
 }
 
 #[test]
+fn a_site_that_has_changed_its_dialect_is_asked_in_all_of_them_again() {
+    let (gateway, upstream) = narrow(MESSAGES, &[]);
+    for _ in 0..2 {
+        gateway.client().post(CHAT, &body(CHAT, false)).expect(200);
+    }
+    assert_eq!((upstream.asked_for(CHAT).len(), upstream.asked_for(MESSAGES).len()), (1, 2));
+    let refusal = json!({"error": {"message": format!("Invalid URL (POST {MESSAGES})")}});
+    upstream.answer(MESSAGES, Reply::json(404, &refusal));
+    upstream.answer(CHAT, Reply::json(200, &wire::chat(MODEL)));
+    gateway.client().post(CHAT, &body(CHAT, false)).expect(404);
+    for _ in 0..2 {
+        gateway.client().post(CHAT, &body(CHAT, false)).expect(200);
+    }
+    assert_eq!((upstream.asked_for(CHAT).len(), upstream.asked_for(MESSAGES).len()), (3, 3));
+}
+
+#[test]
 fn an_ordinary_mistake_is_sent_once_and_keeps_its_code() {
     let (gateway, upstream) = narrow(CHAT, &[]);
     let refusal = json!({"error": {"message": "maximum context length is 10", "type": "invalid_request_error",

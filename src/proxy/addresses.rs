@@ -105,6 +105,9 @@ impl<'a> Delivery<'a> {
             let accepted = match self.answer(&mut search, &mut attempt).await {
                 Ok(answered) => answered,
                 Err(failure) => {
+                    if search.dialects.are_all_refused {
+                        proxy.formats.forget(self.memory_key());
+                    }
                     let failure = failure.without(&attempt.secrets());
                     return Err((attempt, failure));
                 }
@@ -135,7 +138,7 @@ impl<'a> Delivery<'a> {
         let now = attempt.began_at().unwrap_or_else(now_ms);
         let endpoints = &self.channel.account.site.endpoints;
         let addresses = ChannelAddresses::at(&self.proxy.core, endpoints, self.call.work(), now);
-        let dialects = Dialects { left: self.formats(now), refused: Vec::new() };
+        let dialects = Dialects { left: self.formats(now), refused: Vec::new(), are_all_refused: false };
         Search { addresses, dialects, round: 1 }
     }
 

@@ -35,6 +35,8 @@ pub(super) struct Dialects {
     pub(super) left: Formats,
     /// Those that were, each with the one that the upstream named instead.
     pub(super) refused: Vec<(Dialect, Option<Dialect>)>,
+    /// So was the last one.
+    pub(super) are_all_refused: bool,
 }
 
 /// What is sent next to an address.
@@ -194,6 +196,7 @@ impl Delivery<'_> {
                     round.next_dialect()
                 }
                 Next::End { is_dialect_refused } => {
+                    dialects.are_all_refused = is_dialect_refused;
                     return Err(round.refusals.or_last(failure, is_dialect_refused));
                 }
             };

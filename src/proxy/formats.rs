@@ -8,7 +8,8 @@
 //! times for what another channel can do at once.
 //!
 //! A refusal is remembered when another dialect has answered the same request: until then the request itself may
-//! be wrong, and no client's mistake decides how the others are served.
+//! be wrong, and no client's mistake decides how the others are served. When the dialects that are left are refused in
+//! their turn, the site has changed, and what is remembered of it is forgotten.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -313,6 +314,16 @@ impl Memory {
                 entry.preferred = Some((instead, now + PREFERRED_MS));
             }
         });
+    }
+
+    /// The site refuses the dialects that were left, too: what it refused before may be what it takes now.
+    pub(super) fn forget(&self, key: MemoryKey<'_>) {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut entries = lock(&self.entries);
+        entries.remove(&key.kept());
+        self.count.store(entries.len(), Ordering::Relaxed);
     }
 
     /// Forgets everything; the operator's "clear cache".

@@ -5,7 +5,7 @@ mod support;
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Request, Upstream, eventually, seconds_ahead, wire};
+use support::{Gateway, Pair, Reply, Request, Upstream, eventually, seconds_ahead, wire};
 
 const MODEL: &str = "model-windows";
 const CHAT: &str = "/v1/chat/completions";
@@ -138,4 +138,46 @@ fn a_window_is_gone_once_its_reset_has_passed() {
     upstream.answer(CHAT, reset_in("1h"));
     gateway.client().chat(MODEL).expect(200);
     assert_eq!(names(), ["5h", "7d", "input-tokens", "output-tokens", "requests", "tokens"]);
+}
+
+#[test]
+fn an_account_near_a_limit_is_used_only_when_nothing_else_can_serve() {
+    for headers in [
+        &[
+            ("anthropic-ratelimit-unified-5h-utilization", "0.96"),
+            ("anthropic-ratelimit-unified-5h-reset", "4102444800"),
+        ][..],
+        &[
+            ("x-codex-secondary-used-percent", "96"),
+            ("x-codex-secondary-window-minutes", "10080"),
+            ("x-codex-secondary-reset-after-seconds", "86400"),
+        ],
+        &[
+            ("x-ratelimit-limit-tokens", "1000"),
+            ("x-ratelimit-remaining-tokens", "40"),
+            ("x-ratelimit-reset-tokens", "1h"),
+        ],
+    ] {
+        let pair = Pair::start();
+        let answer = Reply::json(200, &wire::chat(Pair::MODEL));
+        let near = headers.iter().fold(answer, |answer, (name, value)| answer.header(name, value));
+        pair.first.answer(CHAT, near);
+        let ask = || pair.gateway.client().chat(Pair::MODEL).expect(200);
+        for _ in 0..20 {
+            ask();
+        }
+        assert_eq!(
+            (pair.first.asked_for(CHAT).len(), pair.second.asked_for(CHAT).len()),
+            (1, 19),
+            "{headers:?}"
+        );
+        let path = format!("/api/routes/decision?model={}", Pair::MODEL);
+        let decision = pair.gateway.admin().get(&path).expect(200);
+        let candidates = decision["decision"]["candidates"].as_array().expect("candidates");
+        let first = candidates.iter().find(|one| one["siteName"] == "first").expect("a candidate");
+        assert_eq!((&first["reasonCode"], &first["eligible"]), (&json!("near_limit"), &json!(true)));
+        pair.second.answer(CHAT, Reply::error(500, "boom"));
+        ask();
+        assert_eq!(pair.first.asked_for(CHAT).len(), 2, "{headers:?}");
+    }
 }

@@ -17,8 +17,9 @@ pub(super) fn read(path: &Path) -> Result<HashMap<String, String>, String> {
     let tell = |why: &str| format!("{}: {why}", path.display());
     match std::fs::read(path) {
         Ok(bytes) => Ok(parse(decode(&bytes).map_err(|why| tell(&why))?)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(HashMap::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => Ok(HashMap::new()),
         Err(error) => Err(tell(&match error.kind() {
+            ErrorKind::NotFound => "is a link to a file that is not there: mend or remove it".to_owned(),
             ErrorKind::IsADirectory => "is a directory: put a file in its place, or remove it".to_owned(),
             ErrorKind::PermissionDenied => {
                 "cannot be read: give the user that runs switchyard the right to, or remove it".to_owned()

@@ -152,8 +152,8 @@ fn the_bare_minimum_still_says_that_nothing_is_to_be_stored() {
     const CODEX: &str = "/responses";
     let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
     gateway.add_codex(&upstream, MODEL);
-    for _ in 0..3 {
-        upstream.answer_once(CODEX, refusal("Unsupported parameter: 'metadata'"));
+    for _ in 0..2 {
+        upstream.answer_once(CODEX, refusal("Unsupported parameter: 'novelty'"));
     }
     gateway.client().post(RESPONSES, &full());
     let last = upstream.last(CODEX).json();

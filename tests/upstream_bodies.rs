@@ -32,13 +32,43 @@ fn codex_gets_the_words_of_the_system_as_instructions() {
         (json!([user]), Value::Null, "You are a helpful assistant."),
         (json!([{"role": "system", "content": ""}, user]), json!(""), "You are a helpful assistant."),
     ] {
-        let asked = json!({"model": MODEL, "input": input, "instructions": instructions,
-            "max_output_tokens": 9, "stream_options": {"include_obfuscation": false}});
+        let asked = json!({"model": MODEL, "input": input, "instructions": instructions});
         gateway.client().post(RESPONSES, &asked).expect(200);
         let sent = upstream.last(OWN).json();
         let expected =
             json!({"model": MODEL, "input": [user], "instructions": wanted, "store": false, "stream": true});
         assert_eq!(sent, expected);
+    }
+}
+
+/// What Codex itself never sends, and a client of any dialect may.
+#[test]
+fn codex_gets_a_list_of_items_and_nothing_that_it_refuses_by_name() {
+    const OWN: &str = "/responses";
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
+    gateway.add_codex(&upstream, MODEL);
+    upstream.answer(OWN, Reply::events(wire::response_events(MODEL)));
+    let said = json!([{"role": "user", "content": "Which way?"}]);
+    let refused = json!({"temperature": 0.5, "top_p": 0.9, "user": "ada", "metadata": {"user_id": "ada"},
+        "safety_identifier": "ada", "prompt_cache_retention": "24h", "truncation": "auto",
+        "context_management": [{"type": "compaction"}], "max_output_tokens": 9, "max_tokens": 9,
+        "frequency_penalty": 0.1, "presence_penalty": 0.1, "stream_options": {"include_obfuscation": false}});
+    for (path, mut body) in [
+        (RESPONSES, json!({"input": "Which way?", "reasoning": {"effort": "high"}})),
+        (CHAT, json!({"messages": said, "reasoning_effort": "high"})),
+        (MESSAGES, json!({"messages": said, "output_config": {"effort": "high"}})),
+    ] {
+        let members = refused.as_object().expect("an object").clone();
+        let members = members.into_iter().filter(|(name, _)| path != MESSAGES || name != "stream_options");
+        body.as_object_mut().expect("an object").extend(members.chain([("model".to_owned(), json!(MODEL))]));
+        gateway.client().post(path, &body).expect(200);
+        let sent = upstream.last(OWN).json();
+        let known = ["model", "input", "instructions", "store", "stream", "reasoning", "include"];
+        let others =
+            sent.as_object().expect("an object").keys().filter(|name| !known.contains(&name.as_str()));
+        assert_eq!(others.collect::<Vec<_>>(), Vec::<&String>::new(), "{path}: {sent}");
+        assert_eq!(sent["input"], json!([{"type": "message", "role": "user", "content": "Which way?"}]));
+        assert_eq!(sent["reasoning"]["effort"], "high", "{path}: {sent}");
     }
 }
 

@@ -126,7 +126,8 @@ pub struct BodyEdit {
     pub set: &'static [(&'static str, &'static str)],
     /// Members that it refuses.
     pub removed: &'static [&'static str],
-    /// It insists on instructions: system messages become some, and a body without any gets these, as JSON.
+    /// It insists on instructions and on a list of items: system messages become instructions, a body without any gets
+    /// these, as JSON, and an input that is a text becomes a message.
     pub instructions: Option<&'static str>,
     /// The operator's rules cannot undo it.
     pub outranks_rules: bool,

@@ -367,7 +367,9 @@ fn edited(own: &BodyEdit, body: Cow<'_, str>) -> String {
     let instructions = json::member(&body, "instructions");
     let lacks_some = instructions.is_none_or(|text| matches!(text, "null" | "\"\""));
     let missing = lacks_some.then_some(("instructions", given));
-    let set: Vec<_> = own.set.iter().copied().chain(missing).collect();
+    let message = json::member(&body, "input").and_then(responses::as_message);
+    let listed = message.as_deref().map(|message| ("input", message));
+    let set: Vec<_> = own.set.iter().copied().chain(missing).chain(listed).collect();
     edit(&body, &set, own.removed).into_owned()
 }
 

@@ -194,10 +194,7 @@ impl Book {
                 let models = self.models.iter().map(|slug| json!({"slug": slug}));
                 Some(Reply::json(200, &json!({"models": models.collect::<Vec<_>>()})))
             }
-            ("codex", "/responses") => {
-                let model = asked.json()["model"].as_str().unwrap_or_default().to_owned();
-                Some(Reply::events(wire::response_events(&model)))
-            }
+            ("codex", "/responses") => Some(codex(&asked.json())),
             ("claude", "/v1/models") => Some(self.page_of_models(asked)),
             (_, path) if is_google => self.google(path, asked),
             _ => None,
@@ -312,7 +309,7 @@ impl Book {
             "/v1internal:streamGenerateContent" => {
                 Some(Reply::events([wire::data(&json!({"response": content()}))]))
             }
-            "/v1internal:countTokens" => json(&json!({"response": {"totalTokens": 42}})),
+            "/v1internal:countTokens" => json(&json!({"totalTokens": 42})),
             path => {
                 let (project, call) = path.strip_prefix("/v1/projects/")?.split_once("/services/")?;
                 let is_enabled = self.enabled.iter().any(|enabled| enabled == project);
@@ -326,6 +323,30 @@ impl Book {
             }
         }
     }
+}
+
+/// What the upstream of Codex says to a body: it knows what Codex itself sends, and nothing else.
+fn codex(body: &Value) -> Reply {
+    let known =
+        ["model", "instructions", "input", "tools", "tool_choice", "parallel_tool_calls", "reasoning"];
+    let more = ["store", "stream", "include", "service_tier", "prompt_cache_key", "text", "client_metadata"];
+    let unknown = body.as_object().and_then(|members| {
+        members.keys().find(|name| !known.contains(&name.as_str()) && !more.contains(&name.as_str()))
+    });
+    let refusal = match unknown {
+        Some(name) => format!("Unsupported parameter: {name}"),
+        None if !body["input"].is_array() => "Input must be a list".to_owned(),
+        None if body["instructions"].as_str().is_none_or(str::is_empty) => {
+            "Instructions are required".to_owned()
+        }
+        None if body["store"] != false => "Store must be set to false".to_owned(),
+        None if body["stream"] != true => "Stream must be set to true".to_owned(),
+        None => {
+            let model = body["model"].as_str().unwrap_or_default();
+            return Reply::events(wire::response_events(model));
+        }
+    };
+    Reply::json(400, &json!({ "detail": refusal }))
 }
 
 /// An answer of gemini's models.

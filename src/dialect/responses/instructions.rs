@@ -1,4 +1,4 @@
-//! System messages among the items of `input`, for an upstream that takes none (Codex): those before the first
+//! `input` for an upstream that takes a list without system messages (Codex): those before the first
 //! word of either side go to `instructions`, later ones stay where they are as the developer's. Were they
 //! gathered too, the prompt would begin otherwise with each of them, and nothing of it would be cached.
 
@@ -37,6 +37,12 @@ pub fn with_gathered_instructions(body: &Node<'_>) -> Option<String> {
     let instructions = format!("\"{}\"", Text::join(&gathered, "\\n\\n").literal());
     let set = [("instructions", instructions.as_str()), ("input", input.as_str())];
     Some(edit(body.raw(), &set, &[]).into_owned())
+}
+
+/// An input that is a text as the list with the user's message that it stands for; `None` for any other input.
+pub fn as_message(input: &str) -> Option<String> {
+    let is_text = input.starts_with('"');
+    is_text.then(|| format!(r#"[{{"type":"message","role":"user","content":{input}}}]"#))
 }
 
 fn is_message_of(role: &str, item: &Node<'_>) -> bool {
@@ -102,5 +108,12 @@ mod tests {
         ] {
             assert_eq!(with_gathered_instructions(&Node::parse(body).unwrap()).as_deref(), wanted);
         }
+    }
+
+    #[test]
+    fn a_text_stands_for_a_message_of_the_user() {
+        let message = r#"[{"type":"message","role":"user","content":"a\"b"}]"#;
+        assert_eq!(as_message(r#""a\"b""#).as_deref(), Some(message));
+        assert_eq!((as_message("[]"), as_message("null")), (None, None));
     }
 }

@@ -50,7 +50,7 @@ use own_ids::is_own_id;
 pub use accumulator::Accumulator;
 pub use compaction::as_compaction;
 pub use echo::echo;
-pub use instructions::with_gathered_instructions;
+pub use instructions::{as_message, with_gathered_instructions};
 pub use own_ids::{answer_of, without_own_ids, without_reasoning};
 pub use references::{refers_to_items, with_items_referred_to};
 pub use replay::replay;

@@ -41,6 +41,8 @@ const MODEL_ELSEWHERE: &[&str] = &[
 ];
 /// Google, where a model has no free machine in one of its regions.
 const NO_CAPACITY: &[&str] = &["no capacity available"];
+/// Anthropic's own, which has the name of the model and nothing else: `model: claude-9`, with the type.
+const MODEL_IS_ALL: (&str, &str) = ("model: ", "not_found_error");
 /// A start and, somewhere behind it, an end.
 const MODEL_AROUND_NAME: &[(&str, &str)] =
     &[("model", "does not exist"), ("不支持", "模型"), ("模型", "不支持")];
@@ -151,10 +153,21 @@ const CREDENTIAL: &[&str] = &[
     "invalid access token",
     "forbidden",
     "organization has been disabled",
+    "credential is only authorized for",
+    "user location is not supported",
 ];
 const TOO_MUCH: &[&str] = &["rate limit", "too many requests", "quota"];
-/// As OpenAI and Anthropic also put it.
-const LIMIT: &[&str] = &["rate_limit", "credit balance is too low"];
+/// As OpenAI and Anthropic also put it, and hubs in Chinese: too little is left, or a bill is unpaid.
+const LIMIT: &[&str] = &[
+    "rate_limit",
+    "credit balance is too low",
+    "api usage limits",
+    "out of extra usage",
+    "draw from your extra usage",
+    "额度不足",
+    "余额不足",
+    "欠费",
+];
 /// With the status of an unwell upstream.
 const BUSY: &[&str] = &["429", "timed out", "first byte timeout"];
 const USED_UP: &[&str] = &["usage_limit_reached", "quota exceeded"];
@@ -204,7 +217,10 @@ impl ErrorText {
 
     /// Another channel may have the model.
     pub fn sends_model_elsewhere(&self) -> bool {
-        self.is_about_model() || self.says(MODEL_ELSEWHERE) || self.names_lacking_model()
+        self.is_about_model()
+            || self.says(MODEL_ELSEWHERE)
+            || self.names_lacking_model()
+            || self.says_model_alone()
     }
 
     /// It refuses the dialect or the path, not the request.
@@ -357,6 +373,12 @@ impl ErrorText {
                         && names.nth(1).is_none()
                 })
         })
+    }
+
+    fn says_model_alone(&self) -> bool {
+        let (message, names) = self.text.split_at(self.names_at);
+        let name = message.strip_prefix(MODEL_IS_ALL.0);
+        name.is_some_and(|name| !name.contains(char::is_whitespace)) && names.contains(MODEL_IS_ALL.1)
     }
 
     fn says_around(&self, pairs: &[(&str, &str)]) -> bool {

@@ -143,6 +143,8 @@ fn every_phrase_is_of_its_class_whatever_its_case() {
                 "invalid access token",
                 "Forbidden",
                 "This organization has been disabled.",
+                "This credential is only authorized for use with Claude Code and cannot be used for other API requests.",
+                "User location is not supported for the API use.",
             ],
             "C",
         ),
@@ -152,6 +154,12 @@ fn every_phrase_is_of_its_class_whatever_its_case() {
                 "Too Many Requests",
                 "insufficient quota",
                 "Your credit balance is too low to access the API",
+                "You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.",
+                "Third-party apps now draw from your extra usage, not your plan limits.",
+                "You're out of extra usage. Add more at claude.ai/settings/usage and keep going.",
+                "用户额度不足",
+                "账户余额不足",
+                "您的账户已欠费，请充值后重试",
             ],
             "L",
         ),
@@ -179,5 +187,18 @@ fn every_phrase_is_of_its_class_whatever_its_case() {
         for text in texts {
             assert_eq!(classes_of(&ErrorText::new(text)), expected, "{text}");
         }
+    }
+}
+
+#[test]
+fn the_name_of_a_model_alone_says_that_it_is_not_there() {
+    for (message, kind, expected) in [
+        ("model: claude-9", "not_found_error", "E"),
+        ("model: claude-9", "invalid_request_error", ""),
+        ("model: a temperature is wanted", "not_found_error", ""),
+        ("file: claude-9", "not_found_error", ""),
+    ] {
+        let text = ErrorText::new(message).named([kind]);
+        assert_eq!(classes_of(&text), expected, "{message} {kind}");
     }
 }

@@ -226,7 +226,9 @@ impl Failure {
         let error = errors::read(status, &body);
         let text = errors::upstream_text(path, status, &error.message);
         let hint = upstream.get(&RETRY_AFTER).and_then(|value| std::str::from_utf8(value).ok());
-        let recovers_at = failure::provider_hint(status, hint, &body, now);
+        let told = error.retry_after.and_then(|wait| i64::try_from(wait.as_millis()).ok());
+        let told = told.map(|wait| now.saturating_add(wait));
+        let recovers_at = failure::provider_hint(status, hint, &body, now).or(told);
         let progress = Progress::whole(Came::of_status(status));
         let token_refusal = TokenRefusal::of(status, upstream, &body);
         let body = complete.then_some(body);

@@ -44,3 +44,11 @@ fn what_may_have_been_carried_out_is_not_asked_for_again() {
         assert_eq!(failure.may_retry(Work::Creation), creation_elsewhere, "{failure:?}");
     }
 }
+
+#[test]
+fn a_wait_that_the_body_tells_is_when_the_channel_works_again() {
+    const GOOGLE: &[u8] = br#"{"error":{"code":429,"message":"m","details":[{"retryDelay":"4415.5s"}]}}"#;
+    let failure =
+        Failure::status(429, "/x", &AnswerHeaders::default(), Bytes::from_static(GOOGLE), true, 1_000);
+    assert_eq!(failure.recovers_at, Some(4_416_500));
+}

@@ -91,7 +91,9 @@ fn a_client_of_gemini_gets_the_answer_byte_for_byte_without_its_envelope() {
     assert_eq!(wire::data_of(&streamed.text())[1], answer("rth."));
     let counted = gateway.client().post(&path("countTokens"), &body).expect(200);
     assert_eq!(counted, json!({"totalTokens": 7}));
-    assert_eq!(upstream.last(COUNT).json(), json!({"model": MODEL, "project": "p", "request": body}));
+    let counted = json!({"request": {"model": format!("models/{MODEL}"), "contents": body["contents"],
+        "generationConfig": body["generationConfig"]}});
+    assert_eq!(upstream.last(COUNT).json(), counted);
     // The command line's own envelope is opened and made anew.
     let enveloped = json!({"model": MODEL, "project": "somebody-else", "request": body});
     let reply = gateway.client().post(ANSWER, &enveloped).expect(200);

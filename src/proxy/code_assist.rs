@@ -37,16 +37,15 @@ pub(super) fn enveloped(
     model: &str,
     request: [Bytes; 3],
 ) -> [Bytes; 3] {
+    let whole = |text: String| [Bytes::from(text), Bytes::new(), Bytes::new()];
+    if operation == Operation::CountTokens {
+        return whole(counted(api, model, &request.concat()));
+    }
     let project = account.oauth_project.as_deref();
     let plain = |agent| Envelope { model, project, agent };
     let Some(name) = api.agent else { return plain(None).seal(request) };
     let request = request.concat();
     let text = String::from_utf8_lossy(&request);
-    let whole = |text: String| [Bytes::from(text), Bytes::new(), Bytes::new()];
-    if operation == Operation::CountTokens {
-        let counted = code_assist::with_plain_schemas(&text).unwrap_or_else(|| text.into_owned());
-        return plain(None).seal(whole(counted));
-    }
     let makes_picture = model.to_ascii_lowercase().contains("image");
     let (kind, request_id) = match makes_picture {
         true => ("image_gen", format!("image_gen/{}/{}/12", now_ms(), uuid::v4())),
@@ -54,4 +53,11 @@ pub(super) fn enveloped(
     };
     let fit = code_assist::fit(&text, names_claude(model), !makes_picture, uuid::random_number());
     plain(Some(Agent { name, kind, request_id: &request_id })).seal(whole(fit))
+}
+
+/// A request whose tokens are to be counted: neither a project nor an agent is asked for.
+fn counted(api: &CodeAssist, model: &str, request: &[u8]) -> String {
+    let text = String::from_utf8_lossy(request);
+    let older = api.agent.and_then(|_| code_assist::with_plain_schemas(&text));
+    code_assist::seal_count(model, older.as_deref().unwrap_or(&text))
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! {"model":"m","project":"p","request":{…}}    around a request
+//! {"request":{"model":"models/m",…}}           around a request whose tokens are to be counted
 //! {"response":{…}}                             around an answer, and around each event of a stream
 //! ```
 //!
@@ -20,4 +21,4 @@ mod request;
 
 pub use agent::{Agent, fit, with_plain_schemas};
 pub use answer::{AROUND, Opener, TooLong, seal_event, seal_whole};
-pub use request::{Envelope, Opened, open};
+pub use request::{Envelope, Opened, open, seal_count};

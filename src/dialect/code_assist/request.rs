@@ -12,6 +12,19 @@ use crate::dialect::writer::Writer;
 /// Names the command line's session, inside the request. Google's API refuses names that it does not know.
 const SESSION: &str = "session_id";
 
+/// What a count of tokens reads of a request. Google's API refuses names that it does not know here, too.
+const COUNTED: [&str; 7] = [
+    "model",
+    "contents",
+    "systemInstruction",
+    "system_instruction",
+    "tools",
+    "generationConfig",
+    "generation_config",
+];
+/// A client of gemini may put a whole request into what it wants counted.
+const WHOLE: [&str; 2] = ["generateContentRequest", "generate_content_request"];
+
 /// What stands around a request.
 pub struct Envelope<'a> {
     pub model: &'a str,
@@ -49,6 +62,22 @@ impl Envelope<'_> {
         };
         [Bytes::from(head), whole, Bytes::from_static(b"}")]
     }
+}
+
+/// A request whose tokens are to be counted, in its envelope: that has the model within, and nothing else around it.
+pub fn seal_count(model: &str, request: &str) -> String {
+    let whole = WHOLE.iter().find_map(|name| json::member(request, name)).unwrap_or(request);
+    let mut others = Vec::new();
+    let collect = |member: json::Member<'_>| {
+        if !COUNTED.contains(&member.key.as_ref()) {
+            others.push(member.key.into_owned());
+        }
+    };
+    // What is no object has no members to leave out.
+    let _ = json::members(whole, collect);
+    let others: Vec<&str> = others.iter().map(String::as_str).collect();
+    let name = serde_json::Value::from(format!("models/{model}")).to_string();
+    format!(r#"{{"request":{}}}"#, edit(whole, &[("model", &name)], &others))
 }
 
 /// Opens the envelope; says what is wrong with one that cannot be opened, and with which field.
@@ -98,6 +127,23 @@ mod tests {
             let opened =
                 opened.as_ref().map(|it| (it.model.as_str(), std::str::from_utf8(&it.body).unwrap()));
             assert_eq!(opened.map_err(|(field, _)| *field), wanted, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_is_counted_has_its_model_within_and_no_name_that_a_count_does_not_know() {
+        for (body, wanted) in [
+            (r#"{"contents":[1]}"#, r#"{"request":{"contents":[1],"model":"models/m"}}"#),
+            (
+                r#"{"model":"models/x","contents":[1],"safetySettings":[],"toolConfig":{},"tools":[2]}"#,
+                r#"{"request":{"model":"models/m","contents":[1],"tools":[2]}}"#,
+            ),
+            (
+                r#"{"generateContentRequest":{"model":"models/x","contents":[1],"cachedContent":"c"}}"#,
+                r#"{"request":{"model":"models/m","contents":[1]}}"#,
+            ),
+        ] {
+            assert_eq!(seal_count("m", body), wanted);
         }
     }
 

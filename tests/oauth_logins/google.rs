@@ -45,6 +45,39 @@ fn gemini_cli_finds_its_project_and_switches_the_service_on() {
 }
 
 #[test]
+fn a_service_that_is_switched_on_is_waited_for() {
+    let provider = Provider::start("gemini-cli", &[]);
+    let service = "/v1/projects/project-of-ada/services/cloudaicompanion.googleapis.com";
+    for _ in 0..2 {
+        provider.answer_once(service, Reply::json(200, &json!({"state": "DISABLED"})));
+    }
+    let gateway = provider.gateway();
+    gateway.connect(&provider);
+    assert_eq!(provider.asked_for(&format!("{service}:enable")).len(), 1);
+    assert_eq!(gateway.channels("gemini-2.5-pro").len(), 1);
+}
+
+#[test]
+fn a_free_user_whose_own_project_is_refused_gets_one_of_google() {
+    let provider = Provider::start("gemini-cli", &[]);
+    {
+        let mut book = provider.book();
+        book.tier = "free-tier".to_owned();
+        book.onboarded = Some("p-of-google".to_owned());
+        book.enabled.push("p-of-google".to_owned());
+    }
+    let onboarding = "/v1internal:onboardUser";
+    provider.answer_once(onboarding, Reply::error(400, "Precondition check failed."));
+    let gateway = provider.gateway();
+    let session = gateway.connect(&provider);
+    assert_eq!(gateway.account(&session["accountId"])["oauthProjectId"], "p-of-google");
+    let asked = provider.asked_for(onboarding);
+    let projects: Vec<_> =
+        asked.iter().map(|asked| asked.json()["cloudaicompanionProject"].clone()).collect();
+    assert_eq!(projects, [json!("project-of-ada"), json!(null)]);
+}
+
+#[test]
 fn onboarding_is_asked_for_until_it_is_done() {
     let provider = Provider::start("antigravity", &["model-a"]);
     provider.book().onboarded = Some("p-of-google".to_owned());

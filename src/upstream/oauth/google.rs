@@ -27,7 +27,7 @@ const FREE_PROJECT: &str = "gen-lang-client-";
 /// Tiers of free users, whose requests run in a project of Google's.
 const FREE_TIERS: [&str; 2] = ["free", "legacy"];
 
-/// How often onboarding is asked for, and how long to rest between.
+/// How often it is asked whether something is done, and how long to rest between.
 #[derive(Clone, Copy)]
 struct Patience {
     asks: u32,
@@ -37,6 +37,7 @@ struct Patience {
 const WITH_PROJECT: Patience = Patience { asks: 6, rest: Duration::from_secs(5) };
 const WITHOUT_PROJECT: Patience = Patience { asks: 15, rest: Duration::from_secs(2) };
 const OF_ANTIGRAVITY: Patience = Patience { asks: 5, rest: Duration::from_secs(2) };
+const WHILE_ENABLING: Patience = Patience { asks: 10, rest: Duration::from_secs(1) };
 
 /// The e-mail address of the account that a token is for.
 pub(super) async fn email_of(provider: &ProviderClient<'_>, token: &Secret) -> Result<String, TokenError> {
@@ -123,14 +124,22 @@ async fn project_of_gemini(
             is_revoked: false,
         });
     };
-    let onboarded = onboard(provider, token, &tier, &metadata, Some(&asked_for), WITH_PROJECT).await?;
-    let given = onboarded.as_ref().and_then(|answer| project_in(&answer["response"]));
-    let given = given.filter(|given| !given.eq_ignore_ascii_case(&asked_for));
     // Of a paying user the own project counts, and what it is billed.
     let is_free = asked_for.starts_with(FREE_PROJECT)
         || FREE_TIERS.iter().any(|free| {
             tier.eq_ignore_ascii_case(free) || tier.eq_ignore_ascii_case(&format!("{free}-tier"))
         });
+    let onboarded = onboard(provider, token, &tier, &metadata, Some(&asked_for), WITH_PROJECT).await;
+    let onboarded = match onboarded {
+        // Free users get a project of Google's; naming another one may fail the precondition of their tier.
+        Err(error) if is_free => {
+            log::debug!("onboarding without the project {asked_for}: {error}");
+            onboard(provider, token, &tier, &metadata, None, WITHOUT_PROJECT).await?
+        }
+        onboarded => onboarded?,
+    };
+    let given = onboarded.as_ref().and_then(|answer| project_in(&answer["response"]));
+    let given = given.filter(|given| !given.eq_ignore_ascii_case(&asked_for));
     Ok(given.filter(|_| is_free).unwrap_or(asked_for))
 }
 
@@ -219,11 +228,31 @@ async fn enable_service(
     let words = answer.words();
     let is_enabled = answer.status == 400
         && words.as_ref().is_some_and(|words| words.to_lowercase().contains("already enabled"));
-    if answer.status.is_success() || is_enabled {
+    if answer.status.is_success() {
+        return wait_for_service(provider, token, project).await;
+    }
+    if is_enabled {
         return Ok(());
     }
     let words = words.unwrap_or_else(|| format!("HTTP {}", answer.status.as_u16()));
     Err(TokenError { message: format!("project activation required: {words}"), is_revoked: false })
+}
+
+/// The service is switched on behind the answer. Who asks for models afterwards sees whether it was in the end.
+async fn wait_for_service(
+    provider: &ProviderClient<'_>,
+    token: &Secret,
+    project: &str,
+) -> Result<(), TokenError> {
+    for ask in 1..=WHILE_ENABLING.asks {
+        if let ServiceState::Enabled = check_service(provider, token, project).await? {
+            return Ok(());
+        }
+        if ask < WHILE_ENABLING.asks {
+            sleep(WHILE_ENABLING.rest).await;
+        }
+    }
+    Ok(())
 }
 
 /// One of the calls that the vendors' own programs make to the site.

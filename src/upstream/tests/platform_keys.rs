@@ -6,7 +6,7 @@ use super::platforms::Stub;
 use super::{client, within};
 use crate::money::Usd;
 use crate::platform::Platform;
-use crate::upstream::platforms::{NewSiteKey, NoticeLevel, SiteErrorKind};
+use crate::upstream::platforms::{NewSiteKey, NoticeLevel, SiteClient, SiteErrorKind};
 
 const MASKED: &str = r#"{"success":true,"data":{"page":1,"page_size":100,"total":2,"items":[
     {"id":7,"key":"abcd**********wxyz","status":1,"name":"cli","group":"default"},
@@ -46,6 +46,25 @@ async fn masked_keys_are_fetched_whole_where_the_site_tells_them() {
     let stub = Stub::start(&[(LIST, 200, MASKED)]).await;
     let keys = within(stub.site_client(Platform::NewApi, "pat").keys(&client())).await.expect("keys");
     assert!(keys.iter().all(|key| key.is_masked()), "{keys:?}");
+}
+
+#[tokio::test]
+async fn an_administrator_has_the_own_keys_and_not_those_of_all_users() {
+    let list = r#"{"success":true,"data":{"page":1,"page_size":100,"total":3,"items":[
+        {"id":7,"user_id":3,"key":"a1","status":1,"name":"mine"},
+        {"id":8,"user_id":4,"key":"b2","status":1,"name":"of another"},
+        {"id":9,"key":"c3","status":1,"name":"of nobody known"}]}}"#;
+    for (user_id, wanted) in [
+        (Some(3), &["sk-a1", "sk-c3"][..]),
+        (Some(5), &["sk-a1", "sk-b2", "sk-c3"]),
+        (None, &["sk-a1", "sk-b2", "sk-c3"]),
+    ] {
+        let stub = Stub::start(&[(LIST, 200, list)]).await;
+        let site_client = SiteClient { user_id, ..stub.site_client(Platform::NewApi, "pat") };
+        let keys = within(site_client.keys(&client())).await.expect("keys");
+        let shown: Vec<_> = keys.iter().map(|key| key.key.expose()).collect();
+        assert_eq!(shown, wanted, "{user_id:?}");
+    }
 }
 
 #[tokio::test]

@@ -109,13 +109,14 @@ async fn remove(
     }
 }
 
-/// All pages of the list, as the site shows it.
+/// All pages of the list, as the site shows it. Newer sites show their administrator the keys of all users: those of
+/// others are left out.
 async fn listed(
     site_client: &SiteClient,
     client: &Client,
     fork: &NewApiFork,
 ) -> Result<Vec<SiteKey>, SiteError> {
-    let mut keys: Vec<SiteKey> = Vec::new();
+    let mut keys: Vec<(Option<i64>, SiteKey)> = Vec::new();
     let mut seen = HashSet::new();
     // A server that counts from 1 takes 0 for 1, and says so in the answer.
     let mut page = if fork.page == "p" { 0 } else { fork.first_page };
@@ -127,7 +128,7 @@ async fn listed(
         for item in items {
             let key = read(item, keys.len() + 1);
             if seen.insert((key.id, key.key.expose().to_owned())) {
-                keys.push(key);
+                keys.push((item.get("user_id").and_then(reply::whole), key));
             }
         }
         let number = |name: &str| {
@@ -143,7 +144,14 @@ async fn listed(
         }
         page = number("page").and_then(|page| u32::try_from(page).ok()).unwrap_or(page).max(page) + 1;
     }
-    Ok(keys)
+    Ok(own(keys, site_client.known_user_id()))
+}
+
+/// The keys of the user of that number, where the list says which those are.
+fn own(keys: Vec<(Option<i64>, SiteKey)>, user_id: Option<i64>) -> Vec<SiteKey> {
+    let says_so = user_id.is_some() && keys.iter().any(|(owner, _)| *owner == user_id);
+    let own = keys.into_iter().filter(|(owner, _)| !says_so || owner.is_none() || *owner == user_id);
+    own.map(|(_, key)| key).collect()
 }
 
 fn items(answer: &Value) -> Option<&Vec<Value>> {

@@ -71,6 +71,13 @@ fn an_answer_means_what_its_words_say() {
             "manual_turnstile_required",
             "degraded",
         ),
+        (
+            refusal("请输入图形验证码"),
+            "skipped",
+            "manual check-in needed",
+            "manual_turnstile_required",
+            "degraded",
+        ),
         (refusal("签到失败，请稍后重试"), "failed", "签到失败，请稍后重试", "unknown_error", "unhealthy"),
         (
             Reply::html(502, "<html><head><title>Bad gateway</title></head></html>"),

@@ -31,6 +31,8 @@ const UNSUPPORTED: [&str; 8] = [
 const PATHS: [&str; 2] = ["/api/user/checkin", "/api/user/check_in"];
 /// What stands beside the name of Cloudflare's Turnstile when its token is asked for.
 const TURNSTILE: [&str; 3] = ["token", "校验", "验证"];
+/// A code in a picture, which newer sites of the family want.
+const CAPTCHA: [&str; 2] = ["captcha", "验证码"];
 /// Cloudflare's and Alibaba Cloud's pages; the last is how our own messages call them.
 const CHALLENGE: [&str; 6] = [
     "cloudflare",
@@ -62,7 +64,7 @@ pub fn is_unsupported(text: &str) -> bool {
 
 /// The site wants a human.
 pub fn wants_human(text: &str) -> bool {
-    text.contains("turnstile") && has(text, &TURNSTILE)
+    text.contains("turnstile") && has(text, &TURNSTILE) || has(text, &CAPTCHA)
 }
 
 /// A guard against robots answered in the site's place.

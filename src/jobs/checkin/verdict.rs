@@ -107,7 +107,7 @@ const TURNSTILE: Reason = Reason {
     category: "verification",
     title: "The site wants a human",
     action_hint: "Check in by hand in a browser",
-    detail_hint: "The site asks for a Turnstile verification, which no program can give",
+    detail_hint: "The site asks for a verification (Turnstile, a picture) that is for people",
 };
 const TUNNEL: Reason = Reason {
     code: "cloudflare_tunnel_unavailable",

@@ -57,7 +57,7 @@ fn notice(provider: OAuthProvider) -> String {
         OAuthProvider::Antigravity => ("Antigravity", "Google"),
     };
     format!(
-        "{vendor}'s terms may restrict the use of a {label} login by programs other than its own, and such use may cost \
+        "{vendor}'s terms may restrict the use of its {label} login by programs other than its own, and such use may cost \
          the account. Read them before you log in; an API key has no such restriction."
     )
 }

@@ -29,7 +29,11 @@ const MODEL: &[&str] = &[
     "unknown model",
     "invalid model",
     "unknown provider for model",
+    "model not exist",
+    "is not a valid model",
     "不支持所选模型",
+    "模型不存在",
+    "模型已下线",
 ];
 /// Speak of the model as well, but say nothing of how well the upstream works.
 const MODEL_ELSEWHERE: &[&str] = &[
@@ -38,6 +42,9 @@ const MODEL_ELSEWHERE: &[&str] = &[
     "not have access to model",
     "no access to the model",
     "no access to model",
+    "no endpoints found",
+    "ratio or price not set",
+    "倍率或价格未配置",
 ];
 /// Google, where a model has no free machine in one of its regions.
 const NO_CAPACITY: &[&str] = &["no capacity available"];
@@ -143,6 +150,8 @@ const UNWELL: &[&str] = &[
     "overloaded",
     "connection reset",
     "connection refused",
+    "负载过高",
+    "负载已饱和",
 ];
 /// Names of system errors, as Node passes them on.
 const CONNECTION_ERRORS: &[&str] = &["econnreset", "econnrefused"];
@@ -154,6 +163,7 @@ const CREDENTIAL: &[&str] = &[
     "forbidden",
     "organization has been disabled",
     "credential is only authorized for",
+    "organization must be verified",
     "user location is not supported",
 ];
 const TOO_MUCH: &[&str] = &["rate limit", "too many requests", "quota"];
@@ -415,10 +425,11 @@ impl ErrorText {
 /// How near a word the model must be named for a text to be about it, in characters.
 const NEAR: usize = 60;
 /// Deny a model by themselves.
-const NO_MODEL: &[&str] = &["no such model", "unknown model", "unsupported model", "invalid model"];
+const NO_MODEL: &[&str] =
+    &["no such model", "unknown model", "unsupported model", "invalid model", "not a valid model"];
 /// Deny what is named near them.
 const DENIAL: &[&str] =
-    &["does not exist", "not found", "not available", "disabled", "access denied", "not allowed"];
+    &["not exist", "not found", "not available", "disabled", "access denied", "not allowed"];
 const CHINESE_DENIAL: &[&str] = &["不存在", "不可用", "不支持", "无效", "禁用", "未开通", "无权限"];
 
 /// Whether the answer to a request that asks nothing else says for certain that its model is not there, or not for us.

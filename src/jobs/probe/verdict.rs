@@ -115,6 +115,8 @@ mod tests {
             (422, "unknown model", Unsupported),
             (400, "Unsupported model x", Unsupported),
             (400, "invalid_model", Unsupported),
+            (400, r#"{"error":{"message":"Model Not Exist"}}"#, Unsupported),
+            (400, "a/b is not a valid model ID", Unsupported),
             (403, "access denied for model x", Unsupported),
             (403, "this model is not allowed for your key", Unsupported),
             (403, "model x is disabled", Unsupported),

@@ -80,6 +80,21 @@ fn a_probe_finds_out_which_models_are_served() {
 }
 
 #[test]
+fn a_model_that_reasons_is_asked_with_the_limit_that_it_takes() {
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&["m-thinks"]);
+    let (_, account) = gateway.add("Relay A", &upstream);
+    let refusal = "Unsupported parameter: 'max_tokens' is not supported with this model. Use \
+                   'max_completion_tokens' instead.";
+    upstream.answer_once(CHAT, Reply::error(400, refusal));
+    assert_eq!(probe(&gateway, &account)["results"][0]["supported"], 1);
+    let asked: Vec<Value> = upstream.asked_for(CHAT).iter().map(support::ReceivedRequest::json).collect();
+    let limits: Vec<_> =
+        asked.iter().map(|body| (&body["max_tokens"], &body["max_completion_tokens"])).collect();
+    assert_eq!(limits, [(&json!(8), &Value::Null), (&Value::Null, &json!(256))]);
+}
+
+#[test]
 fn a_site_in_trouble_is_left_alone_and_keeps_its_models() {
     let gateway = Gateway::start();
     for (name, reply) in [

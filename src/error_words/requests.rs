@@ -74,6 +74,11 @@ pub fn misses_call_signature(text: &str) -> bool {
     has(text, &CALL_SIGNATURES)
 }
 
+/// OpenAI, of models that reason: they take the limit of an answer by another name.
+pub fn wants_completion_limit(text: &str) -> bool {
+    text.contains("max_completion_tokens")
+}
+
 /// The form is refused in which thinking is asked for.
 pub fn is_of_thinking_form(text: &str) -> bool {
     (text.contains("thinking") || text.contains("output_config"))

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::verdict::{Verdict, judge};
 use crate::core::Core;
 use crate::dialect::Dialect;
+use crate::error_words::requests::wants_completion_limit;
 use crate::routing::{Credential, CredentialHeaders, Site, pool};
 use crate::time::{measured_ms, now_ms};
 use crate::upstream::FetchLimits;
@@ -20,6 +21,8 @@ use crate::upstream::FetchLimits;
 /// The longest answer to a question of three words.
 const MAX_BYTES: usize = 256 * 1024;
 const QUESTION: &str = "Reply with OK.";
+/// Enough to think of three words.
+const REASONING_TOKENS: u32 = 256;
 
 /// How a probe ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,32 +49,55 @@ pub async fn probe(
     // Some take only envelopes that come with their sign-in.
     let profile = site.platform.profile();
     let Some(dialect) = profile.plain_dialect() else { return Probed::NOTHING };
-    let (path, body) = ((profile.path)(dialect), question(dialect, model));
+    let path = (profile.path)(dialect);
     let deadline = Instant::now() + limit;
     let mut last = Probed::NOTHING;
     for endpoint in pool::order(&site.endpoints, now_ms()) {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            break;
-        }
-        let mut request = Request::new(Bytes::from(body.to_string()));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = Uri::from(endpoint.base.join(path));
-        *request.headers_mut() = headers(site, dialect, values);
-        let began = Instant::now();
-        let limits = FetchLimits { timeout: left, max_bytes: MAX_BYTES };
-        let Ok(answer) = core.client.fetch(&endpoint.base, request, limits).await else { continue };
-        let status = answer.status().as_u16();
-        last = Probed {
-            verdict: judge(status, answer.body()),
-            latency_ms: Some(measured_ms(began.elapsed())),
-            is_overloaded: status == 429 || status >= 500,
-        };
-        if !pool::rotates(status) {
-            break;
+        for body in questions(dialect, model) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return last;
+            }
+            let headers = headers(site, dialect, values);
+            let request = posted(Uri::from(endpoint.base.join(path)), headers, &body);
+            let began = Instant::now();
+            let limits = FetchLimits { timeout: left, max_bytes: MAX_BYTES };
+            let Ok(answer) = core.client.fetch(&endpoint.base, request, limits).await else { break };
+            let status = answer.status().as_u16();
+            last = Probed {
+                verdict: judge(status, answer.body()),
+                latency_ms: Some(measured_ms(began.elapsed())),
+                is_overloaded: status == 429 || status >= 500,
+            };
+            let text = String::from_utf8_lossy(answer.body());
+            if status == 400 && wants_completion_limit(&text) {
+                continue;
+            }
+            if pool::rotates(status) {
+                break;
+            }
+            return last;
         }
     }
     last
+}
+
+fn posted(uri: Uri, headers: HeaderMap, body: &Value) -> Request<Bytes> {
+    let mut request = Request::new(Bytes::from(body.to_string()));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    request
+}
+
+/// The shortest question, and how those want it that refuse its limit: models of OpenAI that reason.
+fn questions(dialect: Dialect, model: &str) -> impl Iterator<Item = Value> {
+    let first = question(dialect, model);
+    let second = (dialect == Dialect::Chat).then(|| {
+        json!({ "model": model, "messages": first["messages"], "max_completion_tokens": REASONING_TOKENS,
+            "stream": false })
+    });
+    std::iter::once(first).chain(second)
 }
 
 /// The shortest question, as it is asked in a dialect.

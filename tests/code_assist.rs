@@ -173,6 +173,35 @@ fn a_request_to_antigravity_names_its_agent_and_keeps_its_rules() {
     }
 }
 
+/// As the tools of Claude Code are: with names of JSON Schema that Google's has not.
+#[test]
+fn tools_of_other_dialects_reach_antigravity_in_the_form_that_it_knows() {
+    let upstream = google();
+    let gateway = Gateway::with_logins(Setup::default(), MODEL, &[Login::new("antigravity", &upstream)]);
+    let schema = json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+        "properties": {"path": {"type": "string", "description": "Which"}, "limit": {"type": ["integer", "null"],
+            "exclusiveMinimum": 0}}, "required": ["path"], "additionalProperties": false});
+    let plain = json!({"type": "object", "properties": {"path": {"type": "string", "description": "Which"},
+        "limit": {"type": "integer", "nullable": true}}, "required": ["path"]});
+    let said = json!([{"role": "user", "content": "Which way?"}]);
+    let function = json!({"name": "read", "parameters": schema});
+    for (path, body) in [
+        (
+            "/v1/messages",
+            json!({"model": MODEL, "max_tokens": 9, "messages": said,
+                "tools": [{"name": "read", "input_schema": schema}]}),
+        ),
+        (
+            "/v1/chat/completions",
+            json!({"model": MODEL, "messages": said, "tools": [{"type": "function", "function": function}]}),
+        ),
+    ] {
+        gateway.client().post(path, &body).expect(200);
+        let request = upstream.last(ANSWER).json()["request"].clone();
+        assert_eq!(request["tools"][0]["functionDeclarations"][0]["parameters"], plain, "{path}: {request}");
+    }
+}
+
 #[test]
 fn a_model_of_antigravity_that_only_streams_answers_those_who_want_a_whole_answer() {
     const CLAUDE: &str = "claude-test-4";

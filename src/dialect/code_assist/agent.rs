@@ -4,13 +4,14 @@ use std::borrow::Cow;
 
 use ring::digest::{SHA256, digest};
 
+use super::schema::put_plain;
 use crate::dialect::edit::edit;
 use crate::dialect::gemini::member;
 use crate::dialect::literal::Json;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// The newer name of a function's parameters, which is not known there.
+/// The newer name of a function's parameters, which is not known there, nor is what JSON Schema has beyond Google's.
 const JSON_SCHEMA: &str = "parametersJsonSchema";
 const PARAMETERS: &str = "parameters";
 
@@ -85,7 +86,7 @@ fn validated(config: Option<&Node<'_>>) -> String {
     edit(raw, &[(key, &inner)], &[]).into_owned()
 }
 
-/// The request with the older name for the parameters of its functions; `None` where no newer one is used. A count may
+/// The request with the older name and form for the parameters of its functions; `None` where no newer one is used. A count may
 /// be asked for a whole request.
 pub fn with_plain_schemas(body: &str) -> Option<String> {
     let uses = |name: &str| memchr::memmem::find(body.as_bytes(), name.as_bytes()).is_some();
@@ -125,7 +126,7 @@ fn declarations(tool: &Node<'_>, key: &str) -> String {
                     if !is_newer {
                         o.field(name, value.json());
                     } else if !has_older {
-                        o.field(PARAMETERS, value.json());
+                        o.value_at(PARAMETERS, |json| put_plain(json, value));
                     }
                 }
             });
@@ -179,15 +180,15 @@ mod tests {
     fn the_newer_name_of_parameters_becomes_the_older_one() {
         for (body, wanted) in [
             (
-                r#"{"tools":[{"functionDeclarations":[{"name":"f","parametersJsonSchema":{"type":"object","a":1.0}},{"name":"g"}]},{"googleSearch":{}}],"z":1}"#,
+                r#"{"tools":[{"functionDeclarations":[{"name":"f","parametersJsonSchema":{"type":"object","a":1.0,"additionalProperties":false}},{"name":"g"}]},{"googleSearch":{}}],"z":1}"#,
                 Some(
-                    r#"{"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"object","a":1.0}},{"name":"g"}]},{"googleSearch":{}}],"z":1}"#,
+                    r#"{"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"object"}},{"name":"g"}]},{"googleSearch":{}}],"z":1}"#,
                 ),
             ),
             (
-                r#"{"generateContentRequest":{"tools":[{"function_declarations":[{"parameters_json_schema":1}]}]}}"#,
+                r#"{"generateContentRequest":{"tools":[{"function_declarations":[{"parameters_json_schema":{"type":"object"}}]}]}}"#,
                 Some(
-                    r#"{"generateContentRequest":{"tools":[{"function_declarations":[{"parameters":1}]}]}}"#,
+                    r#"{"generateContentRequest":{"tools":[{"function_declarations":[{"parameters":{"type":"object"}}]}]}}"#,
                 ),
             ),
             (

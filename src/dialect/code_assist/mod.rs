@@ -11,6 +11,7 @@
 //! | `request` | a request put in, and taken out |
 //! | `answer` | an answer put in, and taken out |
 //! | `agent` | what the requests of an agent say besides, and what must not be in them |
+//! | `schema` | the parameters of a function in the form that an agent's requests have |
 //!
 //! Clients that speak it (Gemini's command line) are served as clients of gemini; upstreams that speak it are asked as
 //! upstreams of gemini. What counts tokens, and what failed, is answered without an envelope.
@@ -18,6 +19,7 @@
 mod agent;
 mod answer;
 mod request;
+mod schema;
 
 pub use agent::{Agent, fit, with_plain_schemas};
 pub use answer::{AROUND, Opener, TooLong, seal_event, seal_whole};

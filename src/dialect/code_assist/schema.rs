@@ -1,0 +1,260 @@
+//! JSON Schema as Google's `Schema`, the part of OpenAPI 3.0 that is in the Gemini API reference: every name that it does not
+//! have is refused, and so is an `enum` of anything but texts.
+//!
+//! | JSON Schema | becomes |
+//! |---|---|
+//! | `$ref` to a place within | what stands there; an object where that leads in a circle |
+//! | `type: [T, "null"]` | `type: T` and `nullable` |
+//! | `anyOf`, `oneOf` | the branch that says the most; `nullable` where another is for null |
+//! | `allOf` | its branches together |
+//! | `const` | an `enum` of one |
+//! | bounds, formats, any other name | nothing: what they say is checked by whom the call is for |
+
+use std::borrow::Cow;
+
+use crate::dialect::literal::Json;
+use crate::dialect::tree::Node;
+use crate::dialect::writer::Writer;
+
+/// Schemas may refer to others many times over: from so many on, no more is said than that there is an object.
+const MAX_SCHEMAS: usize = 2_000;
+
+/// Writes a schema in Google's form.
+pub(super) fn put_plain(json: &mut Writer, schema: &Node<'_>) {
+    Plain { root: schema, open: vec![schema], left: MAX_SCHEMAS }.put(json, schema);
+}
+
+struct Plain<'n, 'a> {
+    root: &'n Node<'a>,
+    /// What is referred to around the place that is written: it is not gone into again.
+    open: Vec<&'n Node<'a>>,
+    left: usize,
+}
+
+/// The schemas that hold together in one place.
+#[derive(Default)]
+struct Place<'n, 'a> {
+    parts: Vec<&'n Node<'a>>,
+    nullable: bool,
+}
+
+// === impl Plain ===
+
+impl<'n, 'a> Plain<'n, 'a> {
+    fn put(&mut self, json: &mut Writer, schema: &'n Node<'a>) {
+        let around = self.open.len();
+        let mut place = Place::default();
+        if self.left > 0 {
+            self.left -= 1;
+            self.gather(schema, &mut place);
+        }
+        let kind = place.kind();
+        json.object(|o| {
+            o.field("type", kind.as_ref());
+            o.field_if("description", place.parts.iter().find_map(|&part| part.text_at("description")));
+            o.field_if("nullable", place.nullable.then_some(true));
+            match kind.as_ref() {
+                "object" => self.put_properties(o, &place),
+                "array" => self.put_items(o, &place),
+                "string" => put_enum(o, &place),
+                _ => {}
+            }
+        });
+        self.open.truncate(around);
+    }
+
+    fn put_properties(&mut self, o: &mut Writer, place: &Place<'n, 'a>) {
+        let mut named: Vec<(&'n str, &'n Node<'a>)> = Vec::new();
+        for (name, schema) in
+            place.parts.iter().filter_map(|&part| part.get("properties")).flat_map(Node::members)
+        {
+            if !named.iter().any(|(known, _)| known == name) {
+                named.push((name, schema));
+            }
+        }
+        if named.is_empty() {
+            return;
+        }
+        let required = place.parts.iter().flat_map(|&part| part.items_at("required"));
+        let required: Vec<Json<'a>> = required
+            .filter(|item| item.str().is_some_and(|item| named.iter().any(|(name, _)| *name == item)))
+            .map(Node::json)
+            .collect();
+        o.object_at("properties", |o| {
+            for (name, schema) in named {
+                o.value_at(name, |json| self.put(json, schema));
+            }
+        });
+        if !required.is_empty() {
+            o.array("required", |a| required.into_iter().for_each(|name| a.item(name)));
+        }
+    }
+
+    fn put_items(&mut self, o: &mut Writer, place: &Place<'n, 'a>) {
+        // Of the items of a tuple the first stands for all.
+        let of = |part: &'n Node<'a>, key: &str| {
+            let items = part.get(key)?;
+            if items.is_array() { items.items().first() } else { Some(items) }
+        };
+        let items =
+            place.parts.iter().find_map(|&part| of(part, "items").or_else(|| of(part, "prefixItems")));
+        match items {
+            Some(schema) => o.value_at("items", |json| self.put(json, schema)),
+            None => o.object_at("items", |o| o.field("type", "string")),
+        }
+    }
+
+    /// Finds what holds in the place of a schema.
+    fn gather(&mut self, schema: &'n Node<'a>, place: &mut Place<'n, 'a>) {
+        if !schema.is_object() {
+            return;
+        }
+        place.parts.push(schema);
+        place.nullable |= schema.bool_at("nullable") == Some(true);
+        place.nullable |= schema.items_at("type").iter().any(|kind| kind.str().as_deref() == Some("null"));
+        let referred = schema.text_at("$ref").and_then(|reference| self.find(&reference.decode()));
+        if let Some(target) =
+            referred.filter(|target| !self.open.iter().any(|open| std::ptr::eq(*open, *target)))
+        {
+            self.open.push(target);
+            self.gather(target, place);
+        }
+        for branch in schema.items_at("allOf") {
+            self.gather(branch, place);
+        }
+        for branches in ["anyOf", "oneOf"].map(|key| schema.items_at(key)) {
+            place.nullable |= branches.iter().any(is_null);
+            // The first of those that say as much.
+            let best =
+                branches.iter().rev().filter(|branch| !is_null(branch)).max_by_key(|branch| weight(branch));
+            if let Some(branch) = best {
+                self.gather(branch, place);
+            }
+        }
+    }
+
+    /// The place that `#/$defs/name` names.
+    fn find(&self, reference: &str) -> Option<&'n Node<'a>> {
+        let path = reference.strip_prefix('#')?;
+        let names = path.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~"));
+        names.into_iter().try_fold(self.root, |node, name| node.member(&name))
+    }
+}
+
+// === impl Place ===
+
+impl Place<'_, '_> {
+    fn kind(&self) -> Cow<'static, str> {
+        let has = |key: &str| self.parts.iter().any(|part| part.get(key).is_some());
+        let stated = self.parts.iter().find_map(|&part| {
+            let kinds = part.get("type")?;
+            let all = if kinds.is_array() { kinds.items() } else { std::slice::from_ref(kinds) };
+            all.iter().filter_map(Node::str).find(|kind| kind != "null").map(|kind| kind.into_owned())
+        });
+        match stated {
+            Some(kind) => Cow::Owned(kind),
+            None if self.parts.is_empty() || has("properties") || has("$ref") => Cow::Borrowed("object"),
+            None if has("items") || has("prefixItems") => Cow::Borrowed("array"),
+            None => Cow::Borrowed("string"),
+        }
+    }
+}
+
+fn put_enum(o: &mut Writer, place: &Place<'_, '_>) {
+    let values = place.parts.iter().find_map(|&part| {
+        let of = |key: &str| part.get(key);
+        of("enum").map(Node::items).or_else(|| of("const").map(std::slice::from_ref))
+    });
+    let Some(values) = values.filter(|values| !values.is_empty() && values.iter().all(Node::is_string))
+    else {
+        return;
+    };
+    o.array("enum", |a| values.iter().for_each(|value| a.item(value.json())));
+}
+
+fn is_null(schema: &Node<'_>) -> bool {
+    schema.str_at("type") == "null"
+}
+
+/// How much a branch says.
+fn weight(schema: &Node<'_>) -> u8 {
+    let kind = schema.str_at("type");
+    match kind.as_ref() {
+        "object" => 3,
+        _ if schema.get("properties").is_some() || schema.get("$ref").is_some() => 3,
+        "array" => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(schema: &str) -> String {
+        let mut json = Writer::new();
+        put_plain(&mut json, &Node::parse(schema).unwrap());
+        json.into_string()
+    }
+
+    #[test]
+    fn a_schema_keeps_what_google_has_a_name_for() {
+        for (schema, wanted) in [
+            (
+                r#"{"$schema":"x","type":"object","properties":{"b":{"type":"integer","minimum":0,"description":"d"},"a":{"type":"string","format":"uri"}},"required":["a","gone"],"additionalProperties":false}"#,
+                r#"{"type":"object","properties":{"b":{"type":"integer","description":"d"},"a":{"type":"string"}},"required":["a"]}"#,
+            ),
+            (r#"{"type":["integer","null"],"default":5}"#, r#"{"type":"integer","nullable":true}"#),
+            (
+                r#"{"anyOf":[{"type":"null"},{"type":"string"},{"type":"array"}]}"#,
+                r#"{"type":"array","nullable":true,"items":{"type":"string"}}"#,
+            ),
+            (
+                r#"{"oneOf":[{"type":"string","description":"first"},{"type":"string"}]}"#,
+                r#"{"type":"string","description":"first"}"#,
+            ),
+            (
+                r#"{"allOf":[{"properties":{"a":{"const":"x"}}},{"properties":{"b":{"enum":[1,2]}},"required":["b"]}]}"#,
+                r#"{"type":"object","properties":{"a":{"type":"string","enum":["x"]},"b":{"type":"string"}},"required":["b"]}"#,
+            ),
+            (
+                r#"{"items":[{"type":"number"},{"type":"string"}]}"#,
+                r#"{"type":"array","items":{"type":"number"}}"#,
+            ),
+            (r#"{"type":"object"}"#, r#"{"type":"object"}"#),
+            (r#"{"enum":["a","b"]}"#, r#"{"type":"string","enum":["a","b"]}"#),
+            ("true", r#"{"type":"object"}"#),
+            ("{}", r#"{"type":"string"}"#),
+        ] {
+            assert_eq!(plain(schema), wanted, "{schema}");
+        }
+    }
+
+    #[test]
+    fn what_is_referred_to_stands_in_its_place_and_no_circle_is_gone_round() {
+        for (schema, wanted) in [
+            (
+                r##"{"properties":{"a":{"$ref":"#/$defs/x~1y","description":"own"}},"$defs":{"x/y":{"type":"integer","description":"theirs"}}}"##,
+                r#"{"type":"object","properties":{"a":{"type":"integer","description":"own"}}}"#,
+            ),
+            (
+                r##"{"properties":{"child":{"$ref":"#"},"x":{"type":"string"}}}"##,
+                r#"{"type":"object","properties":{"child":{"type":"object"},"x":{"type":"string"}}}"#,
+            ),
+            (
+                r##"{"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n"}}}}}"##,
+                r#"{"type":"object","properties":{"next":{"type":"object"}}}"#,
+            ),
+            (r##"{"$ref":"#/$defs/gone"}"##, r#"{"type":"object"}"#),
+            (r#"{"$ref":"https://example.com/schema"}"#, r#"{"type":"object"}"#),
+        ] {
+            assert_eq!(plain(schema), wanted, "{schema}");
+        }
+        // Each name refers to the next one twice.
+        let names: Vec<String> = (0..40)
+            .map(|n| format!(r##""n{n}":{{"properties":{{"a":{{"$ref":"#/$defs/n{0}"}},"b":{{"$ref":"#/$defs/n{0}"}}}}}}"##, n + 1))
+            .collect();
+        let schema = format!(r##"{{"$ref":"#/$defs/n0","$defs":{{{}}}}}"##, names.join(","));
+        assert!(plain(&schema).len() < 100 * MAX_SCHEMAS);
+    }
+}

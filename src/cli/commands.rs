@@ -47,7 +47,7 @@ async fn import_file(mut config: Config, task: &Import, progress: &Progress) -> 
     let options = store_options(&config);
     // What only looks must not leave a database behind.
     let looks_only = task.dry_run && copies::refuse_used(&options).is_ok();
-    let scratch = looks_only.then(Scratch::new).transpose()?;
+    let scratch = looks_only.then(|| Scratch::new(&config.data_dir)).transpose()?;
     if let Some(scratch) = &scratch {
         config.data_dir = scratch.0.clone();
         config.database.url = String::new();
@@ -268,11 +268,15 @@ fn print(text: &str) -> Result<(), Failure> {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Result<Self, Failure> {
-        let path = std::env::temp_dir().join(format!("switchyard-dry-run-{}", uuid::v4()));
-        let made = fs::DirBuilder::new().mode(0o700).create(&path);
-        made.map_err(|error| Failure::new(1, format!("{}: {error}", path.display())))?;
-        Ok(Self(path))
+    /// Where temporary files go; in a container that has no such place, in the data directory.
+    fn new(data_dir: &Path) -> Result<Self, Failure> {
+        let name = format!("switchyard-dry-run-{}", uuid::v4());
+        let [usual, last] = [std::env::temp_dir().join(&name), data_dir.join(&name)];
+        let make = |path: PathBuf| match fs::DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => Ok(Self(path)),
+            Err(error) => Err(Failure::new(1, format!("{}: {error}", path.display()))),
+        };
+        make(usual).or_else(|_| make(last))
     }
 }
 

@@ -247,4 +247,15 @@ mod tests {
         database.close().await;
         let _ = std::fs::remove_dir_all(dir);
     }
+
+    #[tokio::test]
+    async fn what_does_not_fit_into_memory_goes_to_the_data_directory() {
+        let dir = std::env::temp_dir().join(format!("switchyard-temporary-{}", std::process::id()));
+        let (database, _) = Database::open(&StoreOptions::in_dir(&dir, "a secret")).expect("a database");
+        let rows = database.query("PRAGMA temp_store_directory", Vec::new()).await.expect("an answer");
+        let place = rows.into_iter().next().map(|mut row| row.0.swap_remove(0));
+        assert_eq!(place, Some(dir.to_str().expect("a path").into()));
+        database.close().await;
+        let _ = std::fs::remove_dir_all(dir);
+    }
 }

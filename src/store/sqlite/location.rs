@@ -94,6 +94,19 @@ pub(in crate::store) fn lock(location: &Location) -> Result<Option<File>, OpenEr
     Ok(Some(lock))
 }
 
+/// Has every connection of this process keep in this directory, where it is there, what it cannot hold in memory: a large
+/// sort, a database that is written anew. The usual directories for that are missing in a container that has nothing but
+/// its data, and are memory themselves on many machines. The files lose their names as soon as they are open.
+pub(in crate::store) fn keep_temporary_files_in(dir: &Path) {
+    let Some(dir) = std::path::absolute(dir).ok().filter(|dir| dir.is_dir()) else { return };
+    let Some(dir) = dir.to_str() else { return };
+    let kept = Connection::open_in_memory()
+        .and_then(|connection| connection.pragma_update(None, "temp_store_directory", dir));
+    if let Err(error) = kept {
+        log::warn!("temporary files of SQLite are not kept in {dir}: {error}");
+    }
+}
+
 /// Puts on the disk what has been committed without waiting for it.
 pub(in crate::store) fn sync_wal(location: &Location) -> std::io::Result<()> {
     let Location::File(path) = location else { return Ok(()) };

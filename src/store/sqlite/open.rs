@@ -16,6 +16,7 @@ use crate::store::seal::keyring::Derivation;
 pub(in crate::store) fn open(options: &StoreOptions) -> Result<Opened, OpenError> {
     let location = Location::parse(&options.db_url, &options.data_dir);
     let lock = location::lock(&location)?;
+    location::keep_temporary_files_in(&options.data_dir);
     let trace = traces::find(&location, lock.as_ref())?;
     // A new database has nothing sealed: it waits for the disk only, while the derivation goes on beside it.
     let is_new = location.is_empty();

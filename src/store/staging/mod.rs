@@ -28,6 +28,7 @@ use rusqlite::{Connection, params_from_iter};
 
 use super::error::{Error, Result};
 use super::sql::Value;
+use super::sqlite::location::keep_temporary_files_in;
 use super::{Hashing, Store};
 pub use matching::{Action, Conflict, LocalRow, Policy};
 use tables::{Column, Kind, TABLES, Table};
@@ -89,6 +90,8 @@ impl Staging {
     /// An empty one in this directory.
     pub fn create(store: &Store, dir: &Path) -> Result<Self> {
         file::clear(dir);
+        // Where rows come from a server, nobody has said it yet.
+        keep_temporary_files_in(dir);
         let path = dir.join(file::NAME);
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(
             |error| match error.kind() {

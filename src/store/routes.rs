@@ -1,6 +1,6 @@
 //! Routes, their group links, and the channels that serve them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::sql::{Row, Statement, Value, marks};
 use super::touches::Part;
@@ -231,6 +231,12 @@ pub async fn channels_after(store: &Store, after: i64, count: u32) -> Result<Vec
          WHERE c.id > ? ORDER BY c.id LIMIT {count}"
     );
     store.query(sql, vec![after.into()]).await?.iter().map(read_channel).collect()
+}
+
+/// The accounts that have channels.
+pub async fn accounts_with_channels(store: &Store) -> Result<HashSet<i64>> {
+    let rows = store.query("SELECT DISTINCT account_id FROM route_channels", Vec::new()).await?;
+    rows.iter().map(|row| row.fields().int()).collect()
 }
 
 /// What a rebuild looks at of so many channels by id, from behind this one.

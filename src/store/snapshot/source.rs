@@ -51,7 +51,9 @@ pub struct Source {
 }
 
 struct Known {
-    account: Arc<Account>,
+    site_id: i64,
+    /// `None` until a channel is served with it: of what nobody is sent to there may be very much.
+    account: Option<Arc<Account>>,
     channels: Vec<i64>,
 }
 
@@ -73,6 +75,8 @@ struct Rows {
     channels: BTreeMap<i64, ChannelRow>,
     /// The route units of these channels.
     units: Units,
+    /// The accounts that these channels are served with.
+    serving: BTreeSet<i64>,
 }
 
 /// Route units, and the available models of their members.
@@ -122,13 +126,17 @@ impl Source {
             sites.insert(row.id, (row, Arc::new(builder.site(row, builder.proxy_of_site(row)))));
             source.endpoints.insert(row.id, row.endpoints.iter().map(|endpoint| endpoint.id).collect());
         }
+        let mut serving = routes::accounts_with_channels(store).await?;
+        serving.extend(source.units.keys());
         // A row is several times what is routed by: it is gone before the next page is read.
         let mut own_credentials: FastMap<i64, Credential> = FastMap::default();
         accounts::pick(store, |row| -> Option<()> {
             let (site_row, site) = sites.get(&row.site_id)?;
-            let account = Arc::new(builder.account(&row, site, Some(site_row)));
-            own_credentials.extend(builder.own_credential(&row).map(|own| (row.id, own)));
-            source.accounts.insert(row.id, Known { account, channels: Vec::new() });
+            let account = serving.contains(&row.id).then(|| {
+                own_credentials.extend(builder.own_credential(&row).map(|own| (row.id, own)));
+                Arc::new(builder.account(&row, site, Some(site_row)))
+            });
+            source.accounts.insert(row.id, Known { site_id: row.site_id, account, channels: Vec::new() });
             None
         })
         .await?;
@@ -137,8 +145,10 @@ impl Source {
         loop {
             let page = routes::channels_after(store, after, routes::PAGE).await?;
             for row in &page {
-                let find =
-                    |id: i64| Some((own_credentials.get(&id).cloned(), &source.accounts.get(&id)?.account));
+                let find = |id: i64| {
+                    let account = source.accounts.get(&id)?.account.as_ref()?;
+                    Some((own_credentials.get(&id).cloned(), account))
+                };
                 let Some((own, account)) = find(row.account_id) else { continue };
                 let token = row.token_id.and_then(|id| token_rows.get(&id));
                 let channel = builder.channel(row, account, own, token);
@@ -205,18 +215,15 @@ impl Source {
         }
         let mut account_ids = touched.accounts.clone();
         if !sites.is_empty() {
-            let on_them =
-                self.accounts.iter().filter(|(_, known)| sites.contains_key(&known.account.site.id));
+            // Who serves nothing has nothing of its site, but goes with it.
+            let is_on_them = |known: &Known| {
+                let site = sites.get(&known.site_id);
+                site.is_some_and(|site| site.is_none() || known.account.is_some())
+            };
+            let on_them = self.accounts.iter().filter(|(_, known)| is_on_them(known));
             account_ids.extend(on_them.map(|(id, _)| *id));
         }
         let accounts = by_id(accounts::some(store, &list(&account_ids)).await?, |row| row.id);
-        let mut other_sites = BTreeMap::new();
-        for row in accounts.values() {
-            let is_known = sites.contains_key(&row.site_id) || other_sites.contains_key(&row.site_id);
-            if !is_known && (row.goes_its_own_way() || self.snapshot.site(row.site_id).is_none()) {
-                other_sites.extend(sites::get(store, row.site_id).await?.map(|site| (row.site_id, site)));
-            }
-        }
         let mut routes = by_id(routes::some(store, &list(&touched.routes)).await?, |row| row.id);
         let is_renamed = |row: &&RouteRow| {
             let before = self.snapshot.route(row.id);
@@ -248,9 +255,16 @@ impl Source {
             let members = unit.into_iter().flat_map(|unit| &unit.members).map(|member| member.account_id);
             members.chain([row.account_id]).collect::<Vec<_>>()
         };
-        let others: BTreeSet<i64> =
-            channels.values().flat_map(of_channels).filter(|id| !account_ids.contains(id)).collect();
-        let other_accounts = by_id(accounts::some(store, &list(&others)).await?, |row| row.id);
+        let serving: BTreeSet<i64> = channels.values().flat_map(of_channels).collect();
+        let others: Vec<i64> = serving.difference(&account_ids).copied().collect();
+        let other_accounts = by_id(accounts::some(store, &others).await?, |row| row.id);
+        let mut other_sites = BTreeMap::new();
+        for row in accounts.values().chain(other_accounts.values().filter(|row| !self.serves(row.id))) {
+            let is_known = sites.contains_key(&row.site_id) || other_sites.contains_key(&row.site_id);
+            if !is_known && (row.goes_its_own_way() || self.snapshot.site(row.site_id).is_none()) {
+                other_sites.extend(sites::get(store, row.site_id).await?.map(|site| (row.site_id, site)));
+            }
+        }
         let token_ids: BTreeSet<i64> = channels.values().filter_map(|row| row.token_id).collect();
         let tokens = by_id(tokens::some(store, &list(&token_ids)).await?, |row| row.id);
         Ok(Rows {
@@ -264,7 +278,13 @@ impl Source {
             whole_routes,
             channels,
             units,
+            serving,
         })
+    }
+
+    /// Whether channels have been served with an account.
+    fn serves(&self, account: i64) -> bool {
+        self.accounts.get(&account).is_some_and(|known| known.account.is_some())
     }
 
     /// Makes the snapshot of what was read, and lets other work of its thread go before it now and then.
@@ -283,7 +303,10 @@ impl Source {
             edit.changed.sites.insert(*id, site);
         }
         let mut new_accounts: BTreeMap<i64, Arc<Account>> = BTreeMap::new();
-        for row in rows.accounts.values() {
+        let changed =
+            rows.accounts.values().filter(|row| self.serves(row.id) || rows.serving.contains(&row.id));
+        let first_served = rows.other_accounts.values().filter(|row| !self.serves(row.id));
+        for row in changed.chain(first_served) {
             if let Some(account) = edit.account(&builder, rows, row) {
                 new_accounts.insert(row.id, Arc::new(account));
             }
@@ -296,7 +319,7 @@ impl Source {
             }
             let source = edit.source;
             let find = |id: i64| {
-                let known = || source.accounts.get(&id).map(|known| &known.account);
+                let known = || source.accounts.get(&id)?.account.as_ref();
                 let account_row = rows.accounts.get(&id).or(rows.other_accounts.get(&id))?;
                 Some((builder.own_credential(account_row), new_accounts.get(&id).or_else(known)?))
             };
@@ -326,14 +349,17 @@ impl Source {
     }
 
     fn note_accounts(&mut self, rows: &Rows, new: BTreeMap<i64, Arc<Account>>, live: &LiveTable) {
-        for id in rows.account_ids.iter().filter(|id| !new.contains_key(id)) {
+        for id in rows.account_ids.iter().filter(|id| !rows.accounts.contains_key(id)) {
             self.accounts.remove(id);
             live.forget_account(*id);
         }
+        for row in rows.accounts.values().chain(rows.other_accounts.values()) {
+            let unknown = || Known { site_id: row.site_id, account: None, channels: Vec::new() };
+            self.accounts.entry(row.id).or_insert_with(unknown).site_id = row.site_id;
+        }
         for (id, account) in new {
-            match self.accounts.get_mut(&id) {
-                Some(known) => known.account = account,
-                None => drop(self.accounts.insert(id, Known { account, channels: Vec::new() })),
+            if let Some(known) = self.accounts.get_mut(&id) {
+                known.account = Some(account);
             }
         }
     }

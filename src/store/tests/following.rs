@@ -383,6 +383,50 @@ async fn the_channels_of_a_site_that_changes_are_not_read() {
 }
 
 #[tokio::test]
+async fn an_account_takes_memory_from_its_first_channel_on() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let proxied = NewSite { proxy_url: Some(Secret::new("http://127.0.0.1:1")), ..site("blue") };
+    let site_id = sites::insert(&store, proxied).await.unwrap();
+    let mut ids = Vec::new();
+    for name in ["first", "second", "third"] {
+        ids.push(accounts::insert(&store, api_key(site_id, name)).await.unwrap());
+    }
+    let channels = |id: i64| vec![Credential { account_id: id, token_id: None, unit_id: None }];
+    let route = |model: &str, id: i64| NewRoute { model: model.into(), channels: channels(id) };
+    let first = Plan { create_routes: vec![route("alpha", ids[0])], ..Plan::default() };
+    routes::apply(&store, &first).await.unwrap();
+    let live = LiveTable::default();
+    let mut source = Source::load(&store, &live, None, Weights::default()).await.unwrap();
+    store.journal().take().settled();
+    let known = |live: &LiveTable| live.sizes()[3];
+    assert_eq!(known(&live), 1);
+
+    let renamed = SitePatch { name: Some("azure".into()), ..SitePatch::default() };
+    sites::update(&store, site_id, renamed).await.unwrap();
+    let taken = store.journal().take();
+    source.follow(&store, &live, &taken.touched, None, Weights::default()).await.unwrap();
+    taken.settled();
+    assert_eq!(known(&live), 1, "a site that changes is nothing to accounts that serve nothing");
+
+    let more = Plan { create_routes: vec![route("beta", ids[1]), route("gamma", ids[1])], ..Plan::default() };
+    routes::apply(&store, &more).await.unwrap();
+    let taken = store.journal().take();
+    source.follow(&store, &live, &taken.touched, None, Weights::default()).await.unwrap();
+    taken.settled();
+    assert_eq!(known(&live), 2);
+    let account = |name| source.snapshot().exact_routes(name).next().unwrap().channels[0].account.clone();
+    assert!(Arc::ptr_eq(&account("beta"), &account("gamma")), "one account for both of its channels");
+    assert_eq!(account("beta").site.name, "azure");
+
+    accounts::delete(&store, ids[2]).await.unwrap();
+    sites::delete(&store, site_id).await.unwrap();
+    let taken = store.journal().take();
+    source.follow(&store, &live, &taken.touched, None, Weights::default()).await.unwrap();
+    assert_eq!((known(&live), source.snapshot().channels().count()), (0, 0));
+}
+
+#[tokio::test]
 async fn the_models_of_an_account_are_followed_in_its_route_unit_and_no_other_channel_is_read() {
     let dir = Dir::new();
     let store = dir.open();

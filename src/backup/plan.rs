@@ -42,11 +42,9 @@ fn page(
     after: &[Value],
     last: i64,
 ) -> Result<Vec<(LocalRow, Vec<Value>)>, ImportError> {
-    let is_compared = |column: &&Column| match table.who {
-        Some(who) => who.contains(&column.sql),
-        None => column.kind != Kind::Hash,
-    };
-    let compared: Vec<&Column> = table.columns.iter().filter(is_compared).collect();
+    let told_apart_by = rows::told_apart_by(table);
+    let compared: Vec<&Column> =
+        table.columns.iter().filter(|column| told_apart_by.contains(&column.sql)).collect();
     let names: String = compared.iter().map(|column| format!(", {}", column.sql)).collect();
     let scope = table.scope.unwrap_or("0");
     let key: &[&str] = if table.has_id { &["id"] } else { table.unique };

@@ -219,6 +219,25 @@ pub fn who<'t>(store: &Store, table: &Table, text: impl Fn(&str) -> Option<&'t s
     let digest = |kind: &str, parts: &[Option<&str>]| {
         let mut pieces: Vec<&[u8]> = vec![kind.as_bytes()];
         for part in parts {
+/// The columns that [`who`] asks for.
+pub fn told_apart_by(table: &Table) -> &'static [&'static str] {
+    match (table.who, table.name) {
+        (Some(columns), _) => columns,
+        (None, "sites") => &["platform", "url"],
+        (None, "accounts") => &[
+            "oauth_provider",
+            "oauth_account_key",
+            "oauth_project_id",
+            "api_token",
+            "access_token",
+            "username",
+        ],
+        (None, "account_tokens") => &["token_enc", "name", "token_group", "source", "is_default"],
+        (None, "downstream_api_keys") => &["key_enc"],
+        (None, _) => &[],
+    }
+}
+
             pieces.push(&[0]);
             pieces.push(part.unwrap_or_default().trim().as_bytes());
         }

@@ -36,6 +36,8 @@ impl Staging {
         let spelling = Spelling { dialect: store.database().dialect() };
         let mut batch = self.statements(spelling, policy, now)?;
         batch.extend(more);
+        // The writer reads the file by a connection of its own.
+        self.connection.execute_batch("PRAGMA shrink_memory")?;
         store.database().batch_with(self.path.clone(), batch).await
     }
 

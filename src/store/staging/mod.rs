@@ -35,6 +35,8 @@ use tables::{Column, Kind, TABLES, Table};
 
 /// Rows that are staged in one transaction of their own.
 const AT_ONCE: usize = 5000;
+/// What is held of its pages, and of the rows that it sorts: the rest of both is in files.
+const CACHE_KIB: u32 = 2048;
 
 /// A row of a document, as it shall be stored.
 #[derive(Debug)]
@@ -102,13 +104,13 @@ impl Staging {
         let connection = Connection::open(&path)?;
         connection.set_prepared_statement_cache_capacity(64);
         // What a power cut leaves of it is thrown away.
-        connection.execute_batch(
-            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -8192;
+        connection.execute_batch(&format!(
+            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -{CACHE_KIB};
              CREATE TABLE refused (tbl INTEGER NOT NULL, id INTEGER, label TEXT NOT NULL, reason TEXT NOT NULL);
              CREATE TABLE local (tbl INTEGER NOT NULL, id INTEGER NOT NULL, scope INTEGER NOT NULL, who TEXT NOT NULL,
                taken INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (tbl, id)) WITHOUT ROWID;
-             CREATE INDEX local_who ON local (tbl, scope, who, taken);",
-        )?;
+             CREATE INDEX local_who ON local (tbl, scope, who, taken);"
+        ))?;
         for table in TABLES {
             connection.execute_batch(&definition(table))?;
         }

@@ -94,7 +94,7 @@ fn write_all<W: Write>(core: &Arc<Core>, what: What, out: W) -> Result<W, Import
 
 fn write_rows(core: &Core, moment: &Moment, table: &Table, out: &mut impl Write) -> Result<(), ImportError> {
     let columns: Vec<&str> =
-        table.columns.iter().filter(|column| column.kind != Kind::Hash).map(|column| column.sql).collect();
+        table.columns.iter().filter(|column| rows::is_written(column)).map(|column| column.sql).collect();
     // What a page is ordered by: its last row says where the next begins.
     let (source, condition, order) = match table.name {
         "manual_models" => ("model_availability", "is_manual = TRUE AND ", "account_id, model_name"),

@@ -119,6 +119,11 @@ impl RowReader<'_> {
             }
             "downstream_api_keys" => {
                 trim(row, "key");
+                for member in ["usedCost", "usedRequests"] {
+                    if row.get(member).and_then(Json::as_f64).is_some_and(|used| used < 0.0) {
+                        return Err((member, "number of at least 0"));
+                    }
+                }
                 let says_nothing =
                     |row: &Map<String, Json>, member: &str| row.get(member).is_none_or(Json::is_null);
                 if says_nothing(row, "supportedModels") && says_nothing(row, "allowedRouteIds") {
@@ -214,11 +219,6 @@ impl RowReader<'_> {
     }
 }
 
-/// What tells a row of this table from others in its scope, by the texts of its columns; `None` where SQL says it.
-pub fn who<'t>(store: &Store, table: &Table, text: impl Fn(&str) -> Option<&'t str>) -> Option<String> {
-    let digest = |kind: &str, parts: &[Option<&str>]| {
-        let mut pieces: Vec<&[u8]> = vec![kind.as_bytes()];
-        for part in parts {
 /// The columns that [`who`] asks for.
 pub fn told_apart_by(table: &Table) -> &'static [&'static str] {
     match (table.who, table.name) {
@@ -238,6 +238,11 @@ pub fn told_apart_by(table: &Table) -> &'static [&'static str] {
     }
 }
 
+/// What tells a row of this table from others in its scope, by the texts of its columns; `None` where SQL says it.
+pub fn who<'t>(store: &Store, table: &Table, text: impl Fn(&str) -> Option<&'t str>) -> Option<String> {
+    let digest = |kind: &str, parts: &[Option<&str>]| {
+        let mut pieces: Vec<&[u8]> = vec![kind.as_bytes()];
+        for part in parts {
             pieces.push(&[0]);
             pieces.push(part.unwrap_or_default().trim().as_bytes());
         }
@@ -262,6 +267,11 @@ pub fn told_apart_by(table: &Table) -> &'static [&'static str] {
     }
 }
 
+/// Whether our own documents have a column.
+pub fn is_written(column: &Column) -> bool {
+    column.is_exported && column.kind != Kind::Hash
+}
+
 /// A stored row as documents have it; the columns come in the order of the table, behind the row's number where it has
 /// one. `None` for a row that is nothing without its secret, which does not open.
 pub fn write(store: &Store, table: &Table, row: &Row) -> Result<Option<Json>> {
@@ -271,7 +281,7 @@ pub fn write(store: &Store, table: &Table, row: &Row) -> Result<Option<Json>> {
     if table.shows_id {
         members.insert("id".to_owned(), id.into());
     }
-    for column in table.columns.iter().filter(|column| column.kind != Kind::Hash) {
+    for column in table.columns.iter().filter(|column| is_written(column)) {
         let value: Json = match column.kind {
             Kind::Int => fields.opt_int()?.into(),
             Kind::Bool => fields.opt_bool()?.into(),

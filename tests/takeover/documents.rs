@@ -90,6 +90,7 @@ fn an_export_of_all_api_hub_becomes_sessions_and_keys() {
         let account = find(&accounts, "username", name);
         json!([account["credentialMode"], account["status"], account["balance"], account["checkinEnabled"]])
     };
+    assert_eq!(find(&accounts, "username", "user-42")["balanceUsed"], 0.5);
     assert_eq!(shown("user-42"), json!(["session", "active", 2, false]));
     assert_eq!(shown("user-43"), json!(["session", "disabled", 12.5, true]));
     assert_eq!(shown("user-7"), json!(["session", "active", 3, true]));

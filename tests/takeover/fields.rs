@@ -3,8 +3,8 @@
 use rusqlite::types::ValueRef;
 use serde_json::{Map, Value, json};
 
-use crate::Move;
 use crate::support::run;
+use crate::{Move, find, list};
 
 /// The tables as that program's migrations make them, columns of what happened while it ran left out.
 const SCHEMA: &str = "
@@ -161,6 +161,12 @@ fn every_column_of_the_database_of_metapi_is_exported_as_it_was_there() {
     }
     assert_eq!(export["accounts"]["routeGroupSources"][0]["id"], 1);
     assert_eq!(export["accounts"]["manualModels"], json!([{"accountId": 5, "modelName": "by-hand"}]));
+    // What happened there is in no export, and came along.
+    let gateway = moving.start();
+    let ann = find(&list(&gateway, "/api/accounts"), "username", "ann");
+    assert_eq!(json!([ann["balanceUsed"], ann["lastCheckinAt"]]), json!([99, "2026-01-01T00:00:00.000Z"]));
+    let key = find(&list(&gateway, "/api/downstream-keys"), "name", "team");
+    assert_eq!(json!([key["usedCost"], key["usedRequests"]]), json!([1, 4]));
     let settings = export["preferences"]["settings"].as_array().expect("settings");
     for (key, value) in [("notify_cooldown_sec", json!(77)), ("checkin_cron", json!("0 9 * * *"))] {
         assert!(settings.contains(&json!({"key": key, "value": value})), "{key} in {settings:?}");

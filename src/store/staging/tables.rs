@@ -45,6 +45,9 @@ pub struct Column {
     pub refers: Option<&'static str>,
     /// Rows that are there already keep what they have.
     pub keeps: bool,
+    /// Whether our own documents have it. What happened where a row was goes along when that is another program, which
+    /// is left behind.
+    pub is_exported: bool,
 }
 
 /// One table.
@@ -71,7 +74,7 @@ pub struct Table {
 }
 
 const fn column(sql: &'static str, json: &'static str, kind: Kind, missing: Missing) -> Column {
-    Column { sql, json, kind, missing, refers: None, keeps: false }
+    Column { sql, json, kind, missing, refers: None, keeps: false, is_exported: true }
 }
 
 impl Column {
@@ -83,6 +86,12 @@ impl Column {
     const fn kept(mut self) -> Self {
         self.keeps = true;
         self
+    }
+
+    /// Taken for rows that are new here, and not exported.
+    const fn taken_along(mut self) -> Self {
+        self.is_exported = false;
+        self.kept()
     }
 }
 
@@ -161,6 +170,7 @@ pub const TABLES: &[Table] = &[
             column("access_token", "accessToken", Secret, Null),
             column("api_token", "apiToken", Secret, Null),
             column("balance", "balance", Real, Missing::Real(0.0)),
+            column("balance_used", "balanceUsed", Real, Missing::Real(0.0)).taken_along(),
             column("quota", "quota", Real, Missing::Real(0.0)),
             column("unit_cost", "unitCost", Real, Null),
             column("value_score", "valueScore", Real, Missing::Real(0.0)),
@@ -169,6 +179,8 @@ pub const TABLES: &[Table] = &[
             column("is_pinned", "isPinned", Bool, OFF),
             column("sort_order", "sortOrder", Int, ZERO),
             column("checkin_enabled", "checkinEnabled", Bool, ON),
+            column("last_checkin_at", "lastCheckinAt", Time, Null).taken_along(),
+            column("last_balance_refresh", "lastBalanceRefresh", Time, Null).taken_along(),
             column("oauth_provider", "oauthProvider", Key, Null),
             column("oauth_account_key", "oauthAccountKey", Key, Null),
             column("oauth_project_id", "oauthProjectId", Key, Null),
@@ -301,7 +313,10 @@ pub const TABLES: &[Table] = &[
             column("enabled", "enabled", Bool, ON),
             column("expires_at", "expiresAt", Time, Null),
             column("max_cost", "maxCost", Real, Null),
+            column("used_cost", "usedCost", Real, Missing::Real(0.0)).taken_along(),
             column("max_requests", "maxRequests", Int, Null),
+            column("used_requests", "usedRequests", Int, ZERO).taken_along(),
+            column("last_used_at", "lastUsedAt", Time, Null).taken_along(),
             column("supported_models", "supportedModels", Json, Missing::Text("[]")),
             column("allowed_route_ids", "allowedRouteIds", Json, Missing::Text("[]")),
             column("site_weight_multipliers", "siteWeightMultipliers", Json, Missing::Text("{}")),

@@ -94,7 +94,7 @@ pub fn open(
         progress.step("Reading");
     }
     let secrets = Secrets { old: old_secrets(config), variable: Some(variable) };
-    let taken_over = takeover::read(path, &secrets).map_err(|error| refused(error.0))?;
+    let taken_over = takeover::read(path, scratch, &secrets).map_err(|error| refused(error.0))?;
     let text = taken_over.document.to_string();
     let document = Document::read(text.as_bytes(), scratch).map_err(|error| refused(error.to_string()))?;
     Ok(Opened { document, name: taken_over.kind.name(), taken_over: Some(taken_over) })

@@ -33,39 +33,64 @@ mod taken;
 mod yaml;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read, Seek};
 use std::path::Path;
 
 use serde_json::Value;
 
-use sqlite::Foreign;
+use sqlite::{Copy, Foreign};
 
 pub use taken::{Error, Kind, LeftOut, Secrets, TakenOver};
 
 /// The longest file that is read into memory; databases are read row by row.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
 
-/// Reads a file of another gateway, whatever its name is.
+/// Reads a file of another gateway, whatever its name is. `scratch` is a directory for what is needed meanwhile.
 ///
 /// # Errors
 /// Says what the file is, if it is none that can be taken over.
-pub fn read(path: &Path, secrets: &Secrets) -> Result<TakenOver, Error> {
-    let failed = |error: std::io::Error| Error(format!("{}: {error}", path.display()));
+pub fn read(path: &Path, scratch: &Path, secrets: &Secrets) -> Result<TakenOver, Error> {
+    let failed = |error: io::Error| Error(format!("{}: {error}", path.display()));
     let mut file = File::open(path).map_err(failed)?;
-    let length = file.metadata().map_err(failed)?;
-    if !length.is_file() {
+    if !file.metadata().map_err(failed)?.is_file() {
         return Err(Error(format!("{} is no file", path.display())));
     }
+    match is_database(&mut file).map_err(failed)? {
+        true => from_database(&Foreign::open(path, scratch)?, secrets),
+        false => from_text(&text_of(file)?, secrets),
+    }
+}
+
+/// As [`read`], of a file without a name.
+///
+/// # Errors
+/// Says what the file is, if it is none that can be taken over.
+pub fn read_sent(mut file: File, scratch: &Path, secrets: &Secrets) -> Result<TakenOver, Error> {
+    if is_database(&mut file).map_err(|error| Error(error.to_string()))? {
+        let copy = Copy::of_sent(file, scratch)?;
+        let database = Foreign::open(&copy.database(), scratch)?;
+        // It is open: what happens to the process from here on, no copy is left.
+        drop(copy);
+        return from_database(&database, secrets);
+    }
+    from_text(&text_of(file)?, secrets)
+}
+
+/// Whether SQLite has written it; it is at its beginning then.
+fn is_database(file: &mut File) -> io::Result<bool> {
     let mut head = Vec::new();
-    (&mut file).take(sqlite::MAGIC.len() as u64).read_to_end(&mut head).map_err(failed)?;
-    if head == sqlite::MAGIC {
-        return from_database(path, secrets);
+    Read::take(&mut *file, sqlite::MAGIC.len() as u64).read_to_end(&mut head)?;
+    file.rewind()?;
+    Ok(head == sqlite::MAGIC)
+}
+
+fn text_of(file: File) -> Result<Vec<u8>, Error> {
+    let mut text = Vec::new();
+    file.take(MAX_FILE + 1).read_to_end(&mut text).map_err(|error| Error(error.to_string()))?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(Error(format!("it is longer than {} MiB", MAX_FILE >> 20)));
     }
-    file.take(MAX_FILE).read_to_end(&mut head).map_err(failed)?;
-    if head.len() as u64 > MAX_FILE {
-        return Err(Error(format!("{} is longer than {} MiB", path.display(), MAX_FILE >> 20)));
-    }
-    from_text(&head, secrets)
+    Ok(text)
 }
 
 /// Reads JSON or YAML that is in memory.
@@ -130,16 +155,15 @@ fn recognise(document: &Value) -> Result<Kind, &'static str> {
     )
 }
 
-fn from_database(path: &Path, secrets: &Secrets) -> Result<TakenOver, Error> {
-    let database = Foreign::open(path)?;
+fn from_database(database: &Foreign, secrets: &Secrets) -> Result<TakenOver, Error> {
     if database.has("crypto_keys", &[]) && database.has("schema_migrations", &[]) {
         return Err(Error("it is a database of Switchyard itself: `switchyard restore` takes it".to_owned()));
     }
-    if hub_database::is(&database) {
-        return hub_database::read(&database, secrets);
+    if hub_database::is(database) {
+        return hub_database::read(database, secrets);
     }
-    if new_api::is(&database) {
-        return new_api::read(&database);
+    if new_api::is(database) {
+        return new_api::read(database);
     }
     let mut tables: Vec<&str> = database.tables().collect();
     tables.sort_unstable();

@@ -5,7 +5,8 @@
 //! together.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -47,12 +48,13 @@ enum Cell {
 }
 
 /// A directory with a copy of the database, for one process and one reading.
-struct Copy(PathBuf);
+pub struct Copy(PathBuf);
 
 // === impl Foreign ===
 
 impl Foreign {
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    /// `scratch` is where a copy is made of a database that is not whole without the log beside it.
+    pub fn open(path: &Path, scratch: &Path) -> Result<Self, Error> {
         let unreadable =
             |error: rusqlite::Error| Error(format!("{} cannot be read: {error}", path.display()));
         let logs: Vec<PathBuf> = ["-wal", "-journal"]
@@ -71,7 +73,7 @@ impl Foreign {
                 | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             (Connection::open_with_flags(uri, flags).map_err(unreadable)?, None)
         } else {
-            let copy = Copy::of(path)?;
+            let copy = Copy::of(path, scratch)?;
             let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let connection = Connection::open_with_flags(copy.database(), flags).map_err(unreadable)?;
             (connection, Some(copy))
@@ -215,10 +217,22 @@ impl Cell {
 // === impl Copy ===
 
 impl Copy {
-    fn of(path: &Path) -> Result<Self, Error> {
-        let dir = std::env::temp_dir().join(format!("switchyard-import-{}", uuid::v4()));
+    fn begin(scratch: &Path) -> Result<Self, Error> {
+        let dir = scratch.join(format!(".import-{}", uuid::v4()));
         DirBuilder::new().mode(0o700).create(&dir).map_err(|error| unusable(&dir, &error))?;
-        let copy = Self(dir);
+        Ok(Self(dir))
+    }
+
+    /// Of a file that has no name.
+    pub fn of_sent(mut file: File, scratch: &Path) -> Result<Self, Error> {
+        let copy = Self::begin(scratch)?;
+        let made = File::create(copy.database()).and_then(|mut to| io::copy(&mut file, &mut to));
+        made.map_err(|error| unusable(&copy.database(), &error))?;
+        Ok(copy)
+    }
+
+    fn of(path: &Path, scratch: &Path) -> Result<Self, Error> {
+        let copy = Self::begin(scratch)?;
         for ending in ["", "-wal", "-journal"] {
             let from = beside(path, ending);
             if ending.is_empty() || is_filled(&from) {
@@ -229,7 +243,7 @@ impl Copy {
         Ok(copy)
     }
 
-    fn database(&self) -> PathBuf {
+    pub fn database(&self) -> PathBuf {
         self.0.join("copy.db")
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, Setup, Upstream, run};
+use crate::support::{Gateway, Request, Setup, Upstream, run};
 use crate::{Move, channel, channels, find, list};
 
 /// What new-api has its ORM make of `model.Channel`, `model.Token` and `model.User`.
@@ -214,6 +214,50 @@ fn one_api_counts_its_kinds_of_upstreams_in_its_own_way() {
     assert_eq!((some["maxCost"].as_f64(), &some["supportedModels"]), (Some(1.0), &json!(["deepseek-chat"])));
     assert_eq!(some["allowedIps"], json!(["192.168.0.0/16"]));
     assert_eq!(find(&keys, "name", "off")["enabled"], false);
+}
+
+#[test]
+fn a_running_service_takes_the_file_of_another_gateway_as_it_is() {
+    let moving = Move::of_database("one-api.db", &format!("{NEW_API}
+        INSERT INTO channels (id,type,key,name,base_url,models) VALUES (1,1,'sk-sent','sent','https://s.example','m'), (2,3,'az','azure','https://a.example','m');
+        INSERT INTO tokens (id,key,name,unlimited_quota) VALUES (1,'aaaaaaaaaaaaaaaa','of a client',1);"));
+    let gateway = moving.start();
+    let send = |query: &str, body: &[u8]| {
+        let path = format!("/api/settings/backup/import{query}");
+        gateway
+            .admin()
+            .send(Request::new("POST", &path).header("content-type", "application/octet-stream").body(body))
+    };
+    let file = std::fs::read(&moving.file).expect("a file");
+    let files = || moving.home.files().len();
+    let before = files();
+    let dry = send("?dryRun=1", &file).expect(200);
+    assert_eq!((&dry["dryRun"], &dry["arrays"]["sites"]["created"]), (&json!(true), &json!(1)), "{dry}");
+    assert_eq!(list(&gateway, "/api/accounts").len(), 0);
+    let taken = send("", &file).expect(200);
+    let warnings = taken["warnings"].to_string();
+    assert!(warnings.contains("Azure OpenAI") && !taken.to_string().contains("sk-sent"), "{taken}");
+    assert_eq!(channels(&gateway, "m"), [channel("sent", "m", 0, 10, true)]);
+    assert_eq!(find(&keys(&gateway), "name", "of a client")["enabled"], true);
+    // What is there stays: the file of another gateway is merged.
+    let yaml = b"model_list:\n- {model_name: n, litellm_params: {model: openai/n, api_key: sk-of-yaml}}\n\
+        - {model_name: v, litellm_params: {model: openai/v, api_key: os.environ/PATH}}\n";
+    let taken = send("", yaml).expect(200);
+    assert!(taken["warnings"].to_string().contains("only the command line reads"), "{taken}");
+    assert_eq!(list(&gateway, "/api/accounts").len(), 2);
+    let ours = gateway.admin().get("/api/settings/backup/export").body;
+    for (body, told_of) in [
+        (&file[..100], "cannot be read"),
+        (b"- of no gateway", "no file of a gateway"),
+        (b"\xff\xfe\x00", "neither text nor"),
+        (b"", "no file of a gateway"),
+        (&ours, "sent sealed"),
+    ] {
+        let refused = send("", body).expect(400)["message"].to_string();
+        assert!(refused.contains(told_of), "{told_of} in {refused}");
+    }
+    assert_eq!(list(&gateway, "/api/accounts").len(), 2);
+    assert_eq!(files(), before, "no copy is left");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Documents of other gateways that are sent to the import: they are turned into one of ours first.
 
+use std::fs::File;
+
 use serde_json::{Map, Value};
 
 use crate::backup::{Document, ImportError};
@@ -30,11 +32,26 @@ pub fn take_over(document: &Document, config: &Config) -> Result<Option<TakenOve
     }
     let mut room = MAX_ROWS;
     let whole = value(document, &mut Vec::new(), &mut room)?;
+    let taken = takeover::from_json(&whole, &secrets(config));
+    taken.map(Some).map_err(|error| ImportError::Refused(error.to_string()))
+}
+
+/// What the file of another gateway gives, as it was sent.
+///
+/// # Errors
+/// When it is none that can be taken over; the text says what it is instead.
+pub fn take_over_file(file: File, config: &Config) -> Result<TakenOver, ImportError> {
+    let taken = takeover::read_sent(file, &config.data_dir, &secrets(config));
+    taken.map_err(|error| {
+        let advice = "a backup of ours is sent sealed, or as application/json in the member data";
+        ImportError::Refused(format!("The file is not taken over: {error}; {advice}"))
+    })
+}
+
+fn secrets(config: &Config) -> Secrets {
     let old = [&config.import_secrets[..], std::slice::from_ref(&config.credential_secret)].concat();
     // Whoever sends a document must not have this process read its variables for him.
-    let secrets = Secrets { old, variable: None };
-    let taken = takeover::from_json(&whole, &secrets);
-    taken.map(Some).map_err(|error| ImportError::Refused(error.to_string()))
+    Secrets { old, variable: None }
 }
 
 fn is_foreign(document: &Document) -> Result<bool, ImportError> {

@@ -46,14 +46,15 @@ pub async fn export(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(response)
 }
 
-/// `POST /api/settings/backup/import`: `{data: document}`, or a sealed backup as it is; all of it or nothing.
+/// `POST /api/settings/backup/import`: `{data: document}`, or a sealed backup or the file of another gateway as it is; all
+/// of it or nothing.
 pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let options = options(&request)?;
     let passphrase = passphrase::given(&request)?;
     let upload = upload::spool(&admin.core, &mut request).await?;
     let source = Source {
         file: upload.file,
-        member: (!upload.is_sealed).then_some("data"),
+        form: upload.form,
         passphrase,
         merges_foreign: request.query.get("mode").is_none(),
     };

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::interval;
 
 use super::foreign;
+use super::upload::Form;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::Invalid;
@@ -19,6 +20,7 @@ use crate::admin::routes::handlers::start_refresh;
 use crate::aside::aside;
 use crate::backup::sealed::{self, Passphrase};
 use crate::backup::{self, Document, ImportError, ImportOptions, Progress, Report, Stage};
+use crate::config::Config;
 use crate::jobs::rebuild;
 use crate::jobs::tasks::{self, Done, Spec, WAITED};
 use crate::takeover::{Kind, TakenOver};
@@ -30,8 +32,7 @@ const TICK: Duration = Duration::from_millis(250);
 pub struct Source {
     /// At its beginning.
     pub file: File,
-    /// The member that the document stands in; `None` where it is the whole file.
-    pub member: Option<&'static str>,
+    pub form: Form,
     /// Came with the file.
     pub passphrase: Option<String>,
     /// What a gateway of another kind wrote is merged, whatever the options say.
@@ -93,8 +94,8 @@ async fn import_file(
     mut options: ImportOptions,
 ) -> Result<Map<String, Value>> {
     let (reader, progress) = (admin.clone(), options.progress.clone());
-    let Source { file, member, passphrase, merges_foreign } = source;
-    let read = aside(move || read(&reader, file, member, passphrase.as_deref(), &progress)).await;
+    let Source { file, form, passphrase, merges_foreign } = source;
+    let read = aside(move || read(&reader, file, form, passphrase.as_deref(), &progress)).await;
     let (document, taken_over) = read.map_err(|error| AdminError::internal("reading a backup", error))??;
     // Another gateway's file has a part of what an operator sets up; a backup of metapi has all of it.
     let is_partial = taken_over.as_ref().is_some_and(|taken| taken.kind != Kind::MetapiBackup);
@@ -116,7 +117,7 @@ async fn import_file(
 fn read(
     admin: &Admin,
     file: File,
-    member: Option<&'static str>,
+    form: Form,
     given: Option<&str>,
     progress: &Progress,
 ) -> Result<(Document, Option<TakenOver>)> {
@@ -127,12 +128,26 @@ fn read(
         (None, None) => Passphrase::Missing,
     };
     progress.begin(Stage::Reading, file.metadata().map_or(0, |file| file.len()));
+    if form == Form::Foreign {
+        if given.is_some() {
+            let message = "The body is not a sealed backup, or it is damaged: it takes no passphrase";
+            return Err(AdminError::bad_request(message));
+        }
+        return ours(foreign::take_over_file(file, config)?, config);
+    }
     let text = sealed::open(progress.counting(file), passphrase).map_err(ImportError::from)?;
     let mut document = Document::read(text, &config.data_dir).map_err(ImportError::from)?;
-    if let Some(member) = member {
-        document = document.within(member).ok_or_else(|| Invalid::field(member, "object"))?;
+    if form == Form::Enclosed {
+        document = document.within("data").ok_or_else(|| Invalid::field("data", "object"))?;
     }
-    let Some(taken) = foreign::take_over(&document, config)? else { return Ok((document, None)) };
+    match foreign::take_over(&document, config)? {
+        Some(taken) => ours(taken, config),
+        None => Ok((document, None)),
+    }
+}
+
+/// What was taken over, as a document of ours.
+fn ours(taken: TakenOver, config: &Config) -> Result<(Document, Option<TakenOver>)> {
     let text = taken.document.to_string();
     let ours = Document::read(text.as_bytes(), &config.data_dir).map_err(ImportError::from)?;
     Ok((ours, Some(taken)))

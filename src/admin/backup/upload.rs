@@ -22,8 +22,18 @@ const AT_ONCE: usize = 1 << 20;
 pub struct Upload {
     /// A file without a name, at its beginning.
     pub file: File,
-    /// It is a sealed backup as it was written, not JSON.
-    pub is_sealed: bool,
+    pub form: Form,
+}
+
+/// What a file is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A document in the member `data` of an object.
+    Enclosed,
+    /// A document, sealed or not.
+    Document,
+    /// What another program wrote: a database, or text.
+    Foreign,
 }
 
 /// The body of a request, in a file.
@@ -52,13 +62,12 @@ pub async fn spool(core: &Core, request: &mut Request) -> Result<Upload> {
     let mut beginning = Vec::new();
     block_in_place(|| Read::take(&mut file, 64).read_to_end(&mut beginning).and_then(|_| file.rewind()))
         .map_err(failed)?;
-    let is_sealed = sealed::is_sealed(&beginning);
-    if is_binary && !is_sealed {
-        return Err(AdminError::bad_request(
-            "The body is not a sealed backup, or it is damaged; a document is sent as application/json",
-        ));
-    }
-    Ok(Upload { file, is_sealed })
+    let form = match (sealed::is_sealed(&beginning), is_binary) {
+        (true, _) => Form::Document,
+        (false, true) => Form::Foreign,
+        (false, false) => Form::Enclosed,
+    };
+    Ok(Upload { file, form })
 }
 
 fn is_binary(request: &Request) -> bool {

@@ -9,6 +9,7 @@ use super::handlers::what;
 use super::passphrase;
 use super::running::{self, Source};
 use super::schema;
+use super::upload::Form;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
@@ -79,7 +80,7 @@ async fn take_over(
 ) -> Result<serde_json::Map<String, Value>> {
     let file = remote::read(&admin.jobs, config).await.map_err(AdminError::bad_request)?;
     let options = ImportOptions { caller: Some(request.client_ip), ..ImportOptions::default() };
-    let source = Source { file, member: None, passphrase, merges_foreign: true };
+    let source = Source { file, form: Form::Document, passphrase, merges_foreign: true };
     running::import(admin, source, options).await
 }
 

@@ -217,3 +217,12 @@ fn each_command_says_how_it_is_used() {
     assert!(done(&home, &["--help"]).contains("restore"));
     assert!(!home.data_dir().exists());
 }
+
+#[test]
+fn a_copy_is_made_into_no_database_that_is_not_known() {
+    let home = used();
+    let address = "postgre://user:a-password@127.0.0.1/database";
+    let told = refused(&Setup::default(), &home, &["migrate", "--to", address], 64);
+    assert!(told.contains("postgres://") && !told.contains("a-password"), "{told}");
+    assert!(home.files().iter().all(|(path, _)| !path.to_string_lossy().contains("postgre:")));
+}

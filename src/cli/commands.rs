@@ -147,7 +147,11 @@ async fn migrate(
     }
     let url = to.trim().to_owned();
     let tls = DatabaseTls { is_required: ssl, ..config.database.tls.clone() };
-    let place = Place { kind: DatabaseKind::of_address(&url), url, tls, data_dir: config.data_dir.clone() };
+    let kind = DatabaseKind::of_address(&url).ok_or_else(|| {
+        let message = "--to begins with none of postgres://, mysql:// and sqlite://, and is no path either";
+        Failure::new(USAGE, message)
+    })?;
+    let place = Place { kind, url, tls, data_dir: config.data_dir.clone() };
     let core = start(config).await?;
     if place.is(&core.database) {
         core.stop().await;

@@ -52,11 +52,12 @@ impl DatabaseKind {
         [Self::Sqlite, Self::MySql, Self::Postgres].into_iter().find(|kind| kind.as_str() == text)
     }
 
-    /// The kind that an address belongs to: a path is SQLite's.
-    pub fn of_address(url: &str) -> Self {
-        let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
-        let of = |kind: &Self| scheme.as_deref().is_some_and(|scheme| kind.schemes().contains(&scheme));
-        [Self::MySql, Self::Postgres].into_iter().find(of).unwrap_or(Self::Sqlite)
+    /// The kind that an address belongs to: a path is SQLite's. `None` for one with another scheme.
+    pub fn of_address(url: &str) -> Option<Self> {
+        let Some((scheme, _)) = url.split_once("://") else { return Some(Self::Sqlite) };
+        let scheme = scheme.to_ascii_lowercase();
+        let kinds = [Self::Sqlite, Self::MySql, Self::Postgres];
+        kinds.into_iter().find(|kind| kind.schemes().contains(&scheme.as_str()))
     }
 
     pub fn title(self) -> &'static str {

@@ -26,7 +26,7 @@ const MAX_MEMBERS: usize = 100;
 /// From here on a number is in units of quota, not in dollars.
 const RAW_QUOTA: f64 = 10_000.0;
 /// Members of an account that are taken, or have lines of their own where they are not.
-const TAKEN: [&str; 15] = [
+const TAKEN: [&str; 16] = [
     "id",
     "site_name",
     "site_url",
@@ -41,6 +41,7 @@ const TAKEN: [&str; 15] = [
     "created_at",
     "notes",
     "access_token",
+    "sessionCookie",
     "username",
 ];
 /// Members of `account_info` and of `checkIn` that are taken.
@@ -167,7 +168,7 @@ fn take_account(draft: &mut Draft, place: &str, row: &Value, arranged: &Arranged
     };
     let platform = platform_of(text(row, "site_type").unwrap_or_default(), url);
     let info = &row["account_info"];
-    let cookie = text(&row["cookieAuth"], "sessionCookie");
+    let cookie = text(&row["cookieAuth"], "sessionCookie").or_else(|| text(row, "sessionCookie"));
     let token = text(info, "access_token").or_else(|| text(row, "access_token"));
     // Files of version 1 have no authType: whichever credential is there was used.
     let (credential, is_key) = match row["authType"].as_str().unwrap_or("") {

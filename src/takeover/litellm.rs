@@ -126,7 +126,11 @@ fn take_model(draft: &mut Draft, place: &str, entry: &Value, file: &File) {
         let value = written.or_else(|| file.secrets.variable.and_then(|read| read(variable)));
         if value.is_none() {
             let reason = match file.secrets.variable {
-                Some(_) => format!("the variable {variable} is not set: set it and import again"),
+                Some(_) => {
+                    format!(
+                        "the variable {variable} is not set, or is Switchyard's own: set another and import again"
+                    )
+                }
                 None => format!("its value is in the variable {variable}, which only the command line reads"),
             };
             draft.leave(format!("{place}.{member}"), reason);

@@ -56,13 +56,13 @@ impl Kind {
     /// What a person calls it.
     pub fn name(self) -> &'static str {
         match self {
-            Self::MetapiBackup => "backup of metapi",
-            Self::MetapiDatabase => "database of metapi",
-            Self::AllApiHub => "export of All API Hub",
-            Self::NewApi => "database of new-api",
-            Self::OneApi => "database of one-api",
-            Self::CliProxyApi => "configuration of CLIProxyAPI",
-            Self::LiteLlm => "configuration of LiteLLM",
+            Self::MetapiBackup => "a backup of metapi",
+            Self::MetapiDatabase => "a database of metapi",
+            Self::AllApiHub => "an export of All API Hub",
+            Self::NewApi => "a database of new-api",
+            Self::OneApi => "a database of one-api",
+            Self::CliProxyApi => "a configuration of CLIProxyAPI",
+            Self::LiteLlm => "a configuration of LiteLLM",
         }
     }
 }

@@ -1,4 +1,4 @@
-// The Chinese of what several pages say, or what stands in a table, and of the server's codes. All other Chinese stands beside its English: `t("Add", "添加")`.
+// The Chinese of what several pages say, or what stands in a table, and of the server's codes.
 
 export const CHINESE = {
   "Unread events": "未读事件", "Overview": "总览", "Sites": "站点", "Models": "模型", "Log": "日志", "Keys": "密钥", "Playground": "试验台", "Settings": "设置",

@@ -66,7 +66,6 @@ async function keepOpen(path, signal, onOpen, onEvent) {
     try {
       const answer = await send("GET", path, { signal, timeoutMs: 0 });
       onOpen(true);
-      // What came before may not be known yet.
       onEvent();
       for await (const _ of events(answer)) { wait = 1; onEvent(); }
     } catch { /* whoever listens reads by itself until it is open again */ }

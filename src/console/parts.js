@@ -23,7 +23,6 @@ function useId() {
 export const Note = ({ kind = "info", children }) =>
   html`<div class="note ${kind}" role=${kind === "bad" ? "alert" : "status"}>${children}</div>`;
 
-// A button that looks like a link.
 export const Link = ({ act, children }) => html`<button type="button" class="link" onClick=${act}>${children}</button>`;
 
 // What failed, in words: `of` is a read, which can be tried again, or an action.

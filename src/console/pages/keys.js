@@ -214,15 +214,13 @@ function stateOf(key) {
 
 // === a key opened ===
 
-const SHOWN_DAYS = 30;
-
-// What a key used on each of the last days.
+// What a key used on each of the last 30 days.
 function Usage({ id }) {
   const read = useRead(href(`/api/downstream-keys/${id}/trend`, { range: "all", timeZone: ZONE }), { every: 30 });
   const charts = [[t("Requests"), "totalRequests", number], [t("Cost"), "totalCost", money], [t("Tokens"), "totalTokens", short]];
   return html`<${Section} class="plain" read=${read} isEmpty=${({ buckets }) => !buckets.length} empty=${t("No requests yet.")}>${({ buckets }) => html`
     <div class="columns three">${charts.map(([title, member, shown]) => html`<div key=${member}><h3>${title}</h3>
-      <${Days} told=${buckets.map((one) => [dateOf(one.startUtc), one[member]])} days=${SHOWN_DAYS} shown=${shown} /></div>`)}</div>`}<//>`;
+      <${Days} told=${buckets.map((one) => [dateOf(one.startUtc), one[member]])} days="30" shown=${shown} /></div>`)}</div>`}<//>`;
 }
 
 function Detail({ item, onDone }) {

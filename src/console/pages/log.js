@@ -165,7 +165,6 @@ function Rows() {
   // What is typed is asked for once typing pauses.
   const search = useSettled(query.search ?? "");
   const asked = { status: query.status, search, client: query.client, siteId: query.site, from: instant(query.from), to: instant(query.to) };
-  // Without the stream the list is asked for now and then.
   const follows = isLive && !open;
   const isHeard = useStream(follows ? "/api/stats/live" : null, () => read.reload());
   const read = useRead(href("/api/stats/proxy-logs", { ...asked, view: "query", limit: PAGE, offset: (page - 1) * PAGE }), { every: follows && !isHeard ? 2 : 0, keeps: true });

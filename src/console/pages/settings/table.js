@@ -46,7 +46,7 @@ export const FORMS = {
   notices: [
   ["When notices are sent", "何时通知", [
    ["lowBalanceThreshold", 0, "Notify once when an account's balance falls below, USD; 0 is never", "账号余额低于此值时通知一次，美元；0 为不通知"],
-   ["notifyCooldownSec", 300, "Repeat the same notice only after so many seconds; 0 sends every one", "相同通知的最短间隔，秒；0 为每次都发"]]],
+   ["notifyCooldownSec", 300, "Seconds until the same notice is sent again; 0 sends every one", "相同通知的最短间隔，秒；0 为每次都发"]]],
   ["Webhook", "Webhook", [
    ["webhookEnabled", true, "Use it, once it has an address", "填有地址即启用"],
    ["webhookUrl", null, "Address; WeCom and Feishu robots get their own form", "地址；企业微信和飞书机器人使用各自的格式", "secret"]]],

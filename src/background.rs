@@ -3,17 +3,18 @@
 //! Work that must outlive its caller (a task of an operator, a model refresh that a request no longer
 //! waits for) is spawned on the process's one [`Background`]. When the
 //! service stops, whatever has not ended is dropped: everything run here commits in transactions, so
-//! dropping it at an await loses at most the step it was in. So is what a job has spawned, once another instance has
-//! the job ([`fence`]).
+//! dropping it at an await loses at most the step it was in. Only what is carried through for a caller is waited for before,
+//! as requests are: an upstream may have taken what is not stored yet. What a job has spawned is dropped, too, once another
+//! instance has the job ([`fence`]).
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::fence;
@@ -23,12 +24,17 @@ use crate::sync::lock;
 pub struct Background {
     /// `None` once stopped: work that comes later is refused.
     running: Mutex<Option<JoinSet<()>>>,
+    /// How much of it is carried through for a caller.
+    carried: Arc<watch::Sender<usize>>,
 }
+
+/// Counts a piece of work that is carried through, until it has ended or is dropped.
+struct Carried(Arc<watch::Sender<usize>>);
 
 impl Default for Background {
     /// Nothing yet. Needs no runtime until the first [`Background::spawn`].
     fn default() -> Self {
-        Self { running: Mutex::new(Some(JoinSet::new())) }
+        Self { running: Mutex::new(Some(JoinSet::new())), carried: Arc::default() }
     }
 }
 
@@ -63,9 +69,19 @@ impl Background {
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, String> {
         let (done, ended) = oneshot::channel();
-        // The caller may be gone.
-        self.spawn(name, async move { drop(done.send(contain(work).await)) });
+        let carried = Carried::begin(&self.carried);
+        self.spawn(name, async move {
+            // The caller may be gone.
+            drop(done.send(contain(work).await));
+            drop(carried);
+        });
         ended.await.unwrap_or_else(|_| Err("the service is stopping".to_owned()))
+    }
+
+    /// Waits until nothing is carried through any more.
+    pub async fn carried(&self) {
+        // The sender lives as long as this.
+        drop(self.carried.subscribe().wait_for(|count| *count == 0).await);
     }
 
     /// Drops all work that has not ended and refuses new work. Gives after the last piece is gone.
@@ -74,6 +90,21 @@ impl Background {
         if let Some(mut running) = running {
             running.shutdown().await;
         }
+    }
+}
+
+// === impl Carried ===
+
+impl Carried {
+    fn begin(count: &Arc<watch::Sender<usize>>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Carried {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
     }
 }
 
@@ -101,7 +132,6 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
@@ -136,8 +166,10 @@ mod tests {
             done.send(8).ok();
         });
         assert!(tokio::time::timeout(std::time::Duration::ZERO, waiting).await.is_err());
+        assert!(tokio::time::timeout(std::time::Duration::ZERO, background.carried()).await.is_err());
         go.send(()).expect("the work goes on");
         assert_eq!(ended.await, Ok(8));
+        background.carried().await;
         background.stop().await;
         assert!(background.carry_through("late", async {}).await.is_err());
     }

@@ -17,6 +17,7 @@ use switchyard::{demo, deploy_helper, doctor, greeting, logging, open_files};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
@@ -150,6 +151,7 @@ async fn serve(config: Config, listener: Option<std::net::TcpListener>) -> ExitC
         "{cause}: no new connections; requests in flight have {} s",
         app.core.config.shutdown_grace.as_secs()
     );
+    let end_of_grace = Instant::now() + app.core.config.shutdown_grace;
     app.core.begin_stop();
     stop.send_replace(true);
     tokio::spawn(async move {
@@ -161,6 +163,10 @@ async fn serve(config: Config, listener: Option<std::net::TcpListener>) -> ExitC
         Ok(0) => log::info!("all requests ended"),
         Ok(cut) => log::warn!("{cut} connection(s) were cut off at the end of the grace period"),
         Err(error) => log::error!("the server ended badly: {error}"),
+    }
+    // What goes on though its client has left.
+    if timeout_at(end_of_grace, app.core.background.carried()).await.is_err() {
+        log::warn!("what went on without its client was cut off at the end of the grace period");
     }
     scheduler.stop().await;
     app.stop().await;

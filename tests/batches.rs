@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use support::{Caller, Gate, Gateway, Pair, Reply, Request, Upstream, eventually};
 
@@ -13,6 +15,8 @@ const BATCHES: &str = "/v1/batches";
 const ENDPOINT: &str = "/v1/chat/completions";
 const UP: &str = "/v1/batches/batch_up1";
 const MESSAGES: &str = "/v1/messages/batches";
+/// Later than a gateway that waits for nothing would have ended.
+const LATE: Duration = Duration::from_millis(500);
 const UP_MESSAGES: &str = "/v1/messages/batches/msgbatch_up1";
 
 /// A batch object as OpenAI writes one.
@@ -258,6 +262,27 @@ fn a_batch_whose_client_leaves_while_it_is_made_is_made_once_and_kept() {
         assert_eq!(upstream.asked_for(path).len(), 1, "{waits_at}");
         eventually("it is counted", || (used(&gateway).1 == 1).then_some(()));
     }
+}
+
+#[test]
+fn a_stop_waits_for_a_batch_that_is_made_though_its_client_has_left() {
+    let (mut gateway, upstream) = world("openai", &[("MAX_CONNECTIONS", "1")]);
+    let client = gateway.client();
+    let file = upload(&client, "batch", &lines(ASKED));
+    let gate = Gate::new();
+    upstream.answer(BATCHES, Reply::json(200, &openai("validating", None)).head_waits_for(&gate).after(LATE));
+    let mut connection = client.connect();
+    connection.write(&client.bytes(Request::post(BATCHES).json(&ask(&file)))).expect("it is sent");
+    eventually("the upstream is asked", || (!upstream.asked_for(BATCHES).is_empty()).then_some(()));
+    drop(connection);
+    client.get(BATCHES).expect(200);
+    gateway.signal("TERM");
+    gateway.wait_for_output("requests in flight have");
+    gate.open();
+    assert!(gateway.wait_for_exit().success());
+    let gateway = gateway.restart();
+    let batches = gateway.client().get(BATCHES).expect(200);
+    assert_eq!(batches["data"].as_array().map(Vec::len), Some(1), "{batches}");
 }
 
 #[test]

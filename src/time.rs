@@ -34,6 +34,11 @@ pub fn iso(ms: Millis) -> String {
     format!("{stamp:.3}")
 }
 
+/// Whether a moment has a date: what stands behind the year 9999 is shown as none.
+pub fn is_date(ms: Millis) -> bool {
+    jiff::Timestamp::from_millisecond(ms).is_ok()
+}
+
 /// `Fri, 01 May 2026 08:00:00 GMT`, as HTTP headers have it (RFC 9110 §5.6.7).
 pub fn http_date(ms: Millis) -> String {
     let stamp = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);

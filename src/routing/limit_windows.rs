@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use serde::{Deserialize, Serialize};
 
 use crate::sync::lock;
-use crate::time::Millis;
+use crate::time::{self, Millis};
 
 pub use read::{read, told};
 
@@ -90,6 +90,7 @@ impl LimitWindow {
         self.used_percent = amount(self.used_percent)?;
         self.limit = self.limit.and_then(amount);
         self.remaining = self.remaining.and_then(amount);
+        self.reset_at = self.reset_at.filter(|at| time::is_date(*at));
         (!self.name.is_empty() && self.name.len() <= MAX_NAME).then_some(self)
     }
 }
@@ -214,5 +215,15 @@ mod tests {
             window(&"n".repeat(33), 1.0, None, 0),
         ]);
         assert_eq!(windows.in_force(0).len(), MAX_WINDOWS);
+    }
+
+    #[test]
+    fn a_reset_behind_the_end_of_the_calendar_is_none() {
+        let windows = LimitWindows::default();
+        for (reset_at, kept) in [(i64::MAX, None), (4_102_444_800_000, Some(4_102_444_800_000))] {
+            windows.note(vec![window("5h", 100.0, Some(reset_at), 0)]);
+            assert_eq!(windows.in_force(0)[0].reset_at, kept);
+            assert_eq!(windows.in_force(WITHOUT_RESET).is_empty(), kept.is_none());
+        }
     }
 }

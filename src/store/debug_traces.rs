@@ -125,9 +125,10 @@ pub async fn get(store: &Store, id: i64) -> Result<Option<TraceDetail>> {
 pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
     let old = "DELETE FROM proxy_debug_traces WHERE id IN (SELECT id FROM (SELECT id FROM proxy_debug_traces \
          WHERE created_at < ? ORDER BY created_at, id LIMIT ?) AS oldest)";
-    let surplus = "DELETE FROM proxy_debug_traces WHERE id IN (SELECT id FROM (SELECT id, \
+    // The limit stands in a table of its own: MariaDB takes none in what is looked into by IN.
+    let surplus = "DELETE FROM proxy_debug_traces WHERE id IN (SELECT id FROM (SELECT id FROM (SELECT id, \
          SUM(stored_bytes) OVER (ORDER BY created_at DESC, id DESC) AS total FROM proxy_debug_traces) AS summed \
-         WHERE total > ? ORDER BY id LIMIT ?)";
+         WHERE total > ? ORDER BY id LIMIT ?) AS surplus)";
     let mut deleted = 0;
     for (sql, bound) in [(old, cutoff), (surplus, MAX_STORED_BYTES)] {
         loop {

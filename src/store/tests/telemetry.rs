@@ -378,3 +378,22 @@ async fn an_address_that_cools_at_one_instance_cools_at_all_until_it_answers_any
     assert_eq!((row.cooldown_until, row.last_failure_reason), (None, None));
     assert_eq!((row.last_selected_at, row.last_failed_at), (Some(7_500), Some(8_000)));
 }
+
+#[tokio::test]
+async fn old_traces_go_and_then_the_oldest_beyond_what_all_may_take() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let raw = dir.raw();
+    let half = debug_traces::MAX_STORED_BYTES / 2;
+    for (at, bytes) in [(10, 1), (20, half), (30, half - 1), (40, 1)] {
+        let sql = "INSERT INTO proxy_debug_traces (downstream_path, stored_bytes, created_at, updated_at) \
+                   VALUES ('/v1/chat/completions', ?, ?, ?)";
+        raw.execute(sql, &[&bytes, &at, &at]);
+    }
+    let left = || raw.texts("SELECT created_at FROM proxy_debug_traces ORDER BY created_at");
+    assert_eq!(debug_traces::prune(&store, 20).await, Ok(1));
+    assert_eq!(left(), ["20", "30", "40"]);
+    raw.execute("UPDATE proxy_debug_traces SET stored_bytes = ? WHERE created_at = 40", &[&2_i64]);
+    assert_eq!(debug_traces::prune(&store, 20).await, Ok(1));
+    assert_eq!(left(), ["30", "40"]);
+}

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::AddAssign;
 
 use super::cached::CachedTokens;
-use super::log_sums::Parts;
+use super::log_sums::{OF_ROWS, Parts, QUARTER};
 use super::sql::{Fields, Row, Value};
 use super::{Result, Store};
 use crate::money::Usd;
@@ -30,9 +30,6 @@ impl AddAssign for KeyUsage {
         self.cached.add(&other.cached);
     }
 }
-
-const SUMS: &str = "COUNT(*), COALESCE(SUM(CASE WHEN status = 'success' THEN 1 ELSE 0 END), 0), \
-     COALESCE(SUM(COALESCE(total_tokens, 0)), 0), COALESCE(SUM(estimated_cost), 0)";
 
 const CACHED: &str = CachedTokens::OF_LOGS;
 
@@ -74,7 +71,7 @@ async fn summed(store: &Store, from: Millis, of_key: &str, args: Vec<Value>) -> 
     }
     for (from, to) in &parts.counted {
         let sql = format!(
-            "SELECT l.downstream_api_key_id, {SUMS}, {CACHED} FROM proxy_logs l \
+            "SELECT l.downstream_api_key_id, {OF_ROWS}, {CACHED} FROM proxy_logs l \
              WHERE l.created_at >= ? AND l.created_at < ? AND {of_key} {BY_KEY}"
         );
         let mut of_range = vec![(*from).into(), (*to).into()];
@@ -84,20 +81,32 @@ async fn summed(store: &Store, from: Millis, of_key: &str, args: Vec<Value>) -> 
     Ok(rows)
 }
 
-/// What one key did since `from`, by quarters of an hour with their start, ascending. Every hour and day of
-/// every time zone is made of whole quarters.
+/// What one key did since `from`, by quarters of an hour with their start, ascending.
 pub async fn by_quarter(store: &Store, id: i64, from: Millis) -> Result<Vec<(Millis, KeyUsage)>> {
-    let sql = format!(
-        "SELECT created_at - created_at % 900000 AS quarter, {SUMS}, {CACHED} FROM proxy_logs \
-         WHERE downstream_api_key_id = ? AND created_at >= ? GROUP BY quarter ORDER BY quarter"
-    );
-    let rows = store.query(sql, vec![id.into(), from.into()]).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
-            Ok((row.int()?, read(&mut row)?))
-        })
-        .collect()
+    let parts = Parts::of(store, Some(from), None).await?;
+    let mut rows = Vec::new();
+    if let Some((range, mut args)) = parts.of_sums() {
+        let sql = format!(
+            "SELECT l.quarter_at, l.calls, l.ok, l.tokens, l.cost, l.cache_input_tokens, l.cache_read_tokens, \
+             l.cache_creation_tokens FROM proxy_log_key_quarters l WHERE {range} AND l.downstream_api_key_id = ?"
+        );
+        args.push(id.into());
+        rows = store.query(sql, args).await?;
+    }
+    for (from, to) in &parts.counted {
+        let sql = format!(
+            "SELECT {QUARTER} AS quarter, {OF_ROWS}, {CACHED} FROM proxy_logs l \
+             WHERE l.downstream_api_key_id = ? AND l.created_at >= ? AND l.created_at < ? GROUP BY quarter"
+        );
+        rows.extend(store.query(sql, vec![id.into(), (*from).into(), (*to).into()]).await?);
+    }
+    let read = |row: &Row| {
+        let mut row = row.fields();
+        Ok((row.int()?, read(&mut row)?))
+    };
+    let mut quarters: Vec<(Millis, KeyUsage)> = rows.iter().map(read).collect::<Result<_>>()?;
+    quarters.sort_unstable_by_key(|(quarter, _)| *quarter);
+    Ok(quarters)
 }
 
 fn read(row: &mut Fields<'_>) -> Result<KeyUsage> {

@@ -1,4 +1,5 @@
-//! The log in sums, so that counting a month of it does not read it.
+//! The log in sums, so that counting a month of it does not read it. Each span has sums of the rows that all filters treat
+//! alike, and sums of what each key did in each quarter of an hour.
 //!
 //! ```text
 //! 0 ─────── summed, in spans of six hours ───────│ reach ──── counted row by row ────▶ now
@@ -11,11 +12,24 @@
 
 use super::cached::CachedTokens;
 use super::sql::{Statement, Value, marks};
-use super::telemetry::log_spans::{LAG, SPAN, start_of};
+use super::telemetry::log_spans::{LAG, SPAN, start_of, without_sums};
 use super::{Error, Result, Store};
 use crate::time::Millis;
 
-const TABLE: &str = "proxy_log_sums";
+/// Sums of rows that are alike.
+const SUMS: &str = "proxy_log_sums";
+/// Sums of what each key did in a quarter of an hour.
+const QUARTERS: &str = "proxy_log_key_quarters";
+/// A span that is to be summed again, also where it was summed by a release that made no quarters.
+const OPEN: &str = "(is_open OR NOT has_quarters)";
+
+/// The quarter of an hour of a row. Hours and days of all time zones are made of whole quarters.
+pub(super) const QUARTER: &str = "l.created_at - l.created_at % 900000";
+/// What sums of rows say, as [`KeyUsage`](super::key_usage::KeyUsage) has it.
+pub(super) const OF_ROWS: &str = "COUNT(*), COALESCE(SUM(CASE WHEN l.status = 'success' THEN 1 ELSE 0 END), 0), \
+     COALESCE(SUM(l.total_tokens), 0), COALESCE(SUM(l.estimated_cost), 0)";
+/// The columns that have them.
+const COLUMNS: &str = "calls, ok, tokens, cost, cache_input_tokens, cache_read_tokens, cache_creation_tokens";
 
 /// Which parts of a range of the log are summed, and which are to be counted. Ends are exclusive.
 #[derive(Debug, PartialEq, Eq)]
@@ -82,10 +96,12 @@ impl Block {
 
 /// The end of the last span that is summed, and those that are open.
 async fn reach(store: &Store) -> Result<(Millis, Vec<Millis>)> {
-    let last = store.query("SELECT MAX(start_at) FROM proxy_log_spans WHERE NOT is_open", Vec::new()).await?;
+    let last = format!("SELECT MAX(start_at) FROM proxy_log_spans WHERE NOT {OPEN}");
+    let last = store.query(last, Vec::new()).await?;
     let last = last.first().map(|row| row.fields().opt_int()).transpose()?.flatten();
     let Some(last) = last else { return Ok((0, Vec::new())) };
-    let rows = store.query("SELECT start_at FROM proxy_log_spans WHERE is_open", Vec::new()).await?;
+    let open = format!("SELECT start_at FROM proxy_log_spans WHERE {OPEN}");
+    let rows = store.query(open, Vec::new()).await?;
     let open = rows.iter().map(|row| row.fields().int()).collect::<Result<_>>()?;
     Ok((last + SPAN, open))
 }
@@ -116,23 +132,29 @@ pub async fn sum_up(store: &Store, now: Millis) -> Result<u64> {
 async fn sum(store: &Store, start: Millis) -> Result<bool> {
     const ALIKE: &str = "l.site_id, l.downstream_api_key_id, l.model_requested, l.model_actual, l.client_family, \
                          l.client_app_id, l.client_app_name";
-    let sql = format!(
-        "INSERT INTO {TABLE} (first_id, start_at, site_id, downstream_api_key_id, model_requested, model_actual, \
-         client_family, client_app_id, client_app_name, calls, ok, tokens, cost, cache_input_tokens, \
-         cache_read_tokens, cache_creation_tokens) \
-         SELECT MIN(l.id), MIN(l.created_at - l.created_at % {SPAN}), {ALIKE}, COUNT(*), \
-         SUM(CASE WHEN l.status = 'success' THEN 1 ELSE 0 END), COALESCE(SUM(l.total_tokens), 0), \
-         SUM(l.estimated_cost), {} FROM proxy_logs l WHERE l.created_at >= ? AND l.created_at < ? GROUP BY {ALIKE}",
-        CachedTokens::OF_LOGS
+    let cached = CachedTokens::OF_LOGS;
+    let of_span = vec![start.into(), (start + SPAN).into()];
+    let in_span = "FROM proxy_logs l WHERE l.created_at >= ? AND l.created_at < ?";
+    let sums = format!(
+        "INSERT INTO {SUMS} (first_id, start_at, site_id, downstream_api_key_id, model_requested, model_actual, \
+         client_family, client_app_id, client_app_name, {COLUMNS}) \
+         SELECT MIN(l.id), MIN(l.created_at - l.created_at % {SPAN}), {ALIKE}, {OF_ROWS}, {cached} \
+         {in_span} GROUP BY {ALIKE}"
     );
-    let batch = vec![
-        Statement::new("DELETE FROM proxy_log_spans WHERE start_at = ? AND is_open", vec![start.into()]),
-        Statement::new(sql, vec![start.into(), (start + SPAN).into()]),
-        Statement::new(
-            "INSERT INTO proxy_log_spans (start_at, is_open) VALUES (?, ?)",
-            vec![start.into(), false.into()],
-        ),
-    ];
+    let quarters = format!(
+        "INSERT INTO {QUARTERS} (downstream_api_key_id, start_at, quarter_at, {COLUMNS}) \
+         SELECT l.downstream_api_key_id, MIN(l.created_at - l.created_at % {SPAN}), {QUARTER} AS quarter, {OF_ROWS}, \
+         {cached} {in_span} AND l.downstream_api_key_id IS NOT NULL GROUP BY l.downstream_api_key_id, quarter"
+    );
+    let open = format!("DELETE FROM proxy_log_spans WHERE start_at = ? AND {OPEN}");
+    let mut batch = vec![Statement::new(open, vec![start.into()])];
+    batch.extend(without_sums(start));
+    batch.push(Statement::new(sums, of_span.clone()));
+    batch.push(Statement::new(quarters, of_span));
+    batch.push(Statement::new(
+        "INSERT INTO proxy_log_spans (start_at, is_open, has_quarters) VALUES (?, ?, ?)",
+        vec![start.into(), false.into(), true.into()],
+    ));
     match store.batch(batch).await {
         Ok(_) => Ok(true),
         // Another instance was faster.

@@ -79,6 +79,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(96, "0096_shared_rests"),
     step!(97, "0097_proxy_batches"),
     step!(98, "0098_shared_endpoint_rests"),
+    step!(100, "0100_key_quarters"),
 ];
 
 /// The number of the last step there is.

@@ -10,6 +10,7 @@ pub(super) const TABLES: &[&str] = &[
     "proxy_debug_traces",
     "proxy_logs",
     "proxy_log_sums",
+    "proxy_log_key_quarters",
     "proxy_log_spans",
     "usage_hour",
     "usage_day",

@@ -2,6 +2,7 @@
 //! over the log where single requests count.
 
 use super::cached::CachedTokens;
+use super::log_sums::{OF_ROWS, Parts};
 use super::sql::{Fields, Statement};
 use super::{Result, Store};
 use crate::money::Usd;
@@ -63,9 +64,8 @@ const SUMS: &str = "COALESCE(SUM(u.calls), 0), COALESCE(SUM(u.ok), 0), COALESCE(
      COALESCE(SUM(u.cache_input_tokens), 0), COALESCE(SUM(u.cache_read_tokens), 0), \
      COALESCE(SUM(u.cache_creation_tokens), 0)";
 const OF_ACTIVE_SITES: &str = "JOIN sites s ON s.id = u.site_id AND s.status = 'active'";
-/// Rows of the log on accounts of active sites.
-const ACTIVE_LOGS: &str = "proxy_logs l JOIN accounts a ON a.id = l.account_id \
-     JOIN sites s ON s.id = a.site_id AND s.status = 'active'";
+/// Joins rows of the log, or of its sums, to their sites.
+const AT_ACTIVE_SITES: &str = "JOIN sites s ON s.id = l.site_id AND s.status = 'active'";
 
 fn read(row: &mut Fields<'_>) -> Result<Sums> {
     Ok(Sums {
@@ -111,15 +111,32 @@ pub async fn holders(store: &Store) -> Result<Vec<Holder>> {
         .collect()
 }
 
-/// Calls of the log since a moment, on accounts of active sites. Latency is left out.
+/// Calls of the log since a moment, at active sites. Latency is left out.
 pub async fn logged_since(store: &Store, from: Millis) -> Result<Sums> {
-    let sql = format!(
-        "SELECT COUNT(*), COALESCE(SUM(CASE WHEN l.status = 'success' THEN 1 ELSE 0 END), 0), \
-         COALESCE(SUM(COALESCE(l.total_tokens, 0)), 0), COALESCE(SUM(l.estimated_cost), 0), 0, 0, {} FROM {ACTIVE_LOGS} WHERE l.created_at >= ?",
-        CachedTokens::OF_LOGS
-    );
-    let rows = store.query(sql, vec![from.into()]).await?;
-    rows.first().map_or(Ok(Sums::default()), |row| read(&mut row.fields()))
+    let parts = Parts::of(store, Some(from), None).await?;
+    let mut rows = Vec::new();
+    if let Some((range, args)) = parts.of_sums() {
+        let sql = format!(
+            "SELECT COALESCE(SUM(l.calls), 0), COALESCE(SUM(l.ok), 0), COALESCE(SUM(l.tokens), 0), \
+             COALESCE(SUM(l.cost), 0), 0, 0, COALESCE(SUM(l.cache_input_tokens), 0), \
+             COALESCE(SUM(l.cache_read_tokens), 0), COALESCE(SUM(l.cache_creation_tokens), 0) \
+             FROM proxy_log_sums l {AT_ACTIVE_SITES} WHERE {range}"
+        );
+        rows = store.query(sql, args).await?;
+    }
+    for (from, to) in &parts.counted {
+        let sql = format!(
+            "SELECT {OF_ROWS}, 0, 0, {} FROM proxy_logs l {AT_ACTIVE_SITES} \
+             WHERE l.created_at >= ? AND l.created_at < ?",
+            CachedTokens::OF_LOGS
+        );
+        rows.extend(store.query(sql, vec![(*from).into(), (*to).into()]).await?);
+    }
+    let mut sums = Sums::default();
+    for row in &rows {
+        sums.add(&read(&mut row.fields())?);
+    }
+    Ok(sums)
 }
 
 /// Each active site's sums from a local day on (`None`: of all time).

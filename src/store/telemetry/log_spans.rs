@@ -24,10 +24,14 @@ pub(in crate::store) fn summed_span(at: Millis, now: Millis) -> Option<Millis> {
 /// What goes with a change of the rows of a span that may be summed already.
 pub(in crate::store) fn open(dialect: SqlDialect, start: Millis) -> Vec<Statement> {
     let mark = upsert(dialect, "proxy_log_spans", &["start_at"], &[("is_open", OnConflict::Replace)]);
-    vec![
-        Statement::new("DELETE FROM proxy_log_sums WHERE start_at = ?", vec![start.into()]),
-        Statement::new(mark, vec![start.into(), true.into()]),
-    ]
+    let mark = Statement::new(mark, vec![start.into(), true.into()]);
+    without_sums(start).into_iter().chain([mark]).collect()
+}
+
+/// Deletes the sums of a span.
+pub(in crate::store) fn without_sums(start: Millis) -> [Statement; 2] {
+    ["DELETE FROM proxy_log_sums WHERE start_at = ?", "DELETE FROM proxy_log_key_quarters WHERE start_at = ?"]
+        .map(|sql| Statement::new(sql, vec![start.into()]))
 }
 
 /// What goes with deleting everything before `cutoff`.
@@ -35,6 +39,7 @@ pub(in crate::store) fn forget(dialect: SqlDialect, cutoff: Millis) -> Vec<State
     let start = start_of(cutoff);
     let mut statements = vec![
         Statement::new("DELETE FROM proxy_log_sums WHERE start_at < ?", vec![start.into()]),
+        Statement::new("DELETE FROM proxy_log_key_quarters WHERE start_at < ?", vec![start.into()]),
         Statement::new("DELETE FROM proxy_log_spans WHERE start_at < ?", vec![start.into()]),
     ];
     statements.extend(open(dialect, start));

@@ -4,7 +4,7 @@ use super::super::log_sums::sum_up;
 use super::super::proxy_logs::{ClientFilter, LogFilter, LogStatus, LogSummary, ProxyLogRow, StatusFilter};
 use super::*;
 use crate::money::Usd;
-use crate::store::key_usage;
+use crate::store::{key_usage, stats};
 
 const HOUR: i64 = 3_600_000;
 /// A moment at which a day begins.
@@ -62,16 +62,21 @@ async fn told(store: &Store) -> Vec<String> {
         }
         clients.sort_unstable();
         let cost = format!("{:.6}", summary.total_cost);
-        let summary = LogSummary { total_cost: Usd::new(0.0), ..summary };
+        let summary = LogSummary { total_cost: Usd::ZERO, ..summary };
         told.push(format!("{filter:?}: {summary:?} {cost} {clients:?}"));
     }
     for from in [0, START + 5 * HOUR, START + 60 * HOUR] {
+        let logged = stats::logged_since(store, from).await.unwrap();
+        told.push(format!("{from}: {:?} {:.6}", stats::Sums { cost: 0.0, ..logged }, logged.cost));
         let one = key_usage::since(store, 7, from).await.unwrap();
         let mut of_all = key_usage::by_key_since(store, from).await.unwrap();
         let of_all = of_all.remove(&7).unwrap_or_default();
         for used in [one, of_all] {
             let cost = format!("{:.6}", used.cost);
-            told.push(format!("{from}: {:?} {cost}", key_usage::KeyUsage { cost: Usd::new(0.0), ..used }));
+            told.push(format!("{from}: {:?} {cost}", key_usage::KeyUsage { cost: Usd::ZERO, ..used }));
+        }
+        for (quarter, used) in key_usage::by_quarter(store, 7, from).await.unwrap() {
+            told.push(format!("{from}: {quarter} {used:?}"));
         }
     }
     told
@@ -81,6 +86,7 @@ async fn told(store: &Store) -> Vec<String> {
 async fn the_log_in_sums_tells_what_its_rows_tell() {
     let dir = Dir::new();
     let store = dir.open();
+    sites::insert(&store, site("one")).await.unwrap();
     rows().for_each(|row| store.telemetry().log(row));
     store.flush().await;
     let before = told(&store).await;
@@ -113,4 +119,25 @@ async fn the_log_in_sums_tells_what_its_rows_tell() {
     assert_eq!(told(&store).await, left);
     proxy_logs::prune(&store, LATER).await.unwrap();
     assert_eq!(proxy_logs::summary(&store, &LogFilter::default()).await.unwrap().total_count, 0);
+}
+
+#[tokio::test]
+async fn spans_that_were_summed_without_quarters_are_summed_again() {
+    let dir = Dir::new();
+    let store = dir.open();
+    rows().for_each(|row| store.telemetry().log(row));
+    store.flush().await;
+    let before = told(&store).await;
+    assert_eq!(sum_up(&store, LATER).await, Ok(80));
+    let former = dir.raw();
+    former.run("DELETE FROM proxy_log_key_quarters");
+    // All of them, as after an update, and later one that an instance of the former release still made.
+    for spans in ["start_at > 0".to_owned(), format!("start_at = {}", START + 48 * HOUR)] {
+        let count = former.number(&format!("SELECT COUNT(*) FROM proxy_log_spans WHERE {spans}"));
+        former.run(&format!("UPDATE proxy_log_spans SET has_quarters = FALSE WHERE {spans}"));
+        assert_eq!(told(&store).await, before);
+        assert_eq!(sum_up(&store, LATER).await, Ok(count.unsigned_abs()));
+        assert_eq!(told(&store).await, before);
+    }
+    assert_eq!(former.number("SELECT SUM(calls) FROM proxy_log_key_quarters"), 80);
 }

@@ -306,6 +306,37 @@ fn what_a_key_uses_at_one_instance_counts_at_all_and_so_does_its_reset() {
 }
 
 #[test]
+fn what_a_key_without_limits_has_used_is_told_alike_by_all() {
+    if !support::is_on_server() {
+        return;
+    }
+    let home = Home::new();
+    let gateways: [Gateway; 2] = instances(&home, &Setup::default());
+    let (_upstream, key) = with_key(&gateways, &json!({}));
+    let told =
+        |gateway: &Gateway| gateway.admin().get("/api/downstream-keys").expect(200)["items"][0].clone();
+    let agree = |requests: i64| {
+        support::eventually("both tell the same", || {
+            let [one, other] = [0, 1].map(|place| told(&gateways[place]));
+            let fields = ["usedRequests", "usedCost", "lastUsedAt"];
+            (one["usedRequests"] == requests && fields.iter().all(|field| one[field] == other[field]))
+                .then_some(())
+        });
+    };
+    for place in [0, 1, 1, 0, 1] {
+        assert_eq!(chat(&gateways[place]).status, 200);
+    }
+    agree(5);
+    gateways[1]
+        .admin()
+        .post(&format!("/api/downstream-keys/{}/reset-usage", key["id"]), &json!({}))
+        .expect(200);
+    agree(0);
+    assert_eq!(chat(&gateways[0]).status, 200);
+    agree(1);
+}
+
+#[test]
 fn a_key_far_from_its_limit_is_served_while_the_database_is_away() {
     if !support::is_on_server() {
         return;

@@ -92,10 +92,11 @@ impl Core {
         Ok(changed.into_iter().map(|version| version.scope).collect())
     }
 
-    /// Takes over what other instances have learnt of channels and used of keys.
-    pub async fn follow_use(&self) -> store::Result<()> {
+    /// Takes over what other instances have learnt of channels and used of keys; of keys without limits that are not in
+    /// use only with `everything`.
+    pub async fn follow_use(&self, everything: bool) -> store::Result<()> {
         self.rests.follow(&self.store, &self.live).await?;
-        shared_use::follow(&self.store, &self.keys.load_full()).await
+        shared_use::follow(&self.store, &self.keys.load_full(), everything).await
     }
 }
 

@@ -45,7 +45,7 @@ pub async fn follow(jobs: Arc<Jobs>) -> Pass {
         Err(store::Error::Unreachable(_)) => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    match jobs.core.follow_use().await {
+    match jobs.core.follow_use(everything).await {
         Ok(()) | Err(store::Error::Unreachable(_)) => {}
         Err(error) => return Err(error.to_string()),
     }

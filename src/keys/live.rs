@@ -45,6 +45,7 @@ pub struct KeyLive {
     used_cost_nano: AtomicI64,
     /// What the database said last, of all instances.
     stored_cost_nano: AtomicI64,
+    stored_requests: AtomicI64,
     /// 0 = never.
     last_used: AtomicI64,
     unsaved_requests: AtomicU64,
@@ -80,6 +81,7 @@ impl KeyLive {
             budgets: Mutex::default(),
             used_cost_nano: AtomicI64::new(used_cost.nano()),
             stored_cost_nano: AtomicI64::new(used_cost.nano()),
+            stored_requests: AtomicI64::new(used_requests),
             last_used: AtomicI64::new(last_used.unwrap_or(0)),
             unsaved_requests: AtomicU64::new(0),
             unsaved_cost_nano: AtomicI64::new(0),
@@ -149,6 +151,13 @@ impl KeyLive {
         }
     }
 
+    /// As [`Self::follow_cost`], of the requests of a key without a limit.
+    pub fn follow_requests(&self, stored: i64) {
+        let before = self.stored_requests.swap(stored, AcqRel);
+        let unsaved = i64::try_from(self.unsaved_requests.load(Acquire)).unwrap_or(i64::MAX);
+        self.requests.follow(stored.saturating_add(unsaved), stored < before);
+    }
+
     /// What is not written yet; lowers the flag first, so that later changes raise it again.
     pub fn take_delta(&self) -> KeyDelta {
         self.dirty.store(false, Release);
@@ -180,6 +189,7 @@ impl KeyLive {
         self.requests.reset();
         self.used_cost_nano.store(0, Release);
         self.stored_cost_nano.store(0, Release);
+        self.stored_requests.store(0, Release);
         self.unsaved_requests.store(0, Release);
         self.unsaved_cost_nano.store(0, Release);
         lock(&self.budgets).iter().for_each(|budget| budget.reset());

@@ -190,6 +190,14 @@ impl Quota {
         self.reserved.store(used, Release);
     }
 
+    /// Everybody has used this many where nothing limits them; not fewer than before, unless they were reset.
+    pub fn follow(&self, used: i64, is_reset: bool) {
+        match is_reset {
+            true => self.reserved.store(used, Release),
+            false => drop(self.reserved.fetch_max(used, AcqRel)),
+        }
+    }
+
     /// Nothing is used.
     pub fn reset(&self) {
         self.granted.fetch_sub(self.block.swap(0, AcqRel), AcqRel);

@@ -2,35 +2,37 @@
 //! here what all of them did.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use super::{Result, Store, budgets};
 use crate::keys::{Budget, Key, KeyTable};
 use crate::time::{Millis, now_ms};
 
-/// Takes over what all instances have used of the limits of these keys.
-pub async fn follow(store: &Store, keys: &KeyTable) -> Result<()> {
-    totals(store, keys).await?;
+/// A key without limits is looked at for so long after it was used; instances have clocks of their own.
+const LATELY_MS: Millis = 600_000;
+
+/// Takes over what all instances have used of these keys: of all of them, or of those with limits and those in use.
+pub async fn follow(store: &Store, keys: &KeyTable, everything: bool) -> Result<()> {
+    totals(store, keys, everything).await?;
     windows(store, keys).await
 }
 
-async fn totals(store: &Store, keys: &KeyTable) -> Result<()> {
-    let limited = |key: &&Arc<Key>| key.max_cost.is_some() || key.max_requests.is_some();
-    if !keys.iter().any(|key| limited(&key)) {
+async fn totals(store: &Store, keys: &KeyTable, everything: bool) -> Result<()> {
+    if keys.iter().next().is_none() {
         return Ok(());
     }
-    let sql = "SELECT id, used_requests, used_cost FROM downstream_api_keys \
-               WHERE max_cost IS NOT NULL OR max_requests IS NOT NULL";
-    for row in &store.query(sql, Vec::new()).await? {
+    let since = if everything { 0 } else { now_ms() - LATELY_MS };
+    let sql = "SELECT id, used_requests, used_cost FROM downstream_api_keys WHERE max_cost IS NOT NULL \
+               OR max_requests IS NOT NULL OR last_used_at >= ? OR updated_at >= ?";
+    for row in &store.query(sql, vec![since.into(), since.into()]).await? {
         let mut row = row.fields();
         let (id, requests, cost) = (row.int()?, row.int()?, row.usd()?);
         let Some(key) = keys.get(id) else { continue };
         key.live.follow_cost(cost);
-        // Who is reserving knows better.
-        if key.max_requests.is_some()
-            && let Ok(_turn) = key.live.turn.try_lock()
-        {
-            key.live.requests.set_reserved(requests);
+        // Who is reserving, or changes the key, knows better.
+        let Ok(_turn) = key.live.turn.try_lock() else { continue };
+        match key.max_requests {
+            Some(_) => key.live.requests.set_reserved(requests),
+            None => key.live.follow_requests(requests),
         }
     }
     Ok(())

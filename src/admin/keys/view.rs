@@ -88,7 +88,7 @@ impl KeyItem {
             tokens_per_minute: settings.tokens_per_minute,
             allowed_ips: settings.allowed_ips,
             budgets,
-            last_used_at: live.and_then(|live| live.last_used()).or(row.last_used_at).map(iso),
+            last_used_at: live.and_then(|live| live.last_used()).max(row.last_used_at).map(iso),
             created_at: iso(row.created_at),
             updated_at: iso(row.updated_at),
         }

@@ -2,6 +2,8 @@
 
 #[path = "databases/cut_off.rs"]
 mod cut_off;
+#[path = "databases/outage.rs"]
+mod outage;
 mod support;
 #[path = "databases/tls.rs"]
 mod tls;

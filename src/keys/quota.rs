@@ -23,9 +23,10 @@ const HURRY_MS: Millis = 25;
 /// One of which half lasted this long need not be larger than the usual.
 const EASE_MS: Millis = 200;
 
-/// What a block has to last through while the database is away, and how long it is when a new one is reserved.
-const OUTAGE_MS: i64 = 60_000;
-const AHEAD_MS: i64 = 90_000;
+/// What a block has to last through while the database is away, and how long it is when a new one is reserved. A minute is
+/// promised; the pace of late may have been half of what comes, and connecting again takes some seconds.
+const OUTAGE_MS: i64 = 120_000;
+const AHEAD_MS: i64 = 150_000;
 /// The pace is measured over no less.
 const PACE_MS: Millis = 5_000;
 /// So much has to be left of a limit for each that is reserved for an outage: several instances reserve from one rest.

@@ -7,6 +7,8 @@ mod outage;
 mod support;
 #[path = "databases/tls.rs"]
 mod tls;
+#[path = "databases/turns.rs"]
+mod turns;
 
 use std::sync::Arc;
 

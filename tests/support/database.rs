@@ -144,6 +144,11 @@ impl Database {
         self.given(script);
     }
 
+    /// As [`Self::run`], where the connection may be ended meanwhile.
+    pub fn try_run(&self, script: &str) -> Done<()> {
+        self.try_given(script).map(drop)
+    }
+
     /// What a question gives, each value as text.
     #[track_caller]
     pub fn rows(&self, sql: &str) -> Vec<Vec<Option<String>>> {
@@ -239,12 +244,15 @@ impl Database {
 
     #[track_caller]
     fn given(&self, script: &str) -> Given {
-        let given = match &self.place {
+        self.try_given(script).unwrap_or_else(|error| panic!("{script}: {error}"))
+    }
+
+    fn try_given(&self, script: &str) -> Done<Given> {
+        match &self.place {
             Place::File(path) => in_file(path, script),
             Place::Postgres(url) => alone(on_postgres(url, script)),
             Place::Mysql(url) => alone(on_mysql(url, script)),
-        };
-        given.unwrap_or_else(|error| panic!("{script}: {error}"))
+        }
     }
 }
 

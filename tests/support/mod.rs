@@ -58,7 +58,7 @@ use std::time::{Duration, Instant};
 
 pub use billing::{Billed, PromptCache};
 pub use connected::{ACCESS_TOKEN, Login};
-pub use database::{Database, Literal, is_on_server};
+pub use database::{Database, Literal, ServerDatabase, is_on_server};
 pub use database_relay::{Cut, DatabaseRelay};
 pub use gateway::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Setup, run};
 pub use http::{Answer, Caller, Connection, Request, Stream, split_events};

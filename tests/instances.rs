@@ -391,3 +391,43 @@ fn a_new_seal_key_is_used_by_all() {
     support::eventually("the other serves on", || (chat(other).status == 200).then_some(()));
     assert_eq!(chat(one).status, 200);
 }
+
+#[test]
+fn a_login_may_end_at_another_instance_than_it_began_at() {
+    if !support::is_on_server() {
+        return;
+    }
+    let provider = Provider::start("codex", &[MODEL]);
+    let home = Home::new();
+    let [one, other]: [Gateway; 2] = instances(&home, &provider.setup(Setup::default()));
+    let begin = || one.admin().post("/api/oauth/providers/codex/start", &json!({})).expect(200);
+    let told = |gateway: &Gateway, login: &Value| {
+        let state = login["state"].as_str().expect("a state");
+        gateway.admin().get(&format!("/api/oauth/sessions/{state}")).expect(200)["status"].clone()
+    };
+    let paste = |gateway: &Gateway, login: &Value, back: &str| {
+        let state = login["state"].as_str().expect("a state");
+        let path = format!("/api/oauth/sessions/{state}/manual-callback");
+        gateway.admin().post(&path, &json!({"callbackUrl": back})).status
+    };
+    let login = begin();
+    assert_eq!((told(&one, &login), told(&other, &login)), (json!("pending"), json!("pending")));
+    let back = provider.agree(login["authorizationUrl"].as_str().expect("an address"));
+    assert_eq!(paste(&other, &login, &back), 200);
+    assert_eq!((told(&one, &login), told(&other, &login)), (json!("success"), json!("success")));
+    assert_eq!(paste(&one, &login, &back), 409, "a code is used once, wherever it is brought");
+    // What has come to nothing there, a person may try here.
+    let login = begin();
+    let denied = format!(
+        "http://localhost/cb?error=access_denied&state={}",
+        login["state"].as_str().expect("a state")
+    );
+    assert_eq!(paste(&other, &login, &denied), 500);
+    assert_eq!(told(&one, &login), "error");
+    let back = provider.agree(login["authorizationUrl"].as_str().expect("an address"));
+    assert_eq!(paste(&one, &login, &back), 200);
+    assert_eq!(told(&other, &login), "success");
+    // Whoever looks into the database finds nothing to end a login with.
+    let details = home.database().texts("SELECT details FROM oauth_sessions");
+    assert!(details.len() == 2 && details.iter().all(|text| text.starts_with("enc:")), "{details:?}");
+}

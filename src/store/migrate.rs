@@ -80,6 +80,7 @@ pub(super) const STEPS: &[Migration] = &[
     step!(97, "0097_proxy_batches"),
     step!(98, "0098_shared_endpoint_rests"),
     step!(100, "0100_key_quarters"),
+    step!(101, "0101_oauth_sessions"),
 ];
 
 /// The number of the last step there is.

@@ -15,6 +15,7 @@
 //! | `moment`, `staging/` | everything as it is at one moment; many rows on their way in, compared with what is there |
 //! | `copies`, `relocate`, `pointer` | whole copies of the database, made and put in place; everything into another database; which one the next start uses |
 //! | `leases`, `job_runs`, `versions`, `others`, `news`, `instances` | what several instances on one database agree on: who runs a job; what has changed, a look at it, and word of it; who is there |
+//! | `logins` | logins in a browser, as these instances tell each other of them |
 //! | `uploads`, `prune`, `log_sums` | files on their way in; how tables lose what is old; the log in sums |
 //! | `rests`, `shared_use` | what all of them learn of channels; what all of them use of keys |
 //! | the rest | one file per resource: rows, queries, changes |
@@ -52,6 +53,7 @@ pub mod key_usage;
 pub mod keys;
 pub mod leases;
 pub mod log_sums;
+pub mod logins;
 mod migrate;
 pub mod model_rates;
 mod moment;

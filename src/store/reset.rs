@@ -25,6 +25,7 @@ pub(super) const TABLES: &[&str] = &[
     "checkin_logs",
     "account_tokens",
     "accounts",
+    "oauth_sessions",
     "site_announcements",
     "site_disabled_models",
     "site_api_endpoints",

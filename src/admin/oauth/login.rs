@@ -67,7 +67,7 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 pub async fn session(admin: Arc<Admin>, request: Request) -> Result<Response> {
     guard(&admin, &request, &bucket::OAUTH_SESSION_READ)?;
     let state = request.params.get("state");
-    let session = admin.jobs.logins.sessions.get(state).ok_or_else(no_session)?;
+    let session = admin.jobs.logins.get(&admin.core, state).await?.ok_or_else(no_session)?;
     Ok(http::json(StatusCode::OK, &shown_session(state, &session)))
 }
 
@@ -81,7 +81,7 @@ pub async fn paste(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
         return Err(unreadable());
     }
     let state = request.params.get("state");
-    let session = admin.jobs.logins.sessions.get(state).ok_or_else(no_session)?;
+    let session = admin.jobs.logins.get(&admin.core, state).await?.ok_or_else(no_session)?;
     let callback = Some(text).filter(|text| text.len() <= MAX_PASTED);
     let callback = callback.and_then(|text| Callback::of_pasted(text, state)).ok_or_else(unreadable)?;
     if callback.state != state {

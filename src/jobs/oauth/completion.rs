@@ -32,16 +32,21 @@ pub async fn complete(
     provider: OAuthProvider,
     callback: Callback,
 ) -> Result<Activated, CallbackError> {
-    let sessions = &jobs.logins.sessions;
+    let unreadable = |error: store::Error| {
+        log::error!("a login could not be looked up: {error}");
+        CallbackError::Failed("the login could not be looked up".to_owned())
+    };
     let code = match callback.outcome {
         Outcome::Code(code) => code,
         Outcome::Denied(words) => {
-            sessions.deny(&callback.state, provider, &words).map_err(CallbackError::NotTaken)?;
+            let denied = jobs.logins.deny(&jobs.core, &callback.state, provider, &words).await;
+            denied.map_err(unreadable)?.map_err(CallbackError::NotTaken)?;
             log::warn!("a login of {} was refused by its provider: {words}", provider.id());
             return Err(CallbackError::Failed(words));
         }
     };
-    let exchange = sessions.take(&callback.state, provider).map_err(CallbackError::NotTaken)?;
+    let taken = jobs.logins.take(&jobs.core, &callback.state, provider).await;
+    let exchange = taken.map_err(unreadable)?.map_err(CallbackError::NotTaken)?;
     let work = {
         let jobs = jobs.clone();
         async move {
@@ -52,7 +57,7 @@ pub async fn complete(
                 }
                 Err(message) => log::warn!("a login of {} failed: {message}", provider.id()),
             }
-            exchange.end(&outcome);
+            jobs.logins.end(&jobs.core, exchange, &outcome).await;
             outcome
         }
     };

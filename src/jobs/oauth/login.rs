@@ -62,6 +62,6 @@ pub async fn start(jobs: &Arc<Jobs>, mut request: LoginRequest) -> Result<Starte
     let mut session = LoginSession::new(provider, redirect_uri.clone(), verifier, jobs.core.resets());
     (session.rebind, session.project_id, session.proxy) = (request.rebind, request.project_id, request.proxy);
     // While the port is held, so that its listener sees the session before it would end.
-    jobs.logins.sessions.add(state.clone(), session);
+    jobs.logins.add(&jobs.core, state.clone(), session).await.map_err(StartError::Store)?;
     Ok(StartedLogin { state, authorization_url, redirect_uri, callback_port: port.port })
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The first callback with a code takes the session; later ones change nothing. A restart forgets them all, and the
-//! person logs in again.
+//! person logs in again; where instances share a database, [`shared_logins`](super::shared_logins) keeps them there.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ use crate::time::{Millis, now_ms};
 use crate::upstream::oauth::Verifier;
 
 /// How long a person has.
-const LIFETIME: Duration = Duration::from_secs(600);
+pub const LIFETIME: Duration = Duration::from_secs(600);
 /// Sessions at once; the oldest goes for a further one.
 const MOST: usize = 500;
 
@@ -102,6 +102,11 @@ impl LoginSession {
         }
     }
 
+    /// As it stands at another instance, for so long as it has left.
+    pub(super) fn for_another(self, left: Duration) -> Self {
+        Self { ends: Instant::now() + left, ..self }
+    }
+
     fn move_to(&mut self, stage: Stage) {
         self.stage = stage;
         self.updated_at = now_ms();
@@ -112,19 +117,37 @@ impl LoginSession {
     }
 }
 
+// === impl Stage ===
+
+impl Stage {
+    /// The end of a login with this outcome.
+    pub fn of(outcome: &Result<Activated, String>) -> Self {
+        match outcome {
+            Ok(activated) => Self::Connected(*activated),
+            Err(message) => Self::Failed(message.clone()),
+        }
+    }
+}
+
 // === impl LoginSessions ===
 
 impl LoginSessions {
     /// Keeps a new session under its state.
     pub fn add(&self, state: String, session: LoginSession) {
         let mut sessions = self.living();
-        if sessions.len() >= MOST {
+        if sessions.len() >= MOST && !sessions.contains_key(&state) {
             let oldest =
                 sessions.iter().min_by_key(|(_, session)| session.ends).map(|(state, _)| state.clone());
             oldest.and_then(|state| sessions.remove(&state));
         }
         sessions.insert(state, session);
         drop(sessions);
+        self.changed.notify_waiters();
+    }
+
+    /// Forgets a session that another instance has seen the end of.
+    pub(super) fn forget(&self, state: &str) {
+        self.living().remove(state);
         self.changed.notify_waiters();
     }
 
@@ -201,12 +224,8 @@ impl LoginSessions {
 
 impl Exchange {
     /// Notes how the login ended.
-    pub fn end(mut self, outcome: &Result<Activated, String>) {
+    pub fn end(mut self, stage: Stage) {
         self.has_ended = true;
-        let stage = match outcome {
-            Ok(activated) => Stage::Connected(*activated),
-            Err(message) => Stage::Failed(message.clone()),
-        };
         self.sessions.end(&self.state, stage);
     }
 }
@@ -255,7 +274,7 @@ mod tests {
         let Ok(exchange) = sessions.take("s", CODEX) else { panic!("nobody was before") };
         assert_eq!(sessions.take("s", CODEX).err(), Some(NotTaken::Used));
         assert_eq!(sessions.deny("s", CODEX, "no"), Err(NotTaken::Used));
-        exchange.end(&Ok(Activated { account_id: 7, site_id: 3 }));
+        exchange.end(Stage::of(&Ok(Activated { account_id: 7, site_id: 3 })));
         let stage = sessions.get("s").expect("it is kept").stage;
         assert_eq!(stage, Stage::Connected(Activated { account_id: 7, site_id: 3 }));
         assert_eq!(sessions.take("s", CODEX).err(), Some(NotTaken::Used));

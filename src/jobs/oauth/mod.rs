@@ -18,6 +18,7 @@
 //! | `quota` | what a provider says of usage limits |
 //! | `renewal` | tokens are renewed before they run out, and when an upstream refuses one |
 //! | `renewals` | providers that failed to renew, and for how long they are left alone |
+//! | `shared_logins` | logins that any of several instances may be asked of |
 //! | `site` | the site that a provider's accounts belong to |
 
 pub mod activation;
@@ -35,4 +36,5 @@ pub mod provider_client;
 pub mod quota;
 pub mod renewal;
 pub mod renewals;
+mod shared_logins;
 mod site;

@@ -26,6 +26,7 @@ pub(in crate::store) const COLUMNS: &[Column] = &[
     Column { table: "account_tokens", name: "token_enc", hash: Some("token_hash") },
     Column { table: "downstream_api_keys", name: "key_enc", hash: Some("key_hash") },
     column("proxy_video_tasks", "token_value"),
+    column("oauth_sessions", "details"),
 ];
 
 /// The settings that are secrets.

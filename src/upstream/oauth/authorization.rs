@@ -24,7 +24,13 @@ impl Verifier {
         Some(Self(random_text::<48>()?.into()))
     }
 
-    pub(super) fn expose(&self) -> &str {
+    /// One that was made before.
+    pub fn of(text: Secret) -> Self {
+        Self(text)
+    }
+
+    /// Its text, for the provider and for keeping it.
+    pub fn expose(&self) -> &str {
         self.0.expose()
     }
 

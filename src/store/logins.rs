@@ -1,0 +1,95 @@
+//! Logins in a browser between their start and their end, as instances on one database tell each other of them.
+
+use super::sql::{Statement, Value, marks};
+use super::{Result, Secret, Store};
+use crate::time::{Millis, now_ms};
+
+const TABLE: &str = "oauth_sessions";
+
+/// How far a login is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoginStatus {
+    pub status: String,
+    pub error: Option<String>,
+    pub account_id: Option<i64>,
+    pub site_id: Option<i64>,
+}
+
+/// One login.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoginRow {
+    pub state: String,
+    pub provider: String,
+    pub status: LoginStatus,
+    /// What its end needs, as JSON; kept sealed.
+    pub details: Secret,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+    pub expires_at: Millis,
+}
+
+/// Stores a login that begins, and deletes those that are over.
+pub async fn insert(store: &Store, row: LoginRow) -> Result<()> {
+    let details = store.sealer().seal(TABLE, "details", row.details.expose())?;
+    let insert = format!(
+        "INSERT INTO {TABLE} (state, provider, status, details, created_at, updated_at, expires_at) \
+         VALUES (?, ?, ?, ?, ?, ?, ?)"
+    );
+    let args = vec![
+        row.state.into(),
+        row.provider.into(),
+        row.status.status.into(),
+        details.into(),
+        row.created_at.into(),
+        row.updated_at.into(),
+        row.expires_at.into(),
+    ];
+    let over = format!("DELETE FROM {TABLE} WHERE expires_at <= ?");
+    let batch = [Statement::new(over, vec![now_ms().into()]), Statement::new(insert, args)];
+    store.batch(batch.map(Statement::touching_nothing).into()).await.map(drop)
+}
+
+/// The login with this state, unless it is over.
+pub async fn get(store: &Store, state: &str) -> Result<Option<LoginRow>> {
+    let sql = format!(
+        "SELECT provider, status, error, account_id, site_id, details, created_at, updated_at, expires_at \
+         FROM {TABLE} WHERE state = ? AND expires_at > ? AND details IS NOT NULL"
+    );
+    let rows = store.query(sql, vec![state.into(), now_ms().into()]).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let mut row = row.fields();
+    Ok(Some(LoginRow {
+        state: state.to_owned(),
+        provider: row.text()?,
+        status: LoginStatus {
+            status: row.text()?,
+            error: row.opt_text()?,
+            account_id: row.opt_int()?,
+            site_id: row.opt_int()?,
+        },
+        details: store.sealer().open(TABLE, "details", row.str()?)?,
+        created_at: row.int()?,
+        updated_at: row.int()?,
+        expires_at: row.int()?,
+    }))
+}
+
+/// Moves a login on that is in one of these states; false when it is in none of them.
+pub async fn advance(store: &Store, state: &str, from: &[&str], to: LoginStatus) -> Result<bool> {
+    let sql = format!(
+        "UPDATE {TABLE} SET status = ?, error = ?, account_id = ?, site_id = ?, updated_at = ? \
+         WHERE state = ? AND status IN ({})",
+        marks(from.len())
+    );
+    let mut args: Vec<Value> = vec![
+        to.status.into(),
+        to.error.into(),
+        to.account_id.into(),
+        to.site_id.into(),
+        now_ms().into(),
+        state.into(),
+    ];
+    args.extend(from.iter().map(|status| Value::from(*status)));
+    let done = store.batch(vec![Statement::new(sql, args).touching_nothing()]).await?;
+    Ok(done.first().is_some_and(|outcome| outcome.rows > 0))
+}

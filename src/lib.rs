@@ -42,10 +42,9 @@
 //! codings      gzip, deflate, br and zstd, decoded: of what clients and upstreams compress
 //! id_map, name_map   maps whose copies share what they have in common
 //! site_url     addresses of sites, in the one form in which they are stored and compared
-//! money        amounts in US dollars
 //! mask         texts without the secrets in them
 //! websocket    what both ends of a WebSocket share: the proof of the handshake, the bounds of frames
-//! time, cron, logging, metrics, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
+//! time, cron, logging, metrics, money, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
 //! ```
 #![forbid(unsafe_code)]
 

@@ -135,7 +135,7 @@ fn without_effort(body: &Node<'_>) -> Option<Bytes> {
     Some(Bytes::from(body.into_owned()))
 }
 
-/// The same limit under its other name.
+/// Names the limit of an answer's length by its other name; `None` where a body has none of both, or both.
 fn with_other_limit(body: &Node<'_>) -> Option<Bytes> {
     let [older, newer] = LIMITS;
     let (name, other, limit) = match (body.get(older), body.get(newer)) {

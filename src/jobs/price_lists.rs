@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{self, Instant};
 
-use super::Jobs;
 use crate::routing::pricing::Catalog;
 use crate::sync::lock;
 
@@ -16,13 +15,13 @@ pub(super) const PARALLEL: usize = 4;
 /// How long who shows prices waits for first looks: most sites answer sooner, and one that does not holds up no page.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// When each list is to be read again; [`Jobs`](super::Jobs) holds one.
+/// When each list is to be read again; [`Jobs`](crate::jobs::Jobs) holds one.
 pub struct Prices {
     pub(super) due: Mutex<HashMap<i64, Due>>,
     pub(super) slots: Semaphore,
     /// The last list of each site: accounts that see the same prices share them.
     pub(super) shared: Mutex<HashMap<i64, Weak<Catalog>>>,
-    first_looks: watch::Sender<FirstLooks>,
+    first_looks: Arc<watch::Sender<FirstLooks>>,
 }
 
 /// Looks at the lists of accounts whose prices are unknown.
@@ -34,7 +33,7 @@ struct FirstLooks {
 }
 
 /// A first look that is under way, until it is dropped.
-pub(super) struct FirstLook(Arc<Jobs>);
+pub(super) struct FirstLook(Arc<watch::Sender<FirstLooks>>);
 
 #[derive(Clone, Copy)]
 pub(super) struct Due {
@@ -48,7 +47,7 @@ impl Default for Prices {
             due: Mutex::default(),
             slots: Semaphore::new(PARALLEL),
             shared: Mutex::default(),
-            first_looks: watch::Sender::default(),
+            first_looks: Arc::default(),
         }
     }
 }
@@ -90,15 +89,15 @@ impl Prices {
 // === impl FirstLook ===
 
 impl FirstLook {
-    pub(super) fn begin(jobs: &Arc<Jobs>) -> Self {
-        jobs.prices.first_looks.send_modify(|looks| looks.under_way += 1);
-        Self(jobs.clone())
+    pub(super) fn begin(prices: &Prices) -> Self {
+        prices.first_looks.send_modify(|looks| looks.under_way += 1);
+        Self(prices.first_looks.clone())
     }
 }
 
 impl Drop for FirstLook {
     fn drop(&mut self) {
-        self.0.prices.first_looks.send_modify(|looks| looks.under_way -= 1);
+        self.0.send_modify(|looks| looks.under_way -= 1);
     }
 }
 

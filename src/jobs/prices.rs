@@ -74,7 +74,7 @@ pub async fn refresh_now(jobs: &Arc<Jobs>, accounts: &[i64]) {
 pub fn refresh_soon(jobs: &Arc<Jobs>, account: i64) {
     let reading = jobs.clone();
     let is_first = jobs.core.live.prices(account).load().is_none();
-    let look = is_first.then(|| FirstLook::begin(jobs));
+    let look = is_first.then(|| FirstLook::begin(&jobs.prices));
     jobs.core.background.spawn("a look at a price list", async move {
         refresh(&reading, account).await;
         drop(look);

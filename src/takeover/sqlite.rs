@@ -223,7 +223,7 @@ impl Copy {
         Ok(Self(dir))
     }
 
-    /// Of a file that has no name.
+    /// Copies a database that was sent; the file needs no name.
     pub fn of_sent(mut file: File, scratch: &Path) -> Result<Self, Error> {
         let copy = Self::begin(scratch)?;
         let made = File::create(copy.database()).and_then(|mut to| io::copy(&mut file, &mut to));

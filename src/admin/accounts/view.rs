@@ -31,7 +31,7 @@ pub struct ListContext<'a> {
     pub sites: &'a HashMap<i64, &'a SiteRow>,
     /// Accounts that have a model available.
     pub with_models: &'a HashSet<i64>,
-    /// Of the local day, by account.
+    /// Spent in the local day, by account.
     pub spend: &'a HashMap<i64, Usd>,
     /// Earned in the local day, by account.
     pub rewards: &'a HashMap<i64, Usd>,

@@ -2,12 +2,15 @@
 
 use serde::Serialize;
 
-use super::catalog::{Billing, ModelPrice, Ratios};
+use super::price::{Billing, ModelPrice, Ratios};
 use crate::money::Usd;
 use crate::platform::Platform;
 
 /// What a million tokens cost at a ratio of 1.
 const USD_PER_MILLION: f64 = 2.0;
+
+/// A price of 0 counts as this much where prices are compared: nothing weighs infinitely.
+const LEAST_REFERENCE: Usd = Usd::new(1e-6);
 
 /// Tokens to the dollar, where neither price nor platform is known.
 const TOKENS_PER_USD: f64 = 500_000.0;
@@ -159,10 +162,18 @@ pub fn per_million(ratios: &Ratios, group: f64) -> (Usd, Usd) {
     (breakdown.input_per_million, breakdown.output_per_million)
 }
 
-/// The price of half a million tokens each way: one number per model, to compare channels by.
-pub(super) fn reference(ratios: &Ratios, group: f64) -> Usd {
-    let half_each = Tokens { prompt: 500_000, completion: 500_000, ..Tokens::default() };
-    itemised(ratios, group, half_each).breakdown.total_cost
+/// The price of half a million tokens each way, or of a call: one amount per model, to compare channels by. Zero where
+/// no price is known.
+pub(super) fn reference(price: &ModelPrice) -> Usd {
+    let cost = match price.billing {
+        Billing::PerToken(ratios) => {
+            let half_each = Tokens { prompt: 500_000, completion: 500_000, ..Tokens::default() };
+            itemised(&ratios, price.group_ratio, half_each).breakdown.total_cost
+        }
+        Billing::PerCall(Some(call)) => call.under(price.group_ratio),
+        Billing::PerCall(None) => return Usd::ZERO,
+    };
+    cost.max(LEAST_REFERENCE)
 }
 
 // === impl Tokens ===

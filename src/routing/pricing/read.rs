@@ -16,7 +16,8 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::catalog::{Billing, CallPrice, Catalog, Labels, ModelPrice, Ratios};
+use super::catalog::Catalog;
+use super::price::{Billing, CallPrice, Labels, ModelPrice, Ratios};
 use crate::money::Usd;
 
 /// More models than any site has; the rest of a longer list is ignored.

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::catalog::Ratios;
+use super::price::Ratios;
 use crate::money::Usd;
 use crate::platform::Platform;
 use crate::time::{self, Millis};

@@ -67,7 +67,7 @@ async fn told(store: &Store) -> Vec<String> {
     }
     for from in [0, START + 5 * HOUR, START + 60 * HOUR] {
         let logged = stats::logged_since(store, from).await.unwrap();
-        told.push(format!("{from}: {:?} {:.6}", stats::Sums { cost: 0.0, ..logged }, logged.cost));
+        told.push(format!("{from}: {:?} {:.6}", stats::Sums { cost: Usd::ZERO, ..logged }, logged.cost));
         let one = key_usage::since(store, 7, from).await.unwrap();
         let mut of_all = key_usage::by_key_since(store, from).await.unwrap();
         let of_all = of_all.remove(&7).unwrap_or_default();

@@ -84,8 +84,8 @@ fn prices_are_shown_by_group_where_a_site_tells_them() {
     assert_eq!((&sources[0]["siteName"], &sources[0]["ownerBy"]), (&json!("priced"), &json!("acme")));
     assert_eq!(
         sources[0]["groupPricing"],
-        json!({"default": {"quotaType": 0, "inputPerMillion": 2.5, "outputPerMillion": 10.0},
-            "vip": {"quotaType": 0, "inputPerMillion": 3.75, "outputPerMillion": 15.0}})
+        json!({"default": {"quotaType": 0, "inputPerMillion": 2.5, "outputPerMillion": 10},
+            "vip": {"quotaType": 0, "inputPerMillion": 3.75, "outputPerMillion": 15}})
     );
     let call = &shown["models"][1]["pricingSources"][0]["groupPricing"];
     assert_eq!(*call, json!({"vip": {"quotaType": 1, "perCallTotal": 0.45}}));

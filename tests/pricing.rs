@@ -67,7 +67,7 @@ fn a_request_costs_what_the_sites_price_list_says() {
                 "promptTokensIncludeCache": true},
             "pricing": {"modelRatio": 1.25, "completionRatio": 4.0, "cacheRatio": 0.25,
                 "cacheCreationRatio": 1.25, "groupRatio": 1.5},
-            "breakdown": {"inputPerMillion": 3.75, "outputPerMillion": 15.0, "cacheReadPerMillion": 0.9375,
+            "breakdown": {"inputPerMillion": 3.75, "outputPerMillion": 15, "cacheReadPerMillion": 0.9375,
                 "cacheCreationPerMillion": 4.6875, "inputCost": 0.01125, "outputCost": 0.012,
                 "cacheReadCost": 0.0075, "cacheCreationCost": 0.004688, "totalCost": 0.035438}
         })

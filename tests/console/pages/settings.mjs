@@ -522,6 +522,19 @@ export default {
     assert.deepEqual((await world.gateway.api("GET", "/api/sites")).map((site) => site.name), ["Main"]);
   },
 
+  async "a file of another gateway in YAML is tried and imported"(world) {
+    await world.start();
+    const one = await world.open();
+    await one.goto("/settings?tab=backup");
+    const part = form(one, "Import");
+    const text = "model_list:\n  - model_name: gpt-4o\n    litellm_params:\n      model: openai/gpt-4o\n      api_base: http://127.0.0.1:9/v1\n      api_key: sk-of-litellm\n";
+    await part.getByLabel("File").setInputFiles({ name: "config.yaml", mimeType: "application/yaml", buffer: Buffer.from(text) });
+    await part.getByRole("button", { name: "See what it would change" }).click();
+    await part.getByRole("button", { name: "Import", exact: true }).click();
+    await part.getByText("Import finished").waitFor();
+    assert.deepEqual((await world.gateway.api("GET", "/api/sites")).map((site) => site.url), ["http://127.0.0.1:9"]);
+  },
+
   async "a file that is no backup is refused in words and changes nothing"(world) {
     await world.start();
     const one = await world.open();

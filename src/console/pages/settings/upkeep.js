@@ -49,16 +49,16 @@ function Outcome({ report }) {
 // The file is tried first: only what a dry run took can be imported, and the button says what it does.
 function Import() {
   const [file, setFile] = useState(null);
-  const [isSealed, setSealed] = useState(false);
+  const [form, setForm] = useState("json");
   const { values: { passphrase, mode, conflict }, field } = useDraft({ passphrase: "", mode: "merge", conflict: "overwrite" });
   const [tried, setTried] = useState(null);
   const [done, setDone] = useState(null);
   const isTried = tried !== null && tried.file === file && tried.mode === mode && tried.conflict === conflict;
   const ask = async (dryRun) => {
     const query = { mode, conflict: mode === "merge" ? conflict : "", dryRun: dryRun ? "1" : "" };
-    const answer = await send("POST", href(`${BACKUP}/import`, query), isSealed
-      ? { body: file, timeoutMs: 0, headers: { "content-type": "application/octet-stream", ...withPassphrase(passphrase) } }
-      : { body: new Blob(['{"data":', file, "}"]), timeoutMs: 0 });
+    const answer = await send("POST", href(`${BACKUP}/import`, query), form === "json"
+      ? { body: new Blob(['{"data":', file, "}"]), timeoutMs: 0 }
+      : { body: file, timeoutMs: 0, headers: { "content-type": "application/octet-stream", ...withPassphrase(form === "sealed" ? passphrase : "") } });
     return answer.json();
   };
   const act = async () => {
@@ -67,14 +67,18 @@ function Import() {
     setDone(await ask(false));
     return setTried(null);
   };
-  const choose = async (chosen) => { setSealed((await chosen?.slice(0, SEALED.length).text()) === SEALED); setFile(chosen ?? null); };
+  const choose = async (chosen) => {
+    const beginning = await chosen?.slice(0, 64).text() ?? "";
+    setForm(beginning.startsWith(SEALED) ? "sealed" : /^\s*{/.test(beginning) ? "json" : "other");
+    setFile(chosen ?? null);
+  };
   const isRefused = isTried && tried.report.counts?.refused > 0;
   const verb = !isTried ? t("See what it would change", "查看将有哪些改动") : mode === "replace" ? t("Replace what is here") : t("Import");
   return html`<${Section} title=${t("Import")}>
-    <p>${t("A backup of Switchyard, or the JSON backup of another gateway. All of it is imported, or nothing.", "Switchyard 的备份，或其他网关的 JSON 备份。全部导入，或完全不导入。")}</p>
+    <p>${t("A backup of Switchyard, or a file of another gateway: JSON, YAML or its SQLite database. All of it is imported, or nothing.", "Switchyard 的备份，或其他网关的文件：JSON、YAML 或 SQLite 数据库。全部导入，或完全不导入。")}</p>
     <${Form} act=${act} verb=${verb} disabled=${!file || isRefused}>
-      <div class="field"><label for="backup-file">${t("File", "文件")}</label><input id="backup-file" type="file" accept=".json,.sealed,application/json" onChange=${(event) => choose(event.target.files[0])} /></div>
-      ${isSealed && field("passphrase", t("Passphrase"), { kind: "password", hint: t("The file is sealed. Empty: BACKUP_PASSPHRASE of this server is tried.", "文件已加密。留空则尝试此服务器的 BACKUP_PASSPHRASE。") })}
+      <div class="field"><label for="backup-file">${t("File", "文件")}</label><input id="backup-file" type="file" accept=".json,.sealed,.yaml,.yml,.db,.sqlite,.sqlite3" onChange=${(event) => choose(event.target.files[0])} /></div>
+      ${form === "sealed" && field("passphrase", t("Passphrase"), { kind: "password", hint: t("The file is sealed. Empty: BACKUP_PASSPHRASE of this server is tried.", "文件已加密。留空则尝试此服务器的 BACKUP_PASSPHRASE。") })}
       ${field("mode", t("How", "方式"), { choices: [["merge", t("Add to what is here", "并入现有数据")], ["replace", t("Replace what is here")]],
         hint: mode === "replace" ? LOST() : undefined })}
       ${mode === "merge" && field("conflict", t("Where both have it", "两边都有时"), { choices: [["overwrite", t("the file counts", "以文件为准")],

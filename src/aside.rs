@@ -26,7 +26,7 @@ pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
     let runtime = Handle::current();
     let (done, ended) = oneshot::channel::<Result<T, Panic>>();
     thread::Builder::new().name("aside".to_owned()).spawn(move || {
-        give_way();
+        set_priority(19);
         let _within = runtime.enter();
         // Nothing that the work has left half done is looked at again. Who waited may be gone.
         drop(done.send(catch_unwind(AssertUnwindSafe(work))));
@@ -38,11 +38,17 @@ pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
     }
 }
 
-/// Puts this thread behind all others. On Linux a priority is a thread's own, elsewhere the process's.
-fn give_way() {
+/// Puts this thread a little behind those that serve requests: one that wakes goes on at once, and when all are busy this
+/// one still has half of the time of each. For threads that much waits for, but no request.
+pub fn step_back() {
+    set_priority(3);
+}
+
+fn set_priority(nice: i32) {
+    // On Linux a priority is a thread's own, elsewhere the process's.
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, 19) {
-        log::debug!("a thread of background work keeps its priority: {error}");
+    if let Err(error) = rustix::process::setpriority_process(None, nice) {
+        log::debug!("a thread beside requests keeps its priority: {error}");
     }
 }
 
@@ -52,17 +58,30 @@ mod tests {
 
     use super::*;
 
+    /// The nineteenth field of the status line; the second is a name in parentheses.
+    fn nice() -> i32 {
+        let status = fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let fields = status.rsplit_once(')').unwrap().1;
+        fields.split_whitespace().nth(16).unwrap().parse().unwrap()
+    }
+
     #[tokio::test]
     async fn work_has_the_lowest_priority_and_leaves_that_of_others() {
-        // The nineteenth field of the status line; the second is a name in parentheses.
-        let nice = || {
-            let status = fs::read_to_string("/proc/thread-self/stat").unwrap();
-            let fields = status.rsplit_once(')').unwrap().1;
-            fields.split_whitespace().nth(16).unwrap().parse::<i32>().unwrap()
-        };
         let before = nice();
         assert_eq!(aside(nice).await.unwrap(), 19);
         assert_eq!(nice(), before);
+    }
+
+    #[test]
+    fn a_thread_that_steps_back_is_a_little_behind() {
+        let (before, behind) = thread::spawn(|| {
+            let before = nice();
+            step_back();
+            (before, nice())
+        })
+        .join()
+        .unwrap();
+        assert_eq!(behind - before, 3);
     }
 
     #[tokio::test]

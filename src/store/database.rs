@@ -27,6 +27,7 @@ use super::threads::queue::{Command, Queue};
 use super::threads::readers::Readers;
 use super::threads::writer::Writer;
 use super::versions::Versions;
+use crate::aside::step_back;
 use crate::config::DatabaseKind;
 use crate::keys::Reach;
 use crate::sync::lock;
@@ -69,6 +70,7 @@ impl Database {
         let writer = thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || {
+                step_back();
                 if let Some(keys) = first_keys
                     && let Err(error) = keys.store(&mut *connection)
                 {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::aside::step_back;
 use crate::store::connection::{Connection, Opener};
 use crate::store::error::{Error, Result};
 use crate::store::sql::{Row, Value};
@@ -106,6 +107,7 @@ impl Readers {
     }
 
     fn serve(&self) {
+        step_back();
         let mut connection: Option<Box<dyn Connection>> = None;
         while let Some(request) = self.next() {
             let answer = match &mut connection {

@@ -73,8 +73,9 @@ fn run(config: Config, listener: Option<std::net::TcpListener>) -> ExitCode {
     match runtime {
         Ok(runtime) => {
             let code = runtime.block_on(serve(config, listener));
-            // Everything is flushed; only `getaddrinfo` threads may still run.
-            runtime.shutdown_background();
+            // Everything is flushed, and the process ends with this. Threads that still look for a name, or compute, would
+            // panic at their next timer if the runtime were shut down before them.
+            std::mem::forget(runtime);
             code
         }
         Err(error) => fail(1, &format!("no runtime: {error}")),

@@ -21,14 +21,14 @@ use super::ask::Dialects;
 use super::attempt::{Attempt, Choice, Slots};
 use super::call::Call;
 use super::channel_addresses::{ChannelAddresses, usable_credential};
-use super::code_assist;
 use super::commit::{self, Uncommittable};
 use super::compose::Delivery;
+use super::compose::code_assist;
 use super::failure::Failure;
-use super::formats::{self, Formats, MemoryKey};
 use super::operation::Operation;
+use super::retry::formats::{self, Formats, MemoryKey};
+use super::retry::token_renewal;
 use super::send::Accepted;
-use super::token_renewal;
 
 /// Tries one channel. The attempt is settled when this gives a failure; with an answer it travels
 /// in the answer's body.

@@ -15,9 +15,9 @@ use crate::time::now_ms;
 use super::auth::Refused;
 use super::call::{Call, Head};
 use super::files;
-use super::quota::{self, NotAdmitted};
+use super::key::quota::{self, NotAdmitted};
 use super::reply::ErrorShape;
-use super::response_owners;
+use super::responses::owners;
 
 /// May this caller ask for this model, are the files there that it names, and may it ask once more at
 /// all? If so the call counts.
@@ -26,7 +26,7 @@ pub(super) async fn admit(proxy: &Arc<Proxy>, call: &mut Call) -> Result<(), Res
         return Err(refusal);
     }
     if call.envelope.has_previous || call.envelope.has_conversation {
-        Box::pin(response_owners::check(proxy, call)).await?;
+        Box::pin(owners::check(proxy, call)).await?;
     }
     if stored_files::may_be_resolved(call.face.dialect, call.envelope.marks) {
         Box::pin(files::resolve(proxy, call)).await?;

@@ -18,15 +18,15 @@ use crate::time::now_ms;
 use crate::upstream::Repeat;
 
 use super::attempt::Attempt;
-use super::cache_key;
 use super::call::Call;
 use super::compose::Delivery;
-use super::downgrade::{Downgrade, downgrade};
+use super::compose::cache_key;
+use super::compose::outgoing::Outgoing;
 use super::failure::Failure;
-use super::formats::{self, Formats};
 use super::operation::Operation;
-use super::outgoing::Outgoing;
-use super::recovery::Recovery;
+use super::retry::downgrade::{Downgrade, downgrade};
+use super::retry::formats::{self, Formats};
+use super::retry::recovery::Recovery;
 use super::send::Accepted;
 
 /// The dialects in which a channel's addresses are asked.

@@ -29,15 +29,15 @@ use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::{Millis, measured_ms, monotonic_ms, now_ms};
 
 use super::alerts;
-use super::background_responses;
 use super::call::Call;
 use super::cost;
 use super::failure::Failure;
+use super::key::quota::Admission;
 use super::operation::Operation;
-use super::quota::Admission;
-use super::redact;
-use super::response_holders::StoredAt;
+use super::responses::background;
+use super::responses::holders::StoredAt;
 use super::session::{self, Session};
+use super::trace::redact;
 
 /// A client that hung up, as nginx numbers it.
 const CLIENT_CLOSED: u16 = 499;
@@ -337,7 +337,7 @@ impl Attempt {
     fn leave_to_background(&self, answer_id: Option<String>, told: Option<Usage>) {
         if let Some(id) = answer_id {
             let key_id = self.key.as_ref().map(|key| key.id);
-            background_responses::left(&self.proxy, (key_id, id), told);
+            background::left(&self.proxy, (key_id, id), told);
         }
     }
 

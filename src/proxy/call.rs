@@ -26,11 +26,11 @@ use super::auth::Caller;
 use super::call_signatures::CallSignatures;
 use super::client::Client;
 use super::form_body;
+use super::key::quota::Admission;
 use super::operation::{CallKind, Operation};
-use super::quota::Admission;
 use super::reply::ErrorShape;
 use super::session::Session;
-use super::trace::Trace;
+use super::trace::record::Trace;
 
 /// A body of this length is searched away from the connections that the thread serves.
 const LONG: usize = 1024 * 1024;

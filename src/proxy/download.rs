@@ -13,8 +13,8 @@ use crate::limits::Lease;
 use crate::proxy::Proxy;
 use crate::upstream::UpstreamBody;
 
+use super::relay::silence::SilenceTimer;
 use super::resource_upstream::UpstreamResponse;
-use super::silence::SilenceTimer;
 
 /// Bytes from their upstream. Dropped, it hangs up there.
 pub(super) struct Download {

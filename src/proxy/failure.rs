@@ -43,7 +43,7 @@ use crate::upstream::{
 
 use super::headers;
 use super::reply::ErrorShape;
-use super::token_refusal::TokenRefusal;
+use super::retry::token_refusal::TokenRefusal;
 
 /// How an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use crate::time::now_ms;
 
 use super::attempt::{Choice, Slots};
 use super::call::Call;
-use super::formats::{MemoryKey, is_native, is_served};
+use super::retry::formats::{MemoryKey, is_native, is_served};
 
 /// How often a request that sees a free slot and finds it taken looks again, before it queues.
 const FREE_SLOT_TRIES: usize = 16;

@@ -35,16 +35,16 @@ use super::batches::NewBatch;
 use super::call::{Call, Head};
 use super::client::Family;
 use super::failure::Failure;
-use super::formats::is_served;
 use super::headers;
-use super::heartbeats::BeforeAnswer;
 use super::operation::{CallKind, Operation};
 use super::pick::{Picked, pick};
-use super::realtime_attempt::Opening;
-use super::renamed;
+use super::realtime::Opening;
+use super::relay::heartbeats::BeforeAnswer;
+use super::relay::renamed;
 use super::reply::ErrorShape;
-use super::response_store;
-use super::traced::trace_of;
+use super::responses::previous;
+use super::retry::formats::is_served;
+use super::trace::choice::trace_of;
 
 /// Reads the body of a call and serves it.
 pub(super) async fn serve(
@@ -97,8 +97,8 @@ fn read_call(
     if call.operation == Operation::Compact && call.envelope.stream {
         return Err(refuse(call.face, "A compaction cannot be streamed", Some("stream")));
     }
-    response_store::resume(&proxy.stored_responses, &mut call);
-    response_store::resolve_references(proxy, &mut call)?;
+    previous::resume(&proxy.stored_responses, &mut call);
+    previous::resolve_references(proxy, &mut call)?;
     match orphaned_output(&call) {
         Some(refusal) => Err(Box::new(refusal)),
         None => Ok(call),
@@ -111,7 +111,7 @@ pub(super) async fn answer(proxy: &Arc<Proxy>, mut call: Box<Call>) -> Response 
         return refusal;
     }
     call.trace = trace_of(&proxy.core, &call);
-    let mut response = response_store::remember(proxy, &call, route(proxy, &call, Way::Answer).await);
+    let mut response = previous::remember(proxy, &call, route(proxy, &call, Way::Answer).await);
     if call.settings.echo_model {
         response = renamed::of(&call, response);
     }

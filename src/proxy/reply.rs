@@ -17,7 +17,7 @@ use crate::time::Millis;
 
 use super::auth::Refused;
 use super::headers;
-use super::over_limit::refused_by;
+use super::key::over_limit::refused_by;
 
 /// Roots of Google's paths: those that are served here, then its other versions, its uploads and Vertex AI.
 const GOOGLES: [&str; 7] =

@@ -30,7 +30,7 @@ use super::channel_addresses::ChannelAddresses;
 use super::failure::Failure;
 use super::reply::ErrorShape;
 use super::send::{Timeouts, answered, read_some};
-use super::trace::Trace;
+use super::trace::record::Trace;
 
 /// The longest object that is read, and how long its bytes may take.
 const MAX_BODY: usize = 2 << 20;

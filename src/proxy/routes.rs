@@ -14,12 +14,11 @@ use crate::proxy::Proxy;
 use crate::time::monotonic_ms;
 
 use super::auth::{self, Caller, PresentedToken, Refused};
+use super::key::usage;
 use super::operation::{CallKind, Operation};
 use super::reply::ErrorShape;
-use super::{
-    batches, files, forms, gemini, kept_responses, key_usage, models, pipeline, realtime, responses_ws,
-    search, videos,
-};
+use super::responses::by_id;
+use super::{batches, files, forms, gemini, models, pipeline, realtime, responses_ws, search, videos};
 
 /// The dialect whose manners those surfaces have that take one JSON object and give another.
 const PLAIN_OBJECTS: Dialect = Dialect::Embeddings;
@@ -103,10 +102,10 @@ fn kept_responses() -> Vec<Route<Proxy>> {
     let (one, cancel, items) =
         ("/v1/responses/{id}", "/v1/responses/{id}/cancel", "/v1/responses/{id}/input_items");
     vec![
-        route(Method::GET, one, surface, dialect, kept_responses::get),
-        route(Method::DELETE, one, surface, dialect, kept_responses::delete),
-        route(Method::POST, cancel, surface, dialect, kept_responses::cancel),
-        route(Method::GET, items, surface, dialect, kept_responses::input_items),
+        route(Method::GET, one, surface, dialect, by_id::get),
+        route(Method::DELETE, one, surface, dialect, by_id::delete),
+        route(Method::POST, cancel, surface, dialect, by_id::cancel),
+        route(Method::GET, items, surface, dialect, by_id::input_items),
     ]
 }
 
@@ -252,9 +251,9 @@ fn usage_of_keys() -> Vec<Route<Proxy>> {
         ["/v1/dashboard/billing/subscription", "/dashboard/billing/subscription"],
         ["/v1/dashboard/billing/usage", "/dashboard/billing/usage"],
     ];
-    let mut routes = vec![told("/v1/usage", key_usage::usage)];
-    routes.extend(subscriptions.map(|path| told(path, key_usage::subscription)));
-    routes.extend(usages.map(|path| told(path, key_usage::billing_usage)));
+    let mut routes = vec![told("/v1/usage", usage::usage)];
+    routes.extend(subscriptions.map(|path| told(path, usage::subscription)));
+    routes.extend(usages.map(|path| told(path, usage::billing_usage)));
     routes
 }
 

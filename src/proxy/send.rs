@@ -20,9 +20,9 @@ use crate::upstream::{self, Answer, AnswerHead, SendError, UpstreamBody};
 
 use super::attempt::Attempt;
 use super::compose::Delivery;
+use super::compose::outgoing;
 use super::failure::Failure;
-use super::outgoing;
-use super::trace::Trace;
+use super::trace::record::Trace;
 use super::upstream_socket;
 
 /// How much of an upstream's error body is read, and for how long.

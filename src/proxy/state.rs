@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::batch_turns::BatchTurns;
+use super::batches::turns::BatchTurns;
 use super::call_signatures::CallSignatures;
-use super::formats::Memory as FormatMemory;
-use super::pending_responses::BackgroundResponses;
-use super::response_holders::ResponseOwners;
-use super::site_refusals::SiteRefusals;
-use super::stored_turns::ResponseStore;
+use super::responses::holders::ResponseOwners;
+use super::responses::pending::BackgroundResponses;
+use super::responses::turns::ResponseStore;
+use super::retry::formats::Memory as FormatMemory;
+use super::retry::site_refusals::SiteRefusals;
 use crate::core::Core;
 use crate::http::Route;
 use crate::http::router::Router;

@@ -16,8 +16,8 @@ use crate::routing::{Endpoint, Origin};
 use crate::time::now_ms;
 use crate::upstream::{self, Answer, Conversation, Request, SendError, SocketKey};
 
-use super::cache_key;
 use super::compose::Delivery;
+use super::compose::cache_key;
 use super::operation::Operation;
 
 const BETA: HeaderName = HeaderName::from_static("openai-beta");

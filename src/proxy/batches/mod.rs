@@ -5,7 +5,7 @@
 //! GET     public id ─ its account ─ the upstream ─ shown with our ids                                               kept
 //! GET     a page of them, as they were last seen                                                                    list
 //! GET     results, streamed: the files that OpenAI's batches name, or Anthropic's own path                          results
-//! ended   what it used is booked once, by whoever learns of the end first                                          booking
+//! ended   what it used is booked once, by whoever learns of the end first                                          booking, turns
 //! ```
 //!
 //! The paths are in `openai` and `anthropic`; `mapping` knows the ids, and how an object is shown with them. A batch is
@@ -20,6 +20,7 @@ mod list;
 mod mapping;
 mod openai;
 mod results;
+pub(super) mod turns;
 
 pub(super) use anthropic::{
     cancel as cancel_messages, create as create_messages, delete as delete_messages, get as get_messages,

@@ -12,7 +12,7 @@ use crate::proxy::Proxy;
 use crate::proxy::download::Download;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
-use crate::proxy::rewritten::{Rewrite, rewritten};
+use crate::proxy::relay::rewritten::{Rewrite, rewritten};
 use crate::store::batches::BatchRow;
 
 use super::kept::{self, Part, api, ask};

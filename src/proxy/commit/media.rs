@@ -18,10 +18,10 @@ use super::super::answered::Answered;
 use super::super::attempt::Attempt;
 use super::super::failure::Failure;
 use super::super::headers::SecretCheck;
-use super::super::long_reply::LongReply;
 use super::super::operation::Operation;
 use super::super::send::Accepted;
 use super::{StartedResponse, Uncommittable, is_event_stream, is_json, judged, looks_like_json};
+use crate::proxy::relay::long_reply::LongReply;
 
 /// The type of an answer that does not say what it is.
 const UNKNOWN: HeaderValue = HeaderValue::from_static("application/octet-stream");

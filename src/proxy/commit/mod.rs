@@ -38,10 +38,10 @@ use super::attempt::Attempt;
 use super::call::Call;
 use super::failure::Failure;
 use super::headers::{self, SecretCheck};
-use super::long_reply::LongReply;
 use super::operation::Operation;
+use super::relay::long_reply::LongReply;
 use super::relay::{self, HeldStream, LAST_WORDS};
-use super::response_owners;
+use super::responses::owners;
 use super::send::{Accepted, Timeouts};
 use super::videos::{self, CreatedVideo};
 use form::{is_event_stream, is_json, looks_like_events, looks_like_json};
@@ -430,11 +430,11 @@ impl<'a> StartedResponse<'a> {
             attempt.has_stored(&id);
             if dialect == Dialect::Responses {
                 let in_background = call.envelope.in_background.then(|| attempt.goes_on_as(&id)).flatten();
-                response_owners::bind(self.proxy, call, attempt.channel(), &id, in_background);
+                owners::bind(self.proxy, call, attempt.channel(), &id, in_background);
             }
         }
         if call.envelope.has_conversation && !self.is_not_stored_upstream() {
-            response_owners::bind_conversation(self.proxy, call, attempt.channel());
+            owners::bind_conversation(self.proxy, call, attempt.channel());
         }
     }
 

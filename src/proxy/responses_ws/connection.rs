@@ -44,12 +44,12 @@ use super::super::call::{Call, Head};
 use super::super::operation::{CallKind, Operation};
 use super::super::pipeline;
 use super::super::reply::ErrorShape;
-use super::super::response_store;
 use super::super::socket_opener::Opener;
 use super::events::Events;
 use super::frame;
 use super::history::History;
 use super::refusal::{self, FrameRefusal};
+use crate::proxy::responses::previous;
 
 /// How often a socket is pinged, so that a client that is gone is noticed and nothing between drops the socket.
 const HEARTBEAT: Duration = Duration::from_secs(30);
@@ -312,8 +312,7 @@ impl TurnRunner<'_> {
             .map_err(|(_, error)| FrameRefusal::invalid(error.field, error.message).frame())?;
         // A frame is of this dialect, whatever the headers of the upgrade say of errors over HTTP.
         call.face = face;
-        response_store::resolve_references(proxy, &mut call)
-            .map_err(|refused| refusal::of_response(*refused))?;
+        previous::resolve_references(proxy, &mut call).map_err(|refused| refusal::of_response(*refused))?;
         if !frame.is_warm_up {
             return Ok(Turn::Call(call));
         }

@@ -15,7 +15,7 @@ use crate::proxy::failure::Failure;
 use crate::proxy::forms;
 use crate::proxy::headers;
 use crate::proxy::operation::{CallKind, Operation};
-use crate::proxy::renamed;
+use crate::proxy::relay::renamed;
 use crate::proxy::resource_upstream::{ResourceUpstream, Unreachable};
 use crate::store::videos::{self, VideoRow, VideoStatus};
 use crate::store::{self, Store};

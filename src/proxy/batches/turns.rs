@@ -1,0 +1,43 @@
+//! Which batches are being booked right now: results are long, and one who polls must not have them read again each time.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use crate::sync::lock;
+
+/// By their rows.
+#[derive(Clone, Default)]
+pub struct BatchTurns(Arc<Mutex<HashSet<i64>>>);
+
+/// The turn of one; given back when dropped.
+pub(in crate::proxy) struct BatchTurn {
+    turns: BatchTurns,
+    batch: i64,
+}
+
+impl BatchTurns {
+    /// `None` while somebody has the turn.
+    pub(in crate::proxy) fn begin(&self, batch: i64) -> Option<BatchTurn> {
+        lock(&self.0).insert(batch).then(|| BatchTurn { turns: self.clone(), batch })
+    }
+}
+
+impl Drop for BatchTurn {
+    fn drop(&mut self) {
+        lock(&self.turns.0).remove(&self.batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_booked_by_one_at_a_time() {
+        let turns = BatchTurns::default();
+        let one = turns.begin(1);
+        assert!(one.is_some() && turns.begin(1).is_none() && turns.begin(2).is_some());
+        drop(one);
+        assert!(turns.begin(1).is_some());
+    }
+}

@@ -1,0 +1,63 @@
+//! Requests to Google's Code Assist API: the path, and the envelope around the body.
+
+use bytes::Bytes;
+
+use crate::dialect::code_assist::{self, Agent, Envelope};
+use crate::platform::{CodeAssist, names_claude};
+use crate::routing::Account;
+use crate::time::now_ms;
+use crate::uuid;
+
+use crate::proxy::failure::Failure;
+use crate::proxy::operation::{CODE_ASSIST_COUNT, Operation};
+
+const ANSWER: &str = "/v1internal:generateContent";
+const STREAM: &str = "/v1internal:streamGenerateContent?alt=sse";
+
+/// Path and query of a request.
+pub(in crate::proxy) fn path(operation: Operation, stream: bool) -> &'static str {
+    match operation {
+        Operation::CountTokens => CODE_ASSIST_COUNT,
+        _ if stream => STREAM,
+        _ => ANSWER,
+    }
+}
+
+/// Why an account cannot be asked, if so.
+pub(in crate::proxy) fn obstacle(account: &Account) -> Option<Failure> {
+    let api = account.site.platform.profile().code_assist.as_ref()?;
+    let lacks_project = api.wants_project && account.oauth_project.is_none();
+    lacks_project.then(|| Failure::local(format!("{} oauth project id missing", account.site.platform)))
+}
+
+/// A request to a model of an account, in its envelope.
+pub(super) fn enveloped(
+    (api, operation): (&CodeAssist, Operation),
+    account: &Account,
+    model: &str,
+    request: [Bytes; 3],
+) -> [Bytes; 3] {
+    let whole = |text: String| [Bytes::from(text), Bytes::new(), Bytes::new()];
+    if operation == Operation::CountTokens {
+        return whole(counted(api, model, &request.concat()));
+    }
+    let project = account.oauth_project.as_deref();
+    let plain = |agent| Envelope { model, project, agent };
+    let Some(name) = api.agent else { return plain(None).seal(request) };
+    let request = request.concat();
+    let text = String::from_utf8_lossy(&request);
+    let makes_picture = model.to_ascii_lowercase().contains("image");
+    let (kind, request_id) = match makes_picture {
+        true => ("image_gen", format!("image_gen/{}/{}/12", now_ms(), uuid::v4())),
+        false => ("agent", format!("agent-{}", uuid::v4())),
+    };
+    let fit = code_assist::fit(&text, names_claude(model), !makes_picture, uuid::random_number());
+    plain(Some(Agent { name, kind, request_id: &request_id })).seal(whole(fit))
+}
+
+/// A request whose tokens are to be counted: neither a project nor an agent is asked for.
+fn counted(api: &CodeAssist, model: &str, request: &[u8]) -> String {
+    let text = String::from_utf8_lossy(request);
+    let older = api.agent.and_then(|_| code_assist::with_plain_schemas(&text));
+    code_assist::seal_count(model, older.as_deref().unwrap_or(&text))
+}

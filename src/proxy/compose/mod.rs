@@ -1,0 +1,194 @@
+//! Step 7: the request as one address of a channel gets it, in one dialect. The body is written by
+//! [`outgoing`], the headers by [`headers`].
+
+pub(super) mod cache_key;
+pub(super) mod code_assist;
+pub(super) mod login_headers;
+pub(super) mod outgoing;
+
+use std::sync::Arc;
+
+use hyper::Method;
+use hyper::header;
+use hyper::http::uri::PathAndQuery;
+
+use crate::dialect::canonical::{ConversionError, ReplyContext};
+use crate::dialect::{Dialect, embeddings};
+use crate::limits::Overloaded;
+use crate::platform::CodeAssist;
+use crate::proxy::Proxy;
+use crate::routing::{Channel, CredentialHeaders, Endpoint, path_segments};
+use crate::time::now_ms;
+use crate::upstream::{self, RequestBody};
+
+use super::call::Call;
+use super::failure::Failure;
+use super::headers;
+use super::operation::Operation;
+use super::responses::owners;
+use super::retry::recovery;
+use outgoing::{Destination, Outgoing};
+
+/// One call on its way to one channel.
+pub(in crate::proxy) struct Delivery<'a> {
+    pub(in crate::proxy) proxy: &'a Arc<Proxy>,
+    pub(in crate::proxy) call: &'a Call,
+    pub(in crate::proxy) channel: &'a Arc<Channel>,
+    /// The model's name there.
+    pub(in crate::proxy) model: &'a str,
+}
+
+impl Delivery<'_> {
+    /// The body in a dialect, converted where that keeps nobody waiting.
+    pub(in crate::proxy) async fn prepare_apart(
+        &self,
+        operation: Operation,
+        format: Dialect,
+    ) -> Result<Result<Outgoing, ConversionError>, Failure> {
+        let (conversions, length) = (&self.proxy.conversions, self.call.body.len());
+        let prepare = || self.prepare(operation, format);
+        if format == self.call.face.dialect {
+            return Ok(conversions.read_through(length, prepare).await);
+        }
+        let room = conversions.request(length).await.map_err(|Overloaded| Failure::overloaded())?;
+        Ok(room.convert(prepare))
+    }
+
+    /// The failure as an answer to this call, in which its words are looked for.
+    pub(in crate::proxy) async fn to_the_call(&self, failure: Failure) -> Failure {
+        let call = self.call;
+        let to = || failure.to(|| call.said(), &call.envelope.model, self.channel, self.model);
+        self.proxy.conversions.read_through(self.call.body.len(), to).await
+    }
+
+    /// The body in a dialect.
+    pub(in crate::proxy) fn prepare(
+        &self,
+        operation: Operation,
+        format: Dialect,
+    ) -> Result<Outgoing, ConversionError> {
+        let settings = &self.call.settings;
+        let account = &self.channel.account;
+        let cache_key = self.cache_key(operation, format);
+        let destination = Destination {
+            platform: account.site.platform,
+            format,
+            model: self.model,
+            account_type: match (account.oauth, account.session_scoped) {
+                (true, _) => "oauth",
+                (false, true) => "session",
+                (false, false) => "apikey",
+            },
+            rules: settings.payload_rules.as_ref(),
+            withheld: owners::withheld(&self.proxy.core, self.call, self.channel),
+            tiers: &self.proxy.core.config.proxy.tier_rules,
+            max_parts: self.proxy.core.config.proxy.max_request_parts,
+            cache_key: cache_key.as_deref(),
+        };
+        outgoing::prepare(self.call, operation, destination)
+    }
+
+    /// What OpenAI may find the conversation's cached prompt by, where the client could not say it.
+    fn cache_key(&self, operation: Operation, format: Dialect) -> Option<String> {
+        let site = &self.channel.account.site;
+        let is_converted = operation == Operation::Answer && format != self.call.face.dialect;
+        if !is_converted || !cache_key::is_known(site.platform, format) {
+            return None;
+        }
+        let key = cache_key::of(self.call, self.channel.id, self.proxy.core.store.sealer())?;
+        (!self.proxy.cache_keys.refuses(site.id, now_ms())).then_some(key)
+    }
+
+    /// The request that goes to one address, and what the answer's writer must know of it.
+    ///
+    /// # Errors
+    /// The model's name cannot stand in the path of its dialect.
+    pub(in crate::proxy) fn compose(
+        &self,
+        endpoint: &Endpoint,
+        credential: &CredentialHeaders,
+        (path, format): (&'static str, Dialect),
+        outgoing: Outgoing,
+    ) -> Result<(Box<upstream::Request>, Option<Box<ReplyContext>>), ConversionError> {
+        let target = self.target(endpoint, (path, format), outgoing.stream)?;
+        Ok(self.request((target, format), credential, outgoing))
+    }
+
+    fn code_assist(&self) -> Option<&'static CodeAssist> {
+        self.channel.account.site.platform.profile().code_assist.as_ref()
+    }
+
+    /// Path and query at one address. The client's query belongs to the dialect that the client speaks.
+    fn target(
+        &self,
+        endpoint: &Endpoint,
+        (path, format): (&'static str, Dialect),
+        stream: bool,
+    ) -> Result<PathAndQuery, ConversionError> {
+        let query = if format == self.call.face.dialect { self.call.query.as_str() } else { "" };
+        Ok(match query {
+            _ if self.code_assist().is_some() => {
+                endpoint.base.join(code_assist::path(self.call.operation, stream))
+            }
+            _ if format == Dialect::Gemini => endpoint.base.join(&self.named_path(endpoint, stream, query)?),
+            "" => endpoint.base.join_known(path),
+            query => endpoint.base.join(&format!("{path}{query}")),
+        })
+    }
+
+    fn request(
+        &self,
+        (target, format): (PathAndQuery, Dialect),
+        credential: &CredentialHeaders,
+        outgoing: Outgoing,
+    ) -> (Box<upstream::Request>, Option<Box<ReplyContext>>) {
+        let (account, client) = (&self.channel.account, self.call.face.dialect);
+        let site = &account.site;
+        let Outgoing { pieces, stream, betas, content_type, bare, reply_context } = outgoing;
+        let pieces = match self.code_assist() {
+            Some(api) => code_assist::enveloped((api, self.call.operation), account, self.model, pieces),
+            None => pieces,
+        };
+        let own = &self.call.headers;
+        let less = bare.then(|| recovery::bare(own, site.platform, format));
+        let mut request = Box::new(upstream::Request::new(Method::POST, target, RequestBody::from(pieces)));
+        request.work = self.call.work();
+        request.headers =
+            headers::upstream(client, format, stream, account, credential, less.as_ref().unwrap_or(own));
+        let betas = betas.as_deref().unwrap_or_default();
+        let login_beta = login_headers::beta(account).filter(|_| format == Dialect::Messages);
+        if login_beta.is_some() || !betas.is_empty() {
+            headers::add_betas(&mut request.headers, login_beta, betas);
+        }
+        login_headers::add(&mut request.headers, account, || {
+            cache_key::of(self.call, self.channel.id, self.proxy.core.store.sealer())
+        });
+        if let Some(content_type) = content_type {
+            request.headers.set(header::CONTENT_TYPE, content_type);
+        }
+        (request, reply_context)
+    }
+
+    /// Gemini's paths name the model and what is to be done. Streams are always asked for as events.
+    ///
+    /// # Errors
+    /// A model's name that cannot stand in a path.
+    fn named_path(&self, endpoint: &Endpoint, stream: bool, query: &str) -> Result<String, ConversionError> {
+        let (action, query) = match self.call.operation {
+            Operation::CountTokens => ("countTokens", query.to_owned()),
+            Operation::OfGemini(action) => (action, query.to_owned()),
+            Operation::Answer if self.call.face.dialect == Dialect::Embeddings => {
+                (embeddings::SEVERAL, query.to_owned())
+            }
+            _ if stream => ("streamGenerateContent", format!("?alt=sse{}", query.replacen('?', "&", 1))),
+            _ => ("generateContent", query.to_owned()),
+        };
+        let name = path_segments(self.model)
+            .map_err(|message| ConversionError::Invalid { field: "model".to_owned(), message })?;
+        // Tuned models are a collection of their own beside the base models.
+        let collection = if name.starts_with("tunedModels/") { "" } else { "models/" };
+        let version = self.call.version.as_deref().filter(|_| !endpoint.base.names_version());
+        let version = version.unwrap_or("v1beta");
+        Ok(format!("/{version}/{collection}{name}:{action}{query}"))
+    }
+}

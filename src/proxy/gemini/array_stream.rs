@@ -1,0 +1,79 @@
+//! A stream of events as one JSON array that grows: what gemini's clients get that do not ask for events.
+//!
+//! ```text
+//! data: {…}⏎⏎  data: {…}⏎⏎       becomes       [{…},⏎{…}⏎]
+//! ```
+
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+
+use crate::dialect::convert::MAX_EVENT;
+use crate::dialect::sse::{Event, Scanner};
+use crate::http::body::Truncated;
+use crate::http::{Response, ResponseBody, is_event_stream};
+
+use crate::proxy::relay::rewritten::{Rewrite, rewritten};
+
+/// What was left out of an event may have been the middle of a picture: its client would not notice.
+pub(super) const TOO_LONG: Truncated = Truncated("an event of the answer is too long");
+
+/// The answer with its events in an array; one that is no stream as it is.
+pub(in crate::proxy) fn of(mut answer: Response) -> Response {
+    if is_event_stream(answer.headers()) {
+        let json = HeaderValue::from_static("application/json; charset=utf-8");
+        answer.headers_mut().insert(CONTENT_TYPE, json);
+        let events = std::mem::replace(answer.body_mut(), ResponseBody::empty());
+        *answer.body_mut() = rewritten(events, Array { scanner: Scanner::new(MAX_EVENT), begun: false });
+    }
+    answer
+}
+
+struct Array {
+    scanner: Scanner,
+    begun: bool,
+}
+
+impl Rewrite for Array {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
+        // A comment between events keeps a connection awake, and so does a blank between the array's items.
+        if bytes.starts_with(b":") && self.scanner.between_events() {
+            out.push(b'\n');
+        }
+        let mut is_whole = true;
+        let begun = &mut self.begun;
+        self.scanner.feed(bytes, |event| is_whole &= put(&event, begun, out));
+        if is_whole { Ok(()) } else { Err(TOO_LONG) }
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
+        let mut is_whole = true;
+        let begun = &mut self.begun;
+        self.scanner.finish(|event| is_whole &= put(&event, begun, out));
+        out.extend_from_slice(if *begun { b"\n]" } else { b"[]" });
+        if is_whole { Ok(()) } else { Err(TOO_LONG) }
+    }
+}
+
+/// False for an event that was too long to be kept whole.
+fn put(event: &Event<'_>, begun: &mut bool, out: &mut Vec<u8>) -> bool {
+    if event.cut || event.data.is_empty() {
+        return !event.cut;
+    }
+    out.extend_from_slice(if std::mem::replace(begun, true) { b",\n" } else { b"[" });
+    out.extend_from_slice(event.data);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_that_cannot_be_kept_whole_breaks_the_array() {
+        let (mut array, mut out) = (Array { scanner: Scanner::new(64), begun: false }, Vec::new());
+        assert!(array.feed(b"data: {\"a\":1}\n\n", &mut out).is_ok());
+        assert_eq!(out, b"[{\"a\":1}");
+        let long = format!("data: {{\"a\":\"{}\"}}\n\n", "x".repeat(1000));
+        let mut pieces = long.as_bytes().chunks(50);
+        assert!(pieces.any(|piece| array.feed(piece, &mut out).is_err()));
+    }
+}

@@ -1,0 +1,87 @@
+//! Answers to Gemini's command line, in the envelope that it reads ([`code_assist`](crate::dialect::code_assist)).
+//!
+//! Its streams are events, whether it says so or not. What counts tokens, and what failed, is answered as
+//! it is.
+
+use crate::dialect::code_assist::{AROUND, seal_event, seal_whole};
+use crate::dialect::convert::MAX_EVENT;
+use crate::dialect::sse::{KEEP_ALIVE, Scanner};
+use crate::http::body::Truncated;
+use crate::http::{Response, ResponseBody, is_event_stream};
+
+use super::array_stream::TOO_LONG;
+use crate::proxy::relay::rewritten::{Rewrite, rewritten};
+
+/// The answer in its envelope; a refusal as it is.
+pub(in crate::proxy) fn seal(mut answer: Response) -> Response {
+    if !answer.status().is_success() {
+        return answer;
+    }
+    let is_stream = is_event_stream(answer.headers());
+    let inner = std::mem::replace(answer.body_mut(), ResponseBody::empty());
+    *answer.body_mut() = match inner {
+        ResponseBody::Full(bytes) if !is_stream => ResponseBody::full(seal_whole(&bytes.unwrap_or_default())),
+        inner => {
+            let scanner = is_stream.then(|| Scanner::new(MAX_EVENT));
+            rewritten(inner, Sealed { scanner, begun: false })
+        }
+    };
+    answer
+}
+
+struct Sealed {
+    /// `None` where the answer is one object, of which the length is not known yet.
+    scanner: Option<Scanner>,
+    begun: bool,
+}
+
+impl Rewrite for Sealed {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
+        let begun = std::mem::replace(&mut self.begun, true);
+        match &mut self.scanner {
+            Some(scanner) => {
+                // A comment between events keeps a connection awake.
+                if bytes.starts_with(b":") && scanner.between_events() {
+                    out.extend_from_slice(KEEP_ALIVE);
+                }
+                let mut is_whole = true;
+                scanner.feed(bytes, |event| is_whole &= seal_event(&event, out));
+                return if is_whole { Ok(()) } else { Err(TOO_LONG) };
+            }
+            None => {
+                out.extend_from_slice(if begun { b"" } else { AROUND[0] });
+                out.extend_from_slice(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
+        match &mut self.scanner {
+            Some(scanner) => {
+                let mut is_whole = true;
+                scanner.finish(|event| is_whole &= seal_event(&event, out));
+                return if is_whole { Ok(()) } else { Err(TOO_LONG) };
+            }
+            None if self.begun => out.extend_from_slice(AROUND[1]),
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_that_cannot_be_kept_whole_breaks_the_stream() {
+        let mut sealed = Sealed { scanner: Some(Scanner::new(64)), begun: false };
+        let mut out = Vec::new();
+        assert!(sealed.feed(b"data: {\"a\":1}\n\n", &mut out).is_ok());
+        assert_eq!(out, b"data: {\"response\":{\"a\":1}}\n\n");
+        let long = format!("data: {{\"a\":\"{}\"}}\n\n", "x".repeat(1000));
+        let mut pieces = long.as_bytes().chunks(50);
+        assert!(pieces.any(|piece| sealed.feed(piece, &mut out).is_err()));
+    }
+}

@@ -1,0 +1,85 @@
+//! Gemini's own surface: the model and what is to be done stand in the path.
+
+use std::sync::Arc;
+
+use crate::dialect::{Dialect, code_assist, embeddings};
+use crate::http::{Request, Response};
+use crate::proxy::Proxy;
+
+use super::array_stream;
+use super::cli_envelope;
+use crate::proxy::auth::Caller;
+use crate::proxy::operation::{CallKind, Operation, PathModel};
+use crate::proxy::pipeline;
+use crate::proxy::reply::ErrorShape;
+
+/// What else Google's models are asked to do. It is handed on as it comes, both ways; texts are also embedded by upstreams of
+/// OpenAI's form.
+const OTHER_ACTIONS: [&str; 6] = [
+    embeddings::ONE,
+    embeddings::SEVERAL,
+    "asyncBatchEmbedContent",
+    "batchGenerateContent",
+    "predict",
+    "predictLongRunning",
+];
+
+/// `POST …/models/{model}:{action}`; a model's name may have slashes and colons of its own.
+///
+/// Who streams without `alt=sse` gets one JSON array, piece by piece.
+pub(in crate::proxy) async fn call(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    let face = ErrorShape::new(Dialect::Gemini, request.id);
+    let named = request.params.get("model").to_owned();
+    let Some((model, action)) = named.rsplit_once(':').filter(|(model, _)| !model.trim().is_empty()) else {
+        return face.refuse(400, "The path must end in models/{model}:{action}", None, Some("model"));
+    };
+    let (operation, stream) = match action {
+        "generateContent" => (Operation::Answer, false),
+        "streamGenerateContent" => (Operation::Answer, true),
+        "countTokens" => (Operation::CountTokens, false),
+        _ => match OTHER_ACTIONS.into_iter().find(|known| *known == action) {
+            Some(known) => (Operation::OfGemini(known), false),
+            None => return face.refuse(404, &format!("There is no action {action} here"), None, None),
+        },
+    };
+    let version = named_version(request.params.get("version"));
+    let of_path = Some(PathModel { model: model.trim().to_owned(), stream, version });
+    let wants_array = stream && request.query.get("alt").as_deref() != Some("sse");
+    let kind = CallKind { dialect: Dialect::Gemini, operation, of_path };
+    let answer = pipeline::serve(proxy, kind, request, caller).await;
+    if wants_array { array_stream::of(answer) } else { answer }
+}
+
+/// `POST /v1internal:{action}`: the same for Google's command line, in its envelope.
+pub(in crate::proxy) async fn call_of_cli(
+    proxy: Arc<Proxy>,
+    mut request: Request,
+    caller: Caller,
+    operation: Operation,
+    stream: bool,
+) -> Response {
+    let face = ErrorShape::new(Dialect::Gemini, request.id);
+    let body = match request.bytes().await {
+        Ok(body) => body,
+        Err(error) => return face.body_error(&error),
+    };
+    let open = || code_assist::open(&body);
+    let opened = match proxy.conversions.read_through(body.len(), open).await {
+        Ok(opened) => opened,
+        Err((field, message)) => return face.refuse(400, message, None, field),
+    };
+    let of_path = Some(PathModel { model: opened.model, stream, version: None });
+    let kind = CallKind { dialect: Dialect::Gemini, operation, of_path };
+    let answer = pipeline::serve_body(proxy, kind, request, opened.body, caller).await;
+    if operation == Operation::Answer { cli_envelope::seal(answer) } else { answer }
+}
+
+/// The version in `/gemini/{version}/…`, where it is one (`v1`, `v1alpha`) and not the usual one.
+fn named_version(named: &str) -> Option<Box<str>> {
+    let is_version = named.strip_prefix('v').is_some_and(|rest| {
+        rest.starts_with(|first: char| first.is_ascii_digit())
+            && rest.len() < 16
+            && rest.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    });
+    (is_version && named != "v1beta").then(|| named.into())
+}

@@ -1,0 +1,262 @@
+//! Counting a call against the limits of its key. Only calls that reach routing count.
+//!
+//! Most calls spend a request that is reserved already: one atomic step. The one that finds the
+//! block spent reserves the next, and those behind it wait for that; a block that runs low is topped
+//! up in the background. A reservation is background work, because a client that hangs up must not
+//! stop it between the commit and the block; so is the opening of a budget's window.
+//!
+//! ```text
+//! a slot ─ room in the minute ─ each budget ─ the minute ─ the key's total ─▶ let in
+//! ```
+//!
+//! What a call has taken when a later limit refuses it goes back: a refused call counts nowhere.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedMutexGuard, oneshot};
+
+use crate::core::Core;
+use crate::keys::{Budget, BudgetMask, Key, KeyLimits, KeyLive, NotTaken, OverLimit};
+use crate::limits::Lease;
+use crate::store::{self, budgets, quota};
+use crate::time::{Millis, monotonic_ms, now_ms};
+
+/// How often budgets are made ready for one request: each may lack its window or a request, and who comes meanwhile may
+/// take what was reserved.
+const TRIES: usize = 64;
+
+/// Why a call is not let in.
+pub(in crate::proxy) enum NotAdmitted {
+    /// All requests of the key are used up.
+    OverTotal,
+    Over(OverLimit),
+    /// It could not be counted; the log says why.
+    Unavailable,
+}
+
+/// What a call that was let in holds of its key's limits. Clones share it.
+#[derive(Clone, Default)]
+pub(in crate::proxy) struct Admission {
+    /// Its slot among those at work at once, until the last clone has left.
+    slot: Option<Arc<Lease>>,
+    budgets: BudgetMask,
+}
+
+/// A request that budgets have counted; given back when dropped, unless it is kept.
+struct TakenFromBudgets<'a> {
+    limits: &'a KeyLimits,
+    mask: BudgetMask,
+    at: Millis,
+}
+
+/// Lets a call of this model in, and counts it.
+pub(in crate::proxy) async fn admit(
+    core: &Arc<Core>,
+    key: &Arc<Key>,
+    model: &str,
+) -> Result<Admission, NotAdmitted> {
+    match &key.limits {
+        None => count(core, key).await.map(|()| Admission::default()),
+        // Boxed, so that calls without limits do not carry the room for it.
+        Some(limits) => Box::pin(admit_limited(core, key, limits, model)).await,
+    }
+}
+
+async fn admit_limited(
+    core: &Arc<Core>,
+    key: &Arc<Key>,
+    limits: &KeyLimits,
+    model: &str,
+) -> Result<Admission, NotAdmitted> {
+    let slot = match limits.max_concurrency {
+        Some(most) => {
+            let slot = key.live.enter().ok_or(NotAdmitted::Over(OverLimit::Concurrency(most)))?;
+            Some(Arc::new(slot))
+        }
+        None => None,
+    };
+    limits.check_minute(&key.live, monotonic_ms()).map_err(NotAdmitted::Over)?;
+    let taken = take_from_budgets(core, key, limits, model).await?;
+    limits.count_in_minute(&key.live, monotonic_ms()).map_err(NotAdmitted::Over)?;
+    count(core, key).await?;
+    Ok(Admission { slot, budgets: taken.keep() })
+}
+
+/// Counts one request of the key.
+async fn count(core: &Arc<Core>, key: &Key) -> Result<(), NotAdmitted> {
+    match key.max_requests {
+        None => key.live.count(),
+        Some(max) if key.live.requests.take() => top_up(core, &key.live, max),
+        // Boxed, because it is rare and large.
+        Some(max) => Box::pin(take(core, &key.live, max)).await?,
+    }
+    if key.live.record_use(now_ms()) {
+        core.store.telemetry().dirty_key(key.live.clone(), false);
+    }
+    Ok(())
+}
+
+/// Reserves the next block before anybody has to wait for it.
+fn top_up(core: &Arc<Core>, live: &Arc<KeyLive>, max: i64) {
+    if live.requests.runs_low(max, core.store.database().reach())
+        && let Ok(turn) = live.turn.clone().try_lock_owned()
+    {
+        drop(reserve(core, live, max, turn));
+    }
+}
+
+/// Waits until there is a request to spend, or none left.
+async fn take(core: &Arc<Core>, live: &Arc<KeyLive>, max: i64) -> Result<(), NotAdmitted> {
+    loop {
+        let turn = live.turn.clone().lock_owned().await;
+        // Whoever had the turn before may have reserved enough for two.
+        if live.requests.take() {
+            return Ok(());
+        }
+        match prepared(live.id, reserve(core, live, max, turn)).await? {
+            true if live.requests.take() => return Ok(()),
+            true => {}
+            false => return Err(NotAdmitted::OverTotal),
+        }
+    }
+}
+
+/// Counts one request in each budget that is for this model.
+async fn take_from_budgets<'a>(
+    core: &Arc<Core>,
+    key: &Arc<Key>,
+    limits: &'a KeyLimits,
+    model: &str,
+) -> Result<TakenFromBudgets<'a>, NotAdmitted> {
+    let mut turn = None;
+    for _ in 0..TRIES {
+        let at = now_ms();
+        let place = match limits.take(model, at) {
+            Ok(mask) => {
+                drop(turn);
+                top_up_budgets(core, key, limits, mask);
+                return Ok(TakenFromBudgets { limits, mask, at });
+            }
+            Err(NotTaken::Over(limit)) => return Err(NotAdmitted::Over(limit)),
+            Err(NotTaken::NotReady(place)) => place,
+        };
+        // Those that found nothing ready come one after the other, and each keeps its turn until it has its request:
+        // otherwise another would always take what one has had reserved.
+        turn = Some(match turn.take() {
+            None => key.live.turn.clone().lock_owned().await,
+            Some(turn) => prepared(key.id, prepare(core, key, place, at, turn)).await?,
+        });
+    }
+    log::error!("the budgets of downstream key {} were never ready for a request", key.id);
+    Err(NotAdmitted::Unavailable)
+}
+
+/// Reserves the next blocks of these budgets before anybody has to wait for them.
+fn top_up_budgets(core: &Arc<Core>, key: &Arc<Key>, limits: &KeyLimits, mask: BudgetMask) {
+    let reach = core.store.database().reach();
+    let runs_low = |budget: &Budget| {
+        budget.bounds.requests.is_some_and(|most| budget.live.requests().0.runs_low(most, reach))
+    };
+    let low =
+        (0..limits.budgets.len()).find(|place| mask & (1 << place) != 0 && runs_low(&limits.budgets[*place]));
+    if let Some(place) = low
+        && let Ok(turn) = key.live.turn.clone().try_lock_owned()
+    {
+        drop(prepare(core, key, place, now_ms(), turn));
+    }
+}
+
+/// The outcome of what was done in the background.
+async fn prepared<T>(key: i64, outcome: oneshot::Receiver<store::Result<T>>) -> Result<T, NotAdmitted> {
+    match outcome.await {
+        Ok(Ok(outcome)) => Ok(outcome),
+        Ok(Err(error)) => {
+            log::error!("reserving requests for downstream key {key}: {error}");
+            Err(NotAdmitted::Unavailable)
+        }
+        Err(_stopping) => Err(NotAdmitted::Unavailable),
+    }
+}
+
+/// Reserves in the background, and reports the outcome to the caller, if it still waits.
+fn reserve(
+    core: &Arc<Core>,
+    live: &Arc<KeyLive>,
+    max: i64,
+    turn: OwnedMutexGuard<()>,
+) -> oneshot::Receiver<store::Result<bool>> {
+    let (done, reserved) = oneshot::channel();
+    let (store, live) = (core.store.clone(), live.clone());
+    core.background.spawn("the reservation of requests", async move {
+        let result = quota::reserve(&store, &live, max).await;
+        drop(turn);
+        // Nobody listens to a top-up, and nobody needs to: a failure shows again when one waits.
+        let _ = done.send(result);
+    });
+    reserved
+}
+
+/// Makes the budget of this place ready for a request of `now`: with a window, and requests reserved of it. In the
+/// background, and gives the turn back to the caller, if it still waits.
+fn prepare(
+    core: &Arc<Core>,
+    key: &Arc<Key>,
+    place: usize,
+    now: Millis,
+    turn: OwnedMutexGuard<()>,
+) -> oneshot::Receiver<store::Result<OwnedMutexGuard<()>>> {
+    let (done, ready) = oneshot::channel();
+    let (store, key) = (core.store.clone(), key.clone());
+    core.background.spawn("the reservation of a budget's requests", async move {
+        let result = prepare_budget(&store, &key, place, now).await;
+        let _ = done.send(result.map(|()| turn));
+    });
+    ready
+}
+
+async fn prepare_budget(store: &store::Store, key: &Key, place: usize, now: Millis) -> store::Result<()> {
+    let Some(budget) = key.limits.as_ref().and_then(|limits| limits.budgets.get(place)) else {
+        return Ok(());
+    };
+    budgets::open(store, key.id, (&budget.live, budget.period), now).await?;
+    if let Some(most) = budget.bounds.requests {
+        quota::reserve_in_window(store, key.id, &budget.live, most).await?;
+    }
+    Ok(())
+}
+
+// === impl Admission ===
+
+impl Admission {
+    /// The slot of a call that an earlier run of this process let in, if one is free; its budgets have counted it.
+    pub(in crate::proxy) fn resumed(key: &Key) -> Self {
+        let is_limited = key.limits.as_ref().is_some_and(|limits| limits.max_concurrency.is_some());
+        let slot = is_limited.then(|| key.live.enter()).flatten();
+        Self { slot: slot.map(Arc::new), budgets: 0 }
+    }
+
+    /// Which of the key's budgets count the call.
+    pub(in crate::proxy) fn budgets(&self) -> BudgetMask {
+        self.budgets
+    }
+
+    /// The call is not at work any more, as far as this clone knows.
+    pub(in crate::proxy) fn leave(&mut self) {
+        self.slot = None;
+    }
+}
+
+// === impl TakenFromBudgets ===
+
+impl TakenFromBudgets<'_> {
+    /// The call is made.
+    fn keep(mut self) -> BudgetMask {
+        std::mem::take(&mut self.mask)
+    }
+}
+
+impl Drop for TakenFromBudgets<'_> {
+    fn drop(&mut self) {
+        self.limits.put_back(self.mask, self.at);
+    }
+}

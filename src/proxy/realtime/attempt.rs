@@ -1,0 +1,145 @@
+//! One channel is asked to open a socket for a conversation in speech.
+//!
+//! As any attempt it is settled once: a channel that opens none has failed, and the next one is asked. A login's token
+//! that is refused is renewed, and the channel asked once more. Where one does, the
+//! client is granted its own socket, and the attempt is that of the first response.
+
+use std::mem;
+use std::sync::{Arc, Mutex};
+
+use hyper::header::{HeaderName, HeaderValue};
+
+use crate::http::websocket::Handshake;
+use crate::proxy::Proxy;
+use crate::routing::{CredentialHeaders, Endpoint};
+use crate::sync::lock;
+use crate::time::now_ms;
+use crate::upstream::{self, RequestBody, UpstreamSocket};
+
+use super::session::{self, Session};
+use crate::proxy::answered::Answered;
+use crate::proxy::attempt::{Attempt, Choice, Slots};
+use crate::proxy::call::Call;
+use crate::proxy::channel_addresses::{ChannelAddresses, usable_credential};
+use crate::proxy::failure::Failure;
+use crate::proxy::headers;
+use crate::proxy::key::quota::Admission;
+use crate::proxy::resource_upstream::in_path;
+use crate::proxy::retry::token_renewal;
+use crate::proxy::socket_opener::Opener;
+
+const PATH: &str = "/v1/realtime";
+/// The client's headers that its upstream is told, beside those that always are.
+const FORWARDED: [HeaderName; 2] =
+    [HeaderName::from_static("openai-beta"), HeaderName::from_static("openai-safety-identifier")];
+
+/// A client that waits for its socket.
+pub(in crate::proxy) struct Opening {
+    pub(in crate::proxy) call: Arc<Call>,
+    opener: Arc<Opener>,
+    /// What was counted for the opening.
+    admission: Mutex<Admission>,
+    /// Until it is granted.
+    handshake: Mutex<Option<Handshake>>,
+}
+
+impl Opening {
+    pub(in crate::proxy) fn new(mut call: Box<Call>, opener: Opener, handshake: Handshake) -> Self {
+        let admission = mem::take(&mut call.admission);
+        Self {
+            call: Arc::from(call),
+            opener: Arc::new(opener),
+            admission: Mutex::new(admission),
+            handshake: Mutex::new(Some(handshake)),
+        }
+    }
+
+    /// Asks one channel. The attempt is settled when this gives a failure.
+    pub(in crate::proxy) async fn attempt(
+        &self,
+        proxy: &Arc<Proxy>,
+        choice: &Choice,
+        number: u32,
+        slots: Slots,
+    ) -> Result<Answered, Failure> {
+        let mut attempt = Attempt::begin(proxy, &self.call, choice, number, Slots::default());
+        attempt.holds(lock(&self.admission).clone());
+        attempt.via(PATH);
+        let mut choice = choice.clone();
+        let mut opened = self.connect(proxy, &choice).await;
+        if let Err(refusal) = &opened
+            && token_renewal::goes_on(proxy, &self.call, &mut choice, &mut attempt, refusal).await
+        {
+            opened = self.connect(proxy, &choice).await;
+        }
+        let socket = match opened {
+            Ok(socket) => socket,
+            Err(failure) => {
+                let failure = failure.without(&attempt.secrets());
+                attempt.fail(&failure);
+                return Err(failure);
+            }
+        };
+        let Some(handshake) = lock(&self.handshake).take() else {
+            return Err(Failure::local("the socket was granted before".to_owned()));
+        };
+        // From now on the attempt alone holds it.
+        drop(mem::take(&mut *lock(&self.admission)));
+        let session = Session {
+            proxy: proxy.clone(),
+            call: self.call.clone(),
+            opener: self.opener.clone(),
+            choice,
+            slots,
+        };
+        let longest = proxy.core.config.request_body_limit;
+        let serve = move |client| session::serve(session, attempt, socket, client);
+        Ok(handshake.accept(longest, upstream::LONGEST_MESSAGE, serve).into())
+    }
+
+    /// Tries the channel's addresses.
+    async fn connect(&self, proxy: &Arc<Proxy>, choice: &Choice) -> Result<UpstreamSocket, Failure> {
+        let values = usable_credential(&choice.channel).map_err(|failure| *failure)?;
+        let endpoints = &choice.channel.account.site.endpoints;
+        let mut addresses = ChannelAddresses::new(&proxy.core, endpoints, self.call.work());
+        while let Some(endpoint) = addresses.next_address() {
+            let opened = self.connect_to(proxy, choice, endpoint, values).await;
+            if let Some(socket) = addresses.settle(opened).map_err(|failure| *failure)? {
+                return Ok(socket);
+            }
+        }
+        Err(addresses.exhausted())
+    }
+
+    async fn connect_to(
+        &self,
+        proxy: &Arc<Proxy>,
+        choice: &Choice,
+        endpoint: &Endpoint,
+        values: &CredentialHeaders,
+    ) -> Result<UpstreamSocket, Failure> {
+        let target = endpoint.base.join(&format!("{PATH}{}", self.query(&choice.model)));
+        let mut upgrade = upstream::Request::new(hyper::Method::GET, target, RequestBody::empty());
+        let site = &choice.channel.account.site;
+        upgrade.headers = headers::of_resource(&self.call.headers, &site.custom_headers, values, "*/*");
+        for name in FORWARDED {
+            if let Some(value) = self.call.headers.get(&name) {
+                upgrade.headers.set(name, HeaderValue::clone(value));
+            }
+        }
+        let longest = proxy.core.config.request_body_limit;
+        match proxy.core.client.open_socket(&endpoint.base.origin, upgrade, longest).await {
+            Ok(Ok(socket)) => Ok(socket),
+            Ok(Err(refused)) => Err(Failure::no_socket(PATH, refused.map(|refused| *refused), now_ms())),
+            Err(error) => Err(Failure::unanswered(&error)),
+        }
+    }
+
+    /// The client's query with the model's name at the upstream.
+    fn query(&self, model: &str) -> String {
+        let model = in_path(model);
+        let pairs = self.call.query.trim_start_matches('?').split('&').filter(|pair| !pair.is_empty());
+        let others = pairs.filter(|pair| pair.split('=').next() != Some("model"));
+        others.fold(format!("?model={model}"), |query, pair| query + "&" + pair)
+    }
+}

@@ -1,0 +1,323 @@
+//! Frames of a conversation in speech, passed both ways, and what is counted of them.
+//!
+//! ```text
+//! client ─▶ pass_up ── response.create: admitted first ──▶ upstream
+//! client ◀── pass_down ◀── response.created: a turn begins; response.done: it is settled with its usage
+//! ```
+//!
+//! Each direction holds one frame, and reads the next when that one is sent: who reads slowly slows the other end down.
+//! A response is an attempt of its own, with a row in the log and its cost; the first one is that of the opening. One that
+//! the upstream began by itself, because somebody spoke, is counted when it begins. Whichever direction ends first ends
+//! both sockets.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::select;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
+
+use crate::background;
+use crate::dialect::errors;
+use crate::dialect::{Dialect, json as scan, usage};
+use crate::http::websocket::{self, CloseReason, Received, Receiver, Sender, Stopping, WebSocket};
+use crate::proxy::Proxy;
+use crate::sync::lock;
+use crate::time::now_ms;
+use crate::upstream::{FromUpstream, SocketReceiver, SocketSender, UpstreamSocket};
+
+use crate::proxy::attempt::{Attempt, Choice, Slots};
+use crate::proxy::call::Call;
+use crate::proxy::key::over_limit::refused_by;
+use crate::proxy::key::quota::{self, NotAdmitted};
+use crate::proxy::socket_opener::Opener;
+
+/// How often a client is pinged, and how long it may answer nothing.
+const HEARTBEAT: Duration = Duration::from_secs(30);
+const SILENCE: Duration = Duration::from_secs(600);
+/// How long a conversation may go on: twice what OpenAI lets one.
+const LIFETIME: Duration = Duration::from_secs(7200);
+/// How long sending the last frame may take.
+const LAST_FRAME: Duration = Duration::from_secs(2);
+
+/// A conversation, as long as both sockets are open.
+pub(in crate::proxy) struct Session {
+    pub(in crate::proxy) proxy: Arc<Proxy>,
+    pub(in crate::proxy) call: Arc<Call>,
+    pub(in crate::proxy) opener: Arc<Opener>,
+    pub(in crate::proxy) choice: Choice,
+    /// Held to the end.
+    pub(in crate::proxy) slots: Slots,
+}
+
+/// The response under way.
+#[derive(Default)]
+struct Turn {
+    /// `None` between two responses.
+    attempt: Option<Box<Attempt>>,
+    /// It has been asked for, or has begun.
+    has_begun: bool,
+}
+
+/// Why a response is not made.
+struct Refusal {
+    code: &'static str,
+    message: String,
+}
+
+/// Serves both sockets to their end.
+pub(in crate::proxy) async fn serve(
+    session: Session,
+    opening: Box<Attempt>,
+    upstream: UpstreamSocket,
+    client: WebSocket,
+) {
+    let _open = session.proxy.core.metrics.sockets.enter();
+    if let Err(panic) = background::contain(converse(session, opening, upstream, client)).await {
+        log::error!("a realtime WebSocket panicked: {panic}");
+    }
+}
+
+async fn converse(mut session: Session, opening: Box<Attempt>, upstream: UpstreamSocket, client: WebSocket) {
+    session.slots.site.keep_alive();
+    let turn = Mutex::new(Turn { attempt: Some(opening), has_begun: false });
+    let (mut sender, mut receiver, mut stopping) = client.split();
+    let (mut to_upstream, mut from_upstream) = upstream.split();
+    let said = Mutex::new(None);
+    let reason = {
+        let (refused, mut refusals) = tokio::sync::mpsc::channel(1);
+        select! {
+            reason = session.pass_up(&turn, &mut receiver, &mut to_upstream, &refused) => reason,
+            reason = session.pass_down(&turn, &mut from_upstream, &mut sender, &mut refusals, &said) => reason,
+            reason = stop(&mut stopping) => reason,
+        }
+    };
+    to_upstream.close().await;
+    session.settle(&turn, reason, lock(&said).take());
+    drop(session);
+    websocket::close(sender, receiver, reason).await;
+}
+
+async fn stop(stopping: &mut Stopping) -> CloseReason {
+    stopping.requested().await;
+    CloseReason::GoingAway
+}
+
+impl Session {
+    /// What the client says, until it says nothing more. An event for it goes through `refused`.
+    async fn pass_up(
+        &self,
+        turn: &Mutex<Turn>,
+        receiver: &mut Receiver,
+        upstream: &mut SocketSender,
+        refused: &tokio::sync::mpsc::Sender<String>,
+    ) -> CloseReason {
+        let mut memory = self.proxy.core.body_memory.body(self.call.caller.body_owner());
+        loop {
+            let frame = match timeout(SILENCE, receiver.next(&mut memory)).await {
+                Ok(Ok(Received::Text(frame))) => frame,
+                Ok(Ok(Received::Alive)) => continue,
+                Ok(Ok(Received::Binary)) => return CloseReason::NoBinary,
+                Ok(Err(reason)) => return reason,
+                Err(_) => return CloseReason::Theirs,
+            };
+            self.proxy.core.metrics.received_bytes.add(frame.len() as u64);
+            if kind_among(&frame, &["response.create"]).is_some()
+                && let Err(refusal) = self.ask(turn).await
+            {
+                if refused.send(refusal.event()).await.is_err() {
+                    return CloseReason::Theirs;
+                }
+            } else if upstream.send(frame).await.is_err() {
+                return CloseReason::Failed("the upstream closed its WebSocket");
+            }
+            memory.shrink_to(0);
+        }
+    }
+
+    /// What the upstream says, until it says nothing more. What it said of its end is left in `said`.
+    async fn pass_down(
+        &self,
+        turn: &Mutex<Turn>,
+        upstream: &mut SocketReceiver,
+        sender: &mut Sender,
+        refusals: &mut tokio::sync::mpsc::Receiver<String>,
+        said: &Mutex<Option<String>>,
+    ) -> CloseReason {
+        let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut over = pin!(sleep(LIFETIME));
+        loop {
+            let came = select! {
+                biased;
+                Some(refusal) = refusals.recv() => {
+                    if sender.texts([refusal]).await.is_err() {
+                        return CloseReason::Theirs;
+                    }
+                    continue;
+                }
+                came = upstream.next() => came,
+                () = &mut over => {
+                    let message = format!("A conversation ends after {} minutes", LIFETIME.as_secs() / 60);
+                    let event = event("invalid_request_error", "session_expired", &message);
+                    let _ = timeout(LAST_FRAME, sender.texts([event])).await;
+                    return CloseReason::Done;
+                }
+                _ = heartbeat.tick() => {
+                    if sender.ping().await.is_err() {
+                        return CloseReason::Theirs;
+                    }
+                    continue;
+                }
+            };
+            let text = match came {
+                FromUpstream::Text(text) => text,
+                FromUpstream::Closed => return CloseReason::Done,
+                FromUpstream::Broken(why) => {
+                    let event = event("server_error", "upstream_closed", "The upstream closed its WebSocket");
+                    let _ = timeout(LAST_FRAME, sender.texts([event])).await;
+                    *lock(said) = Some(why);
+                    return CloseReason::Failed("the upstream closed its WebSocket");
+                }
+            };
+            self.proxy.core.metrics.sent_bytes.add(text.len() as u64);
+            let refused = match kind_among(text.as_bytes(), &["response.created", "response.done"]) {
+                Some("response.created") => self.begun(turn).await.err(),
+                Some(_) => {
+                    self.done(turn, &text);
+                    None
+                }
+                None => None,
+            };
+            if sender.texts([text]).await.is_err() {
+                return CloseReason::Theirs;
+            }
+            if let Some(refusal) = refused {
+                let _ = timeout(LAST_FRAME, sender.texts([refusal.event()])).await;
+                return CloseReason::Policy("a limit of the API key is reached");
+            }
+        }
+    }
+
+    /// The client asks for a response.
+    async fn ask(&self, turn: &Mutex<Turn>) -> Result<(), Refusal> {
+        self.check_key()?;
+        self.begin(turn).await
+    }
+
+    /// The upstream has begun a response, perhaps by itself.
+    async fn begun(&self, turn: &Mutex<Turn>) -> Result<(), Refusal> {
+        self.begin(turn).await?;
+        if let Some(attempt) = &mut lock(turn).attempt {
+            attempt.first_byte();
+        }
+        Ok(())
+    }
+
+    /// A response begins, unless one is under way: it is admitted as a request, all but the first.
+    async fn begin(&self, turn: &Mutex<Turn>) -> Result<(), Refusal> {
+        {
+            let mut turn = lock(turn);
+            let has_begun = turn.has_begun;
+            if let Some(attempt) = &mut turn.attempt {
+                if !has_begun {
+                    // Until now nobody spoke: that is not the upstream's time.
+                    attempt.begins_now();
+                    turn.has_begun = true;
+                }
+                return Ok(());
+            }
+        }
+        let admission = match &self.call.caller.key {
+            None => quota::Admission::default(),
+            Some(key) => quota::admit(&self.proxy.core, key, &self.call.model).await.map_err(Refusal::of)?,
+        };
+        let mut attempt = Attempt::begin(&self.proxy, &self.call, &self.choice, 0, Slots::default());
+        attempt.holds(admission);
+        attempt.via("/v1/realtime");
+        *lock(turn) = Turn { attempt: Some(attempt), has_begun: true };
+        Ok(())
+    }
+
+    /// A response is done: it is settled, with what it says of its usage.
+    fn done(&self, turn: &Mutex<Turn>, text: &str) {
+        let event = scan::tree(text.as_bytes()).unwrap_or_default();
+        let response = &event["response"];
+        let used = usage::of_record(Dialect::Responses, &response["usage"]);
+        let attempt = std::mem::take(&mut *lock(turn)).attempt;
+        // Of several at once only one was counted; all are paid for.
+        let mut attempt = attempt.unwrap_or_else(|| {
+            let mut attempt = Attempt::begin(&self.proxy, &self.call, &self.choice, 0, Slots::default());
+            attempt.via("/v1/realtime");
+            attempt
+        });
+        attempt.first_byte();
+        if response["status"] == "failed" {
+            let error = &response["status_details"]["error"];
+            let error = errors::read(502, json!({ "error": error }).to_string().as_bytes());
+            attempt.break_off(&format!("response.done: {}", error.message), Some(&error), used);
+        } else {
+            attempt.succeed(used);
+        }
+    }
+
+    /// The sockets are closed: what was under way is settled.
+    fn settle(&self, turn: &Mutex<Turn>, reason: CloseReason, said: Option<String>) {
+        let Turn { attempt, has_begun } = std::mem::take(&mut *lock(turn));
+        let Some(mut attempt) = attempt else { return };
+        match (has_begun, reason) {
+            (false, _) => attempt.succeed(None),
+            (true, CloseReason::Failed(why)) => attempt.break_off(said.as_deref().unwrap_or(why), None, None),
+            // Dropped, as any call whose client has gone.
+            (true, _) => drop(attempt),
+        }
+    }
+
+    /// Whether the key may still be used: it may have been revoked, or its cost used up, since the socket was opened.
+    fn check_key(&self) -> Result<(), Refusal> {
+        match self.opener.caller(&self.proxy.core) {
+            Ok(_) => Ok(()),
+            Err(refused) => Err(Refusal { code: refused.code(), message: refused.message().to_string() }),
+        }
+    }
+}
+
+impl Refusal {
+    fn of(refused: NotAdmitted) -> Self {
+        match refused {
+            NotAdmitted::Over(limit) => {
+                let words = refused_by(limit, now_ms());
+                Self { code: words.code, message: words.message }
+            }
+            NotAdmitted::OverTotal => {
+                let message = "This API key has used up its requests".to_owned();
+                Self { code: "key_over_requests", message }
+            }
+            NotAdmitted::Unavailable => {
+                let message = "The request could not be counted".to_owned();
+                Self { code: "unavailable", message }
+            }
+        }
+    }
+
+    fn event(&self) -> String {
+        event("rate_limit_error", self.code, &self.message)
+    }
+}
+
+/// An error as this surface tells it.
+fn event(kind: &str, code: &str, message: &str) -> String {
+    let error = json!({ "type": kind, "code": code, "message": message, "param": null, "event_id": null });
+    json!({ "type": "error", "event_id": format!("event_{}", crate::uuid::random_hex()), "error": error })
+        .to_string()
+}
+
+/// Which of these events a frame is. Most are pieces of sound, which are not read.
+fn kind_among(frame: &[u8], kinds: &[&'static str]) -> Option<&'static str> {
+    let is_named =
+        |kind: &&&'static str| memchr::memmem::find(frame, format!("\"{kind}\"").as_bytes()).is_some();
+    kinds.iter().find(is_named)?;
+    let event: Value = scan::tree(frame)?;
+    kinds.iter().find(|kind| event["type"] == **kind).copied()
+}

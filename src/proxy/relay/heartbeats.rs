@@ -1,0 +1,139 @@
+//! A stream that is long in beginning is kept open: what stands between us and the client gives up a connection on
+//! which nothing comes.
+//!
+//! ```text
+//! asked ────── silence ──────┬─▶ answered in time: the answer as it is, with its status
+//!                            └─▶ the head of a stream, then a heartbeat now and then, until there is an
+//!                                answer: its events follow, or one that tells why there is none
+//! ```
+//!
+//! What goes on behind the heartbeats, from one channel to the next, does not know of them. Those in the middle of an
+//! answer are of [`relay`](crate::proxy::relay).
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+use tokio::time::Instant;
+
+use crate::dialect::Dialect;
+use crate::dialect::errors;
+use crate::http::body::Truncated;
+use crate::http::timer::ReusableTimer;
+use crate::http::{Response, ResponseBody};
+use crate::settings::Heartbeats;
+
+use crate::proxy::call::Call;
+use crate::proxy::headers;
+use crate::proxy::operation::Operation;
+use crate::proxy::reply::ErrorShape;
+
+/// How the heartbeats before an answer go.
+pub(in crate::proxy) struct BeforeAnswer {
+    face: ErrorShape,
+    /// How long after the request the first one goes, and how long after each the next.
+    first: Duration,
+    pause: Duration,
+    timer: ReusableTimer,
+}
+
+impl BeforeAnswer {
+    /// `None` where none go: the operator wants none, or the answer will be no stream that has comments.
+    pub(in crate::proxy) fn of(call: &Call, timer: ReusableTimer) -> Option<Self> {
+        let Heartbeats { first, pause } = call.settings.heartbeats;
+        let first = first.filter(|_| call.envelope.stream && call.operation == Operation::Answer)?;
+        let face = call.face;
+        face.dialect.is_answerable().then(|| Self { face, first, pause: pause.unwrap_or(first), timer })
+    }
+
+    /// The answer, or the beginning of a stream in which it will stand.
+    pub(in crate::proxy) async fn wait(
+        self,
+        answering: impl Future<Output = Response> + Send + 'static,
+    ) -> Response {
+        let mut answering: Answering = Box::pin(answering);
+        let until = Instant::now() + self.first;
+        let in_time = poll_fn(|context| {
+            if let Poll::Ready(response) = answering.as_mut().poll(context) {
+                return Poll::Ready(Some(response));
+            }
+            self.timer.poll_until(until, context).map(|()| None)
+        });
+        if let Some(response) = in_time.await {
+            return response;
+        }
+        let face = self.face;
+        let state = State::Waiting { answering, until };
+        let mut response = Response::new(ResponseBody::stream(LateAnswer { rules: self, state }));
+        headers::event_stream(response.headers_mut());
+        headers::request_id(face.dialect, face.id, response.headers_mut());
+        response
+    }
+}
+
+type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// The body of a stream that begins with heartbeats.
+struct LateAnswer {
+    rules: BeforeAnswer,
+    state: State,
+}
+
+enum State {
+    /// There is no answer yet; the next heartbeat is due at `until`.
+    Waiting {
+        answering: Answering,
+        until: Instant,
+    },
+    Answered(ResponseBody),
+}
+
+impl Body for LateAnswer {
+    type Data = Bytes;
+    type Error = Truncated;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
+        let Self { rules, state } = self.get_mut();
+        loop {
+            match state {
+                State::Answered(body) => return Pin::new(body).poll_frame(context),
+                State::Waiting { answering, until } => match answering.as_mut().poll(context) {
+                    Poll::Ready(response) => *state = State::Answered(told(rules.face.dialect, response)),
+                    Poll::Pending => {
+                        ready!(rules.timer.poll_until(*until, context));
+                        *until = Instant::now() + rules.pause;
+                        let heartbeat = errors::heartbeat(rules.face.dialect);
+                        return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(heartbeat)))));
+                    }
+                },
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.state {
+            State::Waiting { .. } => false,
+            State::Answered(body) => body.is_end_stream(),
+        }
+    }
+}
+
+/// What an answer tells in a stream of which the head has been sent: a refusal becomes an event.
+fn told(dialect: Dialect, mut response: Response) -> ResponseBody {
+    let status = response.status();
+    let body = std::mem::replace(response.body_mut(), ResponseBody::empty());
+    if status.is_success() {
+        return body;
+    }
+    let refusal = match body {
+        ResponseBody::Full(bytes) => bytes.unwrap_or_default(),
+        ResponseBody::Stream(_) => Bytes::new(),
+    };
+    ResponseBody::full(errors::stream_event(dialect, &errors::read(status.as_u16(), &refusal), 0))
+}

@@ -1,0 +1,65 @@
+//! Answers that name the model as the client did, where the operator wants it (`echoRequestedModel`), and answers under
+//! an id of ours.
+
+use bytes::Bytes;
+
+use crate::dialect::Dialect;
+use crate::dialect::rename::Renamer;
+use crate::http::body::Truncated;
+use crate::http::{Response, ResponseBody, is_event_stream};
+
+use super::rewritten::{Rewrite, rewritten};
+use crate::proxy::call::Call;
+
+/// The answer under the name that was asked for; a refusal as it is.
+pub(in crate::proxy) fn of(call: &Call, answer: Response) -> Response {
+    named(call.face.dialect, &call.envelope.model, answer)
+}
+
+/// Names the model as the client did, in an answer that belongs to an earlier request.
+pub(in crate::proxy) fn named(dialect: Dialect, model: &str, answer: Response) -> Response {
+    if !answer.status().is_success() {
+        return answer;
+    }
+    match Renamer::new(dialect, model, is_event_stream(answer.headers())) {
+        Some(renamer) => passed(renamer, answer),
+        None => answer,
+    }
+}
+
+/// An answer of the responses dialect under this id.
+pub(in crate::proxy) fn with_id(id: &str, answer: Response) -> Response {
+    let renamer = Renamer::of_response(id, is_event_stream(answer.headers()));
+    passed(renamer, answer)
+}
+
+fn passed(mut renamer: Renamer, mut answer: Response) -> Response {
+    let body = std::mem::replace(answer.body_mut(), ResponseBody::empty());
+    *answer.body_mut() = match body {
+        ResponseBody::Full(None) => ResponseBody::empty(),
+        ResponseBody::Full(Some(bytes)) => {
+            let mut out = Vec::with_capacity(bytes.len() + 64);
+            renamer.feed(&bytes, &mut out);
+            renamer.finish(&mut out);
+            ResponseBody::full(Bytes::from(out))
+        }
+        inner => rewritten(inner, renamer),
+    };
+    answer
+}
+
+impl Rewrite for Renamer {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
+        Self::feed(self, bytes, out);
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
+        Self::finish(self, out);
+        Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        Self::is_idle(self)
+    }
+}

@@ -1,0 +1,80 @@
+//! An answer on its way that is written anew, piece by piece.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+
+use crate::http::ResponseBody;
+use crate::http::body::Truncated;
+
+/// Writes what passes anew.
+pub(in crate::proxy) trait Rewrite {
+    /// Takes the next bytes and appends what may pass to `out`; an error ends the answer.
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated>;
+
+    /// The answer is over: appends what is still to come.
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated>;
+
+    /// Nothing would come if the answer were over now.
+    fn is_idle(&self) -> bool {
+        false
+    }
+}
+
+/// The body of such an answer. Its length is not known.
+pub(super) struct Rewritten<R> {
+    inner: ResponseBody,
+    rewrite: R,
+    ended: bool,
+}
+
+/// The body, written anew.
+pub(in crate::proxy) fn rewritten(
+    inner: ResponseBody,
+    rewrite: impl Rewrite + Unpin + Send + 'static,
+) -> ResponseBody {
+    ResponseBody::stream(Rewritten { inner, rewrite, ended: false })
+}
+
+impl<R: Rewrite + Unpin> Body for Rewritten<R> {
+    type Data = Bytes;
+    type Error = Truncated;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
+        let this = self.get_mut();
+        loop {
+            if this.ended {
+                return Poll::Ready(None);
+            }
+            let mut out = Vec::new();
+            let written = match ready!(Pin::new(&mut this.inner).poll_frame(context)) {
+                // Answers have no trailers.
+                Some(Ok(frame)) => frame.into_data().map_or(Ok(()), |bytes| {
+                    out.reserve(bytes.len() + 64);
+                    this.rewrite.feed(&bytes, &mut out)
+                }),
+                Some(Err(cut)) => Err(cut),
+                None => {
+                    this.ended = true;
+                    this.rewrite.finish(&mut out)
+                }
+            };
+            if let Err(cut) = written {
+                this.ended = true;
+                return Poll::Ready(Some(Err(cut)));
+            }
+            if !out.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(Bytes::from(out)))));
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended || (self.rewrite.is_idle() && self.inner.is_end_stream())
+    }
+}

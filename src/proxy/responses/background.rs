@@ -1,0 +1,202 @@
+//! Answers that their upstreams make in the background (`background: true`): what one has used is booked once, on the key
+//! that asked for it, by whoever learns first that it has ended.
+//!
+//! | who learns of it | when |
+//! |---|---|
+//! | the stream that it began as | at its end, if the client stays |
+//! | a client that reads it, takes its stream up or cancels it | then |
+//! | we, who ask for it | 10 s after its request, then when it is half as old again, at most each 10 minutes; at once after a start |
+//!
+//! Until then it is one of the calls of its key that are at work at once. One that has not ended after a day, or whose account
+//! is gone, is booked as an answer without usage.
+
+use std::sync::Arc;
+
+use crate::dialect::usage::{self, Usage};
+use crate::dialect::{Dialect, json};
+use crate::jobs::late_usage::{Booked, Known, book};
+use crate::keys::BudgetMask;
+use crate::money::Usd;
+use crate::proxy::Proxy;
+use crate::routing::pricing::{self, Bill, Tokens};
+use crate::store;
+use crate::store::amend::{Claim, RowName};
+use crate::store::background_responses as rows;
+use crate::store::proxy_logs::UsageSource;
+use crate::time::{Millis, now_ms};
+
+use super::pending::Name;
+use crate::proxy::cost;
+
+/// When we first ask for one, and how long at least and at most we wait before we ask again.
+pub(in crate::proxy) const FIRST_LOOK: Millis = 10_000;
+pub(in crate::proxy) const LONGEST_PAUSE: Millis = 600_000;
+
+/// What an answer that has ended has used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::proxy) enum Outcome {
+    Used(Usage),
+    /// Its upstream does not say.
+    Untold,
+    Nothing,
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    /// Reads a whole response object; `None` while it is made.
+    pub(super) fn of_object(object: &[u8]) -> Option<Self> {
+        let status = json::member(std::str::from_utf8(object).ok()?, "status").and_then(json::string);
+        let told = usage::of_reply(Dialect::Responses, object).map(Self::Used);
+        match status.as_deref() {
+            Some("queued" | "in_progress") => None,
+            Some("failed" | "cancelled") => Some(told.unwrap_or(Self::Nothing)),
+            Some(_) => Some(told.unwrap_or(Self::Untold)),
+            None => told,
+        }
+    }
+
+    /// Reads the end of a response object that is too long to be held.
+    pub(in crate::proxy) fn of_tail(tail: &[u8]) -> Option<Self> {
+        usage::of_tail(Dialect::Responses, tail).map(Self::Used)
+    }
+}
+
+// === booking ===
+
+/// The request that began one has ended, perhaps with what the answer has used.
+pub(in crate::proxy) fn left(proxy: &Arc<Proxy>, name: Name, usage: Option<Usage>) {
+    let Some(usage) = usage else {
+        return proxy.background_responses.look_at(&name, now_ms() + FIRST_LOOK);
+    };
+    let settling = proxy.clone();
+    proxy.core.background.spawn("the usage of a response in the background", async move {
+        settle(&settling, &name, Outcome::Used(usage)).await;
+    });
+}
+
+/// Books what one has used, unless somebody has.
+pub(in crate::proxy) async fn settle(proxy: &Proxy, name: &Name, outcome: Outcome) {
+    let pending = &proxy.background_responses;
+    if pending.knows(name) {
+        // Its row may still be on the way.
+        proxy.core.store.flush().await;
+    }
+    match book_all(proxy, name, outcome).await {
+        Ok(()) => pending.forget(name),
+        Err(error) => {
+            log::error!("the usage of a response in the background could not be booked: {error}");
+            pending.look_at(name, now_ms() + LONGEST_PAUSE);
+        }
+    }
+}
+
+async fn book_all(proxy: &Proxy, (key_id, response_id): &Name, outcome: Outcome) -> store::Result<()> {
+    let store = &proxy.core.store;
+    for unbooked in rows::find(store, *key_id, response_id).await? {
+        if outcome == Outcome::Nothing {
+            rows::close(store, unbooked.id).await?;
+            continue;
+        }
+        let answer = LateAnswer {
+            row: &unbooked.row,
+            account_id: unbooked.account_id,
+            channel_id: unbooked.channel_id,
+            model_requested: &unbooked.model_requested,
+            claim: rows::claim(unbooked.id),
+        };
+        match book_late(proxy, answer, outcome).await {
+            // Somebody else was faster.
+            Ok(()) | Err(store::Error::NotFound) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Something that an upstream made long after its request was answered.
+pub(in crate::proxy) struct LateAnswer<'a> {
+    pub(in crate::proxy) row: &'a RowName,
+    pub(in crate::proxy) account_id: i64,
+    pub(in crate::proxy) channel_id: i64,
+    pub(in crate::proxy) model_requested: &'a str,
+    /// Taken by the booking, in one transaction with it.
+    pub(in crate::proxy) claim: Claim,
+}
+
+/// Books what one has used, unless somebody has: that is [`store::Error::NotFound`].
+pub(in crate::proxy) async fn book_late(
+    proxy: &Proxy,
+    answer: LateAnswer<'_>,
+    outcome: Outcome,
+) -> store::Result<()> {
+    let core = &proxy.core;
+    let (tokens, source) = match &outcome {
+        Outcome::Used(usage) => (cost::tokens(usage), UsageSource::Upstream),
+        Outcome::Untold | Outcome::Nothing => (Tokens::default(), UsageSource::Unknown),
+    };
+    let row = answer.row;
+    let snapshot = core.snapshot.load_full();
+    let of_account = || snapshot.channels().filter(|channel| channel.account.id == answer.account_id);
+    let channel =
+        of_account().find(|channel| channel.id == answer.channel_id).or_else(|| of_account().next());
+    let bill: Bill = {
+        let catalog = channel.map(|channel| channel.account.prices.load());
+        let catalog = catalog.as_ref().and_then(|catalog| catalog.as_ref());
+        let price = catalog.and_then(|catalog| catalog.price(&row.model));
+        pricing::bill(price, snapshot.site(row.site_id).map(|site| site.platform), tokens)
+    };
+    let cost = bill.cost;
+    let keys = core.keys.load_full();
+    let key = row.key_id.and_then(|id| keys.get(id));
+    let limits = key.and_then(|key| key.limits.as_deref());
+    let budgets: BudgetMask = limits.map_or(0, |limits| limits.counting(answer.model_requested));
+    let claim = Some(answer.claim);
+    let booked = Booked { row, channel, key, budgets, tokens: Tokens::default(), cost: Usd::ZERO, claim };
+    book(core, booked, Known { tokens, source, bill }).await?;
+    if let Outcome::Used(usage) = &outcome {
+        core.metrics.prompt_tokens.add(usage.prompt.unwrap_or(0));
+        core.metrics.completion_tokens.add(usage.completion.unwrap_or(0));
+        if let Some(channel) = channel {
+            core.metrics.series.spend(channel.id, &row.model, cost, usage.by_kind());
+        }
+    }
+    Ok(())
+}
+
+/// Whether it is not known yet what one has used.
+pub(super) async fn is_unbooked(proxy: &Proxy, name: &Name) -> bool {
+    if proxy.background_responses.knows(name) {
+        return true;
+    }
+    let found = rows::find(&proxy.core.store, name.0, &name.1).await;
+    found.is_ok_and(|found| !found.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_tells_what_it_has_used_when_it_has_ended() {
+        let used = usage::of_reply(Dialect::Responses, br#"{"usage":{"input_tokens":3,"output_tokens":4}}"#);
+        let used = used.map(Outcome::Used);
+        let with = r#""usage":{"input_tokens":3,"output_tokens":4}"#;
+        for (object, outcome) in [
+            (r#"{"status":"queued","usage":null}"#.to_owned(), None),
+            (format!(r#"{{"status":"in_progress",{with}}}"#), None),
+            (format!(r#"{{"status":"completed",{with}}}"#), used),
+            (format!(r#"{{"status":"incomplete",{with}}}"#), used),
+            (format!(r#"{{"status":"cancelled",{with}}}"#), used),
+            (r#"{"status":"cancelled","usage":null}"#.to_owned(), Some(Outcome::Nothing)),
+            (r#"{"status":"failed"}"#.to_owned(), Some(Outcome::Nothing)),
+            (r#"{"status":"completed"}"#.to_owned(), Some(Outcome::Untold)),
+            (format!("{{{with}}}"), used),
+            ("{}".to_owned(), None),
+            ("<html>".to_owned(), None),
+        ] {
+            assert_eq!(Outcome::of_object(object.as_bytes()), outcome, "{object}");
+        }
+        assert_eq!(Outcome::of_tail(format!(r#"xt"}}],{with}}}"#).as_bytes()), used);
+    }
+}

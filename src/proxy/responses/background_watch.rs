@@ -1,0 +1,160 @@
+//! Asks upstreams for the answers that they make in the background, where no client does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use hyper::{HeaderMap, Method};
+use tokio::time::timeout;
+
+use crate::dialect::Dialect;
+use crate::http::timer::ReusableTimer;
+use crate::proxy::Proxy;
+use crate::store::background_responses as rows;
+use crate::time::{Millis, now_ms};
+use crate::upstream::UpstreamBody;
+
+use super::background::{FIRST_LOOK, LONGEST_PAUSE, Outcome, settle};
+use super::holders::StoredAt;
+use super::pending::{MAX_PENDING, Name, Pending};
+use crate::proxy::key::quota::Admission;
+use crate::proxy::resource_upstream::{ResourceRequest, ResourceUpstream, Unreachable, in_path};
+
+/// How long we ask for one.
+const LONGEST_WORK: Millis = 86_400_000;
+/// An upstream that does not know one for so long has none.
+const UNKNOWN_AFTER: Millis = 600_000;
+/// How often those are looked for that other instances have left behind.
+const RELOAD: Duration = Duration::from_secs(3600);
+/// How much of an answer is kept, of its end where it is longer, and how long its bytes may take.
+const MAX_HELD: usize = 256 * 1024;
+const TAIL: usize = 16 * 1024;
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Why one cannot be asked for.
+enum NotAsked {
+    ForNow,
+    ForGood,
+}
+
+/// Asks for those that nobody else asks for, until the service stops.
+pub fn watch_background_responses(proxy: &Arc<Proxy>) {
+    proxy.core.background.spawn("responses in the background", watch(proxy.clone()));
+}
+
+async fn watch(proxy: Arc<Proxy>) {
+    reload(&proxy).await;
+    let mut reloaded = now_ms();
+    let hour = i64::try_from(RELOAD.as_millis()).unwrap_or(Millis::MAX);
+    loop {
+        let pending = &proxy.background_responses;
+        let now = now_ms();
+        let next = pending.next_look().unwrap_or(Millis::MAX).min(reloaded + hour);
+        let wait = Duration::from_millis(u64::try_from(next - now).unwrap_or(0));
+        let _ = timeout(wait, pending.changed.notified()).await;
+        if now_ms() >= reloaded + hour {
+            reload(&proxy).await;
+            reloaded = now_ms();
+        }
+        for (name, at, began) in pending.take_due(now_ms()) {
+            let looking = proxy.clone();
+            proxy.core.background.spawn("a look at a response in the background", async move {
+                look(&looking, &name, &at, began).await;
+            });
+        }
+    }
+}
+
+/// Takes up what was left behind, by this process before it was started again or by another instance.
+async fn reload(proxy: &Proxy) {
+    let found = match rows::oldest(&proxy.core.store, MAX_PENDING).await {
+        Ok(found) => found,
+        Err(error) => return log::warn!("responses in the background could not be looked up: {error}"),
+    };
+    let keys = proxy.core.keys.load_full();
+    for unbooked in found {
+        let name = (unbooked.row.key_id, unbooked.response_id);
+        if proxy.background_responses.knows(&name) {
+            continue;
+        }
+        let key = unbooked.row.key_id.and_then(|id| keys.get(id));
+        let admission = key.map(|key| Admission::resumed(key)).unwrap_or_default();
+        let at = StoredAt { account: unbooked.account_id, token: unbooked.token_id, model: None };
+        let began = unbooked.row.created_at;
+        let pending = Pending { at, began, next_look: 0, _admission: admission };
+        proxy.background_responses.insert(name, pending);
+    }
+}
+
+async fn look(proxy: &Proxy, name: &Name, at: &StoredAt, began: Millis) {
+    let pending = &proxy.background_responses;
+    let Ok(_turn) = pending.looks.acquire().await else { return };
+    let age = now_ms() - began;
+    match ask(proxy, (Method::GET, ""), &name.1, at, age).await {
+        Ok(Some(outcome)) => settle(proxy, name, outcome).await,
+        Err(NotAsked::ForGood) => settle(proxy, name, Outcome::Untold).await,
+        Ok(None) | Err(NotAsked::ForNow) if age >= LONGEST_WORK => {
+            log::warn!("a response in the background has not ended after a day: nobody learns what it used");
+            settle(proxy, name, Outcome::Untold).await;
+        }
+        Ok(None) | Err(NotAsked::ForNow) => {}
+    }
+    pending.look_at(name, now_ms() + (age / 2).clamp(FIRST_LOOK, LONGEST_PAUSE));
+}
+
+/// Asks its upstream how it is now; `None` while it is made.
+async fn ask(
+    proxy: &Proxy,
+    (method, suffix): (Method, &str),
+    response_id: &str,
+    at: &StoredAt,
+    age: Millis,
+) -> Result<Option<Outcome>, NotAsked> {
+    let upstream =
+        ResourceUpstream::of(&proxy.core, at.account, at.token).await.map_err(|error| match error {
+            Unreachable::Gone(_) => NotAsked::ForGood,
+            Unreachable::Misconfigured(_) | Unreachable::Store(_) => NotAsked::ForNow,
+        })?;
+    let _slot = proxy.core.leases.lease(upstream.site_id).await.map_err(|_| NotAsked::ForNow)?;
+    let asked = ResourceRequest {
+        method,
+        dialect: Dialect::Responses,
+        path: format!("/v1/responses/{}{suffix}", in_path(response_id)),
+        label: "/v1/responses/{id}",
+        accept: "application/json",
+        forwarded: &[],
+        headers: &HeaderMap::new(),
+        query: "",
+        timer: ReusableTimer::default(),
+    };
+    let answer = upstream.send(proxy, &asked).await.map_err(|failure| {
+        log::debug!("a response in the background could not be asked for: {}", failure.text);
+        match failure.upstream_status() {
+            Some(404 | 410) if age >= UNKNOWN_AFTER => NotAsked::ForGood,
+            _ => NotAsked::ForNow,
+        }
+    })?;
+    timeout(BODY_TIMEOUT, read(answer.body)).await.map_err(|_| NotAsked::ForNow)
+}
+
+async fn read(mut body: UpstreamBody) -> Option<Outcome> {
+    let mut held = BytesMut::new();
+    let mut is_whole = true;
+    while let Some(data) = body.data().await {
+        held.extend_from_slice(&data.ok()?);
+        if held.len() > MAX_HELD {
+            is_whole = false;
+            held = held.split_off(held.len() - TAIL);
+        }
+    }
+    if is_whole { Outcome::of_object(&held) } else { Outcome::of_tail(&held) }
+}
+
+/// One is to be deleted: learns what it has used, and has it stopped where it is still made.
+pub(in crate::proxy) async fn stop(proxy: &Proxy, name: &Name, at: &StoredAt) {
+    for (method, suffix) in [(Method::GET, ""), (Method::POST, "/cancel")] {
+        if let Ok(Some(outcome)) = ask(proxy, (method, suffix), &name.1, at, 0).await {
+            return settle(proxy, name, outcome).await;
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! Responses that were given before: read again, cancelled while they are made in the background, deleted.
+//!
+//! | who keeps it | read | cancelled, deleted |
+//! |---|---|---|
+//! | its upstream | asked of the account that made it; bytes pass, a stream too | there; a deleted one is forgotten here |
+//! | we ([`previous`](super::previous)) | from memory; as a stream it is told again | it is complete; forgotten |
+//!
+//! Only the key that was given the id gets anything. Reading is no call of a model: it counts in no limit but that of
+//! requests in general. What is read here of the usage of a response in the background is booked
+//! ([`background`]). One that is deleted is asked for once more before, and stopped if it is still made: later
+//! nobody could tell what it has used.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::dialect::canonical::ReplyContext;
+use crate::dialect::edit::edit;
+use crate::dialect::observe::{Phase, StreamObserver};
+use crate::dialect::{Dialect, convert, json as scan};
+use crate::http::body::Truncated;
+use crate::http::{self, Request, Response, ResponseBody};
+use crate::limits::Lease;
+use crate::proxy::Proxy;
+use crate::store::owner::Owner;
+use crate::store::responses::{self, MAX_ID};
+use crate::time::now_ms;
+
+use super::background::{self, Outcome};
+use super::background_watch;
+use super::holders::StoredAt;
+use super::turns::StoredTurn;
+use crate::proxy::auth::Caller;
+use crate::proxy::download::Download;
+use crate::proxy::failure::Failure;
+use crate::proxy::headers;
+use crate::proxy::relay::renamed;
+use crate::proxy::relay::rewritten::{Rewrite, rewritten};
+use crate::proxy::reply::ErrorShape;
+use crate::proxy::resource_upstream::{
+    ResourceRequest, ResourceUpstream, Unreachable, UpstreamResponse, in_path,
+};
+
+/// How many items of an input are shown at once, unless the client says otherwise, and the most of them.
+const USUAL_ITEMS: usize = 20;
+const MAX_ITEMS: usize = 100;
+/// The longest answer that is held, and what is kept of the end of a longer one.
+const MAX_HELD: usize = 2 << 20;
+const TAIL: usize = 16 * 1024;
+
+/// What is asked of a response, as a path.
+#[derive(Clone, Copy)]
+struct Part {
+    suffix: &'static str,
+    label: &'static str,
+}
+
+const WHOLE: Part = Part { suffix: "", label: "/v1/responses/{id}" };
+const CANCEL: Part = Part { suffix: "/cancel", label: "/v1/responses/{id}/cancel" };
+const INPUT: Part = Part { suffix: "/input_items", label: "/v1/responses/{id}/input_items" };
+
+/// Who keeps a response.
+enum Kept {
+    Here(Arc<StoredTurn>),
+    At(StoredAt),
+}
+
+/// `GET /v1/responses/{id}`
+pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    let is_streamed = request.query.is_on("stream");
+    either(match find(&proxy, &request, &caller).await {
+        Ok(Kept::Here(turn)) => {
+            let model = std::str::from_utf8(&turn.request).ok().and_then(|text| scan::member(text, "model"));
+            let model = model.and_then(scan::string).map(Arc::from);
+            let told = match is_streamed {
+                true => told_again(&turn, &request),
+                false => http::json_bytes(StatusCode::OK, Bytes::from(whole(&turn))),
+            };
+            Ok(under_its_name(&proxy, model, told))
+        }
+        Ok(Kept::At(at)) => told_by_upstream(&proxy, (&request, &caller), at, Method::GET, WHOLE).await,
+        Err(refusal) => Err(refusal),
+    })
+}
+
+/// `GET /v1/responses/{id}/input_items`
+pub(in crate::proxy) async fn input_items(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    either(match find(&proxy, &request, &caller).await {
+        Ok(Kept::Here(turn)) => Ok(items_page(&turn, &request)),
+        Ok(Kept::At(at)) => passed(&proxy, &request, at, Method::GET, INPUT).await,
+        Err(refusal) => Err(refusal),
+    })
+}
+
+/// `POST /v1/responses/{id}/cancel`
+pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    either(match find(&proxy, &request, &caller).await {
+        Ok(Kept::Here(_)) => {
+            let message =
+                "This response is complete: only one that is made in the background can be cancelled";
+            Err(face(&request).refuse(400, message, None, None))
+        }
+        Ok(Kept::At(at)) => told_by_upstream(&proxy, (&request, &caller), at, Method::POST, CANCEL).await,
+        Err(refusal) => Err(refusal),
+    })
+}
+
+/// `DELETE /v1/responses/{id}`
+pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    either(remove(&proxy, &request, &caller).await)
+}
+
+async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Result<Response, Response> {
+    let id = request.params.get("id");
+    let at = match find(proxy, request, caller).await? {
+        Kept::Here(_) => {
+            proxy.stored_responses.remove(&(caller.key_id(), id.to_owned()));
+            let deleted = json!({ "id": id, "object": "response", "deleted": true });
+            return Ok(http::json(StatusCode::OK, &deleted));
+        }
+        Kept::At(at) => at,
+    };
+    let name = (caller.key_id(), id.to_owned());
+    let is_unbooked = background::is_unbooked(proxy, &name).await;
+    if is_unbooked {
+        background_watch::stop(proxy, &name, &at).await;
+    }
+    let (upstream, answer, _slot) = ask(proxy, request, at, Method::DELETE, WHOLE).await?;
+    let face = face(request);
+    let mut response = answered(&upstream, &answer, face);
+    let (_, body) = answer.read().await.map_err(|failure| failure.into_response(face))?;
+    if is_unbooked {
+        background::settle(proxy, &name, Outcome::Untold).await;
+    }
+    proxy.response_owners.forget(id);
+    if let Err(error) = responses::delete(&proxy.core.store, &Owner::of_key(caller.key_id()), id).await {
+        // Its upstream has deleted it: that is what counts.
+        log::warn!("a deleted response could not be forgotten: {error}");
+    }
+    *response.body_mut() = ResponseBody::full(body);
+    Ok(response)
+}
+
+/// The response that the path names, if it is the caller's.
+async fn find(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Kept, Response> {
+    let (id, face) = (request.params.get("id"), face(request));
+    let key_id = caller.key_id();
+    if let Some(turn) = proxy.stored_responses.find(&(key_id, id.to_owned()), now_ms()) {
+        return Ok(Kept::Here(turn));
+    }
+    if let Some(at) = proxy.response_owners.place(id, key_id) {
+        return Ok(Kept::At(at));
+    }
+    if id.len() > MAX_ID {
+        return Err(unknown(face, id));
+    }
+    let (store, owner) = (&proxy.core.store, Owner::of_key(key_id));
+    let unreadable = |error| {
+        log::error!("looking up where a response is failed: {error}");
+        face.refuse(503, "Responses cannot be looked up at the moment", None, None)
+    };
+    // An upstream that gives one id to several keys has told nobody's.
+    let owners = responses::owners(store, id).await.map_err(unreadable)?;
+    if owners.iter().any(|other| *other != owner) {
+        return Err(unknown(face, id));
+    }
+    let found = responses::find(store, &owner, id).await.map_err(unreadable)?;
+    let at = |found: responses::ResponsePlace| StoredAt {
+        account: found.account_id,
+        token: found.token_id,
+        model: found.model_requested.map(Arc::from),
+    };
+    found.map(|found| Kept::At(at(found))).ok_or_else(|| unknown(face, id))
+}
+
+/// Asks the account that has it.
+async fn ask(
+    proxy: &Arc<Proxy>,
+    request: &Request,
+    at: StoredAt,
+    method: Method,
+    part: Part,
+) -> Result<(ResourceUpstream, UpstreamResponse, Lease), Response> {
+    let (id, face) = (request.params.get("id"), face(request));
+    let upstream = ResourceUpstream::of(&proxy.core, at.account, at.token).await;
+    let upstream = upstream.map_err(|unreachable| match unreachable {
+        Unreachable::Gone(_) => unknown(face, id),
+        Unreachable::Misconfigured(why) => Failure::local(why).into_response(face),
+        Unreachable::Store(error) => {
+            log::error!("looking up where a response is failed: {error}");
+            face.refuse(503, "Responses cannot be looked up at the moment", None, None)
+        }
+    })?;
+    let slot = upstream.slot(&proxy.core, face).await?;
+    let path = format!("/v1/responses/{}{}", in_path(id), part.suffix);
+    let asked = ResourceRequest {
+        method,
+        dialect: Dialect::Responses,
+        path,
+        label: part.label,
+        accept: if request.query.is_on("stream") { "text/event-stream" } else { "application/json" },
+        forwarded: &[],
+        headers: &request.headers,
+        query: request.query.raw(),
+        timer: request.timer.clone(),
+    };
+    let answer = upstream.send(proxy, &asked).await.map_err(|failure| failure.into_response(face))?;
+    Ok((upstream, answer, slot))
+}
+
+/// The upstream's answer as it comes.
+async fn passed(
+    proxy: &Arc<Proxy>,
+    request: &Request,
+    at: StoredAt,
+    method: Method,
+    part: Part,
+) -> Result<Response, Response> {
+    let (upstream, answer, mut slot) = ask(proxy, request, at, method, part).await?;
+    let face = face(request);
+    if let Some(failure) = page(&answer) {
+        return Err(failure.into_response(face));
+    }
+    slot.keep_alive();
+    let mut response = answered(&upstream, &answer, face);
+    *response.body_mut() = ResponseBody::stream(Download::new(proxy, answer, slot));
+    Ok(response)
+}
+
+/// The response as its upstream has it now, under the name that was asked for where the operator wants that. What it says
+/// of its usage is booked.
+async fn told_by_upstream(
+    proxy: &Arc<Proxy>,
+    (request, caller): (&Request, &Caller),
+    at: StoredAt,
+    method: Method,
+    part: Part,
+) -> Result<Response, Response> {
+    let model = at.model.clone();
+    let (upstream, mut answer, mut slot) = ask(proxy, request, at, method, part).await?;
+    let face = face(request);
+    if let Some(failure) = page(&answer) {
+        return Err(failure.into_response(face));
+    }
+    let name = (caller.key_id(), request.params.get("id").to_owned());
+    let mut response = answered(&upstream, &answer, face);
+    let is_stream = http::is_event_stream(response.headers());
+    let mut held = BytesMut::new();
+    if !is_stream {
+        let is_whole =
+            answer.hold(&mut held, MAX_HELD).await.map_err(|failure| failure.into_response(face))?;
+        if is_whole {
+            if let Some(outcome) = Outcome::of_object(&held) {
+                background::settle(proxy, &name, outcome).await;
+            }
+            proxy.core.metrics.sent_bytes.add(held.len() as u64);
+            *response.body_mut() = ResponseBody::full(held.freeze());
+            return Ok(under_its_name(proxy, model, response));
+        }
+    }
+    slot.keep_alive();
+    let told = match is_stream {
+        true => Told::Events(Box::new(StreamObserver::new(Dialect::Responses))),
+        false => Told::Tail(BytesMut::new()),
+    };
+    let watched = Watched { told: Some(told), name, proxy: proxy.clone() };
+    let download = ResponseBody::stream(Download::new(proxy, answer, slot).behind(held.freeze()));
+    *response.body_mut() = rewritten(download, watched);
+    Ok(under_its_name(proxy, model, response))
+}
+
+/// The failure of an answer that is a page: of what stands before the upstream.
+fn page(answer: &UpstreamResponse) -> Option<Failure> {
+    let is_page = answer.head.headers.get(&CONTENT_TYPE).is_some_and(is_page);
+    is_page.then(|| Failure::judged("Upstream returned an HTML page".to_owned()))
+}
+
+/// Under the name that the client has asked for, where the operator wants that and it is known.
+fn under_its_name(proxy: &Proxy, model: Option<Arc<str>>, response: Response) -> Response {
+    match model {
+        Some(model) if proxy.core.settings.load().echo_model => {
+            renamed::named(Dialect::Responses, &model, response)
+        }
+        _ => response,
+    }
+}
+
+/// Looks at a response on its way to the client for what it says of its usage. Changes nothing.
+struct Watched {
+    /// `None` when it has been told.
+    told: Option<Told>,
+    name: (Option<i64>, String),
+    proxy: Arc<Proxy>,
+}
+
+enum Told {
+    Events(Box<StreamObserver>),
+    /// The end of an object.
+    Tail(BytesMut),
+}
+
+impl Told {
+    fn feed(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Events(observer) => drop(observer.feed(bytes)),
+            Self::Tail(tail) => {
+                tail.extend_from_slice(&bytes[bytes.len().saturating_sub(TAIL)..]);
+                if tail.len() > 2 * TAIL {
+                    *tail = tail.split_off(tail.len() - TAIL);
+                }
+            }
+        }
+    }
+
+    /// What the response has used, if it has ended.
+    fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Self::Tail(tail) => Outcome::of_tail(tail),
+            Self::Events(observer) => match (observer.phase(), observer.usage()) {
+                (Phase::Ended | Phase::Failed(_), Some(usage)) => Some(Outcome::Used(usage)),
+                (Phase::Ended, None) => Some(Outcome::Untold),
+                (Phase::Failed(_), None) => Some(Outcome::Nothing),
+                (Phase::Preamble | Phase::Output, _) => None,
+            },
+        }
+    }
+}
+
+impl Watched {
+    fn settle(&mut self) {
+        if let Some(outcome) = self.told.take().and_then(|told| told.outcome()) {
+            let (settling, name) = (self.proxy.clone(), self.name.clone());
+            self.proxy.core.background.spawn("the usage of a response in the background", async move {
+                background::settle(&settling, &name, outcome).await;
+            });
+        }
+    }
+}
+
+impl Rewrite for Watched {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
+        out.extend_from_slice(bytes);
+        let Some(told) = &mut self.told else { return Ok(()) };
+        told.feed(bytes);
+        if let Told::Events(observer) = told
+            && observer.is_finished()
+        {
+            self.settle();
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), Truncated> {
+        self.settle();
+        Ok(())
+    }
+}
+
+/// The head for a client of an upstream's answer.
+fn answered(upstream: &ResourceUpstream, answer: &UpstreamResponse, face: ErrorShape) -> Response {
+    let mut response = Response::new(ResponseBody::empty());
+    *response.status_mut() = answer.head.status;
+    let secrets = upstream.secrets();
+    let repeats = |value: &[u8]| secrets.is_in(value);
+    headers::downstream(&answer.head.headers, repeats, response.headers_mut());
+    headers::request_id(face.dialect, face.id, response.headers_mut());
+    if answer.head.headers.get(&CONTENT_TYPE).is_some_and(is_events) {
+        headers::event_stream(response.headers_mut());
+    } else {
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    response
+}
+
+// === what we keep ===
+
+/// The response object.
+fn whole(turn: &StoredTurn) -> String {
+    edit(&turn.rest, &[("output", &format!("[{}]", turn.items.join(",")))], &[]).into_owned()
+}
+
+/// The response once more as a stream, behind the event that the client has had last.
+fn told_again(turn: &StoredTurn, request: &Request) -> Response {
+    let face = face(request);
+    let context = ReplyContext {
+        now: u64::try_from(now_ms() / 1000).unwrap_or_default(),
+        fallback_id: face.id.as_str().to_owned(),
+        ..ReplyContext::default()
+    };
+    let told = convert::replayed(Dialect::Responses, Dialect::Responses, &whole(turn), &context);
+    let told = match told {
+        Ok(told) => told,
+        Err(error) => return face.upstream_failure(502, &error),
+    };
+    let after = request.query.get("starting_after").and_then(|number| number.parse::<u64>().ok());
+    let text = String::from_utf8_lossy(&told.body);
+    let is_new = |event: &&str| {
+        let data = event.lines().find_map(|line| line.strip_prefix("data:")).unwrap_or_default();
+        let number =
+            scan::member(data.trim(), "sequence_number").and_then(|number| number.parse::<u64>().ok());
+        after.is_none_or(|after| number.is_none_or(|number| number > after))
+    };
+    let events: String = text.split_inclusive("\n\n").filter(is_new).collect();
+    let mut response = Response::new(ResponseBody::full(Bytes::from(events)));
+    headers::event_stream(response.headers_mut());
+    headers::request_id(face.dialect, face.id, response.headers_mut());
+    response
+}
+
+/// A page of the items that were asked with.
+fn items_page(turn: &StoredTurn, request: &Request) -> Response {
+    let (query, face) = (&request.query, face(request));
+    let limit = match query.get("limit").map(|limit| limit.parse::<usize>()) {
+        None => USUAL_ITEMS,
+        Some(Ok(limit @ 1..=MAX_ITEMS)) => limit,
+        Some(_) => {
+            let message = "limit must be a whole number from 1 to 100";
+            return face.refuse(400, message, None, Some("limit"));
+        }
+    };
+    let mut items = input_of(turn, request.params.get("id"));
+    match query.get("order").as_deref() {
+        Some("asc") => {}
+        None | Some("desc") => items.reverse(),
+        Some(_) => return face.refuse(400, "order must be asc or desc", None, Some("order")),
+    }
+    if let Some(after) = query.get("after") {
+        let known = items.iter().position(|item| item["id"] == after.as_str());
+        let Some(at) = known else {
+            return face.refuse(400, "after must be the id of an item", None, Some("after"));
+        };
+        items.drain(..=at);
+    }
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    let id_of = |item: Option<&Value>| item.map_or(Value::Null, |item| item["id"].clone());
+    let page = json!({ "object": "list", "first_id": id_of(items.first()), "last_id": id_of(items.last()),
+                       "has_more": has_more, "data": items });
+    http::json(StatusCode::OK, &page)
+}
+
+/// The items of the request, each with an id; a text is a message of the user.
+fn input_of(turn: &StoredTurn, response_id: &str) -> Vec<Value> {
+    let request = scan::tree(&turn.request).unwrap_or_default();
+    let mut items = match &request["input"] {
+        Value::Array(items) => items.clone(),
+        Value::String(text) => {
+            let content = json!([{ "type": "input_text", "text": text }]);
+            vec![json!({ "type": "message", "role": "user", "content": content })]
+        }
+        _ => Vec::new(),
+    };
+    let name = response_id.strip_prefix("resp_").unwrap_or(response_id);
+    for (place, item) in items.iter_mut().enumerate() {
+        if let Some(members) = item.as_object_mut() {
+            members.entry("id").or_insert_with(|| Value::from(format!("input_{name}_{place}")));
+        }
+    }
+    items
+}
+
+// === what is said ===
+
+fn face(request: &Request) -> ErrorShape {
+    ErrorShape::of(&request.headers, Some(Dialect::Responses), request.id)
+}
+
+fn unknown(face: ErrorShape, id: &str) -> Response {
+    let shown: String = id.chars().take(MAX_ID).collect();
+    face.refuse(404, &format!("Response with id '{shown}' not found."), None, Some("response_id"))
+}
+
+fn either(answer: Result<Response, Response>) -> Response {
+    answer.unwrap_or_else(|refusal| refusal)
+}
+
+fn is_page(content_type: &[u8]) -> bool {
+    begins_with(content_type, b"text/html")
+}
+
+fn is_events(content_type: &[u8]) -> bool {
+    begins_with(content_type, b"text/event-stream")
+}
+
+fn begins_with(content_type: &[u8], essence: &[u8]) -> bool {
+    let start = content_type.trim_ascii_start().get(..essence.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(essence))
+}

@@ -1,0 +1,114 @@
+//! To which keys the latest ids of answers and conversations were given, and which accounts have them, in memory.
+
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+use std::sync::{Arc, Mutex};
+
+use foldhash::quality::RandomState;
+
+use crate::fast_map::FastMap;
+use crate::sync::lock;
+
+/// Ids that are kept in memory.
+const MAX_KEPT: usize = 32_768;
+
+/// Whose an id is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::proxy) enum Holder {
+    /// A managed key; `None` is the proxy token.
+    Key(Option<i64>),
+    Several,
+}
+
+/// The account that has an answer, and the token of it where one was used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::proxy) struct StoredAt {
+    pub(in crate::proxy) account: i64,
+    pub(in crate::proxy) token: Option<i64>,
+    /// As the client called it; `None` where that is not known any more.
+    pub(in crate::proxy) model: Option<Arc<str>>,
+}
+
+struct Known {
+    holder: Holder,
+    /// `None` where only the database knows.
+    at: Option<StoredAt>,
+}
+
+/// The holders of the latest ids, by keyed hashes of these.
+#[derive(Default)]
+pub struct ResponseOwners {
+    keys: RandomState,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    holders: FastMap<u64, Known>,
+    /// Oldest first.
+    order: VecDeque<u64>,
+}
+
+impl ResponseOwners {
+    pub(in crate::proxy) fn holder(&self, id: &str) -> Option<Holder> {
+        lock(&self.kept).holders.get(&self.keys.hash_one(id)).map(|known| known.holder)
+    }
+
+    /// Where the answer of this id is, if it is that key's alone.
+    pub(in crate::proxy) fn place(&self, id: &str, key_id: Option<i64>) -> Option<StoredAt> {
+        let kept = lock(&self.kept);
+        let known = kept.holders.get(&self.keys.hash_one(id))?;
+        known.at.clone().filter(|_| known.holder == Holder::Key(key_id))
+    }
+
+    /// The answer is gone.
+    pub(in crate::proxy) fn forget(&self, id: &str) {
+        let hash = self.keys.hash_one(id);
+        let mut kept = lock(&self.kept);
+        if kept.holders.remove(&hash).is_some() {
+            kept.order.retain(|other| *other != hash);
+        }
+    }
+
+    /// A key was given this id, or has used it first.
+    pub(in crate::proxy) fn give(&self, id: &str, holder: Holder, at: Option<StoredAt>) {
+        let hash = self.keys.hash_one(id);
+        let mut kept = lock(&self.kept);
+        if let Some(known) = kept.holders.get_mut(&hash) {
+            known.holder = if known.holder == holder { holder } else { Holder::Several };
+            known.at = at.or(known.at.take());
+            return;
+        }
+        if kept.order.len() >= MAX_KEPT
+            && let Some(oldest) = kept.order.pop_front()
+        {
+            kept.holders.remove(&oldest);
+        }
+        kept.holders.insert(hash, Known { holder, at });
+        kept.order.push_back(hash);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_several_were_given_is_nobodys_and_only_so_many_are_kept() {
+        let owners = ResponseOwners::default();
+        assert_eq!(owners.holder("r"), None);
+        owners.give("r", Holder::Key(Some(1)), None);
+        owners.give("r", Holder::Key(Some(1)), None);
+        assert_eq!(owners.holder("r"), Some(Holder::Key(Some(1))));
+        owners.give("r", Holder::Key(None), None);
+        owners.give("r", Holder::Key(Some(1)), None);
+        assert_eq!(owners.holder("r"), Some(Holder::Several));
+        for number in 0..MAX_KEPT {
+            owners.give(&number.to_string(), Holder::Key(None), None);
+        }
+        let kept = lock(&owners.kept);
+        assert_eq!((kept.holders.len(), kept.order.len()), (MAX_KEPT, MAX_KEPT));
+        drop(kept);
+        assert_eq!((owners.holder("r"), owners.holder("0")), (None, Some(Holder::Key(None))));
+    }
+}

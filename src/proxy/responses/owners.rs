@@ -1,0 +1,156 @@
+//! Which key an answer belongs to that its upstream stores, and a conversation that it keeps.
+//!
+//! Many keys share an account, and its upstream would let each go on from the answers of all. So the ids that a key was
+//! given are bound to it, and no upstream is handed an id that another key was given. An id that nobody was given here
+//! passes for the proxy token, whose holder has the accounts, and where no other key can use the account. A conversation
+//! (`conv_…`) is made elsewhere, and bound to the key that first goes on in it.
+//!
+//! Memory holds the latest; those before it, of other instances and from before a restart are in the database, which is
+//! only asked about an id that memory does not know. An upstream that gives one id to several keys has told nobody's.
+
+use crate::core::Core;
+use crate::dialect::json;
+use crate::http::Response;
+use crate::proxy::Proxy;
+use crate::routing::Channel;
+use crate::store::background_responses::InBackground;
+use crate::store::owner::Owner;
+use crate::store::responses::{self, MAX_ID, StoredResponse};
+use crate::time::now_ms;
+
+use super::holders::{Holder, StoredAt};
+use crate::proxy::call::Call;
+
+const PREVIOUS: &str = "previous_response_id";
+const CONVERSATION: &str = "conversation";
+
+/// Binds an answer that its upstream stores to the key that asked for it, with the row of its request where it is made in
+/// the background.
+pub(in crate::proxy) fn bind(
+    proxy: &Proxy,
+    call: &Call,
+    channel: &Channel,
+    id: &str,
+    in_background: Option<InBackground>,
+) {
+    let model = call.model.clone();
+    let at = StoredAt { account: channel.account.id, token: channel.token_id, model: Some(model.clone()) };
+    proxy.response_owners.give(id, Holder::Key(call.key_id), Some(at));
+    if id.len() <= MAX_ID {
+        proxy.core.store.telemetry().stored_response(StoredResponse {
+            response_id: id.to_owned(),
+            key_id: call.key_id,
+            site_id: channel.account.site.id,
+            account_id: channel.account.id,
+            token_id: channel.token_id,
+            channel_id: channel.id,
+            model_requested: model,
+            created_at: now_ms(),
+            in_background,
+        });
+    }
+}
+
+/// Binds the conversation that a call goes on in, and that its upstream has taken, to the call's key.
+pub(in crate::proxy) fn bind_conversation(proxy: &Proxy, call: &Call, channel: &Channel) {
+    if let Some(id) = &call.conversation
+        && proxy.response_owners.holder(id).is_none()
+    {
+        bind(proxy, call, channel, id, None);
+    }
+}
+
+/// What a request goes on from: each id with the name of its member, as often as it is given.
+fn history(body: &str) -> Vec<(&'static str, String)> {
+    let mut ids = Vec::new();
+    // What is no object has no members.
+    let _ = json::members(body, |member| match member.key.as_ref() {
+        PREVIOUS => ids.extend(json::string(member.value).map(|id| (PREVIOUS, id))),
+        CONVERSATION => {
+            ids.extend(json::string(member.value).map(|id| (CONVERSATION, id)));
+            let _ = json::members(member.value, |inner| {
+                if inner.key == "id" {
+                    ids.extend(json::string(inner.value).map(|id| (CONVERSATION, id)));
+                }
+            });
+        }
+        _ => {}
+    });
+    ids
+}
+
+/// Looks up whose the answer and the conversation are that a call goes on from.
+///
+/// # Errors
+///
+/// A refusal where they are another key's, in the words from which clients recover: they send the whole conversation. One
+/// that is given twice is refused: of two an upstream may read the other.
+pub(in crate::proxy) async fn check(proxy: &Proxy, call: &mut Call) -> Result<(), Response> {
+    let named = || history(std::str::from_utf8(&call.body).unwrap_or_default());
+    let ids = proxy.conversions.read_through(call.body.len(), named).await;
+    for member in [PREVIOUS, CONVERSATION] {
+        if ids.iter().filter(|(other, _)| *other == member).count() > 1 {
+            let message = format!("{member} is given twice");
+            return Err(call.face.refuse(400, &message, None, Some(member)));
+        }
+    }
+    for (member, id) in ids {
+        if member == CONVERSATION {
+            call.conversation = Some(id.clone());
+        }
+        check_id(proxy, call, member, id).await?;
+    }
+    Ok(())
+}
+
+async fn check_id(proxy: &Proxy, call: &mut Call, member: &'static str, id: String) -> Result<(), Response> {
+    let holder = match proxy.response_owners.holder(&id) {
+        Some(holder) => Some(holder),
+        None if id.len() > MAX_ID => None,
+        None => stored_holder(proxy, call, &id).await?,
+    };
+    match holder {
+        Some(holder) if holder == Holder::Key(call.key_id) => Ok(()),
+        Some(_) => {
+            let shown: String = id.chars().take(MAX_ID).collect();
+            let (what, code) = match member {
+                PREVIOUS => ("Previous response", Some("previous_response_not_found")),
+                _ => ("Conversation", None),
+            };
+            let message = format!("{what} with id '{shown}' not found.");
+            Err(call.face.refuse(400, &message, code, Some(member)))
+        }
+        None => {
+            call.unknown_history.get_or_insert(member);
+            Ok(())
+        }
+    }
+}
+
+async fn stored_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<Holder>, Response> {
+    let owners = responses::owners(&proxy.core.store, id).await.map_err(|error| {
+        log::error!("looking up whose a response is failed: {error}");
+        call.face.refuse(503, "The previous response could not be looked up", None, None)
+    })?;
+    let own = Owner::of_key(call.key_id);
+    let holder = match owners.as_slice() {
+        [] => return Ok(None),
+        [only] if *only == own => Holder::Key(call.key_id),
+        // Whose else it is does not matter.
+        _ => Holder::Several,
+    };
+    if holder != Holder::Several {
+        proxy.response_owners.give(id, holder, None);
+    }
+    Ok(Some(holder))
+}
+
+/// The member of a call that names history which an upstream may not be handed: nobody was given the id here, and
+/// another key can use the account, whose it may be.
+pub(in crate::proxy) fn withheld(core: &Core, call: &Call, channel: &Channel) -> Option<&'static str> {
+    let is_anyones = |own: i64| {
+        let keys = core.keys.load();
+        keys.iter().any(|key| key.id != own && key.policy.may_reach_site(channel.account.site.id))
+    };
+    call.unknown_history.filter(|_| call.key_id.is_some_and(is_anyones))
+}

@@ -1,0 +1,88 @@
+//! The answers that are made in the background right now, as far as this process knows.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use tokio::sync::{Notify, Semaphore};
+
+use crate::sync::lock;
+use crate::time::Millis;
+
+use super::holders::StoredAt;
+use crate::proxy::key::quota::Admission;
+
+/// Those in memory.
+pub(super) const MAX_PENDING: usize = 8192;
+/// How many of them are asked for at once.
+const LOOKS_AT_ONCE: usize = 4;
+
+/// The key that asked, and the id that it was given.
+pub(super) type Name = (Option<i64>, String);
+
+/// Those whose usage is not booked yet, as far as this process knows.
+pub struct BackgroundResponses {
+    pending: Mutex<HashMap<Name, Pending>>,
+    /// One is to be asked for sooner than was known.
+    pub(in crate::proxy) changed: Notify,
+    pub(in crate::proxy) looks: Semaphore,
+}
+
+pub(in crate::proxy) struct Pending {
+    pub(in crate::proxy) at: StoredAt,
+    pub(in crate::proxy) began: Millis,
+    /// [`Millis::MAX`] while its request is at work, or we ask for it.
+    pub(super) next_look: Millis,
+    /// Its slot among the calls of its key.
+    pub(super) _admission: Admission,
+}
+
+impl Default for BackgroundResponses {
+    fn default() -> Self {
+        Self { pending: Mutex::default(), changed: Notify::new(), looks: Semaphore::new(LOOKS_AT_ONCE) }
+    }
+}
+
+impl BackgroundResponses {
+    /// One is made, by a request that is still at work.
+    pub(in crate::proxy) fn begin(&self, name: Name, at: StoredAt, began: Millis, admission: Admission) {
+        self.insert(name, Pending { at, began, next_look: Millis::MAX, _admission: admission });
+    }
+
+    pub(in crate::proxy) fn insert(&self, name: Name, new: Pending) {
+        let mut pending = lock(&self.pending);
+        if pending.len() < MAX_PENDING {
+            pending.entry(name).or_insert(new);
+        }
+    }
+
+    pub(in crate::proxy) fn knows(&self, name: &Name) -> bool {
+        lock(&self.pending).contains_key(name)
+    }
+
+    pub(in crate::proxy) fn forget(&self, name: &Name) {
+        lock(&self.pending).remove(name);
+    }
+
+    pub(super) fn look_at(&self, name: &Name, when: Millis) {
+        if let Some(pending) = lock(&self.pending).get_mut(name) {
+            pending.next_look = when;
+            self.changed.notify_one();
+        }
+    }
+
+    pub(super) fn next_look(&self) -> Option<Millis> {
+        let pending = lock(&self.pending);
+        pending.values().map(|pending| pending.next_look).filter(|at| *at < Millis::MAX).min()
+    }
+
+    /// Takes those that are to be asked for now.
+    pub(super) fn take_due(&self, now: Millis) -> Vec<(Name, StoredAt, Millis)> {
+        let mut pending = lock(&self.pending);
+        let due = pending.iter_mut().filter(|(_, pending)| pending.next_look <= now);
+        due.map(|(name, pending)| {
+            pending.next_look = Millis::MAX;
+            (name.clone(), pending.at.clone(), pending.began)
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,227 @@
+//! Answers of the responses dialect that no upstream stores, for `previous_response_id`.
+//!
+//! An upstream of another dialect knows nothing of `previous_response_id`; nor do codex and sub2api, which are asked to
+//! store nothing. What such an upstream answered is stored here for a while: the request and the items of its answer. The
+//! next request that refers to it is merged into a complete one, as on a WebSocket, and can be served by any channel.
+//! Every other upstream of the dialect stores its own answers, and nothing is stored here.
+//!
+//! A request may also refer to single items of such an answer (`item_reference`): their ids lead back to it, ours by what
+//! stands in them, those of codex and sub2api through an index.
+//!
+//! Each answer gets an id of ours, 128 random bits: an upstream that gives one id twice would else give one client's next turn
+//! the history of another.
+//!
+//! The turns are kept in `turns`. A reference to an answer that is gone gets the 400 that clients recover from.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use memchr::memmem;
+
+use crate::dialect::canonical::ConversionError;
+use crate::dialect::responses::{TurnOutput, merge_turn, with_items_referred_to};
+use crate::dialect::sse::Scanner;
+use crate::dialect::tree::Node;
+use crate::dialect::{Dialect, edit::edit, envelope, json};
+use crate::http::body::Truncated;
+use crate::http::{Response, ResponseBody};
+use crate::limits::{FREE_BODY, HeldMemory};
+use crate::proxy::Proxy;
+use crate::time::now_ms;
+use crate::uuid;
+
+use super::turns::{Key, MAX_TURN, ResponseStore, StoredTurn};
+use crate::proxy::answered::Answered;
+use crate::proxy::call::Call;
+use crate::proxy::operation::Operation;
+use crate::proxy::relay::renamed;
+
+/// Completes a request that refers to an answer stored here; leaves any other alone.
+pub(in crate::proxy) fn resume(store: &ResponseStore, call: &mut Call) {
+    let refers = call.face.dialect == Dialect::Responses
+        && matches!(call.operation, Operation::Answer | Operation::CountTokens)
+        && call.envelope.has_previous;
+    if !refers {
+        return;
+    }
+    let Ok(text) = std::str::from_utf8(&call.body) else { return };
+    let Some(id) = json::member(text, "previous_response_id").and_then(json::string) else { return };
+    let Some(turn) = store.find(&(call.key_id, id), now_ms()) else { return };
+    let request = std::str::from_utf8(&turn.request).ok().and_then(|text| Node::parse(text).ok());
+    let (Some(request), Ok(new)) = (request, Node::parse(text)) else { return };
+    let items: Vec<&str> = turn.items.iter().map(String::as_str).collect();
+    let whole = merge_turn(&request, &items, &new);
+    let stream = if call.envelope.stream { "true" } else { "false" };
+    let whole = String::from_utf8_lossy(&whole);
+    let whole = Bytes::from(edit(&whole, &[("stream", stream)], &[]).into_owned());
+    if let Ok(envelope) = envelope::skim(Dialect::Responses, &whole) {
+        call.envelope = envelope;
+        call.body = whole;
+    }
+}
+
+/// Puts the items into a call that it refers to, where they are of answers stored here.
+///
+/// # Errors
+///
+/// A refusal that says what to send: an item is not stored (any more), or they are too much together.
+pub(in crate::proxy) fn resolve_references(proxy: &Proxy, call: &mut Call) -> Result<(), Box<Response>> {
+    let may_refer = call.face.dialect == Dialect::Responses
+        && !matches!(call.operation, Operation::CountTokens | Operation::AlphaSearch)
+        && (call.envelope.marks.own || proxy.stored_responses.has_items())
+        && memmem::find(&call.body, b"item_reference").is_some();
+    let text = std::str::from_utf8(&call.body).unwrap_or_default();
+    let Some(body) = may_refer.then(|| Node::parse(text).ok()).flatten() else { return Ok(()) };
+    let face = call.face;
+    let mut answers: HashMap<String, Option<Arc<StoredTurn>>> = HashMap::new();
+    let find = |item_id: &str, answer: Option<&str>| {
+        let Some(answer) = answer else {
+            return proxy.stored_responses.item(&(call.key_id, item_id.to_owned()), now_ms());
+        };
+        let turn = answers.entry(answer.to_owned()).or_insert_with(|| {
+            proxy.stored_responses.find(&(call.key_id, format!("resp_{answer}")), now_ms())
+        });
+        // The place in the answer stands at the end of the id.
+        let place = item_id.rsplit_once(answer)?.1.parse::<usize>().ok()?;
+        turn.as_ref()?.items.get(place).filter(|item| has_id(item, item_id)).cloned()
+    };
+    let longest = proxy.core.config.request_body_limit;
+    let refuse = |message: &str, field: Option<&str>| Box::new(face.refuse(400, message, None, field));
+    let whole = match with_items_referred_to(&body, longest, find) {
+        Ok(None) => return Ok(()),
+        Ok(Some(whole)) => whole,
+        Err(ConversionError::Invalid { field, message }) => return Err(refuse(&message, Some(&field))),
+        Err(ConversionError::Unsupported { field, .. }) => return Err(refuse(&field, Some(&field))),
+    };
+    call.envelope =
+        envelope::skim(Dialect::Responses, &whole).map_err(|error| refuse(&error.message, error.field))?;
+    call.body = whole;
+    Ok(())
+}
+
+fn has_id(item: &str, id: &str) -> bool {
+    json::member(item, "id").and_then(json::string).is_some_and(|own| own == id)
+}
+
+/// Stores a response whose upstream does not, under an id of ours, when the client may refer to it.
+pub(in crate::proxy) fn remember(proxy: &Proxy, call: &Call, answered: Answered) -> Response {
+    let Answered { response: mut answer, not_stored } = answered;
+    let may_go_on = call.face.dialect == Dialect::Responses && call.operation == Operation::Answer;
+    let Some(not_stored) = not_stored.filter(|_| may_go_on) else {
+        return answer;
+    };
+    let text = std::str::from_utf8(&call.body).unwrap_or_default();
+    if call.body.len() > MAX_TURN || json::member(text, "store") == Some("false") {
+        return answer;
+    }
+    let id = match not_stored.answer_id {
+        Some(own) => format!("resp_{own}"),
+        None => {
+            let id = format!("resp_{}", uuid::random_hex());
+            answer = renamed::with_id(&id, answer);
+            id
+        }
+    };
+    let key = (call.key_id, id);
+    let recorder = TurnRecorder { store: proxy.stored_responses.clone(), key, request: call.body.clone() };
+    let body = std::mem::replace(answer.body_mut(), ResponseBody::empty());
+    *answer.body_mut() = match body {
+        ResponseBody::Full(Some(bytes)) => {
+            let event = [b"{\"type\":\"response.completed\",\"response\":".as_slice(), &bytes, b"}"].concat();
+            let mut output = TurnOutput::default();
+            output.read(&String::from_utf8_lossy(&event));
+            recorder.record(&output);
+            ResponseBody::full(bytes)
+        }
+        ResponseBody::Full(None) => ResponseBody::empty(),
+        stream => {
+            let (scanner, output) = (Scanner::new(MAX_TURN), TurnOutput::default());
+            let memory = proxy.core.body_memory.body(call.caller.body_owner());
+            ResponseBody::stream(RecordedStream { stream, scanner, output, read: 0, memory, recorder })
+        }
+    };
+    answer
+}
+
+struct TurnRecorder {
+    store: Arc<ResponseStore>,
+    key: Key,
+    request: Bytes,
+}
+
+impl TurnRecorder {
+    /// Stores a completed answer.
+    fn record(&self, output: &TurnOutput) {
+        let items = output.items().into_iter().map(str::to_owned).collect();
+        let rest = output.rest().unwrap_or("{}").to_owned();
+        self.store.insert(self.key.clone(), StoredTurn::new(self.request.clone(), items, rest));
+    }
+}
+
+/// A stream on its way to the client; the turn is stored when its last event passes.
+struct RecordedStream {
+    stream: ResponseBody,
+    scanner: Scanner,
+    output: TurnOutput,
+    /// Bytes of the events that `output` was read from.
+    read: usize,
+    /// What the request and the answer have of the memory for bodies.
+    memory: HeldMemory,
+    recorder: TurnRecorder,
+}
+
+impl RecordedStream {
+    fn observe(&mut self, bytes: &[u8]) {
+        let Self { scanner, output, read, memory, recorder, .. } = self;
+        scanner.feed(bytes, |event| {
+            if !TurnOutput::concerns(event.data) || event.cut || *read == usize::MAX {
+                return;
+            }
+            *read = read.saturating_add(event.data.len());
+            let held = recorder.request.len().saturating_add(*read);
+            if held > FREE_BODY && memory.grow_at_once(held).is_err() {
+                // The client gets its answer, and sends everything again to go on from it.
+                (*read, *output) = (usize::MAX, TurnOutput::default());
+                memory.shrink_to(0);
+            }
+            // The last event repeats the rest.
+            if *read <= 2 * MAX_TURN {
+                output.read(&String::from_utf8_lossy(event.data));
+                if output.is_complete() {
+                    recorder.record(output);
+                }
+            }
+        });
+    }
+}
+
+impl Body for RecordedStream {
+    type Data = Bytes;
+    type Error = Truncated;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
+        let this = self.get_mut();
+        let frame = ready!(Pin::new(&mut this.stream).poll_frame(context));
+        if let Some(Ok(frame)) = &frame
+            && let Some(bytes) = frame.data_ref()
+        {
+            this.observe(bytes);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.stream.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.stream.size_hint()
+    }
+}

@@ -1,0 +1,254 @@
+//! The turns of conversations that may go on from an answer which no upstream stores, and where each item of theirs is.
+//!
+//! Everything is in memory, for its owner alone, and bounded: the oldest entries go first. An upstream that gives one id
+//! to different items has told of neither.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use bytes::Bytes;
+
+use crate::dialect::json;
+use crate::dialect::responses::answer_of;
+use crate::sync::lock;
+use crate::time::{Millis, now_ms};
+
+/// Bytes of all turns together, and of one.
+const MAX_BYTES: usize = 64 << 20;
+pub(super) const MAX_TURN: usize = 4 << 20;
+/// What a turn, and each of its items, takes beside their texts.
+const ENTRY_OVERHEAD: usize = 256;
+const ITEM_OVERHEAD: usize = 160;
+/// The longest id of an item that is looked up, in bytes.
+const MAX_ITEM_ID: usize = 256;
+/// How long a conversation may pause.
+const RETENTION_MS: Millis = 24 * 60 * 60 * 1000;
+
+/// The downstream key (none for the global token) and the response id.
+pub(in crate::proxy) type Key = (Option<i64>, String);
+
+/// The turns of all conversations that may go on.
+#[derive(Default)]
+pub struct ResponseStore(Mutex<Entries>);
+
+#[derive(Default)]
+struct Entries {
+    turns: HashMap<Key, Arc<StoredTurn>>,
+    /// Oldest first.
+    order: VecDeque<Key>,
+    /// The items with ids of an upstream's.
+    items: HashMap<Key, StoredItem>,
+    bytes: usize,
+}
+
+/// Where an item is.
+struct StoredItem {
+    /// The latest turn that has it, and its place there.
+    turn: Weak<StoredTurn>,
+    place: usize,
+    /// How many turns have an item of this id,
+    turns: usize,
+    /// and whether it is the same in all of them.
+    is_one: bool,
+}
+
+pub(in crate::proxy) struct StoredTurn {
+    pub(in crate::proxy) request: Bytes,
+    pub(in crate::proxy) items: Vec<String>,
+    /// The answer's object without its items.
+    pub(in crate::proxy) rest: String,
+    /// The ids of items that are an upstream's, each with the place of the item.
+    ids: Vec<(usize, String)>,
+    stored_at: Millis,
+}
+
+impl StoredTurn {
+    pub(in crate::proxy) fn new(request: Bytes, items: Vec<String>, rest: String) -> Self {
+        let id_of = |item: &String| json::member(item, "id").and_then(json::string);
+        let ids = items.iter().enumerate().filter_map(|(place, item)| Some((place, id_of(item)?)));
+        let ids =
+            ids.filter(|(_, id)| answer_of(id).is_none() && (1..=MAX_ITEM_ID).contains(&id.len())).collect();
+        Self { request, items, rest, ids, stored_at: now_ms() }
+    }
+
+    /// The bytes that it takes under an id.
+    fn size(&self, id: &str) -> usize {
+        let items = self.items.iter().map(|item| item.len() + ITEM_OVERHEAD).sum::<usize>();
+        // Each stands with its turn and in the index.
+        let ids = self.ids.iter().map(|(_, id)| 2 * id.len()).sum::<usize>();
+        // The id stands in the map and in the order.
+        self.request.len() + self.rest.len() + items + ids + 2 * id.len() + ENTRY_OVERHEAD
+    }
+}
+
+impl ResponseStore {
+    pub(in crate::proxy) fn find(&self, key: &Key, now: Millis) -> Option<Arc<StoredTurn>> {
+        self.entries().turns.get(key).filter(|turn| turn.stored_at + RETENTION_MS > now).cloned()
+    }
+
+    pub(in crate::proxy) fn insert(&self, key: Key, turn: StoredTurn) {
+        let size = turn.size(&key.1);
+        if size > MAX_TURN {
+            return;
+        }
+        let mut entries = self.entries();
+        entries.bytes += size;
+        let turn = Arc::new(turn);
+        entries.index(key.0, &turn);
+        if let Some(other) = entries.turns.insert(key.clone(), turn) {
+            entries.bytes -= other.size(&key.1);
+            entries.unindex(key.0, &other);
+        } else {
+            entries.order.push_back(key);
+        }
+        while entries.bytes > MAX_BYTES
+            && let Some(oldest) = entries.order.pop_front()
+        {
+            let Some(turn) = entries.turns.remove(&oldest) else { continue };
+            entries.bytes -= turn.size(&oldest.1);
+            entries.unindex(oldest.0, &turn);
+        }
+    }
+
+    /// Forgets an answer; false where there is none.
+    pub(in crate::proxy) fn remove(&self, key: &Key) -> bool {
+        let mut entries = self.entries();
+        let Some(turn) = entries.turns.remove(key) else { return false };
+        entries.order.retain(|other| other != key);
+        entries.bytes -= turn.size(&key.1);
+        entries.unindex(key.0, &turn);
+        true
+    }
+
+    /// An item as its upstream gave it, by the upstream's id.
+    pub(in crate::proxy) fn item(&self, key: &Key, now: Millis) -> Option<String> {
+        let entries = self.entries();
+        let item = entries.items.get(key).filter(|item| item.is_one)?;
+        let turn = item.turn.upgrade().filter(|turn| turn.stored_at + RETENTION_MS > now)?;
+        turn.items.get(item.place).cloned()
+    }
+
+    /// Whether any item with an id of an upstream's is stored.
+    pub(super) fn has_items(&self) -> bool {
+        !self.entries().items.is_empty()
+    }
+
+    /// Forgets every answer.
+    pub fn clear(&self) {
+        *self.entries() = Entries::default();
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        lock(&self.0)
+    }
+}
+
+impl Entries {
+    fn index(&mut self, owner: Option<i64>, turn: &Arc<StoredTurn>) {
+        for (place, id) in &turn.ids {
+            let latest = StoredItem { turn: Arc::downgrade(turn), place: *place, turns: 1, is_one: true };
+            match self.items.entry((owner, id.clone())) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(latest);
+                }
+                Entry::Occupied(mut known) => {
+                    let known = known.get_mut();
+                    let before = known.turn.upgrade();
+                    let is_same =
+                        before.is_none_or(|before| before.items.get(known.place) == turn.items.get(*place));
+                    *known = StoredItem { turns: known.turns + 1, is_one: known.is_one && is_same, ..latest };
+                }
+            }
+        }
+    }
+
+    fn unindex(&mut self, owner: Option<i64>, turn: &StoredTurn) {
+        for (_, id) in &turn.ids {
+            if let Entry::Occupied(mut known) = self.items.entry((owner, id.clone())) {
+                known.get_mut().turns -= 1;
+                if known.get().turns == 0 {
+                    known.remove();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(length: usize, stored_at: Millis) -> StoredTurn {
+        StoredTurn {
+            stored_at,
+            ..StoredTurn::new(Bytes::from(vec![b' '; length]), Vec::new(), String::new())
+        }
+    }
+
+    #[test]
+    fn an_item_is_found_by_its_upstreams_id_as_long_as_that_means_one() {
+        let item = |id: &str, said: &str| format!(r#"{{"id":"{id}","said":"{said}"}}"#);
+        let said = |items: Vec<String>| StoredTurn::new(Bytes::new(), items, String::new());
+        let store = ResponseStore::default();
+        let found = |owner: Option<i64>, id: &str| store.item(&(owner, id.to_owned()), now_ms());
+        assert!(!store.has_items());
+        store.insert((None, "r1".to_owned()), said(vec![item("rs_1", "a"), item("msg_1", "b")]));
+        store.insert(
+            (None, "r2".to_owned()),
+            said(vec![item("msg_1", "b"), item("msg_2", "c"), item("msg_2", "d")]),
+        );
+        assert_eq!(found(None, "rs_1"), Some(item("rs_1", "a")));
+        assert_eq!(found(None, "msg_1"), Some(item("msg_1", "b")), "the same in both");
+        assert_eq!(found(None, "msg_2"), None, "two of one id");
+        assert_eq!(found(Some(1), "rs_1"), None);
+        // What replaces a turn takes its items with it.
+        store.insert((None, "r1".to_owned()), said(vec![item("msg_1", "other")]));
+        assert_eq!((found(None, "rs_1"), found(None, "msg_1")), (None, None));
+        for id in ["r1", "r2"] {
+            store.insert((None, id.to_owned()), said(Vec::new()));
+        }
+        assert!(!store.has_items());
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_oldest_go_first() {
+        let store = ResponseStore::default();
+        for number in 0..40 {
+            store.insert((None, format!("{number:02}")), turn((2 << 20) - ENTRY_OVERHEAD - 4, 0));
+        }
+        let found = |number: i32| store.find(&(None, format!("{number:02}")), 1).is_some();
+        assert!(!found(7) && found(8) && found(39));
+        assert_eq!(store.entries().bytes, MAX_BYTES);
+        store.insert((None, "39".to_owned()), turn(1, 0));
+        assert_eq!(store.entries().bytes, 62 * (1 << 20) + 1 + ENTRY_OVERHEAD + 4);
+        assert_eq!(store.entries().order.len(), 32);
+        store.insert((None, "large".to_owned()), turn(MAX_TURN + 1, 0));
+        assert!(store.find(&(None, "large".to_owned()), 1).is_none());
+    }
+
+    #[test]
+    fn ids_and_what_each_entry_takes_count_as_well() {
+        let store = ResponseStore::default();
+        for number in 0..200 {
+            store.insert((None, format!("{number}{}", "x".repeat(1 << 20))), turn(1, 0));
+        }
+        assert_eq!(store.entries().order.len(), 31);
+        store.clear();
+        for number in 0..MAX_BYTES / ENTRY_OVERHEAD {
+            store.insert((None, number.to_string()), turn(1, 0));
+        }
+        assert!(store.entries().bytes <= MAX_BYTES);
+        assert!(store.entries().order.len() < MAX_BYTES / ENTRY_OVERHEAD);
+    }
+
+    #[test]
+    fn a_turn_is_its_owners_and_ends_in_time() {
+        let store = ResponseStore::default();
+        store.insert((Some(1), "r".to_owned()), turn(1, 1_000));
+        assert!(store.find(&(Some(1), "r".to_owned()), RETENTION_MS).is_some());
+        assert!(store.find(&(Some(1), "r".to_owned()), RETENTION_MS + 1_000).is_none());
+        assert!(store.find(&(None, "r".to_owned()), 2_000).is_none());
+        assert!(store.find(&(Some(2), "r".to_owned()), 2_000).is_none());
+    }
+}

@@ -1,0 +1,409 @@
+//! Which dialect an upstream is asked in, and when the next one is worth a try.
+//!
+//! The client's own dialect comes first wherever the platform can take it: only there
+//! nothing has to be converted. That holds for legacy completions, too, which nobody is asked for on
+//! behalf of a client of another dialect. The others follow in the platform's order. A refusal that is
+//! about the dialect moves on to the next and is remembered ([`Memory`]); any other failure is the
+//! channel's. So is a 5xx that does not speak of the dialect: the same site would be asked three
+//! times for what another channel can do at once.
+//!
+//! A refusal is remembered when another dialect has answered the same request: until then the request itself may
+//! be wrong, and no client's mistake decides how the others are served. When the dialects that are left are refused in
+//! their turn, the site has changed, and what is remembered of it is forgotten.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use memchr::memmem;
+
+use crate::dialect::Dialect;
+use crate::dialect::canonical::Vendor;
+use crate::dialect::json::Marks;
+use crate::platform::{Platform, names_claude};
+use crate::sync::lock;
+use crate::time::Millis;
+
+use crate::proxy::operation::Operation;
+
+/// How long a dialect that worked where another was refused comes first.
+const PREFERRED_MS: Millis = 24 * 60 * 60 * 1000;
+/// How long a refused dialect is not tried.
+const BLOCKED_MS: Millis = 6 * 60 * 60 * 1000;
+const MAX_ENTRIES: usize = 512;
+/// So many characters of a model's name tell it from others.
+const MAX_MODEL: usize = 256;
+
+/// The dialects to try, in order: those that are converted, at most, so that no request allocates for them.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::proxy) struct Formats {
+    room: [Dialect; 4],
+    count: usize,
+}
+
+impl Formats {
+    pub(in crate::proxy) fn pop_first(&mut self) -> Option<Dialect> {
+        let first = *self.first()?;
+        self.keep(|at, _| at > 0);
+        Some(first)
+    }
+
+    pub(in crate::proxy) fn remove(&mut self, dialect: Dialect) {
+        self.keep(|_, own| own != dialect);
+    }
+
+    pub(in crate::proxy) fn truncate(&mut self, count: usize) {
+        self.count = self.count.min(count);
+    }
+
+    /// Puts the one at this place before all others.
+    pub(in crate::proxy) fn prefer(&mut self, at: usize) {
+        self.room[..=at].rotate_right(1);
+    }
+
+    fn keep(&mut self, stays: impl Fn(usize, Dialect) -> bool) {
+        *self = self.iter().enumerate().filter(|(at, own)| stays(*at, **own)).map(|(_, own)| *own).collect();
+    }
+}
+
+impl Deref for Formats {
+    type Target = [Dialect];
+
+    fn deref(&self) -> &[Dialect] {
+        &self.room[..self.count]
+    }
+}
+
+impl FromIterator<Dialect> for Formats {
+    fn from_iter<I: IntoIterator<Item = Dialect>>(dialects: I) -> Self {
+        let mut formats = Self { room: [Dialect::Chat; 4], count: 0 };
+        for (room, dialect) in formats.room.iter_mut().zip(dialects) {
+            *room = dialect;
+            formats.count += 1;
+        }
+        formats
+    }
+}
+
+/// What a platform is asked for a client of a dialect, when nothing is known yet of the site.
+pub(in crate::proxy) fn order(platform: Platform, client: Dialect, model: &str) -> Formats {
+    let profile = platform.profile();
+    let passed_on = profile.unconverted.contains(&client).then_some(client);
+    if !client.is_answerable() {
+        let google = (client == Dialect::Embeddings && makes_embeddings(platform)).then_some(Dialect::Gemini);
+        return passed_on.into_iter().chain(google).collect();
+    }
+    let base = (profile.dialects)(client, model);
+    let own = base.iter().filter(|dialect| **dialect == client);
+    let others = base.iter().filter(|dialect| **dialect != client);
+    passed_on.into_iter().chain(own.chain(others).copied()).collect()
+}
+
+/// Whether Google's own form of embeddings is taken there.
+fn makes_embeddings(platform: Platform) -> bool {
+    let profile = platform.profile();
+    profile.vendor == Vendor::Gemini && profile.code_assist.is_none()
+}
+
+/// The dialects in which a platform is asked for what is no answer: the client's own, and for embeddings OpenAI's.
+pub(in crate::proxy) fn order_of_others(
+    platform: Platform,
+    client: Dialect,
+    operation: Operation,
+) -> Formats {
+    let own = order(platform, client, "").iter().copied().find(|dialect| *dialect == client);
+    let has_openai = operation.is_embedding()
+        && !makes_embeddings(platform)
+        && platform.profile().unconverted.contains(&Dialect::Embeddings);
+    own.into_iter().chain(has_openai.then_some(Dialect::Embeddings)).collect()
+}
+
+/// Puts the dialects in which a document is likely to be taken before the others, behind the client's own. What
+/// cannot carry it at all is left out where it is written.
+pub(in crate::proxy) fn order_for_document(
+    formats: &mut Formats,
+    platform: Platform,
+    client: Dialect,
+    model: &str,
+    body: &[u8],
+) {
+    let Some(order) = (platform.profile().document_dialects)(client, model) else { return };
+    if formats.len() > 1 && has_document(body) {
+        let place = |dialect: &Dialect| order.iter().position(|own| own == dialect && *own != client);
+        formats.room[..formats.count].sort_by_key(place);
+    }
+}
+
+/// Moves what a site's price list names for a model to the front: the first dialect of
+/// the list, unless the client's own is in it, too. A list that names nothing known changes nothing, and
+/// none speaks of legacy completions.
+pub(in crate::proxy) fn prefer_listed(
+    formats: &mut Formats,
+    platform: Platform,
+    client: Dialect,
+    models: [&str; 2],
+    listed: &[String],
+) {
+    let lists_claude = platform.profile().lists_claude_dialects && client == Dialect::Responses;
+    let is_claude = models.into_iter().any(names_claude);
+    if is_claude && !lists_claude || !client.is_convertible() {
+        return;
+    }
+    let named = listed.iter().flat_map(|label| dialects_of(label)).copied();
+    let known: Vec<Dialect> = named.filter(|dialect| formats.contains(dialect)).collect();
+    if let Some(first) = known.first().filter(|_| !known.contains(&client)) {
+        prefer(formats, *first);
+    }
+}
+
+/// Puts a dialect before all others, if it is among them.
+pub(in crate::proxy) fn prefer(formats: &mut Formats, dialect: Dialect) {
+    if let Some(at) = formats.iter().position(|own| *own == dialect) {
+        formats.prefer(at);
+    }
+}
+
+/// A document that a request of responses names by its address is fetched by an upstream of that
+/// dialect, and by hardly any other: none of the others is tried, unless the platform
+/// has none of that dialect.
+pub(in crate::proxy) fn keep_address(
+    formats: &mut Formats,
+    platform: Platform,
+    client: Dialect,
+    (marks, body): (Marks, &[u8]),
+) {
+    if client != Dialect::Responses || !marks.file_urls || platform.profile().fetches_files {
+        return;
+    }
+    if formats.contains(&Dialect::Responses) && names_an_address(body) {
+        formats.keep(|_, dialect| dialect == Dialect::Responses);
+    }
+}
+
+/// Whether a member holds the address of a file. A parameter of a tool may have the same name, and its
+/// schema is no text.
+fn names_an_address(body: &[u8]) -> bool {
+    const NAME: &[u8] = b"\"file_url\"";
+    memmem::find_iter(body, NAME).any(|at| {
+        let value = body[at + NAME.len()..].trim_ascii_start().strip_prefix(b":");
+        value.is_some_and(|value| value.trim_ascii_start().starts_with(b"\""))
+    })
+}
+
+/// What a label of a price list speaks of.
+fn dialects_of(label: &str) -> &'static [Dialect] {
+    let label = label.trim().to_lowercase();
+    let has = |word: &str| label.contains(word);
+    if has("/v1/messages") || has("anthropic") || has("claude") || label == "messages" {
+        &[Dialect::Messages]
+    } else if has("response") {
+        &[Dialect::Responses]
+    } else if has("chat") || label == "completions" {
+        &[Dialect::Chat]
+    } else if has("openai") {
+        &[Dialect::Chat, Dialect::Responses]
+    } else {
+        &[]
+    }
+}
+
+/// Whether a platform can serve a client of a dialect at all. Of what is more than an answer only embeddings are
+/// converted.
+pub(in crate::proxy) fn is_served(platform: Platform, client: Dialect, operation: Operation) -> bool {
+    if operation != Operation::Answer {
+        let profile = platform.profile();
+        // There are answers and counts behind that interface, and nothing else.
+        let is_beside = matches!(operation, Operation::OfGemini(_)) && profile.code_assist.is_some();
+        let is_beside = is_beside
+            || operation == Operation::CountTokens
+                && client == Dialect::Responses
+                && profile.streams_responses_only;
+        let is_offered = !is_beside && (!operation.is_extra() || profile.has_extras);
+        return is_offered && !order_of_others(platform, client, operation).is_empty();
+    }
+    !order(platform, client, "").is_empty()
+}
+
+/// Whether a site may have the client's own dialect, for all that is known of it.
+pub(in crate::proxy) fn is_native(
+    memory: &Memory,
+    platform: Platform,
+    key: MemoryKey<'_>,
+    now: Millis,
+) -> bool {
+    order(platform, key.client, key.model).contains(&key.client) && !memory.refuses(key, now)
+}
+
+// === what is remembered ===
+
+/// Which dialects sites have refused and what worked instead, for as long as the process runs.
+///
+/// Mostly there is nothing to remember, and then a request only reads a counter.
+#[derive(Default)]
+pub struct Memory {
+    entries: Mutex<HashMap<Key, Entry>>,
+    count: AtomicUsize,
+}
+
+/// What experience is about: a site that is asked for a model on behalf of a client of a dialect.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::proxy) struct MemoryKey<'a> {
+    pub(in crate::proxy) site: i64,
+    pub(in crate::proxy) client: Dialect,
+    pub(in crate::proxy) model: &'a str,
+}
+
+/// A key as it is kept: site, dialect, model in lower case.
+type Key = (i64, Dialect, String);
+
+#[derive(Default)]
+struct Entry {
+    preferred: Option<(Dialect, Millis)>,
+    blocked: Vec<(Dialect, Millis)>,
+    touched: Millis,
+}
+
+impl Memory {
+    /// Puts `formats` in the order that experience suggests. A request with an attachment keeps its order:
+    /// what was learnt from requests without one does not hold for it.
+    pub(in crate::proxy) fn apply(
+        &self,
+        formats: &mut Formats,
+        key: MemoryKey<'_>,
+        body: &[u8],
+        now: Millis,
+    ) {
+        if formats.len() < 2 || self.count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let entries = lock(&self.entries);
+        let Some(entry) = entries.get(&key.kept()) else { return };
+        let is_blocked =
+            |dialect: &Dialect| entry.blocked.iter().any(|(own, until)| own == dialect && *until > now);
+        let preferred = entry.preferred.filter(|(_, until)| *until > now).map(|(dialect, _)| dialect);
+        if has_attachment(body) {
+            return;
+        }
+        if !formats.iter().all(is_blocked) {
+            formats.keep(|_, dialect| !is_blocked(&dialect));
+        }
+        if let Some(at) = formats.iter().position(|dialect| Some(*dialect) == preferred) {
+            formats.prefer(at);
+        }
+    }
+
+    /// Whether the site has refused the client's own dialect.
+    fn refuses(&self, key: MemoryKey<'_>, now: Millis) -> bool {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let entries = lock(&self.entries);
+        let blocked = entries.get(&key.kept()).map_or(&[][..], |entry| &entry.blocked);
+        blocked.iter().any(|(own, until)| *own == key.client && *until > now)
+    }
+
+    /// The dialect answered after others had been refused.
+    pub(in crate::proxy) fn succeeded(&self, key: MemoryKey<'_>, dialect: Dialect, now: Millis) {
+        // A client of responses is only held to what keeps all it says.
+        if key.client == Dialect::Responses && dialect != Dialect::Responses {
+            return;
+        }
+        self.change(key, now, |entry| {
+            entry.preferred = Some((dialect, now + PREFERRED_MS));
+            entry.blocked.retain(|(own, _)| *own != dialect);
+        });
+    }
+
+    /// The dialect was refused, perhaps in favour of another.
+    pub(in crate::proxy) fn refused(
+        &self,
+        key: MemoryKey<'_>,
+        (dialect, instead): (Dialect, Option<Dialect>),
+        now: Millis,
+    ) {
+        self.change(key, now, |entry| {
+            entry.blocked.retain(|(own, _)| *own != dialect && Some(*own) != instead);
+            entry.blocked.push((dialect, now + BLOCKED_MS));
+            if let Some(instead) = instead {
+                entry.preferred = Some((instead, now + PREFERRED_MS));
+            }
+        });
+    }
+
+    /// The site refuses the dialects that were left, too: what it refused before may be what it takes now.
+    pub(in crate::proxy) fn forget(&self, key: MemoryKey<'_>) {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut entries = lock(&self.entries);
+        entries.remove(&key.kept());
+        self.count.store(entries.len(), Ordering::Relaxed);
+    }
+
+    /// Forgets everything; the operator's "clear cache".
+    pub fn clear(&self) {
+        lock(&self.entries).clear();
+        self.count.store(0, Ordering::Relaxed);
+    }
+
+    fn change(&self, key: MemoryKey<'_>, now: Millis, change: impl FnOnce(&mut Entry)) {
+        let mut entries = lock(&self.entries);
+        let key = key.kept();
+        if entries.len() >= MAX_ENTRIES && !entries.contains_key(&key) {
+            let oldest = entries.iter().min_by_key(|(_, entry)| entry.touched).map(|(key, _)| key.clone());
+            oldest.and_then(|oldest| entries.remove(&oldest));
+        }
+        let entry = entries.entry(key).or_default();
+        entry.touched = now;
+        change(entry);
+        self.count.store(entries.len(), Ordering::Relaxed);
+    }
+}
+
+impl MemoryKey<'_> {
+    fn kept(self) -> Key {
+        (self.site, self.client, self.model.chars().take(MAX_MODEL).collect::<String>().to_lowercase())
+    }
+}
+
+/// Whether a body carries an image, a sound or a file. Only gemini tells a file by the key.
+fn has_attachment(body: &[u8]) -> bool {
+    has_file_block(body)
+        || ["\"image_url\"", "\"image\"", "\"input_image\"", "\"input_audio\""]
+            .into_iter()
+            .any(|word| is_a_value(body, word))
+        || ["\"inlineData\"", "\"inline_data\"", "\"fileData\""]
+            .into_iter()
+            .any(|word| memmem::find(body, word.as_bytes()).is_some())
+}
+
+/// Whether a body carries a file that is neither image nor sound.
+fn has_document(body: &[u8]) -> bool {
+    let is_other = |value: &[u8]| {
+        value.starts_with(b"\"")
+            && ![b"\"image/", b"\"audio/", b"\"video/"].iter().any(|it| value.starts_with(*it))
+    };
+    // Gemini has one kind of block for all, which names its media type.
+    let names_other = |member: &str| {
+        memmem::find_iter(body, member.as_bytes()).any(|at| {
+            let value = body[at + member.len()..].trim_ascii_start().strip_prefix(b":");
+            value.is_some_and(|value| is_other(value.trim_ascii_start()))
+        })
+    };
+    has_file_block(body) || ["\"mimeType\"", "\"mime_type\""].into_iter().any(names_other)
+}
+
+fn has_file_block(body: &[u8]) -> bool {
+    ["\"file\"", "\"input_file\"", "\"document\""].into_iter().any(|word| is_a_value(body, word))
+}
+
+/// Whether a quoted word is a value. Inside a JSON string quotes are escaped, so a quoted word is a key or a whole
+/// value, never what somebody wrote; a key called so may be a parameter of a tool.
+fn is_a_value(body: &[u8], word: &str) -> bool {
+    memmem::find_iter(body, word.as_bytes()).any(|at| body[..at].trim_ascii_end().ends_with(b":"))
+}
+
+#[cfg(test)]
+#[path = "formats_tests.rs"]
+mod tests;

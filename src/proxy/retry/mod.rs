@@ -1,0 +1,16 @@
+//! What is asked after a refusal, at the same channel: in another dialect, in other words, with a new token.
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | `formats` | the dialects to ask in, and which of them an upstream has refused |
+//! | `downgrade` | what a refusal says of the dialects |
+//! | `recovery` | a refused request in other words |
+//! | `site_refusals` | which sites have refused a name for their cache, or a WebSocket |
+//! | `token_refusal`, `token_renewal` | whether a token was refused; it is renewed, and the request sent once more |
+
+pub(super) mod downgrade;
+pub(super) mod formats;
+pub(super) mod recovery;
+pub(super) mod site_refusals;
+pub(super) mod token_refusal;
+pub(super) mod token_renewal;

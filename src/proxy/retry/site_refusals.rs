@@ -1,0 +1,65 @@
+//! Which sites have refused something that others take, a key for the cache of a prompt or a WebSocket: for as long as the
+//! process runs.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::sync::lock;
+use crate::time::Millis;
+
+/// How long a site that refuses it is not asked for it.
+const REFUSED_MS: Millis = 6 * 60 * 60 * 1000;
+const MAX_SITES: usize = 512;
+
+/// The sites that have refused it.
+#[derive(Default)]
+pub struct SiteRefusals {
+    /// Until when.
+    refused: Mutex<HashMap<i64, Millis>>,
+    /// Mostly none: then a request takes no lock.
+    count: AtomicUsize,
+}
+
+impl SiteRefusals {
+    pub(in crate::proxy) fn refused(&self, site: i64, now: Millis) {
+        let mut refused = lock(&self.refused);
+        if refused.len() >= MAX_SITES && !refused.contains_key(&site) {
+            let oldest = refused.iter().min_by_key(|(_, until)| **until).map(|(site, _)| *site);
+            oldest.and_then(|oldest| refused.remove(&oldest));
+        }
+        refused.insert(site, now + REFUSED_MS);
+        self.count.store(refused.len(), Ordering::Relaxed);
+    }
+
+    pub(in crate::proxy) fn refuses(&self, site: i64, now: Millis) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+            && lock(&self.refused).get(&site).is_some_and(|until| *until > now)
+    }
+
+    /// Forgets every refusal.
+    pub fn clear(&self) {
+        lock(&self.refused).clear();
+        self.count.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_remembered_for_six_hours() {
+        let memory = SiteRefusals::default();
+        assert!(!memory.refuses(1, 0));
+        memory.refused(1, 0);
+        assert!(memory.refuses(1, REFUSED_MS - 1) && !memory.refuses(1, REFUSED_MS) && !memory.refuses(2, 1));
+        for site in 2..MAX_SITES as i64 + 10 {
+            memory.refused(site, site);
+        }
+        assert_eq!(lock(&memory.refused).len(), MAX_SITES);
+        assert!(!memory.refuses(1, 1) && memory.refuses(500, 501));
+        memory.clear();
+        assert!(!memory.refuses(500, 501));
+    }
+}

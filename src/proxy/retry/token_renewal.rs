@@ -1,0 +1,58 @@
+//! An upstream has refused the token of a connected account: it is renewed, and the request is sent to the same channel
+//! once more.
+//!
+//! Once for each call, whichever channels it goes to. Where there is no new token, the upstream's answer stands.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::jobs::oauth::renewal::{renew, renew_doubted};
+use crate::proxy::Proxy;
+use crate::routing::Channel;
+use crate::upstream::Repeat;
+
+use super::token_refusal::TokenRefusal;
+use crate::proxy::attempt::{Attempt, Choice};
+use crate::proxy::call::Call;
+use crate::proxy::failure::Failure;
+
+/// Whether the attempt goes on at its channel with another token, after this refusal.
+pub(in crate::proxy) async fn goes_on(
+    proxy: &Proxy,
+    call: &Call,
+    choice: &mut Choice,
+    attempt: &mut Attempt,
+    refusal: &Failure,
+) -> bool {
+    let Some(fresh) = renewed(proxy, call, &choice.channel, refusal).await else { return false };
+    attempt.go_on_with(&fresh, refusal);
+    choice.channel = fresh;
+    true
+}
+
+/// The channel with the token that was got in place of the refused one.
+pub(in crate::proxy) async fn renewed(
+    proxy: &Proxy,
+    call: &Call,
+    channel: &Channel,
+    failure: &Failure,
+) -> Option<Arc<Channel>> {
+    let refusal = failure.token_refusal().filter(|_| channel.account.oauth)?;
+    let stale = channel.credential.as_ref()?.secret();
+    if failure.may_repeat(call.work()) != Repeat::Here || call.has_renewed.swap(true, Relaxed) {
+        return None;
+    }
+    let id = channel.account.id;
+    let outcome = match refusal {
+        TokenRefusal::Certain => renew(&proxy.jobs, id, Some(stale)).await,
+        TokenRefusal::Perhaps => renew_doubted(&proxy.jobs, id, stale).await,
+    };
+    if let Err(refusal) = outcome {
+        log::warn!("the token of account {id} was refused and not renewed: {refusal}");
+        return None;
+    }
+    let snapshot = proxy.core.snapshot.load();
+    let fresh = snapshot.current(channel)?;
+    let is_new = fresh.credential.as_ref().is_some_and(|credential| credential.secret() != stale);
+    is_new.then(|| fresh.clone())
+}

@@ -1,0 +1,49 @@
+//! Which calls are recorded, and what is known of one at its beginning.
+
+use bytes::Bytes;
+
+use crate::core::Core;
+use crate::store::debug_traces::DebugTrace;
+use crate::time::now_ms;
+
+use super::record::Trace;
+use super::redact::Secrets;
+use crate::proxy::call::Call;
+
+/// The recording of a call, when the operator asked for such a call; else an empty one.
+pub(in crate::proxy) fn trace_of(core: &Core, call: &Call) -> Trace {
+    let settings = &call.settings;
+    let Some(rules) = &settings.trace else { return Trace::default() };
+    let client_kind = Some(call.client.family.id().to_owned());
+    let session_id = call.client.session.as_deref().map(str::to_owned);
+    if !rules.wants(&call.model, client_kind.as_deref(), session_id.as_deref()) {
+        return Trace::default();
+    }
+    let mut secrets = Secrets::default();
+    for name in ["authorization", "x-api-key", "x-goog-api-key"] {
+        let value = call.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        secrets.add(value.rsplit(' ').next().unwrap_or_default());
+    }
+    if let Some(token) = call.presented.as_ref().and_then(|value| value.to_str().ok()) {
+        secrets.add(token.rsplit(' ').next().unwrap_or_default());
+    }
+    secrets.add(&settings.proxy_token);
+    secrets.add(&settings.auth_token);
+    let now = now_ms();
+    let trace = DebugTrace {
+        downstream_path: call.face.dialect.path().to_owned(),
+        client_kind,
+        session_id,
+        trace_hint: Some(call.face.id.as_str().to_owned()),
+        requested_model: Some(call.model.to_string()),
+        downstream_api_key_id: call.key_id,
+        sticky_hit_channel_id: call.session.and_then(|session| session.channel(core)),
+        request_headers_json: rules.headers.then(|| secrets.headers(&call.headers)),
+        final_status: Some("failed"),
+        created_at: now,
+        updated_at: now,
+        ..DebugTrace::default()
+    };
+    let request = if rules.bodies { call.body.clone() } else { Bytes::new() };
+    Trace::begin(rules.clone(), core.store.telemetry().clone(), trace, secrets, request)
+}

@@ -74,7 +74,7 @@ pub mod service_tier;
 pub mod signature;
 pub mod sse;
 pub mod stored_files;
-mod text_files;
+pub mod text_files;
 pub mod tree;
 mod upstream_error;
 pub mod usage;

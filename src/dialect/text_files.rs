@@ -12,25 +12,40 @@ const TOLERANT: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 /// Media types of text beside `text/…`, `…+json` and `…+xml`.
-const TEXT_TYPES: [&str; 8] = [
+const TEXT_TYPES: [&str; 12] = [
     "application/json",
+    "application/jsonl",
+    "application/x-ndjson",
     "application/xml",
     "application/yaml",
     "application/x-yaml",
     "application/toml",
+    "application/csv",
     "application/javascript",
     "application/typescript",
     "application/x-sh",
+    "application/x-sql",
+];
+/// How the names of text files end.
+const TEXT_ENDINGS: [&str; 38] = [
+    "txt", "md", "markdown", "csv", "tsv", "json", "jsonl", "ndjson", "xml", "yaml", "yml", "toml", "html",
+    "htm", "log", "tex", "css", "js", "mjs", "ts", "py", "rb", "php", "rs", "go", "java", "kt", "swift", "c",
+    "h", "cc", "cpp", "cs", "sh", "sql", "ini", "diff", "patch",
 ];
 
 /// Whether the file is text by its type, or by its name where that says nothing.
 fn is_text(file: &File<'_>, mime: &str) -> bool {
     let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    is_text_type(&essence)
+        || is_unknown(&essence) && file.name.as_ref().is_some_and(|name| is_text_name(&name.decode()))
+}
+
+/// Whether a media type, in lower case and without parameters, is one of text.
+pub fn is_text_type(essence: &str) -> bool {
     essence.starts_with("text/")
         || essence.ends_with("+json")
         || essence.ends_with("+xml")
-        || TEXT_TYPES.contains(&essence.as_str())
-        || is_unknown(&essence) && file.name.as_ref().is_some_and(|name| is_text_name(&name.decode()))
+        || TEXT_TYPES.contains(&essence)
 }
 
 /// Whether a media type says nothing.
@@ -38,10 +53,10 @@ pub(super) fn is_unknown(mime: &str) -> bool {
     matches!(mime, "" | "application/octet-stream")
 }
 
-fn is_text_name(name: &str) -> bool {
-    let kinds = ["txt", "md", "csv", "json", "xml", "yaml", "yml", "toml", "html", "log"];
-    let kind = name.rsplit_once('.').map(|(_, kind)| kind.to_ascii_lowercase());
-    kind.is_some_and(|kind| kinds.contains(&kind.as_str()))
+/// Whether a file is text by what its name ends in.
+pub fn is_text_name(name: &str) -> bool {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    ending.is_some_and(|ending| TEXT_ENDINGS.contains(&ending.as_str()))
 }
 
 /// What a file in base64 holds, where it is text; `None` for any other file, and for one that is not UTF-8.
@@ -72,6 +87,9 @@ mod tests {
             ("application/geo+json", None, &hello),
             ("application/octet-stream", Some("a.MD"), &hello),
             ("", Some("a.log"), &hello),
+            ("", Some("main.rs"), &hello),
+            ("application/jsonl", None, &hello),
+            ("application/x-sql", None, &hello),
             ("", Some("md"), &None),
             ("", None, &None),
             ("application/pdf", Some("a.txt"), &None),

@@ -1,9 +1,9 @@
 //! The turns of conversations: which socket each of them takes, and how many are at work at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::scope;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -125,15 +125,14 @@ fn a_session_beyond_those_that_may_be_at_work_over_sockets_is_refused_after_its_
 #[test]
 fn sessions_wait_for_their_turn_over_sockets_and_all_of_them_get_it() {
     const AT_ONCE: usize = 2;
-    let gate = Gate::new();
-    let open = gate.clone();
+    const ALL: usize = 7;
+    let (answer_one, may_answer) = channel();
+    let may_answer = Mutex::new(may_answer);
     let (at_work, most): (Arc<AtomicUsize>, Arc<AtomicUsize>) = Default::default();
     let (now, seen) = (Arc::clone(&at_work), Arc::clone(&most));
     let codex = Codex::start(move |talk| {
         seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-        open.wait();
-        // Long enough for those that do not wait for their turn to be at work meanwhile.
-        std::thread::sleep(Duration::from_millis(100));
+        may_answer.lock().expect("no panic there").recv().expect("the test goes on");
         // The place is free with the last frame, which may be read before this goes on.
         talk.answer_in(answer().len() - 1);
         now.fetch_sub(1, Ordering::SeqCst);
@@ -141,16 +140,20 @@ fn sessions_wait_for_their_turn_over_sockets_and_all_of_them_get_it() {
         talk.wait_for_end();
     });
     let gateway = shared_by_sessions(&codex, "2", "60000");
-    let sessions: Vec<String> = (0..7).map(|number| format!("session-{number}")).collect();
+    let sessions: Vec<String> = (0..ALL).map(|number| format!("session-{number}")).collect();
     scope(|scope| {
         let asks: Vec<_> = sessions.iter().map(|session| scope.spawn(|| says(&gateway, session))).collect();
-        eventually("as many as may be are at work", || (codex.asked().len() >= AT_ONCE).then_some(()));
-        gate.open();
+        // One after the other, so that those who do not wait for their turn would be at work meanwhile.
+        for answered in 0..ALL {
+            let begun = ALL.min(answered + AT_ONCE);
+            eventually("as many as may be are at work", || (codex.asked().len() >= begun).then_some(()));
+            answer_one.send(()).expect("somebody is at work");
+        }
         for ask in asks {
             assert_eq!(ask.join().expect("no panic"), 200);
         }
     });
-    assert_eq!(codex.methods(), ["GET"; 7]);
+    assert_eq!(codex.methods(), ["GET"; ALL]);
     let most = most.load(Ordering::SeqCst);
     assert!(most <= AT_ONCE, "{most} at once");
 }

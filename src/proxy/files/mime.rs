@@ -1,5 +1,7 @@
 //! Which media types are taken, and what a name says where the client does not.
 
+use crate::dialect::text_files::{is_text_name, is_text_type};
+
 /// Types by their own name, and by what file names end in.
 const TYPES: [(&str, &[&str]); 20] = [
     ("application/pdf", &["pdf"]),
@@ -41,50 +43,34 @@ pub(super) fn stored_type(said: Option<&str>, filename: &str) -> Option<String> 
     (is_named(&said) || is_of("image/") || is_of("audio/")).then_some(said)
 }
 
-/// What else may stand in a body, since the dialects' own upstreams read it: other text, and office
-/// documents.
-const READ_UPSTREAM: [&str; 12] = [
-    "application/xml",
-    "application/yaml",
-    "application/x-yaml",
-    "application/toml",
-    "application/javascript",
-    "application/typescript",
-    "application/x-sh",
-    "application/x-sql",
-    "application/csv",
-    "application/rtf",
-    "application/msword",
-    "application/epub+zip",
-];
+/// Documents that may stand in a body beside text, since the dialects' own upstreams read them.
+const DOCUMENTS: [&str; 3] = ["application/rtf", "application/msword", "application/epub+zip"];
 const OFFICE: [&str; 3] = [
     "application/vnd.openxmlformats-officedocument.",
     "application/vnd.oasis.opendocument.",
     "application/vnd.ms-",
 ];
-
-/// How the names of such files end, where nothing else is said.
-const READ_ENDINGS: [&str; 38] = [
-    "csv", "tsv", "html", "htm", "xml", "yaml", "yml", "toml", "log", "tex", "css", "js", "mjs", "ts", "py",
-    "rb", "php", "rs", "go", "java", "kt", "swift", "c", "h", "cc", "cpp", "cs", "sh", "sql", "rtf", "doc",
-    "docx", "xls", "xlsx", "ppt", "pptx", "odt", "epub",
-];
+/// How their names end, where nothing else is said.
+const DOCUMENT_ENDINGS: [&str; 9] = ["rtf", "doc", "docx", "xls", "xlsx", "ppt", "pptx", "odt", "epub"];
 
 /// The type of a file that stands in a body itself; `None` when it is not one that is taken.
 pub(super) fn inline_type(said: Option<&str>, filename: &str) -> Option<String> {
     stored_type(said, filename).or_else(|| {
         let said = said.unwrap_or_default().split(';').next()?.trim().to_ascii_lowercase();
         if said.is_empty() || said == "application/octet-stream" {
-            let ending = filename.rsplit_once('.')?.1.to_ascii_lowercase();
-            return READ_ENDINGS.contains(&ending.as_str()).then(|| "application/octet-stream".to_owned());
+            let is_read = is_text_name(filename) || is_document_name(filename);
+            return is_read.then(|| "application/octet-stream".to_owned());
         }
-        let is_read = said.starts_with("text/")
-            || READ_UPSTREAM.contains(&said.as_str())
-            || OFFICE.iter().any(|family| said.starts_with(family))
-            || said.ends_with("+json")
-            || said.ends_with("+xml");
+        let is_read = is_text_type(&said)
+            || DOCUMENTS.contains(&said.as_str())
+            || OFFICE.iter().any(|family| said.starts_with(family));
         is_read.then_some(said)
     })
+}
+
+fn is_document_name(filename: &str) -> bool {
+    let ending = filename.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    ending.is_some_and(|ending| DOCUMENT_ENDINGS.contains(&ending.as_str()))
 }
 
 fn by_extension(filename: &str) -> Option<&'static str> {

@@ -13,10 +13,12 @@ use switchyard::desktop::{self, Desktop};
 use switchyard::http::server::{self, ServerOptions};
 use switchyard::http::tls::Tls;
 use switchyard::jobs;
+use switchyard::jobs::schedule::Scheduler;
 use switchyard::{demo, deploy_helper, doctor, greeting, logging, open_files};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 #[cfg(feature = "mimalloc")]
@@ -100,79 +102,112 @@ async fn serve(config: Config, listener: Option<std::net::TcpListener>) -> ExitC
         Ok(app) => app,
         Err(error) => return fail(error.exit_code, &error.message),
     };
-    let address = (app.core.config.host.as_str(), app.core.config.port);
-    let listener = match listener {
-        Some(listener) => TcpListener::from_std(listener),
-        None => TcpListener::bind(address).await,
-    };
-    let listener = match listener {
-        Ok(listener) => listener,
-        Err(error) => {
-            app.stop().await;
-            return fail(
-                1,
-                &format!("HOST, PORT: cannot listen on {} port {}: {error}", address.0, address.1),
-            );
+    match Running::begin(app, listener, tls).await {
+        Ok(running) => {
+            if is_desktop {
+                desktop::open(&running.app.core.config);
+            }
+            running.until_stopped().await;
+            ExitCode::SUCCESS
         }
-    };
-    let options = ServerOptions {
-        max_connections: client_connections(app.core.config.max_connections),
-        header_timeout: app.core.config.request_header_timeout,
-        idle_timeout: app.core.config.client_idle_timeout,
-        shutdown_grace: app.core.config.shutdown_grace,
-        tls: tls.clone(),
-    };
-    // Before the first answer: who has seen one may ask for the stop.
-    let mut signals = match Signals::listen() {
-        Ok(signals) => signals,
-        Err(error) => {
-            app.stop().await;
-            return fail(1, &format!("cannot listen for signals: {error}"));
-        }
-    };
-    let (stop, stopping) = watch::channel(false);
-    let service = app.service.clone();
-    let handler_for = move |peer| {
-        let service = service.of_peer(peer);
-        move |request, connection| service.answer(request, connection)
-    };
-    let cut = {
-        let core = app.core.clone();
-        move || core.begin_cut()
-    };
-    let serving = tokio::spawn(server::serve(listener, options, handler_for, stopping, cut));
-    let scheduler = jobs::start(&app.jobs);
-    greeting::started(&app.core);
-    if is_desktop {
-        desktop::open(&app.core.config);
+        Err(message) => fail(1, &message),
+    }
+}
+
+/// The service at work.
+struct Running {
+    app: App,
+    tls: Option<Arc<Tls>>,
+    signals: Signals,
+    stop: watch::Sender<bool>,
+    /// Ends with the number of connections that were cut off.
+    serving: JoinHandle<usize>,
+    scheduler: Scheduler,
+}
+
+impl Running {
+    /// Takes connections, and begins the jobs.
+    ///
+    /// # Errors
+    /// In words, with everything stopped again.
+    async fn begin(
+        app: App,
+        listener: Option<std::net::TcpListener>,
+        tls: Option<Arc<Tls>>,
+    ) -> Result<Self, String> {
+        let (listener, signals) = match listen(&app.core.config, listener).await {
+            Ok(listening) => listening,
+            Err(message) => {
+                app.stop().await;
+                return Err(message);
+            }
+        };
+        let options = ServerOptions {
+            max_connections: client_connections(app.core.config.max_connections),
+            header_timeout: app.core.config.request_header_timeout,
+            idle_timeout: app.core.config.client_idle_timeout,
+            shutdown_grace: app.core.config.shutdown_grace,
+            tls: tls.clone(),
+        };
+        let (stop, stopping) = watch::channel(false);
+        let service = app.service.clone();
+        let handler_for = move |peer| {
+            let service = service.of_peer(peer);
+            move |request, connection| service.answer(request, connection)
+        };
+        let cut = {
+            let core = app.core.clone();
+            move || core.begin_cut()
+        };
+        let serving = tokio::spawn(server::serve(listener, options, handler_for, stopping, cut));
+        let scheduler = jobs::start(&app.jobs);
+        greeting::started(&app.core);
+        Ok(Self { app, tls, signals, stop, serving, scheduler })
     }
 
-    let cause = signals.stop(tls.as_deref()).await;
-    log::info!(
-        "{cause}: no new connections; requests in flight have {} s",
-        app.core.config.shutdown_grace.as_secs()
-    );
-    let end_of_grace = Instant::now() + app.core.config.shutdown_grace;
-    app.core.begin_stop();
-    stop.send_replace(true);
-    tokio::spawn(async move {
-        signals.stop(None).await;
-        log::warn!("second signal: exiting at once");
-        std::process::exit(130);
-    });
-    match serving.await {
-        Ok(0) => log::info!("all requests ended"),
-        Ok(cut) => log::warn!("{cut} connection(s) were cut off at the end of the grace period"),
-        Err(error) => log::error!("the server ended badly: {error}"),
+    /// Waits for a signal; then stops what was begun, in reverse.
+    async fn until_stopped(self) {
+        let Self { app, tls, mut signals, stop, serving, scheduler } = self;
+        let cause = signals.stop(tls.as_deref()).await;
+        let grace = app.core.config.shutdown_grace;
+        log::info!("{cause}: no new connections; requests in flight have {} s", grace.as_secs());
+        let end_of_grace = Instant::now() + grace;
+        app.core.begin_stop();
+        stop.send_replace(true);
+        tokio::spawn(async move {
+            signals.stop(None).await;
+            log::warn!("second signal: exiting at once");
+            std::process::exit(130);
+        });
+        match serving.await {
+            Ok(0) => log::info!("all requests ended"),
+            Ok(cut) => log::warn!("{cut} connection(s) were cut off at the end of the grace period"),
+            Err(error) => log::error!("the server ended badly: {error}"),
+        }
+        // What goes on though its client has left.
+        if timeout_at(end_of_grace, app.core.background.carried()).await.is_err() {
+            log::warn!("what went on without its client was cut off at the end of the grace period");
+        }
+        scheduler.stop().await;
+        app.stop().await;
+        log::info!("stopped");
     }
-    // What goes on though its client has left.
-    if timeout_at(end_of_grace, app.core.background.carried()).await.is_err() {
-        log::warn!("what went on without its client was cut off at the end of the grace period");
-    }
-    scheduler.stop().await;
-    app.stop().await;
-    log::info!("stopped");
-    ExitCode::SUCCESS
+}
+
+/// The address, bound, and the signals. Both before the first answer: who has seen one may ask for the stop.
+async fn listen(
+    config: &Config,
+    listener: Option<std::net::TcpListener>,
+) -> Result<(TcpListener, Signals), String> {
+    let (host, port) = (config.host.as_str(), config.port);
+    let listener = match listener {
+        Some(listener) => TcpListener::from_std(listener),
+        None => TcpListener::bind((host, port)).await,
+    };
+    let listener =
+        listener.map_err(|error| format!("HOST, PORT: cannot listen on {host} port {port}: {error}"))?;
+    let signals = Signals::listen().map_err(|error| format!("cannot listen for signals: {error}"))?;
+    Ok((listener, signals))
 }
 
 /// How many clients may be connected: as many as are wished for, but no more than the open files suffice for.

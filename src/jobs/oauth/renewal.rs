@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::provider_client::client_of;
 use crate::jobs::Jobs;
 use crate::jobs::accounts::health;
+use crate::jobs::pace::off_the_workers;
 use crate::jobs::schedule::{Pass, random_up_to};
 use crate::jobs::sessions::renewals::RenewalRefusal;
 use crate::jobs::spread::{Concurrency, spread};
@@ -126,7 +127,14 @@ fn is_due(token: &ExpiringToken, now: Millis) -> bool {
 async fn fly(jobs: &Arc<Jobs>, id: i64, reason: Reason) -> Result<(), RenewalRefusal> {
     let attempt = || {
         let jobs = jobs.clone();
-        async move { attempt(&jobs, id, reason).await }
+        async move {
+            if !matches!(reason, Reason::Due) {
+                return attempt(&jobs, id, reason).await;
+            }
+            // Nobody waits for it yet, and many may be due at once.
+            let aside = off_the_workers(async move { Ok(attempt(&jobs, id, reason).await) });
+            aside.await.unwrap_or_else(|error| Err(unreadable(error)))
+        }
     };
     jobs.renewals.fly(id, &jobs.core, "the renewal of a token", attempt).await
 }

@@ -283,6 +283,73 @@ fn cost_and_tokens_are_charged_when_they_are_known_and_refuse_the_next() {
     assert_eq!(budgets(&gateway)[0]["used"]["tokens"], 330);
 }
 
+/// OpenAI tells what a stream has used where it is asked to, in an event of its own.
+fn streamed(asked: &Value) -> Reply {
+    let chunk = |choices: Value, usage: Value| {
+        let chunk = json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": MODEL,
+            "choices": choices, "usage": usage});
+        format!("data: {chunk}\n\n")
+    };
+    let text =
+        json!([{"index": 0, "delta": {"role": "assistant", "content": "Hello"}, "finish_reason": null}]);
+    let end = json!([{"index": 0, "delta": {}, "finish_reason": "stop"}]);
+    let usage = json!({"prompt_tokens": 90, "completion_tokens": 20, "total_tokens": 110});
+    let mut events = vec![chunk(text, Value::Null), chunk(end, Value::Null)];
+    if asked["stream_options"]["include_usage"] == true {
+        events.push(chunk(json!([]), usage));
+    }
+    events.push("data: [DONE]\n\n".to_owned());
+    Reply::events(events)
+}
+
+fn question(options: Value) -> Value {
+    json!({"model": MODEL, "stream": true, "messages": [{"role": "user", "content": "hi"}], "stream_options": options})
+}
+
+#[test]
+fn a_stream_is_charged_whose_client_does_not_ask_for_its_usage() {
+    let (gateway, upstream) = world();
+    upstream.serve(|request| (request.path() == CHAT).then(|| streamed(&request.json())));
+    create(&gateway, json!([{"period": "week", "maxTokens": 330}]));
+    let of_key = with_key(&gateway);
+    for options in [Value::Null, json!({"include_usage": false, "include_obfuscation": false})] {
+        let answer = of_key.post(CHAT, &question(options));
+        assert_eq!(
+            (answer.status, answer.text().contains("total_tokens")),
+            (200, false),
+            "{}",
+            answer.text()
+        );
+        assert!(answer.text().ends_with("data: [DONE]\n\n"), "{}", answer.text());
+    }
+    assert_eq!(
+        upstream.last(CHAT).json()["stream_options"],
+        json!({"include_usage": true, "include_obfuscation": false})
+    );
+    let asks = question(json!({"include_usage": true}));
+    assert_eq!(of_key.post(CHAT, &asks).text().matches("total_tokens").count(), 1, "who asks is told");
+    over(&of_key.post(CHAT, &asks), &["week budget", "maxTokens of 330"]);
+    let plain = question(Value::Null);
+    gateway.client().post(CHAT, &plain);
+    assert_eq!(upstream.last(CHAT).json()["stream_options"], Value::Null, "nobody is charged by it");
+}
+
+#[test]
+fn a_site_that_cannot_tell_usage_answers_all_the_same() {
+    let (gateway, upstream) = world();
+    upstream.serve(|request| {
+        (request.path() == CHAT).then(|| match request.json().get("stream_options") {
+            Some(_) => Reply::error(400, "Unrecognized request argument supplied: stream_options"),
+            None => streamed(&request.json()),
+        })
+    });
+    create(&gateway, json!([{"period": "week", "maxTokens": 330}]));
+    let mut question = question(Value::Null);
+    question.as_object_mut().expect("an object").remove("stream_options");
+    let answer = with_key(&gateway).post(CHAT, &question);
+    assert_eq!((answer.status, answer.text().matches("Hello").count()), (200, 1), "{}", answer.text());
+}
+
 #[test]
 fn a_budget_of_some_models_leaves_the_others_alone() {
     let (gateway, _upstream) = world();

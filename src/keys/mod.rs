@@ -100,6 +100,11 @@ impl Key {
         Ok(())
     }
 
+    /// Whether what answers use counts against it.
+    pub fn counts_usage(&self) -> bool {
+        self.max_cost.is_some() || self.limits.as_ref().is_some_and(|limits| limits.counts_usage())
+    }
+
     /// Adds what a request cost that is counted in these budgets; true when the key is to be handed to the writer.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn charge(&self, mask: BudgetMask, charge: &Charge) -> bool {

@@ -10,9 +10,9 @@ use hyper::HeaderMap;
 use hyper::header::HeaderValue;
 use tokio::task::block_in_place;
 
-use crate::dialect::Dialect;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError};
 use crate::dialect::json;
+use crate::dialect::{Dialect, chat};
 use crate::error_words::echo::Echo;
 use crate::http::Request;
 use crate::http::timer::ReusableTimer;
@@ -78,6 +78,8 @@ pub(super) struct Call {
     pub(super) client: Client,
     /// The conversation it belongs to, where it says so and it matters.
     pub(super) session: Option<Session>,
+    /// Its key is charged by usage that its client does not ask for: it is asked for on its behalf, and kept from it.
+    pub(super) asks_for_usage: bool,
     /// What it goes on from, by the name of the member, where nobody knows whose that is.
     pub(super) unknown_history: Option<&'static str>,
     /// The conversation that it goes on in, kept by the upstream.
@@ -158,6 +160,11 @@ impl Call {
         let path = operation.path(dialect);
         let key_id = head.caller.key_id();
         let settings = proxy.core.settings.load_full();
+        let asks_for_usage = envelope.stream
+            && operation == Operation::Answer
+            && matches!(dialect, Dialect::Chat | Dialect::Completions)
+            && head.caller.key.as_ref().is_some_and(|key| key.counts_usage())
+            && std::str::from_utf8(&body).is_ok_and(chat::leaves_usage_open);
         let session = Session::going_on(&proxy.core, &body, &envelope, key_id)
             .or_else(|| Session::of(&proxy.core, &settings, &client, path, &envelope, key_id, head.session));
         Ok(Box::new(Self {
@@ -177,6 +184,7 @@ impl Call {
             admission: Admission::default(),
             caller: head.caller,
             settings,
+            asks_for_usage,
             unknown_history: None,
             conversation: None,
             call_signatures: proxy.call_signatures.clone(),

@@ -40,7 +40,7 @@ use super::operation::{CallKind, Operation};
 use super::pick::{Picked, pick};
 use super::realtime::Opening;
 use super::relay::heartbeats::BeforeAnswer;
-use super::relay::renamed;
+use super::relay::{own_usage, renamed};
 use super::reply::ErrorShape;
 use super::responses::previous;
 use super::retry::formats::is_served;
@@ -114,6 +114,9 @@ pub(super) async fn answer(proxy: &Arc<Proxy>, mut call: Box<Call>) -> Response 
     let mut response = previous::remember(proxy, &call, route(proxy, &call, Way::Answer).await);
     if call.settings.echo_model {
         response = renamed::of(&call, response);
+    }
+    if call.asks_for_usage {
+        response = own_usage::left_out(response);
     }
     if call.operation == Operation::CountTokens && !response.status().is_success() {
         let estimate = || estimated_count(call.face, &call.body);

@@ -5,6 +5,7 @@
 //! | `request_read`, `turns_read`, `tools_read` | a request body, its messages, its tools |
 //! | `request_write`, `turns_write`, `tools_write` | the same, written for an upstream |
 //! | `native` | what must leave a body that is not converted |
+//! | `own_usage` | usage that the gateway asks for, and keeps from a client that did not |
 //! | `reply_read`, `reply_write` | a complete answer |
 //! | `stream_read`, `parts`, `snapshots`, `inline` | a streamed answer, and the habits of upstreams |
 //! | `stream_write` | a streamed answer, written for a client |
@@ -19,6 +20,7 @@ mod calls;
 mod content;
 mod inline;
 mod native;
+mod own_usage;
 mod parts;
 mod replay;
 mod reply_read;
@@ -41,6 +43,7 @@ mod usage;
 mod tests;
 
 pub use native::{with_placeholders, without_foreign_signatures};
+pub use own_usage::{UsageEvents, leaves_usage_open, with_usage};
 pub use replay::replay;
 pub use reply_read::read_reply;
 pub use reply_write::{write_reply, write_reply_with};

@@ -325,6 +325,9 @@ fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, Conve
         }
         _ => {}
     }
+    if call.asks_for_usage {
+        body = chat::with_usage(body.as_deref().unwrap_or_else(|| text(call))).or(body);
+    }
     if matches!(to.format, Dialect::Chat | Dialect::Responses) && call.envelope.marks.file_data {
         let node = Node::parse(body.as_deref().unwrap_or_else(|| text(call))).ok();
         body = node.and_then(|node| with_data_urls(&node)).or(body);

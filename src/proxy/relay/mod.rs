@@ -14,12 +14,14 @@
 //! A stream of the client's own dialect is [`Passed`], any other one [`Converted`]. How they end is one matter.
 //!
 //! Beside them: a stream that is long in beginning ([`heartbeats`]), a whole answer too long to be held ([`long_reply`]),
-//! answers written anew as they pass ([`rewritten`]), under another name ([`renamed`]), and how long an upstream may say
+//! answers written anew as they pass ([`rewritten`]), under another name ([`renamed`]), without usage that its client
+//! did not ask for ([`own_usage`]), and how long an upstream may say
 //! nothing ([`silence`]).
 
 mod converted;
 pub(super) mod heartbeats;
 pub(super) mod long_reply;
+pub(super) mod own_usage;
 mod passed;
 pub(super) mod renamed;
 pub(super) mod rewritten;

@@ -1,0 +1,31 @@
+//! Streams without the event that tells what they have used, which the gateway asked for and the client did not.
+
+use crate::dialect::chat::UsageEvents;
+use crate::http::body::Truncated;
+use crate::http::{Response, ResponseBody, is_event_stream};
+
+use super::rewritten::{Rewrite, rewritten};
+
+/// The stream without that event; any other answer as it is.
+pub(in crate::proxy) fn left_out(mut answer: Response) -> Response {
+    if answer.status().is_success() && is_event_stream(answer.headers()) {
+        let body = std::mem::replace(answer.body_mut(), ResponseBody::empty());
+        *answer.body_mut() = rewritten(body, UsageEvents::default());
+    }
+    answer
+}
+
+impl Rewrite for UsageEvents {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
+        self.leave_out(bytes, out);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), Truncated> {
+        Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        true
+    }
+}

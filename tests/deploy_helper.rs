@@ -1,4 +1,5 @@
-//! `switchyard deploy-helper`: releases deployed by helm and kubectl, here programs of the test's own.
+//! `switchyard deploy-helper`: releases deployed by helm and kubectl, here programs of the test's own; asked by itself, and
+//! through the update center of a gateway.
 
 mod support;
 
@@ -8,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use support::{Caller, Home, Request, Setup, eventually, run, split_events};
+use support::{Caller, Gateway, Home, Request, Setup, Stream, eventually, run, split_events};
 
 const TOKEN: &str = "the-token-of-the-helper";
 
@@ -311,4 +312,118 @@ fn without_a_token_the_helper_does_not_start() {
         "{}",
         finished.stderr
     );
+}
+
+/// A gateway whose update center deploys through this helper, with this token.
+fn gateway_over(helper: &Helper, token: &str) -> Gateway {
+    let gateway = Setup::default().with("UPDATE_CENTER_HELPER_TOKEN", token).start();
+    configure(
+        &gateway,
+        json!({"enabled": true, "helperBaseUrl": format!("http://{}", helper.address), "namespace": "ai",
+        "releaseName": "gateway", "chartRef": "oci://r.example/charts/gateway", "imageRepository": "acme/gateway",
+        "githubReleasesEnabled": false, "dockerHubTagsEnabled": false}),
+    );
+    gateway
+}
+
+fn configure(gateway: &Gateway, config: Value) {
+    gateway.admin().put("/api/update-center/config", &config).expect(200);
+}
+
+/// Has a change start, and follows the log of its task.
+fn changed(gateway: &Gateway, what: &str, order: Value) -> Stream {
+    let started = gateway.admin().post(&format!("/api/update-center/{what}"), &order).expect(202);
+    let id = started["task"]["id"].as_str().expect("an id");
+    gateway.admin().stream(Request::new("GET", &format!("/api/update-center/tasks/{id}/stream")))
+}
+
+/// The rest of a task's log, which ends with this status.
+fn ends(stream: Stream, status: &str) -> String {
+    let log = String::from_utf8(stream.whole().body).expect("text");
+    assert!(log.ends_with(&format!("event: done\ndata: {{\"status\":\"{status}\"}}\n\n")), "{log}");
+    log
+}
+
+#[test]
+fn a_gateway_deploys_through_the_helper_and_streams_each_step_as_it_comes() {
+    let helper = Helper::start();
+    let gateway = gateway_over(&helper, TOKEN);
+    helper.mark("slow");
+    let digest = format!("sha256:{}", "a".repeat(64));
+    let order = json!({"source": "docker-hub-tag", "targetTag": "v1.2.3", "targetDigest": digest});
+    let mut log = changed(&gateway, "deploy", order);
+    while let Some(event) = log.next_event().expect("the rollout is still waited for") {
+        if event.contains("has been upgraded") {
+            assert!(event.contains("event: log\n") && event.contains("\"seq\":"), "{event}");
+            break;
+        }
+    }
+    std::fs::remove_file(helper.home.path().join("slow")).expect("removed");
+    let rest = ends(log, "succeeded");
+    assert!(rest.contains("successfully rolled out") && rest.contains("revision 11 runs"), "{rest}");
+    let upgrade =
+        helper.calls().into_iter().find(|call| call.starts_with("helm [upgrade]")).expect("an upgrade");
+    assert!(upgrade.contains("[image.repository=acme/gateway] [--set] [image.tag=v1.2.3]"), "{upgrade}");
+    assert!(upgrade.ends_with(&format!("[image.digest={digest}]")), "{upgrade}");
+    let status = gateway.admin().post("/api/update-center/check", &json!({})).expect(200);
+    assert_eq!(
+        (&status["helper"]["ok"], &status["helper"]["revision"]),
+        (&json!(true), &json!("11")),
+        "{status:#}"
+    );
+    assert_eq!(status["lastFinishedTask"]["status"], "succeeded");
+}
+
+#[test]
+fn a_gateway_tells_that_a_rollout_failed_and_goes_back_on_request() {
+    let helper = Helper::start();
+    let gateway = gateway_over(&helper, TOKEN);
+    helper.mark("broken");
+    let log = ends(changed(&gateway, "deploy", json!({"targetTag": "v1.2.3"})), "failed");
+    assert!(log.contains("timed out waiting") && log.contains("the release is back where it was"), "{log}");
+    assert!(
+        helper.calls().contains(&"helm [rollback] [gateway] [10] [-n] [ai]".to_owned()),
+        "{:?}",
+        helper.calls()
+    );
+    std::fs::remove_file(helper.home.path().join("broken")).expect("removed");
+    ends(changed(&gateway, "rollback", json!({"targetRevision": "9"})), "succeeded");
+    assert!(
+        helper.calls().contains(&"helm [rollback] [gateway] [9] [-n] [ai]".to_owned()),
+        "{:?}",
+        helper.calls()
+    );
+}
+
+#[test]
+fn a_gateway_with_a_wrong_token_or_anything_but_plain_data_changes_nothing() {
+    let helper = Helper::start();
+    let stranger = gateway_over(&helper, "a-token-of-another-helper");
+    let log = ends(changed(&stranger, "deploy", json!({"targetTag": "v1.2.3"})), "failed");
+    assert!(log.contains("the helper refused (401)"), "{log}");
+    let gateway = gateway_over(&helper, TOKEN);
+    for (what, order) in [
+        ("deploy", json!({"targetTag": "v1,service.type=LoadBalancer"})),
+        ("deploy", json!({"targetTag": "$(touch x)"})),
+        ("deploy", json!({"targetTag": "--post-renderer=/bin/sh"})),
+        ("rollback", json!({"targetRevision": "--force"})),
+        ("rollback", json!({"targetRevision": "9;id"})),
+    ] {
+        let log = ends(changed(&gateway, what, order.clone()), "failed");
+        assert!(log.contains("the helper refused (400)"), "{order}: {log}");
+    }
+    for (name, good, wrong) in [
+        ("namespace", "ai", "--kubeconfig=/etc/passwd"),
+        ("releaseName", "gateway", "a b"),
+        ("chartRef", "oci://r.example/charts/gateway", "--post-renderer"),
+        ("imageRepository", "acme/gateway", "a,b=c"),
+    ] {
+        configure(&gateway, json!({ name: wrong }));
+        let log = ends(changed(&gateway, "deploy", json!({"targetTag": "v1.2.3"})), "failed");
+        assert!(log.contains("the helper refused (400)"), "{name}: {log}");
+        configure(&gateway, json!({ name: good }));
+    }
+    let is_change =
+        |call: &String| ["[upgrade]", "[rollback]", "[rollout]"].iter().any(|verb| call.contains(verb));
+    assert_eq!(helper.calls().into_iter().filter(is_change).collect::<Vec<_>>(), Vec::<String>::new());
 }

@@ -1,0 +1,53 @@
+//! What nothing here can use of a row that is taken all the same: one strange row keeps nobody from coming over, and a warning
+//! names it.
+
+use crate::platform::Platform;
+use crate::routing::{BaseUrl, OutboundProxy};
+use crate::store::Value;
+use crate::store::staging::NewRow;
+use crate::store::staging::tables::Table;
+
+/// How many rows are named.
+pub const MOST: usize = 100;
+
+/// Why a row is not used as it is, for people; `None` for one that is.
+pub fn of(table: &Table, row: &NewRow) -> Option<String> {
+    let text = |sql: &str| {
+        let at = table.columns.iter().position(|column| column.sql == sql)?;
+        match row.values.get(at)? {
+            Value::Text(text) => Some(text.as_str()),
+            _ => None,
+        }
+    };
+    let why = match table.name {
+        "sites" => platform(text("platform")?)
+            .or_else(|| address(text("url")?))
+            .or_else(|| proxy(text("proxy_url")?)),
+        "accounts" => proxy(text("proxy_url")?),
+        "downstream_api_keys" => key(text("key_enc")?),
+        _ => None,
+    }?;
+    let id = if table.shows_id { format!(" {}", row.id) } else { String::new() };
+    Some(format!("{}{id} ({}): {why}", table.array, row.label))
+}
+
+fn platform(name: &str) -> Option<String> {
+    let known = Platform::parse(name);
+    known.is_none().then(|| format!("the platform {name:?} is not known here: the site is not used"))
+}
+
+fn address(url: &str) -> Option<String> {
+    BaseUrl::parse(url, None).err().map(|why| format!("its address cannot be used: {why}"))
+}
+
+fn proxy(url: &str) -> Option<String> {
+    OutboundProxy::parse(url)
+        .err()
+        .map(|_| "its proxy cannot be used, and without it nothing is sent".to_owned())
+}
+
+fn key(text: &str) -> Option<String> {
+    let is_sound =
+        text.starts_with("sk-") && text.len() >= 6 && text.bytes().all(|byte| byte.is_ascii_graphic());
+    (!is_sound).then(|| "it does not begin with sk-, or has characters that no client can send".to_owned())
+}

@@ -112,7 +112,8 @@ fn what_a_server_refuses_is_told_plainly_and_remembered() {
         ("PUT", 507, "quota of ann", "no room"),
         ("PUT", 409, "", "collection"),
         ("PUT", 500, "a stack trace", "HTTP 500 (a stack trace)"),
-        ("GET", 403, "", "user name and password"),
+        ("GET", 401, "", "user name and password"),
+        ("GET", 502, "", "HTTP 502"),
     ] {
         server.refuse(method, status, words);
         let message = export().expect(400)["message"].as_str().expect("a message").to_owned();
@@ -133,6 +134,32 @@ fn what_a_server_refuses_is_told_plainly_and_remembered() {
     server.store("/a/b/backup.json", b"{\"version\":\"2.1\"}");
     assert!(import()["message"].as_str().is_some_and(|message| message.contains("timestamp")));
     assert!(state(&gateway)["lastError"].as_str().is_some_and(|error| error.contains("timestamp")));
+}
+
+#[test]
+fn a_server_that_lets_write_and_not_read_has_the_file_and_a_warning_says_so() {
+    let (gateway, server) = (Gateway::start(), WebDav::start());
+    configured(&gateway, &server, &json!({}));
+    let export = || gateway.admin().post(&format!("{WEBDAV}/export"), &json!({})).expect(200);
+    export();
+    for (status, site) in [(403, "first"), (405, "second"), (501, "third")] {
+        add_site(&gateway, site);
+        server.refuse("GET", status, "");
+        let answer = export();
+        let warning = answer["warnings"][0].as_str().expect("a warning");
+        assert!(
+            warning.contains("could not be compared") && warning.contains(&status.to_string()),
+            "{warning}"
+        );
+        assert_eq!(
+            (&state(&gateway)["lastError"], &state(&gateway)["lastWarning"]),
+            (&Value::Null, &json!(warning))
+        );
+        let file = server.file("/a/b/backup.json").expect("it was written");
+        assert_eq!(names(&file).last().map(String::as_str), Some(site));
+    }
+    server.accept();
+    assert_eq!((&export()["warnings"], &state(&gateway)["lastWarning"]), (&Value::Null, &Value::Null));
 }
 
 #[test]

@@ -137,8 +137,14 @@ static WEBDAV_CONFIG: Object = Object::new(
     ],
 );
 
-static WEBDAV_STATE: Object =
-    Object::open("WebDavState", &[has("lastSyncAt", OrNull(&Time)), has("lastError", OrNull(&Text))]);
+static WEBDAV_STATE: Object = Object::open(
+    "WebDavState",
+    &[
+        has("lastSyncAt", OrNull(&Time)),
+        has("lastError", OrNull(&Text)),
+        may("lastWarning", Text).about("Why the file that was written last could not be read back"),
+    ],
+);
 
 static WEBDAV_WRITTEN: Object = Object::new(
     "WebDavWritten",
@@ -149,6 +155,7 @@ static WEBDAV_WRITTEN: Object = Object::new(
         has("syncedAt", Time),
         has("lastSyncAt", Time),
         has("lastError", OrNull(&Text)),
+        may("warnings", List(&Text)).about("Why the file could not be read back and compared"),
     ],
 );
 

@@ -46,9 +46,12 @@ pub async fn export(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let config = usable(&admin)?;
     let asked = fields.text("type")?.filter(|word| !word.trim().is_empty());
     let what = what(Some(asked.unwrap_or(&config.export_type)))?;
-    let at = remote::write(&admin.jobs, &config, what).await.map_err(AdminError::bad_request)?;
-    let answer = json!({"success": true, "fileUrl": config.file_url, "exportType": what.as_str(), "syncedAt": at,
-        "lastSyncAt": at, "lastError": null});
+    let written = remote::write(&admin.jobs, &config, what).await.map_err(AdminError::bad_request)?;
+    let mut answer = json!({"success": true, "fileUrl": config.file_url, "exportType": what.as_str(),
+        "syncedAt": written.at, "lastSyncAt": written.at, "lastError": null});
+    if let Some(warning) = written.warning {
+        answer["warnings"] = json!([warning]);
+    }
     Ok(http::json(StatusCode::OK, &answer))
 }
 
@@ -58,7 +61,7 @@ pub async fn import(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let passphrase = passphrase::given(&request)?;
     let imported = take_over(&admin, &config, &request, passphrase).await;
     // What is at fault here is not at fault there: the disk and the store answer as they do elsewhere.
-    let told = imported.as_ref().map(drop).map_err(|error| error.message().to_owned());
+    let told = imported.as_ref().map(|_| None).map_err(|error| error.message().to_owned());
     let at = remote::note(&admin.jobs, told).await;
     let (mut answer, at) = (imported?, at.map_err(AdminError::bad_request)?);
     for (name, value) in [

@@ -24,6 +24,15 @@ const STATE: &str = "backup_webdav_state_v1";
 pub struct State {
     pub last_sync_at: Option<String>,
     pub last_error: Option<String>,
+    /// What is to be known of the last success.
+    pub last_warning: Option<String>,
+}
+
+/// A file that was written.
+pub struct Written {
+    pub at: String,
+    /// Nobody has compared what the server has with what was sent; says why.
+    pub warning: Option<String>,
 }
 
 impl State {
@@ -31,12 +40,20 @@ impl State {
         let stored = settings::get(store, STATE).await?;
         let stored: Value = stored.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         let text = |member: &str| stored[member].as_str().map(str::to_owned);
-        Ok(Self { last_sync_at: text("lastSyncAt"), last_error: text("lastError") })
+        Ok(Self {
+            last_sync_at: text("lastSyncAt"),
+            last_error: text("lastError"),
+            last_warning: text("lastWarning"),
+        })
     }
 
     /// As answers show it.
     pub fn json(&self) -> Value {
-        json!({ "lastSyncAt": self.last_sync_at, "lastError": self.last_error })
+        let mut state = json!({ "lastSyncAt": self.last_sync_at, "lastError": self.last_error });
+        if let Some(warning) = &self.last_warning {
+            state["lastWarning"] = warning.as_str().into();
+        }
+        state
     }
 
     async fn save(&self, store: &store::Store) -> store::Result<()> {
@@ -54,20 +71,28 @@ pub fn plan(jobs: &Jobs) -> Plan {
 pub async fn sync(jobs: Arc<Jobs>) -> Pass {
     let Some(config) = jobs.core.settings.load().webdav.clone() else { return Ok(None) };
     let synced = write(&jobs, &config, What::parse(&config.export_type).unwrap_or_default()).await;
-    synced.map(|_| Some("the backup on the WebDAV server is written".to_owned()))
+    synced.map(|written| {
+        let warning = written.warning.map_or_else(String::new, |warning| format!(". {warning}"));
+        Some(format!("the backup on the WebDAV server is written{warning}"))
+    })
 }
 
-/// Writes the file, and notes what became of it; gives the time.
+/// Writes the file, and notes what became of it.
 ///
 /// # Errors
 /// What went wrong, for people; also in the state.
-pub async fn write(jobs: &Arc<Jobs>, config: &WebDav, what: What) -> Result<String, String> {
+pub async fn write(jobs: &Arc<Jobs>, config: &WebDav, what: What) -> Result<Written, String> {
     let _turn = jobs.backups.remote.lock().await;
-    let written = send(jobs, config, what).await;
-    note(jobs, written).await
+    let written = send(jobs, config, what).await.map(|unread| {
+        unread.map(|why| format!("The file was written, and could not be compared with what was sent: {why}"))
+    });
+    let warning = written.clone().unwrap_or_default();
+    let at = note(jobs, written).await?;
+    Ok(Written { at, warning })
 }
 
-async fn send(jobs: &Arc<Jobs>, config: &WebDav, what: What) -> Result<(), String> {
+/// Gives why the file could not be read back.
+async fn send(jobs: &Arc<Jobs>, config: &WebDav, what: What) -> Result<Option<String>, String> {
     let core = &jobs.core;
     let file = backup::scratch_file(&core.config.data_dir).map_err(|error| error.to_string())?;
     let file = backup::export(core, what, file).await.map_err(|error| error.to_string())?;
@@ -110,15 +135,17 @@ fn remote<'a>(jobs: &'a Arc<Jobs>, config: &WebDav) -> Result<RemoteFile<'a>, St
     RemoteFile::new(&core.client, &config.file_url, &config.username, &config.password, &core.config.data_dir)
 }
 
-/// Notes what became of writing or reading the file; gives the time of a success.
-pub async fn note(jobs: &Arc<Jobs>, done: Result<(), String>) -> Result<String, String> {
+/// Notes what became of writing or reading the file, a success with what is to be known of it; gives the time of one.
+pub async fn note(jobs: &Arc<Jobs>, done: Result<Option<String>, String>) -> Result<String, String> {
     let store = &jobs.core.store;
     let failed = |error: store::Error| error.to_string();
     let now = iso(now_ms());
     let state = match &done {
-        Ok(()) => State { last_sync_at: Some(now.clone()), last_error: None },
+        Ok(warning) => {
+            State { last_sync_at: Some(now.clone()), last_error: None, last_warning: warning.clone() }
+        }
         Err(error) => State { last_error: Some(error.clone()), ..State::load(store).await.map_err(failed)? },
     };
     state.save(store).await.map_err(failed)?;
-    done.map(|()| now)
+    done.map(|_warning| now)
 }

@@ -1,4 +1,5 @@
-//! A file on a WebDAV server: read whole, written whole and read back (RFC 4918).
+//! A file on a WebDAV server: read whole, written whole and read back (RFC 4918). A server that lets nobody read gets the file
+//! all the same, and who asked for it learns that nobody has compared it.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -41,6 +42,14 @@ pub struct RemoteFile<'a> {
     dir: &'a Path,
 }
 
+/// What a GET brought.
+enum Found {
+    File(File, u64),
+    Nothing,
+    /// Answered, with words for people.
+    Refused(StatusCode, String),
+}
+
 struct Answered {
     status: StatusCode,
     body: File,
@@ -72,17 +81,32 @@ impl<'a> RemoteFile<'a> {
 
     /// The file as it is there; `None` when there is none.
     pub async fn read(&self) -> Result<Option<(File, u64)>, String> {
-        let answer = self.ask(Method::GET, &self.path, Bytes::new()).await?;
-        match answer.status {
-            StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::CONFLICT => Ok(None),
-            status if status.is_success() => Ok(Some((answer.body, answer.length))),
-            _ => Err(answer.refusal("GET")),
+        match self.find().await? {
+            Found::File(file, length) => Ok(Some((file, length))),
+            Found::Nothing => Ok(None),
+            Found::Refused(_, why) => Err(why),
         }
     }
 
-    /// Writes the file; what was there before is kept beside it as `.1`. What the server has afterwards is read back.
-    pub async fn write(&self, text: Bytes) -> Result<(), String> {
-        let former = self.read().await?;
+    async fn find(&self) -> Result<Found, String> {
+        let answer = self.ask(Method::GET, &self.path, Bytes::new()).await?;
+        Ok(match answer.status {
+            StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::CONFLICT => Found::Nothing,
+            status if status.is_success() => Found::File(answer.body, answer.length),
+            status => Found::Refused(status, answer.refusal("GET")),
+        })
+    }
+
+    /// Writes the file; what was there before is kept beside it as `.1`. What the server has afterwards is read back; gives
+    /// why it could not be.
+    pub async fn write(&self, text: Bytes) -> Result<Option<String>, String> {
+        let former = match self.find().await? {
+            Found::File(file, length) => Some((file, length)),
+            Found::Nothing => None,
+            Found::Refused(status, _) if is_unreadable(status) => None,
+            // What stands there may be worth keeping.
+            Found::Refused(_, why) => return Err(why),
+        };
         if let Some((mut file, length)) = former
             && length > 0
         {
@@ -99,14 +123,18 @@ impl<'a> RemoteFile<'a> {
             }
         }
         self.put(&self.path, text.clone()).await?;
-        let Some((mut file, _)) = self.read().await? else {
-            return Err("The server took the file, and has none when it is read back".to_owned());
+        let mut file = match self.find().await {
+            Ok(Found::File(file, _)) => file,
+            Ok(Found::Nothing) => {
+                return Err("The server took the file, and has none when it is read back".to_owned());
+            }
+            Ok(Found::Refused(_, why)) | Err(why) => return Ok(Some(why)),
         };
         let mut back = Vec::new();
         block_in_place(|| Read::take(&mut file, MAX_SENT).read_to_end(&mut back))
             .map_err(|error| error.to_string())?;
         match back == text {
-            true => Ok(()),
+            true => Ok(None),
             false => {
                 Err("What the server has is not what was sent: the file was read back and differs".to_owned())
             }
@@ -200,6 +228,11 @@ impl Answered {
         let said = if said.is_empty() { String::new() } else { format!(" ({said})") };
         format!("WebDAV {method} failed with HTTP {}{meaning}{said}", self.status.as_u16())
     }
+}
+
+/// Whether a server that answers so to a GET may take a PUT: it lets write, and not read.
+fn is_unreadable(status: StatusCode) -> bool {
+    matches!(status, StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED)
 }
 
 /// The collection that a path stands in; `None` at the top.

@@ -114,6 +114,7 @@ function WebDavForm({ value: { config, state }, read, setReport }) {
     <//>
     <p class="quiet">${state.lastSyncAt ? html`${t("Last export or import", "上次导出或导入")}: <${Time} at=${state.lastSyncAt} />` : t("Not used yet.", "尚未使用。")}</p>
     ${state.lastError && html`<${Note} kind="bad"><bdi>${state.lastError}</bdi><//>`}
+    ${state.lastWarning && html`<${Note} kind="warn"><bdi>${state.lastWarning}</bdi><//>`}
     ${config.enabled && isSaved && html`<${Field} kind="password" label=${t("Passphrase")} value=${passphrase} onChange=${setPassphrase} hint=${t("To import a file that is sealed.", "用于导入已加密的文件。")} />
       <p><${Action} act=${run("export")} done=${t("Done")}>${t("Export now", "立即导出")}<//>
       <${Removal} label=${t("Import now", "立即导入")} title=${t("Replace what is here")} name=${config.fileUrl} act=${run("import")}

@@ -8,6 +8,7 @@
 //! Work here holds no lock that a request waits for: while requests keep every processor busy, it hardly goes on.
 
 use std::any::Any;
+use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
@@ -17,24 +18,37 @@ use tokio::sync::oneshot;
 
 type Panic = Box<dyn Any + Send>;
 
+/// The system gave no thread: nothing was done, and may be done later.
+#[derive(Debug)]
+pub struct NoThread(io::Error);
+
+impl fmt::Display for NoThread {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "no thread for work in the background: {}", self.0)
+    }
+}
+
+impl std::error::Error for NoThread {}
+
 /// Runs `work`, within the caller's runtime, and gives what it gives. It goes on to its end when nobody waits for it any
 /// more, as what a runtime's own threads for blocking work do; a panic of it is the caller's.
 ///
 /// # Errors
 /// When the system gives no thread.
-pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, NoThread> {
     let runtime = Handle::current();
     let (done, ended) = oneshot::channel::<Result<T, Panic>>();
-    thread::Builder::new().name("aside".to_owned()).spawn(move || {
+    let spawned = thread::Builder::new().name("aside".to_owned()).spawn(move || {
         set_priority(19);
         let _within = runtime.enter();
         // Nothing that the work has left half done is looked at again. Who waited may be gone.
         drop(done.send(catch_unwind(AssertUnwindSafe(work))));
-    })?;
+    });
+    spawned.map_err(NoThread)?;
     match ended.await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(panic)) => resume_unwind(panic),
-        Err(_gone) => Err(io::Error::other("the thread ended early")),
+        Err(_gone) => Err(NoThread(io::Error::other("it ended early"))),
     }
 }
 

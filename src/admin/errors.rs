@@ -25,6 +25,7 @@ use serde_json::{Map, Value};
 use super::input::Invalid;
 use super::schema::Shape::{Any, Boolean, Count, Integer, Is, Text};
 use super::schema::{Object, has, may};
+use crate::aside::NoThread;
 use crate::http::{self, BodyError, Response};
 use crate::store;
 
@@ -179,6 +180,15 @@ impl From<store::Error> for AdminError {
                 Self::internal("an admin request failed in the store", error)
             }
         }
+    }
+}
+
+impl From<NoThread> for AdminError {
+    fn from(error: NoThread) -> Self {
+        log::warn!("an admin request was refused: {error}");
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let refusal = Self::new(status, "The machine gives no thread for it, try again later");
+        Self { retry_after_secs: Some(5), ..refusal.flag("statusCode", status.as_u16()) }
     }
 }
 

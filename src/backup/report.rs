@@ -6,6 +6,7 @@ use std::io;
 
 use serde_json::{Map, Value, json};
 
+use crate::aside::NoThread;
 use crate::store;
 use crate::store::staging::{Action, Counts};
 
@@ -50,6 +51,8 @@ pub enum ImportError {
     /// The disk, not the document.
     Io(io::Error),
     Store(store::Error),
+    /// The machine, for now.
+    NoThread(NoThread),
 }
 
 // === impl Report ===
@@ -134,6 +137,12 @@ impl From<store::Error> for ImportError {
     }
 }
 
+impl From<NoThread> for ImportError {
+    fn from(error: NoThread) -> Self {
+        Self::NoThread(error)
+    }
+}
+
 impl From<io::Error> for ImportError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -152,6 +161,7 @@ impl fmt::Display for ImportError {
             Self::Refused(why) => out.write_str(why),
             Self::Io(error) => write!(out, "the disk: {error}"),
             Self::Store(error) => write!(out, "{error}"),
+            Self::NoThread(error) => write!(out, "{error}"),
         }
     }
 }

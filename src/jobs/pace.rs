@@ -92,7 +92,7 @@ pub async fn off_the_workers<T: Send + 'static>(
     let runtime = Handle::current();
     match aside(move || runtime.block_on(work)).await {
         Ok(result) => result,
-        Err(error) => Err(store::Error::Database(format!("no thread for background work: {error}"))),
+        Err(error) => Err(store::Error::Database(error.to_string())),
     }
 }
 

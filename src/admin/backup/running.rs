@@ -96,7 +96,7 @@ async fn import_file(
     let (reader, progress) = (admin.clone(), options.progress.clone());
     let Source { file, form, passphrase, merges_foreign } = source;
     let read = aside(move || read(&reader, file, form, passphrase.as_deref(), &progress)).await;
-    let (document, taken_over) = read.map_err(|error| AdminError::internal("reading a backup", error))??;
+    let (document, taken_over) = read??;
     // Another gateway's file has a part of what an operator sets up; a backup of metapi has all of it.
     let is_partial = taken_over.as_ref().is_some_and(|taken| taken.kind != Kind::MetapiBackup);
     options.merge |= is_partial && merges_foreign;

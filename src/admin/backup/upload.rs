@@ -82,6 +82,7 @@ impl From<backup::ImportError> for AdminError {
         match error {
             backup::ImportError::Refused(why) => Self::bad_request(why),
             backup::ImportError::Store(error) => error.into(),
+            backup::ImportError::NoThread(error) => error.into(),
             backup::ImportError::Io(error) => Self::internal("a backup failed on the disk", error)
                 .flag("statusCode", StatusCode::INTERNAL_SERVER_ERROR.as_u16()),
         }

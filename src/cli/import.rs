@@ -112,9 +112,23 @@ fn old_secrets(config: &Config) -> Vec<String> {
         .collect()
 }
 
-/// A variable that a file names in place of a key. What is this program's own is nobody's key.
+/// A variable that a file names in place of a key. What is this program's own is nobody's key: the file says to which address
+/// it would be sent.
 fn variable(name: &str) -> Option<String> {
-    const OWN: [&str; 6] = ["AUTH_TOKEN", "PROXY_TOKEN", "SECRET", "DB_URL", "PASSWORD", "SYSTEM_PROXY_URL"];
+    const OWN: [&str; 12] = [
+        "AUTH_TOKEN",
+        "PROXY_TOKEN",
+        "HELPER_TOKEN",
+        "BOT_TOKEN",
+        "SECRET",
+        "PASS",
+        "DB_URL",
+        "SYSTEM_PROXY_URL",
+        "WEBHOOK_URL",
+        "BARK_URL",
+        "PUSH_",
+        "SERVERCHAN_KEY",
+    ];
     if OWN.iter().any(|own| name.contains(own)) {
         return None;
     }

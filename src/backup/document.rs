@@ -33,6 +33,8 @@ const MAX_MEMBERS: usize = 10_000;
 const CONTAINERS: &[&str] = &["data", "accounts", "preferences", "apiCredentialProfiles"];
 /// How deep they stand at most.
 const MAX_DEPTH: usize = 4;
+/// With which some programs begin a text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// What rows that are pushed gather to before they are written.
 const RUN: usize = 64 << 10;
 
@@ -89,7 +91,11 @@ impl Document {
         let metered = Metered { inner: source, meter: meter.clone() };
         let mut parts =
             Parts { out: BufWriter::new(&mut file), written: 0, meter, members: 0, failure: None };
-        let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(RUN, metered));
+        let mut text = BufReader::with_capacity(RUN, metered);
+        if text.fill_buf()?.starts_with(BYTE_ORDER_MARK) {
+            text.consume(BYTE_ORDER_MARK.len());
+        }
+        let mut json = serde_json::Deserializer::from_reader(text);
         let read = Part { parts: &mut parts, depth: Some(0) }.deserialize(&mut json);
         let read = read.and_then(|root| json.end().map(|()| root));
         let failure = parts.failure.take();

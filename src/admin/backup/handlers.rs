@@ -85,7 +85,7 @@ fn options(request: &Request) -> Result<ImportOptions> {
         Some(_) => return Err(Invalid::field("mode", "replace or merge").into()),
     };
     let dry_run = match query("dryrun").or_else(|| query("dryRun")).as_deref() {
-        None | Some("" | "0" | "false") => false,
+        None | Some("0" | "false") => false,
         Some("1" | "true") => true,
         Some(_) => return Err(Invalid::field("dryRun", "1 or true").into()),
     };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 use super::document::Document;
+use super::doubts;
 use super::options::ImportOptions;
 use super::plan;
 use super::preferences::{self, Taken};
@@ -96,7 +97,7 @@ impl Import {
         if let Some(place) = found.accounts {
             let rows = TABLES.iter().map(|table| document.count(&[place, &[table.array]].concat()));
             self.options.progress.begin(Stage::Staging, rows.sum());
-            self.stage(document, place, &hashing, &mut staging, now)?;
+            self.stage(document, place, &hashing, &mut staging, &mut report.warnings)?;
         }
         staging.check_references()?;
         let (refused, first) = staging.refused()?;
@@ -155,9 +156,9 @@ impl Import {
         place: &[&str],
         hashing: &Hashing<'_>,
         staging: &mut Staging,
-        now: Millis,
+        warnings: &mut Vec<String>,
     ) -> Result<(), ImportError> {
-        let reader = RowReader { store: &self.core.store, now };
+        let reader = RowReader { store: &self.core.store, now: now_ms() };
         for (index, table) in TABLES.iter().enumerate() {
             let path = [place, &[table.array]].concat();
             if document.is_array(&path) {
@@ -165,7 +166,12 @@ impl Import {
             }
             for (line, row) in (1..).zip(document.rows(&path)) {
                 match reader.read(table, line, row?) {
-                    Ok(row) => staging.add(hashing, index, row)?,
+                    Ok(row) => {
+                        if warnings.len() < doubts::MOST {
+                            warnings.extend(doubts::of(table, &row));
+                        }
+                        staging.add(hashing, index, row)?;
+                    }
                     Err(refused) => staging.refuse(index, refused.id, &refused.label, &refused.reason)?,
                 }
                 self.options.progress.add(1);

@@ -22,6 +22,7 @@
 //! | `document`, `canonical`, `scratch` | a document on disk; the text that its checksum is of; files without a name |
 //! | `sections` | which parts a document has, and whether it is whole |
 //! | `rows`, `accounts`, `preferences` | rows and settings in documents and here |
+//! | `doubts` | rows that are taken and not used |
 //! | `import`, `options`, `progress` | the import; how; how far it is |
 //! | `plan`, `report` | what it compares with; what it tells |
 //! | `export`, `sealed` | writing; a document under a passphrase |
@@ -29,6 +30,7 @@
 mod accounts;
 mod canonical;
 mod document;
+mod doubts;
 mod export;
 mod import;
 mod options;

@@ -294,7 +294,7 @@ fn a_document_that_is_not_whole_imports_nothing() {
     }
     let broken = Request::new("POST", IMPORT).json_text("{\"data\":{\"timestamp\":1,");
     assert_eq!(gateway.admin().send(broken).status, 400);
-    for query in ["mode=x", "conflict=x", "dryRun=x"] {
+    for query in ["mode=x", "conflict=x", "dryRun=x", "dryRun=", "dryRun"] {
         gateway.admin().post(&format!("{IMPORT}?{query}"), &json!({ "data": small() })).expect(400);
     }
 }
@@ -334,6 +334,45 @@ fn a_checksum_holds_however_the_document_was_written_anew() {
     assert_ne!(pretty, turned);
     let answer = gateway.admin().send(Request::new("POST", IMPORT).json_text(turned));
     assert_eq!(answer.expect(200)["success"], true);
+}
+
+#[test]
+fn what_cannot_be_used_is_taken_and_named() {
+    let gateway = Gateway::start();
+    let mut document = small();
+    document["accounts"]["sites"] = json!([
+        {"id": 7, "name": "one", "url": "https://one.example", "platform": "of-the-future"},
+        {"id": 8, "name": "two", "url": "file:///etc/passwd", "platform": "new-api"},
+        {"id": 9, "name": "three", "url": "https://three.example", "platform": "new-api", "proxyUrl": "nonsense"},
+        {"id": 10, "name": "sound", "url": "https://four.example", "platform": "new-api", "proxyUrl": "socks5://p.example:1"}]);
+    document["accounts"]["accounts"][0]["proxyUrl"] = json!("ftp://p.example");
+    document["accounts"]["downstreamApiKeys"] = json!([{"name": "k", "key": "no-prefix-of-ours"}]);
+    for query in ["?dryRun=1", ""] {
+        let answer =
+            gateway.admin().post(&format!("{IMPORT}{query}"), &json!({ "data": document })).expect(200);
+        let warnings: Vec<&str> =
+            answer["warnings"].as_array().expect("warnings").iter().filter_map(Value::as_str).collect();
+        let expected = [
+            "sites 7 (one): the platform",
+            "sites 8 (two): its address",
+            "sites 9 (three): its proxy",
+            "accounts 9 (ann): its proxy",
+            "downstreamApiKeys (k): it does not begin with sk-",
+        ];
+        assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
+        for (warning, beginning) in warnings.iter().zip(expected) {
+            assert!(warning.starts_with(beginning), "{warning}");
+        }
+        assert!(!answer.to_string().contains("no-prefix-of-ours"));
+    }
+}
+
+#[test]
+fn a_document_may_begin_with_a_byte_order_mark() {
+    let gateway = Gateway::start();
+    let text = format!("\u{feff}{}", json!({ "data": small() }));
+    gateway.admin().send(Request::new("POST", IMPORT).json_text(text)).expect(200);
+    assert_eq!(rows(&export(&gateway), "sites").len(), 1);
 }
 
 #[test]

@@ -11,8 +11,9 @@ use serde_json::{Map, Value};
 
 /// Values that are open inside each other.
 const MAX_DEPTH: usize = 64;
-/// Values and bytes of text of the whole, aliases followed.
+/// Bytes of the whole in memory, aliases followed: its values and their texts.
 const MAX_SIZE: usize = 16 * 1024 * 1024;
+const VALUE: usize = size_of::<Value>();
 
 /// An open value and the name it gets in the one around it.
 enum Open {
@@ -29,14 +30,14 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
         let line = span.start.line();
         let (value, anchor, size) = match event {
             Event::SequenceStart(anchor, _) => {
-                open.push(Open::List { items: Vec::new(), anchor, size: 1 });
+                open.push(Open::List { items: Vec::new(), anchor, size: VALUE });
                 if open.len() > MAX_DEPTH {
                     return Err(format!("line {line}: more than {MAX_DEPTH} values inside each other"));
                 }
                 continue;
             }
             Event::MappingStart(anchor, _) => {
-                open.push(Open::Map { members: Map::new(), name: None, anchor, size: 1 });
+                open.push(Open::Map { members: Map::new(), name: None, anchor, size: VALUE });
                 if open.len() > MAX_DEPTH {
                     return Err(format!("line {line}: more than {MAX_DEPTH} values inside each other"));
                 }
@@ -50,7 +51,7 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
             Event::Scalar(text, style, anchor, tag) => {
                 let is_text = style != ScalarStyle::Plain
                     || tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == "str");
-                let size = text.len() + 1;
+                let size = text.len() + VALUE;
                 let value = if is_text { Value::String(text.into_owned()) } else { plain(&text) };
                 (value, anchor, size)
             }

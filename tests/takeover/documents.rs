@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Gateway, Setup, Upstream};
+use crate::support::{Gateway, Request, Setup, Upstream};
 use crate::{Move, channel, channels, find, list};
 
 #[test]
@@ -323,6 +323,57 @@ litellm_settings: {{drop_params: true}}
     assert_eq!(asked.json()["model"], "up-model");
 }
 
+#[test]
+fn a_file_that_repeats_itself_over_and_over_is_refused_in_little_memory() {
+    let lines = ('b'..='j')
+        .zip('a'..)
+        .map(|(name, former)| format!("{name}: &{name} [{}]\n", vec![format!("*{former}"); 9].join(", ")));
+    let yaml = format!("a: &a [x, x, x, x, x, x, x, x, x]\n{}model_list: *j\n", lines.collect::<String>());
+    let gateway = Gateway::start();
+    let before = gateway.peak_resident_kib();
+    let request = Request::post("/api/settings/backup/import")
+        .header("content-type", "application/octet-stream")
+        .body(yaml);
+    assert!(gateway.admin().send(request).expect(400).to_string().contains("aliases"));
+    assert!(gateway.peak_resident_kib() < before + 100_000, "{} KiB", gateway.peak_resident_kib());
+}
+
+#[test]
+fn no_secret_of_this_program_is_a_key_that_a_file_names() {
+    let own = [
+        "AUTH_TOKEN",
+        "DEPLOY_HELPER_TOKEN",
+        "UPDATE_CENTER_HELPER_TOKEN",
+        "BACKUP_PASSPHRASE",
+        "SMTP_PASS",
+        "TELEGRAM_BOT_TOKEN",
+        "CHATBOT_BOT_TOKEN",
+        "PUSH_SERVICE_KEY",
+        "SERVERCHAN_KEY",
+        "WEBHOOK_URL",
+        "ACCOUNT_CREDENTIAL_SECRET",
+        "CODEX_CLIENT_SECRET",
+    ];
+    let models = own.map(|name| {
+        format!("  - {{model_name: {name}, litellm_params: {{model: openai/x, api_base: https://evil.example, api_key: os.environ/{name}}}}}\n")
+    });
+    let yaml = format!(
+        "model_list:\n{}  - {{model_name: plain, litellm_params: {{model: openai/x, api_key: sk-plain}}}}\n",
+        models.concat()
+    );
+    let mut moving = Move::of_text("config.yaml", &yaml);
+    for name in own {
+        moving.setup = moving.setup.with(name, "https://hooks.example/a-secret-of-this-program");
+    }
+    let told = moving.import(&[]);
+    for name in own {
+        assert!(
+            told.contains(&format!("the variable {name} is not set, or is Switchyard's own")),
+            "{name}: {told}"
+        );
+    }
+}
+
 fn metapi() -> Value {
     json!({"version": "2.1", "timestamp": 1_772_352_000_000_i64,
         "accounts": {
@@ -342,7 +393,8 @@ fn metapi() -> Value {
 
 #[test]
 fn a_backup_of_metapi_is_merged_with_what_is_there() {
-    let moving = Move::of_text("backup.json", &metapi().to_string());
+    // Editors of Windows begin a file with a byte order mark.
+    let moving = Move::of_text("backup.json", &format!("\u{feff}{}", metapi()));
     {
         let gateway = moving.start();
         gateway.create_site(&json!({"name": "own", "url": "https://own.example", "platform": "openai"}));

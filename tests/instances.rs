@@ -1,6 +1,8 @@
 //! Several instances on one database: what one does for all is done once, whatever is killed or cut off. They need a
 //! server, which `make test-databases` starts.
 
+#[path = "instances/budgets.rs"]
+mod budgets;
 mod support;
 
 use std::sync::Arc;

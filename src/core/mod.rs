@@ -9,6 +9,7 @@
 //! | `addresses` | the addresses of a site, asked one after the other |
 //! | `presence` | tells at a start which processes of the data directory are dead |
 //! | `publish` | puts a committed change in force, before the caller answers |
+//! | `spending` | what keys spend, where several instances count it |
 //!
 //! No face keeps its own state here: what only jobs, the proxy or the admin API use is theirs.
 
@@ -17,6 +18,7 @@ mod default_database;
 mod instances;
 mod presence;
 mod publish;
+mod spending;
 mod start;
 mod state;
 

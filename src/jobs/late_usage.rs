@@ -82,10 +82,8 @@ pub async fn book(core: &Core, booked: Booked<'_>, known: Known) -> crate::store
         now: now_ms(),
         ticks: monotonic_ms(),
     };
-    if let Some(key) = booked.key.filter(|_| more_cost != Usd::ZERO || more_tokens != 0)
-        && key.charge(booked.budgets, &charge)
-    {
-        core.store.telemetry().dirty_key(key.live.clone(), key.is_near_limit());
+    if let Some(key) = booked.key.filter(|_| more_cost != Usd::ZERO || more_tokens != 0) {
+        core.charge(key, booked.budgets, &charge);
     }
     if is_claimed {
         // Nobody books it again: the sums of the key and the channel are not left to the next group of telemetry.

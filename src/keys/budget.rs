@@ -16,13 +16,12 @@ use crate::routing::ModelPattern;
 use crate::sync::lock;
 use crate::time::Millis;
 
+use super::looks::may_be_spent;
 use super::period::Period;
 use super::quota::Quota;
 
 /// Sums of the database may differ by so little from one look to the next.
 pub(super) const ROUNDING_NANO: i64 = 1_000;
-/// The part of a limit of cost or tokens that is used when what is spent should be on disk at once.
-const NEARLY_ALL: f64 = 0.95;
 
 /// One budget as an operator set it, and what is used of it.
 #[derive(Debug)]
@@ -94,8 +93,16 @@ pub(super) struct Window {
     cost_nano: i64,
     tokens: i64,
     unsaved: Unsaved,
+    /// What all have spent between the last two times that the others were heard of, and this instance since.
+    recent: Recent,
     /// What the database said last, of all instances.
     stored: Used,
+}
+
+#[derive(Debug, Default)]
+struct Recent {
+    cost_nano: i64,
+    tokens: i64,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -143,6 +150,8 @@ impl BudgetLive {
             window.tokens = window.tokens.saturating_add(tokens);
             window.unsaved.cost_nano = window.unsaved.cost_nano.saturating_add(nano);
             window.unsaved.tokens = window.unsaved.tokens.saturating_add(tokens);
+            window.recent.cost_nano = window.recent.cost_nano.saturating_add(nano);
+            window.recent.tokens = window.recent.tokens.saturating_add(tokens);
         }
     }
 
@@ -152,11 +161,13 @@ impl BudgetLive {
         (now < window.end).then(|| (window.used(), window.end))
     }
 
-    /// Little is left of what is only known afterwards.
-    pub fn is_near_limit(&self, bounds: &Bounds) -> bool {
-        let used = self.window().used();
-        bounds.cost.is_some_and(|most| used.cost >= most * NEARLY_ALL)
-            || bounds.tokens.is_some_and(|most| used.tokens as f64 >= most as f64 * NEARLY_ALL)
+    /// Little may be left of what is only known afterwards, while so many others spend.
+    pub fn is_near_limit(&self, bounds: &Bounds, others: i64) -> bool {
+        let window = self.window();
+        let cost = window.recent.cost_nano.max(window.unsaved.cost_nano);
+        let tokens = window.recent.tokens.max(window.unsaved.tokens);
+        bounds.cost.is_some_and(|most| may_be_spent(window.cost_nano, most.nano(), cost, others))
+            || bounds.tokens.is_some_and(|most| may_be_spent(window.tokens, most, tokens, others))
     }
 
     /// The requests of the newest window, and its start.
@@ -207,6 +218,10 @@ impl BudgetLive {
             return;
         };
         let before = std::mem::replace(&mut window.stored, stored);
+        window.recent = Recent {
+            cost_nano: stored.cost.nano() - before.cost.nano(),
+            tokens: stored.tokens - before.tokens,
+        };
         let cost = stored.cost.nano().saturating_add(window.unsaved.cost_nano);
         let tokens = stored.tokens.saturating_add(window.unsaved.tokens);
         if stored.cost.nano() < before.cost.nano() - ROUNDING_NANO || stored.tokens < before.tokens {
@@ -241,6 +256,7 @@ impl Window {
             cost_nano: used.cost.nano(),
             tokens: used.tokens,
             unsaved: Unsaved::default(),
+            recent: Recent::default(),
             stored: used,
         }
     }
@@ -368,11 +384,27 @@ mod tests {
     }
 
     #[test]
+    fn what_was_spent_of_late_others_may_have_spent_again() {
+        let bounds = Bounds { cost: Some(Usd::new(1.0)), requests: None, tokens: Some(100) };
+        let live = open(Used::default());
+        let hear = |cost, tokens| {
+            live.follow(&bounds, 1_000, Some(Used { requests: 0, cost: Usd::new(cost), tokens }));
+            [0, 1].map(|others| live.is_near_limit(&bounds, others))
+        };
+        assert_eq!(hear(0.3, 0), [false, true], "three tenths, and as many times three");
+        assert_eq!(hear(0.3, 0), [false, false]);
+        assert_eq!(hear(0.3, 30), [false, true]);
+        assert_eq!(hear(0.3, 30), [false, false]);
+        live.charge(Usd::new(0.2), 1, 1_000);
+        assert!(live.is_near_limit(&bounds, 1), "it has spent two tenths itself");
+    }
+
+    #[test]
     fn little_is_left_from_a_twentieth_on() {
         let bounds = Bounds { cost: Some(Usd::new(10.0)), requests: Some(1), tokens: Some(100) };
         for (cost, tokens, near) in [(9.4, 94, false), (9.5, 0, true), (0.0, 95, true)] {
             assert_eq!(
-                open(Used { requests: 1, cost: Usd::new(cost), tokens }).is_near_limit(&bounds),
+                open(Used { requests: 1, cost: Usd::new(cost), tokens }).is_near_limit(&bounds, 0),
                 near,
                 "{cost} {tokens}"
             );

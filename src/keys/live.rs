@@ -15,6 +15,7 @@ use crate::sync::lock;
 use crate::time::Millis;
 
 use super::budget::{BudgetDelta, BudgetLive, ROUNDING_NANO};
+use super::looks::{Looks, may_be_spent};
 use super::quota::Quota;
 
 /// Calls of a key do not wait for each other, and one that takes long keeps its slot to its end.
@@ -38,6 +39,8 @@ pub struct KeyLive {
     pub minute_tokens: RateWindow,
     /// Its requests over all of time.
     pub requests: Quota,
+    /// When the database was asked what others have spent.
+    pub looks: Looks,
     /// Behind it are its calls at work, once they were limited.
     gate: OnceLock<Arc<Gate>>,
     /// Those in force. Locked when a key is changed and when it is written, never by requests.
@@ -46,6 +49,8 @@ pub struct KeyLive {
     /// What the database said last, of all instances.
     stored_cost_nano: AtomicI64,
     stored_requests: AtomicI64,
+    /// What all have spent between the last two times that the others were heard of, and this instance since.
+    recent_cost_nano: AtomicI64,
     /// 0 = never.
     last_used: AtomicI64,
     unsaved_requests: AtomicU64,
@@ -77,11 +82,13 @@ impl KeyLive {
             minute_requests: RateWindow::default(),
             minute_tokens: RateWindow::default(),
             requests: Quota::new(used_requests),
+            looks: Looks::default(),
             gate: OnceLock::new(),
             budgets: Mutex::default(),
             used_cost_nano: AtomicI64::new(used_cost.nano()),
             stored_cost_nano: AtomicI64::new(used_cost.nano()),
             stored_requests: AtomicI64::new(used_requests),
+            recent_cost_nano: AtomicI64::new(0),
             last_used: AtomicI64::new(last_used.unwrap_or(0)),
             unsaved_requests: AtomicU64::new(0),
             unsaved_cost_nano: AtomicI64::new(0),
@@ -135,6 +142,7 @@ impl KeyLive {
         let nano = cost.nano();
         self.used_cost_nano.fetch_add(nano, AcqRel);
         self.unsaved_cost_nano.fetch_add(nano, AcqRel);
+        self.recent_cost_nano.fetch_add(nano, AcqRel);
         self.record_use(now)
     }
 
@@ -143,12 +151,19 @@ impl KeyLive {
     pub fn follow_cost(&self, cost: Usd) {
         let stored = cost.nano();
         let before = self.stored_cost_nano.swap(stored, AcqRel);
+        self.recent_cost_nano.store(stored - before, Release);
         let known = stored.saturating_add(self.unsaved_cost_nano.load(Acquire));
         if stored < before - ROUNDING_NANO {
             self.used_cost_nano.store(known, Release);
         } else {
             self.used_cost_nano.fetch_max(known, AcqRel);
         }
+    }
+
+    /// Whether little may be left of what it may cost in all, while so many others spend.
+    pub(super) fn is_near_limit(&self, most: Usd, others: i64) -> bool {
+        let recent = self.recent_cost_nano.load(Acquire).max(self.unsaved_cost_nano.load(Acquire));
+        may_be_spent(self.used_cost_nano.load(Acquire), most.nano(), recent, others)
     }
 
     /// As [`Self::follow_cost`], of the requests of a key without a limit.

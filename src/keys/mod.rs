@@ -10,6 +10,7 @@
 mod budget;
 mod limits;
 mod live;
+mod looks;
 mod period;
 mod quota;
 mod shown;
@@ -27,6 +28,7 @@ use crate::time::Millis;
 pub use budget::{Bounds, Budget, BudgetDelta, BudgetLive, Reached, Used};
 pub use limits::{BudgetMask, Charge, KeyLimits, MAX_BUDGETS, NotTaken, OverLimit};
 pub use live::{KeyDelta, KeyLive};
+pub use looks::Looks;
 pub use period::Period;
 pub use quota::{Quota, Reach};
 pub use shown::ShownBudget;
@@ -114,12 +116,20 @@ impl Key {
         self.live.charge(charge.cost, charge.now)
     }
 
-    /// Less than a twentieth of a limit is left that is charged afterwards: what is spent should be on disk at once.
-    pub fn is_near_limit(&self) -> bool {
+    /// Whether it has a limit of what is known only when an answer ends.
+    pub fn is_charged_later(&self) -> bool {
+        let is_charged = |budget: &Budget| budget.bounds.cost.is_some() || budget.bounds.tokens.is_some();
+        self.max_cost.is_some()
+            || self.limits.as_deref().is_some_and(|limits| limits.budgets.iter().any(is_charged))
+    }
+
+    /// Little may be left of such a limit, for all that is known while so many others spend of it, too: what is spent should
+    /// be on disk at once.
+    pub fn is_near_limit(&self, others: i64) -> bool {
         let of_budgets = |limits: &KeyLimits| {
-            limits.budgets.iter().any(|budget| budget.live.is_near_limit(&budget.bounds))
+            limits.budgets.iter().any(|budget| budget.live.is_near_limit(&budget.bounds, others))
         };
-        self.max_cost.is_some_and(|most| self.live.used_cost() >= most * 0.95)
+        self.max_cost.is_some_and(|most| self.live.is_near_limit(most, others))
             || self.limits.as_deref().is_some_and(of_budgets)
     }
 }

@@ -8,7 +8,6 @@ use serde_json::json;
 use crate::core::Core;
 use crate::dialect::stored_files;
 use crate::http::Response;
-use crate::keys::KeyRejection;
 use crate::proxy::Proxy;
 use crate::time::now_ms;
 
@@ -33,7 +32,7 @@ pub(super) async fn admit(proxy: &Arc<Proxy>, call: &mut Call) -> Result<(), Res
     }
     let Some(key) = &call.caller.key else { return Ok(()) };
     call.admission = quota::admit(&proxy.core, key, &call.model).await.map_err(|refused| match refused {
-        NotAdmitted::OverTotal => call.face.reject_caller(&Refused::Rejected(KeyRejection::OverRequests)),
+        NotAdmitted::OverTotal(why) => call.face.reject_caller(&Refused::Rejected(why)),
         NotAdmitted::Over(limit) => call.face.over_limit(limit, now_ms()),
         NotAdmitted::Unavailable => call.face.refuse(503, "The request could not be counted", None, None),
     })?;

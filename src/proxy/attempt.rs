@@ -475,9 +475,7 @@ impl Attempt {
         };
         let (tokens, began) = (row.tokens(), row.created_at);
         let charge = Charge { cost, tokens, began, now, ticks: monotonic_ms() };
-        if key.charge(self.admission.budgets(), &charge) {
-            self.proxy.core.store.telemetry().dirty_key(key.live.clone(), key.is_near_limit());
-        }
+        self.proxy.core.charge(key, self.admission.budgets(), &charge);
     }
 
     fn note_usage(&self, row: &mut ProxyLogRow, usage: Option<Usage>) {

@@ -25,6 +25,20 @@ pub async fn all(store: &Store) -> Result<HashMap<(i64, String), (Millis, Used)>
         .collect()
 }
 
+/// The windows of one key, by scope.
+pub async fn of_key(store: &Store, key: i64) -> Result<HashMap<String, (Millis, Used)>> {
+    let sql = format!(
+        "SELECT scope, window_start, used_requests, used_cost, used_tokens FROM {TABLE} WHERE key_id = ?"
+    );
+    let rows = store.query(sql, vec![key.into()]).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok((row.text()?, read(&mut row)?))
+        })
+        .collect()
+}
+
 /// Opens a window for a request of this moment, unless one is open. For the holder of the key's turn.
 pub async fn open(
     store: &Store,

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use super::{Result, Store, budgets};
-use crate::keys::{Budget, Key, KeyTable};
-use crate::time::{Millis, now_ms};
+use crate::keys::{Budget, Key, KeyTable, Used};
+use crate::time::{Millis, monotonic_ms, now_ms};
 
 /// A key without limits is looked at for so long after it was used; instances have clocks of their own.
 const LATELY_MS: Millis = 600_000;
@@ -16,10 +16,50 @@ pub async fn follow(store: &Store, keys: &KeyTable, everything: bool) -> Result<
     windows(store, keys).await
 }
 
+/// Whether what was asked for then says the newest of a key: not once its holder of the turn has looked since.
+fn is_newest(key: &Key, then: Millis) -> bool {
+    !key.live.looks.looked_since(then)
+}
+
+/// Takes over what all instances have spent of one key that is charged when an answer ends. For the holder of its turn.
+pub async fn look(store: &Store, key: &Key) -> Result<()> {
+    if key.max_cost.is_some() {
+        let sql = "SELECT used_cost FROM downstream_api_keys WHERE id = ?";
+        if let Some(row) = store.query(sql, vec![key.id.into()]).await?.first() {
+            key.live.follow_cost(row.fields().usd()?);
+        }
+    }
+    let now = now_ms();
+    let budgets = key.limits.iter().flat_map(|limits| &limits.budgets);
+    let open: Vec<_> = budgets.filter(|budget| budget.live.is_open(now)).collect();
+    if open.is_empty() {
+        return Ok(());
+    }
+    let starts: Vec<_> = open.iter().map(|budget| budget.live.start()).collect();
+    let stored = budgets::of_key(store, key.id).await?;
+    for (budget, start) in open.into_iter().zip(starts) {
+        follow_window(budget, start, stored.get(&budget.live.scope));
+    }
+    Ok(())
+}
+
+/// Takes over what is stored of a window that began then.
+fn follow_window(budget: &Budget, start: Millis, stored: Option<&(Millis, Used)>) {
+    match stored {
+        Some((stored_start, used)) if *stored_start == start => {
+            budget.live.follow(&budget.bounds, start, Some(*used));
+        }
+        // Another window has begun: who asks next opens it.
+        Some(_) => {}
+        None => budget.live.follow(&budget.bounds, start, None),
+    }
+}
+
 async fn totals(store: &Store, keys: &KeyTable, everything: bool) -> Result<()> {
     if keys.iter().next().is_none() {
         return Ok(());
     }
+    let then = monotonic_ms();
     let since = if everything { 0 } else { now_ms() - LATELY_MS };
     let sql = "SELECT id, used_requests, used_cost FROM downstream_api_keys WHERE max_cost IS NOT NULL \
                OR max_requests IS NOT NULL OR last_used_at >= ? OR updated_at >= ?";
@@ -27,9 +67,11 @@ async fn totals(store: &Store, keys: &KeyTable, everything: bool) -> Result<()> 
         let mut row = row.fields();
         let (id, requests, cost) = (row.int()?, row.int()?, row.usd()?);
         let Some(key) = keys.get(id) else { continue };
-        key.live.follow_cost(cost);
-        // Who is reserving, or changes the key, knows better.
+        // Who looks or reserves, or changes the key, knows better.
         let Ok(_turn) = key.live.turn.try_lock() else { continue };
+        if is_newest(key, then) {
+            key.live.follow_cost(cost);
+        }
         match key.max_requests {
             Some(_) => key.live.requests.set_reserved(requests),
             None => key.live.follow_requests(requests),
@@ -52,17 +94,14 @@ async fn windows(store: &Store, keys: &KeyTable) -> Result<()> {
     if open.is_empty() {
         return Ok(());
     }
+    let then = monotonic_ms();
     let stored: HashMap<_, _> = budgets::all(store).await?;
     for (key, budget, start) in open {
         let Ok(_turn) = key.live.turn.try_lock() else { continue };
-        match stored.get(&(key.id, budget.live.scope.clone())) {
-            Some((stored_start, used)) if *stored_start == start => {
-                budget.live.follow(&budget.bounds, start, Some(*used));
-            }
-            // Another window has begun: who asks next opens it.
-            Some(_) => {}
-            None => budget.live.follow(&budget.bounds, start, None),
+        if !is_newest(key, then) {
+            continue;
         }
+        follow_window(budget, start, stored.get(&(key.id, budget.live.scope.clone())));
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use crate::core::Core;
-use crate::keys::{Budget, BudgetMask, Key, KeyLimits, KeyLive, NotTaken, OverLimit};
+use crate::keys::{Budget, BudgetMask, Key, KeyLimits, KeyLive, KeyRejection, NotTaken, OverLimit};
 use crate::limits::Lease;
 use crate::store::{self, budgets, quota};
 use crate::time::{Millis, monotonic_ms, now_ms};
@@ -27,8 +27,8 @@ const TRIES: usize = 64;
 
 /// Why a call is not let in.
 pub(in crate::proxy) enum NotAdmitted {
-    /// All requests of the key are used up.
-    OverTotal,
+    /// Nothing is left of what the key may use in all.
+    OverTotal(KeyRejection),
     Over(OverLimit),
     /// It could not be counted; the log says why.
     Unavailable,
@@ -50,11 +50,12 @@ struct TakenFromBudgets<'a> {
 }
 
 /// Lets a call of this model in, and counts it.
-pub(in crate::proxy) async fn admit(
-    core: &Arc<Core>,
-    key: &Arc<Key>,
-    model: &str,
-) -> Result<Admission, NotAdmitted> {
+pub(in crate::proxy) async fn admit(core: &Arc<Core>, key: &Arc<Key>, model: &str) -> Result<Admission, NotAdmitted> {
+    // Boxed, because it is rare and large.
+    if core.store.database().is_shared() && key.is_charged_later() {
+        Box::pin(core.hear_of_spending(key)).await;
+        key.check_totals().map_err(NotAdmitted::OverTotal)?;
+    }
     match &key.limits {
         None => count(core, key).await.map(|()| Admission::default()),
         // Boxed, so that calls without limits do not carry the room for it.
@@ -116,7 +117,7 @@ async fn take(core: &Arc<Core>, live: &Arc<KeyLive>, max: i64) -> Result<(), Not
         match prepared(live.id, reserve(core, live, max, turn)).await? {
             true if live.requests.take() => return Ok(()),
             true => {}
-            false => return Err(NotAdmitted::OverTotal),
+            false => return Err(NotAdmitted::OverTotal(KeyRejection::OverRequests)),
         }
     }
 }

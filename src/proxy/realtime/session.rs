@@ -28,6 +28,7 @@ use crate::time::now_ms;
 use crate::upstream::{FromUpstream, SocketReceiver, SocketSender, UpstreamSocket};
 
 use crate::proxy::attempt::{Attempt, Choice, Slots};
+use crate::proxy::auth::Refused;
 use crate::proxy::call::Call;
 use crate::proxy::key::over_limit::refused_by;
 use crate::proxy::key::quota::{self, NotAdmitted};
@@ -290,9 +291,9 @@ impl Refusal {
                 let words = refused_by(limit, now_ms());
                 Self { code: words.code, message: words.message }
             }
-            NotAdmitted::OverTotal => {
-                let message = "This API key has used up its requests".to_owned();
-                Self { code: "key_over_requests", message }
+            NotAdmitted::OverTotal(why) => {
+                let refused = Refused::Rejected(why);
+                Self { code: refused.code(), message: refused.message().into_owned() }
             }
             NotAdmitted::Unavailable => {
                 let message = "The request could not be counted".to_owned();

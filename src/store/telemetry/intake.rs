@@ -50,6 +50,13 @@ impl Telemetry {
         self.queue.dirty_key(key, urgent);
     }
 
+    /// What was handed over is to be committed at once, unless nothing can be for now.
+    pub fn hurry(&self) {
+        if self.queue.trouble().is_none() {
+            drop(self.queue.flush());
+        }
+    }
+
     /// Log rows dropped since the start.
     pub fn dropped(&self) -> u64 {
         self.queue.dropped()

@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run demo test check fuzz bench static static-arm64 static-armv7 test-clients test-clis test-console test-databases test-chaos test-nginx test-api record-clis openapi fmt
+.PHONY: help run demo test check fuzz bench static static-arm64 static-armv7 test-clients test-clis test-console test-databases test-chaos test-outage test-nginx test-api record-clis openapi fmt
 
 help: ## List these targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -60,8 +60,11 @@ openapi: ## Renew docs/openapi.json after a change of a route, a request or an a
 test-databases: ## The store, the admin API and instances on PostgreSQL and MariaDB of their own; installs what is missing
 	tests/databases/run
 
-test-chaos: ## Three instances on a PostgreSQL of their own, one killed every five seconds for CHAOS_SECONDS (60)
+test-chaos: ## Three instances on a PostgreSQL and a MariaDB of their own, one killed every five seconds for CHAOS_SECONDS (60)
 	tests/databases/run chaos
+
+test-outage: ## Three instances on a PostgreSQL and a MariaDB of their own, which is stopped for OUTAGE_SECONDS (60)
+	tests/databases/run outage
 
 test-nginx: ## Streams that are silent for a minute, through nginx; installs it where it is missing
 	@command -v nginx >/dev/null || apt-get install -y --no-install-recommends nginx

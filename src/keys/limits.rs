@@ -9,7 +9,7 @@ use crate::limits::RetryAfterSeconds;
 use crate::money::Usd;
 use crate::time::Millis;
 
-use super::budget::{Bounds, Budget, NoRoom, Reached, Window};
+use super::budget::{Budget, NoRoom, Reached, Window};
 use super::live::KeyLive;
 
 /// The windows of requests and tokens.
@@ -72,12 +72,6 @@ impl KeyLimits {
             || self.requests_per_minute.is_some()
             || self.tokens_per_minute.is_some()
             || !self.budgets.is_empty()
-    }
-
-    /// Whether what answers use counts in any of them.
-    pub fn counts_usage(&self) -> bool {
-        let by_usage = |bounds: &Bounds| bounds.cost.is_some() || bounds.tokens.is_some();
-        self.tokens_per_minute.is_some() || self.budgets.iter().any(|budget| by_usage(&budget.bounds))
     }
 
     /// Whether the minute has room for one more request; counts nothing. `now` comes from a clock that never steps back.

@@ -102,11 +102,6 @@ impl Key {
         Ok(())
     }
 
-    /// Whether what answers use counts against it.
-    pub fn counts_usage(&self) -> bool {
-        self.max_cost.is_some() || self.limits.as_ref().is_some_and(|limits| limits.counts_usage())
-    }
-
     /// Adds what a request cost that is counted in these budgets; true when the key is to be handed to the writer.
     #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
     pub fn charge(&self, mask: BudgetMask, charge: &Charge) -> bool {
@@ -121,6 +116,12 @@ impl Key {
         let is_charged = |budget: &Budget| budget.bounds.cost.is_some() || budget.bounds.tokens.is_some();
         self.max_cost.is_some()
             || self.limits.as_deref().is_some_and(|limits| limits.budgets.iter().any(is_charged))
+    }
+
+    /// Whether what answers use counts against it, be it for a minute.
+    pub fn counts_usage(&self) -> bool {
+        let counts = |limits: &KeyLimits| limits.tokens_per_minute.is_some();
+        self.is_charged_later() || self.limits.as_deref().is_some_and(counts)
     }
 
     /// Little may be left of such a limit, for all that is known while so many others spend of it, too: what is spent should

@@ -50,7 +50,11 @@ struct TakenFromBudgets<'a> {
 }
 
 /// Lets a call of this model in, and counts it.
-pub(in crate::proxy) async fn admit(core: &Arc<Core>, key: &Arc<Key>, model: &str) -> Result<Admission, NotAdmitted> {
+pub(in crate::proxy) async fn admit(
+    core: &Arc<Core>,
+    key: &Arc<Key>,
+    model: &str,
+) -> Result<Admission, NotAdmitted> {
     // Boxed, because it is rare and large.
     if core.store.database().is_shared() && key.is_charged_later() {
         Box::pin(core.hear_of_spending(key)).await;

@@ -12,12 +12,13 @@
 //! waits for. An `event: error` is an error in every dialect.
 
 use super::{
-    Dialect, json,
+    Dialect,
+    stream_event::{Data, StreamEvent},
+    tree::Node,
     upstream_error::{UpstreamError, is_error},
     usage::{self, Usage},
 };
 use memchr::memmem::{self, Finder};
-use serde_json::Value;
 use std::sync::LazyLock;
 
 /// What an event does to the stream.
@@ -38,15 +39,11 @@ pub(super) struct Reading {
     /// It carries content, reasoning, a refusal or a tool call.
     pub output: bool,
     pub usage: Option<Usage>,
-    /// `sequence_number` (responses).
-    pub sequence: Option<u64>,
-    /// The response as the first event has it, in JSON (responses).
-    pub begun: Option<String>,
 }
 
 impl Reading {
     fn of(meaning: Meaning, output: bool) -> Self {
-        Self { meaning, output, usage: None, sequence: None, begun: None }
+        Self { meaning, output, usage: None }
     }
 
     fn preamble() -> Self {
@@ -61,10 +58,8 @@ impl Reading {
         Self::of(Meaning::End { last }, output)
     }
 
-    fn failure(error: &Value) -> Self {
-        let error = UpstreamError::of_json(error)
-            .unwrap_or_else(|| UpstreamError::new("Upstream reported an error in the stream"));
-        Self::of(Meaning::Failure(error), false)
+    fn failure(error: &Node<'_>) -> Self {
+        Self::of(Meaning::Failure(UpstreamError::of(error).unwrap_or_else(UpstreamError::unsaid)), false)
     }
 }
 
@@ -138,59 +133,49 @@ fn is_filled(key: &Finder<'_>, data: &[u8]) -> bool {
     false
 }
 
-/// Reads an event. `cut` tells that the middle of `data` is missing.
-pub(super) fn read(dialect: Dialect, name: &[u8], data: &[u8], cut: bool) -> Reading {
-    let data = data.trim_ascii();
-    if data == b"[DONE]" {
-        return match dialect {
-            Dialect::Chat | Dialect::Completions => Reading::end(true, false),
-            // Some sites end every stream so; here it ends nothing.
-            _ => Reading::preamble(),
-        };
-    }
-    if cut {
-        return read_cut(dialect, name, data);
-    }
-    let Some(event) = json::tree(data) else {
-        if name == b"error" {
-            return Reading::failure(&Value::String(String::from_utf8_lossy(data).into_owned()));
+/// Reads an event.
+pub(super) fn read(dialect: Dialect, event: &StreamEvent<'_>) -> Reading {
+    let json = match event.data() {
+        Data::Json(json) => json,
+        Data::Done if matches!(dialect, Dialect::Chat | Dialect::Completions) => {
+            return Reading::end(true, false);
         }
-        // Words without JSON are an answer of some site's own; JSON that is broken says nothing yet.
-        let says_nothing = matches!(data.trim_ascii_start(), [] | [b'{', ..]);
-        return if says_nothing { Reading::preamble() } else { Reading::output() };
+        // Some sites end every stream so; here it ends nothing.
+        Data::Done => return Reading::preamble(),
+        Data::Cut(data) => return read_cut(dialect, event, data.as_bytes()),
+        Data::Words(words) => {
+            return match event.failure().filter(|_| event.is_named_error()) {
+                Some(error) => Reading::of(Meaning::Failure(error), false),
+                // Words without JSON are an answer of some site's own; JSON that is broken says nothing yet.
+                None if words.is_empty() || words.starts_with('{') => Reading::preamble(),
+                None => Reading::output(),
+            };
+        }
     };
-    if name == b"error" || event["type"] == "error" {
-        return Reading::failure(&event);
+    if event.is_named_error() || json.str_at("type") == "error" {
+        return Reading::failure(json);
     }
     let mut reading = match dialect {
-        Dialect::Chat | Dialect::Completions => read_chat(&event),
-        Dialect::Messages => read_messages(kind(&event, name), &event),
-        Dialect::Responses => read_responses(kind(&event, name), &event),
-        Dialect::Gemini => read_gemini(&event),
-        Dialect::Embeddings | Dialect::Images => read_image(kind(&event, name), &event),
-        Dialect::Audio => read_audio(kind(&event, name), &event),
+        Dialect::Chat | Dialect::Completions => read_chat(json),
+        Dialect::Messages => read_messages(&event.kind(), json),
+        Dialect::Responses => read_responses(&event.kind(), json),
+        Dialect::Gemini => read_gemini(json),
+        Dialect::Embeddings | Dialect::Images => read_image(&event.kind(), json),
+        Dialect::Audio => read_audio(&event.kind(), json),
     };
-    reading.usage = usage::of_event(dialect, &event);
-    if dialect == Dialect::Responses && kind(&event, name) == "response.created" {
-        let text = std::str::from_utf8(data).unwrap_or_default();
-        reading.begun = json::member(text, "response").map(str::to_owned);
-    }
+    reading.usage = usage::of_event(dialect, json);
     reading
 }
 
-/// The `type` of an event, which some sites only give as its name.
-fn kind<'a>(event: &'a Value, name: &'a [u8]) -> &'a str {
-    event["type"].as_str().unwrap_or_else(|| std::str::from_utf8(name).unwrap_or_default())
-}
-
 /// An event too long to be held is content, or a terminal object that repeats all content.
-fn read_cut(dialect: Dialect, name: &[u8], data: &[u8]) -> Reading {
+fn read_cut(dialect: Dialect, event: &StreamEvent<'_>, data: &[u8]) -> Reading {
     let named = |kind: &str| {
-        name == kind.as_bytes() || memmem::find(data, format!("\"{kind}\"").as_bytes()).is_some()
+        event.name() == kind.as_bytes() || memmem::find(data, format!("\"{kind}\"").as_bytes()).is_some()
     };
+    let failure = || Reading::of(Meaning::Failure(UpstreamError::unsaid()), false);
     let mut reading = match dialect {
-        _ if name == b"error" => Reading::failure(&Value::Null),
-        Dialect::Responses if named("response.failed") => Reading::failure(&Value::Null),
+        _ if event.is_named_error() => failure(),
+        Dialect::Responses if named("response.failed") => failure(),
         Dialect::Responses if named("response.completed") || named("response.incomplete") => {
             Reading::end(true, true)
         }
@@ -207,86 +192,91 @@ fn read_cut(dialect: Dialect, name: &[u8], data: &[u8]) -> Reading {
     reading
 }
 
-fn read_chat(event: &Value) -> Reading {
-    if is_error(&event["error"]) {
+fn read_chat(event: &Node<'_>) -> Reading {
+    if states_error(event) {
         return Reading::failure(event);
     }
-    let choices = list(&event["choices"]);
-    let bare_error = event["choices"].is_null() && event["message"].is_string() && !event["code"].is_null();
-    if bare_error {
+    let choices = event.items_at("choices");
+    let is_bare_error = event.get("choices").is_none()
+        && event.get("message").is_some_and(Node::is_string)
+        && event.get("code").is_some();
+    if is_bare_error {
         return Reading::failure(event);
     }
     let output = choices.iter().any(|choice| {
-        let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
-        has_more_than(delta, "role") || is_content(&choice["text"])
+        let delta = choice.get("delta").filter(|delta| delta.is_object()).or(choice.get("message"));
+        has_more_than(delta, "role") || has_content(choice, "text")
     });
-    if choices.iter().any(|choice| is_content(&choice["finish_reason"])) {
+    if choices.iter().any(|choice| has_content(choice, "finish_reason")) {
         return Reading::end(false, output);
     }
     Reading::of(Meaning::Plain, output)
 }
 
-fn read_messages(kind: &str, event: &Value) -> Reading {
+fn read_messages(kind: &str, event: &Node<'_>) -> Reading {
     match kind {
         "message_start" | "ping" | "content_block_stop" | "message_delta" => Reading::preamble(),
         "message_stop" => Reading::end(true, false),
         "content_block_start" => {
-            let block = &event["content_block"];
-            match block["type"].as_str() {
+            let block = event.get("content_block");
+            match block.map(|block| block.str_at("type")).as_deref() {
                 Some("text" | "thinking") => Reading::of(Meaning::Plain, has_more_than(block, "type")),
                 _ => Reading::output(),
             }
         }
-        "content_block_delta" => Reading::of(Meaning::Plain, has_more_than(&event["delta"], "type")),
-        _ if is_error(&event["error"]) => Reading::failure(event),
+        "content_block_delta" => Reading::of(Meaning::Plain, has_more_than(event.get("delta"), "type")),
+        _ if states_error(event) => Reading::failure(event),
         _ => Reading::output(),
     }
 }
 
-fn read_responses(kind: &str, event: &Value) -> Reading {
-    let response = &event["response"];
-    let mut reading = match kind {
+fn read_responses(kind: &str, event: &Node<'_>) -> Reading {
+    let response = event.get("response");
+    match kind {
         "response.created" | "response.in_progress" | "response.queued" | "keepalive" | "ping" => {
             Reading::preamble()
         }
-        "response.output_item.added" => Reading::of(Meaning::Plain, is_output_item(&event["item"])),
+        "response.output_item.added" => {
+            Reading::of(Meaning::Plain, event.get("item").is_none_or(is_output_item))
+        }
         "response.content_part.added" | "response.reasoning_summary_part.added" => {
-            Reading::of(Meaning::Plain, is_output_part(&event["part"]))
+            Reading::of(Meaning::Plain, event.get("part").is_some_and(is_output_part))
         }
-        "response.failed" => Reading::failure(if is_error(&response["error"]) { response } else { event }),
-        "response.completed" | "response.incomplete" if response["status"] == "failed" => {
-            Reading::failure(response)
-        }
-        "response.completed" | "response.incomplete" => {
-            Reading::end(true, list(&response["output"]).iter().any(is_answer_item))
-        }
-        _ if is_error(&event["error"]) => Reading::failure(event),
+        "response.failed" => Reading::failure(response.filter(|it| states_error(it)).unwrap_or(event)),
+        "response.completed" | "response.incomplete" => match response {
+            Some(response) if response.str_at("status") == "failed" => Reading::failure(response),
+            _ => {
+                let items = response.map_or(&[][..], |response| response.items_at("output"));
+                Reading::end(true, items.iter().any(is_answer_item))
+            }
+        },
+        _ if states_error(event) => Reading::failure(event),
         _ => Reading::output(),
-    };
-    reading.sequence = event["sequence_number"].as_u64();
-    reading
+    }
 }
 
-fn read_gemini(event: &Value) -> Reading {
-    if is_error(&event["error"]) {
+fn read_gemini(event: &Node<'_>) -> Reading {
+    if states_error(event) {
         return Reading::failure(event);
     }
-    if !event["promptFeedback"]["blockReason"].is_null() {
+    if event.path(&["promptFeedback", "blockReason"]).is_some() {
         // The whole answer: the question was refused.
         return Reading::end(false, true);
     }
-    let candidates = list(&event["candidates"]);
-    let output = candidates.iter().any(|candidate| is_content(&candidate["content"]["parts"]));
-    let ends =
-        |candidate: &Value| ["finishReason", "finish_reason"].iter().any(|key| is_content(&candidate[*key]));
+    let candidates = event.items_at("candidates");
+    let output =
+        candidates.iter().any(|candidate| candidate.path(&["content", "parts"]).is_some_and(is_content));
+    let ends = |candidate: &Node<'_>| {
+        ["finishReason", "finish_reason"].iter().any(|key| has_content(candidate, key))
+    };
     if candidates.iter().any(ends) {
         return Reading::end(false, output);
     }
     Reading::of(Meaning::Plain, output)
 }
 
-fn read_image(kind: &str, event: &Value) -> Reading {
-    if is_error(&event["error"]) {
+fn read_image(kind: &str, event: &Node<'_>) -> Reading {
+    if states_error(event) {
         return Reading::failure(event);
     }
     if kind.ends_with(".completed") { Reading::end(true, true) } else { Reading::output() }
@@ -295,52 +285,55 @@ fn read_image(kind: &str, event: &Value) -> Reading {
 /// The last events of streamed speech and of a streamed transcript.
 const AUDIO_ENDS: [&str; 2] = ["speech.audio.done", "transcript.text.done"];
 
-fn read_audio(kind: &str, event: &Value) -> Reading {
-    if is_error(&event["error"]) {
+fn read_audio(kind: &str, event: &Node<'_>) -> Reading {
+    if states_error(event) {
         return Reading::failure(event);
     }
     if AUDIO_ENDS.contains(&kind) { Reading::end(true, true) } else { Reading::output() }
 }
 
+fn states_error(holder: &Node<'_>) -> bool {
+    holder.get("error").is_some_and(is_error)
+}
+
 /// Whether an item of a response's `output` is more than an empty message or empty reasoning.
-fn is_output_item(item: &Value) -> bool {
-    let parts = |key: &str| list(&item[key]).iter().any(is_output_part);
-    match item["type"].as_str() {
-        Some("message") => parts("content") || item["content"].as_str().is_some_and(|text| !text.is_empty()),
-        Some("reasoning") => parts("content") || parts("summary") || is_content(&item["encrypted_content"]),
+fn is_output_item(item: &Node<'_>) -> bool {
+    let parts = |key: &str| item.items_at(key).iter().any(is_output_part);
+    match item.str_at("type").as_ref() {
+        "message" => parts("content") || item.text_at("content").is_some_and(|text| !text.is_empty()),
+        "reasoning" => parts("content") || parts("summary") || has_content(item, "encrypted_content"),
         _ => true,
     }
 }
 
 /// Whether an item of a finished response is an answer: all are but an empty message. One that only
 /// begins may still be filled.
-pub(super) fn is_answer_item(item: &Value) -> bool {
-    item["type"] == "reasoning" || is_output_item(item)
+pub(super) fn is_answer_item(item: &Node<'_>) -> bool {
+    item.str_at("type") == "reasoning" || is_output_item(item)
 }
 
-fn is_output_part(part: &Value) -> bool {
-    has_more_than(part, "type")
-}
-
-/// The items of an array; none of anything else.
-pub(super) fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
+fn is_output_part(part: &Node<'_>) -> bool {
+    has_more_than(Some(part), "type")
 }
 
 /// Whether an object has a member other than `known` that holds anything.
-fn has_more_than(object: &Value, known: &str) -> bool {
-    let Some(members) = object.as_object() else { return false };
+fn has_more_than(object: Option<&Node<'_>>, known: &str) -> bool {
+    let members = object.map_or(&[][..], Node::members);
     members.iter().any(|(key, value)| key != known && is_content(value))
+}
+
+fn has_content(holder: &Node<'_>, key: &str) -> bool {
+    holder.get(key).is_some_and(is_content)
 }
 
 /// Whether a value is more than an empty form: `null`, `false`, `""`, `[]` and `{}` are none, nor is
 /// a list or object of nothing else.
-pub(super) fn is_content(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(_) => false,
-        Value::Number(_) => true,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(items) => items.iter().any(is_content),
-        Value::Object(members) => members.values().any(is_content),
+pub(super) fn is_content(value: &Node<'_>) -> bool {
+    match value.raw().as_bytes() {
+        [b'n' | b't' | b'f', ..] => false,
+        [b'"', ..] => value.raw().len() > 2,
+        [b'[', ..] => value.items().iter().any(is_content),
+        [b'{', ..] => value.members().iter().any(|(_, value)| is_content(value)),
+        _ => true,
     }
 }

@@ -14,15 +14,17 @@
 
 use super::{
     Dialect,
-    events::{is_answer_item, is_content, list},
+    events::{is_answer_item, is_content},
     json,
+    tree::Node,
     upstream_error::{self, UpstreamError, is_error},
     usage::{self, Usage},
 };
-use serde_json::Value;
 
 /// Longer answers are prose, in which any word may occur.
 const MAX_KEYWORD_BODY: usize = 64 * 1024;
+/// A longer answer is not empty.
+const MAX_JUDGED: usize = 1 << 20;
 
 /// The operator's rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,7 +83,7 @@ pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usag
         return Ok(usage);
     }
     // Some sites put a failure into a shape of their own, and some into none at all.
-    let error = json::tree(body).as_ref().and_then(UpstreamError::of_json);
+    let error = Node::parse(&String::from_utf8_lossy(body)).ok().as_ref().and_then(UpstreamError::of);
     Err(error.map_or(Fault::NoAnswer, Fault::Error))
 }
 
@@ -121,7 +123,7 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
         Ok(())
     })
     .map_err(|_| not_json(text))?;
-    let error = error.filter(|_| !has_answer || failed).and_then(|error| json::tree(error.as_bytes()));
+    let error = error.filter(|_| !has_answer || failed).and_then(|error| Node::parse(error).ok());
     if error.as_ref().is_some_and(is_error) || (failed && dialect == Dialect::Responses) {
         // Some sites put type or message beside the error, so the whole body is read.
         return Err(Fault::Error(upstream_error::read(200, body)));
@@ -129,15 +131,16 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
     let is_under_way = is_under_way && dialect == Dialect::Responses;
     let judged = !is_under_way && !matches!(dialect, Dialect::Embeddings | Dialect::Images | Dialect::Audio);
     let by_words = !rules.keywords.is_empty() && body.len() <= MAX_KEYWORD_BODY;
-    if judged && (by_words || rules.fails_empty(false, usage)) {
-        // A valid text that makes no tree (a number out of range) is content.
-        if let Some(answer) = json::tree(text.as_bytes()) {
-            if by_words && let Some(word) = keyword(dialect, &answer, &rules.keywords) {
-                return Err(Fault::Keyword(word.to_owned()));
-            }
-            if rules.fails_empty(has_output(dialect, &answer), usage) {
-                return Err(Fault::Empty);
-            }
+    if judged
+        && (by_words || rules.fails_empty(false, usage))
+        && text.len() <= MAX_JUDGED
+        && let Ok(answer) = Node::parse(text)
+    {
+        if by_words && let Some(word) = keyword(dialect, &answer, &rules.keywords) {
+            return Err(Fault::Keyword(word.to_owned()));
+        }
+        if rules.fails_empty(has_output(dialect, &answer), usage) {
+            return Err(Fault::Empty);
         }
     }
     Ok((usage, holds_answer))
@@ -180,100 +183,90 @@ fn not_json(text: &str) -> Fault {
     }
 }
 
-fn keyword<'k>(dialect: Dialect, answer: &Value, keywords: &'k [String]) -> Option<&'k str> {
+fn keyword<'k>(dialect: Dialect, answer: &Node<'_>, keywords: &'k [String]) -> Option<&'k str> {
     let mut said = String::new();
-    let mut say = |text: &Value| {
-        if let Some(text) = text.as_str() {
-            said.push_str(&text.to_lowercase());
-            // A keyword does not span two texts.
-            said.push('\0');
-        }
-    };
-    for key in ["message", "type", "code"] {
-        say(&answer["error"][key]);
-    }
-    say(&answer["error"]);
-    for part in texts(dialect, answer) {
-        say(part);
+    let error = ["message", "type", "code"].into_iter().map(|key| answer.path(&["error", key]));
+    let all = error.chain([answer.get("error")]).chain(texts(dialect, answer));
+    for text in all.filter_map(|text| text?.str()) {
+        said.push_str(&text.to_lowercase());
+        // A keyword does not span two texts.
+        said.push('\0');
     }
     keywords.iter().find(|word| said.contains(word.as_str())).map(String::as_str)
 }
 
 /// The places of an answer that hold the assistant's words.
-fn texts(dialect: Dialect, answer: &Value) -> Vec<&Value> {
+fn texts<'n, 'a>(dialect: Dialect, answer: &'n Node<'a>) -> Vec<Option<&'n Node<'a>>> {
     let mut texts = Vec::new();
     match dialect {
-        Dialect::Messages => content_texts(&answer["content"], &mut texts),
+        Dialect::Messages => content_texts(answer.get("content"), &mut texts),
         Dialect::Responses => {
-            texts.push(&answer["output_text"]);
-            for item in list(&answer["output"]) {
-                content_texts(&item["content"], &mut texts);
+            texts.push(answer.get("output_text"));
+            for item in answer.items_at("output") {
+                content_texts(item.get("content"), &mut texts);
             }
         }
         Dialect::Gemini => {
-            let is_said = |part: &&Value| part["thought"] != true;
-            texts.extend(gemini_parts(answer).filter(is_said).map(|part| &part["text"]));
+            let is_said = |part: &&Node<'_>| part.bool_at("thought") != Some(true);
+            texts.extend(gemini_parts(answer).filter(is_said).map(|part| part.get("text")));
         }
         _ => {
-            for choice in list(&answer["choices"]) {
-                texts.push(&choice["text"]);
-                texts.push(&choice["message"]["refusal"]);
-                content_texts(&choice["message"]["content"], &mut texts);
+            for choice in answer.items_at("choices") {
+                texts.push(choice.get("text"));
+                texts.push(choice.path(&["message", "refusal"]));
+                content_texts(choice.path(&["message", "content"]), &mut texts);
             }
         }
     }
     texts
 }
 
-fn content_texts<'v>(content: &'v Value, texts: &mut Vec<&'v Value>) {
+fn content_texts<'n, 'a>(content: Option<&'n Node<'a>>, texts: &mut Vec<Option<&'n Node<'a>>>) {
     texts.push(content);
-    for part in list(content) {
-        texts.push(&part["text"]);
-        texts.push(&part["refusal"]);
+    for part in content.map_or(&[][..], Node::items) {
+        texts.extend([part.get("text"), part.get("refusal")]);
     }
 }
 
 /// Whether an answer holds anything a client could use: text, a refusal, reasoning, a call, an image.
-fn has_output(dialect: Dialect, answer: &Value) -> bool {
+fn has_output(dialect: Dialect, answer: &Node<'_>) -> bool {
+    let says = |holder: &Node<'_>, key: &str| holder.get(key).is_some_and(|value| !is_blank(value));
     match dialect {
-        Dialect::Messages => list(&answer["content"]).iter().any(|block| !is_blank_text(block)),
+        Dialect::Messages => answer.items_at("content").iter().any(|block| !is_blank_text(block)),
         Dialect::Responses => {
-            !is_blank(&answer["output_text"]) || list(&answer["output"]).iter().any(is_answer_item)
+            says(answer, "output_text") || answer.items_at("output").iter().any(is_answer_item)
         }
         // One that was blocked says why it has none.
         Dialect::Gemini => {
-            let has_content = |part: &Value| {
-                part.as_object().is_some_and(|part| part.values().any(|value| !is_blank(value)))
-            };
-            gemini_parts(answer).any(has_content) || is_content(&answer["promptFeedback"]["blockReason"])
+            let has_content = |part: &Node<'_>| part.members().iter().any(|(_, value)| !is_blank(value));
+            gemini_parts(answer).any(has_content)
+                || answer.path(&["promptFeedback", "blockReason"]).is_some_and(is_content)
         }
-        _ => list(&answer["choices"]).iter().any(|choice| {
-            let message = &choice["message"];
-            let more = message
-                .as_object()
-                .is_some_and(|members| members.iter().any(|(key, value)| key != "role" && !is_blank(value)));
-            more || !is_blank(&choice["text"])
+        _ => answer.items_at("choices").iter().any(|choice| {
+            let mut message = choice.get("message").map_or(&[][..], Node::members).iter();
+            message.any(|(key, value)| key != "role" && !is_blank(value)) || says(choice, "text")
         }),
     }
 }
 
 /// The parts of all candidates, also of an answer in the envelope of the command line's service.
-fn gemini_parts(answer: &Value) -> impl Iterator<Item = &Value> {
+fn gemini_parts<'n, 'a>(answer: &'n Node<'a>) -> impl Iterator<Item = &'n Node<'a>> {
     let answer = answer.get("response").unwrap_or(answer);
-    list(&answer["candidates"]).iter().flat_map(|candidate| list(&candidate["content"]["parts"]))
+    let candidates = answer.items_at("candidates").iter();
+    candidates.flat_map(|candidate| candidate.path(&["content", "parts"]).map_or(&[][..], Node::items))
 }
 
-fn is_blank(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.trim().is_empty(),
-        Value::Array(parts) => parts.iter().all(|part| !is_content(part) || is_blank_text(part)),
-        other => !is_content(other),
+fn is_blank(value: &Node<'_>) -> bool {
+    match value.text() {
+        Some(text) => text.is_blank(),
+        None if value.is_array() => value.items().iter().all(|part| !is_content(part) || is_blank_text(part)),
+        None => !is_content(value),
     }
 }
 
 /// Whether it is a part of a text, with nothing in it.
-fn is_blank_text(part: &Value) -> bool {
-    part["type"] == "text" && is_blank(&part["text"])
+fn is_blank_text(part: &Node<'_>) -> bool {
+    part.str_at("type") == "text" && part.get("text").is_none_or(is_blank)
 }
 
 #[cfg(test)]

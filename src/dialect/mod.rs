@@ -74,6 +74,7 @@ pub mod service_tier;
 pub mod signature;
 pub mod sse;
 pub mod stored_files;
+pub mod stream_event;
 pub mod text_files;
 pub mod tree;
 mod upstream_error;

@@ -13,16 +13,20 @@
 //! end); a plain delta costs a few substring searches. Such a search cannot be misled by what the
 //! model writes: inside a JSON string its quotes are escaped, so a quoted word is a key or a whole
 //! value, and then the parse decides.
+//!
+//! Of an answer that is converted or gathered every event is parsed anyway, and [`Progress`] is asked of the same value.
 
 use super::{
     Dialect,
     errors::{self, UpstreamError},
     events::{self, Meaning},
     json,
-    sse::{Event, Scanner},
+    sse::{self, Scanner},
+    stream_event::StreamEvent,
     usage::Usage,
 };
 use bytes::Bytes;
+use std::ops::Deref;
 
 /// The longest event that is looked at whole; only the beginning and the end of a longer one are.
 const EVENT_LIMIT: usize = 256 * 1024;
@@ -35,10 +39,20 @@ pub enum Phase {
     /// Content, reasoning, a refusal or a tool call has been seen.
     Output,
     /// The answer is complete: an end of the stream is now clean. Usage may still follow, see
-    /// [`StreamObserver::is_finished`].
+    /// [`Progress::is_finished`].
     Ended,
     /// An error event has been seen; nothing after it counts.
     Failed(UpstreamError),
+}
+
+/// What the events of a streamed answer have said of the answer itself.
+#[derive(Debug)]
+pub struct Progress {
+    dialect: Dialect,
+    phase: Phase,
+    usage: Option<Usage>,
+    output: bool,
+    finished: bool,
 }
 
 /// Which part of the chunk last fed may be relayed when it made the stream [`Phase::Failed`].
@@ -50,20 +64,16 @@ pub struct Break {
     pub error_relayed: bool,
 }
 
-/// Reads phase and usage beside a stream.
+/// Reads the progress of a stream that passes, and what an event of our own in it must know.
 #[derive(Debug)]
 pub struct StreamObserver {
     scanner: Scanner,
-    state: StreamState,
+    watch: Watch,
 }
 
 #[derive(Debug)]
-struct StreamState {
-    dialect: Dialect,
-    phase: Phase,
-    usage: Option<Usage>,
-    output: bool,
-    finished: bool,
+struct Watch {
+    progress: Progress,
     events: u64,
     /// The response as it began, in JSON (responses).
     begun: Option<String>,
@@ -72,69 +82,118 @@ struct StreamState {
     broke: Option<Break>,
 }
 
+// === impl Progress ===
+
+impl Progress {
+    pub fn new(dialect: Dialect) -> Self {
+        Self { dialect, phase: Phase::Preamble, usage: None, output: false, finished: false }
+    }
+
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// What the upstream said when its stream failed.
+    pub fn failure(&self) -> Option<&UpstreamError> {
+        match &self.phase {
+            Phase::Failed(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Nothing can follow any more (`[DONE]`, `message_stop`, a terminal response event): reading may stop.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Whether any content, reasoning, refusal or tool call was seen.
+    pub fn output_seen(&self) -> bool {
+        self.output
+    }
+
+    /// The usage seen so far.
+    pub fn usage(&self) -> Option<Usage> {
+        self.usage
+    }
+
+    /// No event counts any more.
+    fn is_over(&self) -> bool {
+        self.finished || matches!(self.phase, Phase::Failed(_))
+    }
+
+    /// Takes the next event.
+    pub fn take(&mut self, event: &StreamEvent<'_>) {
+        if self.is_over() {
+            return;
+        }
+        let read = events::read(self.dialect, event);
+        if let Some(usage) = read.usage {
+            self.usage.get_or_insert_default().merge(usage);
+        }
+        self.output |= read.output;
+        match read.meaning {
+            Meaning::End { last: true } if self.is_bare_end() => {
+                self.phase = Phase::Failed(UpstreamError::new("Upstream's stream has no content"));
+            }
+            Meaning::Failure(error) => self.phase = Phase::Failed(error),
+            Meaning::End { last } => {
+                self.finished = last;
+                self.phase = Phase::Ended;
+            }
+            Meaning::Plain if read.output && self.phase == Phase::Preamble => self.phase = Phase::Output,
+            Meaning::Plain => {}
+        }
+    }
+
+    /// An end marker after nothing, not even a reason to stop: never an answer.
+    fn is_bare_end(&self) -> bool {
+        matches!(self.dialect, Dialect::Chat | Dialect::Completions) && self.phase == Phase::Preamble
+    }
+}
+
+// === impl StreamObserver ===
+
+impl Deref for StreamObserver {
+    type Target = Progress;
+
+    fn deref(&self) -> &Progress {
+        &self.watch.progress
+    }
+}
+
 impl StreamObserver {
     pub fn new(dialect: Dialect) -> Self {
-        Self {
-            scanner: Scanner::new(EVENT_LIMIT),
-            state: StreamState {
-                dialect,
-                phase: Phase::Preamble,
-                usage: None,
-                output: false,
-                finished: false,
-                events: 0,
-                begun: None,
-                open_block: None,
-                broke: None,
-            },
-        }
+        let progress = Progress::new(dialect);
+        let watch = Watch { progress, events: 0, begun: None, open_block: None, broke: None };
+        Self { scanner: Scanner::new(EVENT_LIMIT), watch }
     }
 
     /// Takes the next chunk and gives the phase after it.
     pub fn feed(&mut self, chunk: &[u8]) -> &Phase {
-        let Self { scanner, state } = self;
-        state.broke = None;
-        scanner.feed(chunk, |event| state.take(event));
-        &self.state.phase
+        let Self { scanner, watch } = self;
+        watch.broke = None;
+        scanner.feed(chunk, |event| watch.take(&event));
+        self.phase()
     }
 
     /// The upstream has closed: reads a last event that no blank line ended. After it, a phase other
     /// than `Ended` or `Failed` means that the stream broke.
     pub fn close(&mut self) -> &Phase {
-        let Self { scanner, state } = self;
-        state.broke = None;
-        scanner.finish(|event| state.take(event));
-        &self.state.phase
-    }
-
-    pub fn phase(&self) -> &Phase {
-        &self.state.phase
+        let Self { scanner, watch } = self;
+        watch.broke = None;
+        scanner.finish(|event| watch.take(&event));
+        self.phase()
     }
 
     /// Where the stream broke within the chunk last fed; `None` unless that chunk made it fail.
     pub fn break_at(&self) -> Option<Break> {
-        self.state.broke
-    }
-
-    /// Nothing can follow any more (`[DONE]`, `message_stop`, a terminal response event): reading may stop.
-    pub fn is_finished(&self) -> bool {
-        self.state.finished
-    }
-
-    /// Whether any content, reasoning, refusal or tool call was seen.
-    pub fn output_seen(&self) -> bool {
-        self.state.output
-    }
-
-    /// The usage seen so far.
-    pub fn usage(&self) -> Option<Usage> {
-        self.state.usage
+        self.watch.broke
     }
 
     /// The `sequence_number` that an event of our own would carry (responses).
     #[cfg(test)]
     pub fn next_sequence(&self) -> u64 {
-        self.state.events
+        self.watch.events
     }
 
     /// No event is half fed: only now may an event of our own be put into the stream.
@@ -145,9 +204,9 @@ impl StreamObserver {
     /// What tells the client of a break ([`errors::stream_event`]), with what is known of the stream: its
     /// sequence number and the response as it began, or the block that is to be closed before.
     pub fn failure_event(&self, error: &UpstreamError) -> Bytes {
-        let state = &self.state;
-        let event = errors::stream_event_of(state.dialect, error, state.events, state.begun.as_deref());
-        let Some(index) = state.open_block else { return event };
+        let Watch { progress, events, begun, open_block, .. } = &self.watch;
+        let event = errors::stream_event_of(progress.dialect, error, *events, begun.as_deref());
+        let Some(index) = open_block else { return event };
         let stop = format!(
             "event: content_block_stop\ndata: {{\"type\":\"content_block_stop\",\"index\":{index}}}\n\n"
         );
@@ -155,58 +214,38 @@ impl StreamObserver {
     }
 }
 
-impl StreamState {
-    fn take(&mut self, event: Event<'_>) {
-        if self.finished || matches!(self.phase, Phase::Failed(_)) {
+impl Watch {
+    fn take(&mut self, event: &sse::Event<'_>) {
+        if self.progress.is_over() {
             return;
         }
         let number = self.events;
         self.events += 1;
-        if self.dialect == Dialect::Messages {
-            self.note_block(&event);
+        let dialect = self.progress.dialect;
+        if dialect == Dialect::Messages {
+            self.note_block(event);
         }
-        if self.phase != Phase::Preamble && !events::may_matter(self.dialect, event.name, event.data) {
+        let has_output = self.progress.phase != Phase::Preamble;
+        if has_output && !events::may_matter(dialect, event.name, event.data) {
             return;
         }
-        let read = events::read(self.dialect, event.name, event.data, event.cut);
-        if let Some(usage) = read.usage {
-            self.usage.get_or_insert_default().merge(usage);
+        let text = sse::text(event.data);
+        let parsed = StreamEvent::of(event, &text);
+        self.progress.take(&parsed);
+        if dialect == Dialect::Responses {
+            self.note_response(&parsed, number);
         }
-        if read.sequence.is_some_and(|sequence| sequence >= number) {
-            self.events = read.sequence.unwrap_or(number).saturating_add(1);
-        }
-        if read.begun.is_some() {
-            self.begun = read.begun;
-        }
-        self.output |= read.output;
-        let meaning = match read.meaning {
-            Meaning::End { last: true } if self.is_bare_end() => {
-                Meaning::Failure(UpstreamError::new("Upstream's stream has no content"))
-            }
-            meaning => meaning,
-        };
-        match meaning {
-            Meaning::Failure(error) => {
-                self.broke = Some(match event.start {
-                    Some(start) => Break { keep: start, error_relayed: false },
-                    None => Break { keep: event.end, error_relayed: true },
-                });
-                self.events = read.sequence.unwrap_or(number);
-                self.phase = Phase::Failed(error);
-            }
-            Meaning::End { last } => {
-                self.finished = last;
-                self.phase = Phase::Ended;
-            }
-            Meaning::Plain if read.output && self.phase == Phase::Preamble => self.phase = Phase::Output,
-            Meaning::Plain => {}
+        if self.progress.failure().is_some() {
+            self.events = self.events.saturating_sub(1);
+            self.broke = Some(match event.start {
+                Some(start) => Break { keep: start, error_relayed: false },
+                None => Break { keep: event.end, error_relayed: true },
+            });
         }
     }
-}
 
-impl StreamState {
     /// Which block is open, by the names of the events: they are few beside the deltas.
-    fn note_block(&mut self, event: &Event<'_>) {
+    fn note_block(&mut self, event: &sse::Event<'_>) {
         match event.name {
             b"content_block_start" => {
                 let data = std::str::from_utf8(event.data).unwrap_or_default();
@@ -217,9 +256,15 @@ impl StreamState {
         }
     }
 
-    /// An end marker after nothing, not even a reason to stop: never an answer.
-    fn is_bare_end(&self) -> bool {
-        matches!(self.dialect, Dialect::Chat | Dialect::Completions) && self.phase == Phase::Preamble
+    /// How the response began, and how its events are numbered.
+    fn note_response(&mut self, event: &StreamEvent<'_>, number: u64) {
+        let Some(json) = event.json() else { return };
+        if let Some(sequence) = json.u64_at("sequence_number").filter(|sequence| *sequence >= number) {
+            self.events = sequence.saturating_add(1);
+        }
+        if event.kind() == "response.created" {
+            self.begun = json.get("response").map(|response| response.raw().to_owned());
+        }
     }
 }
 

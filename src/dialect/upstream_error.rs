@@ -6,8 +6,7 @@
 //! other  the text itself, cut at 400 characters
 //! ```
 
-use super::json;
-use serde_json::Value;
+use super::tree::Node;
 use std::time::Duration;
 
 /// How much of an error body is looked at.
@@ -67,11 +66,9 @@ impl UpstreamError {
         Self { message: message.into(), ..Self::default() }
     }
 
-    /// What there is to say of an event that should have been JSON and is not: what it said is lost, so
-    /// the answer cannot be whole. Words that never meant to be JSON say nothing and are passed over.
-    pub fn of_broken_json(data: &str) -> Option<Self> {
-        let is_json = data.trim_start().starts_with('{');
-        is_json.then(|| Self::new("Upstream sent an event that is not valid JSON"))
+    /// An error in a stream that does not say what it is.
+    pub fn unsaid() -> Self {
+        Self::new("Upstream reported an error in the stream")
     }
 
     /// `error.code` of a failed response, a closed set in the SDKs: what an upstream says in words of that
@@ -87,27 +84,28 @@ impl UpstreamError {
 
     /// Takes an error object (or text) as it stands in a body or in a stream's event: `error` itself
     /// or what contains it. `None` when it says nothing at all.
-    pub fn of_json(value: &Value) -> Option<Self> {
+    pub fn of(value: &Node<'_>) -> Option<Self> {
         // Some Google surfaces wrap the body in an array.
-        let root = value.get(0).unwrap_or(value);
-        let error = if is_error(&root["error"]) { &root["error"] } else { root };
-        let named = |key: &str| name(&error[key]).or_else(|| name(&root[key]));
-        let kind = name(&error["type"]).filter(|kind| kind != "error");
-        let kind = kind.or_else(|| name(&error["status"]).filter(|_| error["status"].is_string()));
+        let root = value.items().first().unwrap_or(value);
+        let error = root.get("error").filter(|error| is_error(error)).unwrap_or(root);
+        let named = |key: &str| name(error.get(key)).or_else(|| name(root.get(key)));
+        let kind = name(error.get("type")).filter(|kind| kind != "error");
+        let kind = kind.or_else(|| name(error.get("status").filter(|status| status.is_string())));
         let code = named("code");
-        let message =
-            [error, &error["message"], &root["message"], &error["detail"], &root["detail"], &root["msg"]]
-                .into_iter()
-                .filter_map(Value::as_str)
-                .map(|text| clean(text, MAX_MESSAGE))
-                .find(|text| !text.is_empty());
+        let places =
+            [(error, "message"), (root, "message"), (error, "detail"), (root, "detail"), (root, "msg")];
+        let places = places.into_iter().filter_map(|(holder, key)| holder.get(key));
+        let message = std::iter::once(error)
+            .chain(places)
+            .filter_map(Node::str)
+            .map(|text| clean(&text, MAX_MESSAGE))
+            .find(|text| !text.is_empty());
         let message = message.or_else(|| match (&kind, &code) {
             (Some(kind), Some(code)) => Some(format!("{kind}/{code}")),
             (one, other) => one.as_ref().or(other.as_ref()).cloned(),
         })?;
-        let details = error["details"].as_array().map_or(&[][..], Vec::as_slice);
-        let is_about_our_key =
-            details.iter().filter_map(|detail| detail["reason"].as_str()).any(|why| OF_KEY.contains(&why));
+        let mut details = error.items_at("details").iter();
+        let is_about_our_key = details.any(|detail| OF_KEY.contains(&&*detail.str_at("reason")));
         let retry_after = retry_after(error, root);
         Some(Self { message, kind, code, param: named("param"), is_about_our_key, retry_after })
     }
@@ -127,28 +125,25 @@ impl UpstreamError {
 
 /// Whether the value of an `error` member states an error: `null`, `""` and `{}` do not, nor does an
 /// object of nothing but these and zeros.
-pub(super) fn is_error(value: &Value) -> bool {
-    let says = |value: &Value| match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::Number(number) => number.as_f64() != Some(0.0),
-        Value::String(text) => !text.trim().is_empty(),
-        Value::Object(members) => !members.is_empty(),
-        Value::Bool(true) | Value::Array(_) => true,
+pub(super) fn is_error(value: &Node<'_>) -> bool {
+    let is_text = |value: &Node<'_>| value.text().is_some_and(|text| !text.is_blank());
+    let says = |value: &Node<'_>| match value.raw().as_bytes() {
+        [b'n' | b'f', ..] => false,
+        [b'"', ..] => is_text(value),
+        [b'{', ..] => !value.members().is_empty(),
+        [b'[' | b't', ..] => true,
+        _ => value.f64() != Some(0.0),
     };
-    match value {
-        Value::Object(members) => members.values().any(says),
-        Value::String(text) => !text.trim().is_empty(),
-        _ => false,
-    }
+    is_text(value) || value.members().iter().any(|(_, value)| says(value))
 }
 
 /// Reads an error body as an upstream sent it; the message is the detail alone.
 pub fn read(status: u16, body: &[u8]) -> UpstreamError {
     let body = &body[..body.len().min(MAX_BODY)];
-    if let Some(error) = json::tree(body).and_then(|value| UpstreamError::of_json(&value)) {
+    let text = String::from_utf8_lossy(body);
+    if let Some(error) = Node::parse(&text).ok().and_then(|value| UpstreamError::of(&value)) {
         return error;
     }
-    let text = String::from_utf8_lossy(body);
     let detail = if looks_like_html(&text) { html_detail(status, &text) } else { clean(&text, MAX_TEXT) };
     if detail.is_empty() {
         return UpstreamError::new(format!("Upstream returned HTTP {status}"));
@@ -165,22 +160,22 @@ pub fn upstream_text(path: &str, status: u16, detail: &str) -> String {
 
 // === JSON ===
 
-fn name(value: &Value) -> Option<String> {
-    let text = match value {
-        Value::String(text) => clean(text, MAX_NAME),
-        Value::Number(number) => number.to_string(),
-        _ => return None,
+fn name(value: Option<&Node<'_>>) -> Option<String> {
+    let value = value?;
+    let text = match value.str() {
+        Some(text) => clean(&text, MAX_NAME),
+        None => value.raw().to_owned(),
     };
-    (!text.is_empty()).then_some(text)
+    (!text.is_empty() && (value.is_string() || value.is_number())).then_some(text)
 }
 
 /// `retry_after` and `resets_in_seconds` in seconds, `retry_after_ms`, and Google's
 /// `details[].retryDelay: "12s"`; at most 30 days.
-fn retry_after(error: &Value, root: &Value) -> Option<Duration> {
-    let number = |key: &str| error[key].as_f64().or_else(|| root[key].as_f64());
-    let details = error["details"].as_array().map_or(&[][..], Vec::as_slice);
-    let delay =
-        details.iter().find_map(|detail| detail["retryDelay"].as_str()?.strip_suffix('s')?.parse().ok());
+fn retry_after(error: &Node<'_>, root: &Node<'_>) -> Option<Duration> {
+    let at = |holder: &Node<'_>, key: &str| holder.get(key).and_then(Node::f64);
+    let number = |key: &str| at(error, key).or_else(|| at(root, key));
+    let mut details = error.items_at("details").iter();
+    let delay = details.find_map(|detail| detail.str_at("retryDelay").strip_suffix('s')?.parse().ok());
     let seconds = number("retry_after")
         .or_else(|| number("resets_in_seconds"))
         .or_else(|| number("retry_after_ms").map(|ms| ms / 1000.0))
@@ -368,7 +363,7 @@ mod tests {
             (r#"{"message":"m"}"#, true),
             (r#""m""#, true),
         ] {
-            assert_eq!(is_error(&serde_json::from_str(value).unwrap()), wanted, "{value}");
+            assert_eq!(is_error(&Node::parse(value).unwrap()), wanted, "{value}");
         }
     }
 
@@ -381,19 +376,17 @@ mod tests {
 
     #[test]
     fn a_failed_response_has_a_code_of_its_kind() {
-        use serde_json::json;
-
         for (error, wanted) in [
             (
-                json!({"type":"invalid_request_error","code":"context_length_exceeded"}),
+                r#"{"type":"invalid_request_error","code":"context_length_exceeded"}"#,
                 "context_length_exceeded",
             ),
-            (json!({"type":"rate_limit_error"}), "rate_limit_exceeded"),
-            (json!({"code":429,"status":"RESOURCE_EXHAUSTED"}), "rate_limit_exceeded"),
-            (json!({"type":"overloaded_error"}), "server_error"),
-            (json!({"code":503,"status":"UNAVAILABLE"}), "server_error"),
+            (r#"{"type":"rate_limit_error"}"#, "rate_limit_exceeded"),
+            (r#"{"code":429,"status":"RESOURCE_EXHAUSTED"}"#, "rate_limit_exceeded"),
+            (r#"{"type":"overloaded_error"}"#, "server_error"),
+            (r#"{"code":503,"status":"UNAVAILABLE"}"#, "server_error"),
         ] {
-            let read = UpstreamError::of_json(&error).unwrap();
+            let read = UpstreamError::of(&Node::parse(error).unwrap()).unwrap();
             assert_eq!(read.response_code(), wanted, "{error}");
         }
         assert_eq!(UpstreamError::new("gone").response_code(), "server_error");

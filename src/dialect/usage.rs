@@ -14,6 +14,7 @@
 use super::{
     Dialect,
     json::{self, Key, Scan, Stopped},
+    tree::Node,
 };
 use serde_json::Value;
 
@@ -109,19 +110,19 @@ pub fn of_tail(dialect: Dialect, tail: &[u8]) -> Option<Usage> {
 }
 
 /// The usage that one event of a stream reports.
-pub fn of_event(dialect: Dialect, event: &Value) -> Option<Usage> {
+pub fn of_event(dialect: Dialect, event: &Node<'_>) -> Option<Usage> {
     let record = match dialect {
-        Dialect::Responses => &event["response"]["usage"],
-        Dialect::Messages if event["usage"].is_null() => &event["message"]["usage"],
-        Dialect::Gemini => &event["usageMetadata"],
-        Dialect::Chat | Dialect::Completions if event["usage"].is_null() => {
-            let choices = event["choices"].as_array().map_or(&[][..], Vec::as_slice);
-            let in_choice = choices.iter().map(|choice| &choice["usage"]).find(|usage| usage.is_object());
-            in_choice.unwrap_or(&event["x_groq"]["usage"])
-        }
-        _ => &event["usage"],
+        Dialect::Responses => event.path(&["response", "usage"]),
+        Dialect::Messages => event.get("usage").or_else(|| event.path(&["message", "usage"])),
+        Dialect::Gemini => event.get("usageMetadata"),
+        Dialect::Chat | Dialect::Completions => event.get("usage").or_else(|| {
+            let mut choices = event.items_at("choices").iter();
+            let in_choice = choices.find_map(|choice| choice.get("usage").filter(|usage| usage.is_object()));
+            in_choice.or_else(|| event.path(&["x_groq", "usage"]))
+        }),
+        _ => event.get("usage"),
     };
-    of_record(dialect, record)
+    of_text(dialect, record?.raw())
 }
 
 /// Reads a usage record of a tree. One in a stream is worth writing it out once more.
@@ -326,6 +327,10 @@ fn count(value: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    fn of_event(dialect: Dialect, event: &Value) -> Option<Usage> {
+        super::of_event(dialect, &Node::parse(&event.to_string()).unwrap())
+    }
 
     fn counts(usage: Usage) -> [Option<u64>; 6] {
         [usage.prompt, usage.completion, usage.total, usage.cache_read, usage.cache_creation, usage.reasoning]

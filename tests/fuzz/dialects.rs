@@ -7,6 +7,7 @@ use switchyard::dialect::convert::{self, StreamConverter};
 use switchyard::dialect::errors::UpstreamError;
 use switchyard::dialect::estimate::estimate_tokens;
 use switchyard::dialect::observe::StreamObserver;
+use switchyard::dialect::stream_event::StreamEvent;
 use switchyard::dialect::tree::Node;
 use switchyard::dialect::{Dialect, chat, messages, responses};
 
@@ -154,7 +155,8 @@ fn turns_of_a_socket_are_put_together() {
     fuzz("turns", &[bodies::RESPONSES_STREAM], WORDS, |input, _| {
         let mut turn = responses::TurnOutput::default();
         let text = String::from_utf8_lossy(input);
-        text.lines().filter_map(|line| line.strip_prefix("data: ")).for_each(|data| turn.read(data));
+        let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.for_each(|data| turn.read(&StreamEvent::new(b"", data)));
         let before = Node::parse(bodies::RESPONSES_REQUEST).expect("a seed");
         is_object(&responses::merge_turn(&before, &turn.items(), &before));
     });

@@ -1,7 +1,6 @@
 //! Why a model stopped, and how an upstream says that it failed.
 
 use crate::dialect::canonical::Stop;
-use crate::dialect::json;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{UpstreamError, is_error};
 
@@ -41,7 +40,7 @@ pub(super) fn word(stop: &Stop<'_>, legacy_calls: bool) -> &'static str {
 /// What an answer, or a chunk, says when it is a failure: `{"error":…}`, or a bare error in the
 /// place of choices.
 pub(super) fn failure(answer: &Node<'_>) -> Option<UpstreamError> {
-    let stated = answer.get("error").is_some_and(states_error) || answer.str_at("type") == "error";
+    let stated = answer.get("error").is_some_and(is_error) || answer.str_at("type") == "error";
     let bare = || {
         let explained = answer.get("message").is_some_and(Node::is_string) && answer.get("code").is_some();
         answer.get("choices").is_none() && explained
@@ -49,14 +48,7 @@ pub(super) fn failure(answer: &Node<'_>) -> Option<UpstreamError> {
     (stated || bare()).then(|| error_of(answer))
 }
 
-/// Whether the value of an `error` member states one: many sites send an empty one with every chunk.
-fn states_error(error: &Node<'_>) -> bool {
-    json::tree(error.raw().as_bytes()).is_some_and(|error| is_error(&error))
-}
-
 /// What something that is known to be an error says.
 pub(super) fn error_of(error: &Node<'_>) -> UpstreamError {
-    let value = json::tree(error.raw().as_bytes());
-    let error = value.as_ref().and_then(UpstreamError::of_json);
-    error.unwrap_or_else(|| UpstreamError::new("Upstream reported an error in its answer"))
+    UpstreamError::of(error).unwrap_or_else(|| UpstreamError::new("Upstream reported an error in its answer"))
 }

@@ -15,8 +15,9 @@ use crate::dialect::canonical::{Event, MAX_CHOICES, MAX_OPEN_PARTS, Part, Stop, 
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
 use crate::dialect::logprobs;
+use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
-use crate::dialect::upstream_error::{self, UpstreamError};
+use crate::dialect::upstream_error::UpstreamError;
 
 /// Reads a streamed answer, event by event. Of several choices the first that comes.
 #[derive(Debug, Default)]
@@ -46,33 +47,30 @@ impl StreamReader {
         Self { choice: Some(index), ..Self::default() }
     }
 
-    /// Reads one SSE event: its name, which may be empty, and its data.
-    pub fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
-        let data = data.trim();
+    /// Reads the next event.
+    pub fn read(&mut self, event: &StreamEvent<'_>, each: &mut dyn FnMut(Event<'_>)) {
         if self.progress == Progress::Over {
             return;
         }
-        if data == "[DONE]" {
+        if event.is_done() {
             return self.done(each);
         }
-        let Ok(chunk) = Node::parse(data) else {
-            if name == b"error" {
-                self.fail(upstream_error::read(200, data.as_bytes()), each);
-            } else if let Some(error) = UpstreamError::of_broken_json(data) {
+        let Some(chunk) = event.json() else {
+            if let Some(error) = event.failure() {
                 self.fail(error, each);
             }
             return;
         };
-        let failure = if name == b"error" { Some(stop::error_of(&chunk)) } else { stop::failure(&chunk) };
+        let failure = if event.is_named_error() { Some(stop::error_of(chunk)) } else { stop::failure(chunk) };
         if let Some(error) = failure {
             return self.fail(error, each);
         }
-        if let Some(usage) = usage::read(&chunk) {
+        if let Some(usage) = usage::read(chunk) {
             each(Event::Usage(usage));
         }
         for choice in chunk.items_at("choices").iter().take(MAX_CHOICES) {
             if self.progress == Progress::Reading {
-                self.read_choice(&chunk, choice, each);
+                self.read_choice(chunk, choice, each);
             }
         }
     }

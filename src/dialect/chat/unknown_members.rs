@@ -53,13 +53,12 @@ enum MessageMember {
 }
 
 impl UnknownMembers {
-    /// Reads the data of one SSE event.
-    pub fn read(&mut self, data: &str) {
-        let Ok(chunk) = Node::parse(data) else { return };
+    /// Reads a chunk.
+    pub fn read(&mut self, chunk: &Node<'_>) {
         if let Some(usage) = chunk.get("usage").filter(|usage| usage.is_object()) {
             self.usage = Some(usage.raw().to_owned());
         }
-        for (key, value) in others(&chunk, &OF_CHUNK) {
+        for (key, value) in others(chunk, &OF_CHUNK) {
             self.members.set(key, value.raw());
         }
         for choice in chunk.items_at("choices").iter().take(MAX_CHOICES) {
@@ -68,11 +67,6 @@ impl UnknownMembers {
                 self.choices.entry(index).or_default().read(choice);
             }
         }
-    }
-
-    /// The indexes of the choices.
-    pub fn choices(&self) -> impl Iterator<Item = u64> {
-        self.choices.keys().copied()
     }
 
     /// The unknown members of the choice in that place.
@@ -181,9 +175,9 @@ mod tests {
             r#"{"choices":[{"index":1,"delta":{"annotations":[2]},"finish_reason":"odd"}],"usage":null}"#,
             r#"{"choices":[],"usage":{"prompt_tokens":1,"cost":0.50}}"#,
         ] {
-            left.read(chunk);
+            left.read(&Node::parse(chunk).unwrap());
         }
-        assert_eq!(left.choices().collect::<Vec<_>>(), [1]);
+        assert_eq!(left.choices.keys().collect::<Vec<_>>(), [&1]);
         let reply = Reply { candidates: vec![Candidate::default()], ..Reply::default() };
         let written = write_reply_with(&reply, &ReplyContext::default(), &left);
         let written = String::from_utf8_lossy(&written);

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::dialect::canonical::MAX_CHOICES;
 use crate::dialect::edit::edit;
-use crate::dialect::json;
 use crate::dialect::literal::{Json, Text, compact};
 use crate::dialect::members::Members;
+use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{UpstreamError, is_error};
 use crate::dialect::writer::Writer;
@@ -37,17 +37,12 @@ struct Choice {
 }
 
 impl Accumulator {
-    /// Reads the data of one SSE event.
-    pub fn read(&mut self, data: &str) {
-        if data.trim() == "[DONE]" {
-            self.ended = true;
-            return;
-        }
-        let Ok(chunk) = Node::parse(data) else { return };
-        let error = chunk.get("error").and_then(|error| json::tree(error.raw().as_bytes()));
-        if let Some(error) = error.filter(is_error) {
-            let said = || UpstreamError::new("Upstream reported an error in the stream");
-            self.failure = Some(UpstreamError::of_json(&error).unwrap_or_else(said));
+    /// Reads the next event.
+    pub fn read(&mut self, event: &StreamEvent<'_>) {
+        self.ended |= event.is_done();
+        let Some(chunk) = event.json() else { return };
+        if let Some(error) = chunk.get("error").filter(|error| is_error(error)) {
+            self.failure = Some(UpstreamError::of(error).unwrap_or_else(UpstreamError::unsaid));
         }
         if let Some(usage) = chunk.get("usage") {
             self.usage = Some(usage.raw().to_owned());
@@ -67,7 +62,7 @@ impl Accumulator {
                 self.ended = true;
             }
         }
-        self.begun.get_or_insert_with(|| data.to_owned());
+        self.begun.get_or_insert_with(|| chunk.raw().to_owned());
     }
 
     /// The answer; an error when the stream failed or never ended.
@@ -103,7 +98,7 @@ mod tests {
 
     fn gather(chunks: &[&str]) -> Result<String, UpstreamError> {
         let mut accumulator = Accumulator::default();
-        chunks.iter().for_each(|chunk| accumulator.read(chunk));
+        chunks.iter().for_each(|chunk| accumulator.read(&StreamEvent::new(b"", chunk)));
         accumulator.finish()
     }
 

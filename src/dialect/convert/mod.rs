@@ -7,6 +7,7 @@
 
 mod cut;
 mod fit;
+mod gather;
 mod halves;
 mod instructions;
 mod named;
@@ -18,8 +19,6 @@ mod stream;
 mod tests;
 mod whole;
 
-use std::collections::BTreeSet;
-
 use bytes::Bytes;
 
 use super::canonical::{
@@ -28,12 +27,13 @@ use super::canonical::{
 use super::literal::Text;
 use super::marked_turns;
 use super::signature::Signature;
-use super::sse::{self, Scanner};
+use super::stream_event::StreamEvent;
 use super::tree::Node;
 use super::upstream_error::UpstreamError;
 use super::usage::Usage;
 use super::{Dialect, chat, completions, gemini, messages, responses};
 
+pub use gather::{StreamGatherer, accumulated};
 pub use signatures::CallSignature;
 pub use stream::{MAX_EVENT, StreamConverter};
 
@@ -146,101 +146,6 @@ pub fn reply(
 ) -> Result<Answer, UpstreamError> {
     let node = Node::parse(body).map_err(|_| UpstreamError::new("Upstream's answer is not valid JSON"))?;
     write(to, read_reply(from, &node)?, context)
-}
-
-/// A streamed answer, read to its end, as a complete one. Within a dialect nothing is lost that only
-/// this dialect has.
-pub fn accumulated(
-    from: Dialect,
-    to: Dialect,
-    body: &[u8],
-    context: &ReplyContext,
-) -> Result<Answer, UpstreamError> {
-    let in_one_dialect = |body: String| {
-        let usage = super::usage::of_reply(to, body.as_bytes());
-        Answer { body: Bytes::from(body), usage, signatures: Vec::new() }
-    };
-    match (from, to) {
-        (Dialect::Responses, Dialect::Responses) => {
-            let mut accumulator = responses::Accumulator::default();
-            each_event(body, |name, data| accumulator.read(name, data));
-            accumulator.finish().map(in_one_dialect)
-        }
-        (Dialect::Messages, Dialect::Messages) => {
-            let mut accumulator = messages::Accumulator::default();
-            each_event(body, |name, data| accumulator.read(name, data));
-            accumulator.finish(context).map(in_one_dialect)
-        }
-        (Dialect::Gemini, Dialect::Gemini) => {
-            let mut accumulator = gemini::Accumulator::default();
-            each_event(body, |name, data| accumulator.read(name, data));
-            accumulator.finish().map(in_one_dialect)
-        }
-        (Dialect::Completions, Dialect::Completions) => {
-            let mut accumulator = completions::Accumulator::default();
-            each_event(body, |_, data| accumulator.read(data));
-            accumulator.finish().map(in_one_dialect)
-        }
-        (Dialect::Chat, _) => accumulated_choices(to, body, context),
-        (Dialect::Gemini, _) if context.several => {
-            let mut candidates = BTreeSet::new();
-            each_event(body, |_, data| {
-                if let Ok(chunk) = Node::parse(data) {
-                    candidates.extend(gemini::candidates_of(&chunk));
-                    while candidates.len() > MAX_CHOICES {
-                        candidates.pop_last();
-                    }
-                }
-            });
-            write(to, read_answers(from, candidates.into_iter(), body)?, context)
-        }
-        _ => write(to, read_to_end(Reader::new(from), body)?, context),
-    }
-}
-
-/// A stream of chat has several answers, and what the canonical form cannot hold.
-fn accumulated_choices(to: Dialect, body: &[u8], context: &ReplyContext) -> Result<Answer, UpstreamError> {
-    let mut left = chat::UnknownMembers::default();
-    each_event(body, |_, data| left.read(data));
-    let mut reply = read_answers(Dialect::Chat, left.choices(), body)?;
-    if to != Dialect::Chat {
-        return write(to, reply, context);
-    }
-    restore::reply(&mut reply, context);
-    let body = chat::write_reply_with(&reply, context, &left);
-    Ok(Answer { body, usage: reply.usage, signatures: Vec::new() })
-}
-
-/// The answers of these indexes in a stream, as those of one reply.
-fn read_answers(
-    from: Dialect,
-    indexes: impl Iterator<Item = u64>,
-    body: &[u8],
-) -> Result<Reply<'static>, UpstreamError> {
-    let mut reply: Option<Reply<'static>> = None;
-    // Each is a walk of its own through the stream.
-    for index in indexes.take(MAX_CHOICES) {
-        let read = read_to_end(Reader::of_answer(index, from), body)?;
-        match &mut reply {
-            Some(reply) => reply.candidates.extend(read.candidates),
-            None => reply = Some(read),
-        }
-    }
-    // A stream without any may say why.
-    reply.map_or_else(|| read_to_end(Reader::new(from), body), Ok)
-}
-
-fn read_to_end(mut reader: Reader, body: &[u8]) -> Result<Reply<'static>, UpstreamError> {
-    let mut accumulator = whole::Accumulator::default();
-    each_event(body, |name, data| reader.read(name, data, &mut |event| accumulator.take(event)));
-    reader.close(&mut |event| accumulator.take(event));
-    accumulator.finish()
-}
-
-fn each_event(body: &[u8], mut each: impl FnMut(&[u8], &str)) {
-    let mut scanner = Scanner::new(body.len());
-    scanner.feed(body, |event| each(event.name, &sse::text(event.data)));
-    scanner.finish(|event| each(event.name, &sse::text(event.data)));
 }
 
 /// Plain text in place of an answer, replayed as a stream.
@@ -387,12 +292,12 @@ impl Reader {
         }
     }
 
-    fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
+    fn read(&mut self, event: &StreamEvent<'_>, each: &mut dyn FnMut(Event<'_>)) {
         match self {
-            Self::Chat(reader) => reader.read(name, data, each),
-            Self::Responses(reader) => reader.read(name, data, each),
-            Self::Messages(reader) => reader.read(name, data, each),
-            Self::Gemini(reader) => reader.read(name, data, each),
+            Self::Chat(reader) => reader.read(event, each),
+            Self::Responses(reader) => reader.read(event, each),
+            Self::Messages(reader) => reader.read(event, each),
+            Self::Gemini(reader) => reader.read(event, each),
         }
     }
 
@@ -404,6 +309,16 @@ impl Reader {
             Self::Gemini(reader) => reader.close(each),
         }
     }
+}
+
+/// The indexes of the answers that a chunk is about, where a stream may hold several.
+fn answers_in<'n>(from: Dialect, chunk: &'n Node<'_>) -> impl Iterator<Item = u64> + 'n {
+    let list = match from {
+        Dialect::Chat => "choices",
+        _ => "candidates",
+    };
+    let chunk = if from == Dialect::Gemini { gemini::opened(chunk) } else { chunk };
+    chunk.items_at(list).iter().take(MAX_CHOICES).map(|answer| answer.u64_at("index").unwrap_or(0))
 }
 
 /// Writes a stream.

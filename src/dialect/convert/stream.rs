@@ -5,12 +5,14 @@ use std::sync::Arc;
 use super::halves::Halves;
 use super::restore::Restorer;
 use super::signatures::{self, CallSignature, SignatureCollector};
-use super::{Reader, Writer};
+use super::{Reader, Writer, answers_in};
+use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, MAX_CHOICES, MAX_OPEN_PARTS, ReplyContext, too_many_parts};
+use crate::dialect::observe::Progress;
 use crate::dialect::sse::{self, Scanner};
+use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
-use crate::dialect::{Dialect, gemini};
 
 /// The longest event that is converted: a whole image may come as one. A longer one ends the stream.
 pub const MAX_EVENT: usize = 16 << 20;
@@ -22,6 +24,7 @@ pub const MAX_EVENT: usize = 16 << 20;
 #[derive(Debug)]
 pub struct StreamConverter {
     scanner: Scanner,
+    progress: Progress,
     choices: Choices,
 }
 
@@ -63,6 +66,7 @@ impl StreamConverter {
         let all = vec![Choice::new(0, reader, to, &context)];
         Self {
             scanner: Scanner::new(MAX_EVENT),
+            progress: Progress::new(from),
             choices: Choices { from, to, context, all, concluded: false },
         }
     }
@@ -70,22 +74,33 @@ impl StreamConverter {
     /// Reads the next chunk and appends what it says to `out`. After a failure nothing more is
     /// written; see [`failure`](Self::failure).
     pub fn feed(&mut self, chunk: &[u8], out: &mut String) {
-        let choices = &mut self.choices;
-        self.scanner.feed(chunk, |event| choices.read(&event, out));
+        let Self { scanner, progress, choices } = self;
+        scanner.feed(chunk, |event| choices.take(&event, progress, out));
     }
 
-    /// The upstream's body is over. True when the answer is complete.
+    /// The upstream's body is over: reads a last event that no blank line ended.
+    pub fn finish(&mut self, out: &mut String) {
+        let Self { scanner, progress, choices } = self;
+        scanner.finish(|event| choices.take(&event, progress, out));
+    }
+
+    /// Writes the rest, now that nothing more comes. True when the answer is complete.
     pub fn close(&mut self, out: &mut String) -> bool {
-        let choices = &mut self.choices;
-        self.scanner.finish(|event| choices.read(&event, out));
-        choices.all.iter_mut().for_each(|choice| choice.close(out));
-        choices.conclude(out);
+        self.finish(out);
+        self.choices.all.iter_mut().for_each(|choice| choice.close(out));
+        self.choices.conclude(out);
         self.is_ended()
+    }
+
+    /// How far the answer has come, and what it consumed as its upstream counts.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     /// What the upstream said when its stream failed.
     pub fn failure(&self) -> Option<&UpstreamError> {
-        self.choices.all.iter().find_map(|choice| choice.failure.as_ref())
+        let of_choice = self.choices.all.iter().find_map(|choice| choice.failure.as_ref());
+        of_choice.or_else(|| self.progress.failure())
     }
 
     /// The signatures of calls that have come since, for which the client has no place.
@@ -117,12 +132,20 @@ impl StreamConverter {
 }
 
 impl Choices {
-    fn read(&mut self, event: &sse::Event<'_>, out: &mut String) {
-        if self.context.several && !event.cut {
-            self.open_choice(event.data);
+    fn take(&mut self, event: &sse::Event<'_>, progress: &mut Progress, out: &mut String) {
+        if progress.failure().is_some() {
+            return;
+        }
+        let text = sse::text(event.data);
+        let event = StreamEvent::of(event, &text);
+        progress.take(&event);
+        if self.context.several
+            && let Some(json) = event.json()
+        {
+            self.open_choices(json);
         }
         for choice in &mut self.all {
-            choice.read(event.name, event.data, event.cut, out);
+            choice.read(&event, out);
         }
         self.conclude(out);
     }
@@ -138,19 +161,9 @@ impl Choices {
         }
     }
 
-    /// Makes way for an answer of which this is the first chunk.
-    fn open_choice(&mut self, data: &[u8]) {
-        let text = sse::text(data);
-        let Ok(chunk) = Node::parse(&text) else { return };
-        let indexes: Vec<u64> = match self.from {
-            Dialect::Chat => {
-                let choices = chunk.items_at("choices").iter().take(MAX_CHOICES);
-                choices.filter_map(|choice| choice.u64_at("index")).collect()
-            }
-            Dialect::Gemini => gemini::candidates_of(&chunk).collect(),
-            _ => return,
-        };
-        for index in indexes {
+    /// Makes way for answers of which this is the first chunk.
+    fn open_choices(&mut self, chunk: &Node<'_>) {
+        for index in answers_in(self.from, chunk) {
             let is_new = !self.all.iter().any(|choice| choice.index == index);
             if is_new && self.all.len() < MAX_CHOICES {
                 let reader = Reader::of_answer(index, self.from);
@@ -177,16 +190,10 @@ impl Choice {
         }
     }
 
-    fn read(&mut self, name: &[u8], data: &[u8], cut: bool, out: &mut String) {
-        if self.failure.is_some() || self.ended {
-            return;
+    fn read(&mut self, event: &StreamEvent<'_>, out: &mut String) {
+        if self.failure.is_none() && !self.ended {
+            self.pass(out, |reader, each| reader.read(event, each));
         }
-        if cut {
-            self.failure = Some(UpstreamError::new("Upstream sent an event that is too large to convert"));
-            return;
-        }
-        let data = sse::text(data);
-        self.pass(out, |reader, each| reader.read(name, &data, each));
     }
 
     fn close(&mut self, out: &mut String) {

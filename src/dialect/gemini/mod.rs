@@ -31,7 +31,6 @@ mod stream_write;
 mod tools_read;
 mod whole;
 
-use super::canonical::MAX_CHOICES;
 use super::literal::compact;
 use super::tree::Node;
 
@@ -43,15 +42,10 @@ pub use reply_read::read_reply;
 pub use reply_write::write_reply;
 pub use request_read::read_request;
 pub use request_write::write_request;
+pub(super) use stop::opened;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
 pub use whole::{Accumulator, replay};
-
-/// Which of several candidates an answer, or a chunk of one, speaks of.
-pub fn candidates_of<'n>(answer: &'n Node<'_>) -> impl Iterator<Item = u64> + 'n {
-    let candidates = stop::opened(answer).items_at("candidates").iter().take(MAX_CHOICES);
-    candidates.map(|candidate| candidate.u64_at("index").unwrap_or(0))
-}
 
 /// The elements of a streamed answer that came as one array, as events; `None` for anything else.
 pub fn events_of(body: &[u8]) -> Option<String> {

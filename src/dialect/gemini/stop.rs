@@ -3,7 +3,6 @@
 use super::member;
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Stop;
-use crate::dialect::json;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::{self, Usage};
@@ -32,7 +31,7 @@ pub(super) fn word(stop: &Stop<'_>) -> &'static str {
 }
 
 /// The answer within the envelope that Google's CLI endpoints put around it.
-pub(super) fn opened<'n, 'a>(answer: &'n Node<'a>) -> &'n Node<'a> {
+pub(in crate::dialect) fn opened<'n, 'a>(answer: &'n Node<'a>) -> &'n Node<'a> {
     answer.get("response").filter(|response| response.is_object()).unwrap_or(answer)
 }
 
@@ -50,9 +49,7 @@ pub(super) fn failure(answer: &Node<'_>) -> Option<UpstreamError> {
 
 /// What something that is known to be an error says.
 pub(super) fn error_of(error: &Node<'_>) -> UpstreamError {
-    let value = json::tree(error.raw().as_bytes());
-    let error = value.as_ref().and_then(UpstreamError::of_json);
-    error.unwrap_or_else(|| UpstreamError::new("Upstream reported an error in its answer"))
+    UpstreamError::of(error).unwrap_or_else(|| UpstreamError::new("Upstream reported an error in its answer"))
 }
 
 /// The input counts here with what was read from a cache.

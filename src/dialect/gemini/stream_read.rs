@@ -8,8 +8,9 @@ use super::{grounding, member, probabilities, reply_read, stop};
 use crate::dialect::canonical::{Event, MAX_CHOICES, Part, PartKind, Stop};
 use crate::dialect::citation::CitedText;
 use crate::dialect::literal::Text;
+use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
-use crate::dialect::upstream_error::{self, UpstreamError};
+use crate::dialect::upstream_error::UpstreamError;
 
 /// Reads a streamed answer, event by event. Of several candidates the first that comes.
 #[derive(Debug, Default)]
@@ -37,21 +38,20 @@ impl StreamReader {
         Self { candidate: Some(index), ..Self::default() }
     }
 
-    /// Reads one SSE event: its name, which may be empty, and its data.
-    pub fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
+    /// Reads the next event.
+    pub fn read(&mut self, event: &StreamEvent<'_>, each: &mut dyn FnMut(Event<'_>)) {
         if self.over {
             return;
         }
-        let Ok(chunk) = Node::parse(data.trim()) else {
-            if name == b"error" {
-                self.fail(upstream_error::read(200, data.as_bytes()), each);
-            } else if let Some(error) = UpstreamError::of_broken_json(data).filter(|_| self.stop.is_none()) {
+        let Some(chunk) = event.json() else {
+            let counts = event.is_named_error() || self.stop.is_none();
+            if let Some(error) = event.failure().filter(|_| counts) {
                 self.fail(error, each);
             }
             return;
         };
-        let chunk = stop::opened(&chunk);
-        let failure = if name == b"error" { Some(stop::error_of(chunk)) } else { stop::failure(chunk) };
+        let chunk = stop::opened(chunk);
+        let failure = if event.is_named_error() { Some(stop::error_of(chunk)) } else { stop::failure(chunk) };
         if let Some(error) = failure {
             return self.fail(error, each);
         }

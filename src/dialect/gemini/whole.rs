@@ -8,6 +8,7 @@ use crate::dialect::canonical::{MAX_CHOICES, ReplyContext};
 use crate::dialect::edit::edit;
 use crate::dialect::literal::{Json, Text, compact};
 use crate::dialect::members::Members;
+use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::writer::Writer;
@@ -106,18 +107,15 @@ enum Part {
 }
 
 impl Accumulator {
-    /// Reads one SSE event: its name, which may be empty, and its data.
-    pub fn read(&mut self, name: &[u8], data: &str) {
-        let Ok(chunk) = Node::parse(data.trim()) else {
-            if name == b"error" {
-                self.failure.get_or_insert_with(|| UpstreamError::new(data));
-            } else if let Some(error) = UpstreamError::of_broken_json(data).filter(|_| !self.ended) {
-                self.failure.get_or_insert(error);
-            }
+    /// Reads the next event.
+    pub fn read(&mut self, event: &StreamEvent<'_>) {
+        let Some(chunk) = event.json() else {
+            let counts = event.is_named_error() || !self.ended;
+            self.failure = self.failure.take().or_else(|| event.failure().filter(|_| counts));
             return;
         };
-        let chunk = stop::opened(&chunk);
-        let failure = if name == b"error" { Some(stop::error_of(chunk)) } else { stop::failure(chunk) };
+        let chunk = stop::opened(chunk);
+        let failure = if event.is_named_error() { Some(stop::error_of(chunk)) } else { stop::failure(chunk) };
         if let Some(failure) = failure {
             self.failure.get_or_insert(failure);
             return;
@@ -206,7 +204,7 @@ mod tests {
 
     fn gather(chunks: &[&str]) -> Result<String, UpstreamError> {
         let mut accumulator = Accumulator::default();
-        chunks.iter().for_each(|chunk| accumulator.read(b"", chunk));
+        chunks.iter().for_each(|chunk| accumulator.read(&StreamEvent::new(b"", chunk)));
         accumulator.finish()
     }
 

@@ -8,6 +8,7 @@ use crate::dialect::canonical::ReplyContext;
 use crate::dialect::edit::edit;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::members::Members;
+use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::writer::Writer;
@@ -42,47 +43,42 @@ struct Block {
 }
 
 impl Accumulator {
-    /// Reads one SSE event: its name, which may be empty, and its data.
-    pub fn read(&mut self, name: &[u8], data: &str) {
+    /// Reads the next event.
+    pub fn read(&mut self, event: &StreamEvent<'_>) {
         if self.failure.is_some() {
             return;
         }
-        if data.trim() == "[DONE]" {
+        if event.is_done() {
             // Some sites end every stream so. It says no more than the stop reason before it.
             self.ended |= self.stopped;
             return;
         }
-        let Ok(event) = Node::parse(data) else {
-            if name == b"error" {
-                self.failure = Some(UpstreamError::new(data));
-            } else if !self.stopped {
-                self.failure = UpstreamError::of_broken_json(data);
-            }
+        let Some(json) = event.json() else {
+            let counts = event.is_named_error() || !self.stopped;
+            self.failure = event.failure().filter(|_| counts);
             return;
         };
-        if let Some(error) = read_error(&event) {
+        if let Some(error) = read_error(json) {
             self.failure = Some(error);
             return;
         }
-        let kind = event.str_at("type");
-        let kind = if kind.is_empty() { String::from_utf8_lossy(name) } else { kind };
-        match kind.as_ref() {
+        match event.kind().as_ref() {
             "message_start" => {
-                let message = event.get("message").filter(|message| message.is_object());
+                let message = json.get("message").filter(|message| message.is_object());
                 let Some(message) = message.filter(|_| self.message.is_none()) else { return };
                 self.message = Some(message.raw().to_owned());
                 self.count(message);
             }
             "content_block_start" => {
-                if let Some(block) = event.get("content_block").filter(|block| block.is_object()) {
-                    let index = event.u64_at("index").unwrap_or(self.blocks.len() as u64);
+                if let Some(block) = json.get("content_block").filter(|block| block.is_object()) {
+                    let index = json.u64_at("index").unwrap_or(self.blocks.len() as u64);
                     self.push(Block::new(index, block.raw()));
                 }
             }
-            "content_block_delta" => self.read_delta(&event),
+            "content_block_delta" => self.read_delta(json),
             "message_delta" => {
-                self.count(&event);
-                for (key, value) in event.get("delta").map_or(&[][..], Node::members) {
+                self.count(json);
+                for (key, value) in json.get("delta").map_or(&[][..], Node::members) {
                     self.stopped |= key == "stop_reason" && !value.is_null();
                     self.late.set(key, value.raw());
                 }
@@ -228,7 +224,7 @@ mod tests {
 
     fn gather(events: &[&str]) -> Result<String, UpstreamError> {
         let mut accumulator = Accumulator::default();
-        events.iter().for_each(|data| accumulator.read(b"", data));
+        events.iter().for_each(|data| accumulator.read(&StreamEvent::new(b"", data)));
         let context = ReplyContext { fallback_id: "r".into(), model: "m".into(), ..ReplyContext::default() };
         accumulator.finish(&context)
     }

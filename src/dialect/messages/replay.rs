@@ -115,6 +115,7 @@ fn replay_block(block: &Node<'_>, index: u64, out: &mut String) {
 mod tests {
     use super::*;
     use crate::dialect::messages::Accumulator;
+    use crate::dialect::stream_event::StreamEvent;
 
     const ANSWER: &str = concat!(
         r#"{"id":"msg_1","type":"message","role":"assistant","model":"m","content":["#,
@@ -134,7 +135,7 @@ mod tests {
         for event in out.split_terminator("\n\n") {
             let (name, data) = event.split_once("\ndata: ").unwrap();
             assert!(data.starts_with(&format!("{{\"type\":\"{}\"", name.strip_prefix("event: ").unwrap())));
-            accumulator.read(b"", data);
+            accumulator.read(&StreamEvent::new(b"", data));
         }
         assert_eq!(accumulator.finish(&ReplyContext::default()).unwrap(), ANSWER);
     }

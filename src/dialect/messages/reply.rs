@@ -8,7 +8,6 @@ use super::stop::{self, Counts};
 use super::{citations, searches};
 use crate::dialect::canonical::{Call, CallKind, Candidate, Part, Reply, ReplyContext, Thinking};
 use crate::dialect::citation::{Citation, CitedText};
-use crate::dialect::json;
 use crate::dialect::literal::Text;
 use crate::dialect::search::Search;
 use crate::dialect::signature::{self, Signature};
@@ -83,8 +82,7 @@ pub(super) fn read_error(body: &Node<'_>) -> Option<UpstreamError> {
     if !states {
         return None;
     }
-    let error = json::tree(body.raw().as_bytes()).and_then(|value| UpstreamError::of_json(&value));
-    Some(error.unwrap_or_else(|| UpstreamError::new("Upstream reported an error")))
+    Some(UpstreamError::of(body).unwrap_or_else(|| UpstreamError::new("Upstream reported an error")))
 }
 
 // === writing ===

@@ -13,6 +13,7 @@ use super::{citations, searches};
 use crate::dialect::canonical::{Event, PartKind, Stop};
 use crate::dialect::literal::Text;
 use crate::dialect::signature::{self, Signature};
+use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
@@ -72,44 +73,41 @@ enum BlockKind {
 }
 
 impl StreamReader {
-    /// Reads one SSE event: its name, which may be empty, and its data.
-    pub fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
+    /// Reads the next event.
+    pub fn read(&mut self, event: &StreamEvent<'_>, each: &mut dyn FnMut(Event<'_>)) {
         if self.phase == Phase::Over {
             return;
         }
-        if data.trim() == "[DONE]" {
+        if event.is_done() {
             // Some sites end every stream so. It says no more than the stop reason before it.
             if self.phase == Phase::Finished {
                 self.end(each);
             }
             return;
         }
-        let Ok(event) = Node::parse(data) else {
-            if name == b"error" {
-                self.fail(UpstreamError::of_json(&serde_json::Value::from(data)), each);
-            } else if let Some(error) = UpstreamError::of_broken_json(data).filter(|_| self.is_unfinished()) {
-                self.fail(Some(error), each);
+        let Some(json) = event.json() else {
+            let counts = event.is_named_error() || self.is_unfinished();
+            if let Some(error) = event.failure().filter(|_| counts) {
+                self.fail(error, each);
             }
             return;
         };
-        if let Some(error) = read_error(&event) {
-            return self.fail(Some(error), each);
+        if let Some(error) = read_error(json) {
+            return self.fail(error, each);
         }
-        let kind = event.str_at("type");
-        let kind = if kind.is_empty() { String::from_utf8_lossy(name) } else { kind };
-        match kind.as_ref() {
-            "message_start" => self.read_start(&event, each),
-            "content_block_start" => self.read_block_start(&event, each),
-            "content_block_delta" => self.read_delta(&event, each),
+        match event.kind().as_ref() {
+            "message_start" => self.read_start(json, each),
+            "content_block_start" => self.read_block_start(json, each),
+            "content_block_delta" => self.read_delta(json, each),
             "content_block_stop" => {
                 // One that comes a second time ends nothing.
-                let at = match event.u64_at("index") {
+                let at = match json.u64_at("index") {
                     Some(index) => self.places.get(&index).copied(),
                     None => self.blocks.last_key_value().map(|(at, _)| *at),
                 };
                 self.close_block(at, each);
             }
-            "message_delta" => self.read_message_delta(&event, each),
+            "message_delta" => self.read_message_delta(json, each),
             "message_stop" => {
                 let stop = if self.called { Stop::ToolCall } else { Stop::End };
                 self.finish(stop, each);
@@ -335,10 +333,9 @@ impl StreamReader {
         matches!(self.phase, Phase::Fresh | Phase::Started)
     }
 
-    fn fail(&mut self, error: Option<UpstreamError>, each: &mut dyn FnMut(Event<'_>)) {
+    fn fail(&mut self, error: UpstreamError, each: &mut dyn FnMut(Event<'_>)) {
         self.phase = Phase::Over;
-        let unsaid = || UpstreamError::new("Upstream reported an error in the stream");
-        each(Event::Fail(error.unwrap_or_else(unsaid)));
+        each(Event::Fail(error));
     }
 }
 

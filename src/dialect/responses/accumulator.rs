@@ -7,7 +7,7 @@
 use super::reply_read;
 use super::turn::TurnOutput;
 use crate::dialect::edit::edit;
-use crate::dialect::json;
+use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{UpstreamError, is_error};
 
@@ -23,31 +23,27 @@ pub struct Accumulator {
 }
 
 impl Accumulator {
-    /// Reads one SSE event: its name, which may be empty, and its data.
-    pub fn read(&mut self, name: &[u8], data: &str) {
+    /// Reads the next event.
+    pub fn read(&mut self, event: &StreamEvent<'_>) {
         if self.response.is_some() || self.failure.is_some() {
             return;
         }
-        let Ok(event) = Node::parse(data) else {
-            self.failure = UpstreamError::of_broken_json(data);
+        let Some(json) = event.json() else {
+            self.failure = event.failure();
             return;
         };
-        self.output.read(data);
-        let kind = event.str_at("type");
-        let kind = if kind.is_empty() { String::from_utf8_lossy(name) } else { kind };
-        match kind.as_ref() {
-            "response.created" => {
-                self.begun = event.get("response").map(|response| response.raw().to_owned())
-            }
+        self.output.read(event);
+        match event.kind().as_ref() {
+            "response.created" => self.begun = json.get("response").map(|response| response.raw().to_owned()),
             "response.completed" | "response.incomplete" | "response.done" => {
-                let Some(response) = event.get("response").filter(|response| response.is_object()) else {
+                let Some(response) = json.get("response").filter(|response| response.is_object()) else {
                     return;
                 };
                 self.failure = reply_read::failure(response);
                 self.response = Some(response.raw().to_owned());
             }
-            "error" | "response.failed" | "response.cancelled" => self.fail(&event),
-            _ if name == b"error" || event.get("error").is_some_and(Node::is_object) => self.fail(&event),
+            "error" | "response.failed" | "response.cancelled" => self.fail(json),
+            _ if event.is_named_error() || json.get("error").is_some_and(Node::is_object) => self.fail(json),
             _ => {}
         }
     }
@@ -78,9 +74,7 @@ impl Accumulator {
 
     fn fail(&mut self, event: &Node<'_>) {
         let places = [event.path(&["response", "error"]), event.get("error"), Some(event)];
-        let values = places.into_iter().flatten();
-        let mut values = values.filter_map(|place| json::tree(place.raw().as_bytes()));
-        let error = values.find(is_error).and_then(|error| UpstreamError::of_json(&error));
+        let error = places.into_iter().flatten().find(|place| is_error(place)).and_then(UpstreamError::of);
         self.failure = Some(error.unwrap_or_else(reply_read::unnamed));
     }
 }
@@ -91,7 +85,7 @@ mod tests {
 
     fn gather(events: &[&str]) -> Result<String, UpstreamError> {
         let mut accumulator = Accumulator::default();
-        events.iter().for_each(|data| accumulator.read(b"", data));
+        events.iter().for_each(|data| accumulator.read(&StreamEvent::new(b"", data)));
         accumulator.finish()
     }
 

@@ -210,6 +210,7 @@ impl Item<'_> {
 mod tests {
     use super::*;
     use crate::dialect::responses::Accumulator;
+    use crate::dialect::stream_event::StreamEvent;
 
     const ANSWER: &str = concat!(
         r#"{"id":"resp_1","object":"response","status":"completed","model":"m","new":[1,2],"output":["#,
@@ -232,7 +233,7 @@ mod tests {
             let name = name.strip_prefix("event: ").unwrap();
             let begins = format!("{{\"type\":\"{name}\",\"sequence_number\":{sequence},");
             assert!(data.starts_with(&begins), "{data}");
-            accumulator.read(b"", data);
+            accumulator.read(&StreamEvent::new(b"", data));
             kinds.push(name.strip_prefix("response.").unwrap().to_owned());
         }
         let told = accumulator.finish().unwrap();

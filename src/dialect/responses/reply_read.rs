@@ -5,7 +5,6 @@ use super::{content, reasoning, searches};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Call, CallKind, Candidate, Part, Reply, Stop};
 use crate::dialect::citation::Citation;
-use crate::dialect::json;
 use crate::dialect::literal::Text;
 use crate::dialect::logprobs;
 use crate::dialect::tree::Node;
@@ -62,10 +61,9 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
 /// response says itself that it failed.
 pub(super) fn failure(response: &Node<'_>) -> Option<UpstreamError> {
     let failed = matches!(response.str_at("status").as_ref(), "failed" | "cancelled");
-    let error = response.get("error").and_then(|error| json::tree(error.raw().as_bytes()));
-    match error.filter(is_error) {
+    match response.get("error").filter(|error| is_error(error)) {
         Some(error) if failed || response.get("output").is_none() => {
-            UpstreamError::of_json(&error).or_else(|| Some(unnamed()))
+            UpstreamError::of(error).or_else(|| Some(unnamed()))
         }
         _ => failed.then(unnamed),
     }

@@ -16,9 +16,9 @@ use super::stream_items::{self, ItemKind, Items};
 use super::{reasoning, searches};
 use crate::dialect::canonical::{CallKind, Event, MAX_OPEN_PARTS, PartKind, too_many_parts};
 use crate::dialect::citation::Citation;
-use crate::dialect::json;
 use crate::dialect::literal::Text;
 use crate::dialect::logprobs;
+use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{UpstreamError, is_error};
 
@@ -39,60 +39,55 @@ type Each<'e> = &'e mut dyn FnMut(Event<'_>);
 type TextWithLogprobs<'n, 'a> = (Text<'a>, &'n [Node<'a>]);
 
 impl StreamReader {
-    /// Reads one SSE event: its name, which may be empty, and its data.
-    pub fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
+    /// Reads the next event.
+    pub fn read(&mut self, event: &StreamEvent<'_>, each: &mut dyn FnMut(Event<'_>)) {
         if self.over {
             return;
         }
         if self.items.len() > MAX_OPEN_PARTS {
             return self.fail(Some(too_many_parts()), each);
         }
-        let event = match Node::parse(data) {
-            Ok(event) => event,
-            Err(_) if name == b"error" => return self.fail(UpstreamError::of_json(&data.into()), each),
-            // `[DONE]` ends nothing here: the terminal event does.
-            Err(_) => {
-                if let Some(error) = UpstreamError::of_broken_json(data) {
-                    self.fail(Some(error), each);
-                }
-                return;
+        // `[DONE]` ends nothing here: the terminal event does.
+        let Some(json) = event.json() else {
+            if let Some(error) = event.failure() {
+                self.fail(Some(error), each);
             }
+            return;
         };
-        let kind = event.str_at("type");
-        let kind = if kind.is_empty() { String::from_utf8_lossy(name) } else { kind };
+        let kind = event.kind();
         let kind = kind.strip_prefix("response.").unwrap_or(&kind);
-        let text = |key: &str| event.text_at(key).unwrap_or_default();
+        let text = |key: &str| json.text_at(key).unwrap_or_default();
         match kind {
-            "created" | "in_progress" | "queued" => self.start(&event, each),
-            "output_item.added" => self.item_added(&event, each),
-            "output_text.delta" => self.text_delta(&event, false, "delta", each),
-            "output_text.annotation.added" => self.annotation_added(&event, each),
-            "refusal.delta" => self.text_delta(&event, true, "delta", each),
-            "output_text.done" => self.text_done(&event, false, "text", each),
-            "refusal.done" => self.text_done(&event, true, "refusal", each),
-            "content_part.done" => self.part_done(&event, each),
-            "reasoning_summary_text.delta" => self.thinking_delta(&event, false, text("delta"), each),
-            "reasoning_summary_text.done" => self.thinking_done(&event, false, text("text"), each),
-            "reasoning_text.delta" => self.thinking_delta(&event, true, text("delta"), each),
-            "reasoning_text.done" => self.thinking_done(&event, true, text("text"), each),
+            "created" | "in_progress" | "queued" => self.start(json, each),
+            "output_item.added" => self.item_added(json, each),
+            "output_text.delta" => self.text_delta(json, false, "delta", each),
+            "output_text.annotation.added" => self.annotation_added(json, each),
+            "refusal.delta" => self.text_delta(json, true, "delta", each),
+            "output_text.done" => self.text_done(json, false, "text", each),
+            "refusal.done" => self.text_done(json, true, "refusal", each),
+            "content_part.done" => self.part_done(json, each),
+            "reasoning_summary_text.delta" => self.thinking_delta(json, false, text("delta"), each),
+            "reasoning_summary_text.done" => self.thinking_done(json, false, text("text"), each),
+            "reasoning_text.delta" => self.thinking_delta(json, true, text("delta"), each),
+            "reasoning_text.done" => self.thinking_done(json, true, text("text"), each),
             "reasoning_summary_part.done" => {
-                let part = event.path(&["part", "text"]).and_then(Node::text).unwrap_or_default();
-                self.thinking_done(&event, false, part, each);
+                let part = json.path(&["part", "text"]).and_then(Node::text).unwrap_or_default();
+                self.thinking_done(json, false, part, each);
             }
-            "function_call_arguments.delta" => self.arguments_delta(&event, CallKind::Function, each),
-            "custom_tool_call_input.delta" => self.arguments_delta(&event, CallKind::Custom, each),
-            "function_call_arguments.done" => self.arguments_done(&event, CallKind::Function, each),
-            "custom_tool_call_input.done" => self.arguments_done(&event, CallKind::Custom, each),
+            "function_call_arguments.delta" => self.arguments_delta(json, CallKind::Function, each),
+            "custom_tool_call_input.delta" => self.arguments_delta(json, CallKind::Custom, each),
+            "function_call_arguments.done" => self.arguments_done(json, CallKind::Function, each),
+            "custom_tool_call_input.done" => self.arguments_done(json, CallKind::Custom, each),
             "output_item.done" => {
-                if let Some(item) = event.get("item") {
-                    let at = stream_items::of_event(&mut self.items, &event, ItemKind::of(item));
+                if let Some(item) = json.get("item") {
+                    let at = stream_items::of_event(&mut self.items, json, ItemKind::of(item));
                     self.item_done(at, item, each);
                 }
             }
-            "completed" | "incomplete" | "done" => self.end(&event, each),
-            "error" | "failed" | "cancelled" => self.fail(error_of(&event), each),
-            _ if name == b"error" || event.get("error").is_some_and(Node::is_object) => {
-                self.fail(error_of(&event), each);
+            "completed" | "incomplete" | "done" => self.end(json, each),
+            "error" | "failed" | "cancelled" => self.fail(error_of(json), each),
+            _ if event.is_named_error() || json.get("error").is_some_and(Node::is_object) => {
+                self.fail(error_of(json), each);
             }
             _ => {}
         }
@@ -434,7 +429,5 @@ fn reasoning_part(event: &Node<'_>, raw: bool) -> u64 {
 fn error_of(event: &Node<'_>) -> Option<UpstreamError> {
     let places = [event.path(&["response", "error"]), event.get("error"), Some(event)];
     let last = if event.get("response").is_some() { 2 } else { 3 };
-    let values = places.into_iter().take(last).flatten();
-    let values = values.filter_map(|place| json::tree(place.raw().as_bytes()));
-    UpstreamError::of_json(&values.into_iter().find(is_error)?)
+    UpstreamError::of(places.into_iter().take(last).flatten().find(|place| is_error(place))?)
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::dialect::literal::Text;
+use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
@@ -41,32 +42,38 @@ impl TurnOutput {
             .any(|word| memchr::memmem::find(event, word).is_some())
     }
 
-    /// Reads the data of an event.
-    pub fn read(&mut self, data: &str) {
-        let Ok(event) = Node::parse(data) else { return };
-        if let Some(id) = event.path(&["response", "id"]).and_then(Node::str) {
+    /// Reads an event.
+    pub fn read(&mut self, event: &StreamEvent<'_>) {
+        let Some(json) = event.json() else { return };
+        if let Some(id) = json.path(&["response", "id"]).and_then(Node::str) {
             self.response_id = Some(id.into_owned());
         }
-        match event.str_at("type").as_ref() {
+        match event.kind().as_ref() {
             "response.output_item.done" => {
-                let Some(item) = event.get("item").filter(|item| item.is_object()) else { return };
+                let Some(item) = json.get("item").filter(|item| item.is_object()) else { return };
                 let next = self.done.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
-                let place = event.u64_at("output_index").unwrap_or(next);
+                let place = json.u64_at("output_index").unwrap_or(next);
                 self.done.insert(place, item.raw().to_owned());
             }
             kind @ ("response.completed" | "response.incomplete" | "response.failed") => {
                 self.complete = kind != "response.failed";
-                let Some(response) = event.get("response") else { return };
-                self.rest = Some(without_output(response));
-                let items = response.items_at("output").iter().filter(|item| item.is_object());
-                self.repeated = items.map(|item| item.raw().to_owned()).collect();
-                if let Some(text) = response.text_at("output_text").filter(|text| !text.is_empty())
-                    && self.repeated.is_empty()
-                {
-                    self.repeated.push(message_of(&text));
+                if let Some(response) = json.get("response") {
+                    self.read_response(response);
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Reads the response object as its last event, or an answer without events, has it.
+    pub fn read_response(&mut self, response: &Node<'_>) {
+        self.rest = Some(without_output(response));
+        let items = response.items_at("output").iter().filter(|item| item.is_object());
+        self.repeated = items.map(|item| item.raw().to_owned()).collect();
+        if let Some(text) = response.text_at("output_text").filter(|text| !text.is_empty())
+            && self.repeated.is_empty()
+        {
+            self.repeated.push(message_of(&text));
         }
     }
 

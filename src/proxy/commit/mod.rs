@@ -17,15 +17,13 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::header::{self, HeaderValue};
-use tokio::time::Instant;
 
 use crate::dialect::answer_id::answer_id;
 use crate::dialect::canonical::ReplyContext;
-use crate::dialect::convert::{self, Answer, StreamConverter};
+use crate::dialect::convert::{self, Answer, StreamConverter, StreamGatherer};
 use crate::dialect::envelope::Thread;
 use crate::dialect::judge::{self, Fault};
-use crate::dialect::observe::{Phase, StreamObserver};
-use crate::dialect::usage::Usage;
+use crate::dialect::observe::{Phase, Progress};
 use crate::dialect::{Dialect, embeddings, gemini, responses, video};
 use crate::http::{Response, ResponseBody};
 use crate::proxy::Proxy;
@@ -40,7 +38,7 @@ use super::failure::Failure;
 use super::headers::{self, SecretCheck};
 use super::operation::Operation;
 use super::relay::long_reply::LongReply;
-use super::relay::{self, HeldStream, LAST_WORDS};
+use super::relay::{self, HeldStream, LAST_WORDS, Rest};
 use super::responses::owners;
 use super::send::{Accepted, Timeouts};
 use super::videos::{self, CreatedVideo};
@@ -126,13 +124,18 @@ struct StartedResponse<'a> {
 impl<'a> StartedResponse<'a> {
     /// A stream: held while it has shown nothing that a client would miss.
     async fn stream(mut self, mut attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
-        let mut observer = StreamObserver::new(self.accepted.format);
-        let mut held = std::mem::take(&mut self.first);
-        observer.feed(&held);
-        let mut last_data = Instant::now();
-        let hold_until = last_data + MAX_HOLD;
+        let (dialect, format) = (self.call.face.dialect, self.accepted.format);
+        let mut held = match self.own {
+            true => HeldStream::passed(format),
+            false => {
+                let reply_context = Arc::new(self.reply_context(attempt.model()).await);
+                HeldStream::converted(StreamConverter::new(format, dialect, reply_context))
+            }
+        };
+        held.take(std::mem::take(&mut self.first));
+        let hold_until = held.last_data() + MAX_HOLD;
         let is_kept_open = attempt.settings().heartbeats.first.is_some();
-        while withheld(&observer, &attempt) && held.len() < MAX_HELD {
+        while withheld(&held, &attempt) && held.length() < MAX_HELD {
             let more = match is_kept_open {
                 true => self.accepted.next().await,
                 false => match tokio::time::timeout_at(hold_until, self.accepted.next()).await {
@@ -145,51 +148,36 @@ impl<'a> StartedResponse<'a> {
                 Err(failure) => return Err(self.uncommittable(attempt, failure)),
             };
             let Some(more) = more else {
-                if matches!(observer.close(), Phase::Preamble | Phase::Output) {
+                held.finish();
+                let is_early = matches!(held.progress().phase(), Phase::Preamble | Phase::Output);
+                if is_early && held.failure().is_none() {
                     return Err(self.uncommittable(attempt, Failure::closed_early()));
                 }
                 break;
             };
-            last_data = Instant::now();
-            observer.feed(&more);
-            let mut joined = BytesMut::from(held);
-            joined.extend_from_slice(&more);
-            held = joined.freeze();
+            held.take(more);
         }
         // A failure behind the first output is reported to the client, even where both came at once:
         // what it sees hangs on the order of the events, not on how the network cut them.
-        if let Phase::Failed(error) = observer.phase() {
-            if !observer.output_seen() {
-                let failure = Failure::said(error.clone(), "stream error");
-                return Err(self.uncommittable(attempt, failure));
-            }
-            // What is held counts as one chunk.
-            observer = StreamObserver::new(self.accepted.format);
-            observer.feed(&held);
+        if let Some(error) = held.failure().filter(|_| !held.progress().output_seen()) {
+            let failure = Failure::said(error.clone(), "stream error");
+            return Err(self.uncommittable(attempt, failure));
         }
-        if ended_empty(&observer, &attempt) {
+        if ended_empty(held.progress(), &attempt) {
             return Err(self.uncommittable(attempt, Failure::judged(Fault::Empty.message())));
         }
-        let dialect = self.call.face.dialect;
         let mut response = Response::new(ResponseBody::empty());
         self.put_headers(attempt.channel(), &mut response);
         headers::event_stream(response.headers_mut());
         headers::request_id(dialect, self.call.face.id, response.headers_mut());
-        let converter = match self.own {
-            true => None,
-            false => {
-                let reply_context = Arc::new(self.reply_context(attempt.model()).await);
-                Some(StreamConverter::new(self.accepted.format, dialect, reply_context))
-            }
-        };
         let not_stored = self.not_stored();
-        if !matches!(observer.phase(), Phase::Failed(_)) {
-            self.note_stored(&held, &mut attempt);
+        if held.failure().is_none() {
+            self.note_stored(held.ready(), &mut attempt);
         }
         let Accepted { body, timeouts, .. } = *self.accepted;
         let Timeouts { idle, timer, .. } = timeouts;
-        let stream = HeldStream { upstream: body, held, last_data, observer, idle, timer };
-        *response.body_mut() = relay::body(dialect, converter, stream, attempt);
+        let rest = Rest { upstream: body, idle, timer };
+        *response.body_mut() = relay::body(dialect, held, rest, attempt);
         Ok(Answered { response, not_stored })
     }
 
@@ -287,29 +275,15 @@ impl<'a> StartedResponse<'a> {
         streams: bool,
         mut attempt: Box<Attempt>,
     ) -> Result<Answered, Uncommittable> {
-        let length = self.length();
-        let mut seen = None;
-        let held = match streams {
-            true => self.hold_stream(MAX_CONVERTED, &mut seen).await,
-            false => self.hold(length, MAX_CONVERTED).await,
+        let context = self.reply_context(attempt.model()).await;
+        let converted = match streams {
+            true => self.gathered(&context).await,
+            false => self.converted_whole(&context).await,
         };
-        let (held, complete) = match held {
-            Ok(held) => held,
+        let Answer { body: answer, usage, signatures } = match converted {
+            Ok(converted) => converted,
             Err(failure) => return Err(self.uncommittable(attempt, failure)),
         };
-        if !complete {
-            let failure = Failure::judged("the answer is too long to be converted".to_owned());
-            return Err(self.uncommittable(attempt, failure));
-        }
-        let context = self.reply_context(attempt.model()).await;
-        let room = self.proxy.conversions.answer(held.len()).await;
-        let Answer { body: answer, usage, signatures } =
-            match room.convert(|| self.convert(streams, &held, &context)) {
-                Ok(converted) => converted,
-                Err(fault) => return Err(self.uncommittable(attempt, self.judged(fault))),
-            };
-        // As its upstream counts: the client's dialect may count cached tokens in another way.
-        let usage = seen.or(usage);
         self.note_stored(&answer, &mut attempt);
         let answer = self.finished(answer);
         attempt.store_signatures(signatures);
@@ -324,6 +298,65 @@ impl<'a> StartedResponse<'a> {
         attempt.succeed(usage);
         *reply.body_mut() = ResponseBody::full(answer);
         Ok(Answered { response: reply, not_stored: self.not_stored() })
+    }
+
+    /// A stream as a complete answer, with the usage as its upstream counts: the client's dialect may count cached
+    /// tokens in another way.
+    async fn gathered(&mut self, context: &ReplyContext) -> Result<Answer, Failure> {
+        let (from, to) = (self.accepted.format, self.call.face.dialect);
+        if !from.is_answerable() {
+            return Err(self.judged(Fault::NotJson));
+        }
+        let mut gatherer = StreamGatherer::new(from, to, context, MAX_CONVERTED);
+        let length = self.gather(&mut gatherer).await?;
+        let usage = gatherer.progress().usage();
+        let room = self.proxy.conversions.answer(length).await;
+        let gathered = room.convert(|| {
+            let answer = gatherer.finish(context).map_err(Fault::Error)?;
+            judge::reply(to, &answer.body, &self.call.settings.judge)?;
+            Ok(answer)
+        });
+        let answer = gathered.map_err(|fault| self.judged(fault))?;
+        Ok(Answer { usage: usage.or(answer.usage), ..answer })
+    }
+
+    /// Reads a stream to its end event: what breaks or stays silent behind that takes nothing from the answer. Gives
+    /// how many bytes it had.
+    async fn gather(&mut self, gatherer: &mut StreamGatherer) -> Result<usize, Failure> {
+        let first = std::mem::take(&mut self.first);
+        gatherer.feed(&first);
+        self.accepted.timeouts.begin_whole();
+        let mut length = first.len();
+        while length <= MAX_CONVERTED {
+            let progress = gatherer.progress();
+            if progress.is_finished() || progress.failure().is_some() {
+                return Ok(length);
+            }
+            let has_ended = matches!(progress.phase(), Phase::Ended);
+            let more = match has_ended {
+                true => tokio::time::timeout(LAST_WORDS, self.accepted.next()).await.unwrap_or(Ok(None)),
+                false => self.accepted.next().await,
+            };
+            match more {
+                Ok(Some(more)) => {
+                    gatherer.feed(&more);
+                    length += more.len();
+                }
+                Err(failure) if !has_ended => return Err(failure),
+                Ok(None) | Err(_) => return Ok(length),
+            }
+        }
+        Err(too_long())
+    }
+
+    /// A complete answer in another form, another dialect, or both.
+    async fn converted_whole(&mut self, context: &ReplyContext) -> Result<Answer, Failure> {
+        let (held, complete) = self.hold(self.length(), MAX_CONVERTED).await?;
+        if !complete {
+            return Err(too_long());
+        }
+        let room = self.proxy.conversions.answer(held.len()).await;
+        room.convert(|| self.convert(&held, context)).map_err(|fault| self.judged(fault))
     }
 
     /// Embeddings in the form of the client.
@@ -341,20 +374,12 @@ impl<'a> StartedResponse<'a> {
         Ok(Answer { body, usage, signatures: Vec::new() })
     }
 
-    fn convert(&self, streams: bool, held: &Bytes, context: &ReplyContext) -> Result<Answer, Fault> {
+    fn convert(&self, held: &Bytes, context: &ReplyContext) -> Result<Answer, Fault> {
         let (from, to) = (self.accepted.format, self.call.face.dialect);
         if !self.own && [from, to].contains(&Dialect::Embeddings) {
             return self.embedded(held, context);
         }
         let rules = &self.call.settings.judge;
-        if streams {
-            if !from.is_answerable() {
-                return Err(Fault::NotJson);
-            }
-            let answer = convert::accumulated(from, to, held, context).map_err(Fault::Error)?;
-            judge::reply(to, &answer.body, rules)?;
-            return Ok(answer);
-        }
         // A stream without events, from an upstream that does not heed how it was asked.
         let events = (from == Dialect::Gemini).then(|| gemini::events_of(held)).flatten();
         let gathered = events
@@ -516,40 +541,6 @@ impl<'a> StartedResponse<'a> {
         }
         Ok((buffer.freeze(), false))
     }
-
-    /// Holds a whole stream, which ends with its end event: what breaks or stays silent behind that takes nothing
-    /// from the answer. Notes the usage that the upstream tells.
-    async fn hold_stream(
-        &mut self,
-        limit: usize,
-        usage: &mut Option<Usage>,
-    ) -> Result<(Bytes, bool), Failure> {
-        let mut observer = StreamObserver::new(self.accepted.format);
-        let first = std::mem::take(&mut self.first);
-        observer.feed(&first);
-        self.accepted.timeouts.begin_whole();
-        let mut buffer = BytesMut::from(first);
-        while buffer.len() <= limit {
-            *usage = observer.usage();
-            let ended = matches!(observer.phase(), Phase::Ended);
-            if observer.is_finished() || matches!(observer.phase(), Phase::Failed(_)) {
-                return Ok((buffer.freeze(), true));
-            }
-            let more = match ended {
-                true => tokio::time::timeout(LAST_WORDS, self.accepted.next()).await.unwrap_or(Ok(None)),
-                false => self.accepted.next().await,
-            };
-            match more {
-                Ok(Some(more)) => {
-                    observer.feed(&more);
-                    buffer.extend_from_slice(&more);
-                }
-                Err(failure) if !ended => return Err(failure),
-                Ok(None) | Err(_) => return Ok((buffer.freeze(), true)),
-            }
-        }
-        Ok((buffer.freeze(), false))
-    }
 }
 
 /// What a fault of a good status amounts to.
@@ -564,19 +555,25 @@ pub(super) fn judged(fault: Fault) -> Failure {
 
 /// Whether the client would miss nothing yet. Where an empty answer counts as a failure, an end
 /// without output waits for the usage that may follow it.
-fn withheld(observer: &StreamObserver, attempt: &Attempt) -> bool {
-    match observer.phase() {
+fn withheld(held: &HeldStream, attempt: &Attempt) -> bool {
+    let progress = held.progress();
+    match progress.phase() {
+        _ if held.failure().is_some() => false,
         Phase::Preamble => true,
-        Phase::Ended => !observer.is_finished() && ended_empty(observer, attempt),
+        Phase::Ended => !progress.is_finished() && ended_empty(progress, attempt),
         Phase::Output | Phase::Failed(_) => false,
     }
 }
 
 /// Whether the stream ended and the operator's rules call it empty.
-fn ended_empty(observer: &StreamObserver, attempt: &Attempt) -> bool {
-    matches!(observer.phase(), Phase::Ended)
-        && !observer.output_seen()
-        && attempt.settings().judge.fails_empty(false, observer.usage())
+fn ended_empty(progress: &Progress, attempt: &Attempt) -> bool {
+    matches!(progress.phase(), Phase::Ended)
+        && !progress.output_seen()
+        && attempt.settings().judge.fails_empty(false, progress.usage())
+}
+
+fn too_long() -> Failure {
+    Failure::judged("the answer is too long to be converted".to_owned())
 }
 
 fn uncommittable(attempt: Box<Attempt>, failure: Failure) -> Uncommittable {

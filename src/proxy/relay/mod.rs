@@ -1,9 +1,9 @@
 //! Step 10: the answer on its way to the client: chunks as they come, an observer beside them.
 //!
 //! ```text
-//! upstream ──poll──▶ observer ──▶ transit ──▶ client          no task and no channel between: the
-//!     │                 │                                     client's connection polls, so it sets
-//!     │                 └ usage, phase                        the pace
+//! upstream ──poll──▶ transit ──▶ client          no task and no channel between: the
+//!     │                 │                        client's connection polls, so it sets
+//!     │                 └ usage, phase           the pace
 //!     ├ end after the end event      settled as success
 //!     ├ error event                  relayed, settled as failure
 //!     ├ break, or silence too long   an error event of our own, settled as failure
@@ -11,12 +11,12 @@
 //!     └ (the client hangs up)        dropped, which closes the upstream
 //! ```
 //!
-//! A stream of the client's own dialect is [`Passed`], any other one [`Converted`]. How they end is one matter.
+//! A stream of the client's own dialect is [`Passed`], any other one [`Converted`]: either reads each event once, from the
+//! first one on, while the stream is still [held](HeldStream). How they end is one matter.
 //!
 //! Beside them: a stream that is long in beginning ([`heartbeats`]), a whole answer too long to be held ([`long_reply`]),
-//! answers written anew as they pass ([`rewritten`]), under another name ([`renamed`]), without usage that its client
-//! did not ask for ([`own_usage`]), and how long an upstream may say
-//! nothing ([`silence`]).
+//! answers written anew as they pass ([`rewritten`]), under another name ([`renamed`]), without usage that its client did not
+//! ask for ([`own_usage`]), and how long an upstream may say nothing ([`silence`]).
 
 mod converted;
 pub(super) mod heartbeats;
@@ -38,7 +38,7 @@ use tokio::time::Instant;
 use crate::dialect::Dialect;
 use crate::dialect::convert::{CallSignature, StreamConverter};
 use crate::dialect::errors::{self, UpstreamError};
-use crate::dialect::observe::{Phase, StreamObserver};
+use crate::dialect::observe::{Phase, Progress};
 use crate::http::ResponseBody;
 use crate::http::body::Truncated;
 use crate::http::timer::ReusableTimer;
@@ -58,58 +58,59 @@ pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
 /// The words by which responses clients know a stream without its last event.
 pub(super) const CLOSED_EARLY: &str = "stream closed before response.completed";
 
-/// A stream that has been held until its first output was seen.
+/// A stream that is held until its first output has been seen.
 pub(super) struct HeldStream {
-    /// What is still to come.
+    transit: Box<dyn Transit>,
+    /// What of it can be the client's.
+    ready: Bytes,
+    told: Option<Box<ToldError>>,
+    /// Bytes that were read.
+    length: usize,
+    last_data: Instant,
+}
+
+/// What is still to come of a held stream.
+pub(super) struct Rest {
     pub(super) upstream: UpstreamBody,
-    /// What was read.
-    pub(super) held: Bytes,
-    /// When the last of it came.
-    pub(super) last_data: Instant,
-    /// It has seen what is held.
-    pub(super) observer: StreamObserver,
     /// The longest silence.
     pub(super) idle: Duration,
     /// What waited for it so far.
     pub(super) timer: ReusableTimer,
 }
 
-/// The body of a streamed answer of which the first output has been seen. `dialect` is the client's; the converter is
-/// for an upstream that speaks another.
-pub(super) fn body(
-    dialect: Dialect,
-    converter: Option<StreamConverter>,
-    stream: HeldStream,
-    attempt: Box<Attempt>,
-) -> ResponseBody {
-    match converter {
-        Some(converter) => ResponseBody::stream(Relay::new(dialect, Converted(converter), stream, attempt)),
-        None => ResponseBody::stream(Relay::new(dialect, Passed::default(), stream, attempt)),
-    }
+/// The body of a streamed answer of which the first output has been seen. `dialect` is the client's.
+pub(super) fn body(dialect: Dialect, held: HeldStream, rest: Rest, attempt: Box<Attempt>) -> ResponseBody {
+    ResponseBody::stream(Relay::new(dialect, held, rest, attempt))
 }
 
-/// How the chunks of a stream become the client's. The observer has always seen a chunk before.
-trait Transit: Unpin {
+/// How the chunks of a stream become the client's.
+trait Transit: Send {
+    /// What the events have said of the answer.
+    fn progress(&self) -> &Progress;
+
     /// The part of a chunk that the client can have.
     ///
     /// # Errors
     /// The upstream has told an error: nothing follows it.
-    fn take(&mut self, chunk: Bytes, observer: &StreamObserver) -> Result<Bytes, Box<ToldError>>;
+    fn take(&mut self, chunk: Bytes) -> Result<Bytes, Box<ToldError>>;
 
     /// The signatures of calls that have come since, for which the client has no place.
     fn take_signatures(&mut self) -> Vec<CallSignature>;
 
-    /// The upstream's last event, which no blank line ended, is this error.
-    fn unended(&self, error: UpstreamError) -> ToldError;
+    /// The upstream's body is over: what comes of a last event that no blank line ended.
+    ///
+    /// # Errors
+    /// That event is an error.
+    fn finish(&mut self) -> Result<Bytes, Box<ToldError>>;
 
     /// Nothing more comes: the rest of a complete answer.
     ///
     /// # Errors
     /// The answer is not complete. Gives what goes before the error that tells of it.
-    fn conclude(&mut self, observer: &StreamObserver) -> Result<Bytes, Bytes>;
+    fn conclude(&mut self) -> Result<Bytes, Bytes>;
 
     /// An error, as the client's dialect has it in a stream. Nothing may follow.
-    fn error(&mut self, error: &UpstreamError, observer: &StreamObserver) -> Bytes;
+    fn error(&mut self, error: &UpstreamError) -> Bytes;
 
     /// Behind the end of the answer there can only be its usage.
     fn is_followed_by_usage_alone(&self) -> bool;
@@ -127,16 +128,89 @@ struct ToldError {
     is_told: bool,
 }
 
+impl HeldStream {
+    /// Of the client's own dialect.
+    pub(super) fn passed(dialect: Dialect) -> Self {
+        Self::new(Box::new(Passed::new(dialect)))
+    }
+
+    pub(super) fn converted(converter: StreamConverter) -> Self {
+        Self::new(Box::new(Converted(converter)))
+    }
+
+    fn new(transit: Box<dyn Transit>) -> Self {
+        Self { transit, ready: Bytes::new(), told: None, length: 0, last_data: Instant::now() }
+    }
+
+    /// Reads the next chunk.
+    pub(super) fn take(&mut self, chunk: Bytes) {
+        self.last_data = Instant::now();
+        self.length += chunk.len();
+        let taken = self.transit.take(chunk);
+        self.hold(taken);
+    }
+
+    /// The upstream's body is over.
+    pub(super) fn finish(&mut self) {
+        let last = self.transit.finish();
+        self.hold(last);
+    }
+
+    fn hold(&mut self, taken: Result<Bytes, Box<ToldError>>) {
+        match taken {
+            Ok(bytes) => self.ready = joined(std::mem::take(&mut self.ready), bytes),
+            Err(told) => self.told = Some(told),
+        }
+    }
+
+    /// What its events have said of the answer.
+    pub(super) fn progress(&self) -> &Progress {
+        self.transit.progress()
+    }
+
+    /// The error that the upstream has told, behind which nothing comes.
+    pub(super) fn failure(&self) -> Option<&UpstreamError> {
+        self.told.as_ref().map(|told| &told.error)
+    }
+
+    /// How many bytes have been read.
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// When the last of them came.
+    pub(super) fn last_data(&self) -> Instant {
+        self.last_data
+    }
+
+    /// What of them can be the client's.
+    pub(super) fn ready(&self) -> &[u8] {
+        &self.ready
+    }
+}
+
+/// One behind the other. Mostly one of them is empty.
+fn joined(first: Bytes, second: Bytes) -> Bytes {
+    match (first.is_empty(), second.is_empty()) {
+        (true, _) => second,
+        (_, true) => first,
+        (false, false) => {
+            let mut joined = BytesMut::from(first);
+            joined.extend_from_slice(&second);
+            joined.freeze()
+        }
+    }
+}
+
 /// A streamed answer on its way.
-struct Relay<T: Transit> {
+struct Relay {
     /// The client's.
     dialect: Dialect,
-    transit: T,
+    transit: Box<dyn Transit>,
     /// `None` when no more is to be read.
     upstream: Option<UpstreamBody>,
     /// To be sent before anything else is read.
     ready: Option<Bytes>,
-    observer: StreamObserver,
     attempt: Box<Attempt>,
     idle: Duration,
     heartbeats: Heartbeats,
@@ -153,9 +227,10 @@ struct Relay<T: Transit> {
     _stream: GaugeGuard,
 }
 
-impl<T: Transit> Relay<T> {
-    fn new(dialect: Dialect, transit: T, stream: HeldStream, attempt: Box<Attempt>) -> Self {
-        let HeldStream { upstream, held, last_data, observer, idle, timer } = stream;
+impl Relay {
+    fn new(dialect: Dialect, held: HeldStream, rest: Rest, attempt: Box<Attempt>) -> Self {
+        let HeldStream { transit, ready, told, last_data, .. } = held;
+        let Rest { upstream, idle, timer } = rest;
         let heartbeats = attempt.settings().heartbeats;
         let open = attempt.proxy().core.metrics.streams.enter();
         let mut relay = Self {
@@ -163,7 +238,6 @@ impl<T: Transit> Relay<T> {
             transit,
             upstream: Some(upstream),
             ready: None,
-            observer,
             attempt,
             idle,
             heartbeats,
@@ -175,7 +249,11 @@ impl<T: Transit> Relay<T> {
             lingering: false,
             _stream: open,
         };
-        relay.hand_on(held);
+        let taken = match told {
+            None => Ok(ready),
+            Some(told) => Err(Box::new(ToldError { before: joined(ready, told.before), ..*told })),
+        };
+        relay.hand_on(taken);
         relay
     }
 
@@ -185,16 +263,15 @@ impl<T: Transit> Relay<T> {
         if !self.finished {
             self.last_data = now;
         }
-        self.observer.feed(&chunk);
-        self.hand_on(chunk);
+        let taken = self.transit.take(chunk);
+        self.hand_on(taken);
         if self.ready.is_some() {
             self.last_sent = now;
         }
     }
 
-    /// Hands on a chunk that the observer has seen.
-    fn hand_on(&mut self, chunk: Bytes) {
-        let taken = self.transit.take(chunk, &self.observer);
+    /// Hands on what has come of a chunk.
+    fn hand_on(&mut self, taken: Result<Bytes, Box<ToldError>>) {
         self.attempt.store_signatures(self.transit.take_signatures());
         match taken {
             Ok(bytes) => self.send(bytes),
@@ -208,28 +285,31 @@ impl<T: Transit> Relay<T> {
         error.hide(|text| secrets.hide(text));
         self.end_with(before, (!is_told).then_some(&error));
         let cause = format!("stream error: {}", error.message);
-        self.attempt.break_off(&cause, Some(&error), self.observer.usage());
+        self.attempt.break_off(&cause, Some(&error), self.transit.progress().usage());
     }
 
     /// The upstream's body is over.
     fn closed(&mut self) {
-        if let Phase::Failed(error) = self.observer.close() {
-            let told = self.transit.unended(error.clone());
-            return self.fail(told);
+        match self.transit.finish() {
+            Ok(last) => self.conclude(last, "the upstream closed the stream before its end"),
+            Err(told) => self.fail(*told),
         }
-        self.broke("the upstream closed the stream before its end");
     }
 
-    /// Nothing more can come of the upstream, whatever the `cause`: behind the end of the answer that takes nothing
-    /// from it.
+    /// Nothing more can come of the upstream, whatever the `cause`.
     fn broke(&mut self, cause: &str) {
-        let before = match self.transit.conclude(&self.observer) {
+        self.conclude(Bytes::new(), cause);
+    }
+
+    /// Sends what came last, and the rest. Behind the end of the answer the `cause` takes nothing from it.
+    fn conclude(&mut self, last: Bytes, cause: &str) {
+        let before = match self.transit.conclude() {
             Ok(rest) => {
                 self.upstream = None;
-                self.send(rest);
-                return self.attempt.succeed(self.observer.usage());
+                self.send(joined(last, rest));
+                return self.attempt.succeed(self.transit.progress().usage());
             }
-            Err(before) => before,
+            Err(before) => joined(last, before),
         };
         let what = match self.dialect {
             Dialect::Responses => CLOSED_EARLY,
@@ -241,7 +321,7 @@ impl<T: Transit> Relay<T> {
             ..UpstreamError::default()
         };
         self.end_with(before, Some(&error));
-        self.attempt.break_off(cause, None, self.observer.usage());
+        self.attempt.break_off(cause, None, self.transit.progress().usage());
     }
 
     fn send(&mut self, bytes: Bytes) {
@@ -253,17 +333,18 @@ impl<T: Transit> Relay<T> {
         self.upstream = None;
         let mut out = BytesMut::from(before);
         if let Some(error) = error {
-            out.extend_from_slice(&self.transit.error(error, &self.observer));
+            out.extend_from_slice(&self.transit.error(error));
         }
         self.send(out.freeze());
     }
 
     /// Nothing is there yet: ends, keeps the client's connection awake, or gives up, in their time.
     fn wait(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.observer.is_finished() {
+        let progress = self.transit.progress();
+        if progress.is_finished() {
             return self.linger(context);
         }
-        let has_ended = matches!(self.observer.phase(), Phase::Ended);
+        let has_ended = matches!(progress.phase(), Phase::Ended);
         if !self.finished && has_ended && self.transit.is_followed_by_usage_alone() {
             // What is still to come has its own time, however long the wait before.
             self.finished = true;
@@ -295,15 +376,16 @@ impl<T: Transit> Relay<T> {
 
     /// Whether a heartbeat may stand where the stream is. What comes behind its finish comes soon.
     fn takes_heartbeats(&self) -> bool {
-        let has_begun = self.heartbeats.first.is_some() || !matches!(self.observer.phase(), Phase::Preamble);
+        let has_begun =
+            self.heartbeats.first.is_some() || !matches!(self.transit.progress().phase(), Phase::Preamble);
         has_begun && !self.finished && self.transit.is_between_events()
     }
 
     /// The client has everything; only the end of the upstream's body is missing.
     fn linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.attempt.succeed(self.observer.usage());
+        self.attempt.succeed(self.transit.progress().usage());
         if !self.lingering {
-            let (Ok(rest) | Err(rest)) = self.transit.conclude(&self.observer);
+            let (Ok(rest) | Err(rest)) = self.transit.conclude();
             self.send(rest);
             self.lingering = true;
             self.wake_at = None;
@@ -318,14 +400,14 @@ impl<T: Transit> Relay<T> {
     }
 }
 
-impl<T: Transit> Drop for Relay<T> {
+impl Drop for Relay {
     /// Unless the attempt is settled the client hung up, or the service stopped. The usage reported until then is booked.
     fn drop(&mut self) {
-        self.attempt.abandon(self.observer.usage());
+        self.attempt.abandon(self.transit.progress().usage());
     }
 }
 
-impl<T: Transit> Body for Relay<T> {
+impl Body for Relay {
     type Data = Bytes;
     type Error = Truncated;
 

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 
+use crate::dialect::Dialect;
 use crate::dialect::convert::CallSignature;
 use crate::dialect::errors::UpstreamError;
-use crate::dialect::observe::{Phase, StreamObserver};
+use crate::dialect::observe::{Phase, Progress, StreamObserver};
 use crate::dialect::sse;
 
 use super::{ToldError, Transit};
@@ -14,49 +15,61 @@ const MAX_PARTIAL: usize = 64 * 1024;
 
 /// What such a stream holds: the beginning of an event of which the rest has not come. A client that got it could make
 /// nothing of the stream's break.
-#[derive(Default)]
 pub(super) struct Passed {
+    observer: StreamObserver,
     held: Bytes,
     /// It grew so long that the client has it.
     relayed: bool,
 }
 
 impl Transit for Passed {
-    fn take(&mut self, chunk: Bytes, observer: &StreamObserver) -> Result<Bytes, Box<ToldError>> {
-        let Phase::Failed(error) = observer.phase() else {
-            let is_whole = observer.between_events() || observer.is_finished();
+    fn progress(&self) -> &Progress {
+        &self.observer
+    }
+
+    fn take(&mut self, chunk: Bytes) -> Result<Bytes, Box<ToldError>> {
+        self.observer.feed(&chunk);
+        let Some(error) = self.observer.failure().cloned() else {
+            let is_whole = self.observer.between_events() || self.observer.is_finished();
             return Ok(self.whole_events(chunk, is_whole));
         };
         // What came before the error event is the client's; the event itself is written anew.
         let (keep, has_begun) =
-            observer.break_at().map_or((chunk.len(), true), |at| (at.keep, at.error_relayed));
+            self.observer.break_at().map_or((chunk.len(), true), |at| (at.keep, at.error_relayed));
         let kept = chunk.slice(..keep);
         let (before, is_told) = match has_begun {
             true if self.relayed => (kept, true),
             true => (Bytes::new(), false),
             false => (self.behind_held(kept), false),
         };
-        Err(Box::new(ToldError { error: error.clone(), before, is_told }))
+        Err(Box::new(ToldError { error, before, is_told }))
     }
 
     fn take_signatures(&mut self) -> Vec<CallSignature> {
         Vec::new()
     }
 
-    /// All of the event is here but for the blank line that makes it count.
-    fn unended(&self, error: UpstreamError) -> ToldError {
-        ToldError { error, before: self.separator(), is_told: self.relayed }
+    fn finish(&mut self) -> Result<Bytes, Box<ToldError>> {
+        self.observer.close();
+        match self.observer.failure().cloned() {
+            // All of the event is here but for the blank line that makes it count.
+            Some(error) => {
+                let before = self.separator();
+                Err(Box::new(ToldError { error, before, is_told: self.relayed }))
+            }
+            None => Ok(Bytes::new()),
+        }
     }
 
-    fn conclude(&mut self, observer: &StreamObserver) -> Result<Bytes, Bytes> {
-        match observer.phase() {
+    fn conclude(&mut self) -> Result<Bytes, Bytes> {
+        match self.observer.phase() {
             Phase::Ended => Ok(std::mem::take(&mut self.held)),
             _ => Err(self.separator()),
         }
     }
 
-    fn error(&mut self, error: &UpstreamError, observer: &StreamObserver) -> Bytes {
-        observer.failure_event(error)
+    fn error(&mut self, error: &UpstreamError) -> Bytes {
+        self.observer.failure_event(error)
     }
 
     /// Who passes bytes on need not know what follows.
@@ -70,6 +83,10 @@ impl Transit for Passed {
 }
 
 impl Passed {
+    pub(super) fn new(dialect: Dialect) -> Self {
+        Self { observer: StreamObserver::new(dialect), held: Bytes::new(), relayed: false }
+    }
+
     /// What the client can have of the next bytes: all but the beginning of an event. `is_whole` says that no event is
     /// half in them.
     fn whole_events(&mut self, chunk: Bytes, is_whole: bool) -> Bytes {

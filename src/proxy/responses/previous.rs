@@ -24,7 +24,8 @@ use memchr::memmem;
 
 use crate::dialect::canonical::ConversionError;
 use crate::dialect::responses::{TurnOutput, merge_turn, with_items_referred_to};
-use crate::dialect::sse::Scanner;
+use crate::dialect::sse::{self, Scanner};
+use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, edit::edit, envelope, json};
 use crate::http::body::Truncated;
@@ -131,9 +132,10 @@ pub(in crate::proxy) fn remember(proxy: &Proxy, call: &Call, answered: Answered)
     let body = std::mem::replace(answer.body_mut(), ResponseBody::empty());
     *answer.body_mut() = match body {
         ResponseBody::Full(Some(bytes)) => {
-            let event = [b"{\"type\":\"response.completed\",\"response\":".as_slice(), &bytes, b"}"].concat();
             let mut output = TurnOutput::default();
-            output.read(&String::from_utf8_lossy(&event));
+            if let Ok(response) = Node::parse(&String::from_utf8_lossy(&bytes)) {
+                output.read_response(&response);
+            }
             recorder.record(&output);
             ResponseBody::full(bytes)
         }
@@ -190,7 +192,7 @@ impl RecordedStream {
             }
             // The last event repeats the rest.
             if *read <= 2 * MAX_TURN {
-                output.read(&String::from_utf8_lossy(event.data));
+                output.read(&StreamEvent::of(&event, &sse::text(event.data)));
                 if output.is_complete() {
                     recorder.record(output);
                 }

@@ -5,6 +5,7 @@ use memchr::memmem;
 use crate::dialect::errors::UpstreamError;
 use crate::dialect::responses::TurnOutput;
 use crate::dialect::sse::{Event, Scanner};
+use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 
 use super::refusal;
@@ -88,23 +89,24 @@ impl Turn {
         if !says_more_than_a_delta(event.data) {
             return Some(text);
         }
+        let event = StreamEvent::new(event.name, &text);
         self.kept += text.len();
         if self.kept <= LONGEST {
-            self.output.read(&text);
+            self.output.read(&event);
         }
-        let Ok(event) = Node::parse(&text) else { return Some(text) };
-        match event.str_at("type").as_ref() {
+        let Some(json) = event.json() else { return Some(text) };
+        match json.str_at("type").as_ref() {
             "response.completed" | "response.incomplete" => self.over = true,
             "response.failed" => {
                 self.over = true;
-                let kind = event.path(&["response", "error", "type"]).and_then(Node::str);
+                let kind = json.path(&["response", "error", "type"]).and_then(Node::str);
                 if kind.as_deref() == Some(BROKEN) {
                     return Some(refusal::stream_closed());
                 }
             }
             "error" => {
                 self.over = true;
-                if event.get("status").is_none() {
+                if json.get("status").is_none() {
                     return Some(refusal::of_event(&text));
                 }
             }

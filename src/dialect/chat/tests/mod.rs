@@ -5,6 +5,7 @@ mod requests;
 mod stream_read;
 mod stream_write;
 
+use crate::dialect::stream_event::StreamEvent;
 use serde_json::{Value, json};
 
 use super::{StreamReader, StreamWriter};
@@ -46,7 +47,7 @@ fn events(chunks: &[String]) -> Vec<String> {
     let mut reader = StreamReader::default();
     let mut seen = Vec::new();
     for chunk in chunks {
-        reader.read(b"", chunk, &mut |event| seen.push(short(&event)));
+        reader.read(&StreamEvent::new(b"", chunk), &mut |event| seen.push(short(&event)));
     }
     seen.push("Close".to_owned());
     reader.close(&mut |event| seen.push(short(&event)));
@@ -82,7 +83,7 @@ fn rewritten(chunks: &[String], context: &ReplyContext) -> Vec<Value> {
     let mut writer = StreamWriter::new(context);
     let mut out = String::new();
     for chunk in chunks {
-        reader.read(b"", chunk, &mut |event| writer.write(&event, context, &mut out));
+        reader.read(&StreamEvent::new(b"", chunk), &mut |event| writer.write(&event, context, &mut out));
     }
     reader.close(&mut |event| writer.write(&event, context, &mut out));
     data(&out)

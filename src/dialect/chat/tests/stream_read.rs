@@ -1,5 +1,6 @@
 //! Streams, read: the habits of upstreams.
 
+use crate::dialect::stream_event::StreamEvent;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -208,7 +209,9 @@ fn text_after_calls_does_not_wait_for_ever() {
     let mut reader = StreamReader::default();
     let mut seen = 0;
     for chunk in &chunks {
-        reader.read(b"", chunk, &mut |event| seen += usize::from(short(&event).contains("yy")));
+        reader.read(&StreamEvent::new(b"", chunk), &mut |event| {
+            seen += usize::from(short(&event).contains("yy"))
+        });
     }
     assert_eq!(seen, 2, "the held text as one, then the next chunk");
 }
@@ -355,7 +358,8 @@ fn an_error_ends_the_stream() {
         ("{}", "Upstream reported an error in its answer"),
     ] {
         let mut seen = Vec::new();
-        StreamReader::default().read(b"error", data, &mut |event| seen.push(short(&event)));
+        StreamReader::default()
+            .read(&StreamEvent::new(b"error", data), &mut |event| seen.push(short(&event)));
         assert_eq!(seen, [format!("Fail {wanted}")], "{data}");
     }
 }
@@ -373,7 +377,7 @@ proptest! {
                     out.push_str(&text.decode());
                 }
             };
-            reader.read(b"", &chunk(json!({"content":piece})), each);
+            reader.read(&StreamEvent::new(b"", &chunk(json!({"content":piece}))), each);
         }
         reader.close(&mut |event| if let crate::dialect::canonical::Event::Delta { text, .. } = event {
             out.push_str(&text.decode());

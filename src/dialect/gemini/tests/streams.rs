@@ -1,5 +1,6 @@
 //! Streams.
 
+use crate::dialect::stream_event::StreamEvent;
 use serde_json::{Value, json};
 
 use super::answers::printed;
@@ -32,7 +33,9 @@ fn rewritten(chunks: &[Value]) -> Vec<Value> {
     let mut writer = StreamWriter::default();
     let mut out = String::new();
     for chunk in chunks {
-        reader.read(b"", &chunk.to_string(), &mut |event| writer.write(&event, &context(), &mut out));
+        reader.read(&StreamEvent::new(b"", &chunk.to_string()), &mut |event| {
+            writer.write(&event, &context(), &mut out)
+        });
     }
     reader.close(&mut |event| writer.write(&event, &context(), &mut out));
     data(&out)
@@ -47,7 +50,7 @@ fn events(chunks: &[Value]) -> Vec<String> {
     let mut reader = StreamReader::default();
     let mut seen = Vec::new();
     for chunk in chunks {
-        reader.read(b"", &chunk.to_string(), &mut |event| seen.push(format!("{event:?}")));
+        reader.read(&StreamEvent::new(b"", &chunk.to_string()), &mut |event| seen.push(format!("{event:?}")));
     }
     seen.push("Close".to_owned());
     reader.close(&mut |event| seen.push(format!("{event:?}")));
@@ -158,7 +161,9 @@ fn a_call_is_written_whole() {
 fn odd_chunks_do_no_harm() {
     for data in ["", "5", "[]", "{}", "not json", "{\"candidates\":[{}]}", "{\"candidates\":[5]}", "[DONE]"] {
         let mut reader = StreamReader::default();
-        reader.read(b"", data, &mut |event| assert!(matches!(event, Event::Start { .. }), "{data}"));
+        reader.read(&StreamEvent::new(b"", data), &mut |event| {
+            assert!(matches!(event, Event::Start { .. }), "{data}")
+        });
         reader.close(&mut |event| panic!("{event:?}"));
     }
 }

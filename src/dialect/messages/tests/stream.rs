@@ -1,3 +1,4 @@
+use crate::dialect::stream_event::StreamEvent;
 use proptest::prelude::*;
 use serde_json::{Value, json as value};
 
@@ -41,7 +42,7 @@ fn read(datas: &[&str]) -> Vec<String> {
     let mut reader = StreamReader::default();
     let mut events = Vec::new();
     for data in datas {
-        reader.read(b"", data, &mut |event| events.push(format!("{event:?}")));
+        reader.read(&StreamEvent::new(b"", data), &mut |event| events.push(format!("{event:?}")));
     }
     reader.close(&mut |event| events.push(format!("{event:?}")));
     events
@@ -74,7 +75,7 @@ fn round(inputs: &[&str]) -> Vec<Value> {
     let (mut reader, mut writer, mut out) =
         (StreamReader::default(), StreamWriter::new(&context), String::new());
     for data in inputs {
-        reader.read(b"", data, &mut |event| writer.write(&event, &context, &mut out));
+        reader.read(&StreamEvent::new(b"", data), &mut |event| writer.write(&event, &context, &mut out));
     }
     datas(&out)
 }
@@ -301,7 +302,9 @@ fn a_stream_without_its_preambles_is_understood() {
     let mut reader = StreamReader::default();
     let mut events = Vec::new();
     let unnamed = r#"{"index":0,"delta":{"type":"text_delta","text":"a"}}"#;
-    reader.read(b"content_block_delta", unnamed, &mut |event| events.push(format!("{event:?}")));
+    reader.read(&StreamEvent::new(b"content_block_delta", unnamed), &mut |event| {
+        events.push(format!("{event:?}"))
+    });
     assert_eq!(events.len(), 3);
 }
 
@@ -327,7 +330,7 @@ fn an_error_fails_the_stream_and_nothing_follows() {
     }
     let mut reader = StreamReader::default();
     let mut events = Vec::new();
-    reader.read(b"error", "gone away", &mut |event| events.push(format!("{event:?}")));
+    reader.read(&StreamEvent::new(b"error", "gone away"), &mut |event| events.push(format!("{event:?}")));
     assert!(events[0].contains("gone away"));
 }
 
@@ -532,7 +535,9 @@ fn a_stream_cut_anywhere_says_the_same() {
         for chunk in chunks {
             scanner.feed(chunk, |event| {
                 let data = std::str::from_utf8(event.data).unwrap();
-                reader.read(event.name, data, &mut |event| writer.write(&event, &context, &mut out));
+                reader.read(&StreamEvent::new(event.name, data), &mut |event| {
+                    writer.write(&event, &context, &mut out)
+                });
             });
         }
         out
@@ -556,7 +561,7 @@ proptest! {
         let mut open = std::collections::HashSet::new();
         let mut finished = false;
         for data in inputs {
-            reader.read(b"", data, &mut |event| {
+            reader.read(&StreamEvent::new(b"", data), &mut |event| {
                 match &event {
                     Event::PartStart { key, .. } => assert!(!finished && open.insert(*key)),
                     Event::Delta { key, .. } | Event::Signature { key, .. } => assert!(open.contains(key)),

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{TurnOutput, cancelled_turn, echo, merge_turn, validate, warm_up, whole_turn, without_own_ids};
 use crate::dialect::canonical::ConversionError;
+use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 
 fn parsed(bytes: &[u8]) -> Value {
@@ -105,8 +106,8 @@ fn a_turn_of_a_socket_becomes_a_whole_request() {
 fn a_turn_leaves_its_items_whatever_its_end() {
     let of = |events: &[Value]| {
         let mut output = TurnOutput::default();
-        output.read("[DONE]");
-        events.iter().for_each(|event| output.read(&event.to_string()));
+        output.read(&StreamEvent::new(b"", "[DONE]"));
+        events.iter().for_each(|event| output.read(&StreamEvent::new(b"", &event.to_string())));
         let items: Vec<Value> = output.items().into_iter().map(|item| parsed(item.as_bytes())).collect();
         (output.response_id().map(str::to_owned), json!(items))
     };

@@ -1,5 +1,6 @@
 //! One conversation in this dialect, through the canonical form and back.
 
+use crate::dialect::stream_event::StreamEvent;
 use serde_json::{Value, json};
 
 use super::{StreamReader, StreamWriter, context, events_of, read_reply, schema, through, write_reply};
@@ -86,7 +87,9 @@ fn the_stream_is_the_same_again() {
     let mut writer = StreamWriter::new(&context);
     let mut out = String::new();
     for event in stream() {
-        reader.read(b"", &event.to_string(), &mut |event| writer.write(&event, &context, &mut out));
+        reader.read(&StreamEvent::new(b"", &event.to_string()), &mut |event| {
+            writer.write(&event, &context, &mut out)
+        });
     }
     let written = events_of(&out);
     for (written, wanted) in written.iter().zip(stream()) {

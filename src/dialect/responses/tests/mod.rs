@@ -8,6 +8,7 @@ mod request;
 mod stream_read;
 mod stream_write;
 
+use crate::dialect::stream_event::StreamEvent;
 use serde_json::Value;
 
 use super::*;
@@ -37,7 +38,9 @@ fn read_events(events: &[Value]) -> Vec<String> {
     let mut read = Vec::new();
     for event in events {
         let name = event["type"].as_str().unwrap_or_default();
-        reader.read(name.as_bytes(), &event.to_string(), &mut |event| read.push(format!("{event:?}")));
+        reader.read(&StreamEvent::new(name.as_bytes(), &event.to_string()), &mut |event| {
+            read.push(format!("{event:?}"))
+        });
     }
     reader.close(&mut |event| read.push(format!("{event:?}")));
     read

@@ -1,5 +1,6 @@
 //! What holds for any input.
 
+use crate::dialect::stream_event::StreamEvent;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -89,7 +90,7 @@ proptest! {
         let mut writer = StreamWriter::new(&context);
         let (mut out, mut open, mut next, mut over, mut wrong) = (String::new(), Vec::new(), 0, false, false);
         for event in &events {
-            reader.read(b"", &event.to_string(), &mut |event| {
+            reader.read(&StreamEvent::new(b"", &event.to_string()), &mut |event| {
                 wrong |= over;
                 match &event {
                     Event::PartStart { key, .. } => {
@@ -134,7 +135,7 @@ proptest! {
         let mut writer = StreamWriter::new(&context);
         let mut out = String::new();
         for event in &events {
-            reader.read(b"", &event.to_string(), &mut |event| writer.write(&event, &context, &mut out));
+            reader.read(&StreamEvent::new(b"", &event.to_string()), &mut |event| writer.write(&event, &context, &mut out));
         }
         let written = events_of(&out);
         let last = &written.last().unwrap()["response"]["output"][0]["content"][0]["text"];

@@ -1,5 +1,6 @@
 //! Streams of native upstreams, whole ones and those with holes.
 
+use crate::dialect::stream_event::StreamEvent;
 use serde_json::{Value, json};
 
 use super::{StreamReader, read_events};
@@ -239,6 +240,6 @@ fn a_stream_without_its_last_event_has_no_end() {
     ]);
     assert_eq!(kinds(&read), ["PartStart", "Delta", "PartStop"]);
     let mut reader = StreamReader::default();
-    reader.read(b"", "[DONE]", &mut |event| panic!("{event:?}"));
-    reader.read(b"", "no json", &mut |event| panic!("{event:?}"));
+    reader.read(&StreamEvent::new(b"", "[DONE]"), &mut |event| panic!("{event:?}"));
+    reader.read(&StreamEvent::new(b"", "no json"), &mut |event| panic!("{event:?}"));
 }

@@ -1,0 +1,184 @@
+//! A streamed answer gathered into a complete one, for a client that wanted no stream.
+//!
+//! Within a dialect nothing is lost that only this dialect has: its own accumulator takes the events. Between two an
+//! answer is put together from what its reader says; of chat always so, with what the canonical form cannot hold beside it.
+
+use super::{Answer, Reader, answers_in, restore, whole, write};
+use crate::dialect::canonical::{MAX_CHOICES, Reply, ReplyContext};
+use crate::dialect::observe::Progress;
+use crate::dialect::sse::{self, Scanner};
+use crate::dialect::stream_event::StreamEvent;
+use crate::dialect::upstream_error::UpstreamError;
+use crate::dialect::{Dialect, chat, completions, gemini, messages, responses, usage};
+
+/// Takes the chunks of a stream, and gives the answer when that is over.
+#[derive(Debug)]
+pub struct StreamGatherer {
+    to: Dialect,
+    scanner: Scanner,
+    progress: Progress,
+    gathered: Gathered,
+}
+
+#[derive(Debug)]
+enum Gathered {
+    Responses(responses::Accumulator),
+    Messages(messages::Accumulator),
+    Gemini(gemini::Accumulator),
+    Completions(completions::Accumulator),
+    Answers(Answers),
+}
+
+/// The answers of a stream in the canonical form.
+#[derive(Debug)]
+struct Answers {
+    from: Dialect,
+    /// What the form cannot hold of a stream of chat.
+    unknown: Option<chat::UnknownMembers>,
+    /// Whether the stream may hold several.
+    several: bool,
+    /// Never empty: the first also takes what belongs to no single answer.
+    all: Vec<GatheredAnswer>,
+}
+
+#[derive(Debug)]
+struct GatheredAnswer {
+    /// Known when a chunk of it has come.
+    index: Option<u64>,
+    reader: Reader,
+    accumulator: whole::Accumulator,
+}
+
+impl StreamGatherer {
+    /// For an upstream and a client of these dialects. `longest` is the most bytes that an event may have.
+    pub fn new(from: Dialect, to: Dialect, context: &ReplyContext, longest: usize) -> Self {
+        let gathered = match (from, to) {
+            (Dialect::Responses, Dialect::Responses) => Gathered::Responses(Default::default()),
+            (Dialect::Messages, Dialect::Messages) => Gathered::Messages(Default::default()),
+            (Dialect::Gemini, Dialect::Gemini) => Gathered::Gemini(Default::default()),
+            (Dialect::Completions, Dialect::Completions) => Gathered::Completions(Default::default()),
+            _ => Gathered::Answers(Answers::new(from, context)),
+        };
+        Self { to, scanner: Scanner::new(longest), progress: Progress::new(from), gathered }
+    }
+
+    /// Reads the next chunk.
+    pub fn feed(&mut self, chunk: &[u8]) {
+        let Self { scanner, progress, gathered, .. } = self;
+        scanner.feed(chunk, |event| gathered.take(&event, progress));
+    }
+
+    /// How far the answer has come, and what it consumed as its upstream counts.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// The answer, now that nothing more comes.
+    ///
+    /// # Errors
+    /// The stream failed, or never ended.
+    pub fn finish(mut self, context: &ReplyContext) -> Result<Answer, UpstreamError> {
+        let Self { to, scanner, progress, gathered } = &mut self;
+        scanner.finish(|event| gathered.take(&event, progress));
+        let to = *to;
+        let body = match self.gathered {
+            Gathered::Responses(accumulator) => accumulator.finish()?,
+            Gathered::Messages(accumulator) => accumulator.finish(context)?,
+            Gathered::Gemini(accumulator) => accumulator.finish()?,
+            Gathered::Completions(accumulator) => accumulator.finish()?,
+            Gathered::Answers(answers) => return answers.finish(to, context),
+        };
+        let usage = usage::of_reply(to, body.as_bytes());
+        Ok(Answer { body: body.into(), usage, signatures: Vec::new() })
+    }
+}
+
+/// Gathers a stream that is all there.
+pub fn accumulated(
+    from: Dialect,
+    to: Dialect,
+    body: &[u8],
+    context: &ReplyContext,
+) -> Result<Answer, UpstreamError> {
+    let mut gatherer = StreamGatherer::new(from, to, context, body.len());
+    gatherer.feed(body);
+    gatherer.finish(context)
+}
+
+impl Gathered {
+    fn take(&mut self, event: &sse::Event<'_>, progress: &mut Progress) {
+        let text = sse::text(event.data);
+        let event = StreamEvent::of(event, &text);
+        progress.take(&event);
+        match self {
+            Self::Responses(accumulator) => accumulator.read(&event),
+            Self::Messages(accumulator) => accumulator.read(&event),
+            Self::Gemini(accumulator) => accumulator.read(&event),
+            Self::Completions(accumulator) => accumulator.read(&event),
+            Self::Answers(answers) => answers.read(&event),
+        }
+    }
+}
+
+impl Answers {
+    fn new(from: Dialect, context: &ReplyContext) -> Self {
+        let is_chat = from == Dialect::Chat;
+        let first =
+            GatheredAnswer { index: None, reader: Reader::new(from), accumulator: Default::default() };
+        Self {
+            from,
+            unknown: is_chat.then(Default::default),
+            several: is_chat || (from == Dialect::Gemini && context.several),
+            all: vec![first],
+        }
+    }
+
+    fn read(&mut self, event: &StreamEvent<'_>) {
+        if let Some(json) = event.json() {
+            if let Some(unknown) = &mut self.unknown {
+                unknown.read(json);
+            }
+            if self.several {
+                answers_in(self.from, json).for_each(|index| self.open(index));
+            }
+        }
+        for GatheredAnswer { reader, accumulator, .. } in &mut self.all {
+            reader.read(event, &mut |event| accumulator.take(event));
+        }
+    }
+
+    /// Makes way for an answer of which this may be the first chunk.
+    fn open(&mut self, index: u64) {
+        match self.all.as_mut_slice() {
+            [first] if first.index.is_none() => first.index = Some(index),
+            all if all.iter().any(|answer| answer.index == Some(index)) || all.len() == MAX_CHOICES => {}
+            _ => self.all.push(GatheredAnswer {
+                index: Some(index),
+                reader: Reader::of_answer(index, self.from),
+                accumulator: Default::default(),
+            }),
+        }
+    }
+
+    fn finish(mut self, to: Dialect, context: &ReplyContext) -> Result<Answer, UpstreamError> {
+        self.all.sort_by_key(|answer| answer.index);
+        let mut whole: Option<Reply<'static>> = None;
+        for GatheredAnswer { mut reader, mut accumulator, .. } in self.all {
+            reader.close(&mut |event| accumulator.take(event));
+            let reply = accumulator.finish()?;
+            match &mut whole {
+                Some(whole) => whole.candidates.extend(reply.candidates),
+                None => whole = Some(reply),
+            }
+        }
+        let mut reply = whole.unwrap_or_default();
+        match self.unknown.filter(|_| to == Dialect::Chat) {
+            Some(unknown) => {
+                restore::reply(&mut reply, context);
+                let body = chat::write_reply_with(&reply, context, &unknown);
+                Ok(Answer { body, usage: reply.usage, signatures: Vec::new() })
+            }
+            None => write(to, reply, context),
+        }
+    }
+}

@@ -9,6 +9,7 @@
 //! and it is marked as cut.
 
 use std::borrow::Cow;
+use std::fmt;
 
 /// A comment that says no more than that the stream goes on. Readers of events pass over it.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
@@ -34,6 +35,27 @@ pub struct Event<'a> {
     pub end: usize,
     /// The middle of `data` is missing.
     pub cut: bool,
+}
+
+impl Event<'_> {
+    fn rewrite(&self, out: &mut Vec<u8>, put: &mut impl FnMut(&[u8], &mut Vec<u8>)) -> Result<(), TooLong> {
+        match (self.cut, self.data) {
+            (true, _) => return Err(TooLong),
+            (false, b"") => {}
+            (false, data) => put(data, out),
+        }
+        Ok(())
+    }
+}
+
+/// An event could not be held whole: what was left out may have been the middle of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an event of the answer is too long")
+    }
 }
 
 /// Reads events from chunks.
@@ -112,6 +134,37 @@ impl Scanner {
     pub fn finish(&mut self, mut each: impl FnMut(Event<'_>)) {
         self.take_held_line();
         self.dispatch(&Block { start: None, name: None, data: None }, 0, &mut each);
+    }
+
+    /// Reads the next chunk of a stream of which the data of each event are written anew by `put`; events without data
+    /// are left out. A comment between events, which keeps a connection awake, becomes `awake`.
+    ///
+    /// # Errors
+    /// An event was too long to be held. The others have been written.
+    pub fn rewrite(
+        &mut self,
+        chunk: &[u8],
+        awake: &[u8],
+        out: &mut Vec<u8>,
+        mut put: impl FnMut(&[u8], &mut Vec<u8>),
+    ) -> Result<(), TooLong> {
+        if chunk.starts_with(b":") && self.between_events() {
+            out.extend_from_slice(awake);
+        }
+        let mut written = Ok(());
+        self.feed(chunk, |event| written = written.and(event.rewrite(out, &mut put)));
+        written
+    }
+
+    /// As [`rewrite`](Self::rewrite), now that the stream is over.
+    pub fn rewrite_last(
+        &mut self,
+        out: &mut Vec<u8>,
+        mut put: impl FnMut(&[u8], &mut Vec<u8>),
+    ) -> Result<(), TooLong> {
+        let mut written = Ok(());
+        self.finish(|event| written = event.rewrite(out, &mut put));
+        written
     }
 
     /// Reads a line that lies in the chunk; true when it is blank and so ends the event.

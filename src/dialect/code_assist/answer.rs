@@ -1,12 +1,10 @@
 //! An answer in its envelope. Streams are events; what is no answer, an error or a count, has no envelope.
 
-use std::fmt;
-
 use bytes::Bytes;
 
 use crate::dialect::convert::MAX_EVENT;
 use crate::dialect::json;
-use crate::dialect::sse::{Event, KEEP_ALIVE, Scanner};
+use crate::dialect::sse::{KEEP_ALIVE, Scanner, TooLong};
 use crate::dialect::tree::Node;
 
 const RESPONSE: &str = "response";
@@ -14,10 +12,6 @@ const OPEN: &[u8] = b"{\"response\":";
 const CLOSE: &[u8] = b"}";
 /// The longest whole answer that is taken out of its envelope.
 const MAX_WHOLE: usize = 64 << 20;
-
-/// A part of an answer cannot be kept until it is whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLong;
 
 /// Takes an answer out of its envelope while it arrives.
 #[derive(Debug, Default)]
@@ -49,15 +43,7 @@ impl Opener {
         }
         match &mut self.form {
             Form::Unknown => Ok(()),
-            Form::Events(scanner) => {
-                // A comment between events says that the upstream is still there.
-                if bytes.starts_with(b":") && scanner.between_events() {
-                    out.extend_from_slice(KEEP_ALIVE);
-                }
-                let mut is_whole = true;
-                scanner.feed(bytes, |event| is_whole &= put_opened(&event, out));
-                if is_whole { Ok(()) } else { Err(TooLong) }
-            }
+            Form::Events(scanner) => scanner.rewrite(bytes, KEEP_ALIVE, out, put_opened),
             Form::Whole(held) if held.len() + bytes.len() > MAX_WHOLE => Err(TooLong),
             Form::Whole(held) => {
                 held.extend_from_slice(bytes);
@@ -70,11 +56,7 @@ impl Opener {
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TooLong> {
         match std::mem::take(&mut self.form) {
             Form::Unknown => Ok(()),
-            Form::Events(mut scanner) => {
-                let mut is_whole = true;
-                scanner.finish(|event| is_whole &= put_opened(&event, out));
-                if is_whole { Ok(()) } else { Err(TooLong) }
-            }
+            Form::Events(mut scanner) => scanner.rewrite_last(out, put_opened),
             Form::Whole(held) => {
                 match std::str::from_utf8(&held) {
                     Ok(text) => out.extend_from_slice(opened_whole(text).as_bytes()),
@@ -99,14 +81,10 @@ fn opened_whole(text: &str) -> std::borrow::Cow<'_, str> {
     format!("[{}]", items.join(",")).into()
 }
 
-/// An event out of its envelope. False where it was too long to be kept whole.
-fn put_opened(event: &Event<'_>, out: &mut Vec<u8>) -> bool {
-    if event.cut || event.data.is_empty() {
-        return !event.cut;
-    }
-    let inner = std::str::from_utf8(event.data).map_or(event.data, |text| opened(text).as_bytes());
+/// An event out of its envelope.
+fn put_opened(data: &[u8], out: &mut Vec<u8>) {
+    let inner = std::str::from_utf8(data).map_or(data, |text| opened(text).as_bytes());
     put_data(&[inner], out);
-    true
 }
 
 // === the other way ===
@@ -119,20 +97,11 @@ pub fn seal_whole(answer: &[u8]) -> Bytes {
 /// The bytes that go before and behind an answer that is not there as a whole.
 pub const AROUND: [&[u8]; 2] = [OPEN, CLOSE];
 
-/// An event in an envelope; one that tells a failure is no answer. False where it was too long to be kept whole.
-pub fn seal_event(event: &Event<'_>, out: &mut Vec<u8>) -> bool {
-    let data = event.data;
-    if event.cut || data.is_empty() {
-        return !event.cut;
-    }
+/// An event in an envelope; one that tells a failure is no answer.
+pub fn seal_event(data: &[u8], out: &mut Vec<u8>) {
     let text = std::str::from_utf8(data).unwrap_or_default();
     let is_failure = json::member(text, "error").is_some();
-    if is_failure {
-        put_data(&[data], out)
-    } else {
-        put_data(&[OPEN, data, CLOSE], out)
-    }
-    true
+    if is_failure { put_data(&[data], out) } else { put_data(&[OPEN, data, CLOSE], out) }
 }
 
 /// One event of these bytes. Lines of one event are one object.
@@ -142,12 +111,6 @@ fn put_data(pieces: &[&[u8]], out: &mut Vec<u8>) {
         piece.split(|byte| *byte == b'\n').for_each(|line| out.extend_from_slice(line));
     }
     out.extend_from_slice(b"\n\n");
-}
-
-impl fmt::Display for TooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an event of the answer is too long")
-    }
 }
 
 #[cfg(test)]
@@ -190,7 +153,7 @@ mod tests {
         let mut scanner = Scanner::new(1024);
         let mut sealed = Vec::new();
         let events = "data: {\"a\":1}\n\ndata: {\"error\":{}}\n\n";
-        scanner.feed(events.as_bytes(), |event| assert!(seal_event(&event, &mut sealed)));
+        scanner.rewrite(events.as_bytes(), KEEP_ALIVE, &mut sealed, seal_event).expect("short");
         assert_eq!(sealed, b"data: {\"response\":{\"a\":1}}\n\ndata: {\"error\":{}}\n\n");
         assert_eq!(told(&[std::str::from_utf8(&sealed).unwrap()]), events);
     }

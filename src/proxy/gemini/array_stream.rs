@@ -7,14 +7,11 @@
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 use crate::dialect::convert::MAX_EVENT;
-use crate::dialect::sse::{Event, Scanner};
+use crate::dialect::sse::Scanner;
 use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody, is_event_stream};
 
 use crate::proxy::relay::rewritten::{Rewrite, rewritten};
-
-/// What was left out of an event may have been the middle of a picture: its client would not notice.
-pub(super) const TOO_LONG: Truncated = Truncated("an event of the answer is too long");
 
 /// The answer with its events in an array; one that is no stream as it is.
 pub(in crate::proxy) fn of(mut answer: Response) -> Response {
@@ -35,32 +32,21 @@ struct Array {
 impl Rewrite for Array {
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
         // A comment between events keeps a connection awake, and so does a blank between the array's items.
-        if bytes.starts_with(b":") && self.scanner.between_events() {
-            out.push(b'\n');
-        }
-        let mut is_whole = true;
-        let begun = &mut self.begun;
-        self.scanner.feed(bytes, |event| is_whole &= put(&event, begun, out));
-        if is_whole { Ok(()) } else { Err(TOO_LONG) }
+        let Self { scanner, begun } = self;
+        scanner.rewrite(bytes, b"\n", out, |data, out| put(data, begun, out)).map_err(Truncated::from)
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
-        let mut is_whole = true;
-        let begun = &mut self.begun;
-        self.scanner.finish(|event| is_whole &= put(&event, begun, out));
+        let Self { scanner, begun } = self;
+        let written = scanner.rewrite_last(out, |data, out| put(data, begun, out));
         out.extend_from_slice(if *begun { b"\n]" } else { b"[]" });
-        if is_whole { Ok(()) } else { Err(TOO_LONG) }
+        written.map_err(Truncated::from)
     }
 }
 
-/// False for an event that was too long to be kept whole.
-fn put(event: &Event<'_>, begun: &mut bool, out: &mut Vec<u8>) -> bool {
-    if event.cut || event.data.is_empty() {
-        return !event.cut;
-    }
+fn put(data: &[u8], begun: &mut bool, out: &mut Vec<u8>) {
     out.extend_from_slice(if std::mem::replace(begun, true) { b",\n" } else { b"[" });
-    out.extend_from_slice(event.data);
-    true
+    out.extend_from_slice(data);
 }
 
 #[cfg(test)]

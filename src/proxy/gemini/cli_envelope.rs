@@ -9,7 +9,6 @@ use crate::dialect::sse::{KEEP_ALIVE, Scanner};
 use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody, is_event_stream};
 
-use super::array_stream::TOO_LONG;
 use crate::proxy::relay::rewritten::{Rewrite, rewritten};
 
 /// The answer in its envelope; a refusal as it is.
@@ -39,15 +38,7 @@ impl Rewrite for Sealed {
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
         let begun = std::mem::replace(&mut self.begun, true);
         match &mut self.scanner {
-            Some(scanner) => {
-                // A comment between events keeps a connection awake.
-                if bytes.starts_with(b":") && scanner.between_events() {
-                    out.extend_from_slice(KEEP_ALIVE);
-                }
-                let mut is_whole = true;
-                scanner.feed(bytes, |event| is_whole &= seal_event(&event, out));
-                return if is_whole { Ok(()) } else { Err(TOO_LONG) };
-            }
+            Some(scanner) => scanner.rewrite(bytes, KEEP_ALIVE, out, seal_event)?,
             None => {
                 out.extend_from_slice(if begun { b"" } else { AROUND[0] });
                 out.extend_from_slice(bytes);
@@ -58,11 +49,7 @@ impl Rewrite for Sealed {
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
         match &mut self.scanner {
-            Some(scanner) => {
-                let mut is_whole = true;
-                scanner.finish(|event| is_whole &= seal_event(&event, out));
-                return if is_whole { Ok(()) } else { Err(TOO_LONG) };
-            }
+            Some(scanner) => scanner.rewrite_last(out, seal_event)?,
             None if self.begun => out.extend_from_slice(AROUND[1]),
             None => {}
         }

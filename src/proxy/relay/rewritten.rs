@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame};
 
+use crate::dialect::sse::TooLong;
 use crate::http::ResponseBody;
 use crate::http::body::Truncated;
 
@@ -20,6 +21,13 @@ pub(in crate::proxy) trait Rewrite {
     /// Nothing would come if the answer were over now.
     fn is_idle(&self) -> bool {
         false
+    }
+}
+
+/// A client that reads on would not notice what is missing.
+impl From<TooLong> for Truncated {
+    fn from(_: TooLong) -> Self {
+        Self("an event of the answer is too long")
     }
 }
 

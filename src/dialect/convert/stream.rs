@@ -46,11 +46,16 @@ struct Choice {
     reader: Reader,
     halves: Halves,
     restorer: Restorer,
-    writer: Writer,
     context: Arc<ReplyContext>,
+    written: Written,
+}
+
+/// An answer as far as it has been written.
+#[derive(Debug)]
+struct Written {
+    writer: Writer,
     failure: Option<UpstreamError>,
     ended: bool,
-    started: bool,
     /// How many parts are open.
     open: usize,
     /// Gathers the signatures of calls; `None` where the client's dialect has a place for them.
@@ -99,19 +104,19 @@ impl StreamConverter {
 
     /// What the upstream said when its stream failed.
     pub fn failure(&self) -> Option<&UpstreamError> {
-        let of_choice = self.choices.all.iter().find_map(|choice| choice.failure.as_ref());
+        let of_choice = self.choices.all.iter().find_map(|choice| choice.written.failure.as_ref());
         of_choice.or_else(|| self.progress.failure())
     }
 
     /// The signatures of calls that have come since, for which the client has no place.
     pub fn take_signatures(&mut self) -> Vec<CallSignature> {
-        let signatures = self.choices.all.iter_mut().filter_map(|choice| choice.signatures.as_mut());
+        let signatures = self.choices.all.iter_mut().filter_map(|choice| choice.written.signatures.as_mut());
         signatures.flat_map(|signatures| std::mem::take(&mut signatures.found)).collect()
     }
 
     /// The end of the stream has been written.
     pub fn is_ended(&self) -> bool {
-        self.choices.all.iter().all(|choice| choice.ended)
+        self.choices.all.iter().all(|choice| choice.written.ended)
     }
 
     /// Several answers may come, and one may end long before another.
@@ -123,10 +128,11 @@ impl StreamConverter {
     pub fn fail(&mut self, error: &UpstreamError, out: &mut String) {
         let mut reported = self.is_ended();
         for choice in &mut self.choices.all {
-            if !choice.ended && !std::mem::replace(&mut reported, true) {
-                choice.writer.write(&Event::Fail(error.clone()), &choice.context, out);
+            let written = &mut choice.written;
+            if !written.ended && !std::mem::replace(&mut reported, true) {
+                written.writer.write(&Event::Fail(error.clone()), &choice.context, out);
             }
-            choice.ended = true;
+            written.ended = true;
         }
     }
 }
@@ -152,12 +158,12 @@ impl Choices {
 
     /// Ends the stream when each of several answers has ended. The first has seen all that is about none.
     fn conclude(&mut self, out: &mut String) {
-        let all_ended = self.context.several && self.all.iter().all(|choice| choice.ended);
+        let all_ended = self.context.several && self.all.iter().all(|choice| choice.written.ended);
         if all_ended
             && !std::mem::replace(&mut self.concluded, true)
             && let Some(first) = self.all.first()
         {
-            first.writer.conclude(&self.context, out);
+            first.written.writer.conclude(&self.context, out);
         }
     }
 
@@ -180,67 +186,63 @@ impl Choice {
             reader,
             halves: Halves::default(),
             restorer: Restorer::default(),
-            writer: Writer::of_answer(index, to, context),
             context: context.clone(),
-            failure: None,
-            ended: false,
-            started: false,
-            open: 0,
-            signatures: signatures::are_lost(to).then(SignatureCollector::default),
+            written: Written {
+                writer: Writer::of_answer(index, to, context),
+                failure: None,
+                ended: false,
+                open: 0,
+                signatures: signatures::are_lost(to).then(SignatureCollector::default),
+            },
         }
     }
 
     fn read(&mut self, event: &StreamEvent<'_>, out: &mut String) {
-        if self.failure.is_none() && !self.ended {
-            self.pass(out, |reader, each| reader.read(event, each));
-        }
+        self.pass(out, |reader, each| reader.read(event, each));
     }
 
     fn close(&mut self, out: &mut String) {
-        if self.failure.is_none() && !self.ended {
-            self.pass(out, Reader::close);
-        }
+        self.pass(out, Reader::close);
     }
 
     /// Writes the events that come of reading on.
     fn pass(&mut self, out: &mut String, read: impl FnOnce(&mut Reader, &mut dyn FnMut(Event<'_>))) {
-        let Self {
-            reader, halves, restorer, writer, context, failure, ended, started, open, signatures, ..
-        } = self;
-        let mut write = |event: Event<'_>| {
-            if let Some(signatures) = signatures {
-                signatures.take(&event);
-            }
-            take(event, writer, context, (failure, ended, started, open), out);
-        };
+        let Self { reader, halves, restorer, context, written, .. } = self;
+        if written.is_over() {
+            return;
+        }
         read(reader, &mut |event| {
-            halves.event(event, &mut |event| restorer.event(event, context, &mut write));
+            halves.event(event, &mut |event| {
+                restorer.event(event, context, &mut |event| written.take(event, context, out));
+            });
         });
     }
 }
 
-fn take(
-    event: Event<'_>,
-    writer: &mut Writer,
-    context: &ReplyContext,
-    (failure, ended, started, open): (&mut Option<UpstreamError>, &mut bool, &mut bool, &mut usize),
-    out: &mut String,
-) {
-    if failure.is_some() || *ended {
-        return;
+impl Written {
+    fn is_over(&self) -> bool {
+        self.failure.is_some() || self.ended
     }
-    match event {
-        Event::PartStart { .. } => *open += 1,
-        Event::PartStop { .. } => *open = open.saturating_sub(1),
-        _ => {}
-    }
-    match event {
-        Event::Fail(error) => *failure = Some(error),
-        _ if *open > MAX_OPEN_PARTS => *failure = Some(too_many_parts()),
-        event => {
-            *ended = event == Event::End;
-            writer.write(&event, context, out);
-            *started |= !out.is_empty();
+
+    fn take(&mut self, event: Event<'_>, context: &ReplyContext, out: &mut String) {
+        if let Some(signatures) = &mut self.signatures {
+            signatures.take(&event);
+        }
+        if self.is_over() {
+            return;
+        }
+        match event {
+            Event::PartStart { .. } => self.open += 1,
+            Event::PartStop { .. } => self.open = self.open.saturating_sub(1),
+            _ => {}
+        }
+        match event {
+            Event::Fail(error) => self.failure = Some(error),
+            _ if self.open > MAX_OPEN_PARTS => self.failure = Some(too_many_parts()),
+            event => {
+                self.ended = matches!(event, Event::End);
+                self.writer.write(&event, context, out);
+            }
         }
     }
 }

@@ -133,9 +133,9 @@ impl<'a> StartedResponse<'a> {
             }
         };
         held.take(std::mem::take(&mut self.first));
-        let hold_until = held.last_data() + MAX_HOLD;
+        let hold_until = held.last_data + MAX_HOLD;
         let is_kept_open = attempt.settings().heartbeats.first.is_some();
-        while withheld(&held, &attempt) && held.length() < MAX_HELD {
+        while withheld(&held, &attempt) && held.length < MAX_HELD {
             let more = match is_kept_open {
                 true => self.accepted.next().await,
                 false => match tokio::time::timeout_at(hold_until, self.accepted.next()).await {
@@ -172,7 +172,7 @@ impl<'a> StartedResponse<'a> {
         headers::request_id(dialect, self.call.face.id, response.headers_mut());
         let not_stored = self.not_stored();
         if held.failure().is_none() {
-            self.note_stored(held.ready(), &mut attempt);
+            self.note_stored(&held.ready, &mut attempt);
         }
         let Accepted { body, timeouts, .. } = *self.accepted;
         let Timeouts { idle, timer, .. } = timeouts;

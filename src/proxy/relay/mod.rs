@@ -61,12 +61,13 @@ pub(super) const CLOSED_EARLY: &str = "stream closed before response.completed";
 /// A stream that is held until its first output has been seen.
 pub(super) struct HeldStream {
     transit: Box<dyn Transit>,
-    /// What of it can be the client's.
-    ready: Bytes,
+    /// The part of its answer that can be the client's.
+    pub(super) ready: Bytes,
     told: Option<Box<ToldError>>,
-    /// Bytes that were read.
-    length: usize,
-    last_data: Instant,
+    /// How many bytes have been read.
+    pub(super) length: usize,
+    /// When the last of them came.
+    pub(super) last_data: Instant,
 }
 
 /// What is still to come of a held stream.
@@ -129,11 +130,12 @@ struct ToldError {
 }
 
 impl HeldStream {
-    /// Of the client's own dialect.
+    /// Holds a stream of the client's own dialect.
     pub(super) fn passed(dialect: Dialect) -> Self {
         Self::new(Box::new(Passed::new(dialect)))
     }
 
+    /// Holds a stream that is written anew.
     pub(super) fn converted(converter: StreamConverter) -> Self {
         Self::new(Box::new(Converted(converter)))
     }
@@ -171,21 +173,6 @@ impl HeldStream {
     /// The error that the upstream has told, behind which nothing comes.
     pub(super) fn failure(&self) -> Option<&UpstreamError> {
         self.told.as_ref().map(|told| &told.error)
-    }
-
-    /// How many bytes have been read.
-    pub(super) fn length(&self) -> usize {
-        self.length
-    }
-
-    /// When the last of them came.
-    pub(super) fn last_data(&self) -> Instant {
-        self.last_data
-    }
-
-    /// What of them can be the client's.
-    pub(super) fn ready(&self) -> &[u8] {
-        &self.ready
     }
 }
 

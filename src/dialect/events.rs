@@ -152,18 +152,18 @@ pub(super) fn read(dialect: Dialect, event: &StreamEvent<'_>) -> Reading {
             };
         }
     };
-    if event.is_named_error() || json.str_at("type") == "error" {
+    if event.kind() == "error" || event.is_named_error() {
         return Reading::failure(json);
     }
     let mut reading = match dialect {
         Dialect::Chat | Dialect::Completions => read_chat(json),
-        Dialect::Messages => read_messages(&event.kind(), json),
-        Dialect::Responses => read_responses(&event.kind(), json),
+        Dialect::Messages => read_messages(event.kind(), json),
+        Dialect::Responses => read_responses(event.kind(), json),
         Dialect::Gemini => read_gemini(json),
-        Dialect::Embeddings | Dialect::Images => read_image(&event.kind(), json),
-        Dialect::Audio => read_audio(&event.kind(), json),
+        Dialect::Embeddings | Dialect::Images => read_image(event.kind(), json),
+        Dialect::Audio => read_audio(event.kind(), json),
     };
-    reading.usage = usage::of_event(dialect, json);
+    reading.usage = event.usage(dialect);
     reading
 }
 

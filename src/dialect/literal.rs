@@ -139,7 +139,7 @@ impl<'a> Text<'a> {
 
     /// Whether a character stands in it by its number.
     pub fn has_unit_escape(&self) -> bool {
-        self.0.contains("\\u")
+        memchr::memchr(b'\\', self.0.as_bytes()).is_some_and(|at| self.0[at..].contains("\\u"))
     }
 
     /// The text with U+FFFD for each half of a surrogate pair that stands alone, and apart from it the first half at its

@@ -9,17 +9,21 @@
 //! A container in the JSON is taken apart by whoever looks into it first.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
-use super::sse;
 use super::tree::Node;
 use super::upstream_error::{self, UpstreamError};
+use super::usage::{self, Usage};
+use super::{Dialect, sse};
 
 /// An event of a streamed answer.
 #[derive(Debug)]
 pub struct StreamEvent<'a> {
     /// Its SSE name; empty when it has none.
     name: &'a [u8],
+    kind: Cow<'a, str>,
     data: Data<'a>,
+    usage: OnceCell<Option<Usage>>,
 }
 
 /// What the data of an event is.
@@ -37,10 +41,11 @@ pub enum Data<'a> {
 impl<'a> StreamEvent<'a> {
     /// Reads an event, of which this is the text.
     pub fn of(event: &sse::Event<'a>, text: &'a str) -> Self {
-        match event.cut {
-            true => Self { name: event.name, data: Data::Cut(text) },
-            false => Self::new(event.name, text),
+        if !event.cut {
+            return Self::new(event.name, text);
         }
+        let (kind, data) = (String::from_utf8_lossy(event.name), Data::Cut(text));
+        Self { name: event.name, kind, data, usage: OnceCell::new() }
     }
 
     /// Reads an event of this name, which may be empty, and these data.
@@ -49,7 +54,12 @@ impl<'a> StreamEvent<'a> {
             "[DONE]" => Data::Done,
             data => Node::parse(data).map_or(Data::Words(data), Data::Json),
         };
-        Self { name, data }
+        let kind = match &data {
+            Data::Json(json) => json.str_at("type"),
+            _ => Cow::Borrowed(""),
+        };
+        let kind = if kind.is_empty() { String::from_utf8_lossy(name) } else { kind };
+        Self { name, kind, data, usage: OnceCell::new() }
     }
 
     pub fn name(&self) -> &'a [u8] {
@@ -77,9 +87,13 @@ impl<'a> StreamEvent<'a> {
     }
 
     /// The `type` of its JSON, which some sites only give as its name.
-    pub fn kind(&self) -> Cow<'a, str> {
-        let kind = self.json().map(|event| event.str_at("type")).unwrap_or_default();
-        if kind.is_empty() { String::from_utf8_lossy(self.name) } else { kind }
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// The usage that it reports, as the upstream's dialect counts.
+    pub fn usage(&self, dialect: Dialect) -> Option<Usage> {
+        *self.usage.get_or_init(|| usage::of_event(dialect, self.json()?))
     }
 
     /// What an event without JSON tells of what went wrong: it is an error in words, or what it said is lost, so that
@@ -94,5 +108,35 @@ impl<'a> StreamEvent<'a> {
             Data::Cut(_) => Some(UpstreamError::new("Upstream sent an event that is too large to convert")),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_what_its_data_say() {
+        for (name, data, kind, failure) in [
+            ("", r#" {"type":"a"} "#, "a", None),
+            ("b", r#"{"type":null}"#, "b", None),
+            ("b", "[DONE]", "b", None),
+            ("", "some words", "", None),
+            ("", "", "", None),
+            ("", r#"{"type":"#, "", Some("Upstream sent an event that is not valid JSON")),
+            ("error", " gone ", "error", Some("gone")),
+            ("error", "", "error", Some("Upstream reported an error in the stream")),
+            ("error", "[DONE]", "error", None),
+        ] {
+            let event = StreamEvent::new(name.as_bytes(), data);
+            assert_eq!((event.kind(), event.is_done()), (kind, data == "[DONE]"), "{name} {data}");
+            assert_eq!(event.failure().map(|error| error.message).as_deref(), failure, "{name} {data}");
+        }
+    }
+
+    #[test]
+    fn usage_is_counted_as_its_dialect_counts() {
+        let event = StreamEvent::new(b"", r#"{"response":{"usageMetadata":{"totalTokenCount":3}}}"#);
+        assert_eq!(event.usage(Dialect::Gemini).and_then(|usage| usage.total), Some(3));
     }
 }

@@ -7,7 +7,9 @@
 //!
 //! The whole text is checked at once, and the outermost object taken apart meanwhile, since everybody looks into it. A
 //! container in it is only taken apart when somebody looks into that one: schemas and arguments of tools, which are most of
-//! the values of many requests, are passed on as they are, and the tree takes no memory for what is in them.
+//! the values of many requests, are passed on as they are, and the tree takes no memory for what is in them. Of a short
+//! text, as the events of a stream are, all is taken apart in one walk: another one through a container in a container
+//! would cost more than what nobody looks into.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -26,11 +28,16 @@ pub struct Node<'a> {
 
 type Member<'a> = (Cow<'a, str>, Node<'a>);
 
+/// The longest text that is taken apart at once, in bytes.
+const SHORT: usize = 1024;
+/// Most objects of short texts have no more members.
+const USUAL_MEMBERS: usize = 8;
+
 /// What a container holds, once it has been taken apart.
 #[derive(Clone)]
 enum Held<'a> {
-    Items(Box<[Node<'a>]>),
-    Members(Box<[Member<'a>]>),
+    Items(Vec<Node<'a>>),
+    Members(Vec<Member<'a>>),
 }
 
 impl<'a> Node<'a> {
@@ -39,7 +46,8 @@ impl<'a> Node<'a> {
     pub fn parse(text: &'a str) -> Result<Self, SyntaxError> {
         let mut scan = Scan::new(text);
         scan.blanks();
-        let node = read_outermost(&mut scan).and_then(|node| scan.end().map(|()| node));
+        let depth = if text.len() <= SHORT { Depth::All } else { Depth::Outermost };
+        let node = read(&mut scan, 0, depth).and_then(|node| scan.end().map(|()| node));
         node.map_err(|Stopped| scan.error())
     }
 
@@ -57,7 +65,7 @@ impl<'a> Node<'a> {
     pub fn into_members(self) -> Vec<Member<'a>> {
         self.members();
         match self.held.into_inner() {
-            Some(Held::Members(members)) => members.into_vec(),
+            Some(Held::Members(members)) => members,
             _ => Vec::new(),
         }
     }
@@ -66,7 +74,7 @@ impl<'a> Node<'a> {
     pub fn into_items(self) -> Vec<Node<'a>> {
         self.items();
         match self.held.into_inner() {
-            Some(Held::Items(items)) => items.into_vec(),
+            Some(Held::Items(items)) => items,
             _ => Vec::new(),
         }
     }
@@ -210,46 +218,75 @@ impl fmt::Debug for Node<'_> {
     }
 }
 
-/// The value that comes next.
-fn read<'a>(scan: &mut Scan<'a>, depth: usize) -> Result<Node<'a>, Stopped> {
-    Ok(Node { raw: scan.literal(depth)?, held: OnceCell::new() })
+/// How much of a value is taken apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Depth {
+    None,
+    Outermost,
+    All,
 }
 
-/// The whole text's value: an object with its members, in one walk.
-fn read_outermost<'a>(scan: &mut Scan<'a>) -> Result<Node<'a>, Stopped> {
-    if scan.peek() != Some(b'{') {
-        return read(scan, 0);
+impl Depth {
+    /// That of the values in a container which is taken apart so far.
+    fn inside(self) -> Self {
+        if self == Self::All { Self::All } else { Self::None }
     }
+}
+
+/// The value that comes next, `level` containers deep.
+fn read<'a>(scan: &mut Scan<'a>, level: usize, depth: Depth) -> Result<Node<'a>, Stopped> {
     let start = scan.place();
-    let members = read_members(scan)?;
-    Ok(Node { raw: scan.since(start), held: OnceCell::from(Held::Members(members)) })
+    let held = match scan.peek() {
+        Some(b'{') if depth != Depth::None => {
+            OnceCell::from(Held::Members(read_members(scan, level + 1, depth)?))
+        }
+        Some(b'[') if depth == Depth::All => OnceCell::from(Held::Items(read_items(scan, level + 1, depth)?)),
+        _ => {
+            scan.value(level)?;
+            OnceCell::new()
+        }
+    };
+    Ok(Node { raw: scan.since(start), held })
 }
 
 /// What has been checked with all around it cannot stop the walk: it ends where the container does.
-fn members_of(object: &str) -> Box<[Member<'_>]> {
-    let read = read_members(&mut Scan::new(object));
+fn members_of(object: &str) -> Vec<Member<'_>> {
+    let read = read_members(&mut Scan::new(object), 1, Depth::None);
     debug_assert!(read.is_ok(), "an object");
     read.unwrap_or_default()
 }
 
-/// The members of the object that comes next. The list is as long as it needs to be, since a tree has many short ones.
-fn read_members<'a>(scan: &mut Scan<'a>) -> Result<Box<[Member<'a>]>, Stopped> {
-    let mut members = Vec::new();
-    scan.object(1, |scan, key, depth| {
-        members.push((key.name(), read(scan, depth)?));
+/// The members of the object that comes next. The list of a long text's object is as long as it needs to be, since such a
+/// tree has many short ones.
+fn read_members<'a>(scan: &mut Scan<'a>, level: usize, depth: Depth) -> Result<Vec<Member<'a>>, Stopped> {
+    let is_short = depth == Depth::All;
+    let mut members = if is_short && level == 1 { Vec::with_capacity(USUAL_MEMBERS) } else { Vec::new() };
+    scan.object(level, |scan, key, level| {
+        members.push((key.name(), read(scan, level, depth.inside())?));
         Ok(())
     })?;
-    Ok(members.into_boxed_slice())
+    if !is_short {
+        members.shrink_to_fit();
+    }
+    Ok(members)
 }
 
-fn items_of(array: &str) -> Box<[Node<'_>]> {
+fn items_of(array: &str) -> Vec<Node<'_>> {
+    let read = read_items(&mut Scan::new(array), 1, Depth::None);
+    debug_assert!(read.is_ok(), "an array");
+    read.unwrap_or_default()
+}
+
+fn read_items<'a>(scan: &mut Scan<'a>, level: usize, depth: Depth) -> Result<Vec<Node<'a>>, Stopped> {
     let mut items = Vec::new();
-    let walked = Scan::new(array).array(1, |scan, depth| {
-        items.push(read(scan, depth)?);
+    scan.array(level, |scan, level| {
+        items.push(read(scan, level, depth.inside())?);
         Ok(())
-    });
-    debug_assert!(walked.is_ok(), "an array");
-    items.into_boxed_slice()
+    })?;
+    if depth != Depth::All {
+        items.shrink_to_fit();
+    }
+    Ok(items)
 }
 
 #[cfg(test)]
@@ -270,6 +307,22 @@ mod tests {
         assert!(node.get("b").unwrap().member("n").unwrap().is_null());
         assert_eq!(node.u64_at("b2"), Some(2000));
         assert_eq!(node.get("b").unwrap().raw(), "{\"n\":null,\"t\":true}");
+    }
+
+    /// What is found in a value, container by container.
+    fn found(node: &Node<'_>) -> String {
+        let members = node.members().iter().map(|(key, value)| format!("{key}={}", found(value)));
+        let items = node.items().iter().map(found);
+        format!("{}<{}>", node.raw(), members.chain(items).collect::<Vec<_>>().join(";"))
+    }
+
+    #[test]
+    fn a_text_is_read_alike_at_once_and_by_and_by() {
+        let text = r#"{"a":[1,[{"b":null,"c":{}},[]]],"a":{"d":["e",{"f":[true]}]},"g":"h"}"#;
+        let long = format!("{text}{}", " ".repeat(SHORT));
+        let [at_once, by_and_by] = [text, &long].map(|text| found(&Node::parse(text).unwrap()));
+        assert_eq!(at_once, by_and_by);
+        assert!(Node::parse(&"[".repeat(SHORT)).is_err());
     }
 
     proptest! {

@@ -114,7 +114,11 @@ pub fn of_event(dialect: Dialect, event: &Node<'_>) -> Option<Usage> {
     let record = match dialect {
         Dialect::Responses => event.path(&["response", "usage"]),
         Dialect::Messages => event.get("usage").or_else(|| event.path(&["message", "usage"])),
-        Dialect::Gemini => event.get("usageMetadata"),
+        Dialect::Gemini => {
+            // As Google's CLI endpoints send it, it is in an envelope.
+            let answer = event.get("response").filter(|answer| answer.is_object()).unwrap_or(event);
+            answer.get("usageMetadata").or_else(|| answer.get("usage_metadata"))
+        }
         Dialect::Chat | Dialect::Completions => event.get("usage").or_else(|| {
             let mut choices = event.items_at("choices").iter();
             let in_choice = choices.find_map(|choice| choice.get("usage").filter(|usage| usage.is_object()));

@@ -11,6 +11,8 @@
 //! assert_eq!(json.into_string(), r#"{"model":"m","stop":["\n"]}"#);
 //! ```
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 
 use super::literal::{Json, Text};
@@ -145,6 +147,16 @@ pub fn append_object(out: &mut String, members: impl FnOnce(&mut Writer)) {
     *out = json.out;
 }
 
+/// The bytes that stand for themselves in a string.
+const IS_PLAIN: [bool; 256] = {
+    let (mut table, mut byte) = ([true; 256], 0);
+    while byte < 256 {
+        table[byte] = byte >= 0x20 && byte != b'"' as usize && byte != b'\\' as usize;
+        byte += 1;
+    }
+    table
+};
+
 /// What can stand as a JSON value.
 pub trait Put {
     fn put(&self, out: &mut String);
@@ -159,9 +171,8 @@ impl<T: Put + ?Sized> Put for &T {
 /// A plain string: escaped where it must be.
 impl Put for str {
     fn put(&self, out: &mut String) {
-        let plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
         out.push('"');
-        if self.bytes().all(plain) {
+        if self.bytes().all(|byte| IS_PLAIN[usize::from(byte)]) {
             out.push_str(self);
         } else {
             out.push_str(Text::of(self).literal());
@@ -210,7 +221,8 @@ impl Put for bool {
 
 impl Put for u64 {
     fn put(&self, out: &mut String) {
-        out.push_str(&self.to_string());
+        // Writing into a text does not fail.
+        let _ = write!(out, "{self}");
     }
 }
 

@@ -10,7 +10,8 @@ use super::calls::{self, Piece};
 use super::inline::{Inline, TextKind};
 use super::parts::Parts;
 use super::snapshots::Snapshots;
-use super::{content, stop, thinking, usage};
+use super::{content, stop, thinking};
+use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, MAX_CHOICES, MAX_OPEN_PARTS, Part, Stop, too_many_parts};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
@@ -65,7 +66,9 @@ impl StreamReader {
         if let Some(error) = failure {
             return self.fail(error, each);
         }
-        if let Some(usage) = usage::read(chunk) {
+        if let Some(mut usage) = event.usage(Dialect::Chat) {
+            // Some sites pass on the counts of the messages dialect.
+            usage.count_cache_in();
             each(Event::Usage(usage));
         }
         for choice in chunk.items_at("choices").iter().take(MAX_CHOICES) {

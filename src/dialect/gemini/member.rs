@@ -4,13 +4,19 @@ use crate::dialect::tree::Node;
 
 /// The member of that name, given in camel case, in either spelling; null is none.
 pub(in crate::dialect) fn get<'n, 'a>(node: &'n Node<'a>, camel: &str) -> Option<&'n Node<'a>> {
-    node.get(camel).or_else(|| node.get(&snake(camel)))
+    node.get(camel).or_else(|| {
+        let mut members = node.members().iter().rev();
+        members
+            .find(|(name, _)| is_snake_of(name, camel))
+            .map(|(_, node)| node)
+            .filter(|node| !node.is_null())
+    })
 }
 
 /// How the member of that name, given in camel case, is spelled in an object that has it.
 pub(in crate::dialect) fn key<'n>(node: &'n Node<'_>, camel: &str) -> Option<&'n str> {
-    let names = [camel, &snake(camel)];
-    node.members().iter().map(|(name, _)| name.as_ref()).find(|name| names.contains(name))
+    let is_named = |name: &&str| *name == camel || is_snake_of(name, camel);
+    node.members().iter().map(|(name, _)| name.as_ref()).find(is_named)
 }
 
 /// Down through objects, in either spelling.
@@ -23,13 +29,13 @@ pub(in crate::dialect) fn items<'n, 'a>(node: &'n Node<'a>, camel: &str) -> &'n 
     get(node, camel).map_or(&[], Node::items)
 }
 
-fn snake(camel: &str) -> String {
-    let mut snake = String::with_capacity(camel.len() + 2);
-    for letter in camel.chars() {
-        if letter.is_ascii_uppercase() {
-            snake.push('_');
-        }
-        snake.push(letter.to_ascii_lowercase());
-    }
-    snake
+/// Whether a name is that one in snake case.
+fn is_snake_of(name: &str, camel: &str) -> bool {
+    let mut rest = name.bytes();
+    let mut follows = |byte: u8| rest.next() == Some(byte);
+    let is_so = |byte: u8| {
+        let is_capital = byte.is_ascii_uppercase();
+        (!is_capital || follows(b'_')) && follows(byte.to_ascii_lowercase())
+    };
+    camel.bytes().all(is_so) && rest.next().is_none()
 }

@@ -52,12 +52,15 @@ pub(super) fn error_of(error: &Node<'_>) -> UpstreamError {
     UpstreamError::of(error).unwrap_or_else(|| UpstreamError::new("Upstream reported an error in its answer"))
 }
 
-/// The input counts here with what was read from a cache.
+/// What an answer consumed.
 pub(super) fn read_usage(answer: &Node<'_>) -> Option<Usage> {
     let record = member::get(answer, "usageMetadata")?;
-    let mut usage = usage::of_text(Dialect::Gemini, record.raw())?;
-    usage.prompt_includes_cache = Some(true);
-    Some(usage)
+    usage::of_text(Dialect::Gemini, record.raw()).map(with_cache)
+}
+
+/// The input counts here with what was read from a cache.
+pub(super) fn with_cache(usage: Usage) -> Usage {
+    Usage { prompt_includes_cache: Some(true), ..usage }
 }
 
 /// Thoughts count beside the answer here, and within it everywhere else.

@@ -5,6 +5,7 @@
 
 use super::parts_read::{self, Read};
 use super::{grounding, member, probabilities, reply_read, stop};
+use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, MAX_CHOICES, Part, PartKind, Stop};
 use crate::dialect::citation::CitedText;
 use crate::dialect::literal::Text;
@@ -55,8 +56,8 @@ impl StreamReader {
         if let Some(error) = failure {
             return self.fail(error, each);
         }
-        if let Some(usage) = stop::read_usage(chunk) {
-            each(Event::Usage(usage));
+        if let Some(usage) = event.usage(Dialect::Gemini) {
+            each(Event::Usage(stop::with_cache(usage)));
         }
         self.start(chunk, each);
         if chunk.items_at("candidates").is_empty() && stop::is_blocked(chunk) {

@@ -62,7 +62,7 @@ impl Accumulator {
             self.failure = Some(error);
             return;
         }
-        match event.kind().as_ref() {
+        match event.kind() {
             "message_start" => {
                 let message = json.get("message").filter(|message| message.is_object());
                 let Some(message) = message.filter(|_| self.message.is_none()) else { return };

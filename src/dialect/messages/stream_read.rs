@@ -95,7 +95,7 @@ impl StreamReader {
         if let Some(error) = read_error(json) {
             return self.fail(error, each);
         }
-        match event.kind().as_ref() {
+        match event.kind() {
             "message_start" => self.read_start(json, each),
             "content_block_start" => self.read_block_start(json, each),
             "content_block_delta" => self.read_delta(json, each),

@@ -33,7 +33,7 @@ impl Accumulator {
             return;
         };
         self.output.read(event);
-        match event.kind().as_ref() {
+        match event.kind() {
             "response.created" => self.begun = json.get("response").map(|response| response.raw().to_owned()),
             "response.completed" | "response.incomplete" | "response.done" => {
                 let Some(response) = json.get("response").filter(|response| response.is_object()) else {

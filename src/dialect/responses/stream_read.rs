@@ -55,7 +55,7 @@ impl StreamReader {
             return;
         };
         let kind = event.kind();
-        let kind = kind.strip_prefix("response.").unwrap_or(&kind);
+        let kind = kind.strip_prefix("response.").unwrap_or(kind);
         let text = |key: &str| json.text_at(key).unwrap_or_default();
         match kind {
             "created" | "in_progress" | "queued" => self.start(json, each),

@@ -48,7 +48,7 @@ impl TurnOutput {
         if let Some(id) = json.path(&["response", "id"]).and_then(Node::str) {
             self.response_id = Some(id.into_owned());
         }
-        match event.kind().as_ref() {
+        match event.kind() {
             "response.output_item.done" => {
                 let Some(item) = json.get("item").filter(|item| item.is_object()) else { return };
                 let next = self.done.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -85,21 +86,21 @@ async fn arrival<T: Clone>(mut run: watch::Receiver<Option<T>>) -> Result<T, Int
 }
 
 /// One run at a time for each key.
-pub struct KeyedFlight<T> {
-    flights: Mutex<HashMap<i64, Arc<SingleFlight<T>>>>,
+pub struct KeyedFlight<K, T> {
+    flights: Mutex<HashMap<K, Arc<SingleFlight<T>>>>,
 }
 
-impl<T> Default for KeyedFlight<T> {
+impl<K, T> Default for KeyedFlight<K, T> {
     fn default() -> Self {
         Self { flights: Mutex::default() }
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> KeyedFlight<T> {
+impl<K: Copy + Eq + Hash, T: Clone + Send + Sync + 'static> KeyedFlight<K, T> {
     /// The result of the key's run under way, or of a new one made by `work`.
     pub async fn run<F>(
         &self,
-        key: i64,
+        key: K,
         background: &Background,
         name: &'static str,
         work: impl FnOnce() -> F,

@@ -1,4 +1,4 @@
-//! A map by number whose copies share what they have in common.
+//! A map by id whose copies share what they have in common.
 //!
 //! The entries stand in ascending order, in chunks of neighbours behind [`Arc`]s. A copy takes one count a chunk, and
 //! a change of an entry copies its chunk: of a map with 25,000 entries a change copies about a hundred.
@@ -8,26 +8,26 @@ use std::sync::Arc;
 /// Entries of a chunk before it is parted in two.
 const FULL: usize = 128;
 
-/// A map by number, in ascending order.
+/// A map by id, in ascending order.
 #[derive(Clone, Debug)]
-pub struct IdMap<V> {
+pub struct IdMap<I, V> {
     /// Each with its lowest number; none is empty.
-    chunks: Vec<(i64, Chunk<V>)>,
+    chunks: Vec<(I, Chunk<I, V>)>,
 }
 
 /// Neighbours, by ascending number.
-type Chunk<V> = Arc<Vec<(i64, V)>>;
+type Chunk<I, V> = Arc<Vec<(I, V)>>;
 
 // === impl IdMap ===
 
-impl<V: Clone> IdMap<V> {
-    pub fn get(&self, id: i64) -> Option<&V> {
+impl<I: Copy + Ord, V: Clone> IdMap<I, V> {
+    pub fn get(&self, id: I) -> Option<&V> {
         let (_, chunk) = self.chunks.get(self.chunk_of(id)?)?;
         chunk.binary_search_by_key(&id, |(id, _)| *id).ok().map(|at| &chunk[at].1)
     }
 
-    /// Puts an entry in, in place of the one of this number.
-    pub fn insert(&mut self, id: i64, value: V) {
+    /// Puts an entry in, in place of the one of this id.
+    pub fn insert(&mut self, id: I, value: V) {
         let Some(at) = self.chunk_of(id) else {
             match self.chunks.first_mut() {
                 None => self.chunks.push((id, Arc::new(vec![(id, value)]))),
@@ -47,7 +47,7 @@ impl<V: Clone> IdMap<V> {
     }
 
     /// Takes an entry out and gives it.
-    pub fn remove(&mut self, id: i64) -> Option<V> {
+    pub fn remove(&mut self, id: I) -> Option<V> {
         let at = self.chunk_of(id)?;
         let (first, chunk) = &mut self.chunks[at];
         let place = chunk.binary_search_by_key(&id, |(id, _)| *id).ok()?;
@@ -74,7 +74,7 @@ impl<V: Clone> IdMap<V> {
     }
 
     /// The chunk in which a number stands, or would; `None` for one below all.
-    fn chunk_of(&self, id: i64) -> Option<usize> {
+    fn chunk_of(&self, id: I) -> Option<usize> {
         self.chunks.partition_point(|(first, _)| *first <= id).checked_sub(1)
     }
 
@@ -89,7 +89,7 @@ impl<V: Clone> IdMap<V> {
     }
 }
 
-impl<V> Default for IdMap<V> {
+impl<I, V> Default for IdMap<I, V> {
     fn default() -> Self {
         Self { chunks: Vec::new() }
     }

@@ -45,6 +45,7 @@
 //! mask         texts without the secrets in them
 //! websocket    what both ends of a WebSocket share: the proof of the handshake, the bounds of frames
 //! time, cron, logging, metrics, money, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
+//! ids          the ids of rows, a type for each kind of row
 //! ```
 #![forbid(unsafe_code)]
 
@@ -72,6 +73,7 @@ pub mod greeting;
 pub mod hex;
 pub mod http;
 pub mod id_map;
+pub mod ids;
 pub mod jobs;
 pub mod keys;
 pub mod limits;

@@ -12,6 +12,7 @@ use super::input::Fields;
 use super::{paging, require_id};
 use crate::admin::Admin;
 use crate::http::{self, Request, Response};
+use crate::ids::SiteId;
 use crate::jobs::announcements::start_sync;
 use crate::store::announcements::{self, AnnouncementRow, AnnouncementState, Filter};
 use crate::time::{Millis, iso, now_ms};
@@ -20,7 +21,7 @@ use crate::time::{Millis, iso, now_ms};
 pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let query = &request.query;
     let filter = Filter {
-        site_id: query.get("siteId").and_then(|id| id.trim().parse().ok()),
+        site_id: query.get("siteId").and_then(|id| id.trim().parse().ok().map(SiteId::new)),
         platform: query.get("platform").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()),
         read: query.get("read").and_then(|read| read.parse().ok()),
         state: match query.get("status").unwrap_or_default().as_str() {

@@ -4,12 +4,13 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::errors::Result;
-use super::schema::Shape::{Id, Integer, Is, List, Of, Text};
+use super::schema::Shape::{self, Integer, Is, List, Of, Text};
 use super::schema::{Object, has};
 use crate::http::{self, Response};
+use crate::ids::Id;
 
 /// Which rows a batch is about.
-pub static IDS: Object = Object::new("BatchIds", &[has("ids", List(&Id)).about("At least one")]);
+pub static IDS: Object = Object::new("BatchIds", &[has("ids", List(&Shape::Id)).about("At least one")]);
 
 pub static BATCH_RESULT: Object = Object::new(
     "BatchResult",
@@ -31,10 +32,10 @@ pub struct BatchResult {
 
 impl BatchResult {
     /// Notes how one item ended.
-    pub fn add(&mut self, id: i64, result: Result<()>) {
+    pub fn add(&mut self, id: impl Id, result: Result<()>) {
         match result {
-            Ok(()) => self.success_ids.push(id),
-            Err(error) => self.failed_items.push(json!({"id": id, "message": error.message()})),
+            Ok(()) => self.success_ids.push(id.get()),
+            Err(error) => self.failed_items.push(json!({"id": id.get(), "message": error.message()})),
         }
     }
 

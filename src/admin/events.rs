@@ -12,13 +12,14 @@ use super::errors::Result;
 use super::{paging, require_id};
 use crate::admin::Admin;
 use crate::http::{self, Request, Response};
+use crate::ids::EventId;
 use crate::store::events::{self, EventFilter, EventRow};
 use crate::time;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Event {
-    id: i64,
+    id: EventId,
     #[serde(rename = "type")]
     kind: String,
     title: String,

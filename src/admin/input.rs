@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::schema::{Object, Shape};
+use crate::ids::Id;
 use crate::time::{self, Millis};
 
 /// What a client sends for a field that may be left alone, cleared or set.
@@ -142,17 +143,17 @@ impl Fields {
     }
 
     /// The id of a row, which has to be there.
-    pub fn required_id(&self, name: &str) -> Result<i64, Invalid> {
-        let id = self.get(name).and_then(exact_integer).filter(|id| *id > 0);
+    pub fn required_id<I: Id>(&self, name: &str) -> Result<I, Invalid> {
+        let id = self.get(name).and_then(exact_id);
         id.ok_or_else(|| Invalid::field(name, "positive integer"))
     }
 
     /// The id of a row, or `null` for none.
-    pub fn nullable_id(&self, name: &str) -> Result<Patch<i64>, Invalid> {
+    pub fn nullable_id<I: Id>(&self, name: &str) -> Result<Patch<I>, Invalid> {
         match self.get(name) {
             None => Ok(None),
             Some(Value::Null) => Ok(Some(None)),
-            Some(value) => match exact_integer(value).filter(|id| *id > 0) {
+            Some(value) => match exact_id(value) {
                 Some(id) => Ok(Some(Some(id))),
                 None => Err(Invalid::field(name, "positive integer or null")),
             },
@@ -213,13 +214,13 @@ impl Fields {
     }
 
     /// Ids of rows, each once, in the order sent.
-    pub fn id_list(&self, name: &str) -> Result<Option<Vec<i64>>, Invalid> {
+    pub fn id_list<I: Id>(&self, name: &str) -> Result<Option<Vec<I>>, Invalid> {
         let invalid = || Invalid::field(name, "array of positive integers");
         let Some(value) = self.get(name) else { return Ok(None) };
         let mut ids = Vec::new();
         let mut seen = HashSet::new();
         for item in value.as_array().ok_or_else(invalid)? {
-            let id = exact_integer(item).filter(|&id| id > 0).ok_or_else(invalid)?;
+            let id = exact_id(item).ok_or_else(invalid)?;
             if seen.insert(id) {
                 ids.push(id);
             }
@@ -228,10 +229,15 @@ impl Fields {
     }
 
     /// The `ids` of a batch, of which there is at least one.
-    pub fn ids(&self) -> Result<Vec<i64>, Invalid> {
+    pub fn ids<I: Id>(&self) -> Result<Vec<I>, Invalid> {
         let ids = self.id_list("ids")?.filter(|ids| !ids.is_empty());
         ids.ok_or_else(|| Invalid::field("ids", "non-empty array of positive integers"))
     }
+}
+
+/// The id that a JSON number stands for: a positive integer.
+pub fn exact_id<I: Id>(value: &Value) -> Option<I> {
+    exact_integer(value).filter(|id| *id > 0).map(I::new)
 }
 
 /// The integer a JSON number stands for: `2.0` is 2, `2.5` gives `None`.
@@ -252,6 +258,7 @@ pub fn whole(number: f64) -> Option<i64> {
 mod tests {
     use super::*;
     use crate::admin::schema::may;
+    use crate::ids::AccountId;
     use serde_json::json;
 
     static DESCRIBED: Object =
@@ -270,8 +277,8 @@ mod tests {
             (|f| f.name("f").map(drop), vec![4]),
             (|f| f.bool("f").map(drop), vec![1]),
             (|f| f.integer("f").map(drop), vec![2]),
-            (|f| f.required_id("f").map(drop), vec![2]),
-            (|f| f.nullable_id("f").map(drop), vec![0, 2]),
+            (|f| f.required_id::<AccountId>("f").map(drop), vec![2]),
+            (|f| f.nullable_id::<AccountId>("f").map(drop), vec![0, 2]),
             (|f| f.truncated("f").map(drop), vec![2, 3]),
             (|f| f.nullable_number("f").map(drop), vec![0, 2, 3]),
             (|f| f.texts("f").map(drop), vec![5]),
@@ -303,9 +310,9 @@ mod tests {
 
     #[test]
     fn batch_ids_are_distinct_positive_integers() {
-        assert_eq!(fields(json!({"ids": [3, 1, 3]})).ids(), Ok(vec![3, 1]));
+        assert_eq!(fields(json!({"ids": [3, 1, 3]})).ids(), Ok(vec![AccountId::new(3), AccountId::new(1)]));
         let many: Vec<i64> = (1..=200_000).collect();
-        assert_eq!(fields(json!({ "ids": many })).ids().map(|ids| ids.len()), Ok(200_000));
+        assert_eq!(fields(json!({ "ids": many })).ids::<AccountId>().map(|ids| ids.len()), Ok(200_000));
         for body in [
             json!({}),
             json!({"ids": []}),
@@ -314,7 +321,7 @@ mod tests {
             json!({"ids": 1}),
             json!({"ids": [1.5]}),
         ] {
-            assert!(fields(body.clone()).ids().is_err(), "{body}");
+            assert!(fields(body.clone()).ids::<AccountId>().is_err(), "{body}");
         }
     }
 

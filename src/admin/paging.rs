@@ -7,6 +7,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use super::input::Invalid;
 use super::schema::{Member, Shape, may};
 use crate::http::{Query, Response};
+use crate::ids::AccountId;
 
 /// How many items are wanted; moved into what the list allows.
 pub const LIMIT: Member = may("limit", Shape::Integer);
@@ -62,10 +63,10 @@ impl Page {
 }
 
 /// Whose rows to list, by `accountId`; absent or blank means everybody's.
-pub fn account(query: &Query) -> Result<Option<i64>, Invalid> {
+pub fn account(query: &Query) -> Result<Option<AccountId>, Invalid> {
     let Some(text) = query.get("accountId").filter(|text| !text.is_empty()) else { return Ok(None) };
     let id = text.parse::<i64>().ok().filter(|&id| id > 0 && text.bytes().all(|byte| byte.is_ascii_digit()));
-    id.map(Some).ok_or_else(|| Invalid::field("accountId", "positive integer"))
+    id.map(|id| Some(AccountId::new(id))).ok_or_else(|| Invalid::field("accountId", "positive integer"))
 }
 
 /// Where a list begins.
@@ -97,9 +98,13 @@ mod tests {
 
     #[test]
     fn an_account_is_named_by_a_strict_id() {
-        for (text, id) in
-            [("", Ok(None)), ("7", Ok(Some(7))), ("7abc", Err(())), ("0", Err(())), ("-1", Err(()))]
-        {
+        for (text, id) in [
+            ("", Ok(None)),
+            ("7", Ok(Some(AccountId::new(7)))),
+            ("7abc", Err(())),
+            ("0", Err(())),
+            ("-1", Err(())),
+        ] {
             assert_eq!(account(&Query::new(&format!("accountId={text}"))).map_err(drop), id, "{text}");
         }
         assert_eq!(account(&Query::new("")), Ok(None));

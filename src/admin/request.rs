@@ -3,11 +3,12 @@
 use super::errors::{AdminError, Result};
 use crate::admin::Admin;
 use crate::http::Request;
+use crate::ids::Id;
 use crate::limits::{Bucket, RetryAfterSeconds};
 use crate::time::monotonic_ms;
 
 /// The path's `id`, a strict positive integer.
-pub fn require_id(request: &Request) -> Result<i64> {
+pub fn require_id<I: Id>(request: &Request) -> Result<I> {
     request.params.id("id").map_err(AdminError::bad_request)
 }
 

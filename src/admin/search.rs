@@ -20,6 +20,7 @@ use super::tokens::view::ListedToken;
 use crate::admin::Admin;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
+use crate::ids::{AccountId, SiteId, TokenId};
 use crate::store::accounts::{self, AccountRow, CredentialMode};
 use crate::store::checkins as checkin_log;
 use crate::store::sites::{self, SiteRow};
@@ -61,8 +62,9 @@ async fn find(core: &Core, query: &str, most: i64) -> Result<Value> {
     let count = usize::try_from(most).unwrap_or(0);
     let sites = sites::list(&core.store).await?;
     let accounts = accounts::list(&core.store).await?;
-    let by_id: HashMap<i64, &SiteRow> = sites.iter().map(|site| (site.id, site)).collect();
-    let owners: HashMap<i64, &AccountRow> = accounts.iter().map(|account| (account.id, account)).collect();
+    let by_id: HashMap<SiteId, &SiteRow> = sites.iter().map(|site| (site.id, site)).collect();
+    let owners: HashMap<AccountId, &AccountRow> =
+        accounts.iter().map(|account| (account.id, account)).collect();
     let has = |text: &str| text.to_lowercase().contains(query);
     let site_has = |site: Option<&&SiteRow>| site.is_some_and(|site| has(&site.name) || has(&site.platform));
     let wants_keys = ["api key", "apikey", "api-key"].iter().any(|words| query.contains(words));
@@ -118,9 +120,9 @@ fn brief(site: &SiteRow) -> Value {
 fn models(core: &Core, query: &str, count: usize) -> Vec<Value> {
     #[derive(Default)]
     struct Served {
-        accounts: BTreeSet<i64>,
-        tokens: BTreeSet<i64>,
-        sites: BTreeSet<i64>,
+        accounts: BTreeSet<AccountId>,
+        tokens: BTreeSet<TokenId>,
+        sites: BTreeSet<SiteId>,
     }
     let snapshot = core.snapshot.load();
     let mut served: BTreeMap<&str, Served> = BTreeMap::new();

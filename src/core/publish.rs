@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::state::Core;
 use crate::config::Config;
+use crate::ids::AccountId;
 use crate::settings::Settings;
 use crate::store::versions::{SCOPES, Scope};
 use crate::store::{self, Store, others, rekey, shared_use};
@@ -40,7 +41,7 @@ impl Core {
     }
 
     /// Routes by what another instance may have stored of an account.
-    pub async fn take_over_account(&self, id: i64) -> store::Result<()> {
+    pub async fn take_over_account(&self, id: AccountId) -> store::Result<()> {
         if !self.store.database().is_shared() {
             return Ok(());
         }

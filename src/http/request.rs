@@ -16,6 +16,7 @@ use super::body::{self, RequestBody};
 use super::body_error::BodyError;
 use super::timer::ReusableTimer;
 use super::upgrade::Upgrade;
+use crate::ids::{ChannelId, Id};
 use crate::limits::HeldMemory;
 use crate::request_id::RequestId;
 
@@ -33,7 +34,7 @@ pub struct Request(Box<Parts>);
 #[derive(Clone, Copy, Debug)]
 pub struct Internal {
     /// The only channel that may answer.
-    pub forced_channel: Option<i64>,
+    pub forced_channel: Option<ChannelId>,
 }
 
 /// What a [`Request`] gives.
@@ -189,11 +190,11 @@ impl Params {
     }
 
     /// A strict positive integer id, else what to tell the client.
-    pub fn id(&self, name: &str) -> Result<i64, String> {
+    pub fn id<I: Id>(&self, name: &str) -> Result<I, String> {
         let text = self.get(name);
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         match text.parse::<i64>() {
-            Ok(id) if digits && id > 0 => Ok(id),
+            Ok(id) if digits && id > 0 => Ok(I::new(id)),
             _ => Err(format!("Invalid {name}. Expected positive integer.")),
         }
     }
@@ -243,13 +244,14 @@ fn decode_form(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::SiteId;
 
     #[test]
     fn ids_in_paths_are_strict() {
         let params = |text: &str| Params(vec![("id", text.to_owned())]);
-        assert_eq!(params("12").id("id"), Ok(12));
+        assert_eq!(params("12").id("id"), Ok(SiteId::new(12)));
         for text in ["12abc", "NaN", "0", "-1", "+1", "1.0", "", "99999999999999999999"] {
-            assert!(params(text).id("id").is_err(), "{text}");
+            assert!(params(text).id::<SiteId>("id").is_err(), "{text}");
         }
     }
 

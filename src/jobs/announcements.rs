@@ -14,6 +14,7 @@ use super::sessions::session::Session;
 use super::sessions::site_client::site_client_at;
 use super::tasks::{Done, Outcome, Spec, Started};
 use crate::core::Core;
+use crate::ids::SiteId;
 use crate::jobs::Jobs;
 use crate::notify::Notice;
 use crate::platform::Platform;
@@ -48,13 +49,13 @@ pub struct Synced {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailedSite {
-    pub site_id: i64,
+    pub site_id: SiteId,
     pub site_name: String,
     pub message: String,
 }
 
 /// Syncs one site, or all active ones, as a task; or gives the one that does it.
-pub fn start_sync(jobs: &Arc<Jobs>, site: Option<i64>) -> Started {
+pub fn start_sync(jobs: &Arc<Jobs>, site: Option<SiteId>) -> Started {
     let scope = site.map_or_else(|| "all".to_owned(), |id| id.to_string());
     let spec = Spec {
         kind: "site-announcements-sync",
@@ -65,7 +66,7 @@ pub fn start_sync(jobs: &Arc<Jobs>, site: Option<i64>) -> Started {
     jobs.tasks.start(spec, move |_progress| async move { task(&work, site).await })
 }
 
-async fn task(jobs: &Arc<Jobs>, site: Option<i64>) -> Outcome {
+async fn task(jobs: &Arc<Jobs>, site: Option<SiteId>) -> Outcome {
     let synced = sync(jobs, site).await.map_err(|error| error.to_string())?;
     let message =
         format!("{} site(s) asked, {} new, {} failed", synced.scanned_sites, synced.inserted, synced.failed);
@@ -73,7 +74,7 @@ async fn task(jobs: &Arc<Jobs>, site: Option<i64>) -> Outcome {
 }
 
 /// Syncs one site, or all active ones.
-pub async fn sync(jobs: &Arc<Jobs>, site: Option<i64>) -> store::Result<Synced> {
+pub async fn sync(jobs: &Arc<Jobs>, site: Option<SiteId>) -> store::Result<Synced> {
     let _turn = jobs.announcements.turn.lock().await;
     let mut synced = Synced::default();
     for row in sites::list(&jobs.core.store).await? {
@@ -202,7 +203,7 @@ mod tests {
     #[test]
     fn a_pass_is_told_in_the_documented_shape() {
         let failed = FailedSite {
-            site_id: 8,
+            site_id: SiteId::new(8),
             site_name: "Relay C".to_owned(),
             message: "HTTP 503: maintenance".to_owned(),
         };

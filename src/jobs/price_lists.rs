@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{self, Instant};
 
+use crate::ids::{AccountId, SiteId};
 use crate::routing::pricing::Catalog;
 use crate::sync::lock;
 
@@ -17,10 +18,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// When each list is to be read again; [`Jobs`](crate::jobs::Jobs) holds one.
 pub struct Prices {
-    pub(super) due: Mutex<HashMap<i64, Due>>,
+    pub(super) due: Mutex<HashMap<AccountId, Due>>,
     pub(super) slots: Semaphore,
     /// The last list of each site: accounts that see the same prices share them.
-    pub(super) shared: Mutex<HashMap<i64, Weak<Catalog>>>,
+    pub(super) shared: Mutex<HashMap<SiteId, Weak<Catalog>>>,
     first_looks: Arc<watch::Sender<FirstLooks>>,
 }
 
@@ -72,7 +73,7 @@ impl Prices {
     }
 
     /// The site's list that is already there, when it says the same.
-    pub(super) fn share(&self, site: i64, catalog: Catalog) -> Arc<Catalog> {
+    pub(super) fn share(&self, site: SiteId, catalog: Catalog) -> Arc<Catalog> {
         let mut shared = lock(&self.shared);
         shared.retain(|_, list| list.strong_count() > 0);
         match shared.get(&site).and_then(Weak::upgrade) {
@@ -108,10 +109,10 @@ mod tests {
     #[test]
     fn accounts_that_see_the_same_prices_share_them() {
         let prices = Prices::default();
-        let one = prices.share(1, Catalog::default());
-        assert!(Arc::ptr_eq(&one, &prices.share(1, Catalog::default())));
-        assert!(!Arc::ptr_eq(&one, &prices.share(2, Catalog::default())));
+        let one = prices.share(SiteId::new(1), Catalog::default());
+        assert!(Arc::ptr_eq(&one, &prices.share(SiteId::new(1), Catalog::default())));
+        assert!(!Arc::ptr_eq(&one, &prices.share(SiteId::new(2), Catalog::default())));
         let other = Catalog::new(Vec::new(), vec![("vip".to_owned(), 2.0)]);
-        assert!(!Arc::ptr_eq(&one, &prices.share(1, other)));
+        assert!(!Arc::ptr_eq(&one, &prices.share(SiteId::new(1), other)));
     }
 }

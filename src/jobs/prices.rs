@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use super::price_lists::{Due, FirstLook, PARALLEL};
 use super::schedule::Pass;
 use super::sessions::site_client::site_client_of;
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::routing::pricing::Catalog;
 use crate::store::Store;
@@ -44,7 +45,7 @@ pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
     let active = |account: AccountRow| is_active(&account).then_some(account.id);
     let active = accounts::pick(&jobs.core.store, active).await.map_err(|error| error.to_string())?;
     let now = Instant::now();
-    let due: Vec<i64> = {
+    let due: Vec<AccountId> = {
         let mut known = lock(&jobs.prices.due);
         known.retain(|id, _| active.binary_search(id).is_ok());
         active.into_iter().filter(|id| known.get(id).is_none_or(|due| due.at <= now)).collect()
@@ -55,7 +56,7 @@ pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
 
 /// Reads the lists of these accounts and returns when all have been tried. Each look takes some kilobytes, so no more
 /// of them are begun than can be at work: there may be tens of thousands of accounts.
-pub async fn refresh_now(jobs: &Arc<Jobs>, accounts: &[i64]) {
+pub async fn refresh_now(jobs: &Arc<Jobs>, accounts: &[AccountId]) {
     let mut waiting = accounts.iter().copied();
     let mut running = JoinSet::new();
     loop {
@@ -71,7 +72,7 @@ pub async fn refresh_now(jobs: &Arc<Jobs>, accounts: &[i64]) {
 }
 
 /// Reads the account's list in the background.
-pub fn refresh_soon(jobs: &Arc<Jobs>, account: i64) {
+pub fn refresh_soon(jobs: &Arc<Jobs>, account: AccountId) {
     let reading = jobs.clone();
     let is_first = jobs.core.live.prices(account).load().is_none();
     let look = is_first.then(|| FirstLook::begin(&jobs.prices));
@@ -83,7 +84,7 @@ pub fn refresh_soon(jobs: &Arc<Jobs>, account: i64) {
 
 /// Reads the list of an account in the background if it has not been asked for yet: its first requests are not
 /// to cost an estimate only because nothing was discovered.
-pub fn refresh_unread(jobs: &Arc<Jobs>, account: i64) {
+pub fn refresh_unread(jobs: &Arc<Jobs>, account: AccountId) {
     // Marked at once, so that several new channels of one account read its list once.
     let is_new = match lock(&jobs.prices.due).entry(account) {
         Entry::Vacant(unread) => {
@@ -97,7 +98,7 @@ pub fn refresh_unread(jobs: &Arc<Jobs>, account: i64) {
     }
 }
 
-async fn refresh(jobs: &Jobs, id: i64) {
+async fn refresh(jobs: &Jobs, id: AccountId) {
     let Ok(_slot) = jobs.prices.slots.acquire().await else { return };
     let read = match rows(&jobs.core.store, id).await {
         Ok(Some((site, account))) => {
@@ -135,7 +136,7 @@ async fn refresh(jobs: &Jobs, id: i64) {
 }
 
 /// The account and its site, when both are in use.
-async fn rows(store: &Store, id: i64) -> store::Result<Option<(SiteRow, AccountRow)>> {
+async fn rows(store: &Store, id: AccountId) -> store::Result<Option<(SiteRow, AccountRow)>> {
     let Some(account) = accounts::get(store, id).await?.filter(is_active) else { return Ok(None) };
     let site = sites::get(store, account.site_id).await?;
     Ok(site.filter(|site| site.status == SiteStatus::Active).map(|site| (site, account)))

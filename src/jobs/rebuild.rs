@@ -14,13 +14,14 @@ use super::models::outcome::RebuildCounts;
 use super::pace::{Breaths, Pace, off_the_workers};
 use super::rebuild_scope::Scope;
 use crate::core::Core;
+use crate::ids::{AccountId, ChannelId, Id, RouteId, SiteId, TokenId, UnitId};
 use crate::jobs::Jobs;
 use crate::routing::rebuild::{
     AccountRow, ChannelRow, Credential, Inventory, Plan, RouteRow, ServesBy, TokenRow, UnitRef, plan,
 };
 use crate::routing::{self, AccountStatus, ModelPattern, Route, RouteMode, Strategy};
 use crate::settings::Settings;
-use crate::store::availability::ModelsOf;
+use crate::store::availability::HasModels;
 use crate::store::{self, Store, accounts, availability, route_units, routes, sites, tokens};
 use crate::sync::lock;
 
@@ -153,17 +154,17 @@ struct Rows {
     accounts: Vec<AccountRow>,
     tokens: Vec<tokens::TokenRow>,
     /// Available models of accounts, and of tokens.
-    account_models: Vec<(i64, Arc<str>)>,
-    token_models: Vec<(i64, Arc<str>)>,
+    account_models: Vec<(AccountId, Arc<str>)>,
+    token_models: Vec<(TokenId, Arc<str>)>,
     disabled_models: Vec<availability::DisabledModelRow>,
     routes: Vec<routes::RouteRow>,
     channels: Vec<ChannelRow>,
     /// Routes that a downstream key may use by their number.
-    named_routes: HashSet<i64>,
+    named_routes: HashSet<RouteId>,
     /// Globs, regexes and groups, where only some of the routes were read.
     others: Vec<RouteRow>,
     /// The routes that were read and have channels of accounts that were not.
-    served_elsewhere: HashSet<i64>,
+    served_elsewhere: HashSet<RouteId>,
 }
 
 /// Names of models, of which many rows have each: kept once.
@@ -173,8 +174,8 @@ struct Names(HashSet<Arc<str>>);
 /// The available models of all accounts and tokens.
 struct Models {
     names: Names,
-    of_accounts: Vec<(i64, Arc<str>)>,
-    of_tokens: Vec<(i64, Arc<str>)>,
+    of_accounts: Vec<(AccountId, Arc<str>)>,
+    of_tokens: Vec<(TokenId, Arc<str>)>,
 }
 
 // === impl Names ===
@@ -189,6 +190,27 @@ impl Names {
         name
     }
 
+    /// All available models of accounts, or of tokens.
+    async fn of_owners<I: HasModels>(
+        &mut self,
+        store: &Store,
+        pace: &Pace,
+    ) -> store::Result<Vec<(I, Arc<str>)>> {
+        let mut models: Vec<(I, Arc<str>)> = Vec::new();
+        let mut is_last = false;
+        while !is_last {
+            is_last = pace
+                .piece(async {
+                    let after = models.last().map_or((I::new(0), ""), |(id, name)| (*id, name));
+                    let page = availability::available_after(store, after, PAGE).await?;
+                    models.extend(page.iter().map(|(id, name)| (*id, self.shared(name))));
+                    Ok::<_, store::Error>(page.len() < PAGE as usize)
+                })
+                .await?;
+        }
+        Ok(models)
+    }
+
     /// All channels.
     async fn of_channels(&mut self, store: &Store, pace: &Pace) -> store::Result<Vec<ChannelRow>> {
         let mut channels: Vec<ChannelRow> = Vec::new();
@@ -196,7 +218,7 @@ impl Names {
         while !is_last {
             is_last = pace
                 .piece(async {
-                    let after = channels.last().map_or(0, |last| last.id);
+                    let after = channels.last().map_or(ChannelId::ZERO, |last| last.id);
                     let page = routes::planned_after(store, after, PAGE).await?;
                     let is_last = page.len() < PAGE as usize;
                     channels.extend(page.into_iter().map(|row| ChannelRow {
@@ -217,24 +239,8 @@ impl Models {
     async fn read(store: &Store) -> store::Result<Self> {
         let pace = Pace::default();
         let mut names = Names::default();
-        let mut read = async |of: ModelsOf| {
-            let mut models: Vec<(i64, Arc<str>)> = Vec::new();
-            loop {
-                let is_last = pace
-                    .piece(async {
-                        let after = models.last().map_or((0, ""), |(id, name)| (*id, name));
-                        let page = availability::available_after(store, of, after, PAGE).await?;
-                        models.extend(page.iter().map(|(id, name)| (*id, names.shared(name))));
-                        Ok::<_, store::Error>(page.len() < PAGE as usize)
-                    })
-                    .await?;
-                if is_last {
-                    return Ok::<_, store::Error>(models);
-                }
-            }
-        };
-        let of_accounts = read(ModelsOf::Accounts).await?;
-        let of_tokens = read(ModelsOf::Tokens).await?;
+        let of_accounts = names.of_owners(store, &pace).await?;
+        let of_tokens = names.of_owners(store, &pace).await?;
         Ok(Self { names, of_accounts, of_tokens })
     }
 }
@@ -272,13 +278,13 @@ impl Rows {
         let keys = core.keys.load();
         let units = units(store).await?;
         // A unit offers what any of its members does.
-        let concerned: HashSet<i64> =
+        let concerned: HashSet<UnitId> =
             scope.accounts.iter().filter_map(|id| units.get(id)).map(|unit| unit.id).collect();
         let mates = units.iter().filter(|(_, unit)| concerned.contains(&unit.id)).map(|(id, _)| *id);
-        let ids: BTreeSet<i64> = scope.accounts.iter().copied().chain(mates).collect();
-        let ids: Vec<i64> = ids.into_iter().collect();
+        let ids: BTreeSet<AccountId> = scope.accounts.iter().copied().chain(mates).collect();
+        let ids: Vec<AccountId> = ids.into_iter().collect();
         let mut accounts = by_id(accounts::some(store, &ids).await?);
-        let site_ids: BTreeSet<i64> = accounts.values().map(|account| account.site_id).collect();
+        let site_ids: BTreeSet<SiteId> = accounts.values().map(|account| account.site_id).collect();
         let (mut sites, mut disabled_models) = (Vec::new(), Vec::new());
         for id in site_ids {
             let Some(site) = sites::get(store, id).await? else { continue };
@@ -289,7 +295,7 @@ impl Rows {
             disabled_models.extend(availability::disabled_models_of(store, id).await?);
             sites.push(site);
         }
-        let mut ids: Vec<i64> = accounts.keys().chain(&ids).copied().collect();
+        let mut ids: Vec<AccountId> = accounts.keys().chain(&ids).copied().collect();
         ids.sort_unstable();
         ids.dedup();
         let (mut account_models, mut token_models) = (Vec::new(), Vec::new());
@@ -314,9 +320,9 @@ impl Rows {
         for model in &known {
             route_ids.extend(snapshot.exact_routes(model.trim()).map(|route| route.id));
         }
-        let is_exact = |id: &i64| snapshot.route(*id).is_none_or(|route| route.is_exact());
-        let exact: Vec<i64> = route_ids.into_iter().filter(is_exact).collect();
-        let is_elsewhere = |id: &&i64| {
+        let is_exact = |id: &RouteId| snapshot.route(*id).is_none_or(|route| route.is_exact());
+        let exact: Vec<RouteId> = route_ids.into_iter().filter(is_exact).collect();
+        let is_elsewhere = |id: &&RouteId| {
             let mut channels = snapshot.route(**id).into_iter().flat_map(|route| &route.channels);
             channels.any(|channel| ids.binary_search(&channel.account.id).is_err())
         };
@@ -336,7 +342,7 @@ impl Rows {
 
     fn with_inventory<T>(&self, settings: &Settings, look: impl FnOnce(&Inventory<'_>) -> T) -> T {
         let tokens: Vec<_> = self.tokens.iter().map(token).collect();
-        fn named(models: &[(i64, Arc<str>)]) -> Vec<(i64, &str)> {
+        fn named<I: Id>(models: &[(I, Arc<str>)]) -> Vec<(I, &str)> {
             models.iter().map(|(id, name)| (*id, &**name)).collect()
         }
         let (account_models, token_models) = (named(&self.account_models), named(&self.token_models));
@@ -378,7 +384,7 @@ impl Rows {
 
     /// A removed route takes its channels with it.
     fn counts(&self, plan: &Plan) -> RebuildCounts {
-        let routes: HashSet<i64> = plan.delete_routes.iter().copied().collect();
+        let routes: HashSet<RouteId> = plan.delete_routes.iter().copied().collect();
         let orphaned = self.channels.iter().filter(|channel| routes.contains(&channel.route_id));
         RebuildCounts {
             models: plan.models,
@@ -394,7 +400,7 @@ impl Rows {
 fn account(
     row: &accounts::AccountRow,
     sites: &[sites::SiteRow],
-    units: &HashMap<i64, UnitRef>,
+    units: &HashMap<AccountId, UnitRef>,
 ) -> AccountRow {
     let site = sites.binary_search_by_key(&row.site_id, |site| site.id).ok().map(|at| &sites[at]);
     AccountRow {
@@ -413,7 +419,7 @@ fn account(
 }
 
 /// The route units that accounts are in, each with the account that its channels are stored with.
-async fn units(store: &Store) -> store::Result<HashMap<i64, UnitRef>> {
+async fn units(store: &Store) -> store::Result<HashMap<AccountId, UnitRef>> {
     let units = route_units::list(store).await?;
     let members = units.iter().flat_map(|unit| {
         let first = unit.members.first().map(|member| UnitRef { id: unit.id, account_id: member.account_id });
@@ -425,7 +431,7 @@ async fn units(store: &Store) -> store::Result<HashMap<i64, UnitRef>> {
 async fn all_routes(store: &Store, pace: &Pace) -> store::Result<Vec<routes::RouteRow>> {
     let mut all: Vec<routes::RouteRow> = Vec::new();
     loop {
-        let after = all.last().map_or(0, |last| last.id);
+        let after = all.last().map_or(RouteId::ZERO, |last| last.id);
         let mut page = pace.piece(routes::some_after(store, after, PAGE)).await?;
         let is_last = page.len() < PAGE as usize;
         all.append(&mut page);
@@ -445,7 +451,7 @@ pub fn serves_by(row: &accounts::AccountRow) -> ServesBy {
     )
 }
 
-fn by_id(rows: Vec<accounts::AccountRow>) -> BTreeMap<i64, accounts::AccountRow> {
+fn by_id(rows: Vec<accounts::AccountRow>) -> BTreeMap<AccountId, accounts::AccountRow> {
     rows.into_iter().map(|row| (row.id, row)).collect()
 }
 

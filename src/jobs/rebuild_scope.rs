@@ -5,15 +5,16 @@ use std::sync::Mutex;
 
 use super::models::outcome::RebuildCounts;
 use crate::flight::Coalesced;
+use crate::ids::{AccountId, RouteId, SiteId};
 use crate::store::{self, Store, accounts, route_units, routes};
 
 /// What a rebuild looks at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     pub(super) everything: bool,
-    pub(super) accounts: BTreeSet<i64>,
+    pub(super) accounts: BTreeSet<AccountId>,
     /// Routes that may have lost their last channel.
-    pub(super) routes: BTreeSet<i64>,
+    pub(super) routes: BTreeSet<RouteId>,
 }
 
 /// Runs over what has been asked for; [`Jobs`](super::Jobs) holds one.
@@ -26,13 +27,13 @@ pub struct Rebuilds {
 
 impl Scope {
     /// The models of these accounts, before and after.
-    pub fn of_accounts(ids: impl IntoIterator<Item = i64>) -> Self {
+    pub fn of_accounts(ids: impl IntoIterator<Item = AccountId>) -> Self {
         Self { accounts: ids.into_iter().collect(), ..Self::default() }
     }
 
     /// The models and routes of accounts that are about to be deleted. Call it before: their channels go with them, and
     /// then nothing tells in which routes they were.
-    pub async fn of_accounts_to_delete(store: &Store, ids: &[i64]) -> store::Result<Self> {
+    pub async fn of_accounts_to_delete(store: &Store, ids: &[AccountId]) -> store::Result<Self> {
         let routes = routes::of_accounts(store, ids).await?;
         // The channels of a unit may go with one of its members; the others go on.
         let mut accounts = ids.to_vec();
@@ -45,7 +46,7 @@ impl Scope {
     }
 
     /// The accounts of these sites, also before the sites are deleted.
-    pub async fn of_sites(store: &Store, ids: &[i64]) -> store::Result<Self> {
+    pub async fn of_sites(store: &Store, ids: &[SiteId]) -> store::Result<Self> {
         let mut accounts = Vec::new();
         for id in ids {
             accounts.extend(accounts::of_site(store, *id).await?.iter().map(|account| account.id));

@@ -43,7 +43,7 @@ async fn a_route_that_is_imported_while_a_rebuild_waits_for_its_turn_keeps_its_n
 
     let routes = store::routes::list(&core.store).await.expect("routes");
     let imported = routes.iter().find(|route| route.model_pattern == "m-2").expect("the imported route");
-    assert_eq!(imported.id, 70);
+    assert_eq!(imported.id.get(), 70);
     core.stop().await;
     let _ = std::fs::remove_dir_all(folder);
 }

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::fence;
+use crate::ids::SiteId;
 
 /// How much runs at once.
 #[derive(Clone, Copy, Debug)]
@@ -23,16 +24,16 @@ const APART: Duration = Duration::from_millis(10);
 
 /// Does `work` for every item, of each site in the order given. Gives the results in the order of their
 /// ends; a piece that panics gives none. Dropping the future drops what runs.
-pub async fn spread<T, R, F>(items: Vec<(i64, T)>, at_once: Concurrency, work: impl Fn(T) -> F) -> Vec<R>
+pub async fn spread<T, R, F>(items: Vec<(SiteId, T)>, at_once: Concurrency, work: impl Fn(T) -> F) -> Vec<R>
 where
     R: Send + 'static,
     F: Future<Output = R> + Send + 'static,
 {
-    let mut waiting: Vec<Option<(i64, T)>> = items.into_iter().map(Some).collect();
+    let mut waiting: Vec<Option<(SiteId, T)>> = items.into_iter().map(Some).collect();
     // Everything before it has begun.
     let mut first = 0;
-    let mut busy: HashMap<i64, usize> = HashMap::new();
-    let mut sites: HashMap<tokio::task::Id, i64> = HashMap::new();
+    let mut busy: HashMap<SiteId, usize> = HashMap::new();
+    let mut sites: HashMap<tokio::task::Id, SiteId> = HashMap::new();
     let mut running = JoinSet::new();
     let mut results = Vec::with_capacity(waiting.len());
     let mut pace = tokio::time::interval(APART);
@@ -42,7 +43,7 @@ where
             if running.len() >= at_once.total {
                 break;
             }
-            let at_site = |site: &i64| busy.get(site).copied().unwrap_or(0);
+            let at_site = |site: &SiteId| busy.get(site).copied().unwrap_or(0);
             if let Some((site, item)) = slot.take_if(|(site, _)| at_site(site) < at_once.per_site) {
                 pace.tick().await;
                 *busy.entry(site).or_default() += 1;
@@ -77,13 +78,17 @@ mod tests {
 
     use super::*;
 
+    fn at<T>(site: i64, item: T) -> (SiteId, T) {
+        (SiteId::new(site), item)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_thousand_accounts_on_a_hundred_sites_keep_to_the_width() {
         const CONCURRENCY: Concurrency = Concurrency { total: 8, per_site: 2 };
         let now = Arc::new(AtomicUsize::new(0));
         let most = Arc::new(AtomicUsize::new(0));
         let at_site: Arc<Vec<AtomicUsize>> = Arc::new((0..100).map(|_| AtomicUsize::new(0)).collect());
-        let items = (0..1000).map(|account| (account / 10, account)).collect();
+        let items = (0..1000).map(|account| at(account / 10, account)).collect();
         let done = spread(items, CONCURRENCY, |account: i64| {
             let (now, most, at_site) = (now.clone(), most.clone(), at_site.clone());
             async move {
@@ -105,7 +110,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_at_a_time_at_a_site_is_in_order_and_a_slow_site_holds_up_no_other() {
         let order = Arc::new(Mutex::new(Vec::new()));
-        let items = vec![(1, (1, 100)), (1, (2, 1)), (2, (3, 1)), (2, (4, 1)), (3, (5, 1))];
+        let items = vec![at(1, (1, 100)), at(1, (2, 1)), at(2, (3, 1)), at(2, (4, 1)), at(3, (5, 1))];
         let began = Instant::now();
         let work = |(account, seconds): (i64, u64)| {
             let order = order.clone();
@@ -122,7 +127,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn sites_that_answer_at_once_are_asked_at_a_measured_pace() {
         let began = Instant::now();
-        let items = (0..1000).map(|account| (account / 10, account)).collect();
+        let items = (0..1000).map(|account| at(account / 10, account)).collect();
         let done =
             spread(items, Concurrency { total: 8, per_site: 2 }, |account: i64| async move { account }).await;
         assert_eq!(done.len(), 1000);
@@ -135,7 +140,8 @@ mod tests {
             assert_ne!(account, 2, "two");
             account
         };
-        let done = spread(vec![(1, 1), (1, 2), (1, 3)], Concurrency { total: 1, per_site: 1 }, work).await;
+        let done =
+            spread(vec![at(1, 1), at(1, 2), at(1, 3)], Concurrency { total: 1, per_site: 1 }, work).await;
         assert_eq!(done, [1, 3]);
     }
 }

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use super::schedule::Pass;
 use crate::core::Core;
 use crate::fence::Fence;
+use crate::ids::AccountId;
 use crate::store::leases::{self, Taken};
 use crate::store::{self, job_runs};
 use crate::time::{Millis, now_ms};
@@ -112,7 +113,7 @@ async fn begin(core: &Core, job: &str, time: Millis, is_again: bool) -> store::R
 /// The database does not answer, or another instance is at it for longer than it may be.
 pub async fn alone_with_account<T>(
     core: &Core,
-    account: i64,
+    account: AccountId,
     work: impl Future<Output = T>,
 ) -> store::Result<T> {
     let job = format!("credential of account {account}");

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::Mutex as TurnLock;
 
+use crate::ids::KeyId;
 use crate::limits::{Gate, IdentityWindows, Lease, LeaseRules, RateWindow};
 use crate::money::Usd;
 use crate::sync::lock;
@@ -29,7 +30,7 @@ const AT_ONCE: LeaseRules = LeaseRules {
 /// Usage of one key.
 #[derive(Debug)]
 pub struct KeyLive {
-    pub id: i64,
+    pub id: KeyId,
     /// Held by whoever changes what is reserved, across the commit that makes it so.
     pub turn: Arc<TurnLock<()>>,
     /// Counts its requests, for the rate limits of the service.
@@ -61,7 +62,7 @@ pub struct KeyLive {
 /// What is to be added to the row of a key.
 #[derive(Debug, PartialEq)]
 pub struct KeyDelta {
-    pub id: i64,
+    pub id: KeyId,
     pub requests: u64,
     /// USD.
     pub cost: Usd,
@@ -74,7 +75,7 @@ pub struct KeyDelta {
 
 impl KeyLive {
     /// As the row says.
-    pub fn new(id: i64, used_requests: i64, used_cost: Usd, last_used: Option<Millis>) -> Self {
+    pub fn new(id: KeyId, used_requests: i64, used_cost: Usd, last_used: Option<Millis>) -> Self {
         Self {
             id,
             turn: Arc::default(),
@@ -102,7 +103,7 @@ impl KeyLive {
         match self.gate.get() {
             Some(gate) => gate.set_limit(most),
             None if most > 0 => {
-                drop(self.gate.set(Arc::new(Gate::new("downstream key", self.id, most, AT_ONCE))))
+                drop(self.gate.set(Arc::new(Gate::new("downstream key", self.id.get(), most, AT_ONCE))))
             }
             None => {}
         }
@@ -221,11 +222,16 @@ mod tests {
 
     #[test]
     fn a_delta_is_handed_over_once() {
-        let live = KeyLive::new(3, 0, Usd::new(1.0), None);
+        let live = KeyLive::new(KeyId::new(3), 0, Usd::new(1.0), None);
         live.count();
         assert!(live.charge(Usd::new(0.25), 50) && !live.charge(Usd::new(0.25), 40));
-        let delta =
-            |requests, cost, at| KeyDelta { id: 3, requests, cost, last_used: Some(at), budgets: Vec::new() };
+        let delta = |requests, cost, at| KeyDelta {
+            id: KeyId::new(3),
+            requests,
+            cost,
+            last_used: Some(at),
+            budgets: Vec::new(),
+        };
         assert_eq!(live.take_delta(), delta(1, Usd::new(0.5), 50));
         assert_eq!((live.requests.used(), live.used_cost()), (1, Usd::new(1.5)));
         assert!(live.record_use(60));
@@ -234,7 +240,7 @@ mod tests {
 
     #[test]
     fn what_other_instances_spend_and_reset_is_taken_over_and_what_is_on_its_way_is_kept() {
-        let live = KeyLive::new(3, 0, Usd::new(1.0), None);
+        let live = KeyLive::new(KeyId::new(3), 0, Usd::new(1.0), None);
         let _ = live.charge(Usd::new(0.5), 40);
         live.follow_cost(Usd::new(3.0));
         assert_eq!(live.used_cost(), Usd::new(3.5), "another has spent two");
@@ -250,7 +256,7 @@ mod tests {
 
     #[test]
     fn calls_at_work_are_counted_while_they_are_limited() {
-        let live = KeyLive::new(3, 0, Usd::new(0.0), None);
+        let live = KeyLive::new(KeyId::new(3), 0, Usd::new(0.0), None);
         let unlimited = live.enter();
         live.limit_concurrency(Some(1));
         let first = live.enter();

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use crate::fast_map::FastMap;
+use crate::ids::KeyId;
 use crate::money::Usd;
 use crate::routing::Policy;
 use crate::time::Millis;
@@ -39,7 +40,7 @@ pub type Digest = [u8; 32];
 /// One managed key.
 #[derive(Debug)]
 pub struct Key {
-    pub id: i64,
+    pub id: KeyId,
     pub name: String,
     pub enabled: bool,
     pub expires_at: Option<Millis>,
@@ -68,7 +69,7 @@ pub enum KeyRejection {
 #[derive(Debug, Default)]
 pub struct KeyTable {
     by_digest: FastMap<Digest, Arc<Key>>,
-    by_id: FastMap<i64, Arc<Key>>,
+    by_id: FastMap<KeyId, Arc<Key>>,
 }
 
 // === impl Key ===
@@ -158,7 +159,7 @@ impl KeyTable {
         self.by_digest.get(digest)
     }
 
-    pub fn get(&self, id: i64) -> Option<&Arc<Key>> {
+    pub fn get(&self, id: KeyId) -> Option<&Arc<Key>> {
         self.by_id.get(&id)
     }
 
@@ -175,7 +176,7 @@ mod tests {
 
     fn key() -> Key {
         Key {
-            id: 1,
+            id: KeyId::new(1),
             name: "team".to_owned(),
             enabled: true,
             expires_at: None,
@@ -184,7 +185,7 @@ mod tests {
             policy: Policy::default(),
             allowed_ips: None,
             limits: None,
-            live: Arc::new(KeyLive::new(1, 10, Usd::new(2.5), None)),
+            live: Arc::new(KeyLive::new(KeyId::new(1), 10, Usd::new(2.5), None)),
         }
     }
 

@@ -28,6 +28,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::fast_map::FastMap;
+use crate::ids::KeyId;
 use crate::sync::lock;
 
 /// So much of each body is not counted: most requests are no longer.
@@ -54,7 +55,7 @@ pub enum BodyOwner {
     /// Whoever has the global proxy token.
     ProxyToken,
     /// The managed key of this id.
-    Key(i64),
+    Key(KeyId),
 }
 
 /// What one body has of the memory; given back when dropped.
@@ -411,7 +412,7 @@ mod tests {
         let memory = BodyMemory::new(4 * MIB);
         let all = held(&memory, BodyOwner::Operator, 4 * MIB).await.unwrap();
         let waiting: Vec<_> =
-            (0..MAX_WAITING).map(|at| asked(&memory, BodyOwner::Key(at as i64), MIB)).collect();
+            (0..MAX_WAITING).map(|at| asked(&memory, BodyOwner::Key(KeyId::new(at as i64)), MIB)).collect();
         until_waiting(&memory, MAX_WAITING).await;
         assert_eq!(held(&memory, BodyOwner::ProxyToken, MIB).await.err(), Some(NoRoom), "one too many");
         for waiting in waiting {
@@ -423,7 +424,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_key_leaves_room_and_places_for_others() {
-        let (memory, greedy, other) = (BodyMemory::new(4 * MIB), BodyOwner::Key(1), BodyOwner::Key(2));
+        let (memory, greedy, other) =
+            (BodyMemory::new(4 * MIB), BodyOwner::Key(KeyId::new(1)), BodyOwner::Key(KeyId::new(2)));
         let mut taken = Vec::new();
         for _ in 0..3 {
             taken.push(held(&memory, greedy, MIB).await.unwrap());
@@ -442,8 +444,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_larger_than_all_is_read_alone() {
         let memory = BodyMemory::new(MIB);
-        let small = held(&memory, BodyOwner::Key(1), MIB / 2).await.unwrap();
-        let large = asked(&memory, BodyOwner::Key(1), 20 * MIB);
+        let small = held(&memory, BodyOwner::Key(KeyId::new(1)), MIB / 2).await.unwrap();
+        let large = asked(&memory, BodyOwner::Key(KeyId::new(1)), 20 * MIB);
         until_waiting(&memory, 1).await;
         drop(small);
         let large = large.await.unwrap().unwrap();
@@ -455,9 +457,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn of_bodies_that_grow_one_waits_and_goes_before_those_not_begun() {
         let memory = BodyMemory::new(4 * MIB);
-        let mut first = held(&memory, BodyOwner::Key(1), 2 * MIB).await.unwrap();
-        let mut second = held(&memory, BodyOwner::Key(2), 2 * MIB).await.unwrap();
-        let later = asked(&memory, BodyOwner::Key(3), MIB);
+        let mut first = held(&memory, BodyOwner::Key(KeyId::new(1)), 2 * MIB).await.unwrap();
+        let mut second = held(&memory, BodyOwner::Key(KeyId::new(2)), 2 * MIB).await.unwrap();
+        let later = asked(&memory, BodyOwner::Key(KeyId::new(3)), MIB);
         until_waiting(&memory, 1).await;
         let growing = tokio::spawn(async move { first.grow_to(3 * MIB).await.map(|()| first) });
         until_waiting(&memory, 2).await;
@@ -472,15 +474,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_stops_waiting_keeps_nothing_and_nobody_up() {
         let memory = BodyMemory::new(4 * MIB);
-        let some = held(&memory, BodyOwner::Key(1), 2 * MIB).await.unwrap();
-        let large = asked(&memory, BodyOwner::Key(2), 4 * MIB);
+        let some = held(&memory, BodyOwner::Key(KeyId::new(1)), 2 * MIB).await.unwrap();
+        let large = asked(&memory, BodyOwner::Key(KeyId::new(2)), 4 * MIB);
         until_waiting(&memory, 1).await;
-        let small = asked(&memory, BodyOwner::Key(3), MIB);
+        let small = asked(&memory, BodyOwner::Key(KeyId::new(3)), MIB);
         until_waiting(&memory, 2).await;
         large.abort();
         drop(small.await.unwrap().unwrap());
         // Granted, and gone before it could be taken.
-        let granted = asked(&memory, BodyOwner::Key(2), 4 * MIB);
+        let granted = asked(&memory, BodyOwner::Key(KeyId::new(2)), 4 * MIB);
         until_waiting(&memory, 1).await;
         drop(some);
         granted.abort();
@@ -492,19 +494,21 @@ mod tests {
     async fn what_is_lent_is_asked_for_when_it_would_help_the_oldest_first() {
         let memory = BodyMemory::new(8 * MIB);
         let mut lent = Vec::new();
-        for owner in [BodyOwner::Key(1), BodyOwner::Key(2), BodyOwner::Key(2)] {
+        for owner in
+            [BodyOwner::Key(KeyId::new(1)), BodyOwner::Key(KeyId::new(2)), BodyOwner::Key(KeyId::new(2))]
+        {
             let held = held(&memory, owner, MIB).await.unwrap();
             let loan = held.lend();
             lent.push((held, loan));
         }
         let (third, second, first) = (lent.remove(2), lent.remove(1), lent.remove(0));
         // There is room, but not for one that has its share.
-        let own = asked(&memory, BodyOwner::Key(2), 5 * MIB);
+        let own = asked(&memory, BodyOwner::Key(KeyId::new(2)), 5 * MIB);
         let (held, mut loan) = second;
         loan.asked_for().await;
         drop((held, loan));
         drop(own.await.unwrap().unwrap());
-        let other = asked(&memory, BodyOwner::Key(3), 7 * MIB);
+        let other = asked(&memory, BodyOwner::Key(KeyId::new(3)), 7 * MIB);
         let (held, mut loan) = first;
         loan.asked_for().await;
         drop((held, loan));
@@ -521,7 +525,7 @@ mod tests {
         waiting.abort();
         let _ = waiting.await;
         drop(late);
-        let mut all = memory.body(BodyOwner::Key(2));
+        let mut all = memory.body(BodyOwner::Key(KeyId::new(2)));
         all.take_over(held);
         assert_eq!(all.bytes(), 8 * MIB);
         drop(all);

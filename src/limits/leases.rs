@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 use crate::fast_map::FastMap;
+use crate::ids::SiteId;
 
 use super::gate::{Gate, Lease, LeaseRules, SlotRefused};
 
@@ -14,7 +15,7 @@ use super::gate::{Gate, Lease, LeaseRules, SlotRefused};
 #[derive(Debug)]
 pub struct SiteLeases {
     rules: LeaseRules,
-    gates: ArcSwap<FastMap<i64, Arc<Gate>>>,
+    gates: ArcSwap<FastMap<SiteId, Arc<Gate>>>,
 }
 
 // === impl SiteLeases ===
@@ -29,9 +30,9 @@ impl SiteLeases {
     }
 
     /// Puts the limits of all sites in force, also for those who wait already. One call at a time.
-    pub fn set_limits(&self, sites: impl Iterator<Item = (i64, Option<u32>)>) {
+    pub fn set_limits(&self, sites: impl Iterator<Item = (SiteId, Option<u32>)>) {
         let before = self.gates.load_full();
-        let mut limits: FastMap<i64, u32> =
+        let mut limits: FastMap<SiteId, u32> =
             sites.filter_map(|(site, limit)| Some((site, limit.filter(|limit| *limit > 0)?))).collect();
         let mut gates = FastMap::default();
         for (&site, gate) in before.iter() {
@@ -42,18 +43,18 @@ impl SiteLeases {
             }
         }
         for (site, limit) in limits {
-            gates.insert(site, Arc::new(Gate::new("site", site, limit as usize, self.rules)));
+            gates.insert(site, Arc::new(Gate::new("site", site.get(), limit as usize, self.rules)));
         }
         self.gates.store(Arc::new(gates));
     }
 
     /// Whether a request would be admitted at once.
-    pub fn has_free_slot(&self, site: i64) -> bool {
+    pub fn has_free_slot(&self, site: SiteId) -> bool {
         self.gates.load().get(&site).is_none_or(|gate| gate.has_free_slot())
     }
 
     /// A lease, if one is to be had without waiting.
-    pub fn try_lease(&self, site: i64) -> Option<Lease> {
+    pub fn try_lease(&self, site: SiteId) -> Option<Lease> {
         match self.gates.load().get(&site) {
             None => Some(Lease::default()),
             Some(gate) => gate.try_enter(),
@@ -61,7 +62,7 @@ impl SiteLeases {
     }
 
     /// A lease, if need be after a wait in the queue. Dropping the future leaves the queue.
-    pub async fn lease(&self, site: i64) -> Result<Lease, SlotRefused> {
+    pub async fn lease(&self, site: SiteId) -> Result<Lease, SlotRefused> {
         let gate = self.gates.load().get(&site).cloned();
         match gate {
             None => Ok(Lease::default()),

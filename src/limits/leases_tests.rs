@@ -8,8 +8,9 @@ use tokio::time::advance;
 
 use super::super::load::Load;
 use super::*;
+use crate::ids::SiteId;
 
-const SITE: i64 = 7;
+const SITE: SiteId = SiteId::new(7);
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)

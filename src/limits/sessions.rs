@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use super::gate::{Gate, Lease, LeaseRules, SlotRefused};
 use super::load::Load;
 use crate::fast_map::FastMap;
+use crate::ids::ServedBy;
 use crate::sync::lock;
 
 /// Idle gates that are kept.
@@ -27,7 +28,7 @@ pub struct SessionRules {
 /// The gates of all channels that sessions use.
 #[derive(Debug, Default)]
 pub struct SessionLeases {
-    gates: Mutex<FastMap<i64, Arc<Gate>>>,
+    gates: Mutex<FastMap<ServedBy, Arc<Gate>>>,
 }
 
 // === impl SessionLeases ===
@@ -35,7 +36,7 @@ pub struct SessionLeases {
 impl SessionLeases {
     /// A lease that renews itself, if need be after a wait in the queue. Dropping the future leaves the
     /// queue.
-    pub async fn lease(&self, channel: i64, rules: &SessionRules) -> Result<Lease, SlotRefused> {
+    pub async fn lease(&self, channel: ServedBy, rules: &SessionRules) -> Result<Lease, SlotRefused> {
         if rules.limit == 0 {
             return Ok(Lease::default());
         }
@@ -46,12 +47,12 @@ impl SessionLeases {
     }
 
     /// How busy a channel is, by the limit of this moment.
-    pub fn load(&self, channel: i64, limit: usize) -> Load {
+    pub fn load(&self, channel: ServedBy, limit: usize) -> Load {
         let gate = self.gates().get(&channel).cloned();
         Load { limit, ..gate.map(|gate| gate.occupancy()).unwrap_or_default() }
     }
 
-    fn gate(&self, channel: i64, rules: &SessionRules) -> Arc<Gate> {
+    fn gate(&self, channel: ServedBy, rules: &SessionRules) -> Arc<Gate> {
         let mut gates = self.gates();
         if gates.len() >= KEPT_GATES && !gates.contains_key(&channel) {
             // Every lease and everybody who waits holds on to its gate.
@@ -59,14 +60,14 @@ impl SessionLeases {
         }
         let gate = gates
             .entry(channel)
-            .or_insert_with(|| Arc::new(Gate::new("channel", channel, rules.limit, rules.lease)))
+            .or_insert_with(|| Arc::new(Gate::new("channel", channel.number(), rules.limit, rules.lease)))
             .clone();
         drop(gates);
         gate.set_limit(rules.limit);
         gate
     }
 
-    fn gates(&self) -> MutexGuard<'_, FastMap<i64, Arc<Gate>>> {
+    fn gates(&self) -> MutexGuard<'_, FastMap<ServedBy, Arc<Gate>>> {
         lock(&self.gates)
     }
 }

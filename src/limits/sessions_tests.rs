@@ -7,8 +7,13 @@ use tokio::task::JoinHandle;
 use tokio::time::advance;
 
 use super::*;
+use crate::ids::{ChannelId, ServedBy};
 
-const CHANNEL: i64 = 7;
+const fn key(channel: i64) -> ServedBy {
+    ServedBy::Channel(ChannelId::new(channel))
+}
+
+const CHANNEL: ServedBy = key(7);
 
 const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -99,14 +104,14 @@ async fn a_changed_limit_counts_from_the_next_request_on() {
 #[tokio::test(start_paused = true)]
 async fn idle_gates_are_dropped_once_there_are_many() {
     let leases = SessionLeases::default();
-    let held = leases.lease(0, &RULES).await.unwrap();
+    let held = leases.lease(key(0), &RULES).await.unwrap();
     for channel in 1..1_000 {
-        drop(leases.lease(channel, &RULES).await.unwrap());
+        drop(leases.lease(key(channel), &RULES).await.unwrap());
         // The task that renewed the lease lets go of the gate.
         tokio::task::yield_now().await;
     }
     assert!(leases.gates().len() <= KEPT_GATES);
-    assert_eq!(leases.load(0, 2).active, 1, "not the one that is in use");
+    assert_eq!(leases.load(key(0), 2).active, 1, "not the one that is in use");
     drop(held);
 }
 

@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 
 use super::histogram::Histogram;
+use crate::ids::ChannelId;
 use crate::money::Usd;
 
 /// The longest model name that is told; longer ones are cut.
@@ -47,7 +48,7 @@ struct Slots {
 #[derive(Debug, Default)]
 pub struct Series {
     /// `None` of the series that counts the rest.
-    pair: Option<(i64, Box<str>)>,
+    pair: Option<(ChannelId, Box<str>)>,
     statuses: [AtomicU64; STATUSES.len()],
     failures: AtomicU64,
     tokens: [AtomicU64; TOKEN_KINDS.len()],
@@ -87,14 +88,14 @@ impl SeriesTable {
     }
 
     /// Counts a request that begins.
-    pub fn begin(&self, channel: i64, model: &str) -> AtWork {
+    pub fn begin(&self, channel: ChannelId, model: &str) -> AtWork {
         let series = self.find(channel, cut(model));
         series.in_flight.fetch_add(1, Relaxed);
         AtWork(series)
     }
 
     /// Counts what only became known of a request when it was no longer at work.
-    pub fn spend(&self, channel: i64, model: &str, cost: Usd, tokens: [u64; TOKEN_KINDS.len()]) {
+    pub fn spend(&self, channel: ChannelId, model: &str, cost: Usd, tokens: [u64; TOKEN_KINDS.len()]) {
         self.find(channel, cut(model)).spend(cost, tokens);
     }
 
@@ -108,7 +109,7 @@ impl SeriesTable {
     }
 
     /// Forgets the series of all channels but these, unless a request is at work there.
-    pub fn retain(&self, is_kept: impl Fn(i64) -> bool) {
+    pub fn retain(&self, is_kept: impl Fn(ChannelId) -> bool) {
         let before = self.slots.load_full();
         let is_gone = |series: &Series| {
             series.in_flight.load(Relaxed) == 0
@@ -120,7 +121,8 @@ impl SeriesTable {
         let after = Arc::new(Slots::new(self.most));
         let copy = || {
             for series in before.slots.iter().filter_map(OnceLock::get).filter(|series| !is_gone(series)) {
-                let (channel, model) = series.pair.as_ref().map_or((0, ""), |(id, model)| (*id, &**model));
+                let (channel, model) =
+                    series.pair.as_ref().map_or((ChannelId::ZERO, ""), |(id, model)| (*id, &**model));
                 drop(after.find(self.hash(channel, model), channel, model, || series.clone(), self.most));
             }
         };
@@ -130,14 +132,14 @@ impl SeriesTable {
         copy();
     }
 
-    fn find(&self, channel: i64, model: &str) -> Arc<Series> {
+    fn find(&self, channel: ChannelId, model: &str) -> Arc<Series> {
         let make = || Arc::new(Series { pair: Some((channel, model.into())), ..Series::default() });
         let slots = self.slots.load();
         let found = slots.find(self.hash(channel, model), channel, model, make, self.most);
         found.unwrap_or_else(|| self.other.clone())
     }
 
-    fn hash(&self, channel: i64, model: &str) -> usize {
+    fn hash(&self, channel: ChannelId, model: &str) -> usize {
         self.hasher.hash_one((channel, model)) as usize
     }
 }
@@ -157,7 +159,7 @@ impl Slots {
     fn find(
         &self,
         hash: usize,
-        channel: i64,
+        channel: ChannelId,
         model: &str,
         make: impl Fn() -> Arc<Series>,
         most: usize,
@@ -193,7 +195,7 @@ impl Slots {
 
 impl Series {
     /// The channel and the model; `None` of the series that counts the rest.
-    pub fn pair(&self) -> Option<(i64, &str)> {
+    pub fn pair(&self) -> Option<(ChannelId, &str)> {
         self.pair.as_ref().map(|(channel, model)| (*channel, &**model))
     }
 
@@ -235,7 +237,7 @@ impl Series {
         }
     }
 
-    fn is_of(&self, channel: i64, model: &str) -> bool {
+    fn is_of(&self, channel: ChannelId, model: &str) -> bool {
         self.pair() == Some((channel, model))
     }
 
@@ -284,7 +286,7 @@ mod tests {
     use super::*;
 
     fn pairs(table: &SeriesTable) -> Vec<Option<(i64, String)>> {
-        let pair = |series: &Arc<Series>| series.pair().map(|(id, model)| (id, model.to_owned()));
+        let pair = |series: &Arc<Series>| series.pair().map(|(id, model)| (id.get(), model.to_owned()));
         table.all().iter().map(pair).collect()
     }
 
@@ -292,7 +294,7 @@ mod tests {
     fn a_pair_counts_in_one_series_and_what_has_no_room_in_the_rest() {
         let table = SeriesTable::new(2);
         for (channel, model) in [(1, "a"), (2, "a"), (1, "a"), (1, "b"), (3, "c"), (2, "a")] {
-            table.begin(channel, model).end(&Ended { status: 200, ..Ended::default() });
+            table.begin(ChannelId::new(channel), model).end(&Ended { status: 200, ..Ended::default() });
         }
         assert_eq!(pairs(&table), [Some((1, "a".into())), Some((2, "a".into())), None]);
         let answered: Vec<u64> = table.all().iter().map(|series| series.statuses[2].load(Relaxed)).collect();
@@ -303,23 +305,23 @@ mod tests {
     fn without_room_for_any_everything_is_the_rest() {
         let table = SeriesTable::new(0);
         assert!(table.all().is_empty());
-        let _work = table.begin(1, "a");
+        let _work = table.begin(ChannelId::new(1), "a");
         assert_eq!((pairs(&table), table.all()[0].in_flight()), (vec![None], 1));
     }
 
     #[test]
     fn channels_that_are_gone_make_room_once_nothing_is_at_work_there() {
         let table = SeriesTable::new(3);
-        let at_work = table.begin(1, "a");
-        table.begin(2, "a").end(&Ended { status: 502, is_failure: true, ..Ended::default() });
-        drop(table.begin(3, "a"));
-        table.retain(|channel| channel == 2);
+        let at_work = table.begin(ChannelId::new(1), "a");
+        table.begin(ChannelId::new(2), "a").end(&Ended { status: 502, is_failure: true, ..Ended::default() });
+        drop(table.begin(ChannelId::new(3), "a"));
+        table.retain(|channel| channel == ChannelId::new(2));
         assert_eq!(pairs(&table), [Some((1, "a".into())), Some((2, "a".into()))]);
         assert_eq!(table.all()[1].failures(), 1);
         drop(at_work);
-        table.retain(|channel| channel == 2);
+        table.retain(|channel| channel == ChannelId::new(2));
         assert_eq!(pairs(&table), [Some((2, "a".into()))]);
-        drop((table.begin(4, "a"), table.begin(5, "a")));
+        drop((table.begin(ChannelId::new(4), "a"), table.begin(ChannelId::new(5), "a")));
         assert_eq!(pairs(&table).len(), 3);
     }
 
@@ -332,7 +334,7 @@ mod tests {
                 scope.spawn(|| {
                     for number in 0..4_000 {
                         let ended = Ended { duration_ms: 1, ..Ended::default() };
-                        table.begin(number % 16, "a").end(&ended);
+                        table.begin(ChannelId::new(number % 16), "a").end(&ended);
                     }
                 });
             }
@@ -347,7 +349,7 @@ mod tests {
     #[test]
     fn a_model_name_of_any_length_is_cut() {
         let table = SeriesTable::new(2);
-        drop(table.begin(1, &"é".repeat(10_000)));
+        drop(table.begin(ChannelId::new(1), &"é".repeat(10_000)));
         assert_eq!(table.all()[0].pair().map(|(_, model)| model.chars().count()), Some(MAX_MODEL_CHARS));
     }
 }

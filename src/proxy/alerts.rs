@@ -8,6 +8,7 @@
 
 use crate::core::Core;
 use crate::error_words::sites::{self, Meaning};
+use crate::ids::{RouteId, TokenId};
 use crate::routing::{AccountStatus, Channel};
 use crate::store::events::{EventLevel, NewEvent};
 
@@ -31,7 +32,7 @@ pub(super) fn unserved(core: &Core, call: &Call, last: Option<&Failure>) {
     // Models without a route share one subject: their names are the clients' to choose.
     let snapshot = core.snapshot.load();
     let route = snapshot.lookup(&call.envelope.model, call.caller.policy()).map(|found| found.route.id);
-    core.notifier.alert(format_args!("unserved:{}", route.unwrap_or(0)), || {
+    core.notifier.alert(format_args!("unserved:{}", route.unwrap_or(RouteId::ZERO)), || {
         let model = shortened(&call.model, MAX_MODEL);
         let (title, message) = match last {
             Some(failure) => {
@@ -49,7 +50,7 @@ pub(super) fn unserved(core: &Core, call: &Call, last: Option<&Failure>) {
             title: title.to_owned(),
             message: Some(message),
             level: EventLevel::Error,
-            related_id: route,
+            related_id: route.map(RouteId::get),
             related_type: Some("route"),
         }
     });
@@ -68,7 +69,7 @@ pub(super) fn refused(core: &Core, channel: &Channel, failure: &Failure) {
     if now.current(channel).is_none_or(|now| now.account.status == AccountStatus::Expired) {
         return;
     }
-    let token_id = channel.token_id.unwrap_or(0);
+    let token_id = channel.token_id.unwrap_or(TokenId::ZERO);
     core.notifier.alert(format_args!("refused:{}:{token_id}", account.id), || {
         let name = account.username.clone().unwrap_or_else(|| format!("Account {}", account.id));
         let token =
@@ -80,7 +81,7 @@ pub(super) fn refused(core: &Core, channel: &Channel, failure: &Failure) {
             title: "Token expired".to_owned(),
             message: Some(message),
             level: EventLevel::Error,
-            related_id: Some(account.id),
+            related_id: Some(account.id.get()),
             related_type: Some("account"),
         }
     });

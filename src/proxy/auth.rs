@@ -19,6 +19,7 @@ use subtle::ConstantTimeEq;
 use crate::core::Core;
 use crate::http::bearer::{self, LastToken};
 use crate::http::{Query, Request, address, origin};
+use crate::ids::{ChannelId, KeyId};
 use crate::keys::{Key, KeyRejection};
 use crate::limits::{BodyOwner, IdentityWindows, RateLimiter};
 use crate::routing::Policy;
@@ -32,7 +33,7 @@ pub struct Caller {
     /// The managed key, `None` for the global token.
     pub key: Option<Arc<Key>>,
     /// The only channel that may answer, where an operator tries one.
-    pub forced_channel: Option<i64>,
+    pub forced_channel: Option<ChannelId>,
 }
 
 /// Why a caller was turned away.
@@ -54,7 +55,7 @@ impl Caller {
         self.key.as_ref().map_or_else(|| &*UNRESTRICTED, |key| &key.policy)
     }
 
-    pub fn key_id(&self) -> Option<i64> {
+    pub fn key_id(&self) -> Option<KeyId> {
         self.key.as_ref().map(|key| key.id)
     }
 

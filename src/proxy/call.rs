@@ -16,6 +16,7 @@ use crate::dialect::{Dialect, chat};
 use crate::error_words::echo::Echo;
 use crate::http::Request;
 use crate::http::timer::ReusableTimer;
+use crate::ids::KeyId;
 use crate::limits::HeldMemory;
 use crate::proxy::Proxy;
 use crate::request_id::RequestId;
@@ -72,7 +73,7 @@ pub(super) struct Call {
     pub(super) presented: Option<HeaderValue>,
     /// As they were when it came: they stay the same until it is answered.
     pub(super) settings: Arc<Settings>,
-    pub(super) key_id: Option<i64>,
+    pub(super) key_id: Option<KeyId>,
     /// What it holds of the limits of its key, once it was let in.
     pub(super) admission: Admission,
     pub(super) client: Client,

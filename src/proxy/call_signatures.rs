@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::ids::KeyId;
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -18,7 +19,7 @@ const MAX_KEPT: usize = 4096;
 const MAX_LENGTH: usize = 16 * 1024;
 
 /// Whose call, and its id.
-type Key = (Option<i64>, String);
+type Key = (Option<KeyId>, String);
 
 /// The signatures that are kept.
 #[derive(Default)]
@@ -29,7 +30,7 @@ pub struct CallSignatures {
 
 impl CallSignatures {
     /// Keeps the signature of a call of the caller with that key.
-    pub(super) fn keep(&self, key: Option<i64>, call: String, signature: String, now: Millis) {
+    pub(super) fn keep(&self, key: Option<KeyId>, call: String, signature: String, now: Millis) {
         if call.len() + signature.len() > MAX_LENGTH {
             return;
         }
@@ -52,7 +53,7 @@ impl CallSignatures {
     }
 
     /// The signature of the caller's call.
-    pub(super) fn find(&self, key: Option<i64>, call: &str, now: Millis) -> Option<String> {
+    pub(super) fn find(&self, key: Option<KeyId>, call: &str, now: Millis) -> Option<String> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -70,11 +71,14 @@ mod tests {
     fn a_signature_is_its_callers_for_a_day() {
         let signatures = CallSignatures::default();
         assert_eq!(signatures.find(None, "c", 0), None);
-        signatures.keep(Some(1), "c".to_owned(), "P".to_owned(), 0);
-        assert_eq!(signatures.find(Some(1), "c", KEPT_MS - 1).as_deref(), Some("P"));
-        for (key, call, now) in
-            [(Some(2), "c", 1), (None, "c", 1), (Some(1), "d", 1), (Some(1), "c", KEPT_MS)]
-        {
+        signatures.keep(Some(KeyId::new(1)), "c".to_owned(), "P".to_owned(), 0);
+        assert_eq!(signatures.find(Some(KeyId::new(1)), "c", KEPT_MS - 1).as_deref(), Some("P"));
+        for (key, call, now) in [
+            (Some(KeyId::new(2)), "c", 1),
+            (None, "c", 1),
+            (Some(KeyId::new(1)), "d", 1),
+            (Some(KeyId::new(1)), "c", KEPT_MS),
+        ] {
             assert_eq!(signatures.find(key, call, now), None, "{key:?} {call} {now}");
         }
     }

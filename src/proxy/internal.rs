@@ -14,6 +14,7 @@ use crate::http::request::{Internal, Parts};
 use crate::http::router::Found;
 use crate::http::timer::ReusableTimer;
 use crate::http::{Query, Request, Response};
+use crate::ids::ChannelId;
 use crate::proxy::Proxy;
 use crate::request_id::RequestId;
 
@@ -24,7 +25,7 @@ pub struct InternalRequest {
     pub target: Uri,
     pub headers: HeaderMap,
     pub body: Bytes,
-    pub forced_channel: Option<i64>,
+    pub forced_channel: Option<ChannelId>,
 }
 
 /// The proxy's answer; `None` where it has no such route.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::core::Core;
 use crate::dialect::Dialect;
+use crate::ids::ServedBy;
 use crate::limits::{Lease, SlotRefused};
 use crate::proxy::Proxy;
 use crate::routing::{
@@ -36,7 +37,7 @@ pub(super) enum Picked {
 /// Picks a channel and takes its slots: the one of its session first. Sites with a free slot come first;
 /// only when every eligible site is full does the request queue, at the picked one. A first
 /// attempt prefers the channel that served the conversation last.
-pub(super) async fn pick(proxy: &Arc<Proxy>, call: &Call, tried: &[i64]) -> Picked {
+pub(super) async fn pick(proxy: &Arc<Proxy>, call: &Call, tried: &[ServedBy]) -> Picked {
     let bound =
         call.session.as_ref().filter(|_| tried.is_empty()).and_then(|session| session.channel(&proxy.core));
     match pick_free(proxy, call, tried, bound).await {
@@ -47,7 +48,12 @@ pub(super) async fn pick(proxy: &Arc<Proxy>, call: &Call, tried: &[i64]) -> Pick
 }
 
 /// Picks among the channels whose site has a free slot; `None` when all that could serve are full.
-async fn pick_free(proxy: &Arc<Proxy>, call: &Call, tried: &[i64], bound: Option<i64>) -> Option<Picked> {
+async fn pick_free(
+    proxy: &Arc<Proxy>,
+    call: &Call,
+    tried: &[ServedBy],
+    bound: Option<ServedBy>,
+) -> Option<Picked> {
     for _ in 0..FREE_SLOT_TRIES {
         let (chosen, some_are_full) = choose_free(proxy, call, tried, bound);
         let mut choice = match chosen {
@@ -80,7 +86,12 @@ async fn pick_free(proxy: &Arc<Proxy>, call: &Call, tried: &[i64], bound: Option
 
 /// Waits for a slot of the site that is picked although it is full. Only once: when the channel is not to
 /// be had any more by then, another one is picked that needs no waiting.
-async fn pick_in_queue(proxy: &Arc<Proxy>, call: &Call, tried: &[i64], bound: Option<i64>) -> Picked {
+async fn pick_in_queue(
+    proxy: &Arc<Proxy>,
+    call: &Call,
+    tried: &[ServedBy],
+    bound: Option<ServedBy>,
+) -> Picked {
     let choice = match choose(proxy, call, tried, bound, &|_| true) {
         Chosen::Channel(choice) => choice,
         Chosen::Nothing { reserve: Some(choice), .. } => choice,
@@ -112,7 +123,7 @@ async fn pick_in_queue(proxy: &Arc<Proxy>, call: &Call, tried: &[i64], bound: Op
 
 /// The choice as it holds after a wait: meanwhile its channel may have been deleted or disabled, or have
 /// failed somebody else.
-fn still_offered(proxy: &Proxy, call: &Call, tried: &[i64], choice: Choice) -> Option<Choice> {
+fn still_offered(proxy: &Proxy, call: &Call, tried: &[ServedBy], choice: Choice) -> Option<Choice> {
     let key = choice.channel.key();
     match choose(proxy, call, tried, None, &|channel| channel.key() == key) {
         Chosen::Channel(offered) => Some(Choice { reason: choice.reason, ..offered }),
@@ -171,7 +182,7 @@ enum Chosen {
 }
 
 /// Selects among the channels whose site has a free slot; tells whether that passed any over.
-fn choose_free(proxy: &Proxy, call: &Call, tried: &[i64], bound: Option<i64>) -> (Chosen, bool) {
+fn choose_free(proxy: &Proxy, call: &Call, tried: &[ServedBy], bound: Option<ServedBy>) -> (Chosen, bool) {
     let some_are_full = Cell::new(false);
     let has_free_slot = |channel: &Channel| {
         let free = is_unlimited(channel) || proxy.core.leases.has_free_slot(channel.account.site.id);
@@ -185,8 +196,8 @@ fn choose_free(proxy: &Proxy, call: &Call, tried: &[i64], bound: Option<i64>) ->
 fn choose(
     proxy: &Proxy,
     call: &Call,
-    tried: &[i64],
-    bound: Option<i64>,
+    tried: &[ServedBy],
+    bound: Option<ServedBy>,
     may_take: &dyn Fn(&Channel) -> bool,
 ) -> Chosen {
     let snapshot = proxy.core.snapshot.load();

@@ -16,6 +16,7 @@ use crate::dialect::Dialect;
 use crate::dialect::canonical::Vendor;
 use crate::http::Response;
 use crate::http::timer::ReusableTimer;
+use crate::ids::{AccountId, SiteId, TokenId};
 use crate::limits::Lease;
 use crate::mask::Mask;
 use crate::proxy::Proxy;
@@ -40,7 +41,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'
 
 /// The upstream of one such thing.
 pub(super) struct ResourceUpstream {
-    pub(super) site_id: i64,
+    pub(super) site_id: SiteId,
     pub(super) endpoints: Vec<Arc<Endpoint>>,
     pub(super) custom_headers: Vec<(HeaderName, HeaderValue)>,
     pub(super) credential: Credential,
@@ -155,7 +156,11 @@ impl ResourceUpstream {
     ///
     /// # Errors
     /// The account is gone, or has no credential any more.
-    pub(super) async fn of(core: &Core, account: i64, token: Option<i64>) -> Result<Self, Unreachable> {
+    pub(super) async fn of(
+        core: &Core,
+        account: AccountId,
+        token: Option<TokenId>,
+    ) -> Result<Self, Unreachable> {
         let account = accounts::get(&core.store, account).await?;
         let account = account.ok_or(Unreachable::Gone("The account that has it was deleted"))?;
         let site = site_of(core, &account).await?;
@@ -251,7 +256,7 @@ pub(super) async fn site_of(core: &Core, account: &AccountRow) -> Result<Site, U
 /// The credential of the account, or of the token, as it is now.
 pub(super) async fn current_credential(
     store: &Store,
-    token_id: Option<i64>,
+    token_id: Option<TokenId>,
     account: &AccountRow,
 ) -> Result<Option<Secret>, Unreachable> {
     let token = match token_id {

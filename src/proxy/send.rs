@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::ReplyContext;
 use crate::http::timer::ReusableTimer;
+use crate::ids::EndpointId;
 use crate::proxy::Proxy;
 use crate::routing::limit_windows::{self, LimitWindows};
 use crate::routing::{Endpoint, failure};
@@ -47,7 +48,7 @@ pub(super) struct Accepted {
     /// Set when the request was converted.
     pub(super) reply_context: Option<Box<ReplyContext>>,
     /// Which address of the site's pool gave it; `None` is the site's own.
-    pub(super) endpoint: Option<i64>,
+    pub(super) endpoint: Option<EndpointId>,
 }
 
 impl Accepted {

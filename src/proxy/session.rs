@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use crate::core::Core;
 use crate::dialect::envelope::{Envelope, Thread};
 use crate::dialect::json;
+use crate::ids::{KeyId, ServedBy};
 use crate::routing::Conversation;
 use crate::routing::pattern::lower_case;
 use crate::settings::Settings;
@@ -32,7 +33,7 @@ impl Session {
         client: &Client,
         path: &str,
         envelope: &Envelope,
-        key_id: Option<i64>,
+        key_id: Option<KeyId>,
         otherwise: Option<&str>,
     ) -> Option<Self> {
         let name = name(client, envelope).or(otherwise)?;
@@ -46,7 +47,7 @@ impl Session {
         core: &Core,
         body: &[u8],
         envelope: &Envelope,
-        key_id: Option<i64>,
+        key_id: Option<KeyId>,
     ) -> Option<Self> {
         let goes_on = envelope.thread == Thread::Continued;
         if !envelope.has_previous && !goes_on {
@@ -67,13 +68,13 @@ impl Session {
     }
 
     /// The channel that served the conversation last.
-    pub(super) fn channel(&self, core: &Core) -> Option<i64> {
+    pub(super) fn channel(&self, core: &Core) -> Option<ServedBy> {
         core.affinity.lookup(self.conversation, now_ms())
     }
 }
 
 /// The conversation that a stored answer opens, by the id under which its caller knows it.
-pub(super) fn opened_by(core: &Core, key_id: Option<i64>, answer_id: &str) -> Conversation {
+pub(super) fn opened_by(core: &Core, key_id: Option<KeyId>, answer_id: &str) -> Conversation {
     core.affinity.conversation(KnownBy::Answer { key_id, answer_id })
 }
 
@@ -86,7 +87,7 @@ fn name<'c>(client: &'c Client, envelope: &'c Envelope) -> Option<&'c str> {
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum KnownBy<'a> {
     Session {
-        key_id: Option<i64>,
+        key_id: Option<KeyId>,
         family: &'static str,
         path: &'a str,
         /// In lower case: two spellings name one model.
@@ -94,13 +95,13 @@ enum KnownBy<'a> {
         name: &'a str,
     },
     Answer {
-        key_id: Option<i64>,
+        key_id: Option<KeyId>,
         answer_id: &'a str,
     },
 }
 
 impl<'a> KnownBy<'a> {
-    fn session(key_id: Option<i64>, family: Family, path: &'a str, model: &'a str, name: &'a str) -> Self {
+    fn session(key_id: Option<KeyId>, family: Family, path: &'a str, model: &'a str, name: &'a str) -> Self {
         Self::Session { key_id, family: family.id(), path, model: lower_case(model), name }
     }
 }
@@ -117,15 +118,15 @@ mod tests {
     #[test]
     fn a_model_is_known_in_any_case_and_a_session_in_its_own() {
         let session = |id, family, path, model, name| KnownBy::session(id, family, path, model, name);
-        let known_by = session(Some(7), Family::Codex, "/v1/responses", "GPT-5", "Abc");
-        assert_eq!(session(Some(7), Family::Codex, "/v1/responses", "gpt-5", "Abc"), known_by);
+        let known_by = session(Some(KeyId::new(7)), Family::Codex, "/v1/responses", "GPT-5", "Abc");
+        assert_eq!(session(Some(KeyId::new(7)), Family::Codex, "/v1/responses", "gpt-5", "Abc"), known_by);
         for other in [
             session(None, Family::Codex, "/v1/responses", "GPT-5", "Abc"),
-            session(Some(7), Family::Generic, "/v1/responses", "GPT-5", "Abc"),
-            session(Some(7), Family::Codex, "/v1/messages", "GPT-5", "Abc"),
-            session(Some(7), Family::Codex, "/v1/responses", "GPT-5x", "Abc"),
-            session(Some(7), Family::Codex, "/v1/responses", "GPT-5", "abc"),
-            KnownBy::Answer { key_id: Some(7), answer_id: "Abc" },
+            session(Some(KeyId::new(7)), Family::Generic, "/v1/responses", "GPT-5", "Abc"),
+            session(Some(KeyId::new(7)), Family::Codex, "/v1/messages", "GPT-5", "Abc"),
+            session(Some(KeyId::new(7)), Family::Codex, "/v1/responses", "GPT-5x", "Abc"),
+            session(Some(KeyId::new(7)), Family::Codex, "/v1/responses", "GPT-5", "abc"),
+            KnownBy::Answer { key_id: Some(KeyId::new(7)), answer_id: "Abc" },
         ] {
             assert_ne!(other, known_by);
         }

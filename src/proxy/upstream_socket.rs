@@ -11,6 +11,7 @@ use hyper::header::{self, HeaderName, HeaderValue};
 
 use crate::dialect::Dialect;
 use crate::dialect::responses::socket;
+use crate::ids::SiteId;
 use crate::proxy::Proxy;
 use crate::routing::{Endpoint, Origin};
 use crate::time::now_ms;
@@ -28,7 +29,7 @@ const WITHOUT: [u16; 6] = [200, 400, 404, 405, 426, 501];
 pub(super) struct Upgrade {
     request: Request,
     text: String,
-    site: i64,
+    site: SiteId,
     /// Whose next turns go over the same socket; `None` where none is known to follow.
     conversation: Option<SocketKey>,
 }

@@ -20,6 +20,7 @@ use std::sync::{Mutex, MutexGuard};
 use foldhash::quality::RandomState;
 
 use crate::fast_map::FastMap;
+use crate::ids::{ChannelId, ServedBy};
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -40,7 +41,7 @@ pub struct Affinity {
 
 #[derive(Clone, Copy, Debug)]
 struct Binding {
-    channel: i64,
+    channel: ServedBy,
     expires: Millis,
 }
 
@@ -53,13 +54,13 @@ impl Affinity {
     }
 
     /// The channel a conversation is bound to.
-    pub fn lookup(&self, conversation: Conversation, now: Millis) -> Option<i64> {
+    pub fn lookup(&self, conversation: Conversation, now: Millis) -> Option<ServedBy> {
         let binding = *self.shard(conversation).get(&conversation)?;
         (binding.expires > now).then_some(binding.channel)
     }
 
     /// The channel served the conversation: it stays there until `expires`, or moves with a later success.
-    pub fn bind(&self, conversation: Conversation, channel: i64, expires: Millis) {
+    pub fn bind(&self, conversation: Conversation, channel: ServedBy, expires: Millis) {
         let mut shard = self.shard(conversation);
         if shard.len() >= MAX_CONVERSATIONS / SHARDS && !shard.contains_key(&conversation) {
             let first = shard.iter().min_by_key(|(_, binding)| binding.expires).map(|(first, _)| *first);
@@ -69,7 +70,7 @@ impl Affinity {
     }
 
     /// The channel failed the conversation: forgets the binding if it still points there.
-    pub fn unbind(&self, conversation: Conversation, channel: i64) {
+    pub fn unbind(&self, conversation: Conversation, channel: ServedBy) {
         let mut shard = self.shard(conversation);
         if shard.get(&conversation).is_some_and(|binding| binding.channel == channel) {
             shard.remove(&conversation);
@@ -77,12 +78,15 @@ impl Affinity {
     }
 
     /// Forgets every binding to one of these channels.
-    pub fn forget(&self, channels: &HashSet<i64>) {
+    pub fn forget(&self, channels: &HashSet<ChannelId>) {
         if channels.is_empty() {
             return;
         }
         for shard in &self.shards {
-            lock(shard).retain(|_, binding| !channels.contains(&binding.channel));
+            lock(shard).retain(|_, binding| match binding.channel {
+                ServedBy::Channel(id) => !channels.contains(&id),
+                ServedBy::Member(_) => true,
+            });
         }
     }
 
@@ -101,6 +105,10 @@ impl Default for Affinity {
 mod tests {
     use super::*;
 
+    fn key(id: i64) -> ServedBy {
+        ChannelId::new(id).into()
+    }
+
     const TTL: Millis = 1_800_000;
 
     #[test]
@@ -108,11 +116,11 @@ mod tests {
         let affinity = Affinity::default();
         let talk = affinity.conversation("key:1|codex|/v1/responses|m|s");
         assert_eq!(affinity.lookup(talk, 0), None);
-        affinity.bind(talk, 7, TTL);
-        assert_eq!(affinity.lookup(talk, TTL - 1), Some(7));
+        affinity.bind(talk, key(7), TTL);
+        assert_eq!(affinity.lookup(talk, TTL - 1), Some(key(7)));
         assert_eq!(affinity.lookup(talk, TTL), None);
-        affinity.bind(talk, 7, 1_000 + TTL);
-        assert_eq!(affinity.lookup(talk, TTL), Some(7));
+        affinity.bind(talk, key(7), 1_000 + TTL);
+        assert_eq!(affinity.lookup(talk, TTL), Some(key(7)));
         assert_eq!(affinity.lookup(affinity.conversation("key:1|codex|/v1/responses|m|t"), 0), None);
     }
 
@@ -120,13 +128,13 @@ mod tests {
     fn a_failure_forgets_only_a_binding_that_still_points_there() {
         let affinity = Affinity::default();
         let talk = affinity.conversation("a");
-        affinity.bind(talk, 7, TTL);
-        affinity.unbind(talk, 8);
-        assert_eq!(affinity.lookup(talk, 0), Some(7));
-        affinity.bind(talk, 8, TTL);
-        affinity.unbind(talk, 7);
-        assert_eq!(affinity.lookup(talk, 0), Some(8), "a success elsewhere has moved it");
-        affinity.unbind(talk, 8);
+        affinity.bind(talk, key(7), TTL);
+        affinity.unbind(talk, key(8));
+        assert_eq!(affinity.lookup(talk, 0), Some(key(7)));
+        affinity.bind(talk, key(8), TTL);
+        affinity.unbind(talk, key(7));
+        assert_eq!(affinity.lookup(talk, 0), Some(key(8)), "a success elsewhere has moved it");
+        affinity.unbind(talk, key(8));
         assert_eq!(affinity.lookup(talk, 0), None);
     }
 
@@ -134,11 +142,11 @@ mod tests {
     fn bindings_to_deleted_channels_are_forgotten() {
         let affinity = Affinity::default();
         let talks = ["a", "b"].map(|text| affinity.conversation(text));
-        affinity.bind(talks[0], 1, TTL);
-        affinity.bind(talks[1], 2, TTL);
-        affinity.forget(&HashSet::from([1]));
-        assert_eq!(talks.map(|talk| affinity.lookup(talk, 0)), [None, Some(2)]);
-        affinity.forget(&HashSet::from([2]));
+        affinity.bind(talks[0], key(1), TTL);
+        affinity.bind(talks[1], key(2), TTL);
+        affinity.forget(&HashSet::from([ChannelId::new(1)]));
+        assert_eq!(talks.map(|talk| affinity.lookup(talk, 0)), [None, Some(key(2))]);
+        affinity.forget(&HashSet::from([ChannelId::new(2)]));
         assert!(talks.iter().all(|talk| affinity.lookup(*talk, 0).is_none()));
     }
 
@@ -147,12 +155,12 @@ mod tests {
         let affinity = Affinity::default();
         let talks = 200_000;
         for number in 0..talks {
-            affinity.bind(affinity.conversation(number.to_string()), 1, number);
+            affinity.bind(affinity.conversation(number.to_string()), key(1), number);
         }
         let count: usize = affinity.shards.iter().map(|shard| lock(shard).len()).sum();
         assert!((60_000..=MAX_CONVERSATIONS).contains(&count), "{count}");
         let last = affinity.conversation((talks - 1).to_string());
-        assert_eq!(affinity.lookup(last, 0), Some(1));
+        assert_eq!(affinity.lookup(last, 0), Some(key(1)));
         assert_eq!(affinity.lookup(affinity.conversation("0"), -1), None);
     }
 }

@@ -15,6 +15,7 @@ use super::route::{Channel, Route, UnitRole};
 use super::score::Conditions;
 use super::site::AccountStatus;
 use super::turn::next_member;
+use crate::ids::ServedBy;
 use crate::time::Millis;
 
 /// What a request wants of a selection.
@@ -24,7 +25,7 @@ pub struct SelectionQuery<'a> {
     pub model: &'a str,
     pub policy: &'a Policy,
     /// Channels this request has tried already.
-    pub tried: &'a [i64],
+    pub tried: &'a [ServedBy],
     pub now: Millis,
     /// Whether a channel's upstream can answer on the surface of this request.
     pub surface: &'a dyn Fn(&Channel) -> bool,

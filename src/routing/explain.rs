@@ -14,6 +14,7 @@ use super::select::{next_in_turn, shares, upstream_model, weigh};
 use super::shortlist::{Layer, Shortlist};
 use super::snapshot::Match;
 use super::stable::{self, RankedSite};
+use crate::ids::{ChannelId, RouteId};
 
 /// What a selection looks at.
 #[derive(Debug)]
@@ -114,9 +115,9 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
 /// The assessments while they are filled in.
 struct AssessmentTable<'r> {
     assessments: Vec<Assessment<'r>>,
-    lines: HashMap<i64, usize>,
+    lines: HashMap<ChannelId, usize>,
     /// By the strategy's own rule; else the channel with the largest share.
-    picked: Option<i64>,
+    picked: Option<ChannelId>,
 }
 
 impl<'r> AssessmentTable<'r> {
@@ -175,13 +176,13 @@ impl<'r> AssessmentTable<'r> {
         }
     }
 
-    fn compare(&mut self, list: Shortlist<'r>, request: &RouteRequest<'_>, route_id: i64) {
+    fn compare(&mut self, list: Shortlist<'r>, request: &RouteRequest<'_>, route_id: RouteId) {
         self.take_avoided(&list);
         let (primary, observation) = stable::pools(stable::rank_sites(&list.candidates, request));
         let turns = request.query.rotations.map(|rotations| rotations.turns(route_id, request.query.model));
         let turn = stable::turn_of(Pool::Primary, &primary, request, &turns.unwrap_or_default());
         let leaders = turn.iter().flat_map(|turn| &turn.leaders).map(|leader| leader.id);
-        let leaders: HashSet<i64> = leaders.collect();
+        let leaders: HashSet<ChannelId> = leaders.collect();
         let share = 1.0 / leaders.len().max(1) as f64;
         let mut put_all = |pool, sites: &[RankedSite<'r>]| {
             for site in sites {

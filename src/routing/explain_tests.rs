@@ -1,6 +1,7 @@
 //! What an explanation says agrees with what a selection does.
 
 use super::*;
+use crate::ids::{RouteId, SiteId};
 use crate::money::Usd;
 use crate::routing::fixture::*;
 use crate::routing::{
@@ -15,12 +16,12 @@ fn percents(explanation: &Explanation<'_>) -> Vec<f64> {
 }
 
 fn picked(explanation: &Explanation<'_>) -> Option<i64> {
-    explanation.picked.map(|line| explanation.assessments[line].channel.id)
+    explanation.picked.map(|line| explanation.assessments[line].channel.id.get())
 }
 
 fn explained<T>(route: Route, query: SelectionQuery<'_>, look: impl FnOnce(Explanation<'_>) -> T) -> T {
     let snapshot = snapshot(vec![route]);
-    let found = snapshot.lookup_on(1, query.model).unwrap();
+    let found = snapshot.lookup_on(RouteId::new(1), query.model).unwrap();
     look(explain(&found, &query))
 }
 
@@ -40,7 +41,7 @@ fn the_worked_example_is_explained_with_its_printed_shares() {
         Channel { priority: 1, ..channel(30) },
         Channel { enabled: false, ..channel(31) },
     ];
-    let policy = Policy { site_weight_multipliers: [(2, 0.5)].into(), ..Policy::default() };
+    let policy = Policy { site_weight_multipliers: [(SiteId::new(2), 0.5)].into(), ..Policy::default() };
     let health = channels[0].account.site.health.clone();
     let route = route(1, "m", channels);
     explained(route.clone(), SelectionQuery::new("m", &policy, NOW), |explanation| {
@@ -113,7 +114,7 @@ fn stable_first_shows_who_takes_turns_and_who_is_next() {
         let Selection::Channel { channel, reason, .. } = select(&found, &query, &mut || 0.0) else {
             panic!()
         };
-        assert_eq!(channel.id, expected, "an explanation and a selection agree");
+        assert_eq!(channel.id.get(), expected, "an explanation and a selection agree");
         rotations.record(&reason, "m", channel.account.site.id, NOW);
     }
 }
@@ -129,20 +130,22 @@ fn a_whole_route_is_explained_whatever_its_channels_serve() {
     ]);
     let policy = Policy::default();
     let query = SelectionQuery::new("gpt-*", &policy, NOW);
-    let whole = snapshot.whole_route(1).unwrap();
+    let whole = snapshot.whole_route(RouteId::new(1)).unwrap();
     let explanation = explain(&whole, &query);
     assert_eq!((percents(&explanation), explanation.upstream_model), (vec![50.0, 50.0], "gpt-a"));
-    assert!(snapshot.whole_route(2).is_none() && snapshot.lookup_on(2, "x").is_none());
-    assert!(snapshot.lookup_on(1, "claude").is_none());
-    assert!(snapshot.lookup_on(1, "gpt-z").is_some_and(|found| !found.by_display_name));
-    assert!(snapshot.lookup_on(3, "team").is_some_and(|found| found.by_display_name));
-    assert!(snapshot.lookup_on(3, "y").is_none());
+    assert!(
+        snapshot.whole_route(RouteId::new(2)).is_none() && snapshot.lookup_on(RouteId::new(2), "x").is_none()
+    );
+    assert!(snapshot.lookup_on(RouteId::new(1), "claude").is_none());
+    assert!(snapshot.lookup_on(RouteId::new(1), "gpt-z").is_some_and(|found| !found.by_display_name));
+    assert!(snapshot.lookup_on(RouteId::new(3), "team").is_some_and(|found| found.by_display_name));
+    assert!(snapshot.lookup_on(RouteId::new(3), "y").is_none());
     let query = SelectionQuery::new("gpt-b", &policy, NOW);
-    let explanation = explain(&snapshot.lookup_on(1, "gpt-b").unwrap(), &query);
+    let explanation = explain(&snapshot.lookup_on(RouteId::new(1), "gpt-b").unwrap(), &query);
     assert_eq!(explanation.assessments[0].obstacles, [Obstacle::SourceModel]);
     assert_eq!(percents(&explanation), [0.0, 100.0]);
     let nobody = Weights { base_weight_factor: 0.0, value_score_factor: 0.0, ..Weights::default() };
-    let found = Match { weights: &nobody, ..snapshot.whole_route(1).unwrap() };
+    let found = Match { weights: &nobody, ..snapshot.whole_route(RouteId::new(1)).unwrap() };
     assert_eq!(
         percents(&explain(&found, &query)),
         [50.0, 50.0],

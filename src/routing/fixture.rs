@@ -3,12 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use super::*;
+use crate::ids::{AccountId, ChannelId, RouteId, ServedBy, SiteId};
 use crate::money::Usd;
 use crate::platform::Platform;
 
 pub fn site(id: i64) -> Site {
     Site {
-        id,
+        id: SiteId::new(id),
         name: format!("site {id}"),
         url: "https://example.com".to_owned(),
         platform: Platform::OpenAi,
@@ -25,7 +26,7 @@ pub fn site(id: i64) -> Site {
 
 pub fn account(id: i64, site: Site) -> Account {
     Account {
-        id,
+        id: AccountId::new(id),
         site: Arc::new(site),
         username: None,
         status: AccountStatus::Active,
@@ -47,9 +48,10 @@ pub fn channel(id: i64) -> Channel {
 }
 
 pub fn channel_of(id: i64, account: Account) -> Channel {
+    let id = ChannelId::new(id);
     Channel {
         id,
-        route_id: 0,
+        route_id: RouteId::ZERO,
         account: Arc::new(account),
         token_id: None,
         token_name: None,
@@ -63,6 +65,11 @@ pub fn channel_of(id: i64, account: Account) -> Channel {
     }
 }
 
+/// What tells such a channel from others.
+pub fn key(id: i64) -> ServedBy {
+    ChannelId::new(id).into()
+}
+
 /// The channel with these counters.
 pub fn with(channel: Channel, totals: ChannelTotals) -> Channel {
     Channel { live: Arc::new(ChannelLive::new(channel.id, totals)), ..channel }
@@ -73,6 +80,7 @@ pub fn used(success: u64, fail: u64, latency_ms: u64, cost_nano: u64) -> Channel
 }
 
 pub fn route(id: i64, pattern: &str, channels: Vec<Channel>) -> Route {
+    let id = RouteId::new(id);
     Route {
         id,
         pattern: ModelPattern::parse(pattern).unwrap(),
@@ -91,7 +99,7 @@ pub fn aliased(alias: &str, route: Route) -> Route {
 
 pub fn group(id: i64, name: &str, sources: &[i64]) -> Route {
     Route {
-        mode: RouteMode::ExplicitGroup { sources: sources.to_vec() },
+        mode: RouteMode::ExplicitGroup { sources: sources.iter().copied().map(RouteId::new).collect() },
         ..aliased(name, route(id, name, Vec::new()))
     }
 }

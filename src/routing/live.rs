@@ -21,24 +21,25 @@ use super::health::{SiteHealth, saved};
 use super::limit_windows::LimitWindows;
 use super::pricing::PriceList;
 use super::rotation::Rotations;
+use crate::ids::{AccountId, ChannelId, EndpointId, MemberId, SiteId};
 use crate::sync::lock;
 use crate::time::Millis;
 
-pub use channel::{ChannelDelta, ChannelLive, ChannelTotals, Resting, StoredRest, Trial};
+pub use channel::{ChannelDelta, ChannelLive, ChannelTotals, CountersOf, Resting, StoredRest, Trial};
 pub use endpoint::{EndpointLive, EndpointState};
 
 /// All live values by id. Locked only while a snapshot is built, but for `rotations`.
 #[derive(Debug, Default)]
 pub struct LiveTable {
-    channels: Mutex<HashMap<i64, Arc<ChannelLive>>>,
+    channels: Mutex<HashMap<ChannelId, Arc<ChannelLive>>>,
     /// By the member's own number.
-    members: Mutex<HashMap<i64, Arc<ChannelLive>>>,
-    endpoints: Mutex<HashMap<i64, Arc<EndpointLive>>>,
+    members: Mutex<HashMap<MemberId, Arc<ChannelLive>>>,
+    endpoints: Mutex<HashMap<EndpointId, Arc<EndpointLive>>>,
     /// By account.
-    prices: Mutex<HashMap<i64, Arc<PriceList>>>,
+    prices: Mutex<HashMap<AccountId, Arc<PriceList>>>,
     /// By account.
-    limits: Mutex<HashMap<i64, Arc<LimitWindows>>>,
-    sites: Mutex<HashMap<i64, Arc<SiteHealth>>>,
+    limits: Mutex<HashMap<AccountId, Arc<LimitWindows>>>,
+    sites: Mutex<HashMap<SiteId, Arc<SiteHealth>>>,
     /// Whose turn it is on routes that go round the stable sites.
     pub rotations: Rotations,
 }
@@ -47,55 +48,55 @@ pub struct LiveTable {
 
 impl LiveTable {
     /// The channel's live value; the first call for an id starts it from what the store has.
-    pub fn channel(&self, id: i64, stored: impl FnOnce() -> ChannelTotals) -> Arc<ChannelLive> {
+    pub fn channel(&self, id: ChannelId, stored: impl FnOnce() -> ChannelTotals) -> Arc<ChannelLive> {
         let mut channels = lock(&self.channels);
         channels.entry(id).or_insert_with(|| Arc::new(ChannelLive::new(id, stored()))).clone()
     }
 
     /// The live value of a member of a route unit; the first call for an id starts it from what the store has.
-    pub fn member(&self, id: i64, stored: impl FnOnce() -> ChannelTotals) -> Arc<ChannelLive> {
+    pub fn member(&self, id: MemberId, stored: impl FnOnce() -> ChannelTotals) -> Arc<ChannelLive> {
         let mut members = lock(&self.members);
         members.entry(id).or_insert_with(|| Arc::new(ChannelLive::of_member(id, stored()))).clone()
     }
 
     /// The channel's live value, where there is one.
-    pub fn known_channel(&self, id: i64) -> Option<Arc<ChannelLive>> {
+    pub fn known_channel(&self, id: ChannelId) -> Option<Arc<ChannelLive>> {
         lock(&self.channels).get(&id).cloned()
     }
 
     /// The live value of a member, where there is one.
-    pub fn known_member(&self, id: i64) -> Option<Arc<ChannelLive>> {
+    pub fn known_member(&self, id: MemberId) -> Option<Arc<ChannelLive>> {
         lock(&self.members).get(&id).cloned()
     }
 
     /// Forgets members that are gone.
-    pub fn retain_members(&self, ids: &HashSet<i64>) {
+    pub fn retain_members(&self, ids: &HashSet<MemberId>) {
         lock(&self.members).retain(|id, _| ids.contains(id));
     }
 
     /// The endpoint's live value; the first call for an id starts it from what the store has.
-    pub fn endpoint(&self, id: i64, stored: impl FnOnce() -> EndpointState) -> Arc<EndpointLive> {
+    pub fn endpoint(&self, id: EndpointId, stored: impl FnOnce() -> EndpointState) -> Arc<EndpointLive> {
         let mut endpoints = lock(&self.endpoints);
         endpoints.entry(id).or_insert_with(|| Arc::new(EndpointLive::new(Some(id), stored()))).clone()
     }
 
     /// The live value of an endpoint, where there is one.
-    pub fn known_endpoint(&self, id: i64) -> Option<Arc<EndpointLive>> {
+    pub fn known_endpoint(&self, id: EndpointId) -> Option<Arc<EndpointLive>> {
         lock(&self.endpoints).get(&id).cloned()
     }
 
     /// The account's price list; empty until its site was asked.
-    pub fn prices(&self, account: i64) -> Arc<PriceList> {
+    pub fn prices(&self, account: AccountId) -> Arc<PriceList> {
         lock(&self.prices).entry(account).or_default().clone()
     }
 
     /// Forgets the prices of accounts that are gone.
-    pub fn retain_prices(&self, accounts: &HashSet<i64>) {
+    pub fn retain_prices(&self, accounts: &HashSet<AccountId>) {
         lock(&self.prices).retain(|account, _| accounts.contains(account));
     }
 
     /// What is known of the limits of an account.
-    pub fn limits(&self, account: i64) -> Arc<LimitWindows> {
+    pub fn limits(&self, account: AccountId) -> Arc<LimitWindows> {
         lock(&self.limits).entry(account).or_default().clone()
     }
 
@@ -107,12 +108,12 @@ impl LiveTable {
     }
 
     /// Forgets the limits of accounts that are gone.
-    pub fn retain_limits(&self, accounts: &HashSet<i64>) {
+    pub fn retain_limits(&self, accounts: &HashSet<AccountId>) {
         lock(&self.limits).retain(|account, _| accounts.contains(account));
     }
 
     /// The site's health, shared by every form a site has (an account's own way out makes another).
-    pub fn site(&self, id: i64) -> Arc<SiteHealth> {
+    pub fn site(&self, id: SiteId) -> Arc<SiteHealth> {
         lock(&self.sites).entry(id).or_default().clone()
     }
 
@@ -141,7 +142,7 @@ impl LiveTable {
     }
 
     /// Forgets channels that are gone.
-    pub fn forget_channels(&self, ids: &HashSet<i64>) {
+    pub fn forget_channels(&self, ids: &HashSet<ChannelId>) {
         if !ids.is_empty() {
             let mut channels = lock(&self.channels);
             ids.iter().for_each(|id| drop(channels.remove(id)));
@@ -149,24 +150,29 @@ impl LiveTable {
     }
 
     /// Forgets addresses that are gone.
-    pub fn forget_endpoints(&self, ids: impl Iterator<Item = i64>) {
+    pub fn forget_endpoints(&self, ids: impl Iterator<Item = EndpointId>) {
         let mut endpoints = lock(&self.endpoints);
         ids.for_each(|id| drop(endpoints.remove(&id)));
     }
 
     /// Forgets a site that is gone.
-    pub fn forget_site(&self, id: i64) {
+    pub fn forget_site(&self, id: SiteId) {
         lock(&self.sites).remove(&id);
     }
 
     /// Forgets the prices and the limits of an account that is gone.
-    pub fn forget_account(&self, account: i64) {
+    pub fn forget_account(&self, account: AccountId) {
         lock(&self.limits).remove(&account);
         lock(&self.prices).remove(&account);
     }
 
     /// Forgets what has no row any more, so that memory does not grow and a reused id starts afresh.
-    pub fn retain(&self, channels: &HashSet<i64>, endpoints: &HashSet<i64>, sites: &HashSet<i64>) {
+    pub fn retain(
+        &self,
+        channels: &HashSet<ChannelId>,
+        endpoints: &HashSet<EndpointId>,
+        sites: &HashSet<SiteId>,
+    ) {
         lock(&self.sites).retain(|id, _| sites.contains(id));
         lock(&self.channels).retain(|id, _| channels.contains(id));
         lock(&self.endpoints).retain(|id, _| endpoints.contains(id));
@@ -194,11 +200,14 @@ mod tests {
     #[test]
     fn live_values_outlive_snapshots_but_not_their_rows() {
         let table = LiveTable::default();
-        let _ =
-            table.channel(1, ChannelTotals::default).record_success(5, 5, crate::money::Usd::from_nano(5));
-        let again = table.channel(1, || unreachable!("it is known already"));
+        let _ = table.channel(ChannelId::new(1), ChannelTotals::default).record_success(
+            5,
+            5,
+            crate::money::Usd::from_nano(5),
+        );
+        let again = table.channel(ChannelId::new(1), || unreachable!("it is known already"));
         assert_eq!(again.totals().success, 1);
         table.retain(&HashSet::new(), &HashSet::new(), &HashSet::new());
-        assert_eq!(table.channel(1, ChannelTotals::default).totals().success, 0);
+        assert_eq!(table.channel(ChannelId::new(1), ChannelTotals::default).totals().success, 0);
     }
 }

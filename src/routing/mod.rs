@@ -64,8 +64,8 @@ pub use affinity::{Affinity, Conversation};
 pub use eligibility::SelectionQuery;
 pub use health::{FailureWeight, SiteHealth};
 pub use live::{
-    ChannelDelta, ChannelLive, ChannelTotals, EndpointLive, EndpointState, LiveTable, Resting, StoredRest,
-    Trial,
+    ChannelDelta, ChannelLive, ChannelTotals, CountersOf, EndpointLive, EndpointState, LiveTable, Resting,
+    StoredRest, Trial,
 };
 pub use origin::{BaseUrl, Origin, OutboundProxy, ProxyScheme, path_segments};
 pub use pattern::ModelPattern;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::pattern::ModelPattern;
 use super::route::Channel;
+use crate::ids::{AccountId, RouteId, SiteId, TokenId};
 
 /// The routing side of a downstream key.
 #[derive(Clone, Debug, Default)]
@@ -11,10 +12,10 @@ pub struct Policy {
     /// A managed key with both lists below empty may use nothing; the global key everything.
     pub managed: bool,
     pub supported_models: Vec<ModelPattern>,
-    pub allowed_route_ids: Vec<i64>,
+    pub allowed_route_ids: Vec<RouteId>,
     /// By site id; numbers > 0.
-    pub site_weight_multipliers: HashMap<i64, f64>,
-    pub excluded_site_ids: Vec<i64>,
+    pub site_weight_multipliers: HashMap<SiteId, f64>,
+    pub excluded_site_ids: Vec<SiteId>,
     pub excluded_credentials: Vec<CredentialRef>,
 }
 
@@ -22,12 +23,12 @@ pub struct Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CredentialRef {
     AccountToken {
-        account_id: i64,
-        token_id: i64,
+        account_id: AccountId,
+        token_id: TokenId,
     },
     /// The account's own API key, used by its channels without a token.
     DefaultApiKey {
-        account_id: i64,
+        account_id: AccountId,
     },
 }
 
@@ -40,7 +41,7 @@ impl Policy {
     }
 
     /// The only routes a look-up of this model may use; `None` when all may be used.
-    pub(super) fn routes_for(&self, model: &str) -> Option<&[i64]> {
+    pub(super) fn routes_for(&self, model: &str) -> Option<&[RouteId]> {
         (!self.allowed_route_ids.is_empty() && !self.supports(model))
             .then_some(self.allowed_route_ids.as_slice())
     }
@@ -49,12 +50,12 @@ impl Policy {
         self.supported_models.is_empty() && self.allowed_route_ids.is_empty()
     }
 
-    pub(super) fn excludes_site(&self, site_id: i64) -> bool {
+    pub(super) fn excludes_site(&self, site_id: SiteId) -> bool {
         self.excluded_site_ids.contains(&site_id)
     }
 
     /// Whether a key may use some channel of the site, as far as its lists tell.
-    pub fn may_reach_site(&self, site_id: i64) -> bool {
+    pub fn may_reach_site(&self, site_id: SiteId) -> bool {
         let uses_nothing = self.managed && self.lists_nothing();
         !uses_nothing && !self.excludes_site(site_id)
     }
@@ -73,7 +74,7 @@ impl Policy {
     }
 
     /// The key's own weight for a site; 1 unless a positive one is set.
-    pub(super) fn site_multiplier(&self, site_id: i64) -> f64 {
+    pub(super) fn site_multiplier(&self, site_id: SiteId) -> f64 {
         positive_or_one(self.site_weight_multipliers.get(&site_id).copied().unwrap_or(1.0))
     }
 }

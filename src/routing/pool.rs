@@ -58,6 +58,7 @@ impl<'a> Iterator for Order<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::EndpointId;
     use crate::routing::{BaseUrl, EndpointLive, EndpointState};
 
     fn endpoint(
@@ -66,6 +67,7 @@ mod tests {
         last_selected: Option<Millis>,
         cooldown_until: Option<Millis>,
     ) -> Arc<Endpoint> {
+        let id = EndpointId::new(id);
         let state = EndpointState { cooldown_until, last_selected, ..EndpointState::default() };
         Arc::new(Endpoint {
             id: Some(id),
@@ -76,7 +78,7 @@ mod tests {
     }
 
     fn ids(endpoints: &[Arc<Endpoint>], now: Millis) -> Vec<i64> {
-        order(endpoints, now).filter_map(|endpoint| endpoint.id).collect()
+        order(endpoints, now).filter_map(|endpoint| endpoint.id).map(EndpointId::get).collect()
     }
 
     #[test]

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use super::pattern::ModelPattern;
 use super::site::AccountStatus;
+use crate::ids::{AccountId, ChannelId, RouteId, SiteId, TokenId, UnitId};
 
 /// Everything a rebuild looks at: of all accounts, or of some with the routes that concern them.
 #[derive(Clone, Copy)]
@@ -24,11 +25,11 @@ pub struct Inventory<'a> {
     pub accounts: &'a [AccountRow],
     pub tokens: &'a [TokenRow],
     /// Available models of accounts.
-    pub account_models: &'a [(i64, &'a str)],
+    pub account_models: &'a [(AccountId, &'a str)],
     /// Available models of tokens.
-    pub token_models: &'a [(i64, &'a str)],
+    pub token_models: &'a [(TokenId, &'a str)],
     /// Models switched off, by site.
-    pub disabled_models: &'a [(i64, &'a str)],
+    pub disabled_models: &'a [(SiteId, &'a str)],
     /// The global allow-list; empty allows all.
     pub allowed_models: &'a [String],
     /// Is the model of a blocked brand?
@@ -36,7 +37,7 @@ pub struct Inventory<'a> {
     pub routes: &'a [RouteRow],
     pub channels: &'a [ChannelRow],
     /// Routes that have channels of accounts that are not looked at: these stay.
-    pub served_elsewhere: &'a HashSet<i64>,
+    pub served_elsewhere: &'a HashSet<RouteId>,
     /// Called between the steps of a plan, each of which takes microseconds: a plan for everything takes long.
     pub between_steps: &'a dyn Fn(),
 }
@@ -44,8 +45,8 @@ pub struct Inventory<'a> {
 /// An account, as far as a rebuild looks at it.
 #[derive(Clone, Copy, Debug)]
 pub struct AccountRow {
-    pub id: i64,
-    pub site_id: i64,
+    pub id: AccountId,
+    pub site_id: SiteId,
     pub site_active: bool,
     pub status: AccountStatus,
     pub serves_by: ServesBy,
@@ -56,8 +57,8 @@ pub struct AccountRow {
 /// A route unit, and the account that its channels are stored with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitRef {
-    pub id: i64,
-    pub account_id: i64,
+    pub id: UnitId,
+    pub account_id: AccountId,
 }
 
 /// Which credentials of an account make channels.
@@ -73,8 +74,8 @@ pub enum ServesBy {
 /// A managed token of an account.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenRow {
-    pub id: i64,
-    pub account_id: i64,
+    pub id: TokenId,
+    pub account_id: AccountId,
     /// Enabled, and its whole value is known.
     pub usable: bool,
     pub is_default: bool,
@@ -83,10 +84,10 @@ pub struct TokenRow {
 /// A route there is.
 #[derive(Clone, Debug)]
 pub struct RouteRow {
-    pub id: i64,
+    pub id: RouteId,
     pub pattern: ModelPattern,
     /// The sources of a group; None for a route with channels of its own.
-    pub sources: Option<Vec<i64>>,
+    pub sources: Option<Vec<RouteId>>,
     /// An operator made it, it has an alias, a mapping or a strategy of its own, is switched off, or a key
     /// names it: a new route of another number would not serve that key.
     pub is_shaped: bool,
@@ -95,11 +96,11 @@ pub struct RouteRow {
 /// A channel there is.
 #[derive(Clone, Debug)]
 pub struct ChannelRow {
-    pub id: i64,
-    pub route_id: i64,
-    pub account_id: i64,
-    pub token_id: Option<i64>,
-    pub unit_id: Option<i64>,
+    pub id: ChannelId,
+    pub route_id: RouteId,
+    pub account_id: AccountId,
+    pub token_id: Option<TokenId>,
+    pub unit_id: Option<UnitId>,
     pub source_model: Option<Arc<str>>,
     /// Added or edited by hand.
     pub manual: bool,
@@ -114,9 +115,9 @@ pub struct Plan {
     pub create_channels: Vec<NewChannel>,
     /// Channels without a token that get one.
     pub rebind_channels: Vec<Rebinding>,
-    pub delete_channels: Vec<i64>,
+    pub delete_channels: Vec<ChannelId>,
     /// The channels of these routes go with them.
-    pub delete_routes: Vec<i64>,
+    pub delete_routes: Vec<RouteId>,
 }
 
 /// An enabled route whose pattern is the model's name, with a channel for each credential.
@@ -129,7 +130,7 @@ pub struct NewRoute {
 /// An automatic channel with the default priority and weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewChannel {
-    pub route_id: i64,
+    pub route_id: RouteId,
     pub credential: Credential,
     pub source_model: String,
 }
@@ -137,17 +138,17 @@ pub struct NewChannel {
 /// A channel that gets a token instead of the account's own credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rebinding {
-    pub channel_id: i64,
-    pub token_id: i64,
+    pub channel_id: ChannelId,
+    pub token_id: TokenId,
 }
 
 /// What a channel authenticates with: a token, or None for the account's own credential; or the members of a unit, which
 /// the account is one of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Credential {
-    pub account_id: i64,
-    pub token_id: Option<i64>,
-    pub unit_id: Option<i64>,
+    pub account_id: AccountId,
+    pub token_id: Option<TokenId>,
+    pub unit_id: Option<UnitId>,
 }
 
 /// Who offers a model: true for those that may get a new channel, false for those that are off for now and only
@@ -172,7 +173,7 @@ pub fn plan(inventory: &Inventory<'_>) -> Plan {
     }
     exact.sort_unstable_by_key(|route| route.id);
     let none = Offers::new();
-    let in_groups: HashSet<i64> =
+    let in_groups: HashSet<RouteId> =
         inventory.routes.iter().flat_map(|group| &group.sources).flatten().copied().collect();
     let preferred = inventory.preferred_tokens();
     for route in exact {
@@ -212,7 +213,7 @@ fn settle(
     route: &RouteRow,
     channels: &[&ChannelRow],
     offers: &Offers,
-    preferred: &HashMap<i64, i64>,
+    preferred: &HashMap<AccountId, TokenId>,
     grows: bool,
     plan: &mut Plan,
 ) {
@@ -278,9 +279,9 @@ impl ServesBy {
 impl<'a> Inventory<'a> {
     /// Every model with those who offer it, after the filters.
     fn offered(&self) -> BTreeMap<&'a str, Offers> {
-        let accounts: HashMap<i64, &AccountRow> =
+        let accounts: HashMap<AccountId, &AccountRow> =
             self.accounts.iter().map(|account| (account.id, account)).collect();
-        let tokens: HashMap<i64, &TokenRow> =
+        let tokens: HashMap<TokenId, &TokenRow> =
             self.tokens.iter().filter(|token| token.usable).map(|token| (token.id, token)).collect();
         let of_accounts = self.account_models.iter().filter_map(|(id, model)| {
             let account = accounts.get(id).filter(|account| account.serves_by == ServesBy::Account)?;
@@ -293,7 +294,7 @@ impl<'a> Inventory<'a> {
             Some((*account, Some(token.id), *model))
         });
         let allowed: HashSet<String> = self.allowed_models.iter().map(|model| folded(model)).collect();
-        let disabled: HashSet<(i64, String)> =
+        let disabled: HashSet<(SiteId, String)> =
             self.disabled_models.iter().map(|(site, model)| (*site, folded(model))).collect();
         // An upstream must not become a catch-all by calling a model `*`.
         let is_usable = |model: &str| {
@@ -331,7 +332,7 @@ impl<'a> Inventory<'a> {
         &self,
         route: &RouteRow,
         offered: &BTreeMap<&str, Offers>,
-        channels: &HashMap<i64, Vec<&ChannelRow>>,
+        channels: &HashMap<RouteId, Vec<&ChannelRow>>,
         plan: &mut Plan,
     ) {
         let own = channels.get(&route.id).map_or(&[][..], Vec::as_slice);
@@ -365,8 +366,8 @@ impl<'a> Inventory<'a> {
     }
 
     /// The token that an account's channel without one would get: its default, else its first usable.
-    fn preferred_tokens(&self) -> HashMap<i64, i64> {
-        let mut preferred: HashMap<i64, &TokenRow> = HashMap::new();
+    fn preferred_tokens(&self) -> HashMap<AccountId, TokenId> {
+        let mut preferred: HashMap<AccountId, &TokenRow> = HashMap::new();
         for token in self.tokens.iter().filter(|token| token.usable) {
             let rank = |token: &TokenRow| (!token.is_default, token.id);
             let best = preferred.entry(token.account_id).or_insert(token);
@@ -377,8 +378,8 @@ impl<'a> Inventory<'a> {
         preferred.into_iter().map(|(account, token)| (account, token.id)).collect()
     }
 
-    fn channels_by_route(&self) -> HashMap<i64, Vec<&'a ChannelRow>> {
-        let mut by_route: HashMap<i64, Vec<&ChannelRow>> = HashMap::new();
+    fn channels_by_route(&self) -> HashMap<RouteId, Vec<&'a ChannelRow>> {
+        let mut by_route: HashMap<RouteId, Vec<&ChannelRow>> = HashMap::new();
         for channel in self.channels {
             by_route.entry(channel.route_id).or_default().push(channel);
             (self.between_steps)();

@@ -1,19 +1,20 @@
 //! What a rebuild creates, keeps and removes.
 
 use super::*;
+use crate::ids::{AccountId, ChannelId, RouteId, SiteId, TokenId};
 use crate::routing::fixture::pattern;
 
-const ALICE: i64 = 1;
-const BOB: i64 = 2;
+const ALICE: AccountId = AccountId::new(1);
+const BOB: AccountId = AccountId::new(2);
 
 /// The tables of a small instance: Alice has an API key, Bob a session with tokens 20 and 21; each on
 /// a site of the same number.
 struct Tables {
     accounts: Vec<AccountRow>,
     tokens: Vec<TokenRow>,
-    account_models: Vec<(i64, &'static str)>,
-    token_models: Vec<(i64, &'static str)>,
-    disabled_models: Vec<(i64, &'static str)>,
+    account_models: Vec<(AccountId, &'static str)>,
+    token_models: Vec<(TokenId, &'static str)>,
+    disabled_models: Vec<(SiteId, &'static str)>,
     allowed_models: Vec<String>,
     blocked: &'static str,
     routes: Vec<RouteRow>,
@@ -21,9 +22,9 @@ struct Tables {
 }
 
 fn tables() -> Tables {
-    let account = |id, serves_by| AccountRow {
+    let account = |id: AccountId, serves_by| AccountRow {
         id,
-        site_id: id,
+        site_id: SiteId::new(id.get()),
         site_active: true,
         status: AccountStatus::Active,
         serves_by,
@@ -32,8 +33,8 @@ fn tables() -> Tables {
     Tables {
         accounts: vec![account(ALICE, ServesBy::Account), account(BOB, ServesBy::Tokens)],
         tokens: vec![
-            TokenRow { id: 20, account_id: BOB, usable: true, is_default: false },
-            TokenRow { id: 21, account_id: BOB, usable: true, is_default: true },
+            TokenRow { id: TokenId::new(20), account_id: BOB, usable: true, is_default: false },
+            TokenRow { id: TokenId::new(21), account_id: BOB, usable: true, is_default: true },
         ],
         account_models: vec![],
         token_models: vec![],
@@ -63,15 +64,15 @@ impl Tables {
     }
 
     /// The plan that looks at one account alone, and at routes that may have lost their last channel.
-    fn plan_of(&self, account: i64, routes: &HashSet<i64>) -> Plan {
+    fn plan_of(&self, account: AccountId, routes: &HashSet<RouteId>) -> Plan {
         let (own, others): (Vec<ChannelRow>, Vec<ChannelRow>) =
             self.channels.iter().cloned().partition(|channel| channel.account_id == account);
         let tokens: Vec<TokenRow> =
             self.tokens.iter().filter(|token| token.account_id == account).copied().collect();
-        let is_own = |id: &i64| tokens.iter().any(|token| token.id == *id);
-        let names = self.account_models.iter().filter(|(id, _)| *id == account);
-        let names = names.chain(self.token_models.iter().filter(|(id, _)| is_own(id)));
-        let names: Vec<&str> = names.map(|(_, name)| name.trim()).collect();
+        let is_own = |id: &TokenId| tokens.iter().any(|token| token.id == *id);
+        let names = self.account_models.iter().filter(|(id, _)| *id == account).map(|(_, name)| *name);
+        let of_tokens = self.token_models.iter().filter(|(id, _)| is_own(id)).map(|(_, name)| *name);
+        let names: Vec<&str> = names.chain(of_tokens).map(str::trim).collect();
         let concerns = |route: &&RouteRow| {
             !route.pattern.is_exact()
                 || route.sources.is_some()
@@ -95,12 +96,14 @@ impl Tables {
     }
 
     fn carry_out(&mut self, plan: &Plan) {
-        let mut next = 1000 + self.channels.iter().map(|channel| channel.id).max().unwrap_or(0);
-        let mut add = |channels: &mut Vec<ChannelRow>, route_id, credential: Credential, model: &str| {
-            let added = channel(next, route_id, credential.account_id, credential.token_id);
-            channels.push(ChannelRow { source_model: Some(model.into()), ..added });
-            next += 1;
-        };
+        let mut next = 1000 + self.channels.iter().map(|channel| channel.id.get()).max().unwrap_or(0);
+        let mut add =
+            |channels: &mut Vec<ChannelRow>, route_id: RouteId, credential: Credential, model: &str| {
+                let token_id = credential.token_id.map(TokenId::get);
+                let added = channel(next, route_id.get(), credential.account_id, token_id);
+                channels.push(ChannelRow { source_model: Some(model.into()), ..added });
+                next += 1;
+            };
         self.channels.retain(|row| {
             !plan.delete_channels.contains(&row.id) && !plan.delete_routes.contains(&row.route_id)
         });
@@ -110,7 +113,9 @@ impl Tables {
         }
         for (id, new) in (5000 + self.routes.len() as i64..).zip(&plan.create_routes) {
             self.routes.push(route(id, &new.model));
-            new.channels.iter().for_each(|credential| add(&mut self.channels, id, *credential, &new.model));
+            new.channels
+                .iter()
+                .for_each(|credential| add(&mut self.channels, RouteId::new(id), *credential, &new.model));
         }
     }
 }
@@ -118,7 +123,7 @@ impl Tables {
 const NAMES: &[&str] = &["m0", "m1", "m2", "m3", "m4", "blocked"];
 
 /// The names at the bits that are set.
-fn named(id: i64, bits: u8) -> impl Iterator<Item = (i64, &'static str)> {
+fn named<I: Copy>(id: I, bits: u8) -> impl Iterator<Item = (I, &'static str)> {
     NAMES.iter().enumerate().filter(move |(bit, _)| bits >> bit & 1 == 1).map(move |(_, name)| (id, *name))
 }
 
@@ -131,20 +136,20 @@ proptest::proptest! {
         status: u8,
         is_deleted: bool,
     ) {
-        const CAROL: i64 = 3;
+        const CAROL: AccountId = AccountId::new(3);
         let mut tables = Tables { blocked: "blocked", ..tables() };
-        tables.accounts.push(AccountRow { id: CAROL, site_id: 1, ..tables.accounts[0] });
+        tables.accounts.push(AccountRow { id: CAROL, site_id: SiteId::new(1), ..tables.accounts[0] });
         tables.routes = vec![
             route(100, "m*"),
             shaped(101, "m1"),
             route(102, "m2"),
-            RouteRow { sources: Some(vec![102]), ..shaped(103, "group") },
+            RouteRow { sources: Some(vec![RouteId::new(102)]), ..shaped(103, "group") },
             route(104, "m3"),
         ];
         tables.channels = vec![manual(channel(1, 104, CAROL, None)), channel(2, 100, ALICE, None)];
         let offer = |tables: &mut Tables, [alice, carol, first, second]: [u8; 4]| {
             tables.account_models = named(ALICE, alice).chain(named(CAROL, carol)).collect();
-            tables.token_models = named(20, first).chain(named(21, second)).collect();
+            tables.token_models = named(TokenId::new(20), first).chain(named(TokenId::new(21), second)).collect();
         };
         offer(&mut tables, before);
         let first = tables.plan();
@@ -153,7 +158,7 @@ proptest::proptest! {
 
         let changed = if is_bob { BOB } else { ALICE };
         let own = tables.channels.iter().filter(|channel| channel.account_id == changed);
-        let routes: HashSet<i64> = own.map(|channel| channel.route_id).collect();
+        let routes: HashSet<RouteId> = own.map(|channel| channel.route_id).collect();
         match is_bob {
             true => offer(&mut tables, [before[0], before[1], after[2], after[3]]),
             false => offer(&mut tables, [after[0], before[1], before[2], before[3]]),
@@ -171,14 +176,15 @@ proptest::proptest! {
 }
 
 fn route(id: i64, text: &str) -> RouteRow {
-    RouteRow { id, pattern: pattern(text), sources: None, is_shaped: false }
+    RouteRow { id: RouteId::new(id), pattern: pattern(text), sources: None, is_shaped: false }
 }
 
 fn shaped(id: i64, text: &str) -> RouteRow {
     RouteRow { is_shaped: true, ..route(id, text) }
 }
 
-fn channel(id: i64, route_id: i64, account_id: i64, token_id: Option<i64>) -> ChannelRow {
+fn channel(id: i64, route_id: i64, account_id: AccountId, token_id: Option<i64>) -> ChannelRow {
+    let (id, route_id, token_id) = (ChannelId::new(id), RouteId::new(route_id), token_id.map(TokenId::new));
     ChannelRow { id, route_id, account_id, token_id, unit_id: None, source_model: None, manual: false }
 }
 
@@ -186,15 +192,24 @@ fn manual(channel: ChannelRow) -> ChannelRow {
     ChannelRow { manual: true, ..channel }
 }
 
-const fn credential(account_id: i64, token_id: Option<i64>) -> Credential {
-    Credential { account_id, token_id, unit_id: None }
+fn credential(account_id: AccountId, token_id: Option<i64>) -> Credential {
+    Credential { account_id, token_id: token_id.map(TokenId::new), unit_id: None }
 }
 
 #[test]
 fn every_offered_model_gets_a_route_with_a_channel_per_credential() {
     let plan = Tables {
-        account_models: vec![(ALICE, "gpt-4o"), (ALICE, " o3 "), (BOB, "session-only"), (99, "orphan")],
-        token_models: vec![(20, "gpt-4o"), (21, "gpt-4o"), (77, "unknown-token")],
+        account_models: vec![
+            (ALICE, "gpt-4o"),
+            (ALICE, " o3 "),
+            (BOB, "session-only"),
+            (AccountId::new(99), "orphan"),
+        ],
+        token_models: vec![
+            (TokenId::new(20), "gpt-4o"),
+            (TokenId::new(21), "gpt-4o"),
+            (TokenId::new(77), "unknown-token"),
+        ],
         ..tables()
     }
     .plan();
@@ -231,8 +246,8 @@ fn which_credentials_make_channels_follows_the_kind_of_account() {
 fn filters_drop_models_by_list_site_and_brand() {
     let plan = Tables {
         account_models: vec![(ALICE, "GPT-4o"), (ALICE, "o3"), (ALICE, "claude"), (ALICE, "blocked-model")],
-        token_models: vec![(20, "o3"), (20, "gpt-5")],
-        disabled_models: vec![(ALICE, " O3 "), (BOB, "claude")],
+        token_models: vec![(TokenId::new(20), "o3"), (TokenId::new(20), "gpt-5")],
+        disabled_models: vec![(SiteId::new(1), " O3 "), (SiteId::new(2), "claude")],
         allowed_models: vec![
             " gpt-4O ".to_owned(),
             "o3".to_owned(),
@@ -265,7 +280,7 @@ fn an_upstream_cannot_become_a_catch_all_by_its_model_names() {
 fn disabled_accounts_and_sites_keep_their_channels_but_get_no_new_ones() {
     let base = || Tables {
         account_models: vec![(ALICE, "a"), (ALICE, "new-a")],
-        token_models: vec![(20, "b"), (20, "new-b")],
+        token_models: vec![(TokenId::new(20), "b"), (TokenId::new(20), "new-b")],
         routes: vec![route(1, "a"), route(2, "b"), route(3, "re:^[ab]$")],
         channels: vec![
             channel(10, 1, ALICE, None),
@@ -293,14 +308,14 @@ fn disabled_accounts_and_sites_keep_their_channels_but_get_no_new_ones() {
 fn an_unusable_token_offers_nothing() {
     let mut tables = Tables {
         account_models: vec![(ALICE, "a")],
-        token_models: vec![(20, "b")],
+        token_models: vec![(TokenId::new(20), "b")],
         routes: vec![route(1, "a"), route(2, "b")],
         channels: vec![channel(10, 1, ALICE, None), channel(11, 2, BOB, Some(20))],
         ..tables()
     };
     assert!(tables.plan().changes_nothing(), "what is there already stays as it is");
     tables.tokens[0].usable = false;
-    assert_eq!(tables.plan().delete_routes, [2]);
+    assert_eq!(tables.plan().delete_routes, [2].map(RouteId::new));
 }
 
 #[test]
@@ -313,16 +328,16 @@ fn what_is_off_loses_its_channels_with_the_models_that_it_no_longer_offers() {
             channel(20, 2, ALICE, None),
             channel(30, 3, BOB, Some(20)),
         ],
-        token_models: vec![(20, "switched-off")],
-        disabled_models: vec![(BOB, "switched-off")],
+        token_models: vec![(TokenId::new(20), "switched-off")],
+        disabled_models: vec![(SiteId::new(2), "switched-off")],
         ..tables()
     };
     for account in &mut tables.accounts {
         account.status = AccountStatus::Disabled;
     }
-    assert_eq!(tables.plan().delete_routes, [2, 3]);
+    assert_eq!(tables.plan().delete_routes, [2, 3].map(RouteId::new));
     tables.accounts.remove(0);
-    assert_eq!(tables.plan().delete_routes, [1, 2, 3], "a deleted account offers nothing");
+    assert_eq!(tables.plan().delete_routes, [1, 2, 3].map(RouteId::new), "a deleted account offers nothing");
 }
 
 #[test]
@@ -345,40 +360,49 @@ fn a_failed_account_keeps_its_channels_but_gets_no_new_ones() {
 fn channels_are_added_where_they_miss_and_removed_where_nothing_backs_them() {
     let plan = Tables {
         account_models: vec![(ALICE, "a")],
-        token_models: vec![(20, "a")],
+        token_models: vec![(TokenId::new(20), "a")],
         routes: vec![route(1, "a"), route(2, "a")],
         channels: vec![
             channel(10, 1, ALICE, None),
             channel(11, 1, BOB, Some(21)),
-            manual(channel(12, 1, 99, None)),
+            manual(channel(12, 1, AccountId::new(99), None)),
         ],
         ..tables()
     }
     .plan();
-    let added =
-        NewChannel { route_id: 1, credential: credential(BOB, Some(20)), source_model: "a".to_owned() };
+    let added = NewChannel {
+        route_id: RouteId::new(1),
+        credential: credential(BOB, Some(20)),
+        source_model: "a".to_owned(),
+    };
     assert_eq!(plan.create_channels, [added], "the second route of the same name gets none");
-    assert_eq!(plan.delete_channels, [11], "the manual channel survives");
+    assert_eq!(plan.delete_channels, [11].map(ChannelId::new), "the manual channel survives");
     assert!(plan.create_routes.is_empty() && plan.delete_routes.is_empty());
 }
 
 #[test]
 fn a_channel_that_lost_its_token_is_bound_to_the_preferred_one() {
     let tables = Tables {
-        token_models: vec![(21, "a"), (20, "b")],
+        token_models: vec![(TokenId::new(21), "a"), (TokenId::new(20), "b")],
         routes: vec![route(1, "a"), route(2, "b")],
         channels: vec![channel(10, 1, BOB, None), channel(11, 1, BOB, None), channel(12, 2, BOB, None)],
         ..tables()
     };
     let plan = tables.plan();
-    assert_eq!(plan.rebind_channels, [Rebinding { channel_id: 10, token_id: 21 }]);
+    assert_eq!(
+        plan.rebind_channels,
+        [Rebinding { channel_id: ChannelId::new(10), token_id: TokenId::new(21) }]
+    );
     assert_eq!(
         plan.delete_channels,
-        [11, 12],
+        [11, 12].map(ChannelId::new),
         "one channel per credential; the preferred token does not offer `b`"
     );
-    let added =
-        NewChannel { route_id: 2, credential: credential(BOB, Some(20)), source_model: "b".to_owned() };
+    let added = NewChannel {
+        route_id: RouteId::new(2),
+        credential: credential(BOB, Some(20)),
+        source_model: "b".to_owned(),
+    };
     assert_eq!(plan.create_channels, [added]);
 }
 
@@ -390,7 +414,7 @@ fn routes_of_vanished_models_go_unless_an_operator_shaped_them() {
             shaped(2, "shaped"),
             route(3, "by-hand"),
             route(4, "in-group"),
-            RouteRow { sources: Some(vec![4]), ..route(5, "group") },
+            RouteRow { sources: Some(vec![RouteId::new(4)]), ..route(5, "group") },
             route(6, "gpt-*"),
         ],
         channels: vec![
@@ -402,8 +426,12 @@ fn routes_of_vanished_models_go_unless_an_operator_shaped_them() {
         ..tables()
     }
     .plan();
-    assert_eq!(plan.delete_routes, [1]);
-    assert_eq!(plan.delete_channels, [20, 31], "what is automatic goes even from a route that stays");
+    assert_eq!(plan.delete_routes, [1].map(RouteId::new));
+    assert_eq!(
+        plan.delete_channels,
+        [20, 31].map(ChannelId::new),
+        "what is automatic goes even from a route that stays"
+    );
 }
 
 #[test]
@@ -422,8 +450,11 @@ fn a_group_named_like_a_model_does_not_stand_in_for_its_route() {
 
 #[test]
 fn pattern_routes_follow_what_is_offered_and_keep_rows_that_stay() {
-    let of =
-        |id, model: &str, channel: ChannelRow| ChannelRow { id, source_model: Some(model.into()), ..channel };
+    let of = |id, model: &str, channel: ChannelRow| ChannelRow {
+        id: ChannelId::new(id),
+        source_model: Some(model.into()),
+        ..channel
+    };
     let alice = || channel(0, 1, ALICE, None);
     let plan = Tables {
         account_models: vec![(ALICE, "gpt-4o"), (ALICE, "gpt-5"), (ALICE, "o3")],
@@ -441,9 +472,12 @@ fn pattern_routes_follow_what_is_offered_and_keep_rows_that_stay() {
         ..tables()
     }
     .plan();
-    let added =
-        NewChannel { route_id: 1, credential: credential(ALICE, None), source_model: "gpt-5".to_owned() };
+    let added = NewChannel {
+        route_id: RouteId::new(1),
+        credential: credential(ALICE, None),
+        source_model: "gpt-5".to_owned(),
+    };
     assert_eq!(plan.create_channels, [added]);
-    assert_eq!(plan.delete_channels, [11, 14]);
+    assert_eq!(plan.delete_channels, [11, 14].map(ChannelId::new));
     assert!(plan.create_routes.is_empty() && plan.delete_routes.is_empty());
 }

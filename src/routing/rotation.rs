@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use super::pattern::norm;
 use super::rotation_pool::Pool;
 use super::selection_reason::SelectionReason;
+use crate::ids::{RouteId, SiteId};
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -32,10 +33,10 @@ pub struct Rotations {
 /// The memory of one route and model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turns {
-    last_primary: Option<i64>,
-    last_observation: Option<i64>,
+    last_primary: Option<SiteId>,
+    last_observation: Option<SiteId>,
     since_observation: u32,
-    observed: Vec<(i64, Millis)>,
+    observed: Vec<(SiteId, Millis)>,
     touched: Millis,
 }
 
@@ -43,7 +44,7 @@ pub struct Turns {
 
 impl Turns {
     /// The site of this pool that was used last.
-    pub fn last(&self, pool: Pool) -> Option<i64> {
+    pub fn last(&self, pool: Pool) -> Option<SiteId> {
         match pool {
             Pool::Primary => self.last_primary,
             Pool::Observation => self.last_observation,
@@ -56,7 +57,7 @@ impl Turns {
     }
 
     /// Was the site not observed recently?
-    pub fn is_due(&self, site: i64, now: Millis) -> bool {
+    pub fn is_due(&self, site: SiteId, now: Millis) -> bool {
         !self.observed.iter().any(|(observed, at)| *observed == site && now - at < OBSERVED_FOR)
     }
 }
@@ -65,12 +66,12 @@ impl Turns {
 
 impl Rotations {
     /// What is remembered of a route and model.
-    pub fn turns(&self, route_id: i64, model: &str) -> Turns {
+    pub fn turns(&self, route_id: RouteId, model: &str) -> Turns {
         self.keys().get(&key(route_id, model)).cloned().unwrap_or_default()
     }
 
     /// A selection is dispatched. Only those of `stable_first` are remembered.
-    pub fn record(&self, reason: &SelectionReason, model: &str, site: i64, now: Millis) {
+    pub fn record(&self, reason: &SelectionReason, model: &str, site: SiteId, now: Millis) {
         let SelectionReason::StableFirst { route_id, pool, .. } = *reason else { return };
         let mut keys = self.keys();
         let turns = keys.entry(key(route_id, model)).or_default();
@@ -112,7 +113,7 @@ fn limit_stamps(keys: &mut HashMap<String, Turns>) {
     }
 }
 
-fn key(route_id: i64, model: &str) -> String {
+fn key(route_id: RouteId, model: &str) -> String {
     format!("{route_id}:{}", norm(model))
 }
 
@@ -120,7 +121,8 @@ fn key(route_id: i64, model: &str) -> String {
 mod tests {
     use super::*;
 
-    fn picked(route_id: i64, pool: Pool) -> SelectionReason {
+    fn picked(route: i64, pool: Pool) -> SelectionReason {
+        let route_id = RouteId::new(route);
         SelectionReason::StableFirst { route_id, pool, leaders: 1, candidates: 1, avoided: 0 }
     }
 
@@ -128,33 +130,39 @@ mod tests {
     fn the_oldest_memories_go_first() {
         let rotations = Rotations::default();
         for number in 0..2_000 {
-            rotations.record(&picked(1, Pool::Primary), &format!("m{number}"), 7, number);
+            rotations.record(&picked(1, Pool::Primary), &format!("m{number}"), SiteId::new(7), number);
         }
         assert_eq!(rotations.keys().len(), 1024);
-        assert_eq!(rotations.turns(1, "m975").last(Pool::Primary), None);
-        assert_eq!(rotations.turns(1, "vendor/M976").last(Pool::Primary), Some(7));
+        assert_eq!(rotations.turns(RouteId::new(1), "m975").last(Pool::Primary), None);
+        assert_eq!(rotations.turns(RouteId::new(1), "vendor/M976").last(Pool::Primary), Some(SiteId::new(7)));
         for site in 0..5_000 {
-            rotations.record(&picked(1, Pool::Observation), "m1999", site, 10_000 + site);
+            rotations.record(&picked(1, Pool::Observation), "m1999", SiteId::new(site), 10_000 + site);
         }
-        assert_eq!(rotations.turns(1, "m1999").observed.len(), 4096);
-        assert!(rotations.turns(1, "m1999").is_due(903, 15_000));
-        assert!(!rotations.turns(1, "m1999").is_due(904, 15_000));
+        assert_eq!(rotations.turns(RouteId::new(1), "m1999").observed.len(), 4096);
+        assert!(rotations.turns(RouteId::new(1), "m1999").is_due(SiteId::new(903), 15_000));
+        assert!(!rotations.turns(RouteId::new(1), "m1999").is_due(SiteId::new(904), 15_000));
     }
 
     #[test]
     fn an_observed_site_is_due_again_after_half_an_hour() {
         let rotations = Rotations::default();
-        rotations.record(&picked(1, Pool::Observation), "m", 7, 1_000);
-        let turns = rotations.turns(1, "m");
-        assert!(!turns.is_due(7, 1_000 + 1_799_999) && turns.is_due(7, 1_000 + 1_800_000));
-        assert!(turns.is_due(8, 1_000));
-        assert!(rotations.turns(2, "m").is_due(7, 1_000), "another route has other turns");
+        rotations.record(&picked(1, Pool::Observation), "m", SiteId::new(7), 1_000);
+        let turns = rotations.turns(RouteId::new(1), "m");
+        assert!(
+            !turns.is_due(SiteId::new(7), 1_000 + 1_799_999)
+                && turns.is_due(SiteId::new(7), 1_000 + 1_800_000)
+        );
+        assert!(turns.is_due(SiteId::new(8), 1_000));
+        assert!(
+            rotations.turns(RouteId::new(2), "m").is_due(SiteId::new(7), 1_000),
+            "another route has other turns"
+        );
     }
 
     #[test]
     fn other_strategies_leave_no_memory() {
         let rotations = Rotations::default();
-        rotations.record(&SelectionReason::RoundRobin { candidates: 1, avoided: 0 }, "m", 7, 1);
+        rotations.record(&SelectionReason::RoundRobin { candidates: 1, avoided: 0 }, "m", SiteId::new(7), 1);
         assert!(rotations.keys().is_empty());
     }
 }

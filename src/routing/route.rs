@@ -11,15 +11,16 @@ use super::live::ChannelLive;
 use super::pattern::ModelPattern;
 use super::site::{Account, Credential};
 use super::unit::UnitStrategy;
+use crate::ids::{ChannelId, RouteId, ServedBy, TokenId};
 
 /// One way to serve a route: an account, with one of its tokens or its own credential.
 #[derive(Clone, Debug)]
 pub struct Channel {
-    pub id: i64,
+    pub id: ChannelId,
     /// The route that owns it; groups use the channels of other routes.
-    pub route_id: i64,
+    pub route_id: RouteId,
     pub account: Arc<Account>,
-    pub token_id: Option<i64>,
+    pub token_id: Option<TokenId>,
     pub token_name: Option<String>,
     /// The model's name at this upstream. Without one of its own, a channel of an exact route has the
     /// route's pattern here ([`Snapshot`](super::Snapshot) sees to it).
@@ -52,7 +53,7 @@ pub enum RouteMode {
     /// Owns its channels.
     Pattern,
     /// Uses the channels of its enabled, exact source routes.
-    ExplicitGroup { sources: Vec<i64> },
+    ExplicitGroup { sources: Vec<RouteId> },
 }
 
 /// How one of the eligible channels is picked.
@@ -70,7 +71,7 @@ pub enum Strategy {
 /// Models by name or pattern, and the channels that serve them.
 #[derive(Clone, Debug)]
 pub struct Route {
-    pub id: i64,
+    pub id: RouteId,
     pub pattern: ModelPattern,
     /// A public alias; the name of a group.
     pub display_name: Option<String>,
@@ -102,12 +103,11 @@ impl UnitRole {
 // === impl Channel ===
 
 impl Channel {
-    /// Tells it from every other channel, also from the other members of its unit: its number, and of a member the
-    /// negative number of its account, which is in one unit only.
-    pub fn key(&self) -> i64 {
+    /// Tells it from every other channel, also from the other members of its unit.
+    pub fn key(&self) -> ServedBy {
         match self.unit {
-            UnitRole::Member { .. } => -self.account.id,
-            UnitRole::Nothing | UnitRole::Whole { .. } => self.id,
+            UnitRole::Member { .. } => ServedBy::Member(self.account.id),
+            UnitRole::Nothing | UnitRole::Whole { .. } => ServedBy::Channel(self.id),
         }
     }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::policy::{Policy, positive_or_one};
 use super::route::Channel;
+use crate::ids::SiteId;
 use crate::money::Usd;
 
 /// No cost counts as less: a free upstream must not weigh infinitely.
@@ -97,7 +98,7 @@ pub fn scores<'m>(
     model: impl Fn(&'m Channel) -> &'m str,
     conditions: impl Fn(&Channel) -> Conditions,
 ) -> Vec<Score> {
-    let mut sites: HashMap<i64, SiteRecord> = HashMap::new();
+    let mut sites: HashMap<SiteId, SiteRecord> = HashMap::new();
     let mut highest = 0.001_f64;
     let mut lowest = 0.0_f64;
     let mut scores: Vec<Score> = Vec::with_capacity(candidates.len());

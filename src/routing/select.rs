@@ -21,6 +21,7 @@ use super::shortlist::{Layer, Shortlist};
 use super::snapshot::Match;
 use super::stable;
 use super::turn::turn;
+use crate::ids::{RouteId, ServedBy};
 use crate::time::Millis;
 
 /// What a selection gives.
@@ -115,16 +116,21 @@ fn pick<'r>(
 
 /// The channel of this key, which a conversation is bound to, whatever its priority, when it may be picked now and
 /// nothing says that it should be avoided.
-pub fn select_bound<'r>(found: &Match<'r>, query: &SelectionQuery<'r>, key: i64) -> Option<Selection<'r>> {
+pub fn select_bound<'r>(
+    found: &Match<'r>,
+    query: &SelectionQuery<'r>,
+    key: ServedBy,
+) -> Option<Selection<'r>> {
     let request = RouteRequest::new(found.route, found.by_display_name, query);
     let channels = &found.route.channels;
-    let channel = match channels.binary_search_by_key(&key, |channel| channel.id) {
-        Ok(at) => request.member(&channels[at]),
-        // Only a member of a unit has such a key.
-        Err(_) if key < 0 => {
+    let channel = match key {
+        ServedBy::Channel(id) => {
+            let at = channels.binary_search_by_key(&id, |channel| channel.id).ok()?;
+            request.member(&channels[at])
+        }
+        ServedBy::Member(_) => {
             channels.iter().flat_map(|channel| channel.unit.members()).find(|member| member.key() == key)?
         }
-        Err(_) => return None,
     };
     let is_avoided = request.is_near_limit(channel)
         || request.is_behind_breaker(channel)
@@ -197,7 +203,7 @@ pub(super) fn next_in_turn<'r>(
 fn next_stable<'r>(
     eligible: Vec<&'r Arc<Channel>>,
     request: &RouteRequest<'_>,
-    route_id: i64,
+    route_id: RouteId,
 ) -> Option<(&'r Arc<Channel>, SelectionReason)> {
     let list = Shortlist::new(eligible, request);
     let turns = request.query.rotations.map(|rotations| rotations.turns(route_id, request.query.model));

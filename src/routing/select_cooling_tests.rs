@@ -25,8 +25,8 @@ fn a_cooling_channel_is_not_selected_until_its_time_is_up() {
         Selection::Channel { channel, .. } => panic!("picked {}", channel.id),
     }
     let selection = select(&found, &SelectionQuery::new("m", &policy, 600_000), &mut || 0.0);
-    assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id == 1));
-    let tried = SelectionQuery { tried: &[1, 2], ..SelectionQuery::new("m", &policy, 0) };
+    assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id.get() == 1));
+    let tried = SelectionQuery { tried: &[1, 2].map(key), ..SelectionQuery::new("m", &policy, 0) };
     assert!(matches!(
         select(&found, &tried, &mut || 0.0),
         Selection::NoneEligible { earliest_cooldown: None, reserve: None }
@@ -53,12 +53,13 @@ fn a_half_open_channel_is_tried_now_and_then_and_otherwise_only_when_no_other_ca
         let policy = Policy::default();
         let found = snapshot.lookup("m", &policy).unwrap();
         let pick = |now, tried: &[i64]| {
-            let query = SelectionQuery { tried, ..SelectionQuery::new("m", &policy, now) };
+            let tried: Vec<_> = tried.iter().copied().map(key).collect();
+            let query = SelectionQuery { tried: &tried, ..SelectionQuery::new("m", &policy, now) };
             match select(&found, &query, &mut || 0.0) {
-                Selection::Channel { channel, reason, .. } => (channel.id, reason.is_trial()),
+                Selection::Channel { channel, reason, .. } => (channel.id.get(), reason.is_trial()),
                 Selection::NoneEligible { reserve: Some(pick), .. } => {
                     assert_eq!(pick.reason, SelectionReason::HalfOpen);
-                    (pick.channel.id, true)
+                    (pick.channel.id.get(), true)
                 }
                 Selection::NoneEligible { reserve: None, .. } => (0, false),
             }
@@ -129,7 +130,9 @@ fn of_channels_that_all_cool_the_one_that_has_cooled_longest_is_the_last_resort(
     let pick = |now, last_resort| {
         let query = SelectionQuery { last_resort, ..SelectionQuery::new("m", &policy, now) };
         match select(&found, &query, &mut || 0.0) {
-            Selection::NoneEligible { reserve, .. } => reserve.map(|pick| (pick.channel.id, pick.reason)),
+            Selection::NoneEligible { reserve, .. } => {
+                reserve.map(|pick| (pick.channel.id.get(), pick.reason))
+            }
             Selection::Channel { channel, .. } => panic!("picked {}", channel.id),
         }
     };
@@ -185,7 +188,7 @@ fn a_breaker_of_one_model_keeps_only_that_model_back() {
     for (model, id) in [("vendor/BAD", 2), ("good", 1)] {
         let found = snapshot.lookup(model, &policy).unwrap();
         let selection = select(&found, &SelectionQuery::new(model, &policy, 1_000), &mut || 0.0);
-        assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id == id), "{model}");
+        assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id.get() == id), "{model}");
     }
 }
 

@@ -4,6 +4,7 @@ use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 
 use super::*;
 use crate::error_words::ErrorText;
+use crate::ids::{AccountId, ServedBy, SiteId, TokenId};
 use crate::money::Usd;
 use crate::routing::eligibility::Obstacle;
 use crate::routing::fixture::*;
@@ -22,7 +23,7 @@ fn worked_example() -> (Vec<Channel>, Policy) {
         channel_of(21, Account { unit_cost: Some(0.5), balance: Usd::new(2.0), ..account(2, heavy()) }),
         Channel { weight: 20, ..channel_of(22, account(3, heavy())) },
     ];
-    (channels, Policy { site_weight_multipliers: [(2, 0.5)].into(), ..Policy::default() })
+    (channels, Policy { site_weight_multipliers: [(SiteId::new(2), 0.5)].into(), ..Policy::default() })
 }
 
 fn scored(
@@ -47,10 +48,15 @@ fn close(one: f64, other: f64) -> bool {
 }
 
 pub(super) fn picked(route: &Route, policy: &Policy, tried: &[i64], now: Millis, u: f64) -> Option<i64> {
+    let tried: Vec<_> = tried.iter().copied().map(key).collect();
     let snapshot = snapshot(vec![route.clone()]);
     let found = snapshot.lookup("m", policy).unwrap();
-    match select(&found, &SelectionQuery { tried, ..SelectionQuery::new("m", policy, now) }, &mut || u) {
-        Selection::Channel { channel, .. } => Some(channel.id),
+    match select(
+        &found,
+        &SelectionQuery { tried: &tried, ..SelectionQuery::new("m", policy, now) },
+        &mut || u,
+    ) {
+        Selection::Channel { channel, .. } => Some(channel.id.get()),
         Selection::NoneEligible { .. } => None,
     }
 }
@@ -90,7 +96,7 @@ fn the_worked_example_has_its_printed_numbers() {
         assert_eq!(picked(&route, &policy, &[], 0, u), Some(id), "u = {u}");
     }
     let ailing = scored(&channels, &Weights::default(), &policy, |channel| {
-        if channel.account.site.id == 1 { 1.0 / 3.5 } else { 1.0 }
+        if channel.account.site.id.get() == 1 { 1.0 / 3.5 } else { 1.0 }
     });
     assert_eq!(percents(&ailing), [16.50, 39.80, 43.70]);
 }
@@ -200,7 +206,7 @@ fn a_single_candidate_needs_no_dice() {
     let found = snapshot.lookup("m", &policy).unwrap();
     let selection =
         select(&found, &SelectionQuery::new("m", &policy, 0), &mut || unreachable!("there is no choice"));
-    assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id == 1));
+    assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id.get() == 1));
 }
 
 #[test]
@@ -232,7 +238,13 @@ fn round_robin_keeps_turns_within_one_millisecond() {
     let mut order = Vec::new();
     for _ in 0..7 {
         let id = picked(&route, &Policy::default(), &[], 1_000, 0.0).unwrap();
-        let _ = route.channels.iter().find(|channel| channel.id == id).unwrap().live.record_selection(1_000);
+        let _ = route
+            .channels
+            .iter()
+            .find(|channel| channel.id.get() == id)
+            .unwrap()
+            .live
+            .record_selection(1_000);
         order.push(id);
     }
     assert_eq!(order, [1, 2, 3, 1, 2, 3, 1]);
@@ -241,10 +253,10 @@ fn round_robin_keeps_turns_within_one_millisecond() {
 #[test]
 fn every_obstacle_is_named_and_the_first_suffices() {
     let policy = Policy {
-        excluded_site_ids: vec![77],
+        excluded_site_ids: vec![SiteId::new(77)],
         excluded_credentials: vec![
-            CredentialRef::DefaultApiKey { account_id: 5 },
-            CredentialRef::AccountToken { account_id: 5, token_id: 50 },
+            CredentialRef::DefaultApiKey { account_id: AccountId::new(5) },
+            CredentialRef::AccountToken { account_id: AccountId::new(5), token_id: TokenId::new(50) },
         ],
         ..Policy::default()
     };
@@ -258,9 +270,9 @@ fn every_obstacle_is_named_and_the_first_suffices() {
         (Channel { enabled: false, ..channel(1) }, vec![Obstacle::Disabled]),
         (channel(9), vec![Obstacle::AlreadyTried]),
         (with_status(AccountStatus::Expired, None), status(AccountStatus::Expired)),
-        (with_status(AccountStatus::Expired, Some(1)), vec![]),
-        (with_status(AccountStatus::Unhealthy, Some(1)), status(AccountStatus::Unhealthy)),
-        (with_status(AccountStatus::Disabled, Some(1)), status(AccountStatus::Disabled)),
+        (with_status(AccountStatus::Expired, Some(TokenId::new(1))), vec![]),
+        (with_status(AccountStatus::Unhealthy, Some(TokenId::new(1))), status(AccountStatus::Unhealthy)),
+        (with_status(AccountStatus::Disabled, Some(TokenId::new(1))), status(AccountStatus::Disabled)),
         (of(account(1, Site { active: false, ..site(1) })), vec![Obstacle::SiteDisabled]),
         (source("gpt-4o"), vec![]),
         (source("openai/GPT-4o"), vec![]),
@@ -271,8 +283,11 @@ fn every_obstacle_is_named_and_the_first_suffices() {
         (of(account(1, site(77))), vec![Obstacle::SiteExcluded]),
         (of(account(5, site(1))), vec![Obstacle::CredentialExcluded]),
         (of(Account { oauth: true, ..account(5, site(1)) }), vec![]),
-        (Channel { token_id: Some(50), ..of(account(5, site(1))) }, vec![Obstacle::CredentialExcluded]),
-        (Channel { token_id: Some(51), ..of(account(5, site(1))) }, vec![]),
+        (
+            Channel { token_id: Some(TokenId::new(50)), ..of(account(5, site(1))) },
+            vec![Obstacle::CredentialExcluded],
+        ),
+        (Channel { token_id: Some(TokenId::new(51)), ..of(account(5, site(1))) }, vec![]),
         (Channel { credential: None, ..channel(1) }, vec![Obstacle::NoCredential]),
         (
             Channel {
@@ -291,8 +306,8 @@ fn every_obstacle_is_named_and_the_first_suffices() {
         let route =
             Route { mapping: vec![(pattern("gpt-4o"), "gpt-4o-2024".to_owned())], ..route(1, "*", vec![]) };
         let query = SelectionQuery {
-            tried: &[9],
-            surface: &|channel| channel.id != 8,
+            tried: &[key(9)],
+            surface: &|channel| channel.id.get() != 8,
             ..SelectionQuery::new("gpt-4o", &policy, 10)
         };
         let request = RouteRequest::new(&route, false, &query);
@@ -334,7 +349,7 @@ fn an_ailing_site_gets_the_printed_shares() {
         else {
             panic!("{reason:?}");
         };
-        assert_eq!((channel.id, (of_one * 10_000.0).round() / 100.0), (id, share));
+        assert_eq!((channel.id.get(), (of_one * 10_000.0).round() / 100.0), (id, share));
     }
 }
 
@@ -344,28 +359,28 @@ fn the_load_of_a_channel_lowers_its_share() {
     let policy = Policy::default();
     let found = snapshot.lookup("m", &policy).unwrap();
     let query = SelectionQuery {
-        load: &|channel| if channel.id == 1 { 0.28 } else { 1.0 },
+        load: &|channel| if channel.id.get() == 1 { 0.28 } else { 1.0 },
         ..SelectionQuery::new("m", &policy, 0)
     };
     for (u, id) in [(0.21, 1), (0.22, 2)] {
         let selection = select(&found, &query, &mut || u);
-        assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id == id), "u = {u}");
+        assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id.get() == id), "u = {u}");
     }
 }
 
 #[test]
 fn a_bound_channel_goes_before_every_other_while_nothing_speaks_against_it() {
-    let bound = |strategy, channel_of: fn(Channel) -> Channel, tried: &[i64]| {
+    let bound = |strategy, channel_of: fn(Channel) -> Channel, tried: &[ServedBy]| {
         let channels = vec![channel(1), channel_of(Channel { priority: 9, weight: 0, ..channel(2) })];
         let snapshot = snapshot(vec![Route { strategy, ..route(1, "m", channels) }]);
         let policy = Policy::default();
         let found = snapshot.lookup("m", &policy).unwrap();
         let query = SelectionQuery { tried, ..SelectionQuery::new("m", &policy, 1_000) };
-        let selection = select_bound(&found, &query, 2)?;
+        let selection = select_bound(&found, &query, key(2))?;
         assert!(
-            matches!(selection, Selection::Channel { channel, reason: SelectionReason::Bound { .. }, .. } if channel.id == 2)
+            matches!(selection, Selection::Channel { channel, reason: SelectionReason::Bound { .. }, .. } if channel.id.get() == 2)
         );
-        assert!(select_bound(&found, &query, 3).is_none(), "a channel of another route");
+        assert!(select_bound(&found, &query, key(3)).is_none(), "a channel of another route");
         Some(())
     };
     let cooling = |channel: Channel| {
@@ -382,7 +397,7 @@ fn a_bound_channel_goes_before_every_other_while_nothing_speaks_against_it() {
     };
     for strategy in [Strategy::Weighted, Strategy::RoundRobin, Strategy::StableFirst] {
         assert!(bound(strategy, |channel| channel, &[]).is_some(), "{strategy:?}");
-        assert!(bound(strategy, |channel| channel, &[2]).is_none(), "tried: {strategy:?}");
+        assert!(bound(strategy, |channel| channel, &[key(2)]).is_none(), "tried: {strategy:?}");
         assert!(bound(strategy, |channel| Channel { enabled: false, ..channel }, &[]).is_none());
         assert!(bound(strategy, cooling, &[]).is_none(), "{strategy:?}");
         assert!(bound(strategy, behind_breaker, &[]).is_none(), "{strategy:?}");
@@ -407,12 +422,12 @@ proptest! {
                 Channel { priority, enabled, weight, ..with(channel(id), totals) }
             })
             .collect();
-        let may = |channel: &Channel| channel.enabled && !tried.contains(&channel.id) && !channel.live.is_cooling(now);
+        let may = |channel: &Channel| channel.enabled && !tried.contains(&channel.id.get()) && !channel.live.is_cooling(now);
         let best = built.iter().filter(|channel| may(channel)).map(|channel| channel.priority).min();
         let picked = picked(&route(1, "m", built.clone()), &Policy::default(), &tried, now, u);
         prop_assert_eq!(picked.is_some(), best.is_some());
         if let Some(id) = picked {
-            let channel = built.iter().find(|channel| channel.id == id).unwrap();
+            let channel = built.iter().find(|channel| channel.id.get() == id).unwrap();
             prop_assert!(may(channel) && Some(channel.priority) == best);
         }
     }

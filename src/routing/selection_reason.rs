@@ -5,6 +5,7 @@
 use std::fmt;
 
 use super::rotation_pool::Pool;
+use crate::ids::RouteId;
 
 /// Why this channel was picked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,7 +23,7 @@ pub enum SelectionReason {
     /// It was its site's turn.
     StableFirst {
         /// The route that was asked, of a group the group: its turns are remembered.
-        route_id: i64,
+        route_id: RouteId,
         pool: Pool,
         /// How many sites take turns.
         leaders: u32,
@@ -103,7 +104,7 @@ mod tests {
             (SelectionReason::RoundRobin { candidates: 5, avoided: 0 }, "round_robin: 5 available"),
             (
                 SelectionReason::StableFirst {
-                    route_id: 1,
+                    route_id: RouteId::new(1),
                     pool: Pool::Observation,
                     leaders: 2,
                     candidates: 5,

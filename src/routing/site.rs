@@ -10,6 +10,7 @@ use super::limit_windows::LimitWindows;
 use super::live::EndpointLive;
 use super::origin::BaseUrl;
 use super::pricing::PriceList;
+use crate::ids::{AccountId, EndpointId, SiteId};
 use crate::mask::Mask;
 use crate::money::Usd;
 use crate::platform::Platform;
@@ -18,7 +19,7 @@ use crate::platform::Platform;
 #[derive(Debug)]
 pub struct Endpoint {
     /// None: the site's own address, used when no pool is configured.
-    pub id: Option<i64>,
+    pub id: Option<EndpointId>,
     pub base: BaseUrl,
     pub sort_order: i64,
     pub live: Arc<EndpointLive>,
@@ -26,7 +27,7 @@ pub struct Endpoint {
 
 /// An upstream AI site.
 pub struct Site {
-    pub id: i64,
+    pub id: SiteId,
     pub name: String,
     pub url: String,
     pub platform: Platform,
@@ -59,7 +60,7 @@ pub enum AccountStatus {
 /// A login or API key at a site.
 #[derive(Debug)]
 pub struct Account {
-    pub id: i64,
+    pub id: AccountId,
     pub site: Arc<Site>,
     pub username: Option<String>,
     pub status: AccountStatus,

@@ -18,18 +18,19 @@ use super::route::{Channel, Route, RouteMode, UnitRole, serving};
 use super::score::Weights;
 use super::site::Site;
 use crate::id_map::IdMap;
+use crate::ids::{RouteId, SiteId};
 use crate::name_map::NameMap;
 use crate::time::Millis;
 
 /// Everything a request needs to find its channel.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    routes: IdMap<Arc<Route>>,
+    routes: IdMap<RouteId, Arc<Route>>,
     /// The ids of the routes that are groups.
-    groups: BTreeSet<i64>,
+    groups: BTreeSet<RouteId>,
     /// The ids of the routes whose pattern is a glob or a regex.
-    patterns: BTreeSet<i64>,
-    sites: IdMap<Arc<Site>>,
+    patterns: BTreeSet<RouteId>,
+    sites: IdMap<SiteId, Arc<Site>>,
     pub weights: Weights,
     index: Index,
 }
@@ -38,8 +39,8 @@ pub struct Snapshot {
 #[derive(Debug, Default)]
 pub struct Changed {
     /// A route with all the channels it owns; a group without any.
-    pub routes: BTreeMap<i64, Option<Route>>,
-    pub sites: BTreeMap<i64, Option<Arc<Site>>>,
+    pub routes: BTreeMap<RouteId, Option<Route>>,
+    pub sites: BTreeMap<SiteId, Option<Arc<Site>>>,
 }
 
 /// The route that serves a request.
@@ -59,7 +60,7 @@ struct Index {
     groups: Names,
     exact: Names,
     aliases: Names,
-    patterns: IdMap<Arc<Route>>,
+    patterns: IdMap<RouteId, Arc<Route>>,
     /// Exact routes that are switched off, by their pattern; no request finds these.
     off: Names,
 }
@@ -84,7 +85,7 @@ impl Snapshot {
                 None => drop(next.sites.remove(id)),
             }
         }
-        let touched: BTreeSet<i64> = changed.routes.keys().copied().collect();
+        let touched: BTreeSet<RouteId> = changed.routes.keys().copied().collect();
         let mut groups = Vec::new();
         for (id, route) in changed.routes {
             match route {
@@ -97,7 +98,7 @@ impl Snapshot {
             }
         }
         // After the routes that they gather from.
-        let is_listed = |id: i64| groups.iter().any(|group| group.id == id);
+        let is_listed = |id: RouteId| groups.iter().any(|group| group.id == id);
         let gathers = |route: &&Arc<Route>| match &route.mode {
             RouteMode::ExplicitGroup { sources } => sources.iter().any(|source| touched.contains(source)),
             RouteMode::Pattern => false,
@@ -128,7 +129,7 @@ impl Snapshot {
         self.routes.insert(route.id, route);
     }
 
-    fn remove(&mut self, id: i64) {
+    fn remove(&mut self, id: RouteId) {
         if let Some(route) = self.routes.remove(id) {
             self.index.remove(&route);
             self.groups.remove(&id);
@@ -167,7 +168,7 @@ impl Snapshot {
     }
 
     /// The route of this id, if it is enabled and a request for the model can hit it.
-    pub fn lookup_on(&self, route_id: i64, model: &str) -> Option<Match<'_>> {
+    pub fn lookup_on(&self, route_id: RouteId, model: &str) -> Option<Match<'_>> {
         let route = self.route(route_id).filter(|route| route.enabled)?;
         let by_pattern = !route.is_group() && route.pattern.matches(model);
         let by_alias = route.alias() == Some(model);
@@ -177,7 +178,7 @@ impl Snapshot {
 
     /// The enabled route of this id with all its channels, whatever their models: as if asked for by
     /// its name.
-    pub fn whole_route(&self, route_id: i64) -> Option<Match<'_>> {
+    pub fn whole_route(&self, route_id: RouteId) -> Option<Match<'_>> {
         let route = self.route(route_id).filter(|route| route.enabled)?;
         Some(Match { route, by_display_name: true, weights: &self.weights })
     }
@@ -229,7 +230,7 @@ impl Snapshot {
         found.route.channels.iter().any(|channel| request.obstacle(channel).is_none())
     }
 
-    fn sources_of_named_groups(&self) -> HashSet<i64> {
+    fn sources_of_named_groups(&self) -> HashSet<RouteId> {
         let named = self.routes.iter().filter(|route| route.enabled && route.alias().is_some());
         named
             .filter_map(|route| match &route.mode {
@@ -258,12 +259,12 @@ impl Snapshot {
     }
 
     /// All routes, by ascending id, disabled ones too.
-    pub fn routes(&self) -> &IdMap<Arc<Route>> {
+    pub fn routes(&self) -> &IdMap<RouteId, Arc<Route>> {
         &self.routes
     }
 
     /// All sites, by ascending id.
-    pub fn sites(&self) -> &IdMap<Arc<Site>> {
+    pub fn sites(&self) -> &IdMap<SiteId, Arc<Site>> {
         &self.sites
     }
 
@@ -284,15 +285,15 @@ impl Snapshot {
     }
 
     /// How many requests each site takes at once; `None` is any number.
-    pub fn site_limits(&self) -> impl Iterator<Item = (i64, Option<u32>)> {
+    pub fn site_limits(&self) -> impl Iterator<Item = (SiteId, Option<u32>)> {
         self.sites.iter().map(|site| (site.id, site.max_concurrency))
     }
 
-    pub fn route(&self, id: i64) -> Option<&Arc<Route>> {
+    pub fn route(&self, id: RouteId) -> Option<&Arc<Route>> {
         self.routes.get(id)
     }
 
-    pub fn site(&self, id: i64) -> Option<&Arc<Site>> {
+    pub fn site(&self, id: SiteId) -> Option<&Arc<Site>> {
         self.sites.get(id)
     }
 

@@ -1,12 +1,13 @@
 //! The order of the look-up, what groups inherit, and what the model list shows.
 
 use super::*;
+use crate::ids::{RouteId, TokenId};
 use crate::routing::fixture::*;
 use crate::routing::{RouteMode, Selection, select};
 
 /// The route that serves a model, and whether by its alias.
 fn found(snapshot: &Snapshot, model: &str, policy: &Policy) -> Option<(i64, bool)> {
-    snapshot.lookup(model, policy).map(|found| (found.route.id, found.by_display_name))
+    snapshot.lookup(model, policy).map(|found| (found.route.id.get(), found.by_display_name))
 }
 
 #[test]
@@ -20,7 +21,7 @@ fn a_group_wins_over_a_name_over_an_alias_over_a_pattern() {
         ]
     };
     let without =
-        |ids: &[i64]| snapshot(routes().into_iter().filter(|route| !ids.contains(&route.id)).collect());
+        |ids: &[i64]| snapshot(routes().into_iter().filter(|route| !ids.contains(&route.id.get())).collect());
     let anyone = Policy::default();
     assert_eq!(found(&without(&[]), "gpt-4o", &anyone), Some((4, true)));
     assert_eq!(found(&without(&[4]), "gpt-4o", &anyone), Some((3, false)));
@@ -50,9 +51,9 @@ fn among_equals_the_lowest_id_wins_and_disabled_routes_do_not_count() {
 fn a_key_limited_to_routes_sees_only_those_unless_it_lists_the_model() {
     let snapshot =
         snapshot(vec![route(1, "gpt-4o", vec![]), route(2, "gpt-*", vec![]), route(3, "gpt-4o", vec![])]);
-    let limited = Policy { allowed_route_ids: vec![2], ..Policy::default() };
+    let limited = Policy { allowed_route_ids: vec![RouteId::new(2)], ..Policy::default() };
     assert_eq!(found(&snapshot, "gpt-4o", &limited), Some((2, false)));
-    let third = Policy { allowed_route_ids: vec![3], ..Policy::default() };
+    let third = Policy { allowed_route_ids: vec![RouteId::new(3)], ..Policy::default() };
     assert_eq!(found(&snapshot, "gpt-4o", &third), Some((3, false)));
     let listed = Policy { supported_models: vec![pattern("gpt-4*")], ..limited };
     assert_eq!(found(&snapshot, "gpt-4o", &listed), Some((1, false)));
@@ -69,11 +70,11 @@ fn a_group_uses_the_channels_of_its_enabled_exact_sources() {
     ]);
     let best = snapshot.lookup("best", &Policy::default()).unwrap();
     let used: Vec<_> =
-        best.route.channels.iter().map(|channel| (channel.id, channel.source_model.clone())).collect();
+        best.route.channels.iter().map(|channel| (channel.id.get(), channel.source_model.clone())).collect();
     let expected =
         [(5, "claude-4"), (11, "gpt-4o"), (12, "gpt-4o")].map(|(id, model)| (id, Some(pattern(model))));
     assert_eq!(used, expected, "a channel without a source model inherits its route's pattern");
-    assert_eq!(best.route.channels[0].route_id, 3);
+    assert_eq!(best.route.channels[0].route_id.get(), 3);
     assert_eq!(snapshot.channels().count(), 5);
 }
 
@@ -145,7 +146,7 @@ fn the_model_list_shows_public_names_that_would_be_served() {
     let everyone = Policy::default();
     let shown = ["alpha", "delta", "delta-1", "gamma", "grouped", "shown", "zeta"];
     assert_eq!(snapshot.exposed_models(&everyone), shown);
-    let _ = snapshot.route(2).unwrap().channels[0].live.record_failure(0, 600_000);
+    let _ = snapshot.route(RouteId::new(2)).unwrap().channels[0].live.record_failure(0, 600_000);
     assert_eq!(snapshot.exposed_models(&everyone), shown, "a cooldown hides nothing");
 }
 
@@ -170,7 +171,7 @@ fn a_key_is_permitted_what_it_lists_and_the_public_names_of_its_routes() {
     ]);
     let global = Policy::default();
     let blank = Policy { managed: true, ..Policy::default() };
-    let routes = Policy { allowed_route_ids: vec![1, 2, 3, 99], ..blank.clone() };
+    let routes = Policy { allowed_route_ids: [1, 2, 3, 99].map(RouteId::new).to_vec(), ..blank.clone() };
     let models = Policy { supported_models: vec![pattern("*"), pattern("x")], ..blank.clone() };
     for (policy, model, expected) in [
         (&global, "gpt-4o", true),
@@ -190,15 +191,18 @@ fn a_key_is_permitted_what_it_lists_and_the_public_names_of_its_routes() {
 
 #[test]
 fn channels_share_a_credential_by_token_or_by_account() {
-    let of = |id, account_id, token_id| Channel { token_id, ..channel_of(id, account(account_id, site(1))) };
+    let of = |id, account_id, token: Option<i64>| Channel {
+        token_id: token.map(TokenId::new),
+        ..channel_of(id, account(account_id, site(1)))
+    };
     let snapshot = snapshot(vec![
         route(1, "a", vec![of(1, 7, None), of(2, 7, Some(70)), of(3, 8, None)]),
         route(2, "b", vec![of(4, 7, None), of(5, 7, Some(70)), of(6, 7, Some(71))]),
         group(3, "g", &[1, 2]),
     ]);
     for (id, expected) in [(1, vec![1, 4]), (2, vec![2, 5]), (3, vec![3]), (6, vec![6])] {
-        let channel = snapshot.channels().find(|channel| channel.id == id).unwrap();
-        let sharing: Vec<_> = snapshot.sharing_credential(channel).map(|other| other.id).collect();
+        let channel = snapshot.channels().find(|channel| channel.id.get() == id).unwrap();
+        let sharing: Vec<_> = snapshot.sharing_credential(channel).map(|other| other.id.get()).collect();
         assert_eq!(sharing, expected, "channel {id}");
     }
 }

@@ -17,6 +17,7 @@ use super::rotation_pool::Pool;
 use super::route::Channel;
 use super::shortlist::Shortlist;
 use super::turn::turn;
+use crate::ids::SiteId;
 
 /// How much of the best still counts as good.
 const NEAR_BEST: f64 = 0.92;
@@ -29,7 +30,7 @@ const LEAST_SCORE: f64 = 1e-4;
 /// One site behind a route.
 #[derive(Debug)]
 pub struct RankedSite<'r> {
-    pub id: i64,
+    pub id: SiteId,
     /// Its candidates, by ascending id.
     pub channels: Vec<&'r Arc<Channel>>,
     /// Its expected rate of success.
@@ -72,7 +73,7 @@ pub(super) fn rank_sites<'r>(
     candidates: &[&'r Arc<Channel>],
     request: &RouteRequest<'_>,
 ) -> Vec<RankedSite<'r>> {
-    let mut places: HashMap<i64, usize> = HashMap::new();
+    let mut places: HashMap<SiteId, usize> = HashMap::new();
     let mut channels: Vec<Vec<&'r Arc<Channel>>> = Vec::new();
     for channel in candidates {
         let place = *places.entry(channel.account.site.id).or_insert(channels.len());

@@ -1,6 +1,7 @@
 //! Which sites are trusted, which of them lead, and 23 of 24 requests for these.
 
 use super::*;
+use crate::ids::RouteId;
 use crate::money::Usd;
 use crate::routing::fixture::*;
 use crate::routing::rotation::Rotations;
@@ -35,7 +36,7 @@ fn standings_of(route: &Route) -> Vec<(i64, f64, bool)> {
     let request = RouteRequest::new(route, false, &query);
     let candidates: Vec<_> = route.channels.iter().collect();
     let sites = rank_sites(&candidates, &request);
-    sites.iter().map(|one| (one.id, (one.effective * 1e4).round() / 1e4, one.trusted)).collect()
+    sites.iter().map(|one| (one.id.get(), (one.effective * 1e4).round() / 1e4, one.trusted)).collect()
 }
 
 /// Selects and records, as requests do.
@@ -53,7 +54,7 @@ fn requests(route: &Route, rotations: &Rotations, count: usize, now: Millis) -> 
         let SelectionReason::StableFirst { pool, .. } = reason else { panic!("{reason:?}") };
         let _ = channel.live.record_selection(now);
         rotations.record(&reason, "m", channel.account.site.id, now);
-        (channel.id, pool)
+        (channel.id.get(), pool)
     };
     (0..count).map(|_| one()).collect()
 }
@@ -119,7 +120,7 @@ fn a_preview_looks_at_the_primary_pool_only() {
     let query = SelectionQuery::new("m", &policy, NOW);
     let request = RouteRequest::new(&route, false, &query);
     let list = Shortlist::new(route.channels.iter().collect(), &request);
-    let turns = rotations.turns(1, "m");
+    let turns = rotations.turns(RouteId::new(1), "m");
     assert_eq!(next_turn(&list, &request, &turns, true).unwrap().pool, Pool::Observation);
     assert_eq!(next_turn(&list, &request, &turns, false).unwrap().pool, Pool::Primary);
 }
@@ -144,12 +145,12 @@ fn health_and_load_lower_a_score_and_weights_do_not_matter() {
     assert_eq!(ids(&requests(&route, &Rotations::default(), 2, NOW)), [2, 2]);
     let policy = Policy::default();
     let query = SelectionQuery {
-        load: &|channel| if channel.id == 2 { 0.28 } else { 1.0 },
+        load: &|channel| if channel.id.get() == 2 { 0.28 } else { 1.0 },
         ..SelectionQuery::new("m", &policy, NOW)
     };
     let request = RouteRequest::new(&route, false, &query);
     assert_eq!(request.conditions(&route.channels[1]), Conditions { health: 1.0, load: 0.28 });
     let list = Shortlist::new(route.channels.iter().collect(), &request);
     let turn = next_turn(&list, &request, &Turns::default(), true).unwrap();
-    assert_eq!(turn.leaders.iter().map(|channel| channel.id).collect::<Vec<_>>(), [1]);
+    assert_eq!(turn.leaders.iter().map(|channel| channel.id.get()).collect::<Vec<_>>(), [1]);
 }

@@ -5,14 +5,15 @@ use super::routes::MAX_MARKS;
 use super::sql::{Changes, Row, Statement, Value, marks};
 use super::touches::Part;
 use super::{Error, Result, Secret, Store};
+use crate::ids::{AccountId, SiteId};
 use crate::money::Usd;
 use crate::time::{Millis, now_ms};
 
 /// A stored account. A blank credential is `None`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccountRow {
-    pub id: i64,
-    pub site_id: i64,
+    pub id: AccountId,
+    pub site_id: SiteId,
     pub username: Option<String>,
     pub access_token: Option<Secret>,
     pub api_token: Option<Secret>,
@@ -70,7 +71,7 @@ impl AccountRow {
 /// An account to be stored.
 #[derive(Debug, Clone)]
 pub struct NewAccount {
-    pub site_id: i64,
+    pub site_id: SiteId,
     pub username: Option<String>,
     pub access_token: Option<Secret>,
     pub api_token: Option<Secret>,
@@ -101,7 +102,7 @@ pub struct NewAccount {
 
 impl NewAccount {
     /// An active account without credentials.
-    pub fn on_site(site_id: i64) -> Self {
+    pub fn on_site(site_id: SiteId) -> Self {
         Self {
             site_id,
             username: None,
@@ -182,7 +183,7 @@ const PAGE: usize = 100;
 /// What `pick` makes of each account, by id. What nobody needs of a page is gone before the next is read.
 pub async fn pick<T>(store: &Store, mut pick: impl FnMut(AccountRow) -> Option<T>) -> Result<Vec<T>> {
     let sql = format!("SELECT {COLUMNS} FROM accounts WHERE id > ? ORDER BY id LIMIT {PAGE}");
-    let (mut picked, mut after) = (Vec::new(), 0);
+    let (mut picked, mut after) = (Vec::new(), AccountId::ZERO);
     loop {
         let page = store.query(sql.clone(), vec![after.into()]).await?;
         let is_last = page.len() < PAGE;
@@ -217,13 +218,13 @@ pub async fn count(store: &Store) -> Result<usize> {
 }
 
 /// The accounts of one site by id.
-pub async fn of_site(store: &Store, site_id: i64) -> Result<Vec<AccountRow>> {
+pub async fn of_site(store: &Store, site_id: SiteId) -> Result<Vec<AccountRow>> {
     let sql = format!("SELECT {COLUMNS} FROM accounts WHERE site_id = ? ORDER BY id");
     store.query(sql, vec![site_id.into()]).await?.iter().map(|row| read(store, row)).collect()
 }
 
 /// The accounts with these ids, as far as there are any, by id.
-pub async fn some(store: &Store, ids: &[i64]) -> Result<Vec<AccountRow>> {
+pub async fn some(store: &Store, ids: &[AccountId]) -> Result<Vec<AccountRow>> {
     let mut accounts = Vec::with_capacity(ids.len());
     for ids in ids.chunks(MAX_MARKS) {
         let sql = format!("SELECT {COLUMNS} FROM accounts WHERE id IN ({}) ORDER BY id", marks(ids.len()));
@@ -234,14 +235,14 @@ pub async fn some(store: &Store, ids: &[i64]) -> Result<Vec<AccountRow>> {
     Ok(accounts)
 }
 
-pub async fn get(store: &Store, id: i64) -> Result<Option<AccountRow>> {
+pub async fn get(store: &Store, id: AccountId) -> Result<Option<AccountRow>> {
     let sql = format!("SELECT {COLUMNS} FROM accounts WHERE id = ?");
     store.query(sql, vec![id.into()]).await?.first().map(|row| read(store, row)).transpose()
 }
 
 /// Stores an account and returns its id; [`Error::Dangling`] when the site is gone.
-pub async fn insert(store: &Store, account: NewAccount) -> Result<i64> {
-    Ok(store.batch(vec![insert_statement(store, account)?]).await?[0].last_id)
+pub async fn insert(store: &Store, account: NewAccount) -> Result<AccountId> {
+    Ok(store.batch(vec![insert_statement(store, account)?]).await?[0].id())
 }
 
 /// The insertion, for a batch that stores more with it.
@@ -293,7 +294,7 @@ pub fn insert_statement(store: &Store, account: NewAccount) -> Result<Statement>
 }
 
 /// Changes an account; [`Error::NotFound`] when it is gone.
-pub async fn update(store: &Store, id: i64, patch: AccountPatch) -> Result<()> {
+pub async fn update(store: &Store, id: AccountId, patch: AccountPatch) -> Result<()> {
     store.batch(vec![update_statement(store, id, patch)?]).await.map(drop)
 }
 
@@ -312,7 +313,7 @@ pub async fn update_merged(store: &Store, before: &AccountRow, mut patch: Accoun
 }
 
 /// The update, for a batch that changes more with it.
-pub fn update_statement(store: &Store, id: i64, patch: AccountPatch) -> Result<Statement> {
+pub fn update_statement(store: &Store, id: AccountId, patch: AccountPatch) -> Result<Statement> {
     let sealer = store.sealer();
     let mut changes = Changes::default();
     changes.set("updated_at", now_ms());
@@ -381,7 +382,7 @@ pub struct RenewedSession {
 
 /// Stores a renewed session of an account that still has this `credential_version`; an expired account
 /// is active again. [`Error::NotFound`] when somebody changed the credential meanwhile: theirs holds.
-pub async fn renew(store: &Store, id: i64, version: i64, session: &RenewedSession) -> Result<()> {
+pub async fn renew(store: &Store, id: AccountId, version: i64, session: &RenewedSession) -> Result<()> {
     let seal = |column, secret: &Secret| store.sealer().seal(TABLE, column, secret.expose());
     let mut args = vec![seal("access_token", &session.access_token)?.into(), now_ms().into()];
     let rotation = match &session.rotation {
@@ -417,14 +418,14 @@ pub fn expire_statement(account: &AccountRow) -> Statement {
 }
 
 /// Makes an expired or unhealthy account active again; one that somebody has disabled meanwhile stays so.
-pub fn revive_statement(id: i64) -> Statement {
+pub fn revive_statement(id: AccountId) -> Statement {
     let sql = "UPDATE accounts SET status = 'active', former_status = NULL, updated_at = ? \
                WHERE id = ? AND status IN ('expired', 'unhealthy')";
     Statement::new(sql, vec![now_ms().into(), id.into()]).touching(Part::Account, [id.into()])
 }
 
 /// Records what was seen of the account's health.
-pub async fn set_health(store: &Store, id: i64, health: &Health) -> Result<()> {
+pub async fn set_health(store: &Store, id: AccountId, health: &Health) -> Result<()> {
     store.batch(vec![health_statement(id, health)]).await.map(drop)
 }
 
@@ -446,7 +447,7 @@ pub fn health_statement(id: impl Into<Value>, health: &Health) -> Statement {
 }
 
 /// Deletes an account with everything under it; an unknown id is no error.
-pub async fn delete(store: &Store, id: i64) -> Result<()> {
+pub async fn delete(store: &Store, id: AccountId) -> Result<()> {
     let delete = Statement::new("DELETE FROM accounts WHERE id = ?", vec![id.into()]);
     store.batch(vec![delete.touching(Part::Account, [id.into()])]).await.map(drop)
 }
@@ -456,8 +457,8 @@ pub(super) fn read(store: &Store, row: &Row) -> Result<AccountRow> {
     let open = |column, text| sealer.open_column(TABLE, column, text);
     let mut row = row.fields();
     Ok(AccountRow {
-        id: row.int()?,
-        site_id: row.int()?,
+        id: row.id()?,
+        site_id: row.id()?,
         username: row.opt_text()?,
         access_token: open("access_token", row.opt_str()?),
         api_token: open("api_token", row.opt_str()?),

@@ -4,6 +4,7 @@
 use super::events::NewEvent;
 use super::sql::{Fields, Statement, Value};
 use super::{Result, Store};
+use crate::ids::{AnnouncementId, SiteId};
 use crate::time::Millis;
 
 /// What a site showed.
@@ -26,8 +27,8 @@ pub struct Seen {
 /// A stored announcement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnnouncementRow {
-    pub id: i64,
-    pub site_id: i64,
+    pub id: AnnouncementId,
+    pub site_id: SiteId,
     pub platform: String,
     pub seen: Seen,
     pub first_seen_at: Option<Millis>,
@@ -39,7 +40,7 @@ pub struct AnnouncementRow {
 /// Which announcements to list.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    pub site_id: Option<i64>,
+    pub site_id: Option<SiteId>,
     pub platform: Option<String>,
     pub read: Option<bool>,
     pub state: Option<AnnouncementState>,
@@ -96,7 +97,7 @@ pub async fn list(store: &Store, filter: &Filter, now: Millis) -> Result<Vec<Ann
 }
 
 fn read(row: &mut Fields<'_>) -> Result<AnnouncementRow> {
-    let (id, site_id, platform) = (row.int()?, row.int()?, row.text()?);
+    let (id, site_id, platform) = (row.id()?, row.id()?, row.text()?);
     let seen = Seen {
         source_key: row.text()?,
         title: row.text()?,
@@ -122,7 +123,7 @@ fn read(row: &mut Fields<'_>) -> Result<AnnouncementRow> {
 }
 
 /// The keys of a site that were seen before, cleared ones with them.
-pub async fn known_keys(store: &Store, site_id: i64) -> Result<Vec<String>> {
+pub async fn known_keys(store: &Store, site_id: SiteId) -> Result<Vec<String>> {
     let sql = "SELECT source_key FROM site_announcements WHERE site_id = ?";
     let rows = store.query(sql, vec![site_id.into()]).await?;
     rows.iter().map(|row| row.fields().text()).collect()
@@ -131,12 +132,12 @@ pub async fn known_keys(store: &Store, site_id: i64) -> Result<Vec<String>> {
 /// Stores an announcement seen for the first time, with its event; both or neither. Gives its id.
 pub async fn insert(
     store: &Store,
-    site_id: i64,
+    site_id: SiteId,
     platform: &str,
     seen: &Seen,
     event: NewEvent,
     now: Millis,
-) -> Result<i64> {
+) -> Result<AnnouncementId> {
     let mut args = vec![site_id.into(), platform.into(), seen.source_key.as_str().into()];
     args.extend(said(seen));
     args.extend([now.into(), now.into()]);
@@ -147,7 +148,7 @@ pub async fn insert(
         args,
     );
     let event = event.insert_related_to(0, now);
-    Ok(store.batch(vec![row, event]).await?[0].last_id)
+    Ok(store.batch(vec![row, event]).await?[0].id())
 }
 
 /// The values of an announcement in the order of its columns.
@@ -166,7 +167,7 @@ fn said(seen: &Seen) -> Vec<Value> {
 }
 
 /// Stores what a known announcement says now; of a cleared one only that it is still there.
-pub async fn update(store: &Store, site_id: i64, seen: &Seen, now: Millis) -> Result<()> {
+pub async fn update(store: &Store, site_id: SiteId, seen: &Seen, now: Millis) -> Result<()> {
     let mut args = said(seen);
     args.extend([site_id.into(), seen.source_key.as_str().into()]);
     let text = Statement::new(
@@ -183,7 +184,7 @@ pub async fn update(store: &Store, site_id: i64, seen: &Seen, now: Millis) -> Re
 }
 
 /// Marks one as read.
-pub async fn mark_read(store: &Store, id: i64, now: Millis) -> Result<()> {
+pub async fn mark_read(store: &Store, id: AnnouncementId, now: Millis) -> Result<()> {
     let sql = "UPDATE site_announcements SET read_at = ? WHERE id = ? AND read_at IS NULL";
     store.batch(vec![Statement::new(sql, vec![now.into(), id.into()])]).await.map(drop)
 }

@@ -7,6 +7,7 @@ use super::routes::MAX_MARKS;
 use super::sql::{OnConflict, SqlDialect, Statement, marks, upsert, upsert_rows};
 use super::touches::Part;
 use super::{Result, Store, Value};
+use crate::ids::{AccountId, Id, SiteId, TokenId};
 use crate::time::{Millis, now_ms};
 
 /// How many models one statement stores: each is up to six arguments.
@@ -15,7 +16,7 @@ const ROWS_AT_ONCE: usize = MAX_MARKS / 6;
 /// A model of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelRow {
-    pub account_id: i64,
+    pub account_id: AccountId,
     pub model_name: String,
     pub available: bool,
     /// Typed by an operator: no discovery touches it.
@@ -27,7 +28,7 @@ pub struct ModelRow {
 /// A model of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenModelRow {
-    pub token_id: i64,
+    pub token_id: TokenId,
     pub model_name: String,
     pub available: bool,
     pub latency_ms: Option<i64>,
@@ -52,7 +53,7 @@ pub struct Checked {
 /// A model switched off on a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DisabledModelRow {
-    pub site_id: i64,
+    pub site_id: SiteId,
     pub model_name: String,
 }
 
@@ -64,7 +65,7 @@ pub async fn list(store: &Store) -> Result<Vec<ModelRow>> {
 }
 
 /// The rows of one account by name.
-pub async fn of_account(store: &Store, account_id: i64) -> Result<Vec<ModelRow>> {
+pub async fn of_account(store: &Store, account_id: AccountId) -> Result<Vec<ModelRow>> {
     let sql = "SELECT account_id, model_name, available, is_manual, latency_ms, checked_at \
                FROM model_availability WHERE account_id = ? ORDER BY model_name";
     rows(store, sql, vec![account_id.into()]).await
@@ -73,7 +74,7 @@ pub async fn of_account(store: &Store, account_id: i64) -> Result<Vec<ModelRow>>
 /// So many rows of one account by name, from behind this one.
 pub async fn of_account_after(
     store: &Store,
-    account_id: i64,
+    account_id: AccountId,
     name: &str,
     count: u32,
 ) -> Result<Vec<ModelRow>> {
@@ -85,30 +86,33 @@ pub async fn of_account_after(
 }
 
 /// The accounts that have a model available.
-pub async fn accounts_with_models(store: &Store) -> Result<HashSet<i64>> {
+pub async fn accounts_with_models(store: &Store) -> Result<HashSet<AccountId>> {
     let sql = "SELECT a.id FROM accounts a WHERE EXISTS \
                (SELECT 1 FROM model_availability m WHERE m.account_id = a.id AND m.available = ?)";
-    store.query(sql, vec![true.into()]).await?.iter().map(|row| row.fields().int()).collect()
+    store.query(sql, vec![true.into()]).await?.iter().map(|row| row.fields().id()).collect()
 }
 
-/// Whose models are asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ModelsOf {
-    Accounts,
-    Tokens,
+/// Who has models.
+pub trait HasModels: Id + Into<Value> {
+    /// The table of its models, and the column that says whose they are.
+    const MODELS: (&'static str, &'static str);
+}
+
+impl HasModels for AccountId {
+    const MODELS: (&'static str, &'static str) = ("model_availability", "account_id");
+}
+
+impl HasModels for TokenId {
+    const MODELS: (&'static str, &'static str) = ("token_model_availability", "token_id");
 }
 
 /// So many available models with the numbers of those that have them, by number and name, from behind this one.
-pub async fn available_after(
+pub async fn available_after<I: HasModels>(
     store: &Store,
-    of: ModelsOf,
-    (id, name): (i64, &str),
+    (id, name): (I, &str),
     count: u32,
-) -> Result<Vec<(i64, String)>> {
-    let (table, column) = match of {
-        ModelsOf::Accounts => ("model_availability", "account_id"),
-        ModelsOf::Tokens => ("token_model_availability", "token_id"),
-    };
+) -> Result<Vec<(I, String)>> {
+    let (table, column) = I::MODELS;
     let sql = format!(
         "SELECT {column}, model_name FROM {table} WHERE ({column}, model_name) > (?, ?) AND available = ? \
          ORDER BY {column}, model_name LIMIT {count}"
@@ -117,7 +121,7 @@ pub async fn available_after(
     rows.iter()
         .map(|row| {
             let mut row = row.fields();
-            Ok((row.int()?, row.text()?))
+            Ok((row.id()?, row.text()?))
         })
         .collect()
 }
@@ -128,7 +132,7 @@ async fn rows(store: &Store, sql: impl Into<Cow<'static, str>>, args: Vec<Value>
         .map(|row| {
             let mut row = row.fields();
             Ok(ModelRow {
-                account_id: row.int()?,
+                account_id: row.id()?,
                 model_name: row.text()?,
                 available: row.bool()?,
                 is_manual: row.bool()?,
@@ -147,7 +151,7 @@ pub async fn list_tokens(store: &Store) -> Result<Vec<TokenModelRow>> {
 }
 
 /// The rows of one account's tokens, by token and name.
-pub async fn of_tokens_of(store: &Store, account_id: i64) -> Result<Vec<TokenModelRow>> {
+pub async fn of_tokens_of(store: &Store, account_id: AccountId) -> Result<Vec<TokenModelRow>> {
     let sql = "SELECT m.token_id, m.model_name, m.available, m.latency_ms, m.checked_at \
                FROM token_model_availability m JOIN account_tokens t ON t.id = m.token_id \
                WHERE t.account_id = ? ORDER BY m.token_id, m.model_name";
@@ -160,7 +164,7 @@ async fn token_rows(store: &Store, sql: &'static str, args: Vec<Value>) -> Resul
         .map(|row| {
             let mut row = row.fields();
             Ok(TokenModelRow {
-                token_id: row.int()?,
+                token_id: row.id()?,
                 model_name: row.text()?,
                 available: row.bool()?,
                 latency_ms: row.opt_int()?,
@@ -228,7 +232,7 @@ pub fn replace_discovered_statements(
 }
 
 /// What makes these the models of an account again, whatever came in their place.
-pub fn restore_statements(account_id: i64, models: &[ModelRow]) -> Vec<Statement> {
+pub fn restore_statements(account_id: AccountId, models: &[ModelRow]) -> Vec<Statement> {
     let gone = Statement::new("DELETE FROM model_availability WHERE account_id = ?", vec![account_id.into()])
         .touching(Part::Models, [account_id.into()]);
     let rows = models.iter().map(|row| {
@@ -251,7 +255,7 @@ pub fn restore_statements(account_id: i64, models: &[ModelRow]) -> Vec<Statement
 /// [`super::Error::Dangling`] when it adds a model and the token is gone meanwhile.
 pub fn replace_discovered_by_token_statements(
     dialect: SqlDialect,
-    token_id: i64,
+    token_id: TokenId,
     known: &[TokenModelRow],
     models: &[Discovered],
 ) -> Vec<Statement> {
@@ -322,7 +326,7 @@ fn tells_as_much(before: Option<i64>, now: Option<i64>) -> bool {
 }
 
 /// Adds models an operator typed to those of an account; they survive every discovery.
-pub async fn add_manual(store: &Store, account_id: i64, models: &[String]) -> Result<()> {
+pub async fn add_manual(store: &Store, account_id: AccountId, models: &[String]) -> Result<()> {
     let now = now_ms();
     let columns = [
         ("available", OnConflict::Replace),
@@ -347,7 +351,7 @@ pub async fn disabled_models(store: &Store) -> Result<Vec<DisabledModelRow>> {
 }
 
 /// The models switched off on one site, by name.
-pub async fn disabled_models_of(store: &Store, site_id: i64) -> Result<Vec<DisabledModelRow>> {
+pub async fn disabled_models_of(store: &Store, site_id: SiteId) -> Result<Vec<DisabledModelRow>> {
     let sql = "SELECT site_id, model_name FROM site_disabled_models WHERE site_id = ? ORDER BY model_name";
     read_disabled(&store.query(sql, vec![site_id.into()]).await?)
 }
@@ -356,13 +360,13 @@ fn read_disabled(rows: &[super::Row]) -> Result<Vec<DisabledModelRow>> {
     rows.iter()
         .map(|row| {
             let mut row = row.fields();
-            Ok(DisabledModelRow { site_id: row.int()?, model_name: row.text()? })
+            Ok(DisabledModelRow { site_id: row.id()?, model_name: row.text()? })
         })
         .collect()
 }
 
 /// Switches these models off on the site, beside those that are off already.
-pub async fn disable_models(store: &Store, site_id: i64, models: &[String]) -> Result<()> {
+pub async fn disable_models(store: &Store, site_id: SiteId, models: &[String]) -> Result<()> {
     let (now, keep) = (now_ms(), [("created_at", OnConflict::Keep)]);
     let sql = upsert(store.database().dialect(), "site_disabled_models", &["site_id", "model_name"], &keep);
     let rows = models
@@ -372,7 +376,7 @@ pub async fn disable_models(store: &Store, site_id: i64, models: &[String]) -> R
 }
 
 /// Makes these the models switched off on the site; [`super::Error::Dangling`] when it is gone.
-pub async fn set_disabled_models(store: &Store, site_id: i64, models: &[String]) -> Result<()> {
+pub async fn set_disabled_models(store: &Store, site_id: SiteId, models: &[String]) -> Result<()> {
     let now = now_ms();
     let mut batch =
         vec![Statement::new("DELETE FROM site_disabled_models WHERE site_id = ?", vec![site_id.into()])];
@@ -391,7 +395,7 @@ pub async fn set_disabled_models(store: &Store, site_id: i64, models: &[String])
 }
 
 /// The models available for a site's accounts or tokens, each once, sorted ignoring case.
-pub async fn of_site(store: &Store, site_id: i64) -> Result<Vec<String>> {
+pub async fn of_site(store: &Store, site_id: SiteId) -> Result<Vec<String>> {
     let sql = "SELECT m.model_name FROM model_availability m JOIN accounts a ON a.id = m.account_id \
                WHERE a.site_id = ? AND m.available = ? UNION \
                SELECT t.model_name FROM token_model_availability t \
@@ -405,7 +409,7 @@ pub async fn of_site(store: &Store, site_id: i64) -> Result<Vec<String>> {
 }
 
 /// Stores what a probe found of an account's model; false when there is no such discovered row any more.
-pub async fn check(store: &Store, account_id: i64, model: &str, checked: Checked) -> Result<bool> {
+pub async fn check(store: &Store, account_id: AccountId, model: &str, checked: Checked) -> Result<bool> {
     let sql = "UPDATE model_availability SET available = ?, latency_ms = ?, checked_at = ? \
                WHERE account_id = ? AND model_name = ? AND is_manual = ?";
     let which = vec![account_id.into(), model.into(), false.into()];
@@ -413,7 +417,7 @@ pub async fn check(store: &Store, account_id: i64, model: &str, checked: Checked
 }
 
 /// Stores what a probe found of a token's model; false when there is no such row any more.
-pub async fn check_token(store: &Store, token_id: i64, model: &str, checked: Checked) -> Result<bool> {
+pub async fn check_token(store: &Store, token_id: TokenId, model: &str, checked: Checked) -> Result<bool> {
     let sql = "UPDATE token_model_availability SET available = ?, latency_ms = ?, checked_at = ? \
                WHERE token_id = ? AND model_name = ?";
     update_checked(store, sql, checked, vec![token_id.into(), model.into()], None).await
@@ -424,7 +428,7 @@ async fn update_checked(
     sql: &'static str,
     checked: Checked,
     which: Vec<Value>,
-    account_id: Option<i64>,
+    account_id: Option<AccountId>,
 ) -> Result<bool> {
     let mut args = vec![checked.available.into(), checked.latency_ms.into(), checked.at.into()];
     args.extend(which);

@@ -8,19 +8,20 @@ use super::amend::{Claim, RowName};
 use super::sql::{Row, Statement};
 pub use super::telemetry::stored_response::InBackground;
 use super::{Error, Result, Store};
+use crate::ids::{AccountId, BackgroundResponseId, ChannelId, KeyId, TokenId};
 use crate::request_id::RequestId;
 
 /// One whose usage is not booked.
 #[derive(Clone, Debug)]
 pub struct UnbookedResponse {
-    pub id: i64,
+    pub id: BackgroundResponseId,
     pub response_id: String,
     /// The row of the request, with the upstream's name of the model and the key that pays.
     pub row: RowName,
-    pub account_id: i64,
+    pub account_id: AccountId,
     /// `None` where the account's own key was used.
-    pub token_id: Option<i64>,
-    pub channel_id: i64,
+    pub token_id: Option<TokenId>,
+    pub channel_id: ChannelId,
     pub model_requested: String,
 }
 
@@ -35,7 +36,7 @@ pub async fn oldest(store: &Store, most: usize) -> Result<Vec<UnbookedResponse>>
 }
 
 /// Those of this id that a key was given; `None` is the proxy token.
-pub async fn find(store: &Store, key_id: Option<i64>, response_id: &str) -> Result<Vec<UnbookedResponse>> {
+pub async fn find(store: &Store, key_id: Option<KeyId>, response_id: &str) -> Result<Vec<UnbookedResponse>> {
     let sql = format!("SELECT {COLUMNS} FROM proxy_background_responses WHERE response_id = ?");
     let rows = store.query(sql, vec![response_id.into()]).await?;
     let found: Result<Vec<UnbookedResponse>> = rows.iter().map(read).collect();
@@ -43,20 +44,20 @@ pub async fn find(store: &Store, key_id: Option<i64>, response_id: &str) -> Resu
 }
 
 /// What books one takes it with this: undone with all that goes with it where somebody else has.
-pub fn claim(id: i64) -> Claim {
+pub fn claim(id: BackgroundResponseId) -> Claim {
     Claim::new(Statement::new("DELETE FROM proxy_background_responses WHERE id = ?", vec![id.into()]))
 }
 
 /// There is nothing to book of one.
-pub async fn close(store: &Store, id: i64) -> Result<()> {
+pub async fn close(store: &Store, id: BackgroundResponseId) -> Result<()> {
     // False: somebody else was faster.
     claim(id).take(store).await.map(drop)
 }
 
 fn read(row: &Row) -> Result<UnbookedResponse> {
     let mut row = row.fields();
-    let (id, response_id, key_id, site_id) = (row.int()?, row.text()?, row.opt_int()?, row.int()?);
-    let (account_id, token_id, channel_id) = (row.int()?, row.opt_int()?, row.int()?);
+    let (id, response_id, key_id, site_id) = (row.id()?, row.text()?, row.opt_id()?, row.id()?);
+    let (account_id, token_id, channel_id) = (row.id()?, row.opt_id()?, row.id()?);
     let (model_requested, model) = (row.text()?, row.text()?);
     let request_id = RequestId::parse(&row.text()?)
         .ok_or_else(|| Error::Database("proxy_background_responses.request_id is none".to_owned()))?;

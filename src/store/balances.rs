@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json};
 use super::sql::Statement;
 use super::touches::Part;
 use super::{Error, Result, Store};
+use crate::ids::AccountId;
 use crate::money::Usd;
 use crate::time::Millis;
 
@@ -26,7 +27,7 @@ pub struct NewBalance {
 /// same transaction. An account that is gone is no error.
 pub async fn record(
     store: &Store,
-    account_id: i64,
+    account_id: AccountId,
     numbers: &NewBalance,
     merge: impl Fn(&mut Map<String, Json>),
     along: &[Statement],

@@ -7,6 +7,7 @@ use super::amend::{Claim, RowName};
 use super::owner::Owner;
 use super::sql::{Row, Statement, Value, marks};
 use super::{Error, Result, Store, prune};
+use crate::ids::{AccountId, BatchId, ChannelId, KeyId, TokenId};
 use crate::request_id::RequestId;
 use crate::time::Millis;
 
@@ -22,10 +23,10 @@ pub struct BatchPlace {
     /// Which interface it belongs to: the word that is stored.
     pub api: String,
     pub upstream_id: String,
-    pub account_id: i64,
+    pub account_id: AccountId,
     /// `None` where the account's own key was used.
-    pub token_id: Option<i64>,
-    pub channel_id: i64,
+    pub token_id: Option<TokenId>,
+    pub channel_id: ChannelId,
     pub model_requested: String,
     /// The client's file that its requests were read from.
     pub input_file_id: Option<String>,
@@ -36,7 +37,7 @@ pub struct BatchPlace {
 /// A stored batch.
 #[derive(Clone, Debug)]
 pub struct BatchRow {
-    pub id: i64,
+    pub id: BatchId,
     pub place: BatchPlace,
     /// As its upstream showed it last.
     pub object: String,
@@ -49,9 +50,9 @@ pub struct BatchRow {
 pub struct Page<'a> {
     pub api: &'a str,
     /// Only those that are older than this row.
-    pub after: Option<i64>,
+    pub after: Option<BatchId>,
     /// Only those that are newer.
-    pub before: Option<i64>,
+    pub before: Option<BatchId>,
     pub limit: i64,
 }
 
@@ -162,24 +163,24 @@ pub async fn take_look(store: &Store, batch: &BatchRow, next: Millis) -> Result<
 }
 
 /// Keeps how its upstream showed a batch.
-pub async fn record(store: &Store, id: i64, object: &str) -> Result<()> {
+pub async fn record(store: &Store, id: BatchId, object: &str) -> Result<()> {
     let sql = "UPDATE proxy_batches SET object = ? WHERE id = ?";
     store.batch(vec![Statement::new(sql, vec![object.into(), id.into()])]).await.map(drop)
 }
 
 /// What books a batch takes it with this: undone with all that goes with it where somebody else has.
-pub fn claim(id: i64) -> Claim {
+pub fn claim(id: BatchId) -> Claim {
     let sql = "UPDATE proxy_batches SET is_booked = ? WHERE id = ? AND is_booked = ?";
     Claim::new(Statement::new(sql, vec![true.into(), id.into(), false.into()]))
 }
 
 /// There is nothing to book of it; false when somebody has done so.
-pub async fn close(store: &Store, id: i64) -> Result<bool> {
+pub async fn close(store: &Store, id: BatchId) -> Result<bool> {
     claim(id).take(store).await
 }
 
 /// Forgets a batch. [`Error::NotFound`] when it is forgotten already.
-pub async fn delete(store: &Store, id: i64) -> Result<()> {
+pub async fn delete(store: &Store, id: BatchId) -> Result<()> {
     let delete = Statement::new("DELETE FROM proxy_batches WHERE id = ?", vec![id.into()]);
     store.batch(vec![delete.must_change()]).await.map(drop)
 }
@@ -191,11 +192,13 @@ pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
 
 fn read(row: &Row) -> Result<BatchRow> {
     let mut row = row.fields();
-    let (id, public_id) = (row.int()?, row.text()?);
+    let (id, public_id) = (row.id()?, row.text()?);
     let (owner_kind, owner_id) = (row.text()?, row.text()?);
-    let key_id = (Owner::kind_of(&owner_kind) == "managed_key").then(|| owner_id.parse().ok()).flatten();
-    let (api, upstream_id, site_id) = (row.text()?, row.text()?, row.int()?);
-    let (account_id, token_id, channel_id) = (row.int()?, row.opt_int()?, row.int()?);
+    let key_id = (Owner::kind_of(&owner_kind) == "managed_key")
+        .then(|| owner_id.parse().ok().map(KeyId::new))
+        .flatten();
+    let (api, upstream_id, site_id) = (row.text()?, row.text()?, row.id()?);
+    let (account_id, token_id, channel_id) = (row.id()?, row.opt_id()?, row.id()?);
     let (model_requested, model) = (row.text()?, row.text()?);
     let (input_file_id, object) = (row.opt_text()?, row.text()?);
     let request_id = RequestId::parse(&row.text()?)

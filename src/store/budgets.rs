@@ -7,20 +7,21 @@ use std::collections::HashMap;
 
 use super::sql::{Fields, OnConflict, Statement, Value, marks, upsert};
 use super::{Result, Store};
+use crate::ids::KeyId;
 use crate::keys::{BudgetLive, Period, Used};
 use crate::time::Millis;
 
 const TABLE: &str = "downstream_key_budgets";
 
 /// The windows of all budgets, by key and scope: when each began, and what is used of it.
-pub async fn all(store: &Store) -> Result<HashMap<(i64, String), (Millis, Used)>> {
+pub async fn all(store: &Store) -> Result<HashMap<(KeyId, String), (Millis, Used)>> {
     let sql =
         format!("SELECT key_id, scope, window_start, used_requests, used_cost, used_tokens FROM {TABLE}");
     let rows = store.query(sql, Vec::new()).await?;
     rows.iter()
         .map(|row| {
             let mut row = row.fields();
-            Ok(((row.int()?, row.text()?), read(&mut row)?))
+            Ok(((row.id()?, row.text()?), read(&mut row)?))
         })
         .collect()
 }
@@ -42,7 +43,7 @@ pub async fn of_key(store: &Store, key: i64) -> Result<HashMap<String, (Millis, 
 /// Opens a window for a request of this moment, unless one is open. For the holder of the key's turn.
 pub async fn open(
     store: &Store,
-    key: i64,
+    key: KeyId,
     (budget, period): (&BudgetLive, Period),
     now: Millis,
 ) -> Result<()> {
@@ -81,7 +82,7 @@ pub async fn open(
 }
 
 /// Forgets the budgets of a key but for those of these scopes.
-pub(super) fn keep_only(key: i64, scopes: &[String]) -> Statement {
+pub(super) fn keep_only(key: KeyId, scopes: &[String]) -> Statement {
     let mut args: Vec<Value> = vec![key.into()];
     args.extend(scopes.iter().map(|scope| Value::from(scope.as_str())));
     let others = match scopes.len() {

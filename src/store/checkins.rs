@@ -2,12 +2,13 @@
 
 use super::sql::{Fields, Statement, Value, anywhere};
 use super::{Result, Store};
+use crate::ids::{AccountId, CheckinId, SiteId};
 use crate::time::Millis;
 
 /// How a check-in ended, as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewCheckin {
-    pub account_id: i64,
+    pub account_id: AccountId,
     /// success, failed or skipped.
     pub status: &'static str,
     pub message: String,
@@ -18,15 +19,15 @@ pub struct NewCheckin {
 /// A row with what is shown of its account and site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckinRow {
-    pub id: i64,
-    pub account_id: i64,
+    pub id: CheckinId,
+    pub account_id: AccountId,
     pub status: String,
     pub message: Option<String>,
     pub reward: Option<String>,
     pub created_at: Millis,
     pub username: Option<String>,
     pub account_status: String,
-    pub site_id: i64,
+    pub site_id: SiteId,
     pub site_name: String,
     pub site_url: String,
     pub site_platform: String,
@@ -59,7 +60,7 @@ pub async fn search(store: &Store, text: &str, limit: i64) -> Result<Vec<Checkin
 /// The newest first; of one account when it is named.
 pub async fn list(
     store: &Store,
-    account_id: Option<i64>,
+    account_id: Option<AccountId>,
     limit: i64,
     offset: i64,
 ) -> Result<Vec<CheckinRow>> {
@@ -90,7 +91,7 @@ async fn select(
 }
 
 /// A check-in in short: account, status, reward.
-pub type RewardRow = (i64, String, Option<String>);
+pub type RewardRow = (AccountId, String, Option<String>);
 
 /// Check-ins since a moment.
 pub async fn since(store: &Store, from: Millis) -> Result<Vec<RewardRow>> {
@@ -110,22 +111,22 @@ async fn brief(store: &Store, sql: &'static str, from: Millis) -> Result<Vec<Rew
     rows.iter()
         .map(|row| {
             let mut row = row.fields();
-            Ok((row.int()?, row.text()?, row.opt_text()?))
+            Ok((row.id()?, row.text()?, row.opt_text()?))
         })
         .collect()
 }
 
 fn read(row: &mut Fields<'_>) -> Result<CheckinRow> {
     Ok(CheckinRow {
-        id: row.int()?,
-        account_id: row.int()?,
+        id: row.id()?,
+        account_id: row.id()?,
         status: row.text()?,
         message: row.opt_text()?,
         reward: row.opt_text()?,
         created_at: row.int()?,
         username: row.opt_text()?,
         account_status: row.text()?,
-        site_id: row.int()?,
+        site_id: row.id()?,
         site_name: row.text()?,
         site_url: row.text()?,
         site_platform: row.text()?,

@@ -8,9 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::accounts::{AccountRow, COLUMNS, TABLE, read};
 use super::routes::MAX_MARKS;
-use super::sql::{Statement, marks};
+use super::sql::{self, Statement, marks};
 use super::touches::Part;
 use super::{Result, Secret, Store};
+use crate::ids::{AccountId, Id, SiteId, UnitId};
 use crate::time::{Millis, now_ms};
 
 /// Tokens that a provider gave for others.
@@ -39,8 +40,8 @@ pub struct Owner<'a> {
 /// An account whose token may have to be renewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpiringToken {
-    pub account_id: i64,
-    pub site_id: i64,
+    pub account_id: AccountId,
+    pub site_id: SiteId,
     pub provider: String,
     pub issued_at: Option<Millis>,
     pub expires_at: Millis,
@@ -211,8 +212,8 @@ pub async fn expiring(store: &Store, before: Millis) -> Result<Vec<ExpiringToken
     let read = rows.iter().map(|row| {
         let mut row = row.fields();
         Ok(ExpiringToken {
-            account_id: row.int()?,
-            site_id: row.int()?,
+            account_id: row.id()?,
+            site_id: row.id()?,
             provider: row.text()?,
             issued_at: row.opt_int()?,
             expires_at: row.int()?,
@@ -222,8 +223,8 @@ pub async fn expiring(store: &Store, before: Millis) -> Result<Vec<ExpiringToken
 }
 
 /// The available models of these accounts, by name.
-pub async fn models_of(store: &Store, ids: &[i64]) -> Result<HashMap<i64, Vec<String>>> {
-    let mut models: HashMap<i64, Vec<String>> = HashMap::new();
+pub async fn models_of(store: &Store, ids: &[AccountId]) -> Result<HashMap<AccountId, Vec<String>>> {
+    let mut models: HashMap<AccountId, Vec<String>> = HashMap::new();
     for ids in ids.chunks(MAX_MARKS - 1) {
         let sql = format!(
             "SELECT account_id, model_name FROM model_availability \
@@ -233,7 +234,7 @@ pub async fn models_of(store: &Store, ids: &[i64]) -> Result<HashMap<i64, Vec<St
         let args = std::iter::once(true.into()).chain(ids.iter().map(|id| (*id).into()));
         for row in store.query(sql, args.collect()).await? {
             let mut row = row.fields();
-            models.entry(row.int()?).or_default().push(row.text()?);
+            models.entry(row.id()?).or_default().push(row.text()?);
         }
     }
     Ok(models)
@@ -242,19 +243,19 @@ pub async fn models_of(store: &Store, ids: &[i64]) -> Result<HashMap<i64, Vec<St
 /// How many channels these accounts have of their own, and these units.
 pub async fn channel_counts(
     store: &Store,
-    accounts: &[i64],
-    units: &[i64],
-) -> Result<(HashMap<i64, i64>, HashMap<i64, i64>)> {
+    accounts: &[AccountId],
+    units: &[UnitId],
+) -> Result<(HashMap<AccountId, i64>, HashMap<UnitId, i64>)> {
     let of_accounts = count_by(store, "account_id", "AND oauth_route_unit_id IS NULL ", accounts).await?;
     Ok((of_accounts, count_by(store, "oauth_route_unit_id", "", units).await?))
 }
 
-async fn count_by(
+async fn count_by<I: Id + Into<sql::Value>>(
     store: &Store,
     column: &'static str,
     rule: &'static str,
-    ids: &[i64],
-) -> Result<HashMap<i64, i64>> {
+    ids: &[I],
+) -> Result<HashMap<I, i64>> {
     let mut counts = HashMap::new();
     for ids in ids.chunks(MAX_MARKS) {
         let sql = format!(
@@ -263,7 +264,7 @@ async fn count_by(
         );
         for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
             let mut row = row.fields();
-            counts.insert(row.int()?, row.int()?);
+            counts.insert(row.id()?, row.int()?);
         }
     }
     Ok(counts)

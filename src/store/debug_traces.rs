@@ -5,6 +5,7 @@
 use super::sql::{Fields, Row, Statement, Value};
 pub use super::telemetry::debug_trace::{DebugAttempt, DebugTrace};
 use super::{Result, Store};
+use crate::ids::{ChannelId, TraceId};
 use crate::time::Millis;
 
 /// What all traces together may take; the oldest go first.
@@ -15,13 +16,13 @@ const PRUNE_CHUNK: i64 = 200;
 /// A stored trace as a list shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceItem {
-    pub id: i64,
+    pub id: TraceId,
     pub created_at: Millis,
     pub downstream_path: String,
     pub client_kind: Option<String>,
     pub session_id: Option<String>,
     pub requested_model: Option<String>,
-    pub selected_channel_id: Option<i64>,
+    pub selected_channel_id: Option<ChannelId>,
     pub final_status: Option<String>,
     pub final_http_status: Option<i64>,
     pub final_upstream_path: Option<String>,
@@ -94,13 +95,13 @@ pub async fn list(store: &Store, limit: i64) -> Result<Vec<TraceItem>> {
 }
 
 /// The number of the trace of a request, if one was recorded.
-pub async fn of_request(store: &Store, request_id: &str) -> Result<Option<i64>> {
+pub async fn of_request(store: &Store, request_id: &str) -> Result<Option<TraceId>> {
     let sql = "SELECT id FROM proxy_debug_traces WHERE trace_hint = ? ORDER BY id DESC LIMIT 1";
-    store.query(sql, vec![request_id.into()]).await?.first().map(|row| row.fields().int()).transpose()
+    store.query(sql, vec![request_id.into()]).await?.first().map(|row| row.fields().id()).transpose()
 }
 
 /// One trace with its attempts, in their order.
-pub async fn get(store: &Store, id: i64) -> Result<Option<TraceDetail>> {
+pub async fn get(store: &Store, id: TraceId) -> Result<Option<TraceDetail>> {
     let columns = DETAIL.map(|(_, column)| column).join(", ");
     let sql = format!("SELECT {ITEM}, updated_at, {columns} FROM proxy_debug_traces WHERE id = ?");
     let rows = store.query(sql, vec![id.into()]).await?;
@@ -148,13 +149,13 @@ pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
 
 fn read_item(row: &mut Fields<'_>) -> Result<TraceItem> {
     Ok(TraceItem {
-        id: row.int()?,
+        id: row.id()?,
         created_at: row.int()?,
         downstream_path: row.text()?,
         client_kind: row.opt_text()?,
         session_id: row.opt_text()?,
         requested_model: row.opt_text()?,
-        selected_channel_id: row.opt_int()?,
+        selected_channel_id: row.opt_id()?,
         final_status: row.opt_text()?,
         final_http_status: row.opt_int()?,
         final_upstream_path: row.opt_text()?,

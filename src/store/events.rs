@@ -3,12 +3,13 @@
 pub use super::new_event::{EventLevel, NewEvent};
 use super::sql::{Row, Statement, Value};
 use super::{Result, Store, prune};
+use crate::ids::EventId;
 use crate::time::{Millis, now_ms};
 
 /// A stored event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRow {
-    pub id: i64,
+    pub id: EventId,
     pub kind: String,
     pub title: String,
     pub message: Option<String>,
@@ -29,8 +30,8 @@ pub struct EventFilter {
 }
 
 /// Stores one event and returns its id.
-pub async fn insert(store: &Store, event: NewEvent) -> Result<i64> {
-    Ok(store.batch(vec![event.insert(now_ms())]).await?[0].last_id)
+pub async fn insert(store: &Store, event: NewEvent) -> Result<EventId> {
+    Ok(store.batch(vec![event.insert(now_ms())]).await?[0].id())
 }
 
 /// The newest first.
@@ -56,7 +57,7 @@ pub async fn list(store: &Store, filter: &EventFilter) -> Result<Vec<EventRow>> 
 fn read(row: &Row) -> Result<EventRow> {
     let mut row = row.fields();
     Ok(EventRow {
-        id: row.int()?,
+        id: row.id()?,
         kind: row.text()?,
         title: row.text()?,
         message: row.opt_text()?,
@@ -75,7 +76,7 @@ pub async fn count_unread(store: &Store) -> Result<i64> {
 }
 
 /// Marks one as read.
-pub async fn mark_read(store: &Store, id: i64) -> Result<()> {
+pub async fn mark_read(store: &Store, id: EventId) -> Result<()> {
     let mark = Statement::new("UPDATE events SET is_read = ? WHERE id = ?", vec![true.into(), id.into()]);
     store.batch(vec![mark]).await.map(drop)
 }

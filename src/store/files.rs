@@ -16,6 +16,7 @@ use super::owner::Owner;
 use super::sql::{OnConflict, Row, Statement, Value, upsert};
 use super::uploads::Uploads;
 use super::{Error, Result, Store};
+use crate::ids::FileId;
 use crate::time::Millis;
 
 /// Bytes of one chunk, the last one of a file aside.
@@ -42,7 +43,7 @@ pub struct NewFile {
 /// A stored file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileRow {
-    pub id: i64,
+    pub id: FileId,
     pub public_id: String,
     pub filename: String,
     pub mime_type: String,
@@ -58,7 +59,7 @@ pub struct FileRow {
 pub struct Page<'a> {
     pub purpose: Option<&'a str>,
     /// Only those behind the file of this row.
-    pub after: Option<i64>,
+    pub after: Option<FileId>,
     pub newest_first: bool,
     pub limit: i64,
 }
@@ -278,7 +279,7 @@ async fn release(store: &Store, file: &FileRow, mut change: Vec<Statement>) -> R
 fn read(row: &Row) -> Result<FileRow> {
     let mut row = row.fields();
     Ok(FileRow {
-        id: row.int()?,
+        id: row.id()?,
         public_id: row.text()?,
         filename: row.text()?,
         mime_type: row.text()?,

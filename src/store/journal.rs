@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use super::sql::{Outcome, Statement, Value};
 use super::touches::{Part, Touches};
+use crate::ids::{AccountId, ChannelId, RouteId, SiteId};
 use crate::sync::lock;
 
 /// The tables that the snapshot is made of.
@@ -36,14 +37,14 @@ const MAX_NOTED: usize = 65_536;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Touched {
     pub everything: bool,
-    pub sites: BTreeSet<i64>,
-    pub accounts: BTreeSet<i64>,
+    pub sites: BTreeSet<SiteId>,
+    pub accounts: BTreeSet<AccountId>,
     /// Accounts of which other models may be available.
-    pub models: BTreeSet<i64>,
-    pub routes: BTreeSet<i64>,
+    pub models: BTreeSet<AccountId>,
+    pub routes: BTreeSet<RouteId>,
     /// Routes of which any channel may be another, or gone.
-    pub channels_of_routes: BTreeSet<i64>,
-    pub channels: BTreeSet<i64>,
+    pub channels_of_routes: BTreeSet<RouteId>,
+    pub channels: BTreeSet<ChannelId>,
 }
 
 /// The rows that were touched and are not yet in a snapshot; clones share them.
@@ -77,7 +78,7 @@ impl Journal {
     }
 
     /// Has the next snapshot take an account as the database has it.
-    pub fn note_account(&self, id: i64) {
+    pub fn note_account(&self, id: AccountId) {
         self.add(Touched { accounts: BTreeSet::from([id]), ..Touched::default() });
     }
 
@@ -114,13 +115,13 @@ impl Touched {
         match &statement.touches {
             Touches::Nothing => {}
             Touches::Unsaid => self.everything |= is_routed(&statement.sql),
-            Touches::Inserted(part) => drop(self.of(*part).insert(outcome.last_id)),
+            Touches::Inserted(part) => self.insert(*part, outcome.last_id),
             Touches::Of(part, ids) => {
                 for id in ids {
                     match id {
-                        Value::Int(id) => drop(self.of(*part).insert(*id)),
+                        Value::Int(id) => self.insert(*part, *id),
                         Value::IdOf(other) if *other < outcomes.len() => {
-                            self.of(*part).insert(outcomes[*other].last_id);
+                            self.insert(*part, outcomes[*other].last_id);
                         }
                         _ => self.everything = true,
                     }
@@ -129,14 +130,14 @@ impl Touched {
         }
     }
 
-    fn of(&mut self, part: Part) -> &mut BTreeSet<i64> {
+    fn insert(&mut self, part: Part, number: i64) {
         match part {
-            Part::Site => &mut self.sites,
-            Part::Account => &mut self.accounts,
-            Part::Models => &mut self.models,
-            Part::Route => &mut self.routes,
-            Part::ChannelsOfRoute => &mut self.channels_of_routes,
-            Part::Channel => &mut self.channels,
+            Part::Site => drop(self.sites.insert(SiteId::new(number))),
+            Part::Account => drop(self.accounts.insert(AccountId::new(number))),
+            Part::Models => drop(self.models.insert(AccountId::new(number))),
+            Part::Route => drop(self.routes.insert(RouteId::new(number))),
+            Part::ChannelsOfRoute => drop(self.channels_of_routes.insert(RouteId::new(number))),
+            Part::Channel => drop(self.channels.insert(ChannelId::new(number))),
         }
     }
 
@@ -158,8 +159,8 @@ impl Touched {
 
     /// How many rows are read again because of it; with the models of an account only its route unit is.
     pub fn to_read(&self) -> usize {
-        let each = [&self.sites, &self.accounts, &self.routes, &self.channels_of_routes, &self.channels];
-        each.iter().map(|ids| ids.len()).sum()
+        let of_routes = self.routes.len() + self.channels_of_routes.len();
+        self.sites.len() + self.accounts.len() + of_routes + self.channels.len()
     }
 }
 
@@ -220,9 +221,9 @@ mod tests {
             &[outcome(10), outcome(20), outcome(0), outcome(0), outcome(0)],
         );
         let touched = journal.take().touched.clone();
-        assert_eq!(touched.routes, BTreeSet::from([10]));
-        assert_eq!(touched.channels, BTreeSet::from([20]));
-        assert_eq!(touched.accounts, BTreeSet::from([3, 4]));
+        assert_eq!(touched.routes, BTreeSet::from([RouteId::new(10)]));
+        assert_eq!(touched.channels, BTreeSet::from([ChannelId::new(20)]));
+        assert_eq!(touched.accounts, BTreeSet::from([3, 4].map(AccountId::new)));
         assert!(!touched.everything && touched.sites.is_empty());
     }
 
@@ -238,7 +239,7 @@ mod tests {
         touch(2);
         drop(taken);
         let taken = journal.take();
-        assert_eq!(taken.touched.sites, BTreeSet::from([1, 2]));
+        assert_eq!(taken.touched.sites, BTreeSet::from([1, 2].map(SiteId::new)));
         taken.settled();
         assert_eq!(journal.take().touched, Touched::default());
     }

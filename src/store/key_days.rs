@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::sql::Value;
 use super::{Result, Store};
+use crate::ids::KeyId;
 use crate::money::Usd;
 
 /// The sums of one local day.
@@ -27,7 +28,7 @@ pub struct TotalUsage {
 }
 
 /// All that a key used, or all callers together.
-pub async fn total(store: &Store, key: Option<i64>) -> Result<TotalUsage> {
+pub async fn total(store: &Store, key: Option<KeyId>) -> Result<TotalUsage> {
     let (of_key, args) = of_key(key);
     let sql = format!(
         "SELECT COALESCE(SUM(requests), 0), COALESCE(SUM(cost), 0), COALESCE(SUM(input_tokens), 0), \
@@ -46,7 +47,7 @@ pub async fn total(store: &Store, key: Option<i64>) -> Result<TotalUsage> {
 }
 
 /// What a key used, or all callers together, on each local day since `first`.
-pub async fn since(store: &Store, key: Option<i64>, first: &str) -> Result<HashMap<String, DayUsage>> {
+pub async fn since(store: &Store, key: Option<KeyId>, first: &str) -> Result<HashMap<String, DayUsage>> {
     let (of_key, mut args) = of_key(key);
     args.push(first.into());
     let sql = format!(
@@ -62,7 +63,7 @@ pub async fn since(store: &Store, key: Option<i64>, first: &str) -> Result<HashM
         .collect()
 }
 
-fn of_key(key: Option<i64>) -> (&'static str, Vec<Value>) {
+fn of_key(key: Option<KeyId>) -> (&'static str, Vec<Value>) {
     match key {
         Some(key) => ("key_id = ?", vec![key.into()]),
         None => ("1 = 1", Vec::new()),

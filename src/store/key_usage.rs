@@ -7,6 +7,7 @@ use super::cached::CachedTokens;
 use super::log_sums::{OF_ROWS, Parts, QUARTER};
 use super::sql::{Fields, Row, Value};
 use super::{Result, Store};
+use crate::ids::KeyId;
 use crate::money::Usd;
 use crate::time::Millis;
 
@@ -34,18 +35,18 @@ impl AddAssign for KeyUsage {
 const CACHED: &str = CachedTokens::OF_LOGS;
 
 /// Every key that did anything since `from`.
-pub async fn by_key_since(store: &Store, from: Millis) -> Result<HashMap<i64, KeyUsage>> {
+pub async fn by_key_since(store: &Store, from: Millis) -> Result<HashMap<KeyId, KeyUsage>> {
     let key = "l.downstream_api_key_id IS NOT NULL";
-    let mut used: HashMap<i64, KeyUsage> = HashMap::new();
+    let mut used: HashMap<KeyId, KeyUsage> = HashMap::new();
     for row in summed(store, from, key, Vec::new()).await? {
         let mut row = row.fields();
-        *used.entry(row.int()?).or_default() += read(&mut row)?;
+        *used.entry(row.id()?).or_default() += read(&mut row)?;
     }
     Ok(used)
 }
 
 /// What one key did since `from`.
-pub async fn since(store: &Store, id: i64, from: Millis) -> Result<KeyUsage> {
+pub async fn since(store: &Store, id: KeyId, from: Millis) -> Result<KeyUsage> {
     let mut used = KeyUsage::default();
     for row in summed(store, from, "l.downstream_api_key_id = ?", vec![id.into()]).await? {
         let mut row = row.fields();
@@ -82,7 +83,7 @@ async fn summed(store: &Store, from: Millis, of_key: &str, args: Vec<Value>) -> 
 }
 
 /// What one key did since `from`, by quarters of an hour with their start, ascending.
-pub async fn by_quarter(store: &Store, id: i64, from: Millis) -> Result<Vec<(Millis, KeyUsage)>> {
+pub async fn by_quarter(store: &Store, id: KeyId, from: Millis) -> Result<Vec<(Millis, KeyUsage)>> {
     let parts = Parts::of(store, Some(from), None).await?;
     let mut rows = Vec::new();
     if let Some((range, mut args)) = parts.of_sums() {

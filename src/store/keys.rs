@@ -16,6 +16,7 @@ use super::sql::{Row, Statement, Value};
 use super::{Error, Result, Secret, Store, budgets};
 use crate::config;
 use crate::hex;
+use crate::ids::{AccountId, Id, KeyId, RouteId, SiteId, TokenId};
 use crate::keys::{Bounds, Budget, BudgetLive, Key, KeyLimits, KeyLive, KeyTable, MAX_BUDGETS, Period};
 use crate::money::Usd;
 use crate::routing::{CredentialRef, ModelPattern, Policy};
@@ -24,7 +25,7 @@ use crate::time::{Millis, now_ms};
 /// A stored key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyRow {
-    pub id: i64,
+    pub id: KeyId,
     /// `None` when it does not open any more.
     pub key: Option<Secret>,
     pub settings: KeySettings,
@@ -48,10 +49,10 @@ pub struct KeySettings {
     pub max_cost: Option<Usd>,
     pub max_requests: Option<i64>,
     pub supported_models: Vec<String>,
-    pub allowed_route_ids: Vec<i64>,
+    pub allowed_route_ids: Vec<RouteId>,
     /// By site id; numbers > 0.
-    pub site_weight_multipliers: BTreeMap<i64, f64>,
-    pub excluded_site_ids: Vec<i64>,
+    pub site_weight_multipliers: BTreeMap<SiteId, f64>,
+    pub excluded_site_ids: Vec<SiteId>,
     pub excluded_credential_refs: Vec<ExcludedCredential>,
     /// Calls at once; `None` without a limit, as those below.
     pub max_concurrency: Option<u32>,
@@ -78,8 +79,8 @@ pub struct BudgetSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum ExcludedCredential {
-    AccountToken { site_id: i64, account_id: i64, token_id: i64 },
-    DefaultApiKey { site_id: i64, account_id: i64 },
+    AccountToken { site_id: SiteId, account_id: AccountId, token_id: TokenId },
+    DefaultApiKey { site_id: SiteId, account_id: AccountId },
 }
 
 const TABLE: &str = "downstream_api_keys";
@@ -95,13 +96,13 @@ pub async fn list(store: &Store) -> Result<Vec<KeyRow>> {
     rows.iter().map(|row| read(store, row)).collect()
 }
 
-pub async fn get(store: &Store, id: i64) -> Result<Option<KeyRow>> {
+pub async fn get(store: &Store, id: KeyId) -> Result<Option<KeyRow>> {
     let sql = format!("SELECT {COLUMNS} FROM {TABLE} WHERE id = ?");
     store.query(sql, vec![id.into()]).await?.first().map(|row| read(store, row)).transpose()
 }
 
 /// Stores a new key and gives its id; [`Error::Conflict`] when the key exists.
-pub async fn insert(store: &Store, key: &Secret, settings: &KeySettings) -> Result<i64> {
+pub async fn insert(store: &Store, key: &Secret, settings: &KeySettings) -> Result<KeyId> {
     let now = now_ms();
     let hashing = store.sealer().hashing().await;
     let mut args =
@@ -118,12 +119,12 @@ pub async fn insert(store: &Store, key: &Secret, settings: &KeySettings) -> Resu
     );
     let mut statements = bring_forward(&hashing, key);
     statements.push(insert);
-    Ok(store.batch(statements).await?.last().map_or(0, |inserted| inserted.last_id))
+    Ok(store.batch(statements).await?.last().map_or(KeyId::ZERO, |inserted| inserted.id()))
 }
 
 /// Replaces the settings of a key, and the key itself when a new one is given. [`Error::NotFound`]
 /// when it is gone, [`Error::Conflict`] when the new key exists.
-pub async fn update(store: &Store, id: i64, key: Option<&Secret>, settings: &KeySettings) -> Result<()> {
+pub async fn update(store: &Store, id: KeyId, key: Option<&Secret>, settings: &KeySettings) -> Result<()> {
     let hashing = store.sealer().hashing().await;
     let mut statements = Vec::new();
     if let Some(key) = key {
@@ -159,7 +160,7 @@ fn bring_forward(hashing: &Hashing<'_>, key: &Secret) -> Vec<Statement> {
 }
 
 /// Deletes a key; its logs stay. [`Error::NotFound`] when it is gone already.
-pub async fn delete(store: &Store, id: i64) -> Result<()> {
+pub async fn delete(store: &Store, id: KeyId) -> Result<()> {
     let delete = Statement::new("DELETE FROM downstream_api_keys WHERE id = ?", vec![id.into()]);
     store.batch(vec![delete.must_change(), budgets::keep_only(id, &[])]).await.map(drop)
 }
@@ -286,21 +287,20 @@ impl From<ExcludedCredential> for CredentialRef {
 /// What a key may refer to.
 #[derive(Debug, Default)]
 pub struct Referable {
-    pub routes: HashSet<i64>,
-    pub sites: HashSet<i64>,
+    pub routes: HashSet<RouteId>,
+    pub sites: HashSet<SiteId>,
     /// By account: its site, and whether it has an API key of its own.
-    pub accounts: HashMap<i64, (i64, bool)>,
+    pub accounts: HashMap<AccountId, (SiteId, bool)>,
     /// The account of each token.
-    pub tokens: HashMap<i64, i64>,
+    pub tokens: HashMap<TokenId, AccountId>,
 }
 
 /// The ids of everything that a key may name.
 pub async fn referable(store: &Store) -> Result<Referable> {
-    let ids = |rows: Vec<Row>| rows.iter().map(|row| row.fields().int()).collect::<Result<HashSet<_>>>();
     let accounts = "SELECT id, site_id, api_token IS NOT NULL AND api_token <> '' FROM accounts";
     Ok(Referable {
-        routes: ids(store.query("SELECT id FROM token_routes", Vec::new()).await?)?,
-        sites: ids(store.query("SELECT id FROM sites", Vec::new()).await?)?,
+        routes: ids(&store.query("SELECT id FROM token_routes", Vec::new()).await?)?,
+        sites: ids(&store.query("SELECT id FROM sites", Vec::new()).await?)?,
         accounts: store.query(accounts, Vec::new()).await?.iter().map(read_account).collect::<Result<_>>()?,
         tokens: store
             .query("SELECT id, account_id FROM account_tokens", Vec::new())
@@ -308,15 +308,19 @@ pub async fn referable(store: &Store) -> Result<Referable> {
             .iter()
             .map(|row| {
                 let mut row = row.fields();
-                Ok((row.int()?, row.int()?))
+                Ok((row.id()?, row.id()?))
             })
             .collect::<Result<_>>()?,
     })
 }
 
-fn read_account(row: &Row) -> Result<(i64, (i64, bool))> {
+fn ids<I: Id>(rows: &[Row]) -> Result<HashSet<I>> {
+    rows.iter().map(|row| row.fields().id()).collect()
+}
+
+fn read_account(row: &Row) -> Result<(AccountId, (SiteId, bool))> {
     let mut row = row.fields();
-    Ok((row.int()?, (row.int()?, row.bool()?)))
+    Ok((row.id()?, (row.id()?, row.bool()?)))
 }
 
 /// The values of every column that settings have, in the order of the statements above.
@@ -349,7 +353,7 @@ fn json(value: &impl Serialize) -> Result<Value> {
 
 fn read(store: &Store, row: &Row) -> Result<KeyRow> {
     let mut row = row.fields();
-    let id = row.int()?;
+    let id = row.id()?;
     let key = store.sealer().open_column(TABLE, "key_enc", row.opt_str()?);
     let mut settings = KeySettings {
         name: row.text()?,
@@ -401,7 +405,7 @@ fn read(store: &Store, row: &Row) -> Result<KeyRow> {
 }
 
 /// A damaged list restricts nothing by itself, but an empty pair of lists allows nothing.
-fn list_or_empty<T: DeserializeOwned + Default>(id: i64, column: &str, text: Option<&str>) -> T {
+fn list_or_empty<T: DeserializeOwned + Default>(id: KeyId, column: &str, text: Option<&str>) -> T {
     let Some(text) = text else { return T::default() };
     serde_json::from_str(text).unwrap_or_else(|error| {
         log::error!("{column} of downstream key {id} cannot be read and counts as empty: {error}");
@@ -410,7 +414,7 @@ fn list_or_empty<T: DeserializeOwned + Default>(id: i64, column: &str, text: Opt
 }
 
 /// What a key is kept from; `None` when that cannot be read.
-fn restrictions<T: DeserializeOwned + Default>(id: i64, column: &str, text: Option<&str>) -> Option<T> {
+fn restrictions<T: DeserializeOwned + Default>(id: KeyId, column: &str, text: Option<&str>) -> Option<T> {
     let Some(text) = text else { return Some(T::default()) };
     serde_json::from_str(text)
         .inspect_err(|error| {

@@ -2,6 +2,7 @@
 
 use super::sql::{Statement, Value, marks};
 use super::{Result, Secret, Store};
+use crate::ids::{AccountId, SiteId};
 use crate::time::{Millis, now_ms};
 
 const TABLE: &str = "oauth_sessions";
@@ -11,8 +12,8 @@ const TABLE: &str = "oauth_sessions";
 pub struct LoginStatus {
     pub status: String,
     pub error: Option<String>,
-    pub account_id: Option<i64>,
-    pub site_id: Option<i64>,
+    pub account_id: Option<AccountId>,
+    pub site_id: Option<SiteId>,
 }
 
 /// One login.
@@ -64,8 +65,8 @@ pub async fn get(store: &Store, state: &str) -> Result<Option<LoginRow>> {
         status: LoginStatus {
             status: row.text()?,
             error: row.opt_text()?,
-            account_id: row.opt_int()?,
-            site_id: row.opt_int()?,
+            account_id: row.opt_id()?,
+            site_id: row.opt_id()?,
         },
         details: store.sealer().open(TABLE, "details", row.str()?)?,
         created_at: row.int()?,

@@ -6,14 +6,15 @@ use std::collections::{BTreeSet, HashMap};
 use super::accounts::AccountStatus;
 use super::routes::MAX_MARKS;
 use super::sites::SiteStatus;
-use super::sql::{Fields, marks};
+use super::sql::{Fields, Value, marks};
 use super::{Error, Result, Store};
+use crate::ids::{AccountId, Id, SiteId, TokenId};
 
 /// An account as channels show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountName {
-    pub id: i64,
-    pub site_id: i64,
+    pub id: AccountId,
+    pub site_id: SiteId,
     pub username: Option<String>,
     pub status: AccountStatus,
 }
@@ -21,7 +22,7 @@ pub struct AccountName {
 /// A site as channels show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SiteName {
-    pub id: i64,
+    pub id: SiteId,
     pub name: String,
     pub url: String,
     pub platform: String,
@@ -31,9 +32,9 @@ pub struct SiteName {
 /// A token as channels show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenName {
-    pub id: i64,
+    pub id: TokenId,
     pub name: String,
-    pub account_id: i64,
+    pub account_id: AccountId,
     pub enabled: bool,
     pub is_default: bool,
 }
@@ -41,9 +42,9 @@ pub struct TokenName {
 /// Those that were read, by id.
 #[derive(Debug, Default)]
 pub struct Names {
-    pub accounts: HashMap<i64, AccountName>,
-    pub sites: HashMap<i64, SiteName>,
-    pub tokens: HashMap<i64, TokenName>,
+    pub accounts: HashMap<AccountId, AccountName>,
+    pub sites: HashMap<SiteId, SiteName>,
+    pub tokens: HashMap<TokenId, TokenName>,
 }
 
 // === impl Names ===
@@ -53,12 +54,12 @@ impl Names {
     pub async fn add(
         &mut self,
         store: &Store,
-        accounts: impl IntoIterator<Item = i64>,
-        tokens: impl IntoIterator<Item = i64>,
+        accounts: impl IntoIterator<Item = AccountId>,
+        tokens: impl IntoIterator<Item = TokenId>,
     ) -> Result<()> {
         let sql = "SELECT id, site_id, username, status FROM accounts";
         let accounts = some(store, sql, unknown(&self.accounts, accounts), |row| {
-            let (id, site_id, username) = (row.int()?, row.int()?, row.opt_text()?);
+            let (id, site_id, username) = (row.id()?, row.id()?, row.opt_text()?);
             let status = row.str()?;
             let status = AccountStatus::parse(status)
                 .ok_or_else(|| Error::Database(format!("account status {status:?}")))?;
@@ -69,7 +70,7 @@ impl Names {
         self.accounts.extend(accounts.into_iter().map(|account| (account.id, account)));
         let sql = "SELECT id, name, url, platform, status FROM sites";
         let sites = some(store, sql, sites, |row| {
-            let (id, name, url, platform) = (row.int()?, row.text()?, row.text()?, row.text()?);
+            let (id, name, url, platform) = (row.id()?, row.text()?, row.text()?, row.text()?);
             let status = row.str()?;
             let status = SiteStatus::parse(status)
                 .ok_or_else(|| Error::Database(format!("site status {status:?}")))?;
@@ -79,9 +80,9 @@ impl Names {
         let sql = "SELECT id, name, account_id, enabled, is_default FROM account_tokens";
         let tokens = some(store, sql, unknown(&self.tokens, tokens), |row| {
             Ok(TokenName {
-                id: row.int()?,
+                id: row.id()?,
                 name: row.text()?,
-                account_id: row.int()?,
+                account_id: row.id()?,
                 enabled: row.bool()?,
                 is_default: row.bool()?,
             })
@@ -91,20 +92,20 @@ impl Names {
     }
 
     /// The site of an account.
-    pub fn site_of(&self, account_id: i64) -> Option<&SiteName> {
+    pub fn site_of(&self, account_id: AccountId) -> Option<&SiteName> {
         self.sites.get(&self.accounts.get(&account_id)?.site_id)
     }
 }
 
-fn unknown<T>(known: &HashMap<i64, T>, ids: impl IntoIterator<Item = i64>) -> Vec<i64> {
-    let ids: BTreeSet<i64> = ids.into_iter().filter(|id| !known.contains_key(id)).collect();
+fn unknown<I: Id, T>(known: &HashMap<I, T>, ids: impl IntoIterator<Item = I>) -> Vec<I> {
+    let ids: BTreeSet<I> = ids.into_iter().filter(|id| !known.contains_key(id)).collect();
     ids.into_iter().collect()
 }
 
-async fn some<T>(
+async fn some<I: Copy + Into<Value>, T>(
     store: &Store,
     select: &str,
-    ids: Vec<i64>,
+    ids: Vec<I>,
     read: impl Fn(&mut Fields<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
     let mut found = Vec::with_capacity(ids.len());

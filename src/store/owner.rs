@@ -1,6 +1,7 @@
 //! Whom something belongs to that a client left with us.
 
 use super::sql::Value;
+use crate::ids::KeyId;
 
 /// One managed key, or everybody with the proxy token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -11,7 +12,7 @@ pub struct Owner {
 
 impl Owner {
     /// By the managed key, `None` for the proxy token.
-    pub fn of_key(key_id: Option<i64>) -> Self {
+    pub fn of_key(key_id: Option<KeyId>) -> Self {
         match key_id {
             Some(id) => Self { kind: "managed_key", id: id.to_string() },
             None => Self { kind: "global_proxy_token", id: "global".to_owned() },

@@ -6,20 +6,21 @@ use super::sql::{Row, Value, anywhere};
 pub use super::telemetry::log_row::{LogStatus, ProxyLogRow, UsageSource};
 use super::telemetry::log_spans;
 use super::{Result, Store, prune};
+use crate::ids::{AccountId, ChannelId, KeyId, LogId, RouteId, SiteId};
 use crate::money::Usd;
 use crate::time::Millis;
 
 /// A stored row, with the names its ids have today (`None` once deleted).
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogItem {
-    pub id: i64,
+    pub id: LogId,
     pub created_at: Millis,
     pub request_id: Option<String>,
-    pub route_id: Option<i64>,
-    pub channel_id: Option<i64>,
-    pub account_id: Option<i64>,
-    pub site_id: Option<i64>,
-    pub downstream_api_key_id: Option<i64>,
+    pub route_id: Option<RouteId>,
+    pub channel_id: Option<ChannelId>,
+    pub account_id: Option<AccountId>,
+    pub site_id: Option<SiteId>,
+    pub downstream_api_key_id: Option<KeyId>,
     pub model_requested: Option<String>,
     pub model_actual: Option<String>,
     pub status: String,
@@ -81,7 +82,7 @@ pub struct LogFilter {
     /// A substring of the requested model alone.
     pub model_requested: Option<String>,
     pub client: Option<ClientFilter>,
-    pub site_id: Option<i64>,
+    pub site_id: Option<SiteId>,
     /// Inclusive.
     pub from: Option<Millis>,
     /// Exclusive.
@@ -195,7 +196,7 @@ async fn blocks(store: &Store, filter: &LogFilter) -> Result<Vec<Block>> {
 }
 
 /// One row with its billing details.
-pub async fn get(store: &Store, id: i64) -> Result<Option<LogItem>> {
+pub async fn get(store: &Store, id: LogId) -> Result<Option<LogItem>> {
     let sql = format!("SELECT {ITEM}, l.billing_details {FROM_NAMED} WHERE l.id = ?");
     store.query(sql, vec![id.into()]).await?.first().map(read).transpose()
 }
@@ -211,13 +212,13 @@ pub async fn of_request(store: &Store, request_id: &str, near: Millis) -> Result
 }
 
 /// The number of the newest row; 0 without any.
-pub async fn newest_id(store: &Store) -> Result<i64> {
+pub async fn newest_id(store: &Store) -> Result<LogId> {
     let rows = store.query("SELECT COALESCE(MAX(id), 0) FROM proxy_logs", Vec::new()).await?;
-    rows.first().map_or(Ok(0), |row| row.fields().int())
+    rows.first().map_or(Ok(LogId::ZERO), |row| row.fields().id())
 }
 
 /// The first rows above one number and not above another, oldest first.
-pub async fn between(store: &Store, above: i64, to: i64, limit: usize) -> Result<Vec<LogItem>> {
+pub async fn between(store: &Store, above: LogId, to: LogId, limit: usize) -> Result<Vec<LogItem>> {
     let sql = format!("SELECT {ITEM}, NULL {FROM_NAMED} WHERE l.id > ? AND l.id <= ? ORDER BY l.id LIMIT ?");
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     store.query(sql, vec![above.into(), to.into(), limit.into()]).await?.iter().map(read).collect()
@@ -360,14 +361,14 @@ fn alike(filter: &LogFilter, by_client: bool) -> (String, Vec<Value>) {
 fn read(row: &Row) -> Result<LogItem> {
     let mut row = row.fields();
     Ok(LogItem {
-        id: row.int()?,
+        id: row.id()?,
         created_at: row.int()?,
         request_id: row.opt_text()?,
-        route_id: row.opt_int()?,
-        channel_id: row.opt_int()?,
-        account_id: row.opt_int()?,
-        site_id: row.opt_int()?,
-        downstream_api_key_id: row.opt_int()?,
+        route_id: row.opt_id()?,
+        channel_id: row.opt_id()?,
+        account_id: row.opt_id()?,
+        site_id: row.opt_id()?,
+        downstream_api_key_id: row.opt_id()?,
         model_requested: row.opt_text()?,
         model_actual: row.opt_text()?,
         status: row.text()?,

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 
 use super::sql::{Statement, Value};
 use super::{Result, Store, budgets};
+use crate::ids::KeyId;
 use crate::keys::{BudgetLive, KeyLive, Quota};
 use crate::time::{Millis, now_ms};
 
@@ -18,9 +19,9 @@ const TRIES: usize = 4;
 /// The row that counts requests.
 enum Counter<'a> {
     /// All those of a key.
-    Key(i64),
+    Key(KeyId),
     /// Those of a budget's window.
-    Window { key: i64, scope: Cow<'a, str>, start: Millis },
+    Window { key: KeyId, scope: Cow<'a, str>, start: Millis },
 }
 
 /// Tops up the block of a key's requests; false when nothing is left of the limit. For the holder of the turn, and not
@@ -30,7 +31,7 @@ pub async fn reserve(store: &Store, live: &KeyLive, max: i64) -> Result<bool> {
 }
 
 /// As [`reserve`], of the window of a budget that is open.
-pub async fn reserve_in_window(store: &Store, key: i64, budget: &BudgetLive, max: i64) -> Result<bool> {
+pub async fn reserve_in_window(store: &Store, key: KeyId, budget: &BudgetLive, max: i64) -> Result<bool> {
     let (requests, start) = budget.requests();
     top_up(store, &requests, max, &Counter::Window { key, scope: Cow::Borrowed(&budget.scope), start }).await
 }

@@ -7,6 +7,7 @@ use super::owner::Owner;
 use super::sql::Statement;
 pub use super::telemetry::stored_response::StoredResponse;
 use super::{Result, Store, prune};
+use crate::ids::{AccountId, TokenId};
 use crate::time::Millis;
 
 const TABLE: &str = "proxy_response_ids";
@@ -27,9 +28,9 @@ pub async fn owners(store: &Store, response_id: &str) -> Result<Vec<Owner>> {
 /// Where an answer is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponsePlace {
-    pub account_id: i64,
+    pub account_id: AccountId,
     /// `None` where the account's own key was used.
-    pub token_id: Option<i64>,
+    pub token_id: Option<TokenId>,
     /// As the client called it; `None` of one that was given before this was kept.
     pub model_requested: Option<String>,
 }
@@ -42,11 +43,7 @@ pub async fn find(store: &Store, owner: &Owner, response_id: &str) -> Result<Opt
     let rows = store.query(sql, vec![response_id.into(), owner_kind, owner_id]).await?;
     let read = |row: &super::sql::Row| {
         let mut row = row.fields();
-        Ok(ResponsePlace {
-            account_id: row.int()?,
-            token_id: row.opt_int()?,
-            model_requested: row.opt_text()?,
-        })
+        Ok(ResponsePlace { account_id: row.id()?, token_id: row.opt_id()?, model_requested: row.opt_text()? })
     };
     rows.first().map(read).transpose()
 }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::sql::{Statement, Value, marks};
 use super::{Result, Store};
+use crate::ids::{ChannelId, EndpointId, MemberId};
 use crate::routing::{LiveTable, StoredRest};
 use crate::time::Millis;
 
@@ -33,9 +34,15 @@ impl Rests {
             for (id, changed_at, stored) in changed(store, table, since).await? {
                 newest = newest.max(changed_at);
                 match of {
-                    Of::Channel => live.known_channel(id).iter().for_each(|live| live.follow(&stored)),
-                    Of::Member => live.known_member(id).iter().for_each(|live| live.follow(&stored)),
-                    Of::Endpoint => live.known_endpoint(id).iter().for_each(|live| live.follow(&stored)),
+                    Of::Channel => {
+                        live.known_channel(ChannelId::new(id)).iter().for_each(|live| live.follow(&stored))
+                    }
+                    Of::Member => {
+                        live.known_member(MemberId::new(id)).iter().for_each(|live| live.follow(&stored))
+                    }
+                    Of::Endpoint => {
+                        live.known_endpoint(EndpointId::new(id)).iter().for_each(|live| live.follow(&stored))
+                    }
                 }
             }
         }

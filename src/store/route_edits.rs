@@ -5,6 +5,7 @@ use super::routes::{MAX_MARKS, NewChannel, insert_channel};
 use super::sql::{Changes, Statement, Value, marks};
 use super::touches::Part;
 use super::{Result, Store};
+use crate::ids::{ChannelId, RouteId, TokenId};
 use crate::routing::Strategy;
 use crate::time::now_ms;
 
@@ -15,7 +16,7 @@ pub struct RouteDraft {
     pub display_name: Option<String>,
     pub display_icon: Option<String>,
     /// The routes whose channels it uses; None for a route with channels of its own.
-    pub sources: Option<Vec<i64>>,
+    pub sources: Option<Vec<RouteId>>,
     /// JSON text of an object of strings.
     pub model_mapping: Option<String>,
     pub routing_strategy: Strategy,
@@ -28,13 +29,13 @@ pub struct Dependents {
     /// The automatic channels make way for these; None leaves the channels alone.
     pub refill: Option<Vec<NewChannel>>,
     /// The routes that take over the strategy.
-    pub followers: Vec<i64>,
+    pub followers: Vec<RouteId>,
 }
 
 /// Columns of a channel that an operator may set; None leaves one alone.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ChannelPatch {
-    pub token_id: Option<Option<i64>>,
+    pub token_id: Option<Option<TokenId>>,
     pub source_model: Option<Option<String>>,
     pub priority: Option<i64>,
     pub weight: Option<i64>,
@@ -42,7 +43,7 @@ pub struct ChannelPatch {
 }
 
 /// Adds a route and gives its id.
-pub async fn create(store: &Store, draft: &RouteDraft, dependents: Dependents) -> Result<i64> {
+pub async fn create(store: &Store, draft: &RouteDraft, dependents: Dependents) -> Result<RouteId> {
     let now = now_ms();
     let mut batch =
         vec![Statement::new(
@@ -63,11 +64,11 @@ pub async fn create(store: &Store, draft: &RouteDraft, dependents: Dependents) -
     )
     .inserting(Part::Route)];
     update_dependents(&mut batch, &Value::IdOf(0), draft, dependents);
-    Ok(store.batch(batch).await?[0].last_id)
+    Ok(store.batch(batch).await?[0].id())
 }
 
 /// Rewrites a route. [`super::Error::NotFound`] when there is none of this id.
-pub async fn update(store: &Store, id: i64, draft: &RouteDraft, dependents: Dependents) -> Result<()> {
+pub async fn update(store: &Store, id: RouteId, draft: &RouteDraft, dependents: Dependents) -> Result<()> {
     let mut changes = Changes::default();
     changes.set("model_pattern", draft.model_pattern.as_str());
     changes.set("display_name", draft.display_name.clone());
@@ -77,12 +78,12 @@ pub async fn update(store: &Store, id: i64, draft: &RouteDraft, dependents: Depe
     changes.set("enabled", draft.enabled);
     changes.set("updated_at", now_ms());
     let mut batch = vec![changes.update("token_routes", id).touching(Part::Route, [id.into()])];
-    update_dependents(&mut batch, &Value::Int(id), draft, dependents);
+    update_dependents(&mut batch, &id.into(), draft, dependents);
     store.batch(batch).await.map(drop)
 }
 
 /// Removes routes with their channels; gives how many there were.
-pub async fn delete(store: &Store, ids: &[i64]) -> Result<u64> {
+pub async fn delete(store: &Store, ids: &[RouteId]) -> Result<u64> {
     let batch = ids.chunks(MAX_MARKS).map(|ids| {
         let sql = format!("DELETE FROM token_routes WHERE id IN ({})", marks(ids.len()));
         Statement::new(sql, values(ids).collect()).touching(Part::Route, values(ids))
@@ -91,7 +92,7 @@ pub async fn delete(store: &Store, ids: &[i64]) -> Result<u64> {
 }
 
 /// Switches routes on or off; gives how many were not so before.
-pub async fn set_enabled(store: &Store, ids: &[i64], enabled: bool) -> Result<u64> {
+pub async fn set_enabled(store: &Store, ids: &[RouteId], enabled: bool) -> Result<u64> {
     let now = now_ms();
     let batch = ids.chunks(MAX_MARKS).map(|ids| {
         let sql = format!(
@@ -105,18 +106,22 @@ pub async fn set_enabled(store: &Store, ids: &[i64], enabled: bool) -> Result<u6
 }
 
 /// Adds channels to a route and gives their ids, in order.
-pub async fn add_channels(store: &Store, route_id: i64, channels: &[NewChannel]) -> Result<Vec<i64>> {
+pub async fn add_channels(
+    store: &Store,
+    route_id: RouteId,
+    channels: &[NewChannel],
+) -> Result<Vec<ChannelId>> {
     let now = now_ms();
     let mut batch = Vec::new();
     let at: Vec<usize> =
         channels.iter().map(|channel| insert_channel(&mut batch, route_id.into(), channel, now)).collect();
     let outcomes = store.batch(batch).await?;
-    Ok(at.into_iter().map(|index| outcomes[index].last_id).collect())
+    Ok(at.into_iter().map(|index| outcomes[index].id()).collect())
 }
 
 /// Changes channels, which from then on are the operator's. [`super::Error::NotFound`] when one of them
 /// is gone: then none is changed.
-pub async fn update_channels(store: &Store, patches: Vec<(i64, ChannelPatch)>) -> Result<()> {
+pub async fn update_channels(store: &Store, patches: Vec<(ChannelId, ChannelPatch)>) -> Result<()> {
     let now = now_ms();
     let batch = patches.into_iter().map(|(id, patch)| {
         let mut changes = Changes::default();
@@ -133,7 +138,7 @@ pub async fn update_channels(store: &Store, patches: Vec<(i64, ChannelPatch)>) -
 }
 
 /// Removes a channel, if there is one of this id.
-pub async fn delete_channel(store: &Store, id: i64) -> Result<()> {
+pub async fn delete_channel(store: &Store, id: ChannelId) -> Result<()> {
     let statement = Statement::new("DELETE FROM route_channels WHERE id = ?", vec![id.into()]);
     store.batch(vec![statement.touching(Part::Channel, [id.into()])]).await.map(drop)
 }
@@ -166,7 +171,7 @@ fn update_dependents(batch: &mut Vec<Statement>, route: &Value, draft: &RouteDra
     }));
 }
 
-fn values(ids: &[i64]) -> impl Iterator<Item = Value> {
+fn values(ids: &[impl Copy + Into<Value>]) -> impl Iterator<Item = Value> {
     ids.iter().map(|id| (*id).into())
 }
 

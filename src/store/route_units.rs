@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use super::routes::{ChannelStats, MAX_MARKS};
 use super::sql::{Changes, Row, Statement, Value, marks};
 use super::{Result, Store, rests};
+use crate::ids::{AccountId, ChannelId, MemberId, SiteId, UnitId};
 use crate::routing::UnitStrategy;
 use crate::time::{Millis, now_ms};
 
 /// A stored unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnitRow {
-    pub id: i64,
-    pub site_id: i64,
+    pub id: UnitId,
+    pub site_id: SiteId,
     pub provider: String,
     pub name: String,
     pub strategy: UnitStrategy,
@@ -24,8 +25,8 @@ pub struct UnitRow {
 /// An account in a unit. Its counters are those of a channel, over all routes of the unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemberRow {
-    pub id: i64,
-    pub account_id: i64,
+    pub id: MemberId,
+    pub account_id: AccountId,
     pub sort_order: i64,
     pub stats: ChannelStats,
 }
@@ -33,12 +34,12 @@ pub struct MemberRow {
 /// A unit to be stored.
 #[derive(Debug, Clone)]
 pub struct NewUnit {
-    pub site_id: i64,
+    pub site_id: SiteId,
     pub provider: String,
     pub name: String,
     pub strategy: UnitStrategy,
     /// In their order.
-    pub account_ids: Vec<i64>,
+    pub account_ids: Vec<AccountId>,
 }
 
 const MEMBER_COLUMNS: &str = "id, unit_id, account_id, sort_order, success_count, fail_count, \
@@ -54,7 +55,7 @@ pub async fn list(store: &Store) -> Result<Vec<UnitRow>> {
 }
 
 /// The unit with its members.
-pub async fn get(store: &Store, id: i64) -> Result<Option<UnitRow>> {
+pub async fn get(store: &Store, id: UnitId) -> Result<Option<UnitRow>> {
     let members = format!(
         "SELECT {MEMBER_COLUMNS} FROM oauth_route_unit_members WHERE unit_id = ? ORDER BY sort_order, id"
     );
@@ -64,7 +65,7 @@ pub async fn get(store: &Store, id: i64) -> Result<Option<UnitRow>> {
 }
 
 /// The units that these accounts are in, by account.
-pub async fn of_accounts(store: &Store, ids: &[i64]) -> Result<HashMap<i64, i64>> {
+pub async fn of_accounts(store: &Store, ids: &[AccountId]) -> Result<HashMap<AccountId, UnitId>> {
     let mut units = HashMap::new();
     for ids in ids.chunks(MAX_MARKS) {
         let sql = format!(
@@ -73,7 +74,7 @@ pub async fn of_accounts(store: &Store, ids: &[i64]) -> Result<HashMap<i64, i64>
         );
         for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
             let mut row = row.fields();
-            units.insert(row.int()?, row.int()?);
+            units.insert(row.id()?, row.id()?);
         }
     }
     Ok(units)
@@ -82,7 +83,7 @@ pub async fn of_accounts(store: &Store, ids: &[i64]) -> Result<HashMap<i64, i64>
 /// Stores a unit with its members and gives its id; the channels of the first one stand for it from then on, with what
 /// they have counted. [`super::Error::Conflict`] when one of the accounts is in a unit already,
 /// [`super::Error::Dangling`] when one is gone.
-pub async fn insert(store: &Store, unit: &NewUnit) -> Result<i64> {
+pub async fn insert(store: &Store, unit: &NewUnit) -> Result<UnitId> {
     let now = now_ms();
     let insert = Statement::new(
         "INSERT INTO oauth_route_units (site_id, provider, name, strategy, enabled, created_at, updated_at) \
@@ -109,13 +110,13 @@ pub async fn insert(store: &Store, unit: &NewUnit) -> Result<i64> {
             vec![Value::IdOf(0), (*first).into(), false.into()],
         )
     }));
-    Ok(store.batch(batch).await?[0].last_id)
+    Ok(store.batch(batch).await?[0].id())
 }
 
 /// Changes a unit; [`super::Error::NotFound`] when it is gone.
 pub async fn update(
     store: &Store,
-    id: i64,
+    id: UnitId,
     name: Option<&str>,
     strategy: Option<UnitStrategy>,
 ) -> Result<()> {
@@ -127,13 +128,13 @@ pub async fn update(
 }
 
 /// Deletes a unit with its members; its channels stay with the first of them. An unknown id is no error.
-pub async fn delete(store: &Store, id: i64) -> Result<()> {
+pub async fn delete(store: &Store, id: UnitId) -> Result<()> {
     let delete = Statement::new("DELETE FROM oauth_route_units WHERE id = ?", vec![id.into()]);
     store.batch(vec![delete]).await.map(drop)
 }
 
 /// Stores a unit again that was deleted, with the counters of its members and the channels that stood for it.
-pub async fn restore(store: &Store, unit: &UnitRow, channels: &[i64]) -> Result<()> {
+pub async fn restore(store: &Store, unit: &UnitRow, channels: &[ChannelId]) -> Result<()> {
     let now = now_ms();
     let mut batch = vec![Statement::new(
         "INSERT INTO oauth_route_units (id, site_id, provider, name, strategy, enabled, created_at, updated_at) \
@@ -190,9 +191,9 @@ pub async fn restore(store: &Store, unit: &UnitRow, channels: &[i64]) -> Result<
 }
 
 /// The channels that stand for a unit.
-pub async fn channels_of(store: &Store, id: i64) -> Result<Vec<i64>> {
+pub async fn channels_of(store: &Store, id: UnitId) -> Result<Vec<ChannelId>> {
     let sql = "SELECT id FROM route_channels WHERE oauth_route_unit_id = ? ORDER BY id";
-    store.query(sql, vec![id.into()]).await?.iter().map(|row| row.fields().int()).collect()
+    store.query(sql, vec![id.into()]).await?.iter().map(|row| row.fields().id()).collect()
 }
 
 /// Forgets that these members ever failed: failures, cooldown and its level.
@@ -204,7 +205,7 @@ pub async fn clear_failures(store: &Store, members: &[MemberRow]) -> Result<()> 
     store.batch(clear.collect()).await.map(drop)
 }
 
-fn insert_member(unit: Value, account: i64, place: i64, now: Millis) -> Statement {
+fn insert_member(unit: Value, account: AccountId, place: i64, now: Millis) -> Statement {
     Statement::new(
         "INSERT INTO oauth_route_unit_members (unit_id, account_id, sort_order, created_at, updated_at) \
          VALUES (?, ?, ?, ?, ?)",
@@ -213,13 +214,13 @@ fn insert_member(unit: Value, account: i64, place: i64, now: Millis) -> Statemen
 }
 
 fn read(units: &[Row], members: &[Row]) -> Result<Vec<UnitRow>> {
-    let mut of_units: HashMap<i64, Vec<MemberRow>> = HashMap::new();
+    let mut of_units: HashMap<UnitId, Vec<MemberRow>> = HashMap::new();
     for row in members {
         let mut row = row.fields();
-        let (id, unit) = (row.int()?, row.int()?);
+        let (id, unit) = (row.id()?, row.id()?);
         of_units.entry(unit).or_default().push(MemberRow {
             id,
-            account_id: row.int()?,
+            account_id: row.id()?,
             sort_order: row.int()?,
             stats: ChannelStats {
                 success_count: row.int()?,
@@ -240,10 +241,10 @@ fn read(units: &[Row], members: &[Row]) -> Result<Vec<UnitRow>> {
     }
     let read = units.iter().map(|row| {
         let mut row = row.fields();
-        let id = row.int()?;
+        let id = row.id()?;
         Ok(UnitRow {
             id,
-            site_id: row.int()?,
+            site_id: row.id()?,
             provider: row.text()?,
             name: row.text()?,
             strategy: UnitStrategy::parse(row.str()?).unwrap_or_default(),

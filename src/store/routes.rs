@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use super::sql::{Row, Statement, Value, marks};
 use super::touches::Part;
 use super::{Result, Store, rests};
+use crate::ids::{AccountId, ChannelId, RouteId, TokenId, UnitId};
 use crate::money::Usd;
 use crate::routing::rebuild::{self, Credential, NewRoute, Plan};
 use crate::routing::{ChannelTotals, Strategy};
@@ -13,7 +14,7 @@ use crate::time::{Millis, now_ms};
 /// A stored route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteRow {
-    pub id: i64,
+    pub id: RouteId,
     pub model_pattern: String,
     pub display_name: Option<String>,
     pub display_icon: Option<String>,
@@ -28,17 +29,17 @@ pub struct RouteRow {
     /// Made by an operator.
     pub is_manual: bool,
     /// The source routes of a group, in its order.
-    pub source_route_ids: Vec<i64>,
+    pub source_route_ids: Vec<RouteId>,
 }
 
 /// A stored channel with its counters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChannelRow {
-    pub id: i64,
-    pub route_id: i64,
-    pub account_id: i64,
-    pub token_id: Option<i64>,
-    pub oauth_route_unit_id: Option<i64>,
+    pub id: ChannelId,
+    pub route_id: RouteId,
+    pub account_id: AccountId,
+    pub token_id: Option<TokenId>,
+    pub oauth_route_unit_id: Option<UnitId>,
     pub source_model: Option<String>,
     pub priority: i64,
     pub weight: i64,
@@ -162,7 +163,7 @@ pub async fn list(store: &Store) -> Result<Vec<RouteRow>> {
 }
 
 /// The routes with these ids, as far as there are any, by id.
-pub async fn some(store: &Store, ids: &[i64]) -> Result<Vec<RouteRow>> {
+pub async fn some(store: &Store, ids: &[RouteId]) -> Result<Vec<RouteRow>> {
     let mut routes = Vec::with_capacity(ids.len());
     for ids in ids.chunks(MAX_MARKS) {
         let (marks, args) = (marks(ids.len()), || ids.iter().map(|id| (*id).into()).collect());
@@ -182,7 +183,7 @@ pub async fn some(store: &Store, ids: &[i64]) -> Result<Vec<RouteRow>> {
 }
 
 /// So many routes by id, from behind this one.
-pub async fn some_after(store: &Store, after: i64, count: u32) -> Result<Vec<RouteRow>> {
+pub async fn some_after(store: &Store, after: RouteId, count: u32) -> Result<Vec<RouteRow>> {
     let sql = format!("SELECT {COLUMNS} FROM token_routes WHERE id > ? ORDER BY id LIMIT {count}");
     let rows = store.query(sql, vec![after.into()]).await?;
     let mut routes = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
@@ -199,7 +200,7 @@ pub async fn some_after(store: &Store, after: i64, count: u32) -> Result<Vec<Rou
 fn add_sources(routes: &mut [RouteRow], links: &[Row]) -> Result<()> {
     for row in links {
         let mut row = row.fields();
-        let (group, source) = (row.int()?, row.int()?);
+        let (group, source) = (row.id()?, row.id()?);
         if let Ok(at) = routes.binary_search_by_key(&group, |route| route.id) {
             routes[at].source_route_ids.push(source);
         }
@@ -214,7 +215,7 @@ pub const PAGE: u32 = 1000;
 pub async fn list_channels(store: &Store) -> Result<Vec<ChannelRow>> {
     let mut channels = Vec::new();
     loop {
-        let after = channels.last().map_or(0, |last: &ChannelRow| last.id);
+        let after = channels.last().map_or(ChannelId::ZERO, |last: &ChannelRow| last.id);
         let mut page = channels_after(store, after, PAGE).await?;
         let is_last = page.len() < PAGE as usize;
         channels.append(&mut page);
@@ -225,7 +226,7 @@ pub async fn list_channels(store: &Store) -> Result<Vec<ChannelRow>> {
 }
 
 /// At most `count` channels by id, with their counters, from behind `after`.
-pub async fn channels_after(store: &Store, after: i64, count: u32) -> Result<Vec<ChannelRow>> {
+pub async fn channels_after(store: &Store, after: ChannelId, count: u32) -> Result<Vec<ChannelRow>> {
     let sql = format!(
         "SELECT {CHANNEL_COLUMNS} FROM route_channels c LEFT JOIN channel_stats s ON s.channel_id = c.id \
          WHERE c.id > ? ORDER BY c.id LIMIT {count}"
@@ -234,19 +235,19 @@ pub async fn channels_after(store: &Store, after: i64, count: u32) -> Result<Vec
 }
 
 /// The accounts that have channels.
-pub async fn accounts_with_channels(store: &Store) -> Result<HashSet<i64>> {
+pub async fn accounts_with_channels(store: &Store) -> Result<HashSet<AccountId>> {
     let rows = store.query("SELECT DISTINCT account_id FROM route_channels", Vec::new()).await?;
-    rows.iter().map(|row| row.fields().int()).collect()
+    rows.iter().map(|row| row.fields().id()).collect()
 }
 
 /// What a rebuild looks at of so many channels by id, from behind this one.
-pub async fn planned_after(store: &Store, after: i64, count: u32) -> Result<Vec<rebuild::ChannelRow>> {
+pub async fn planned_after(store: &Store, after: ChannelId, count: u32) -> Result<Vec<rebuild::ChannelRow>> {
     let sql = format!("SELECT {PLANNED_COLUMNS} FROM route_channels WHERE id > ? ORDER BY id LIMIT {count}");
     store.query(sql, vec![after.into()]).await?.iter().map(read_planned).collect()
 }
 
 /// What a rebuild looks at of these accounts' channels.
-pub async fn planned_of_accounts(store: &Store, ids: &[i64]) -> Result<Vec<rebuild::ChannelRow>> {
+pub async fn planned_of_accounts(store: &Store, ids: &[AccountId]) -> Result<Vec<rebuild::ChannelRow>> {
     let mut channels = Vec::new();
     for ids in ids.chunks(MAX_MARKS) {
         let sql = format!(
@@ -261,7 +262,7 @@ pub async fn planned_of_accounts(store: &Store, ids: &[i64]) -> Result<Vec<rebui
 }
 
 /// The routes in which these accounts have channels.
-pub async fn of_accounts(store: &Store, ids: &[i64]) -> Result<BTreeSet<i64>> {
+pub async fn of_accounts(store: &Store, ids: &[AccountId]) -> Result<BTreeSet<RouteId>> {
     let mut routes = BTreeSet::new();
     for ids in ids.chunks(MAX_MARKS) {
         let sql = format!(
@@ -269,7 +270,7 @@ pub async fn of_accounts(store: &Store, ids: &[i64]) -> Result<BTreeSet<i64>> {
             marks(ids.len())
         );
         for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
-            routes.insert(row.fields().int()?);
+            routes.insert(row.fields().id()?);
         }
     }
     Ok(routes)
@@ -277,22 +278,29 @@ pub async fn of_accounts(store: &Store, ids: &[i64]) -> Result<BTreeSet<i64>> {
 
 /// By what channels are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChannelsOf {
-    Themselves,
-    Routes,
-    Accounts,
+pub enum ChannelsOf<'a> {
+    Themselves(&'a [ChannelId]),
+    Routes(&'a [RouteId]),
+    Accounts(&'a [AccountId]),
     /// Route units that they stand for.
-    Units,
+    Units(&'a [UnitId]),
 }
 
 /// The channels of these ids, or of routes or accounts of these ids, with their counters.
-pub async fn some_channels(store: &Store, of: ChannelsOf, ids: &[i64]) -> Result<Vec<ChannelRow>> {
-    let column = match of {
-        ChannelsOf::Themselves => "id",
-        ChannelsOf::Routes => "route_id",
-        ChannelsOf::Accounts => "account_id",
-        ChannelsOf::Units => "oauth_route_unit_id",
-    };
+pub async fn some_channels(store: &Store, of: ChannelsOf<'_>) -> Result<Vec<ChannelRow>> {
+    match of {
+        ChannelsOf::Themselves(ids) => channels_by(store, "id", ids).await,
+        ChannelsOf::Routes(ids) => channels_by(store, "route_id", ids).await,
+        ChannelsOf::Accounts(ids) => channels_by(store, "account_id", ids).await,
+        ChannelsOf::Units(ids) => channels_by(store, "oauth_route_unit_id", ids).await,
+    }
+}
+
+async fn channels_by(
+    store: &Store,
+    column: &str,
+    ids: &[impl Copy + Into<Value>],
+) -> Result<Vec<ChannelRow>> {
     let mut channels = Vec::new();
     for ids in ids.chunks(MAX_MARKS) {
         let sql = format!(
@@ -308,7 +316,7 @@ pub async fn some_channels(store: &Store, of: ChannelsOf, ids: &[i64]) -> Result
 }
 
 /// Forgets that these channels ever failed: failures, cooldown and its level.
-pub async fn clear_failures(store: &Store, channels: &[i64]) -> Result<()> {
+pub async fn clear_failures(store: &Store, channels: &[ChannelId]) -> Result<()> {
     let clear = channels.chunks(MAX_MARKS).map(|ids| {
         rests::clear(
             store,
@@ -370,11 +378,11 @@ pub async fn forget_discovered(store: &Store, plan: &Plan) -> Result<u64> {
 /// What a plan takes away, and the channels that it gives another token, each with how many it names.
 fn removals(plan: &Plan) -> Vec<(usize, Statement)> {
     let now = now_ms();
-    let statement = |sql: &str, manual: bool, ids: &[i64]| {
+    fn statement(sql: &str, manual: bool, ids: &[impl Copy + Into<Value>]) -> Statement {
         let mut args = vec![manual.into()];
-        args.extend(ids.iter().map(|id| Value::from(*id)));
+        args.extend(ids.iter().map(|id| (*id).into()));
         Statement::new(format!("{sql} AND id IN ({})", marks(ids.len())), args)
-    };
+    }
     let mut removals = Vec::new();
     // A channel that an operator touched since the plan was made is no longer the plan's business.
     removals.extend(plan.delete_channels.chunks(REMOVED_AT_ONCE).map(|ids| {
@@ -443,7 +451,7 @@ pub(super) fn insert_channel(
 fn read(row: &Row) -> Result<RouteRow> {
     let mut row = row.fields();
     Ok(RouteRow {
-        id: row.int()?,
+        id: row.id()?,
         model_pattern: row.text()?,
         display_name: row.opt_text()?,
         display_icon: row.opt_text()?,
@@ -461,11 +469,11 @@ fn read(row: &Row) -> Result<RouteRow> {
 fn read_planned(row: &Row) -> Result<rebuild::ChannelRow> {
     let mut row = row.fields();
     Ok(rebuild::ChannelRow {
-        id: row.int()?,
-        route_id: row.int()?,
-        account_id: row.int()?,
-        token_id: row.opt_int()?,
-        unit_id: row.opt_int()?,
+        id: row.id()?,
+        route_id: row.id()?,
+        account_id: row.id()?,
+        token_id: row.opt_id()?,
+        unit_id: row.opt_id()?,
         source_model: row.opt_str()?.map(Into::into),
         manual: row.bool()?,
     })
@@ -474,11 +482,11 @@ fn read_planned(row: &Row) -> Result<rebuild::ChannelRow> {
 fn read_channel(row: &Row) -> Result<ChannelRow> {
     let mut row = row.fields();
     Ok(ChannelRow {
-        id: row.int()?,
-        route_id: row.int()?,
-        account_id: row.int()?,
-        token_id: row.opt_int()?,
-        oauth_route_unit_id: row.opt_int()?,
+        id: row.id()?,
+        route_id: row.id()?,
+        account_id: row.id()?,
+        token_id: row.opt_id()?,
+        oauth_route_unit_id: row.opt_id()?,
         source_model: row.opt_text()?,
         priority: row.int()?,
         weight: row.int()?,

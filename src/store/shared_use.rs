@@ -65,7 +65,7 @@ async fn totals(store: &Store, keys: &KeyTable, everything: bool) -> Result<()> 
                OR max_requests IS NOT NULL OR last_used_at >= ? OR updated_at >= ?";
     for row in &store.query(sql, vec![since.into(), since.into()]).await? {
         let mut row = row.fields();
-        let (id, requests, cost) = (row.int()?, row.int()?, row.usd()?);
+        let (id, requests, cost) = (row.id()?, row.int()?, row.usd()?);
         let Some(key) = keys.get(id) else { continue };
         // Who looks or reserves, or changes the key, knows better.
         let Ok(_turn) = key.live.turn.try_lock() else { continue };

@@ -3,6 +3,7 @@
 use super::sql::{Changes, Fields, OnConflict, Row, Statement, Value, marks, upsert};
 use super::touches::Part;
 use super::{Error, Result, Secret, Store};
+use crate::ids::{EndpointId, SiteId};
 use crate::time::{Millis, now_ms};
 
 /// Whether a site is in use.
@@ -30,7 +31,7 @@ impl SiteStatus {
 /// A stored site with its endpoints, ordered by (sort order, id).
 #[derive(Debug, Clone, PartialEq)]
 pub struct SiteRow {
-    pub id: i64,
+    pub id: SiteId,
     pub name: String,
     pub url: String,
     /// An identifier of a platform, unless a newer release wrote the row.
@@ -59,8 +60,8 @@ pub struct SiteRow {
 /// A stored address of a site's pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointRow {
-    pub id: i64,
-    pub site_id: i64,
+    pub id: EndpointId,
+    pub site_id: SiteId,
     pub url: String,
     pub enabled: bool,
     pub sort_order: i64,
@@ -148,7 +149,7 @@ pub async fn list(store: &Store) -> Result<Vec<SiteRow>> {
 }
 
 /// One site with its endpoints.
-pub async fn get(store: &Store, id: i64) -> Result<Option<SiteRow>> {
+pub async fn get(store: &Store, id: SiteId) -> Result<Option<SiteRow>> {
     let rows = store.query(format!("SELECT {COLUMNS} FROM sites WHERE id = ?"), vec![id.into()]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let mut site = read(store, row)?;
@@ -161,15 +162,15 @@ pub async fn get(store: &Store, id: i64) -> Result<Option<SiteRow>> {
 }
 
 /// The id of the site with this platform and address.
-pub async fn find(store: &Store, platform: &str, url: &str) -> Result<Option<i64>> {
+pub async fn find(store: &Store, platform: &str, url: &str) -> Result<Option<SiteId>> {
     let rows = store
         .query("SELECT id FROM sites WHERE platform = ? AND url = ?", vec![platform.into(), url.into()])
         .await?;
-    rows.first().map(|row| row.fields().int()).transpose()
+    rows.first().map(|row| row.fields().id()).transpose()
 }
 
 /// Stores a site with its endpoints and returns its id; [`Error::Conflict`] when (platform, url) is taken.
-pub async fn insert(store: &Store, site: NewSite) -> Result<i64> {
+pub async fn insert(store: &Store, site: NewSite) -> Result<SiteId> {
     let now = now_ms();
     let sealer = store.sealer();
     let mut batch =
@@ -199,12 +200,12 @@ pub async fn insert(store: &Store, site: NewSite) -> Result<i64> {
     )
     .inserting(Part::Site)];
     batch.extend(site.endpoints.iter().map(|endpoint| put_endpoint(store, Value::IdOf(0), endpoint, now)));
-    Ok(store.batch(batch).await?[0].last_id)
+    Ok(store.batch(batch).await?[0].id())
 }
 
 /// Changes a site. Returns the status it moved to, if it really moved: then its accounts moved with
 /// it, each remembering what it was before.
-pub async fn update(store: &Store, id: i64, patch: SitePatch) -> Result<Option<SiteStatus>> {
+pub async fn update(store: &Store, id: SiteId, patch: SitePatch) -> Result<Option<SiteStatus>> {
     let now = now_ms();
     let sealer = store.sealer();
     let mut changes = Changes::default();
@@ -244,7 +245,7 @@ pub async fn update(store: &Store, id: i64, patch: SitePatch) -> Result<Option<S
 }
 
 /// The accounts' statement, then the site's own: the first still sees the status before.
-fn move_to(id: i64, status: SiteStatus, now: Millis) -> [Statement; 2] {
+fn move_to(id: SiteId, status: SiteStatus, now: Millis) -> [Statement; 2] {
     let accounts = match status {
         SiteStatus::Disabled => {
             "UPDATE accounts SET former_status = status, status = 'disabled', updated_at = ? \
@@ -268,7 +269,7 @@ fn move_to(id: i64, status: SiteStatus, now: Millis) -> [Statement; 2] {
     ]
 }
 
-fn replace_endpoints(store: &Store, site: i64, endpoints: &[NewEndpoint], now: Millis) -> Vec<Statement> {
+fn replace_endpoints(store: &Store, site: SiteId, endpoints: &[NewEndpoint], now: Millis) -> Vec<Statement> {
     let mut args: Vec<Value> = vec![site.into()];
     args.extend(endpoints.iter().map(|endpoint| endpoint.url.as_str().into()));
     let gone = if endpoints.is_empty() {
@@ -306,7 +307,7 @@ fn put_endpoint(store: &Store, site: Value, endpoint: &NewEndpoint, now: Millis)
 }
 
 /// Deletes a site with everything under it; an unknown id is no error.
-pub async fn delete(store: &Store, id: i64) -> Result<()> {
+pub async fn delete(store: &Store, id: SiteId) -> Result<()> {
     let delete = Statement::new("DELETE FROM sites WHERE id = ?", vec![id.into()]);
     store.batch(vec![delete.touching(Part::Site, [id.into()])]).await.map(drop)
 }
@@ -315,7 +316,7 @@ fn read(store: &Store, row: &Row) -> Result<SiteRow> {
     let sealer = store.sealer();
     let mut row: Fields<'_> = row.fields();
     Ok(SiteRow {
-        id: row.int()?,
+        id: row.id()?,
         name: row.text()?,
         url: row.text()?,
         platform: row.text()?,
@@ -345,8 +346,8 @@ fn read(store: &Store, row: &Row) -> Result<SiteRow> {
 fn read_endpoint(row: &Row) -> Result<EndpointRow> {
     let mut row = row.fields();
     Ok(EndpointRow {
-        id: row.int()?,
-        site_id: row.int()?,
+        id: row.id()?,
+        site_id: row.id()?,
         url: row.text()?,
         enabled: row.bool()?,
         sort_order: row.int()?,

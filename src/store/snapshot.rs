@@ -20,6 +20,7 @@ use super::sites::{EndpointRow, SiteRow, SiteStatus};
 use super::tokens::TokenRow;
 use super::{Result, Secret, Store};
 use crate::dialect::json;
+use crate::ids::{AccountId, RouteId, SiteId, TokenId};
 use crate::platform::{OAuthProvider, Platform};
 use crate::routing::{
     self, Account, BaseUrl, Channel, Credential, Endpoint, EndpointLive, EndpointState, LiveTable,
@@ -111,7 +112,7 @@ struct Builder<'a> {
 }
 
 /// What accounts and their tokens present, by the numbers of both.
-type Credentials = HashMap<(i64, Option<i64>), Option<Credential>>;
+type Credentials = HashMap<(AccountId, Option<TokenId>), Option<Credential>>;
 
 impl<'a> Builder<'a> {
     fn new(live: &'a LiveTable, system_proxy_url: Option<&str>) -> Self {
@@ -264,7 +265,12 @@ impl<'a> Builder<'a> {
     }
 
     /// What an account presents with one of its tokens; nothing where that is gone or not usable.
-    fn token_credential(&self, account: i64, id: i64, token: Option<&TokenRow>) -> Option<Credential> {
+    fn token_credential(
+        &self,
+        account: AccountId,
+        id: TokenId,
+        token: Option<&TokenRow>,
+    ) -> Option<Credential> {
         let made = || token_credential(token).map(Into::into);
         lock(&self.credentials).entry((account, Some(id))).or_insert_with(made).clone()
     }
@@ -304,7 +310,7 @@ impl<'a> Builder<'a> {
         channel: Channel,
         unit: &UnitRow,
         members: &[(Option<Credential>, &Arc<Account>)],
-        models: &HashMap<i64, Vec<String>>,
+        models: &HashMap<AccountId, Vec<String>>,
     ) -> Channel {
         let (whole, enabled) = (channel.live.clone(), channel.enabled && unit.enabled);
         let has_model = |row: &MemberRow| {
@@ -360,7 +366,11 @@ fn known(text: Option<&str>) -> Option<Box<str>> {
 
 /// What a channel with this token presents upstream: the token, else an OAuth account's
 /// access token (never a stale API key), else the account's API key.
-pub fn credential(token_id: Option<i64>, account: &AccountRow, token: Option<&TokenRow>) -> Option<Secret> {
+pub fn credential(
+    token_id: Option<TokenId>,
+    account: &AccountRow,
+    token: Option<&TokenRow>,
+) -> Option<Secret> {
     if token_id.is_some() { token_credential(token) } else { own_credential(account) }
 }
 
@@ -401,7 +411,7 @@ fn parse_proxy(whose: &str, url: &str) -> Outbound {
     }
 }
 
-fn headers(site: i64, text: &Secret) -> Vec<(HeaderName, HeaderValue)> {
+fn headers(site: SiteId, text: &Secret) -> Vec<(HeaderName, HeaderValue)> {
     let Ok(pairs) = ordered_pairs(text.expose()) else {
         log::warn!("the custom headers of site {site} are no JSON object of strings and are not sent");
         return Vec::new();
@@ -421,7 +431,7 @@ fn headers(site: i64, text: &Secret) -> Vec<(HeaderName, HeaderValue)> {
         .collect()
 }
 
-fn mapping(route: i64, text: &str) -> Vec<(ModelPattern, String)> {
+fn mapping(route: RouteId, text: &str) -> Vec<(ModelPattern, String)> {
     match ordered_pairs(text) {
         Ok(pairs) => pairs.into_iter().map(|(from, to)| (ModelPattern::stored(&from), to)).collect(),
         Err(error) => {

@@ -3,18 +3,19 @@
 use std::collections::HashMap;
 
 use super::{Result, Store};
+use crate::ids::AccountId;
 use crate::money::Usd;
 use crate::time::Millis;
 
 /// The amount of each account since `from`, for "today's spend".
-pub async fn by_account_since(store: &Store, from: Millis) -> Result<HashMap<i64, Usd>> {
+pub async fn by_account_since(store: &Store, from: Millis) -> Result<HashMap<AccountId, Usd>> {
     let sql = "SELECT account_id, COALESCE(SUM(estimated_cost), 0) FROM proxy_logs \
                WHERE created_at >= ? AND account_id IS NOT NULL GROUP BY account_id";
     let rows = store.query(sql, vec![from.into()]).await?;
     rows.iter()
         .map(|row| {
             let mut row = row.fields();
-            Ok((row.int()?, row.usd()?))
+            Ok((row.id()?, row.usd()?))
         })
         .collect()
 }

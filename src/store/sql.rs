@@ -186,7 +186,7 @@ impl Changes {
     }
 
     /// `UPDATE table SET … WHERE id = ?`, undoing its batch when no such row exists.
-    pub fn update(mut self, table: &str, id: i64) -> Statement {
+    pub fn update(mut self, table: &str, id: impl Into<Value>) -> Statement {
         let set = self.columns.iter().map(|column| format!("{column} = ?"));
         let counted = self.counted.iter().map(|column| format!("{column} = {column} + 1"));
         let set: Vec<String> = set.chain(counted).collect();

@@ -5,6 +5,7 @@ use super::cached::CachedTokens;
 use super::log_sums::{OF_ROWS, Parts};
 use super::sql::{Fields, Statement};
 use super::{Result, Store};
+use crate::ids::{AccountId, SiteId};
 use crate::money::Usd;
 use crate::time::Millis;
 
@@ -42,8 +43,8 @@ impl Sums {
 /// An account on an active site, as far as the dashboard looks at it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holder {
-    pub id: i64,
-    pub site_id: i64,
+    pub id: AccountId,
+    pub site_id: SiteId,
     pub balance: Usd,
     pub is_active: bool,
     /// JSON text: members without a column, among them `todayIncomeSnapshot`.
@@ -53,7 +54,7 @@ pub struct Holder {
 /// An active site.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActiveSite {
-    pub id: i64,
+    pub id: SiteId,
     pub name: String,
     pub url: String,
     pub platform: String,
@@ -87,7 +88,7 @@ pub async fn active_sites(store: &Store) -> Result<Vec<ActiveSite>> {
     rows.iter()
         .map(|row| {
             let mut row = row.fields();
-            Ok(ActiveSite { id: row.int()?, name: row.text()?, url: row.text()?, platform: row.text()? })
+            Ok(ActiveSite { id: row.id()?, name: row.text()?, url: row.text()?, platform: row.text()? })
         })
         .collect()
 }
@@ -101,8 +102,8 @@ pub async fn holders(store: &Store) -> Result<Vec<Holder>> {
         .map(|row| {
             let mut row = row.fields();
             Ok(Holder {
-                id: row.int()?,
-                site_id: row.int()?,
+                id: row.id()?,
+                site_id: row.id()?,
                 balance: row.usd()?,
                 is_active: row.str()? == "active",
                 extra: row.opt_text()?,
@@ -140,7 +141,7 @@ pub async fn logged_since(store: &Store, from: Millis) -> Result<Sums> {
 }
 
 /// Each active site's sums from a local day on (`None`: of all time).
-pub async fn by_site(store: &Store, from_day: Option<&str>) -> Result<Vec<(i64, Sums)>> {
+pub async fn by_site(store: &Store, from_day: Option<&str>) -> Result<Vec<(SiteId, Sums)>> {
     let sql = format!(
         "SELECT u.site_id, {SUMS} FROM usage_day u {OF_ACTIVE_SITES} WHERE u.local_day >= ? GROUP BY u.site_id"
     );
@@ -148,7 +149,7 @@ pub async fn by_site(store: &Store, from_day: Option<&str>) -> Result<Vec<(i64, 
     rows.iter()
         .map(|row| {
             let mut row = row.fields();
-            Ok((row.int()?, read(&mut row)?))
+            Ok((row.id()?, read(&mut row)?))
         })
         .collect()
 }
@@ -158,7 +159,7 @@ pub async fn by_day_and_site(
     store: &Store,
     from_day: &str,
     model: Option<&str>,
-) -> Result<Vec<(String, i64, Sums)>> {
+) -> Result<Vec<(String, SiteId, Sums)>> {
     let mut args = vec![from_day.into()];
     let of_model = model.map_or("", |_| "AND u.model = ?");
     args.extend(model.map(Into::into));
@@ -170,13 +171,13 @@ pub async fn by_day_and_site(
     rows.iter()
         .map(|row| {
             let mut row = row.fields();
-            Ok((row.text()?, row.int()?, read(&mut row)?))
+            Ok((row.text()?, row.id()?, read(&mut row)?))
         })
         .collect()
 }
 
 /// Sums of active sites by hour bucket and site, from a bucket on.
-pub async fn by_hour_and_site(store: &Store, from: Millis) -> Result<Vec<(Millis, i64, Sums)>> {
+pub async fn by_hour_and_site(store: &Store, from: Millis) -> Result<Vec<(Millis, SiteId, Sums)>> {
     let sql = format!(
         "SELECT u.bucket_start, u.site_id, {SUMS} FROM usage_hour u {OF_ACTIVE_SITES} \
          WHERE u.bucket_start >= ? GROUP BY u.bucket_start, u.site_id"
@@ -185,13 +186,13 @@ pub async fn by_hour_and_site(store: &Store, from: Millis) -> Result<Vec<(Millis
     rows.iter()
         .map(|row| {
             let mut row = row.fields();
-            Ok((row.int()?, row.int()?, read(&mut row)?))
+            Ok((row.int()?, row.id()?, read(&mut row)?))
         })
         .collect()
 }
 
 /// Sums by model from a local day on: of one site, or of all active ones.
-pub async fn by_model(store: &Store, from_day: &str, site: Option<i64>) -> Result<Vec<(String, Sums)>> {
+pub async fn by_model(store: &Store, from_day: &str, site: Option<SiteId>) -> Result<Vec<(String, Sums)>> {
     let (of, mut args) = match site {
         Some(site) => ("WHERE u.site_id = ? AND", vec![site.into()]),
         None => ("JOIN sites s ON s.id = u.site_id AND s.status = 'active' WHERE", Vec::new()),

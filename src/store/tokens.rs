@@ -9,14 +9,15 @@ use super::seal::Hashing;
 use super::sql::{Row, Statement, Value, marks};
 use super::touches::Part;
 use super::{Result, Secret, Store};
+use crate::ids::{AccountId, TokenId};
 use crate::time::{Millis, now_ms};
 
 /// A stored token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenRow {
     /// 0 in a row that is still to be stored.
-    pub id: i64,
-    pub account_id: i64,
+    pub id: TokenId,
+    pub account_id: AccountId,
     pub name: String,
     /// The value; of a `masked_pending` token only the mask that its site shows.
     pub token: Option<Secret>,
@@ -78,22 +79,22 @@ pub async fn list(store: &Store) -> Result<Vec<TokenRow>> {
 }
 
 /// The tokens of one account by id.
-pub async fn of_account(store: &Store, account_id: i64) -> Result<Vec<TokenRow>> {
+pub async fn of_account(store: &Store, account_id: AccountId) -> Result<Vec<TokenRow>> {
     let sql = format!("SELECT {COLUMNS} FROM account_tokens WHERE account_id = ? ORDER BY id");
     store.query(sql, vec![account_id.into()]).await?.iter().map(|row| read(store, row)).collect()
 }
 
 /// The tokens of these accounts by id.
-pub async fn of_accounts(store: &Store, ids: &[i64]) -> Result<Vec<TokenRow>> {
+pub async fn of_accounts(store: &Store, ids: &[AccountId]) -> Result<Vec<TokenRow>> {
     some_by(store, "account_id", ids).await
 }
 
 /// The tokens with these ids, as far as there are any, by id.
-pub async fn some(store: &Store, ids: &[i64]) -> Result<Vec<TokenRow>> {
+pub async fn some(store: &Store, ids: &[TokenId]) -> Result<Vec<TokenRow>> {
     some_by(store, "id", ids).await
 }
 
-async fn some_by(store: &Store, column: &str, ids: &[i64]) -> Result<Vec<TokenRow>> {
+async fn some_by(store: &Store, column: &str, ids: &[impl Copy + Into<Value>]) -> Result<Vec<TokenRow>> {
     let mut tokens = Vec::with_capacity(ids.len());
     for ids in ids.chunks(MAX_MARKS) {
         let marks = marks(ids.len());
@@ -105,7 +106,7 @@ async fn some_by(store: &Store, column: &str, ids: &[i64]) -> Result<Vec<TokenRo
     Ok(tokens)
 }
 
-pub async fn get(store: &Store, id: i64) -> Result<Option<TokenRow>> {
+pub async fn get(store: &Store, id: TokenId) -> Result<Option<TokenRow>> {
     let sql = format!("SELECT {COLUMNS} FROM account_tokens WHERE id = ?");
     store.query(sql, vec![id.into()]).await?.first().map(|row| read(store, row)).transpose()
 }
@@ -115,10 +116,10 @@ pub async fn get(store: &Store, id: i64) -> Result<Option<TokenRow>> {
 /// [`super::Error::Dangling`] or [`super::Error::NotFound`] when the account is gone.
 pub async fn save(
     store: &Store,
-    account_id: i64,
+    account_id: AccountId,
     before: &[TokenRow],
     after: &[TokenRow],
-) -> Result<Vec<i64>> {
+) -> Result<Vec<TokenId>> {
     let hashing = store.sealer().hashing().await;
     let mut batch = Vec::new();
     for row in before.iter().filter(|old| !after.iter().any(|row| row.id == old.id)) {
@@ -126,8 +127,9 @@ pub async fn save(
         batch.push(delete.touching(Part::Account, [account_id.into()]));
     }
     // A value may move from one row to another: no two may have it in between.
-    let changed: Vec<&TokenRow> = after.iter().filter(|row| row.id != 0 && !before.contains(row)).collect();
-    for row in changed.iter().copied().chain(after.iter().filter(|row| row.id == 0)) {
+    let changed: Vec<&TokenRow> =
+        after.iter().filter(|row| row.id != TokenId::ZERO && !before.contains(row)).collect();
+    for row in changed.iter().copied().chain(after.iter().filter(|row| row.id == TokenId::ZERO)) {
         batch.extend(bring_forward(&hashing, account_id, row));
     }
     for row in &changed {
@@ -138,7 +140,7 @@ pub async fn save(
         batch.push(update(store, &hashing, row)?);
     }
     let mut inserted = Vec::new();
-    for (index, row) in after.iter().enumerate().filter(|(_, row)| row.id == 0) {
+    for (index, row) in after.iter().enumerate().filter(|(_, row)| row.id == TokenId::ZERO) {
         inserted.push((index, batch.len()));
         batch.push(insert(store, &hashing, account_id, row)?);
     }
@@ -156,16 +158,16 @@ pub async fn save(
         .touching(Part::Account, [account_id.into()]),
     );
     let outcomes = store.batch(batch).await?;
-    let mut ids: Vec<i64> = after.iter().map(|row| row.id).collect();
+    let mut ids: Vec<TokenId> = after.iter().map(|row| row.id).collect();
     for (index, statement) in inserted {
-        ids[index] = outcomes[statement].last_id;
+        ids[index] = outcomes[statement].id();
     }
     Ok(ids)
 }
 
 /// While the index key is being replaced, a row may still be found by the former one only. Who has the same
 /// value gets the new hash first, so that no two rows of the account come to have it.
-fn bring_forward(hashing: &Hashing<'_>, account_id: i64, row: &TokenRow) -> Vec<Statement> {
+fn bring_forward(hashing: &Hashing<'_>, account_id: AccountId, row: &TokenRow) -> Vec<Statement> {
     let sql = "UPDATE account_tokens SET token_hash = ? WHERE account_id = ? AND token_hash = ?";
     let Some(token) = known(row).map(Secret::expose) else { return Vec::new() };
     let forward = |former: String| {
@@ -175,7 +177,7 @@ fn bring_forward(hashing: &Hashing<'_>, account_id: i64, row: &TokenRow) -> Vec<
     hashing.former(token).map(forward).collect()
 }
 
-fn insert(store: &Store, hashing: &Hashing<'_>, account_id: i64, row: &TokenRow) -> Result<Statement> {
+fn insert(store: &Store, hashing: &Hashing<'_>, account_id: AccountId, row: &TokenRow) -> Result<Statement> {
     let now = now_ms();
     let mut args = values(store, hashing, row)?;
     args.extend([account_id.into(), now.into(), now.into()]);
@@ -222,8 +224,8 @@ fn known(row: &TokenRow) -> Option<&Secret> {
 fn read(store: &Store, row: &Row) -> Result<TokenRow> {
     let mut row = row.fields();
     Ok(TokenRow {
-        id: row.int()?,
-        account_id: row.int()?,
+        id: row.id()?,
+        account_id: row.id()?,
         name: row.text()?,
         token: store.sealer().open_column(TABLE, "token_enc", row.opt_str()?),
         token_group: row.opt_text()?,

@@ -122,11 +122,12 @@ impl Drop for Upload {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::KeyId;
 
     #[test]
     fn uploads_that_run_at_once_share_what_is_left() {
         let all = Arc::<Uploads>::default();
-        let owner = |id| Owner::of_key(Some(id));
+        let owner = |id| Owner::of_key(Some(KeyId::new(id)));
         let begin = |key, id: &str, stored| all.begin(owner(key), id.to_owned(), stored, Some(100));
         let (a, b) = (begin(1, "a", 20), begin(1, "b", 20));
         assert!(a.reserve(50) && a.reserve(10), "less than it has is there");

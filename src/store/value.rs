@@ -2,6 +2,7 @@
 
 use super::error::{Error, Result};
 use super::seal::Sealed;
+use crate::ids::Id;
 use crate::money::Usd;
 
 /// One argument or one field.
@@ -34,6 +35,18 @@ pub enum Arg<'a> {
 impl From<i64> for Arg<'_> {
     fn from(value: i64) -> Self {
         Self::Int(value)
+    }
+}
+
+impl<I: Id> From<I> for Arg<'_> {
+    fn from(id: I) -> Self {
+        Self::Int(id.get())
+    }
+}
+
+impl<I: Id> From<I> for Value {
+    fn from(id: I) -> Self {
+        Self::Int(id.get())
     }
 }
 
@@ -139,6 +152,13 @@ pub struct Outcome {
     pub last_id: i64,
 }
 
+impl Outcome {
+    /// The id of the row that an `INSERT` made.
+    pub fn id<I: Id>(&self) -> I {
+        I::new(self.last_id)
+    }
+}
+
 /// One row of an answer, in the order of the selected columns.
 #[derive(Debug, Clone)]
 pub struct Row(pub(super) Vec<Value>);
@@ -184,6 +204,15 @@ impl<'a> Fields<'a> {
             Value::Bool(value) => Ok(Some(i64::from(*value))),
             _ => Err(self.wrong("an integer")),
         }
+    }
+
+    /// The id of a row, of the kind that the column is about.
+    pub fn id<I: Id>(&mut self) -> Result<I> {
+        self.int().map(I::new)
+    }
+
+    pub fn opt_id<I: Id>(&mut self) -> Result<Option<I>> {
+        Ok(self.opt_int()?.map(I::new))
     }
 
     pub fn bool(&mut self) -> Result<bool> {

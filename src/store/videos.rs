@@ -7,6 +7,7 @@
 use super::owner::Owner;
 use super::sql::{Row, Statement, Value, marks};
 use super::{Result, Secret, Store, prune};
+use crate::ids::{AccountId, ChannelId, SiteId, TokenId, VideoId};
 use crate::time::Millis;
 
 const TABLE: &str = "proxy_video_tasks";
@@ -29,11 +30,11 @@ pub struct NewVideo {
 /// Which upstream renders a video, and as what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VideoSource {
-    pub site_id: i64,
-    pub account_id: i64,
+    pub site_id: SiteId,
+    pub account_id: AccountId,
     /// `None` where the account's own key was used.
-    pub token_id: Option<i64>,
-    pub channel_id: i64,
+    pub token_id: Option<TokenId>,
+    pub channel_id: ChannelId,
     /// The base URL it was sent to; may hold a key.
     pub url: String,
     /// It was sent through an outbound proxy, which later calls must not bypass.
@@ -52,7 +53,7 @@ pub struct VideoStatus {
 /// A stored video.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VideoRow {
-    pub id: i64,
+    pub id: VideoId,
     pub public_id: String,
     pub upstream_id: String,
     pub source: VideoSource,
@@ -106,7 +107,7 @@ pub async fn find(store: &Store, owner: &Owner, public_id: &str) -> Result<Optio
 }
 
 /// Records how a poll went. Without a snapshot the last one stays.
-pub async fn record_status(store: &Store, id: i64, status: &VideoStatus, now: Millis) -> Result<()> {
+pub async fn record_status(store: &Store, id: VideoId, status: &VideoStatus, now: Millis) -> Result<()> {
     let update = Statement::new(
         "UPDATE proxy_video_tasks SET status_snapshot = COALESCE(?, status_snapshot), \
          last_upstream_status = ?, last_polled_at = ?, updated_at = ? WHERE id = ?",
@@ -122,7 +123,7 @@ pub async fn record_status(store: &Store, id: i64, status: &VideoStatus, now: Mi
 }
 
 /// Deletes a video. [`super::Error::NotFound`] when it is deleted already.
-pub async fn delete(store: &Store, id: i64) -> Result<()> {
+pub async fn delete(store: &Store, id: VideoId) -> Result<()> {
     let delete = Statement::new("DELETE FROM proxy_video_tasks WHERE id = ?", vec![id.into()]);
     store.batch(vec![delete.must_change()]).await.map(drop)
 }
@@ -135,14 +136,14 @@ pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
 fn read(store: &Store, row: &Row) -> Result<VideoRow> {
     let mut row = row.fields();
     Ok(VideoRow {
-        id: row.int()?,
+        id: row.id()?,
         public_id: row.text()?,
         upstream_id: row.text()?,
         source: VideoSource {
-            site_id: row.int()?,
-            account_id: row.int()?,
-            token_id: row.opt_int()?,
-            channel_id: row.int()?,
+            site_id: row.id()?,
+            account_id: row.id()?,
+            token_id: row.opt_id()?,
+            channel_id: row.id()?,
             url: row.text()?,
             through_proxy: row.bool()?,
         },

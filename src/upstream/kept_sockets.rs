@@ -19,6 +19,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::stream::Stream;
+use crate::ids::AccountId;
 use crate::routing::Origin;
 use crate::sync::lock;
 
@@ -36,7 +37,7 @@ pub(crate) type Socket = WebSocketStream<Stream>;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SocketKey {
     pub origin: Arc<Origin>,
-    pub account: i64,
+    pub account: AccountId,
     /// The conversation by a name that nobody else's has.
     pub conversation: String,
     /// What the upgrade was let in with: a renewed token opens another socket.

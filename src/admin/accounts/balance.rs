@@ -10,6 +10,7 @@ use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::require_id;
 use crate::http::{self, Request, Response};
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::balances::balance;
 use crate::jobs::balances::balance::{BalanceReading, Failure, summary_json};
@@ -22,7 +23,7 @@ pub async fn refresh(admin: Arc<Admin>, request: Request) -> Result<Response> {
 }
 
 /// Reads the balance and puts it in force.
-pub async fn read(jobs: &Arc<Jobs>, id: i64) -> Result<BalanceReading> {
+pub async fn read(jobs: &Arc<Jobs>, id: AccountId) -> Result<BalanceReading> {
     let reading = balance::refresh(jobs, id).await.map_err(|failure| match failure {
         Failure::NoAccount => AdminError::not_found("Account"),
         Failure::NoAdapter(platform) => {

@@ -11,13 +11,14 @@ use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::Fields;
 use crate::admin::tasks::queued;
 use crate::http::{self, Request, Response};
+use crate::ids::AccountId;
 use crate::jobs::accounts::check::check;
 use crate::jobs::tasks::{self, Done};
 
 /// `POST /api/accounts/health/refresh`: as a task, or waited for.
 pub async fn refresh(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::CHECK, request.json_object().await?);
-    let only = fields.integer("accountId")?;
+    let only = fields.integer("accountId")?.map(AccountId::new);
     if fields.bool("wait")?.unwrap_or(false) {
         let (summary, results) = check(&admin.jobs, only).await?;
         if only.is_some() && results.is_empty() {

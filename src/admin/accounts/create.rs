@@ -25,6 +25,7 @@ use crate::admin::input::{Fields, Invalid};
 use crate::admin::secrets;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::models::outcome::RefreshStatus;
 use crate::jobs::models::refresh;
@@ -44,7 +45,7 @@ const PARALLEL: usize = 8;
 
 /// A key that was stored.
 struct Created {
-    id: i64,
+    id: AccountId,
     /// 0 when it was stored unverified.
     model_count: usize,
     job_id: Option<String>,
@@ -71,7 +72,7 @@ struct BatchView {
 enum BatchItem {
     Created {
         index: usize,
-        id: i64,
+        id: AccountId,
         username: Option<String>,
         model_count: usize,
         queued: bool,
@@ -217,7 +218,7 @@ fn start_discovery(jobs: &Arc<Jobs>, created: Created, skip: bool) -> Created {
     Created { job_id: Some(started.id), ..created }
 }
 
-async fn initialise(jobs: Arc<Jobs>, id: i64) -> tasks::Outcome {
+async fn initialise(jobs: Arc<Jobs>, id: AccountId) -> tasks::Outcome {
     let refresh = refresh::refresh_account(&jobs, id).await;
     // Rows may be there already (typed by hand, or kept from before): the routes follow in any case.
     let counts = rebuild_in(&jobs, Scope::of_accounts([id])).await.map_err(|error| error.to_string())?;

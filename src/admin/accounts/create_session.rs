@@ -13,6 +13,7 @@ use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::Invalid;
 use crate::admin::secrets;
 use crate::http::{self, Response};
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::accounts::setup::{adopt_key, set_up};
 use crate::jobs::tasks::{self, Done};
@@ -94,7 +95,7 @@ fn given_key(typed: Option<String>, found: Option<Secret>) -> Result<Option<Secr
 }
 
 /// Queues what follows; gives the task's id.
-fn start_set_up(jobs: &Arc<Jobs>, id: i64, with_models: bool) -> String {
+fn start_set_up(jobs: &Arc<Jobs>, id: AccountId, with_models: bool) -> String {
     let spec = tasks::Spec {
         kind: "account-init",
         title: format!("Initialise account {id}"),

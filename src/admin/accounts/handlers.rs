@@ -32,6 +32,7 @@ use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::sites::view::SiteView;
 use crate::core::Core;
 use crate::http::{self, Query, Request, Response};
+use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
 use crate::jobs::balances::income;
 use crate::jobs::rebuild_scope::Scope;
@@ -113,11 +114,11 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
 }
 
 /// The account, or 404.
-pub async fn find(store: &Store, id: i64) -> Result<AccountRow> {
+pub async fn find(store: &Store, id: AccountId) -> Result<AccountRow> {
     accounts::get(store, id).await?.ok_or_else(|| AdminError::not_found("Account"))
 }
 
-async fn apply(jobs: &Arc<Jobs>, id: i64, action: Action) -> Result<()> {
+async fn apply(jobs: &Arc<Jobs>, id: AccountId, action: Action) -> Result<()> {
     let account = find(&jobs.core.store, id).await?;
     let status = match action {
         Action::Delete => return Ok(accounts::delete(&jobs.core.store, id).await?),
@@ -213,20 +214,21 @@ async fn read(core: &Core, page: Page) -> Result<(Bytes, usize)> {
         false => {
             let rows = accounts::page(&core.store, page.limit(), page.offset()).await?;
             // A page needs the sites of its accounts only.
-            let on: HashSet<i64> = rows.iter().map(|account| account.site_id).collect();
+            let on: HashSet<SiteId> = rows.iter().map(|account| account.site_id).collect();
             sites.retain(|site| on.contains(&site.id));
             (rows, accounts::count(&core.store).await?)
         }
     };
-    let with_models: HashSet<i64> = availability::accounts_with_models(&core.store).await?;
+    let with_models: HashSet<AccountId> = availability::accounts_with_models(&core.store).await?;
     let now = now_ms();
     let today = local_day_start(now, &core.config.time_zone);
     let spend = spend::by_account_since(&core.store, today).await?;
     let checkins = checkins::since(&core.store, today).await?;
     let day = local_day(now, &core.config.time_zone).to_string();
-    let extra: HashMap<i64, Option<&str>> = rows.iter().map(|row| (row.id, row.extra.as_deref())).collect();
+    let extra: HashMap<AccountId, Option<&str>> =
+        rows.iter().map(|row| (row.id, row.extra.as_deref())).collect();
     let rewards = income::rewards(&checkins, |id| income::seen(extra.get(&id).copied().flatten(), &day));
-    let by_id: HashMap<i64, _> = sites.iter().map(|site| (site.id, site)).collect();
+    let by_id: HashMap<SiteId, _> = sites.iter().map(|site| (site.id, site)).collect();
     let context = ListContext {
         sites: &by_id,
         with_models: &with_models,

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::admin::input::{Fields, Invalid, MAX_NAME_CHARS, Patch};
 use crate::admin::sites::input::proxy_url;
+use crate::ids::SiteId;
 use crate::store::accounts::{AccountStatus, CredentialMode};
 use crate::time::Millis;
 
@@ -17,7 +18,7 @@ const MAX_CREDENTIAL_BYTES: usize = 16 * 1024;
 
 /// A request to verify a credential. Nothing is stored.
 pub struct VerifyInput {
-    pub site_id: i64,
+    pub site_id: SiteId,
     pub credential: String,
     pub mode: CredentialMode,
     pub platform_user_id: Option<i64>,
@@ -25,7 +26,7 @@ pub struct VerifyInput {
 
 /// A request for one or more accounts.
 pub struct CreateInput {
-    pub site_id: i64,
+    pub site_id: SiteId,
     /// The keys in the order sent, each once; empty when none was given.
     pub credentials: Vec<String>,
     pub mode: CredentialMode,
@@ -55,7 +56,7 @@ pub struct RebindInput {
 
 /// A name and a password to log in with.
 pub struct LoginInput {
-    pub site_id: i64,
+    pub site_id: SiteId,
     pub username: String,
     pub password: String,
 }

@@ -16,6 +16,7 @@ use crate::admin::errors::{Result, failure};
 use crate::admin::guard;
 use crate::admin::input::Fields;
 use crate::http::{self, Request, Response};
+use crate::ids::AccountId;
 use crate::jobs::accounts::setup::set_up;
 use crate::jobs::sessions::site_client::site_client_at;
 use crate::limits::bucket;
@@ -77,7 +78,7 @@ async fn save(
     site: &SiteRow,
     input: &LoginInput,
     login: LoggedIn,
-) -> store::Result<(i64, bool)> {
+) -> store::Result<(AccountId, bool)> {
     let username = login.username.clone().filter(|name| !name.trim().is_empty());
     let username = username.unwrap_or_else(|| input.username.clone());
     let is_it = |account: &AccountRow| {

@@ -28,6 +28,7 @@ use crate::admin::sites::input::proxy_url;
 use crate::admin::tokens::handlers::refused;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
+use crate::ids::AccountId;
 use crate::jobs::accounts::setup::adopt_key;
 use crate::jobs::models::refresh;
 use crate::jobs::rebuild_scope::Scope;
@@ -78,7 +79,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 }
 
 /// Stores what was sent over the account as it is at that moment: others change `extraConfig`, too.
-async fn store_change(core: &Core, id: i64, input: &UpdateInput) -> Result<Change> {
+async fn store_change(core: &Core, id: AccountId, input: &UpdateInput) -> Result<Change> {
     for _ in 0..ATTEMPTS {
         let before = find(&core.store, id).await?;
         let platform = core.snapshot.load().site(before.site_id).map(|site| site.platform);
@@ -95,7 +96,7 @@ async fn store_change(core: &Core, id: i64, input: &UpdateInput) -> Result<Chang
 
 /// Asks an expired account's site with the key as it is now; when that lists models, the account is
 /// active again.
-async fn recovers(core: &Arc<Core>, id: i64) -> Result<bool> {
+async fn recovers(core: &Arc<Core>, id: AccountId) -> Result<bool> {
     let account = find(&core.store, id).await?;
     let site = core.snapshot.load().site(account.site_id).cloned().filter(|site| site.active);
     let (Some(site), Some(key)) = (site, &account.api_token) else { return Ok(false) };

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::admin::sites::view::SiteView;
 use crate::admin::{number, secrets};
+use crate::ids::{AccountId, SiteId};
 use crate::money::Usd;
 use crate::platform::Platform;
 use crate::routing::LiveTable;
@@ -28,13 +29,13 @@ pub struct Capabilities {
 
 /// What the list needs beside the rows.
 pub struct ListContext<'a> {
-    pub sites: &'a HashMap<i64, &'a SiteRow>,
+    pub sites: &'a HashMap<SiteId, &'a SiteRow>,
     /// Accounts that have a model available.
-    pub with_models: &'a HashSet<i64>,
+    pub with_models: &'a HashSet<AccountId>,
     /// Spent in the local day, by account.
-    pub spend: &'a HashMap<i64, Usd>,
+    pub spend: &'a HashMap<AccountId, Usd>,
     /// Earned in the local day, by account.
-    pub rewards: &'a HashMap<i64, Usd>,
+    pub rewards: &'a HashMap<AccountId, Usd>,
     /// What is known of their limits.
     pub live: &'a LiveTable,
     pub now: Millis,
@@ -59,8 +60,8 @@ pub fn capabilities(account: &AccountRow) -> Capabilities {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccountView<'a> {
-    id: i64,
-    site_id: i64,
+    id: AccountId,
+    site_id: SiteId,
     username: Option<&'a str>,
     /// Empty without one; masked like every credential.
     access_token: String,
@@ -166,8 +167,9 @@ impl<'a> ListedAccount<'a> {
         let has_models = context.with_models.contains(&account.id);
         let site_active = site.is_none_or(|site| site.status == SiteStatus::Active);
         let platform = site.and_then(|site| Platform::parse(&site.platform));
-        let usd =
-            |amounts: &HashMap<i64, Usd>| amounts.get(&account.id).copied().unwrap_or_default().rounded();
+        let usd = |amounts: &HashMap<AccountId, Usd>| {
+            amounts.get(&account.id).copied().unwrap_or_default().rounded()
+        };
         Self {
             account: AccountView::of(account),
             site: site.map(SiteView::of),
@@ -312,8 +314,8 @@ pub fn parse_extra(text: Option<&str>) -> Map<String, Value> {
 #[cfg(test)]
 pub fn sample() -> AccountRow {
     AccountRow {
-        id: 3,
-        site_id: 8,
+        id: AccountId::new(3),
+        site_id: SiteId::new(8),
         username: Some("ann".into()),
         access_token: None,
         api_token: Some(Secret::from("sk-abcdefghij")),

@@ -17,6 +17,7 @@ use crate::admin::require_id;
 use crate::admin::routes::view::{ListedChannel, RouteIndex};
 use crate::core::Core;
 use crate::http::{self, Request, Response};
+use crate::ids::{AccountId, ChannelId, RouteId};
 use crate::jobs::prices;
 use crate::store::route_edits::{self, ChannelPatch};
 use crate::store::routes::RouteRow;
@@ -61,7 +62,7 @@ pub async fn add_batch(admin: Arc<Admin>, mut request: Request) -> Result<Respon
         inputs.push(read(item).map_err(|invalid: Invalid| invalid.within("channels"))?);
     }
     let _turn = admin.core.route_edits.lock().await;
-    let accounts: Vec<i64> = inputs.iter().map(|(account_id, _)| *account_id).collect();
+    let accounts: Vec<AccountId> = inputs.iter().map(|(account_id, _)| *account_id).collect();
     let route_index = RouteIndex::of(&admin.core.store, &[id], &accounts).await?;
     let route = owner(&route_index, id)?;
     let mut editor = ChannelEditor::of(&admin.core.store, &route_index, route, &accounts).await?;
@@ -89,7 +90,7 @@ pub async fn update_batch(admin: Arc<Admin>, mut request: Request) -> Result<Res
     let updates = priorities(&Fields::of(&schema::PRIORITIES, request.json_object().await?))?;
     let _turn = admin.core.route_edits.lock().await;
     let mut seen = HashSet::new();
-    let ids: Vec<i64> = updates.iter().map(|(id, _)| *id).filter(|id| seen.insert(*id)).collect();
+    let ids: Vec<ChannelId> = updates.iter().map(|(id, _)| *id).filter(|id| seen.insert(*id)).collect();
     let route_index = RouteIndex::of_channels(&admin.core.store, &ids).await?;
     if let Some((id, _)) = updates.iter().find(|(id, _)| route_index.channel(*id).is_none()) {
         return Err(AdminError::not_found(&format!("Channel {id}")));
@@ -128,12 +129,12 @@ pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
-fn find(route_index: &RouteIndex, id: i64) -> Result<&RouteRow> {
+fn find(route_index: &RouteIndex, id: RouteId) -> Result<&RouteRow> {
     route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))
 }
 
 /// The route, if it may own channels.
-fn owner(route_index: &RouteIndex, id: i64) -> Result<&RouteRow> {
+fn owner(route_index: &RouteIndex, id: RouteId) -> Result<&RouteRow> {
     let route = find(route_index, id)?;
     if route.is_group() {
         return Err(AdminError::bad_request(
@@ -143,8 +144,8 @@ fn owner(route_index: &RouteIndex, id: i64) -> Result<&RouteRow> {
     Ok(route)
 }
 
-fn shown<'a>(core: &Core, route_index: &'a RouteIndex, ids: &[i64]) -> Result<Vec<ListedChannel<'a>>> {
-    let channel = |id: &i64| route_index.channel(*id).ok_or_else(|| AdminError::not_found("Channel"));
+fn shown<'a>(core: &Core, route_index: &'a RouteIndex, ids: &[ChannelId]) -> Result<Vec<ListedChannel<'a>>> {
+    let channel = |id: &ChannelId| route_index.channel(*id).ok_or_else(|| AdminError::not_found("Channel"));
     ids.iter().map(|id| Ok(route_index.listed(core, channel(id)?))).collect()
 }
 

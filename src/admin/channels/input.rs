@@ -13,6 +13,7 @@ use crate::admin::routes::fill::{ChannelKey, channel_key, key_of};
 use crate::admin::routes::input::usable_pattern;
 use crate::admin::routes::view::{RouteIndex, is_exact};
 use crate::admin::schema::Object;
+use crate::ids::{AccountId, ChannelId, TokenId};
 use crate::jobs::rebuild::serves_by;
 use crate::routing::ModelPattern;
 use crate::routing::pattern::alias_equal;
@@ -27,7 +28,7 @@ use crate::store::routes::{ChannelRow, DEFAULT_PRIORITY, DEFAULT_WEIGHT, NewChan
 /// What was sent of a channel.
 #[derive(Debug)]
 pub struct ChannelInput {
-    token_id: Patch<i64>,
+    token_id: Patch<TokenId>,
     source_model: Patch<String>,
     priority: Option<i64>,
     weight: Option<i64>,
@@ -47,7 +48,7 @@ pub struct ChannelEditor<'a> {
     route_index: &'a RouteIndex,
     route: &'a RouteRow,
     /// Available models of tokens.
-    models: HashMap<i64, Vec<String>>,
+    models: HashMap<TokenId, Vec<String>>,
     taken: HashSet<ChannelKey>,
 }
 
@@ -98,11 +99,11 @@ fn source_model(text: &str) -> Result<Option<String>, Invalid> {
 }
 
 /// The `updates` of a batch: ids and their new priorities.
-pub fn priorities(fields: &Fields) -> Result<Vec<(i64, i64)>, Invalid> {
+pub fn priorities(fields: &Fields) -> Result<Vec<(ChannelId, i64)>, Invalid> {
     let invalid = || Invalid::field("updates", "non-empty array of {id, priority}");
     let items = objects(fields, "updates", &schema::PRIORITY).ok_or_else(invalid)?;
     let read = |item: Fields| {
-        let id = item.truncated("id")?.filter(|id| *id > 0);
+        let id = item.truncated("id")?.filter(|id| *id > 0).map(ChannelId::new);
         let id = id.ok_or_else(|| Invalid::field("id", "positive number"))?;
         let priority = item.truncated("priority")?;
         Ok((id, priority.ok_or_else(|| Invalid::field("priority", "number"))?))
@@ -130,7 +131,7 @@ impl<'a> ChannelEditor<'a> {
         store: &Store,
         route_index: &'a RouteIndex,
         route: &'a RouteRow,
-        accounts: &[i64],
+        accounts: &[AccountId],
     ) -> store::Result<Self> {
         let mut rows = Vec::new();
         for id in accounts.iter().collect::<BTreeSet<_>>() {
@@ -140,7 +141,7 @@ impl<'a> ChannelEditor<'a> {
     }
 
     fn with(route_index: &'a RouteIndex, route: &'a RouteRow, rows: Vec<TokenModelRow>) -> Self {
-        let mut models: HashMap<i64, Vec<String>> = HashMap::new();
+        let mut models: HashMap<TokenId, Vec<String>> = HashMap::new();
         for row in rows.into_iter().filter(|row| row.available) {
             models.entry(row.token_id).or_default().push(row.model_name);
         }
@@ -149,7 +150,11 @@ impl<'a> ChannelEditor<'a> {
     }
 
     /// The channel to add, which the next one must not repeat.
-    pub fn admit(&mut self, account_id: i64, input: ChannelInput) -> Result<NewChannel, ChannelRefusal> {
+    pub fn admit(
+        &mut self,
+        account_id: AccountId,
+        input: ChannelInput,
+    ) -> Result<NewChannel, ChannelRefusal> {
         let account =
             self.route_index.account(account_id).ok_or_else(|| Invalid::field("accountId", "an account"))?;
         let pattern = is_exact(self.route).then(|| self.route.model_pattern.clone());
@@ -201,7 +206,7 @@ impl<'a> ChannelEditor<'a> {
     fn credential(
         &self,
         account: &AccountRow,
-        token_id: Patch<i64>,
+        token_id: Patch<TokenId>,
         source_model: Option<&str>,
     ) -> Result<Credential, Invalid> {
         let token = match token_id.flatten() {

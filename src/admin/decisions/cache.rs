@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use serde::Serialize;
 
 use super::view::Decision;
+use crate::ids::{ChannelId, RouteId};
 use crate::routing::{Route, RouteMode, Snapshot};
 use crate::sync::lock;
 use crate::time::{self, Millis};
@@ -28,7 +29,7 @@ impl Serialize for SharedDecision {
 /// What is kept of each route, by its id. A cache: a restart forgets it.
 #[derive(Debug, Default)]
 pub struct DecisionCache {
-    pub(super) cached: Mutex<HashMap<i64, CachedDecision>>,
+    pub(super) cached: Mutex<HashMap<RouteId, CachedDecision>>,
     /// How many rebuilds had changed routes when the last was kept.
     pub(super) route_changes: AtomicU64,
 }
@@ -61,7 +62,7 @@ impl DecisionCache {
     }
 
     /// What is kept of a route, if it is still as it was then.
-    pub fn of(&self, snapshot: &Snapshot, route_id: i64) -> CachedDecisionFields {
+    pub fn of(&self, snapshot: &Snapshot, route_id: RouteId) -> CachedDecisionFields {
         let mut all = self.cached();
         let Some(cached) = all.get(&route_id) else { return CachedDecisionFields::default() };
         if snapshot.route(route_id).is_none_or(|route| fingerprint(snapshot, route) != cached.fingerprint) {
@@ -75,7 +76,7 @@ impl DecisionCache {
     }
 
     /// Forgets what is kept of every route that one of these channels serves.
-    pub fn forget_channels(&self, snapshot: &Snapshot, channels: &[i64]) {
+    pub fn forget_channels(&self, snapshot: &Snapshot, channels: &[ChannelId]) {
         let concerned = |route: &Arc<Route>| route.channels.iter().any(|one| channels.contains(&one.id));
         self.cached().retain(|id, _| snapshot.route(*id).is_some_and(|route| !concerned(route)));
     }
@@ -92,7 +93,7 @@ impl DecisionCache {
         self.cached().clear();
     }
 
-    pub(super) fn cached(&self) -> MutexGuard<'_, HashMap<i64, CachedDecision>> {
+    pub(super) fn cached(&self) -> MutexGuard<'_, HashMap<RouteId, CachedDecision>> {
         lock(&self.cached)
     }
 }

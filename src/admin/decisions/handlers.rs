@@ -17,9 +17,10 @@ use super::schema;
 use super::view::Decision;
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
-use crate::admin::input::{Fields, Invalid, exact_integer};
+use crate::admin::input::{Fields, Invalid, exact_id};
 use crate::admin::tasks::queued;
 use crate::http::{self, Request, Response};
+use crate::ids::{AccountId, RouteId};
 use crate::jobs::prices;
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec};
 use crate::routing::{Match, Policy, Route, SelectionQuery, Snapshot};
@@ -71,14 +72,14 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
 pub async fn by_route(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::BY_ROUTE, request.json_object().await?);
     let items = items(&fields, "items", "non-empty array of {routeId, model}", |item| {
-        Some((id(item.get("routeId")?)?, name(item.get("model")?)?))
+        Some((exact_id(item.get("routeId")?)?, name(item.get("model")?)?))
     })?;
     refresh_prices(&admin, &fields, |explainer| {
         explainer.accounts(items.iter().map(|(id, model)| explainer.snapshot.lookup_on(*id, model)))
     })
     .await;
     let persist = flag(&fields, "persistSnapshots");
-    let mut decisions: BTreeMap<i64, BTreeMap<String, SharedDecision>> = BTreeMap::new();
+    let mut decisions: BTreeMap<RouteId, BTreeMap<String, SharedDecision>> = BTreeMap::new();
     for (number, (route_id, model)) in items.into_iter().enumerate() {
         pause(number).await;
         let explainer = Explainer::new(&admin);
@@ -91,7 +92,7 @@ pub async fn by_route(admin: Arc<Admin>, mut request: Request) -> Result<Respons
 /// `POST /api/routes/decision/route-wide/batch`: of all channels, each by its own model.
 pub async fn route_wide(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::ROUTES, request.json_object().await?);
-    let ids = items(&fields, "routeIds", "non-empty array of positive integers", id)?;
+    let ids = items(&fields, "routeIds", "non-empty array of positive integers", exact_id)?;
     refresh_prices(&admin, &fields, |explainer| {
         explainer.accounts(ids.iter().map(|id| explainer.snapshot.whole_route(*id)))
     })
@@ -152,7 +153,11 @@ async fn refresh_task(admin: &Admin, progress: &Progress) -> Outcome {
 }
 
 /// On request reads the price lists of the accounts concerned first, each once.
-async fn refresh_prices(admin: &Admin, fields: &Fields, concerned: impl FnOnce(&Explainer<'_>) -> Vec<i64>) {
+async fn refresh_prices(
+    admin: &Admin,
+    fields: &Fields,
+    concerned: impl FnOnce(&Explainer<'_>) -> Vec<AccountId>,
+) {
     if flag(fields, "refreshPricingCatalog") {
         let accounts = concerned(&Explainer::new(admin));
         prices::refresh_now(&admin.jobs, &accounts).await;
@@ -190,19 +195,19 @@ impl<'a> Explainer<'a> {
     }
 
     /// The accounts behind these routes, each once.
-    fn accounts<'m>(&self, found: impl Iterator<Item = Option<Match<'m>>>) -> Vec<i64> {
+    fn accounts<'m>(&self, found: impl Iterator<Item = Option<Match<'m>>>) -> Vec<AccountId> {
         let channels = found.flatten().flat_map(|found| &found.route.channels);
-        let accounts: BTreeSet<i64> = channels.map(|channel| channel.account.id).collect();
+        let accounts: BTreeSet<AccountId> = channels.map(|channel| channel.account.id).collect();
         accounts.into_iter().collect()
     }
 
-    fn on_route(&self, route_id: i64, model: &str, persist: bool) -> SharedDecision {
+    fn on_route(&self, route_id: RouteId, model: &str, persist: bool) -> SharedDecision {
         let decision = Arc::new(self.explain(self.snapshot.lookup_on(route_id, model), model));
         self.store(route_id, &decision, persist);
         SharedDecision(decision)
     }
 
-    fn whole_route(&self, route_id: i64, persist: bool) -> SharedDecision {
+    fn whole_route(&self, route_id: RouteId, persist: bool) -> SharedDecision {
         let found = self.snapshot.whole_route(route_id);
         let model = found.map_or("", |found| found.route.pattern.as_str());
         let decision = Arc::new(self.explain(found, model));
@@ -223,7 +228,7 @@ impl<'a> Explainer<'a> {
         Decision::of(&found, &query)
     }
 
-    fn store(&self, route_id: i64, decision: &Arc<Decision>, persist: bool) {
+    fn store(&self, route_id: RouteId, decision: &Arc<Decision>, persist: bool) {
         if let Some(route) = self.snapshot.route(route_id).filter(|_| persist) {
             self.admin.decisions().store(&self.snapshot, route, decision.clone(), self.now);
         }
@@ -247,10 +252,6 @@ fn items<T: Clone + Eq + Hash>(
 
 fn name(item: &Value) -> Option<String> {
     item.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
-}
-
-fn id(item: &Value) -> Option<i64> {
-    exact_integer(item).filter(|id| *id > 0)
 }
 
 /// Anything but `true` is no.

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use crate::ids::{AccountId, ChannelId, RouteId};
 use crate::routing::eligibility::Obstacle;
 use crate::routing::explain::{Assessment, Explanation, HealthParts, Place, explain};
 use crate::routing::score::{CostTier, Score};
@@ -17,13 +18,13 @@ pub struct Decision {
     actual_model: String,
     matched: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    route_id: Option<i64>,
+    route_id: Option<RouteId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     model_pattern: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    selected_channel_id: Option<i64>,
+    selected_channel_id: Option<ChannelId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    selected_account_id: Option<i64>,
+    selected_account_id: Option<AccountId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     selected_label: Option<String>,
     summary: Vec<String>,
@@ -33,8 +34,8 @@ pub struct Decision {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Candidate {
-    channel_id: i64,
-    account_id: i64,
+    channel_id: ChannelId,
+    account_id: AccountId,
     username: String,
     site_name: String,
     token_name: String,

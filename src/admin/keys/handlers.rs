@@ -19,6 +19,7 @@ use crate::admin::input::Fields;
 use crate::admin::{require_id, secrets};
 use crate::core::Core;
 use crate::http::{self, Request, Response};
+use crate::ids::KeyId;
 use crate::keys::KeyLive;
 use crate::money::Usd;
 use crate::store::Store;
@@ -113,7 +114,7 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     Ok(result.into_response())
 }
 
-async fn apply(core: &Core, id: i64, action: &Action) -> Result<()> {
+async fn apply(core: &Core, id: KeyId, action: &Action) -> Result<()> {
     match action {
         Action::Delete => keys::delete(&core.store, id).await.map_err(missing),
         Action::ResetUsage => reset(core, id).await,
@@ -130,7 +131,7 @@ async fn apply(core: &Core, id: i64, action: &Action) -> Result<()> {
 /// Changes one key within its turn, and publishes.
 async fn changed(
     core: &Core,
-    id: i64,
+    id: KeyId,
     change: impl FnOnce(&KeyRow) -> Result<(Option<Secret>, KeySettings)>,
 ) -> Result<()> {
     let live = core.keys.load().get(id).map(|key| key.live.clone());
@@ -150,20 +151,20 @@ async fn changed(
     Ok(core.publish_keys().await?)
 }
 
-async fn reset(core: &Core, id: i64) -> Result<()> {
+async fn reset(core: &Core, id: KeyId) -> Result<()> {
     let known = core.keys.load().get(id).map(|key| key.live.clone());
     // A key that does not open any more has a row, and nobody who could use it.
     let live = known.unwrap_or_else(|| KeyLive::new(id, 0, Usd::ZERO, None).into());
     quota::reset(&core.store, &live).await.map_err(missing)
 }
 
-async fn item(core: &Core, id: i64) -> Result<Response> {
+async fn item(core: &Core, id: KeyId) -> Result<Response> {
     let item = KeyItem::new(core, &find(&core.store, id).await?);
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "item": item })))
 }
 
 /// The row of a key, or 404.
-pub async fn find(store: &Store, id: i64) -> Result<KeyRow> {
+pub async fn find(store: &Store, id: KeyId) -> Result<KeyRow> {
     keys::get(store, id).await?.ok_or_else(not_found)
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::limits;
 use super::readers::{embedded, limit, models, set, texts};
 use crate::admin::input::{Fields, Invalid, exact_integer, whole};
+use crate::ids::{AccountId, Id, SiteId, TokenId};
 use crate::money::Usd;
 use crate::store::Secret;
 use crate::store::keys::{ExcludedCredential, KeySettings, Referable};
@@ -89,17 +90,17 @@ pub fn check_references(known: &Referable, before: &KeySettings, after: &KeySett
         .allowed_route_ids
         .iter()
         .filter(|id| !known.routes.contains(id) && !before.allowed_route_ids.contains(id));
-    missing("allowedRouteIds", "route", routes.map(i64::to_string).collect())?;
+    missing("allowedRouteIds", "route", routes.map(ToString::to_string).collect())?;
     let weighted = after
         .site_weight_multipliers
         .keys()
         .filter(|id| !known.sites.contains(id) && !before.site_weight_multipliers.contains_key(id));
-    missing("siteWeightMultipliers", "site", weighted.map(i64::to_string).collect())?;
+    missing("siteWeightMultipliers", "site", weighted.map(ToString::to_string).collect())?;
     let excluded = after
         .excluded_site_ids
         .iter()
         .filter(|id| !known.sites.contains(id) && !before.excluded_site_ids.contains(id));
-    missing("excludedSiteIds", "site", excluded.map(i64::to_string).collect())?;
+    missing("excludedSiteIds", "site", excluded.map(ToString::to_string).collect())?;
     let credentials = after
         .excluded_credential_refs
         .iter()
@@ -204,7 +205,7 @@ fn expires_at(fields: &Fields) -> Result<Option<Option<Millis>>, Invalid> {
     }
 }
 
-fn ids(fields: &Fields, name: &str) -> Result<Option<Vec<i64>>, Invalid> {
+fn ids<I: Id>(fields: &Fields, name: &str) -> Result<Option<Vec<I>>, Invalid> {
     let invalid = || Invalid::field(name, "array of at most 500 positive integers");
     let parsed = |text: &str| text.trim().parse::<i64>().ok();
     let read: Vec<Option<i64>> = match fields.get(name) {
@@ -218,10 +219,10 @@ fn ids(fields: &Fields, name: &str) -> Result<Option<Vec<i64>>, Invalid> {
         }
         Some(_) => return Err(invalid()),
     };
-    let mut ids: Vec<i64> = Vec::new();
+    let mut ids: Vec<I> = Vec::new();
     let mut seen = HashSet::new();
     for id in read {
-        let id = id.filter(|id| *id > 0).ok_or_else(invalid)?;
+        let id = id.filter(|id| *id > 0).map(I::new).ok_or_else(invalid)?;
         if seen.insert(id) {
             ids.push(id);
         }
@@ -230,7 +231,7 @@ fn ids(fields: &Fields, name: &str) -> Result<Option<Vec<i64>>, Invalid> {
 }
 
 /// By site; entries that are no positive number of a site are dropped.
-fn multipliers(fields: &Fields) -> Result<Option<BTreeMap<i64, f64>>, Invalid> {
+fn multipliers(fields: &Fields) -> Result<Option<BTreeMap<SiteId, f64>>, Invalid> {
     let name = "siteWeightMultipliers";
     let expected = "object of numbers by site id";
     let entries = match embedded(fields, name, expected)? {
@@ -240,7 +241,7 @@ fn multipliers(fields: &Fields) -> Result<Option<BTreeMap<i64, f64>>, Invalid> {
         Some(_) => return Err(Invalid::field(name, expected)),
     };
     let entries = entries.into_iter().filter_map(|(site, factor)| {
-        let site = site.trim().parse().ok().filter(|site: &i64| *site > 0)?;
+        let site = site.trim().parse().ok().filter(|site| *site > 0).map(SiteId::new)?;
         let factor = factor.as_f64().or_else(|| factor.as_str()?.trim().parse().ok())?;
         (factor > 0.0 && factor.is_finite()).then_some((site, factor))
     });
@@ -272,16 +273,18 @@ fn excluded_credentials(fields: &Fields) -> Result<Option<Vec<ExcludedCredential
 }
 
 fn excluded_credential(item: &Value) -> Option<ExcludedCredential> {
-    let id = |name: &str| {
+    let number = |name: &str| {
         let value = item.get(name)?;
         let number =
             value.as_str().map_or_else(|| exact_integer(value), |text| whole(text.trim().parse().ok()?));
         number.filter(|id| *id > 0)
     };
-    let (site_id, account_id) = (id("siteId")?, id("accountId")?);
+    let site_id = SiteId::new(number("siteId")?);
+    let account_id = AccountId::new(number("accountId")?);
     match item.get("kind")?.as_str()? {
         "account_token" => {
-            Some(ExcludedCredential::AccountToken { site_id, account_id, token_id: id("tokenId")? })
+            let token_id = TokenId::new(number("tokenId")?);
+            Some(ExcludedCredential::AccountToken { site_id, account_id, token_id })
         }
         "default_api_key" => Some(ExcludedCredential::DefaultApiKey { site_id, account_id }),
         _ => None,

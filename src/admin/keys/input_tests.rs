@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::ids::{AccountId, RouteId, SiteId, TokenId};
 use crate::money::Usd;
 
 static TESTED: crate::admin::schema::Object = crate::admin::schema::Object::with(
@@ -32,8 +33,8 @@ fn the_documented_example_is_read_as_documented() {
         max_cost: Some(Usd::new(12.5)),
         max_requests: Some(500),
         supported_models: vec!["gpt-4o*".into()],
-        allowed_route_ids: vec![3],
-        site_weight_multipliers: BTreeMap::from([(2, 1.5)]),
+        allowed_route_ids: vec![RouteId::new(3)],
+        site_weight_multipliers: BTreeMap::from([(SiteId::new(2), 1.5)]),
         ..KeySettings::default()
     };
     assert_eq!(settings, Ok(expected));
@@ -107,10 +108,10 @@ fn an_update_keeps_what_it_does_not_name_and_clears_on_null() {
 #[test]
 fn a_reference_to_nothing_is_refused_with_its_id() {
     let known = Referable {
-        routes: [1].into(),
-        sites: [2].into(),
-        accounts: [(5, (2, true)), (6, (2, false))].into(),
-        tokens: [(9, 5)].into(),
+        routes: [RouteId::new(1)].into(),
+        sites: [SiteId::new(2)].into(),
+        accounts: [5, 6].map(|id| (AccountId::new(id), (SiteId::new(2), id == 5))).into(),
+        tokens: [(TokenId::new(9), AccountId::new(5))].into(),
     };
     let check = |sent: Value| {
         let settings = created(sent).expect("readable");

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::admin::{number, secrets};
 use crate::core::Core;
+use crate::ids::{KeyId, RouteId, SiteId};
 use crate::keys::{KeyLimits, ShownBudget};
 use crate::money::Usd;
 use crate::store::keys::{ExcludedCredential, KeyRow};
@@ -15,7 +16,7 @@ use crate::time::{iso, now_ms};
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyItem {
-    id: i64,
+    id: KeyId,
     name: String,
     key: String,
     key_masked: String,
@@ -29,9 +30,9 @@ pub struct KeyItem {
     max_requests: Option<i64>,
     used_requests: i64,
     supported_models: Vec<String>,
-    allowed_route_ids: Vec<i64>,
+    allowed_route_ids: Vec<RouteId>,
     site_weight_multipliers: serde_json::Map<String, Value>,
-    excluded_site_ids: Vec<i64>,
+    excluded_site_ids: Vec<SiteId>,
     excluded_credential_refs: Vec<ExcludedCredential>,
     max_concurrency: Option<u32>,
     requests_per_minute: Option<u32>,

@@ -10,6 +10,7 @@ use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::{paging, require_id};
 use crate::http::{self, Request, Response};
+use crate::ids::{ChannelId, TraceId};
 use crate::store;
 use crate::store::debug_traces::{self, AttemptRow, TraceDetail, TraceItem};
 use crate::time::iso;
@@ -37,13 +38,13 @@ pub async fn get(admin: Arc<Admin>, request: Request) -> Result<Response> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ItemView<'a> {
-    id: i64,
+    id: TraceId,
     created_at: String,
     downstream_path: &'a str,
     client_kind: Option<&'a str>,
     session_id: Option<&'a str>,
     requested_model: Option<&'a str>,
-    selected_channel_id: Option<i64>,
+    selected_channel_id: Option<ChannelId>,
     final_status: Option<&'a str>,
     final_http_status: Option<i64>,
     final_upstream_path: Option<&'a str>,
@@ -63,7 +64,7 @@ struct DetailView<'a> {
 #[serde(rename_all = "camelCase")]
 struct AttemptView {
     id: i64,
-    trace_id: i64,
+    trace_id: TraceId,
     attempt_index: i64,
     created_at: String,
     #[serde(flatten)]
@@ -95,7 +96,7 @@ impl<'a> DetailView<'a> {
 }
 
 impl AttemptView {
-    fn of(trace_id: i64, row: &AttemptRow) -> Self {
+    fn of(trace_id: TraceId, row: &AttemptRow) -> Self {
         let (attempt_index, created_at) = (row.attempt_index, iso(row.created_at));
         Self { id: row.id, trace_id, attempt_index, created_at, rest: members(&row.rest) }
     }

@@ -25,6 +25,7 @@ use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::core::Core;
 use crate::http::{Request, Response, event_stream};
+use crate::ids::LogId;
 use crate::store::{self, proxy_logs};
 
 /// How many rows a reader gets in any second.
@@ -67,7 +68,7 @@ struct Follower {
     /// The token that the reader came with.
     token: String,
     /// The newest row that was shown or counted.
-    seen: i64,
+    seen: LogId,
     /// Rows since the last event that told of them.
     skipped: i64,
     /// When the last rows were shown, as many as may be in a second.
@@ -77,7 +78,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn new(core: Arc<Core>, events: mpsc::Sender<Bytes>, seen: i64) -> Self {
+    fn new(core: Arc<Core>, events: mpsc::Sender<Bytes>, seen: LogId) -> Self {
         let token = core.settings.load().auth_token.clone();
         let now = Instant::now();
         Self {
@@ -130,7 +131,7 @@ impl Follower {
                 self.shown.push_back(Instant::now());
             }
         }
-        self.skipped += newest - self.seen;
+        self.skipped += newest.get() - self.seen.get();
         self.seen = newest;
         Ok(())
     }

@@ -14,6 +14,7 @@ use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::{paging, require_id};
 use crate::http::{self, Query, Request, Response};
+use crate::ids::{AccountId, ChannelId, KeyId, LogId, RouteId, SiteId, TraceId};
 use crate::money::Usd;
 use crate::store::proxy_logs::{
     self, ClientFilter, ClientOption, LogFilter, LogItem, LogSummary, StatusFilter,
@@ -126,7 +127,11 @@ fn filter_of(query: &Query) -> LogFilter {
         search: query.get("search").map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()),
         model_requested: None,
         client: query.get("client").and_then(|text| client_filter(&text)),
-        site_id: query.get("siteId").and_then(|text| text.trim().parse().ok()).filter(|id| *id > 0),
+        site_id: query
+            .get("siteId")
+            .and_then(|text| text.trim().parse().ok())
+            .filter(|id| *id > 0)
+            .map(SiteId::new),
         from: moment("from"),
         to: moment("to"),
     }
@@ -192,19 +197,19 @@ struct Detail {
     billing_details: Option<Value>,
     /// All of the same request, this one among them.
     attempts: Vec<Item>,
-    trace_id: Option<i64>,
+    trace_id: Option<TraceId>,
 }
 
 /// A row as the list shows it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Item {
-    id: i64,
+    id: LogId,
     request_id: Option<String>,
-    route_id: Option<i64>,
-    channel_id: Option<i64>,
-    account_id: Option<i64>,
-    downstream_api_key_id: Option<i64>,
+    route_id: Option<RouteId>,
+    channel_id: Option<ChannelId>,
+    account_id: Option<AccountId>,
+    downstream_api_key_id: Option<KeyId>,
     model_requested: Option<String>,
     model_actual: Option<String>,
     status: String,
@@ -230,10 +235,10 @@ pub(super) struct Item {
     decision_reason: Option<String>,
     created_at: String,
     username: Option<String>,
-    site_id: Option<i64>,
+    site_id: Option<SiteId>,
     site_name: Option<String>,
     site_url: Option<String>,
-    downstream_key_id: Option<i64>,
+    downstream_key_id: Option<KeyId>,
     downstream_key_name: Option<String>,
     downstream_key_group_name: Option<String>,
     downstream_key_tags: Vec<String>,
@@ -310,14 +315,14 @@ mod tests {
 
     fn row() -> LogItem {
         LogItem {
-            id: 1,
+            id: LogId::new(1),
             created_at: 1_777_622_400_123,
             request_id: None,
             route_id: None,
             channel_id: None,
             account_id: None,
             site_id: None,
-            downstream_api_key_id: Some(4),
+            downstream_api_key_id: Some(KeyId::new(4)),
             model_requested: None,
             model_actual: None,
             status: "success".to_owned(),
@@ -410,7 +415,7 @@ mod tests {
         ));
         assert_eq!(filter.status, StatusFilter::Failed);
         assert_eq!(filter.client, Some(ClientFilter::App("cursor".to_owned())));
-        assert_eq!((filter.site_id, filter.to), (Some(3), Some(1_777_622_400_000)));
+        assert_eq!((filter.site_id, filter.to), (Some(SiteId::new(3)), Some(1_777_622_400_000)));
         assert_eq!(filter.search.as_deref(), Some("GPT"));
         assert!(filter.from < filter.to);
     }

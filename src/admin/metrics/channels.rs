@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::page::Page;
 use crate::core::Core;
+use crate::ids::ChannelId;
 use crate::metrics::series::Series;
 use crate::routing::Snapshot;
 use crate::time;
@@ -23,7 +24,7 @@ struct Labelled {
 /// Writes the families of channels and models, with at most as many label sets as are configured and one for the rest.
 pub(super) fn write(page: &mut Page, core: &Core) {
     let snapshot = core.snapshot.load_full();
-    let sites: HashMap<i64, &str> =
+    let sites: HashMap<ChannelId, &str> =
         snapshot.channels().map(|channel| (channel.id, channel.account.site.name.as_str())).collect();
     core.metrics.series.retain(|channel| sites.contains_key(&channel));
     let all: Vec<_> =
@@ -112,7 +113,7 @@ fn cooling(page: &mut Page, snapshot: &Snapshot, most: usize) {
 }
 
 impl Labelled {
-    fn of(series: Arc<Series>, sites: &HashMap<i64, &str>) -> Self {
+    fn of(series: Arc<Series>, sites: &HashMap<ChannelId, &str>) -> Self {
         let (channel, site, model) = match series.pair() {
             Some((channel, model)) => {
                 let site = sites.get(&channel).copied().unwrap_or_default();

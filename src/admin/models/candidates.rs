@@ -13,6 +13,7 @@ use crate::admin::errors::Result;
 use crate::admin::guard;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
+use crate::ids::{AccountId, SiteId, TokenId};
 use crate::limits::bucket;
 use crate::store::accounts::AccountRow;
 use crate::store::tokens::TokenRow;
@@ -32,9 +33,9 @@ struct Candidates {
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TokenOwner {
-    account_id: i64,
+    account_id: AccountId,
     username: String,
-    site_id: i64,
+    site_id: SiteId,
     site_name: String,
 }
 
@@ -43,7 +44,7 @@ struct TokenOwner {
 struct Candidate {
     #[serde(flatten)]
     owner: TokenOwner,
-    token_id: i64,
+    token_id: TokenId,
     token_name: String,
     is_default: bool,
 }

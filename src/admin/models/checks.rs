@@ -13,6 +13,7 @@ use crate::admin::input::{Fields, Invalid};
 use crate::admin::require_id;
 use crate::admin::tasks::queued;
 use crate::http::{self, Request, Response};
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::models::refresh;
 use crate::jobs::probe;
@@ -50,7 +51,7 @@ pub async fn probe(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
 }
 
 /// All accounts where none is named. Text is read in decimal digits only.
-fn account(fields: &Fields) -> Result<Option<i64>> {
+fn account(fields: &Fields) -> Result<Option<AccountId>> {
     let refused = || Invalid::field("accountId", "positive integer").into();
     match fields.get("accountId") {
         None | Some(Value::Null) => Ok(None),
@@ -58,7 +59,9 @@ fn account(fields: &Fields) -> Result<Option<i64>> {
         Some(Value::String(text)) => {
             let text = text.trim();
             let id = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
-            id.filter(|id| (1..=9_007_199_254_740_991).contains(id)).map(Some).ok_or_else(refused)
+            id.filter(|id| (1..=9_007_199_254_740_991).contains(id))
+                .map(|id| Some(AccountId::new(id)))
+                .ok_or_else(refused)
         }
         Some(_) => Ok(Some(fields.required_id("accountId")?)),
     }

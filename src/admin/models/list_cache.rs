@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::ids::{AccountId, SiteId, TokenId};
 use crate::money::Usd;
 use crate::sync::lock;
 
@@ -47,7 +48,7 @@ pub struct Model {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OfferingAccount {
-    pub(super) id: i64,
+    pub(super) id: AccountId,
     pub(super) site: String,
     pub(super) username: String,
     pub(super) latency: Option<i64>,
@@ -59,7 +60,7 @@ pub(super) struct OfferingAccount {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OfferingToken {
-    pub(super) id: i64,
+    pub(super) id: TokenId,
     pub(super) name: String,
     pub(super) is_default: bool,
 }
@@ -67,9 +68,9 @@ pub(super) struct OfferingToken {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PricingSource {
-    pub(super) site_id: i64,
+    pub(super) site_id: SiteId,
     pub(super) site_name: String,
-    pub(super) account_id: i64,
+    pub(super) account_id: AccountId,
     pub(super) username: String,
     pub(super) owner_by: Option<String>,
     pub(super) enable_groups: Vec<String>,

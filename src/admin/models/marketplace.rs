@@ -20,6 +20,7 @@ use crate::admin::number;
 use crate::admin::routes::handlers;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::tasks::Status;
 use crate::routing::pricing::bill::per_million;
@@ -96,7 +97,7 @@ fn running_refresh(jobs: &Jobs) -> Option<String> {
 async fn models(core: &Core, with_prices: bool) -> Result<Vec<Model>> {
     let offers = Offers::read(&core.store).await?;
     let rates = model_rates::since(&core.store, &first_day(core)).await?;
-    let catalogs: HashMap<i64, Arc<Catalog>> = match with_prices {
+    let catalogs: HashMap<AccountId, Arc<Catalog>> = match with_prices {
         true => offers.accounts.keys().filter_map(|id| Some((*id, core.live.prices(*id).load()?))).collect(),
         false => HashMap::new(),
     };
@@ -121,9 +122,9 @@ fn first_day(core: &Core) -> String {
 fn model(
     offers: &Offers,
     name: &str,
-    at: &BTreeMap<i64, Offer>,
+    at: &BTreeMap<AccountId, Offer>,
     rate: Option<Rate>,
-    catalogs: &HashMap<i64, Arc<Catalog>>,
+    catalogs: &HashMap<AccountId, Arc<Catalog>>,
 ) -> Model {
     let latencies: Vec<i64> = at.values().filter_map(|offer| offer.latency_ms).collect();
     let mut model = Model {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::ids::{AccountId, SiteId, TokenId};
 use crate::store::Store;
 use crate::store::accounts::{self, AccountRow, AccountStatus};
 use crate::store::sites::{self, SiteRow, SiteStatus};
@@ -11,12 +12,12 @@ use crate::store::{self, availability};
 
 /// All offers, with the rows they point to.
 pub struct Offers {
-    pub accounts: HashMap<i64, AccountRow>,
-    pub sites: HashMap<i64, SiteRow>,
+    pub accounts: HashMap<AccountId, AccountRow>,
+    pub sites: HashMap<SiteId, SiteRow>,
     /// The tokens that a channel may use.
-    pub tokens: HashMap<i64, TokenRow>,
+    pub tokens: HashMap<TokenId, TokenRow>,
     /// By model, then by account.
-    pub models: BTreeMap<String, BTreeMap<i64, Offer>>,
+    pub models: BTreeMap<String, BTreeMap<AccountId, Offer>>,
 }
 
 /// A model at one account.
@@ -27,35 +28,36 @@ pub struct Offer {
     /// The account itself was seen to have it.
     pub of_account: bool,
     /// The tokens that reach it, by id.
-    pub tokens: Vec<i64>,
+    pub tokens: Vec<TokenId>,
 }
 
 impl Offers {
     /// Reads who offers what now.
     pub async fn read(store: &Store) -> store::Result<Self> {
         let sites = sites::list(store).await?.into_iter();
-        let sites: HashMap<i64, SiteRow> =
+        let sites: HashMap<SiteId, SiteRow> =
             sites.filter(|site| site.status == SiteStatus::Active).map(|site| (site.id, site)).collect();
         let active = |account: &AccountRow| {
             account.status == AccountStatus::Active && sites.contains_key(&account.site_id)
         };
         let accounts = accounts::list(store).await?.into_iter();
-        let accounts: HashMap<i64, AccountRow> =
+        let accounts: HashMap<AccountId, AccountRow> =
             accounts.filter(active).map(|account| (account.id, account)).collect();
         let tokens = tokens::list(store).await?.into_iter();
-        let tokens: HashMap<i64, TokenRow> = tokens
+        let tokens: HashMap<TokenId, TokenRow> = tokens
             .filter(|token| token.is_usable() && accounts.contains_key(&token.account_id))
             .map(|token| (token.id, token))
             .collect();
-        let mut models: BTreeMap<String, BTreeMap<i64, Offer>> = BTreeMap::new();
-        let mut note = |model: String, account: i64, latency_ms: Option<i64>, token: Option<i64>| {
-            let offer = models.entry(model).or_default().entry(account).or_default();
-            offer.latency_ms = offer.latency_ms.into_iter().chain(latency_ms).min();
-            match token {
-                Some(token) => offer.tokens.push(token),
-                None => offer.of_account = true,
-            }
-        };
+        let mut models: BTreeMap<String, BTreeMap<AccountId, Offer>> = BTreeMap::new();
+        let mut note =
+            |model: String, account: AccountId, latency_ms: Option<i64>, token: Option<TokenId>| {
+                let offer = models.entry(model).or_default().entry(account).or_default();
+                offer.latency_ms = offer.latency_ms.into_iter().chain(latency_ms).min();
+                match token {
+                    Some(token) => offer.tokens.push(token),
+                    None => offer.of_account = true,
+                }
+            };
         for row in availability::list(store).await?.into_iter().filter(|row| row.available) {
             if accounts.contains_key(&row.account_id) {
                 note(row.model_name, row.account_id, row.latency_ms, None);

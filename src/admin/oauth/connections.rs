@@ -13,6 +13,7 @@ use crate::admin::input::Fields;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::{Admin, guard, secrets};
 use crate::http::{self, Query, Request, Response};
+use crate::ids::AccountId;
 use crate::jobs::models::outcome::RefreshStatus;
 use crate::jobs::models::refresh::refresh_account;
 use crate::jobs::oauth::provider_client::client_of;
@@ -101,12 +102,12 @@ pub async fn set_proxy(admin: Arc<Admin>, mut request: Request) -> Result<Respon
 }
 
 /// The path's account, a strict positive integer.
-pub fn account_id(request: &Request) -> Result<i64> {
+pub fn account_id(request: &Request) -> Result<AccountId> {
     request.params.id("id").map_err(|_| AdminError::bad_request("invalid account id"))
 }
 
 /// The connected account with its provider, or 404.
-pub async fn find(store: &Store, id: i64) -> Result<(AccountRow, OAuthProvider)> {
+pub async fn find(store: &Store, id: AccountId) -> Result<(AccountRow, OAuthProvider)> {
     let missing = |message: &str| AdminError::new(StatusCode::NOT_FOUND, message);
     let account = accounts::get(store, id).await?.ok_or_else(|| missing("oauth account not found"))?;
     let provider = account.oauth_provider.as_deref().and_then(OAuthProvider::parse);

@@ -16,6 +16,7 @@ use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::{Admin, guard};
 use crate::http::{self, Request, Response};
+use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
 use crate::jobs::oauth::activation::{ActivationError, Candidate, Stored, store_candidate, undo};
 use crate::jobs::prices;
@@ -39,7 +40,7 @@ struct Batch {
 struct Outcome {
     name: String,
     provider: Option<&'static str>,
-    result: Result<i64, (StatusCode, String)>,
+    result: Result<AccountId, (StatusCode, String)>,
 }
 
 /// `POST /api/oauth/import`
@@ -78,7 +79,9 @@ async fn run(jobs: &Arc<Jobs>, batch: Batch) -> Vec<Outcome> {
         let provider = read.as_ref().ok().map(|import| import.provider.id());
         let mut result = Err((StatusCode::INTERNAL_SERVER_ERROR, "the import was interrupted".to_owned()));
         match read {
-            Ok(import) => readable.push((0, (place, Import { proxy_url: item.proxy_url, ..import }))),
+            Ok(import) => {
+                readable.push((SiteId::ZERO, (place, Import { proxy_url: item.proxy_url, ..import })))
+            }
             Err(Unreadable(message)) => result = Err((StatusCode::BAD_REQUEST, message)),
         }
         outcomes.push(Outcome { name, provider, result });
@@ -94,7 +97,7 @@ async fn run(jobs: &Arc<Jobs>, batch: Batch) -> Vec<Outcome> {
             Err(error) => outcomes[place].result = Err(told(error)),
         }
     }
-    let ids: Vec<i64> = kept.values().map(|stored| stored.activated.account_id).collect();
+    let ids: Vec<AccountId> = kept.values().map(|stored| stored.activated.account_id).collect();
     let rebuilt = match ids.is_empty() {
         true => Ok(()),
         false => rebuild_in(jobs, Scope::of_accounts(ids)).await.map(drop),

@@ -16,6 +16,7 @@ use crate::admin::errors::{AdminError, Result};
 use crate::admin::guard;
 use crate::admin::input::{Fields, Invalid, MAX_KEY_CHARS};
 use crate::http::{self, Request, Response};
+use crate::ids::AccountId;
 use crate::jobs::oauth::callback::Callback;
 use crate::jobs::oauth::completion::{CallbackError, complete};
 use crate::jobs::oauth::login::{LoginRequest, StartError, StartedLogin, start};
@@ -37,6 +38,7 @@ pub async fn begin(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     let provider = OAuthProvider::parse(request.params.get("provider"));
     let provider = provider.ok_or_else(|| AdminError::not_found("oauth provider"))?;
     let rebind = fields.integer("accountId").map_err(|_| Invalid::field("accountId", "positive number"))?;
+    let rebind = rebind.map(AccountId::new);
     let project_id = fields.text("projectId")?.map(str::trim).filter(|project| !project.is_empty());
     if project_id.is_some_and(|project| project.chars().count() > MAX_KEY_CHARS) {
         return Err(Invalid::field("projectId", "string of at most 191 characters").into());

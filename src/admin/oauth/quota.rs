@@ -12,6 +12,7 @@ use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid};
 use crate::admin::{Admin, guard};
 use crate::http::{self, Request, Response};
+use crate::ids::{AccountId, SiteId};
 use crate::jobs::oauth::quota;
 use crate::jobs::spread::{Concurrency, spread};
 use crate::limits::bucket;
@@ -31,12 +32,12 @@ pub async fn refresh_batch(admin: Arc<Admin>, mut request: Request) -> Result<Re
     let fields = Fields::of(&schema::QUOTA_BATCH, request.json_object().await?);
     guard(&admin, &request, &bucket::OAUTH_QUOTA_BATCH)?;
     let ids = ids(&fields)?;
-    let items = ids.iter().map(|id| (0, *id)).collect();
+    let items = ids.iter().map(|id| (SiteId::ZERO, *id)).collect();
     let read = spread(items, CONCURRENCY, |id| {
         let admin = admin.clone();
         async move { (id, read(&admin, id).await) }
     });
-    let mut read: HashMap<i64, Result<Value>> = read.await.into_iter().collect();
+    let mut read: HashMap<AccountId, Result<Value>> = read.await.into_iter().collect();
     let items: Vec<Value> = ids
         .iter()
         .map(|id| match read.remove(id) {
@@ -54,14 +55,14 @@ pub async fn refresh_batch(admin: Arc<Admin>, mut request: Request) -> Result<Re
     Ok(http::json(StatusCode::OK, &body))
 }
 
-async fn read(admin: &Admin, id: i64) -> Result<Value> {
+async fn read(admin: &Admin, id: AccountId) -> Result<Value> {
     find(&admin.core.store, id).await?;
     let missing = || AdminError::new(StatusCode::NOT_FOUND, "oauth account not found");
     quota::refresh(&admin.jobs, id).await?.ok_or_else(missing)
 }
 
 /// The accounts of a request, each once.
-fn ids(fields: &Fields) -> Result<Vec<i64>> {
+fn ids(fields: &Fields) -> Result<Vec<AccountId>> {
     let refused = |message: &str| AdminError::from(Invalid(message.to_owned()));
     let numbers = match fields.get("accountIds") {
         None | Some(Value::Null) => return Err(refused("accountIds is required")),
@@ -72,7 +73,8 @@ fn ids(fields: &Fields) -> Result<Vec<i64>> {
     if numbers.len() > MAX_IDS {
         return Err(refused("accountIds must contain at most 100 items"));
     }
-    let ids: Option<Vec<i64>> = numbers.iter().map(|number| number.as_i64().filter(|id| *id > 0)).collect();
+    let id = |number: &Value| number.as_i64().filter(|id| *id > 0).map(AccountId::new);
+    let ids: Option<Vec<AccountId>> = numbers.iter().map(id).collect();
     let ids = ids.ok_or_else(|| refused("Invalid accountIds. Expected positive number array."))?;
     let mut known = HashSet::new();
     Ok(ids.into_iter().filter(|id| known.insert(*id)).collect())

@@ -12,6 +12,7 @@ use crate::admin::input::{Fields, Invalid};
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::{Admin, guard};
 use crate::http::{self, Request, Response};
+use crate::ids::{AccountId, UnitId};
 use crate::jobs::rebuild::rebuild_in;
 use crate::jobs::rebuild_scope::Scope;
 use crate::limits::bucket;
@@ -70,7 +71,7 @@ pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
     store.flush().await;
     let unit = find(store, unit_id(&request)?).await?;
     let channels = route_units::channels_of(store, unit.id).await?;
-    let members: Vec<i64> = unit.members.iter().map(|member| member.account_id).collect();
+    let members: Vec<AccountId> = unit.members.iter().map(|member| member.account_id).collect();
     route_units::delete(store, unit.id).await?;
     if let Err(error) = follow(&admin, &members).await {
         log::error!("the routes could not be made without a route unit: {error}");
@@ -83,7 +84,7 @@ pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
 }
 
 /// Makes the routes of these accounts follow a change of their unit.
-async fn follow(admin: &Admin, accounts: &[i64]) -> store::Result<()> {
+async fn follow(admin: &Admin, accounts: &[AccountId]) -> store::Result<()> {
     admin.core.publish().await?;
     rebuild_in(&admin.jobs, Scope::of_accounts(accounts.iter().copied())).await.map(drop)
 }
@@ -91,16 +92,16 @@ async fn follow(admin: &Admin, accounts: &[i64]) -> store::Result<()> {
 /// The unit that a request asks for.
 async fn new_unit(store: &Store, fields: &Fields) -> Result<NewUnit> {
     let unreadable = || Invalid::field("accountIds", "positive number array");
-    let ids: Vec<i64> = match fields.get("accountIds") {
+    let ids: Vec<AccountId> = match fields.get("accountIds") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(ids)) => {
-            let ids = ids.iter().map(|id| id.as_i64().filter(|id| *id > 0));
+            let ids = ids.iter().map(|id| id.as_i64().filter(|id| *id > 0).map(AccountId::new));
             ids.collect::<Option<_>>().ok_or_else(unreadable)?
         }
         Some(_) => return Err(unreadable().into()),
     };
     let mut known = HashSet::new();
-    let ids: Vec<i64> = ids.into_iter().filter(|id| known.insert(*id)).collect();
+    let ids: Vec<AccountId> = ids.into_iter().filter(|id| known.insert(*id)).collect();
     if ids.len() < 2 {
         return Err(refused("requires at least 2 accounts"));
     }
@@ -144,11 +145,11 @@ fn named(name: &str) -> Result<String> {
 }
 
 /// The path's unit, a strict positive integer.
-fn unit_id(request: &Request) -> Result<i64> {
+fn unit_id(request: &Request) -> Result<UnitId> {
     request.params.id("id").map_err(|_| AdminError::bad_request("invalid route unit id"))
 }
 
-async fn find(store: &Store, id: i64) -> Result<UnitRow> {
+async fn find(store: &Store, id: UnitId) -> Result<UnitRow> {
     let missing = || AdminError::new(StatusCode::NOT_FOUND, "oauth route unit not found");
     route_units::get(store, id).await?.ok_or_else(missing)
 }

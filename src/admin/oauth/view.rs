@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::admin::errors::Result;
 use crate::admin::secrets;
 use crate::core::Core;
+use crate::ids::{AccountId, SiteId, UnitId};
 use crate::jobs::oauth::quota;
 use crate::store::Secret;
 use crate::store::accounts::{AccountRow, AccountStatus};
@@ -21,17 +22,17 @@ const PREVIEW: usize = 10;
 /// The connections of these rows, in their order.
 pub async fn shown(core: &Core, rows: &[AccountRow]) -> Result<Vec<Value>> {
     let store = &core.store;
-    let ids: Vec<i64> = rows.iter().map(|row| row.id).collect();
-    let sites: HashMap<i64, SiteRow> =
+    let ids: Vec<AccountId> = rows.iter().map(|row| row.id).collect();
+    let sites: HashMap<SiteId, SiteRow> =
         sites::list(store).await?.into_iter().map(|site| (site.id, site)).collect();
     let models = connections::models_of(store, &ids).await?;
-    let units: HashMap<i64, UnitRow> =
+    let units: HashMap<UnitId, UnitRow> =
         route_units::list(store).await?.into_iter().map(|unit| (unit.id, unit)).collect();
-    let unit_of: HashMap<i64, i64> = units
+    let unit_of: HashMap<AccountId, UnitId> = units
         .values()
         .flat_map(|unit| unit.members.iter().map(|member| (member.account_id, unit.id)))
         .collect();
-    let unit_ids: Vec<i64> = units.keys().copied().collect();
+    let unit_ids: Vec<UnitId> = units.keys().copied().collect();
     let (of_accounts, of_units) = connections::channel_counts(store, &ids, &unit_ids).await?;
     let shown = rows.iter().map(|row| {
         let unit = unit_of.get(&row.id).and_then(|id| units.get(id));

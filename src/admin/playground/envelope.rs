@@ -8,6 +8,7 @@ use hyper::{HeaderMap, Method, Uri};
 use serde_json::{Map, Value};
 
 use super::refused::Refused;
+use crate::ids::ChannelId;
 use crate::proxy::internal::InternalRequest;
 use crate::uuid;
 
@@ -106,13 +107,13 @@ pub(super) fn internal_request(
 }
 
 /// A positive exact integer, as a number or in text; anything else forces nothing.
-fn forced_channel(fields: &Map<String, Value>) -> Option<i64> {
+fn forced_channel(fields: &Map<String, Value>) -> Option<ChannelId> {
     let id = match fields.get("forcedChannelId")? {
         Value::Number(number) => number.as_i64()?,
         Value::String(text) => text.trim().parse().ok()?,
         _ => return None,
     };
-    (1..=MAX_EXACT).contains(&id).then_some(id)
+    (1..=MAX_EXACT).contains(&id).then(|| ChannelId::new(id))
 }
 
 /// Path and query of what is to be asked: of an address only these count.

@@ -5,6 +5,7 @@ use super::envelope::{self, Streamed, target};
 use super::job_list::JobList;
 use super::refused::Refused;
 use super::{answer, chat};
+use crate::ids::ChannelId;
 use crate::proxy::internal::InternalRequest;
 
 fn fields(value: Value) -> Map<String, Value> {
@@ -71,7 +72,7 @@ fn an_envelope_says_what_is_sent() {
             json!({ "path": "/v1/embeddings", "jsonBody": body, "stream": own, "forcedChannelId": "7" });
         let ask = envelope(asked, streamed).expect("an envelope");
         assert_eq!(json_of(&ask.body), json!({ "model": "m", "stream": stream, "odd": { "a": [1] } }));
-        assert_eq!((ask.method.as_str(), ask.forced_channel), ("POST", Some(7)));
+        assert_eq!((ask.method.as_str(), ask.forced_channel), ("POST", Some(ChannelId::new(7))));
         assert_eq!(ask.headers["content-type"], "application/json");
     }
     // Gemini's path says whether it streams, and a body with more than it knows is refused.

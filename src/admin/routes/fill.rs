@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::view::{RouteIndex, is_exact};
 use crate::admin::errors::{AdminError, Result};
 use crate::core::Core;
+use crate::ids::RouteId;
 use crate::jobs::rebuild;
 use crate::routing::rebuild::Credential;
 use crate::routing::{ModelPattern, Strategy};
@@ -33,7 +34,7 @@ pub fn key_of(route_index: &RouteIndex, channel: &ChannelRow) -> ChannelKey {
 pub async fn fill(
     core: &Arc<Core>,
     route_index: &RouteIndex,
-    own_id: Option<i64>,
+    own_id: Option<RouteId>,
     pattern: &str,
 ) -> store::Result<Vec<NewChannel>> {
     let pattern = ModelPattern::stored(pattern);
@@ -91,9 +92,9 @@ pub fn check_sources(route_index: &RouteIndex, draft: &RouteDraft) -> Result<()>
 
 /// The sources that take over the strategy of a group: those no other group uses, unless they have a
 /// strategy of their own, which is one that is neither the default nor the group's former.
-pub fn followers(route_index: &RouteIndex, draft: &RouteDraft, former: Option<&RouteRow>) -> Vec<i64> {
+pub fn followers(route_index: &RouteIndex, draft: &RouteDraft, former: Option<&RouteRow>) -> Vec<RouteId> {
     let others = route_index.routes().filter(|route| former.is_none_or(|former| former.id != route.id));
-    let shared: HashSet<i64> = others.flat_map(|group| group.source_route_ids.iter().copied()).collect();
+    let shared: HashSet<RouteId> = others.flat_map(|group| group.source_route_ids.iter().copied()).collect();
     let has_none_of_its_own = |route: &RouteRow| {
         route.routing_strategy == Strategy::default()
             || former.is_some_and(|group| group.routing_strategy == route.routing_strategy)

@@ -16,6 +16,7 @@ use crate::admin::input::Fields;
 use crate::admin::require_id;
 use crate::admin::tasks::queued;
 use crate::http::{self, Request, Response};
+use crate::ids::{ChannelId, RouteId, UnitId};
 use crate::jobs::models::refresh;
 use crate::jobs::rebuild;
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
@@ -105,7 +106,7 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
 }
 
 /// The route as it is now.
-async fn shown(admin: &Admin, id: i64) -> Result<Response> {
+async fn shown(admin: &Admin, id: RouteId) -> Result<Response> {
     let route_index = RouteIndex::of(&admin.core.store, &[id], &[]).await?;
     let route = route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
     Ok(http::json(StatusCode::OK, &ListedRoute::new(admin, &route_index, route)))
@@ -118,7 +119,8 @@ pub async fn clear_cooldown(admin: Arc<Admin>, request: Request) -> Result<Respo
     let route_index = RouteIndex::of(&admin.core.store, &[id], &[]).await?;
     let route = route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
     let channels: Vec<&ChannelRow> = route_index.channels(route).collect();
-    let unit_ids: HashSet<i64> = channels.iter().filter_map(|channel| channel.oauth_route_unit_id).collect();
+    let unit_ids: HashSet<UnitId> =
+        channels.iter().filter_map(|channel| channel.oauth_route_unit_id).collect();
     let mut units = match unit_ids.is_empty() {
         true => Vec::new(),
         false => route_units::list(&admin.core.store).await?,
@@ -153,7 +155,7 @@ async fn clear_rests(
     channels: Vec<&ChannelRow>,
     members: Vec<MemberRow>,
 ) -> Result<Response> {
-    let ids: Vec<i64> = channels.iter().map(|channel| channel.id).collect();
+    let ids: Vec<ChannelId> = channels.iter().map(|channel| channel.id).collect();
     // Failures on their way to the store must not arrive there after the clearing.
     admin.core.store.flush().await;
     routes::clear_failures(&admin.core.store, &ids).await?;

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::{Fields, Invalid, Patch};
+use crate::ids::RouteId;
 use crate::routing::{ModelPattern, Strategy};
 use crate::store::route_edits::RouteDraft;
 use crate::store::routes::RouteRow;
@@ -24,7 +25,7 @@ pub struct RouteInput {
     mapping: Patch<String>,
     strategy: Option<Strategy>,
     enabled: Option<bool>,
-    sources: Option<Vec<i64>>,
+    sources: Option<Vec<RouteId>>,
 }
 
 // === impl RouteInput ===
@@ -157,7 +158,7 @@ mod tests {
 
     fn group() -> RouteRow {
         RouteRow {
-            id: 7,
+            id: RouteId::new(7),
             model_pattern: "team".into(),
             display_name: Some("team".into()),
             display_icon: None,
@@ -168,7 +169,7 @@ mod tests {
             created_at: 0,
             updated_at: 0,
             is_manual: false,
-            source_route_ids: vec![1, 2],
+            source_route_ids: [1, 2].map(RouteId::new).to_vec(),
         }
     }
 
@@ -225,14 +226,20 @@ mod tests {
     fn a_group_is_called_by_its_display_name() {
         let body = json!({"routeMode": "explicit_group", "displayName": " team ", "modelPattern": "re:(", "sourceRouteIds": [3, 1, 3]});
         let draft = created(body).expect("a group");
-        assert_eq!((draft.model_pattern.as_str(), draft.sources), ("team", Some(vec![3, 1])));
+        assert_eq!(
+            (draft.model_pattern.as_str(), draft.sources),
+            ("team", Some([3, 1].map(RouteId::new).to_vec()))
+        );
     }
 
     #[test]
     fn a_change_keeps_what_is_not_sent() {
         let change = |body| read(body)?.change(&group());
         let kept = change(json!({})).expect("no change");
-        assert_eq!((kept.routing_strategy, kept.sources), (Strategy::RoundRobin, Some(vec![1, 2])));
+        assert_eq!(
+            (kept.routing_strategy, kept.sources),
+            (Strategy::RoundRobin, Some([1, 2].map(RouteId::new).to_vec()))
+        );
         assert_eq!(change(json!({"displayName": "crew"})).expect("renamed").model_pattern, "crew");
         for body in
             [json!({"routeMode": "pattern"}), json!({"displayName": null}), json!({"sourceRouteIds": []})]

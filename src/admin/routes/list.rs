@@ -22,6 +22,7 @@ use crate::admin::guard;
 use crate::admin::paging::Page;
 use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
+use crate::ids::RouteId;
 use crate::limits::bucket;
 use crate::store::names::Names;
 use crate::store::routes::RouteRow;
@@ -91,7 +92,7 @@ async fn answer(admin: Arc<Admin>, request: &Request, write: WriteRoute) -> Resu
 struct Portions {
     admin: Arc<Admin>,
     /// Routes with the number of their channels.
-    ids: IntoIter<(i64, usize)>,
+    ids: IntoIter<(RouteId, usize)>,
     write: WriteRoute,
     /// What earlier portions have shown: the channels of one route are through the accounts of another.
     names: Names,

@@ -13,6 +13,7 @@ use crate::admin::Admin;
 use crate::admin::decisions::cache::CachedDecisionFields;
 use crate::admin::ratio;
 use crate::core::Core;
+use crate::ids::{AccountId, ChannelId, RouteId, SiteId, TokenId, UnitId};
 use crate::money::Usd;
 use crate::routing::{ChannelLive, ChannelTotals, ModelPattern};
 use crate::store;
@@ -25,16 +26,16 @@ use crate::time;
 
 /// Everything that listing or changing routes looks at, read once.
 pub struct RouteIndex {
-    routes: BTreeMap<i64, RouteRow>,
+    routes: BTreeMap<RouteId, RouteRow>,
     /// By route, for each that owns some, by ascending id.
-    channels: HashMap<i64, Vec<ChannelRow>>,
+    channels: HashMap<RouteId, Vec<ChannelRow>>,
     /// The route of each channel.
-    owners: HashMap<i64, i64>,
+    owners: HashMap<ChannelId, RouteId>,
     /// What is shown of the accounts, sites and tokens of the channels.
     names: Names,
     /// Whole, for changes: none in what [`Self::listing`] read.
-    accounts: HashMap<i64, AccountRow>,
-    tokens: HashMap<i64, TokenRow>,
+    accounts: HashMap<AccountId, AccountRow>,
+    tokens: HashMap<TokenId, TokenRow>,
 }
 
 /// Routes, and the channels that they own or take from their sources.
@@ -54,10 +55,10 @@ impl RouteIndex {
     }
 
     /// What listing some routes looks at, with these accounts beside those of their channels.
-    pub async fn of(store: &Store, ids: &[i64], others: &[i64]) -> store::Result<Self> {
+    pub async fn of(store: &Store, ids: &[RouteId], others: &[AccountId]) -> store::Result<Self> {
         let rows = Rows::of(store, ids).await?;
-        let accounts: BTreeSet<i64> = rows.accounts().chain(others.iter().copied()).collect();
-        let accounts: Vec<i64> = accounts.into_iter().collect();
+        let accounts: BTreeSet<AccountId> = rows.accounts().chain(others.iter().copied()).collect();
+        let accounts: Vec<AccountId> = accounts.into_iter().collect();
         let tokens = tokens::of_accounts(store, &accounts).await?;
         let accounts = accounts::some(store, &accounts).await?;
         let mut names = Names::default();
@@ -66,7 +67,7 @@ impl RouteIndex {
     }
 
     /// What listing some routes looks at and no more, with what is known of earlier ones.
-    pub async fn listing(store: &Store, ids: &[i64], mut known: Names) -> store::Result<Self> {
+    pub async fn listing(store: &Store, ids: &[RouteId], mut known: Names) -> store::Result<Self> {
         let rows = Rows::of(store, ids).await?;
         known.add(store, rows.accounts(), rows.tokens()).await?;
         Ok(Self::new(rows.routes, rows.channels, known))
@@ -78,16 +79,16 @@ impl RouteIndex {
     }
 
     /// What listing the routes of some channels looks at.
-    pub async fn of_channels(store: &Store, ids: &[i64]) -> store::Result<Self> {
-        let channels = routes::some_channels(store, ChannelsOf::Themselves, ids).await?;
-        let routes: BTreeSet<i64> = channels.iter().map(|channel| channel.route_id).collect();
+    pub async fn of_channels(store: &Store, ids: &[ChannelId]) -> store::Result<Self> {
+        let channels = routes::some_channels(store, ChannelsOf::Themselves(ids)).await?;
+        let routes: BTreeSet<RouteId> = channels.iter().map(|channel| channel.route_id).collect();
         Self::of(store, &routes.into_iter().collect::<Vec<_>>(), &[]).await
     }
 
     /// Builds the views from rows. The channels of each route stand by ascending id.
     pub fn new(routes: Vec<RouteRow>, rows: Vec<ChannelRow>, names: Names) -> Self {
         let owners = rows.iter().map(|channel| (channel.id, channel.route_id)).collect();
-        let mut channels: HashMap<i64, Vec<ChannelRow>> = HashMap::new();
+        let mut channels: HashMap<RouteId, Vec<ChannelRow>> = HashMap::new();
         for channel in rows {
             channels.entry(channel.route_id).or_default().push(channel);
         }
@@ -113,7 +114,7 @@ impl RouteIndex {
     }
 
     /// The route of this id.
-    pub fn route(&self, id: i64) -> Option<&RouteRow> {
+    pub fn route(&self, id: RouteId) -> Option<&RouteRow> {
         self.routes.get(&id)
     }
 
@@ -128,16 +129,16 @@ impl RouteIndex {
     }
 
     /// The channels that are a route's own, by ascending id.
-    pub fn owned(&self, route_id: i64) -> impl Iterator<Item = &ChannelRow> {
+    pub fn owned(&self, route_id: RouteId) -> impl Iterator<Item = &ChannelRow> {
         self.channels.get(&route_id).into_iter().flatten()
     }
 
     /// Every channel through an account, of whatever route.
-    pub fn channels_of_account(&self, account_id: i64) -> impl Iterator<Item = &ChannelRow> {
+    pub fn channels_of_account(&self, account_id: AccountId) -> impl Iterator<Item = &ChannelRow> {
         self.channels.values().flatten().filter(move |channel| channel.account_id == account_id)
     }
 
-    pub fn channels_of_unit(&self, unit_id: i64) -> impl Iterator<Item = &ChannelRow> {
+    pub fn channels_of_unit(&self, unit_id: UnitId) -> impl Iterator<Item = &ChannelRow> {
         self.channels.values().flatten().filter(move |channel| channel.oauth_route_unit_id == Some(unit_id))
     }
 
@@ -155,23 +156,23 @@ impl RouteIndex {
     }
 
     /// The channel of this id.
-    pub fn channel(&self, id: i64) -> Option<&ChannelRow> {
+    pub fn channel(&self, id: ChannelId) -> Option<&ChannelRow> {
         let siblings = self.channels.get(self.owners.get(&id)?)?;
         siblings.binary_search_by_key(&id, |channel| channel.id).ok().map(|at| &siblings[at])
     }
 
     /// The account of this id.
-    pub fn account(&self, id: i64) -> Option<&AccountRow> {
+    pub fn account(&self, id: AccountId) -> Option<&AccountRow> {
         self.accounts.get(&id)
     }
 
     /// The token of this id.
-    pub fn token(&self, id: i64) -> Option<&TokenRow> {
+    pub fn token(&self, id: TokenId) -> Option<&TokenRow> {
         self.tokens.get(&id)
     }
 
     /// The token an account uses when none is named.
-    pub fn default_token(&self, account_id: i64) -> Option<&TokenRow> {
+    pub fn default_token(&self, account_id: AccountId) -> Option<&TokenRow> {
         let tokens = self.tokens.values().filter(|token| token.account_id == account_id);
         tokens.filter(|token| token.is_default && token.is_usable()).min_by_key(|token| token.id)
     }
@@ -222,28 +223,29 @@ impl RouteIndex {
 
 impl Rows {
     /// Reads those of these routes, and of the sources of those that are groups.
-    async fn of(store: &Store, ids: &[i64]) -> store::Result<Self> {
+    async fn of(store: &Store, ids: &[RouteId]) -> store::Result<Self> {
         let mut routes = routes::some(store, ids).await?;
-        let known: BTreeSet<i64> = routes.iter().map(|row| row.id).collect();
-        let sources: BTreeSet<i64> = routes.iter().flat_map(|row| &row.source_route_ids).copied().collect();
-        let sources: Vec<i64> = sources.difference(&known).copied().collect();
+        let known: BTreeSet<RouteId> = routes.iter().map(|row| row.id).collect();
+        let sources: BTreeSet<RouteId> =
+            routes.iter().flat_map(|row| &row.source_route_ids).copied().collect();
+        let sources: Vec<RouteId> = sources.difference(&known).copied().collect();
         routes.extend(routes::some(store, &sources).await?);
-        let owners: Vec<i64> = routes.iter().filter(|row| !row.is_group()).map(|row| row.id).collect();
-        let mut channels = routes::some_channels(store, ChannelsOf::Routes, &owners).await?;
+        let owners: Vec<RouteId> = routes.iter().filter(|row| !row.is_group()).map(|row| row.id).collect();
+        let mut channels = routes::some_channels(store, ChannelsOf::Routes(&owners)).await?;
         channels.sort_unstable_by_key(|channel| channel.id);
         Ok(Self { routes, channels })
     }
 
-    fn accounts(&self) -> impl Iterator<Item = i64> {
+    fn accounts(&self) -> impl Iterator<Item = AccountId> {
         self.channels.iter().map(|channel| channel.account_id)
     }
 
-    fn tokens(&self) -> impl Iterator<Item = i64> {
+    fn tokens(&self) -> impl Iterator<Item = TokenId> {
         self.channels.iter().filter_map(|channel| channel.token_id)
     }
 }
 
-fn ids_of(accounts: &[AccountRow]) -> impl Iterator<Item = i64> {
+fn ids_of(accounts: &[AccountRow]) -> impl Iterator<Item = AccountId> {
     accounts.iter().map(|account| account.id)
 }
 
@@ -265,12 +267,12 @@ fn hit_ratio(totals: &ChannelTotals) -> Option<serde_json::Value> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LiteRoute<'a> {
-    id: i64,
+    id: RouteId,
     model_pattern: &'a str,
     display_name: Option<&'a str>,
     display_icon: Option<&'a str>,
     route_mode: &'a str,
-    source_route_ids: &'a [i64],
+    source_route_ids: &'a [RouteId],
     routing_strategy: &'static str,
     enabled: bool,
 }
@@ -311,7 +313,7 @@ pub struct RouteSummary<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ChannelCache {
-    id: i64,
+    id: ChannelId,
     /// A fraction; `null` where the upstream does not tell.
     cache_hit_ratio: Option<serde_json::Value>,
 }
@@ -375,11 +377,11 @@ impl<'a> ListedRoute<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedChannel<'a> {
-    id: i64,
-    route_id: i64,
-    account_id: i64,
-    token_id: Option<i64>,
-    oauth_route_unit_id: Option<i64>,
+    id: ChannelId,
+    route_id: RouteId,
+    account_id: AccountId,
+    token_id: Option<TokenId>,
+    oauth_route_unit_id: Option<UnitId>,
     source_model: Option<&'a str>,
     priority: i64,
     weight: i64,
@@ -407,8 +409,8 @@ pub struct ListedChannel<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ChannelAccount<'a> {
-    id: i64,
-    site_id: i64,
+    id: AccountId,
+    site_id: SiteId,
     username: Option<&'a str>,
     status: &'static str,
 }
@@ -426,7 +428,7 @@ impl<'a> From<&'a AccountName> for ChannelAccount<'a> {
 
 #[derive(Serialize)]
 struct ChannelSite<'a> {
-    id: i64,
+    id: SiteId,
     name: &'a str,
     url: &'a str,
     platform: &'a str,
@@ -448,9 +450,9 @@ impl<'a> From<&'a SiteName> for ChannelSite<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ChannelToken<'a> {
-    id: i64,
+    id: TokenId,
     name: &'a str,
-    account_id: i64,
+    account_id: AccountId,
     enabled: bool,
     is_default: bool,
 }

@@ -10,6 +10,7 @@ use crate::admin::errors::Result;
 use crate::admin::input::Fields;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::http::{Request, Response};
+use crate::ids::SiteId;
 use crate::jobs::rebuild_scope::Scope;
 use crate::store::Store;
 use crate::store::events;
@@ -46,7 +47,7 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     Ok(result.into_response())
 }
 
-async fn apply(store: &Store, id: i64, action: Action) -> Result<()> {
+async fn apply(store: &Store, id: SiteId, action: Action) -> Result<()> {
     let site = find(store, id).await?;
     let patch = match action {
         Action::Delete => return Ok(sites::delete(store, id).await?),

@@ -23,6 +23,7 @@ use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::secrets;
 use crate::http::{self, Request, Response};
+use crate::ids::SiteId;
 use crate::jobs::rebuild_scope::Scope;
 use crate::money::Usd;
 use crate::platform::Platform;
@@ -40,7 +41,7 @@ const UNDETECTED: &str = "Could not detect platform";
 pub async fn list(admin: Arc<Admin>, _request: Request) -> Result<Response> {
     // Endpoint state waits in the writer for a moment; an operator who looks wants the latest.
     admin.core.store.flush().await;
-    let mut accounts_of: HashMap<i64, Vec<AccountRow>> = HashMap::new();
+    let mut accounts_of: HashMap<SiteId, Vec<AccountRow>> = HashMap::new();
     for account in accounts::list(&admin.core.store).await? {
         accounts_of.entry(account.site_id).or_default().push(account);
     }
@@ -199,7 +200,7 @@ pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
 }
 
 /// The site, or 404.
-pub async fn find(store: &Store, id: i64) -> Result<SiteRow> {
+pub async fn find(store: &Store, id: SiteId) -> Result<SiteRow> {
     sites::get(store, id).await?.ok_or_else(|| AdminError::not_found("Site"))
 }
 
@@ -219,12 +220,12 @@ pub fn status_event(site: &SiteRow, status: SiteStatus) -> NewEvent {
         title: title.to_owned(),
         message: Some(message),
         level,
-        related_id: Some(site.id),
+        related_id: Some(site.id.get()),
         related_type: Some("site"),
     }
 }
 
-async fn answer(store: &Store, id: i64) -> Result<Response> {
+async fn answer(store: &Store, id: SiteId) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &SiteView::of(&find(store, id).await?)))
 }
 

@@ -14,6 +14,7 @@ use crate::admin::input::Fields;
 use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::http::{self, Request, Response};
+use crate::ids::SiteId;
 use crate::jobs::rebuild_scope::Scope;
 use crate::store::{self, availability};
 
@@ -49,6 +50,6 @@ pub async fn available_models(admin: Arc<Admin>, request: Request) -> Result<Res
     Ok(site_models(id, availability::of_site(&admin.core.store, id).await?))
 }
 
-fn site_models(id: i64, models: Vec<String>) -> Response {
+fn site_models(id: SiteId, models: Vec<String>) -> Response {
     http::json(StatusCode::OK, &json!({"siteId": id, "models": models}))
 }

@@ -22,6 +22,7 @@ use crate::admin::input::{Fields, Invalid};
 use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::http::{self, Request, Response, event_stream};
+use crate::ids::SiteId;
 use crate::jobs::Jobs;
 use crate::jobs::probe::after_refresh::{self, ProbeScope, ProbeStep};
 use crate::jobs::probe::result::PostProbe;
@@ -59,7 +60,7 @@ pub async fn stream(admin: Arc<Admin>, request: Request) -> Result<Response> {
     Ok(event_stream::response(heard))
 }
 
-async fn stream_steps(jobs: &Arc<Jobs>, id: i64, scope: &ProbeScope, events: &mpsc::Sender<Bytes>) {
+async fn stream_steps(jobs: &Arc<Jobs>, id: SiteId, scope: &ProbeScope, events: &mpsc::Sender<Bytes>) {
     let subject = match Subject::of(&jobs.core.store, id).await {
         Ok(subject) => subject,
         Err(refusal) => return send(events, "error", &json!({ "message": refusal.message() })).await,
@@ -137,7 +138,7 @@ struct Subject {
 }
 
 impl Subject {
-    async fn of(store: &Store, id: i64) -> Result<Self> {
+    async fn of(store: &Store, id: SiteId) -> Result<Self> {
         let missing =
             |what: &str| AdminError::new(StatusCode::UNPROCESSABLE_ENTITY, format!("{what} not found"));
         let site = sites::get(store, id).await?;

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::admin::{number, secrets};
+use crate::ids::{EndpointId, SiteId};
 use crate::money::Usd;
 use crate::store::sites::{EndpointRow, SiteRow};
 use crate::time::iso;
@@ -14,7 +15,7 @@ use crate::time::iso;
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SiteView<'a> {
-    id: i64,
+    id: SiteId,
     name: &'a str,
     url: &'a str,
     platform: &'a str,
@@ -41,8 +42,8 @@ pub struct SiteView<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EndpointView<'a> {
-    id: i64,
-    site_id: i64,
+    id: EndpointId,
+    site_id: SiteId,
     url: &'a str,
     enabled: bool,
     sort_order: i64,

@@ -20,6 +20,7 @@ use crate::admin::errors::Result;
 use crate::admin::number;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
+use crate::ids::{AccountId, SiteId};
 use crate::jobs::balances::income;
 use crate::money::Usd;
 use crate::store::checkins::{self, RewardRow};
@@ -70,7 +71,7 @@ async fn summary(core: Arc<Core>) -> Result<Value> {
     let (store, zone, now) = (&core.store, &core.config.time_zone, now_ms());
     let today = local_day(now, zone).to_string();
     let holders = stats::holders(store).await?;
-    let spent = |sums: Vec<(i64, Sums)>| sums.iter().map(|(_, sums)| sums.cost).sum::<Usd>();
+    let spent = |sums: Vec<(SiteId, Sums)>| sums.iter().map(|(_, sums)| sums.cost).sum::<Usd>();
     let used = spent(stats::by_site(store, None).await?);
     let used_today = spent(stats::by_site(store, Some(&today)).await?);
     let checkins = checkins::since_at_active_sites(store, local_day_start(now, zone)).await?;
@@ -103,7 +104,7 @@ async fn summary(core: Arc<Core>) -> Result<Value> {
 
 /// What the accounts of active sites earned by the check-ins of today.
 fn reward_of_today(holders: &[Holder], checkins: &[RewardRow], today: &str) -> Usd {
-    let extra: HashMap<i64, Option<&str>> =
+    let extra: HashMap<AccountId, Option<&str>> =
         holders.iter().map(|holder| (holder.id, holder.extra.as_deref())).collect();
     let rewards =
         income::rewards(checkins, |account| income::seen(extra.get(&account).copied().flatten(), today));
@@ -147,7 +148,7 @@ struct Bucket {
 struct SiteAvailability {
     #[serde(flatten)]
     answered: Answered,
-    site_id: i64,
+    site_id: SiteId,
     site_name: String,
     site_url: String,
     platform: String,
@@ -159,7 +160,7 @@ async fn availability(core: &Core, now: Millis) -> Result<Vec<SiteAvailability>>
     let zone = &core.config.time_zone;
     let hours = last_hours(now, zone);
     let first = hours.first().copied().unwrap_or(now);
-    let mut found: HashMap<(i64, Millis), Sums> = HashMap::new();
+    let mut found: HashMap<(SiteId, Millis), Sums> = HashMap::new();
     for (bucket, site, sums) in stats::by_hour_and_site(&core.store, first).await? {
         found.entry((site, local_hour_start(bucket, zone))).or_default().add(&sums);
     }

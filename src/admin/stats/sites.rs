@@ -17,6 +17,7 @@ use crate::admin::errors::Result;
 use crate::admin::input::Invalid;
 use crate::core::Core;
 use crate::http::{self, Query, Request, Response};
+use crate::ids::SiteId;
 use crate::money::Usd;
 use crate::store::stats::{self, Sums};
 use crate::time::{local_day, now_ms};
@@ -37,7 +38,7 @@ struct Spent {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SiteShare {
-    site_id: i64,
+    site_id: SiteId,
     site_name: String,
     platform: String,
     total_balance: Usd,
@@ -75,8 +76,8 @@ pub async fn distribution(admin: Arc<Admin>, request: Request) -> Result<Respons
 
 async fn load_distribution(core: Arc<Core>) -> Result<Value> {
     core.store.flush().await;
-    let spent: HashMap<i64, Sums> = stats::by_site(&core.store, None).await?.into_iter().collect();
-    let mut held: HashMap<i64, (Usd, i64)> = HashMap::new();
+    let spent: HashMap<SiteId, Sums> = stats::by_site(&core.store, None).await?.into_iter().collect();
+    let mut held: HashMap<SiteId, (Usd, i64)> = HashMap::new();
     for holder in stats::holders(&core.store).await? {
         let (balance, count) = held.entry(holder.site_id).or_default();
         *balance += holder.balance;
@@ -117,8 +118,8 @@ pub async fn trend(admin: Arc<Admin>, request: Request) -> Result<Response> {
 async fn load_trend(core: Arc<Core>, days: i64, model: Option<String>) -> Result<Value> {
     core.store.flush().await;
     let sites = stats::active_sites(&core.store).await?;
-    let names: HashMap<i64, String> = sites.into_iter().map(|site| (site.id, site.name)).collect();
-    let mut by_day: BTreeMap<String, Vec<(i64, Sums)>> = BTreeMap::new();
+    let names: HashMap<SiteId, String> = sites.into_iter().map(|site| (site.id, site.name)).collect();
+    let mut by_day: BTreeMap<String, Vec<(SiteId, Sums)>> = BTreeMap::new();
     let from = first_day(&core, days);
     for (day, site, sums) in stats::by_day_and_site(&core.store, &from, model.as_deref()).await? {
         by_day.entry(day).or_default().push((site, sums));
@@ -144,7 +145,7 @@ pub async fn models(admin: Arc<Admin>, request: Request) -> Result<Response> {
         None => None,
         Some(text) if text.is_empty() => None,
         Some(text) => {
-            let id = text.parse().ok().filter(|id: &i64| *id > 0);
+            let id = text.parse().ok().filter(|id| *id > 0).map(SiteId::new);
             Some(id.ok_or_else(|| Invalid::field("siteId", "positive integer"))?)
         }
     };

@@ -27,6 +27,7 @@ use crate::admin::sites::handlers as site_routes;
 use crate::admin::{paging, require_id};
 use crate::core::Core;
 use crate::http::{self, Request, Response};
+use crate::ids::{AccountId, SiteId, TokenId};
 use crate::jobs::Jobs;
 use crate::jobs::accounts::health::note_failure;
 use crate::jobs::models::coverage::cover;
@@ -43,10 +44,10 @@ use crate::store::{self, Secret};
 /// `GET /api/account-tokens`
 pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let only = paging::account(&request.query)?;
-    let sites: HashMap<i64, _> =
+    let sites: HashMap<SiteId, _> =
         sites::list(&admin.core.store).await?.into_iter().map(|site| (site.id, site)).collect();
     let accounts = accounts::list(&admin.core.store).await?.into_iter().filter(owns_tokens);
-    let accounts: HashMap<i64, _> = accounts.map(|account| (account.id, account)).collect();
+    let accounts: HashMap<AccountId, _> = accounts.map(|account| (account.id, account)).collect();
     let rows = match only {
         Some(id) => tokens::of_account(&admin.core.store, id).await?,
         None => tokens::list(&admin.core.store).await?,
@@ -171,7 +172,7 @@ pub async fn default_of(admin: Arc<Admin>, request: Request) -> Result<Response>
 }
 
 /// Writes the set and gives one of its rows as stored.
-pub async fn saved(store: &Store, token_set: TokenSet, id: i64) -> Result<TokenRow> {
+pub async fn saved(store: &Store, token_set: TokenSet, id: TokenId) -> Result<TokenRow> {
     let rows = token_set.save(store).await.map_err(refused)?;
     rows.into_iter().find(|row| row.id == id).ok_or_else(missing)
 }
@@ -191,20 +192,20 @@ fn missing() -> AdminError {
 }
 
 /// The accounts of these tokens, whose routes follow when a token goes.
-async fn owners(store: &Store, ids: &[i64]) -> Result<Scope> {
+async fn owners(store: &Store, ids: &[TokenId]) -> Result<Scope> {
     let rows = tokens::some(store, ids).await?;
     Ok(Scope::of_accounts(rows.into_iter().map(|row| row.account_id)))
 }
 
 /// The account of a token that can be managed.
-async fn owner_of(core: &Core, id: i64) -> Result<AccountRow> {
+async fn owner_of(core: &Core, id: TokenId) -> Result<AccountRow> {
     let token = tokens::get(&core.store, id).await?.ok_or_else(missing)?;
     let account = find_account(&core.store, token.account_id).await?;
     require_tokens(&account)?;
     Ok(account)
 }
 
-fn position(token_set: &TokenSet, id: i64) -> Result<usize> {
+fn position(token_set: &TokenSet, id: TokenId) -> Result<usize> {
     token_set.rows.iter().position(|row| row.id == id).ok_or_else(missing)
 }
 
@@ -260,7 +261,7 @@ fn prefer(token_set: &mut TokenSet, at: usize) -> Result<()> {
     Ok(())
 }
 
-async fn enable(core: &Core, id: i64, enabled: bool) -> Result<()> {
+async fn enable(core: &Core, id: TokenId, enabled: bool) -> Result<()> {
     let account = owner_of(core, id).await?;
     let _turn = core.token_edits.lock().await;
     let mut token_set = TokenSet::read(&core.store, account.id).await?;
@@ -273,7 +274,7 @@ async fn enable(core: &Core, id: i64, enabled: bool) -> Result<()> {
 }
 
 /// Deletes a token: at its site first, where the site can be asked; when it refuses, the row stays.
-async fn remove(jobs: &Arc<Jobs>, id: i64) -> Result<()> {
+async fn remove(jobs: &Arc<Jobs>, id: TokenId) -> Result<()> {
     let account = owner_of(&jobs.core, id).await?;
     let token = tokens::get(&jobs.core.store, id).await?.ok_or_else(missing)?;
     remove_at_site(jobs, &account, &token).await?;

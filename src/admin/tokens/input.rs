@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::view::mask;
 use crate::admin::input::{Fields, Invalid, MAX_NAME_CHARS, Patch, exact_integer};
+use crate::ids::AccountId;
 use crate::jobs::tokens::set::Source;
 use crate::time::Millis;
 
@@ -15,7 +16,7 @@ const MAX_TEXT_CHARS: usize = 10_000;
 /// A request for a token: typed here, or made at the site.
 #[derive(Debug)]
 pub struct CreateInput {
-    pub account_id: i64,
+    pub account_id: AccountId,
     pub name: Option<String>,
     /// Blank means that the site shall make one.
     pub token: Option<String>,

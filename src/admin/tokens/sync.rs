@@ -18,6 +18,7 @@ use crate::admin::require_id;
 use crate::admin::sites::handlers as site_routes;
 use crate::admin::tasks::queued;
 use crate::http::{self, Request, Response};
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::accounts::health::note_failure;
 use crate::jobs::models::coverage::{Coverage, cover};
@@ -133,7 +134,7 @@ pub fn require_session(account: &AccountRow) -> Result<()> {
 
 /// Models and routes after a sync, for the accounts whose tokens it touched.
 pub async fn cover_synced(jobs: &Arc<Jobs>, synced: &[Synced]) -> Coverage {
-    let touched: Vec<i64> =
+    let touched: Vec<AccountId> =
         synced.iter().filter(|synced| synced.synced).map(|synced| synced.account_id).collect();
     cover(jobs, &touched).await
 }

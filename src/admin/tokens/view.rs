@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::ids::{AccountId, SiteId, TokenId};
 use crate::store::Secret;
 use crate::store::accounts::AccountRow;
 use crate::store::sites::SiteRow;
@@ -12,8 +13,8 @@ use crate::time::iso;
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenView<'a> {
-    id: i64,
-    account_id: i64,
+    id: TokenId,
+    account_id: AccountId,
     name: &'a str,
     token_group: Option<&'a str>,
     value_status: &'a str,
@@ -36,7 +37,7 @@ pub struct ListedToken<'a> {
 
 #[derive(Serialize)]
 struct TokenAccount<'a> {
-    id: i64,
+    id: AccountId,
     username: Option<&'a str>,
     /// Only in the list of tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,7 +49,7 @@ struct TokenAccount<'a> {
 
 #[derive(Serialize)]
 struct TokenSite<'a> {
-    id: i64,
+    id: SiteId,
     name: &'a str,
     url: &'a str,
     platform: &'a str,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::timeout;
 
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::balances::balance;
 use crate::jobs::balances::balance::{BalanceReading, Failure};
@@ -34,7 +35,7 @@ pub struct Summary {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checked {
-    pub account_id: i64,
+    pub account_id: AccountId,
     pub username: Option<String>,
     pub site_name: String,
     /// success, failed or skipped.
@@ -44,7 +45,7 @@ pub struct Checked {
 }
 
 /// Checks one account, or all; none when there is no such account.
-pub async fn check(jobs: &Arc<Jobs>, only: Option<i64>) -> store::Result<(Summary, Vec<Checked>)> {
+pub async fn check(jobs: &Arc<Jobs>, only: Option<AccountId>) -> store::Result<(Summary, Vec<Checked>)> {
     let is_meant = |account: &AccountRow| only.is_none_or(|id| id == account.id);
     let accounts = accounts::pick(&jobs.core.store, |row| is_meant(&row).then_some(row)).await?;
     let mut results = Vec::with_capacity(accounts.len());

@@ -54,7 +54,7 @@ pub async fn expire(core: &Core, site: &SiteRow, account: &AccountRow, message: 
         title: "Session expired".to_owned(),
         message: Some(told),
         level: EventLevel::Error,
-        related_id: Some(account.id),
+        related_id: Some(account.id.get()),
         related_type: Some("account"),
     };
     let notice = Notice::from(&event).about(format!("token-expired:{}", account.id));

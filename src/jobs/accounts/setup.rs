@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::core::Core;
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::balances::balance;
 use crate::jobs::models::coverage::{Coverage, cover};
@@ -26,7 +27,7 @@ pub struct SetUp {
 }
 
 /// Takes all steps for a session account; models and routes only where wanted.
-pub async fn set_up(jobs: &Arc<Jobs>, id: i64, with_models: bool) -> SetUp {
+pub async fn set_up(jobs: &Arc<Jobs>, id: AccountId, with_models: bool) -> SetUp {
     let token_sync = sync::sync(jobs, id).await.unwrap_or_else(|error| {
         log::warn!("the tokens of account {id} were not synced: {error}");
         None
@@ -43,7 +44,12 @@ pub async fn set_up(jobs: &Arc<Jobs>, id: i64, with_models: bool) -> SetUp {
 }
 
 /// Makes a key that came with a session the default token of its account.
-pub async fn adopt_key(core: &Core, id: i64, key: &str, source: Source) -> store::Result<Vec<TokenRow>> {
+pub async fn adopt_key(
+    core: &Core,
+    id: AccountId,
+    key: &str,
+    source: Source,
+) -> store::Result<Vec<TokenRow>> {
     let _turn = core.token_edits.lock().await;
     let mut token_set = TokenSet::read(&core.store, id).await?;
     token_set.adopt(key, source);

@@ -17,6 +17,7 @@ use super::income;
 use super::income::SNAPSHOT;
 use super::low;
 use crate::core::Core;
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::accounts::health::{advised, note_failure, success_statements};
 use crate::jobs::sessions::session::Session;
@@ -77,7 +78,7 @@ impl fmt::Display for Failure {
 
 /// Reads the account's balance and stores it. Call [`Core::publish`](crate::core::Core::publish) when it is
 /// [`BalanceReading::Read`]: routing weighs balances.
-pub async fn refresh(jobs: &Arc<Jobs>, id: i64) -> Result<BalanceReading, Failure> {
+pub async fn refresh(jobs: &Arc<Jobs>, id: AccountId) -> Result<BalanceReading, Failure> {
     let mut account = accounts::get(&jobs.core.store, id).await?.ok_or(Failure::NoAccount)?;
     let site = sites::get(&jobs.core.store, account.site_id).await?.ok_or(Failure::NoAccount)?;
     let stored = |reason| BalanceReading::Stored {

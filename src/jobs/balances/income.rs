@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
+use crate::ids::AccountId;
 use crate::money::Usd;
 use crate::store::checkins::RewardRow;
 use crate::time::{Millis, iso};
@@ -52,8 +53,8 @@ pub fn shown(amount: Usd) -> String {
 
 /// What each account earned by these check-ins of a local day; `seen` gives the income that its site's
 /// log had for it.
-pub fn rewards(checkins: &[RewardRow], seen: impl Fn(i64) -> Usd) -> HashMap<i64, Usd> {
-    let mut told: HashMap<i64, (Usd, bool)> = HashMap::new();
+pub fn rewards(checkins: &[RewardRow], seen: impl Fn(AccountId) -> Usd) -> HashMap<AccountId, Usd> {
+    let mut told: HashMap<AccountId, (Usd, bool)> = HashMap::new();
     for (account, _, reward) in checkins.iter().filter(|(_, status, _)| status == "success") {
         let (sum, unknown) = told.entry(*account).or_default();
         match reward.as_deref().and_then(amount) {
@@ -61,7 +62,7 @@ pub fn rewards(checkins: &[RewardRow], seen: impl Fn(i64) -> Usd) -> HashMap<i64
             None => *unknown = true,
         }
     }
-    let of = |(account, (sum, unknown)): (i64, (Usd, bool))| {
+    let of = |(account, (sum, unknown)): (AccountId, (Usd, bool))| {
         (account, if unknown { sum.max(seen(account)) } else { sum })
     };
     told.into_iter().map(of).collect()
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn a_reward_that_is_not_told_is_at_least_the_income_of_the_day() {
         let row = |account, status: &str, reward: Option<&str>| {
-            (account, status.to_owned(), reward.map(str::to_owned))
+            (AccountId::new(account), status.to_owned(), reward.map(str::to_owned))
         };
         let checkins = [
             row(1, "success", Some("+ 0.25 USD")),
@@ -174,10 +175,17 @@ mod tests {
             row(4, "success", None),
             row(4, "success", Some("6")),
         ];
-        let found = rewards(&checkins, |account| if account == 3 { Usd::new(0.0) } else { Usd::new(3.5) });
+        let found =
+            rewards(
+                &checkins,
+                |account| if account == AccountId::new(3) { Usd::new(0.0) } else { Usd::new(3.5) },
+            );
         assert_eq!(
             found,
-            HashMap::from([(1, 0.25), (2, 3.5), (3, 0.0), (4, 6.0)].map(|(id, sum)| (id, Usd::new(sum))))
+            HashMap::from(
+                [(1, 0.25), (2, 3.5), (3, 0.0), (4, 6.0)]
+                    .map(|(id, sum)| (AccountId::new(id), Usd::new(sum)))
+            )
         );
         let extra = r#"{"todayIncomeSnapshot":{"day":"2026-05-01","baseline":1,"latest":3.5}}"#;
         for (extra, day, income) in [

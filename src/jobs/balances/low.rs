@@ -26,7 +26,7 @@ pub async fn note(core: &Core, site: &SiteRow, account: &AccountRow, balance: Us
             account.id, site.name
         )),
         level: EventLevel::Warning,
-        related_id: Some(account.id),
+        related_id: Some(account.id.get()),
         related_type: Some("account"),
     };
     let notice = Notice::from(&event).about(format!("low-balance:{}", account.id));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::runs::CheckinOutcome;
 use super::verdict::{Class, MANUAL, is_challenge};
 use crate::core::Core;
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::accounts::health::{note_failure, success_statements};
 use crate::jobs::balances::balance::{self, BalanceReading};
@@ -33,7 +34,7 @@ pub enum Trigger {
 }
 
 /// Checks the account in. Never fails: what went wrong is in the answer.
-pub async fn check_in(jobs: &Arc<Jobs>, id: i64, trigger: Trigger) -> CheckinOutcome {
+pub async fn check_in(jobs: &Arc<Jobs>, id: AccountId, trigger: Trigger) -> CheckinOutcome {
     match try_check_in(jobs, id, trigger).await {
         Ok(outcome) => outcome,
         // Deleted while its site was asked.
@@ -45,7 +46,7 @@ pub async fn check_in(jobs: &Arc<Jobs>, id: i64, trigger: Trigger) -> CheckinOut
     }
 }
 
-async fn try_check_in(jobs: &Arc<Jobs>, id: i64, trigger: Trigger) -> store::Result<CheckinOutcome> {
+async fn try_check_in(jobs: &Arc<Jobs>, id: AccountId, trigger: Trigger) -> store::Result<CheckinOutcome> {
     let Some((site, _)) = rows(&jobs.core.store, id).await? else { return Ok(CheckinOutcome::of_nobody()) };
     let turn = jobs.checkins.turn(site.id);
     let _turn = turn.lock().await;
@@ -228,7 +229,7 @@ impl Asked<'_> {
     }
 }
 
-async fn rows(store: &Store, id: i64) -> store::Result<Option<(SiteRow, AccountRow)>> {
+async fn rows(store: &Store, id: AccountId) -> store::Result<Option<(SiteRow, AccountRow)>> {
     let Some(account) = accounts::get(store, id).await? else { return Ok(None) };
     Ok(sites::get(store, account.site_id).await?.map(|site| (site, account)))
 }
@@ -264,7 +265,7 @@ impl CheckinOutcome {
         Self { message: "account not found".to_owned(), ..Self::default() }
     }
 
-    fn row(&self, account_id: i64) -> NewCheckin {
+    fn row(&self, account_id: AccountId) -> NewCheckin {
         NewCheckin {
             account_id,
             status: self.status.unwrap_or("failed"),
@@ -285,7 +286,7 @@ impl CheckinOutcome {
             title: title.to_owned(),
             message: Some(described(site, account, &self.message)),
             level: if self.success { EventLevel::Info } else { EventLevel::Error },
-            related_id: Some(account.id),
+            related_id: Some(account.id.get()),
             related_type: Some("account"),
         };
         (trigger == Trigger::Operator).then(|| event.insert(now_ms()))
@@ -302,8 +303,8 @@ mod tests {
     /// Operators' scripts read these members.
     #[test]
     fn a_run_is_told_in_the_documented_shape() {
-        let item = |account_id, username: &str, site: &str, result| Item {
-            account_id,
+        let item = |account, username: &str, site: &str, result| Item {
+            account_id: AccountId::new(account),
             username: Some(username.to_owned()),
             site: site.to_owned(),
             result,

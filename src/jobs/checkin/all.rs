@@ -8,6 +8,7 @@ use serde_json::json;
 use super::account::{Trigger, check_in};
 use super::runs::Item;
 use crate::flight::Interrupted;
+use crate::ids::SiteId;
 use crate::jobs::Jobs;
 use crate::jobs::spread::{Concurrency, spread};
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
@@ -111,8 +112,8 @@ async fn run_each(jobs: Arc<Jobs>, scope: RunScope, progress: Option<Progress>) 
 }
 
 /// The accounts of a run with their sites' names.
-async fn choose(jobs: &Jobs, scope: RunScope) -> store::Result<Vec<(i64, (AccountRow, String))>> {
-    let sites: HashMap<i64, SiteRow> =
+async fn choose(jobs: &Jobs, scope: RunScope) -> store::Result<Vec<(SiteId, (AccountRow, String))>> {
+    let sites: HashMap<SiteId, SiteRow> =
         sites::list(&jobs.core.store).await?.into_iter().map(|site| (site.id, site)).collect();
     let hours = jobs.core.settings.load().values.count("checkin_interval_hours").clamp(1, 24);
     let interval = Millis::try_from(hours).unwrap_or(24) * HOUR_MS;

@@ -9,6 +9,7 @@ use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio::time::timeout;
 
 use crate::flight::SingleFlight;
+use crate::ids::{AccountId, SiteId};
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -23,9 +24,9 @@ pub struct Checkins {
     pub(super) all: SingleFlight<Arc<Vec<Item>>>,
     pub(super) due: SingleFlight<Arc<Vec<Item>>>,
     /// One check-in at a time at a site.
-    pub(super) turns: Mutex<HashMap<i64, Arc<AsyncMutex<()>>>>,
+    pub(super) turns: Mutex<HashMap<SiteId, Arc<AsyncMutex<()>>>>,
     /// When each account was last tried: an interval begins anew with a failure, too.
-    pub(super) tried: Mutex<HashMap<i64, Millis>>,
+    pub(super) tried: Mutex<HashMap<AccountId, Millis>>,
     /// A permit for each check-in from its first request until it is stored.
     pub(super) under_way: Semaphore,
 }
@@ -50,7 +51,7 @@ pub struct CheckinOutcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Item {
-    pub account_id: i64,
+    pub account_id: AccountId,
     pub username: Option<String>,
     /// Its name.
     pub site: String,
@@ -79,7 +80,7 @@ impl Checkins {
         self.under_way.close();
     }
 
-    pub(super) fn turn(&self, site: i64) -> Arc<AsyncMutex<()>> {
+    pub(super) fn turn(&self, site: SiteId) -> Arc<AsyncMutex<()>> {
         let mut turns = lock(&self.turns);
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         turns.entry(site).or_default().clone()

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 
 use super::outcome::RefreshOutcome;
 use super::refresh;
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::rebuild::rebuild_in;
 use crate::jobs::rebuild_scope::Scope;
@@ -25,7 +26,7 @@ pub struct Coverage {
 }
 
 /// Asks these accounts for their models, then rebuilds the routes and publishes.
-pub async fn cover(jobs: &Arc<Jobs>, accounts: &[i64]) -> Coverage {
+pub async fn cover(jobs: &Arc<Jobs>, accounts: &[AccountId]) -> Coverage {
     if accounts.is_empty() {
         return Coverage { refresh: Vec::new(), rebuild: Value::Null };
     }

@@ -14,6 +14,7 @@ use std::collections::hash_map::Entry;
 use tokio::time::Instant;
 
 use crate::core::{AddressWalk, Core};
+use crate::ids::TokenId;
 use crate::jobs::sessions::sendable::sendable_secrets;
 use crate::jobs::tokens::set::bare;
 use crate::routing::{Site, pool};
@@ -36,7 +37,7 @@ pub struct Found {
     /// The models that any of the credentials offers.
     pub models: ModelSet,
     /// For each managed token that answered, the models of the account that it offers.
-    pub of_tokens: Vec<(i64, Vec<Discovered>)>,
+    pub of_tokens: Vec<(TokenId, Vec<Discovered>)>,
     /// Managed tokens that were asked with.
     pub tokens_asked: usize,
     /// One of the account's own credentials gave something.
@@ -134,7 +135,7 @@ impl Found {
     }
 
     /// Adds what the account's own credential, or one of its tokens, reaches.
-    fn add(&mut self, token: Option<i64>, listed: &ModelSet) {
+    fn add(&mut self, token: Option<TokenId>, listed: &ModelSet) {
         self.models.is_cut |= listed.is_cut;
         for model in &listed.models {
             self.models.add(&model.model_name, model.latency_ms);
@@ -266,7 +267,7 @@ mod tests {
     fn names_are_trimmed_and_the_first_spelling_wins() {
         let mut found = Found::default();
         found.add(None, &listed(&[" gpt-4o ", "GPT-4o", "", "o3"], 40));
-        found.add(Some(7), &listed(&["O3", "claude"], 10));
+        found.add(Some(TokenId::new(7)), &listed(&["O3", "claude"], 10));
         assert_eq!(
             seen(found.models.models()),
             [("gpt-4o", Some(40)), ("o3", Some(10)), ("claude", Some(10))]
@@ -287,7 +288,7 @@ mod tests {
         let mut found = Found::default();
         found.add(None, &listed(&names[..MAX_MODELS], 1));
         assert!(!found.models.is_cut());
-        found.add(Some(7), &listed(&names[1..], 1));
+        found.add(Some(TokenId::new(7)), &listed(&names[1..], 1));
         assert!(found.models.is_cut());
         assert_eq!(found.models.models().len(), MAX_MODELS);
         let of_token = &found.of_tokens[0].1;

@@ -2,13 +2,14 @@
 
 use serde::Serialize;
 
+use crate::ids::AccountId;
 use crate::jobs::probe::result::PostProbe;
 
 /// How the discovery of one account's models went.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RefreshOutcome {
-    pub account_id: i64,
+    pub account_id: AccountId,
     /// Whether the upstream was asked; true also when it failed.
     pub refreshed: bool,
     pub status: RefreshStatus,
@@ -54,7 +55,7 @@ impl RefreshOutcome {
     const PREVIEW: usize = 10;
 
     /// The upstream gave `models`.
-    pub fn success(account_id: i64, models: &[String]) -> Self {
+    pub fn success(account_id: AccountId, models: &[String]) -> Self {
         Self {
             account_id,
             refreshed: true,
@@ -73,7 +74,7 @@ impl RefreshOutcome {
     }
 
     /// The upstream was asked and gave no models.
-    pub fn failed(account_id: i64, code: &'static str, message: impl Into<String>) -> Self {
+    pub fn failed(account_id: AccountId, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             status: RefreshStatus::Failed,
             error_code: Some(code),
@@ -88,12 +89,12 @@ impl RefreshOutcome {
     }
 
     /// There is no such account.
-    pub fn not_found(account_id: i64) -> Self {
+    pub fn not_found(account_id: AccountId) -> Self {
         Self { refreshed: false, ..Self::failed(account_id, "account_not_found", "account not found") }
     }
 
     /// The upstream was not asked.
-    pub fn skipped(account_id: i64, code: &'static str, message: impl Into<String>) -> Self {
+    pub fn skipped(account_id: AccountId, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             refreshed: false,
             status: RefreshStatus::Skipped,
@@ -135,7 +136,7 @@ mod tests {
             discovered_by_credential: true,
             discovered_api_token: false,
         };
-        let success = RefreshOutcome { detail, ..RefreshOutcome::success(4, &models) };
+        let success = RefreshOutcome { detail, ..RefreshOutcome::success(AccountId::new(4), &models) };
         let success = to_value(success).expect("it serializes");
         assert_eq!(
             success,
@@ -143,8 +144,9 @@ mod tests {
                 "modelCount":2,"modelsPreview":["m-a","m-b"],"tokenScanned":1,
                 "discoveredByCredential":true,"discoveredApiToken":false})
         );
-        let failed = to_value(RefreshOutcome::failed(5, "unauthorized", "key rejected by upstream"))
-            .expect("it serializes");
+        let failed =
+            to_value(RefreshOutcome::failed(AccountId::new(5), "unauthorized", "key rejected by upstream"))
+                .expect("it serializes");
         assert_eq!(
             failed,
             json!({"accountId":5,"refreshed":true,"status":"failed","errorCode":"unauthorized",
@@ -152,7 +154,8 @@ mod tests {
                 "discoveredByCredential":false,"discoveredApiToken":false})
         );
         let skipped =
-            to_value(RefreshOutcome::skipped(6, "site_disabled", "site is disabled")).expect("it serializes");
+            to_value(RefreshOutcome::skipped(AccountId::new(6), "site_disabled", "site is disabled"))
+                .expect("it serializes");
         assert_eq!(
             skipped,
             json!({"accountId":6,"refreshed":false,"status":"skipped","errorCode":"site_disabled",

@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout};
 use super::discovery::{Found, MAX_MODELS, discover};
 use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus};
 use crate::flight::Interrupted;
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::oauth::discovery as connected;
 use crate::jobs::oauth::renewal;
@@ -58,11 +59,11 @@ const UNKNOWN_MODEL_INTERVAL: Duration = Duration::from_secs(30);
 const UNKNOWN_MODEL_WAIT: Duration = Duration::from_secs(3);
 
 /// Asks the account's site for its models and stores what it says. Routes do not change yet.
-pub async fn refresh_account(jobs: &Arc<Jobs>, id: i64) -> RefreshOutcome {
+pub async fn refresh_account(jobs: &Arc<Jobs>, id: AccountId) -> RefreshOutcome {
     refresh_at(&Pace::default(), jobs, id).await
 }
 
-async fn refresh_at(pace: &Pace, jobs: &Arc<Jobs>, id: i64) -> RefreshOutcome {
+async fn refresh_at(pace: &Pace, jobs: &Arc<Jobs>, id: AccountId) -> RefreshOutcome {
     match try_refresh(pace, jobs, id).await {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -144,7 +145,7 @@ async fn refresh_each(jobs: Arc<Jobs>) -> Vec<RefreshOutcome> {
     outcomes
 }
 
-async fn try_refresh(pace: &Pace, jobs: &Arc<Jobs>, id: i64) -> store::Result<RefreshOutcome> {
+async fn try_refresh(pace: &Pace, jobs: &Arc<Jobs>, id: AccountId) -> store::Result<RefreshOutcome> {
     for attempt in 0..ATTEMPTS {
         if let Some(outcome) = refresh_once(pace, jobs, id, attempt == 0).await? {
             return Ok(outcome);
@@ -159,7 +160,7 @@ async fn try_refresh(pace: &Pace, jobs: &Arc<Jobs>, id: i64) -> store::Result<Re
 async fn refresh_once(
     pace: &Pace,
     jobs: &Arc<Jobs>,
-    id: i64,
+    id: AccountId,
     may_renew: bool,
 ) -> store::Result<Option<RefreshOutcome>> {
     let Some(account) = accounts::get(&jobs.core.store, id).await? else {
@@ -232,7 +233,7 @@ async fn refresh_once(
 }
 
 /// The models of an account as they are stored.
-async fn known_models(pace: &Pace, store: &Store, id: i64) -> store::Result<Vec<ModelRow>> {
+async fn known_models(pace: &Pace, store: &Store, id: AccountId) -> store::Result<Vec<ModelRow>> {
     let mut known: Vec<ModelRow> = Vec::new();
     loop {
         let after = known.last().map_or("", |last| last.model_name.as_str());
@@ -307,7 +308,7 @@ fn is_active(account: &AccountRow) -> bool {
     account.status == accounts::AccountStatus::Active
 }
 
-fn health(id: i64, state: HealthState, reason: &str) -> store::Statement {
+fn health(id: AccountId, state: HealthState, reason: &str) -> store::Statement {
     accounts::health_statement(id, &Health::now(state, reason, "model-discovery"))
 }
 

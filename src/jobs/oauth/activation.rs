@@ -190,7 +190,7 @@ async fn store_once(
         batch.push(accounts::health_statement(id, &health));
     }
     let outcomes = store.batch(batch).await?;
-    let account_id = former.as_ref().map_or(outcomes[0].last_id, |account| account.id);
+    let account_id = former.as_ref().map_or_else(|| outcomes[0].id(), |account| account.id);
     let former = former.map(|account| Box::new((account, known)));
     Ok(Stored { activated: Activated { account_id, site_id }, former })
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde_json::Value as Json;
 
+use crate::ids::{AccountId, SiteId};
 use crate::platform::OAuthProvider;
 use crate::store::accounts::{AccountPatch, AccountRow, AccountStatus, CredentialMode, NewAccount};
 use crate::store::snapshot::WayOut;
@@ -15,7 +16,7 @@ pub struct Candidate {
     pub provider: OAuthProvider,
     pub grant: Grant,
     /// The account that gets the grant; else the one of the same owner, else a new one.
-    pub rebind: Option<i64>,
+    pub rebind: Option<AccountId>,
     pub proxy: ProxyChoice,
     /// Stored, but not used and not asked for models.
     pub is_disabled: bool,
@@ -32,8 +33,8 @@ pub struct ProxyChoice {
 /// An account that was connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activated {
-    pub account_id: i64,
-    pub site_id: i64,
+    pub account_id: AccountId,
+    pub site_id: SiteId,
 }
 
 /// Why there is no account.
@@ -70,7 +71,7 @@ impl Candidate {
     }
 
     /// A new account.
-    pub(super) fn account(&self, site_id: i64, extra: String) -> NewAccount {
+    pub(super) fn account(&self, site_id: SiteId, extra: String) -> NewAccount {
         let (grant, identity) = (&self.grant, &self.grant.identity);
         NewAccount {
             username: Some(self.username()),

@@ -108,6 +108,7 @@ pub fn noted(extra: Option<&str>, outcome: Result<&Found, &str>) -> Notes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::EndpointId;
     use crate::routing::{BaseUrl, EndpointLive, EndpointState, fixture};
 
     #[test]
@@ -120,7 +121,7 @@ mod tests {
         };
         for (ids, expected) in [
             ([None, None], vec!["https://example.com"]),
-            ([Some(1), Some(2)], vec!["https://a.example", "https://b.example/x"]),
+            ([1, 2].map(|id| Some(EndpointId::new(id))), vec!["https://a.example", "https://b.example/x"]),
         ] {
             let pool = [endpoint(ids[0], "https://a.example"), endpoint(ids[1], "https://b.example/x")];
             assert_eq!(addresses(&site, &pool.iter().collect::<Vec<_>>()), expected);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::candidate::{ProxyChoice, is_of};
 use super::listener;
 use super::login_sessions::LoginSession;
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::platform::OAuthProvider;
 use crate::store::{self, accounts};
@@ -14,7 +15,7 @@ use crate::upstream::oauth::{Verifier, authorization_url, random_state};
 pub struct LoginRequest {
     pub provider: OAuthProvider,
     /// The account that is to get it; what is absent below is taken from that account.
-    pub rebind: Option<i64>,
+    pub rebind: Option<AccountId>,
     pub project_id: Option<String>,
     pub proxy: ProxyChoice,
 }

@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::candidate::{Activated, ProxyChoice};
+use crate::ids::AccountId;
 use crate::platform::OAuthProvider;
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
@@ -35,7 +36,7 @@ pub struct LoginSession {
     pub created_at: Millis,
     pub updated_at: Millis,
     /// The account that gets the login, where one is named.
-    pub rebind: Option<i64>,
+    pub rebind: Option<AccountId>,
     pub project_id: Option<String>,
     pub proxy: ProxyChoice,
     pub redirect_uri: String,
@@ -241,6 +242,7 @@ impl Drop for Exchange {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::SiteId;
 
     const CODEX: OAuthProvider = OAuthProvider::Codex;
 
@@ -274,9 +276,12 @@ mod tests {
         let Ok(exchange) = sessions.take("s", CODEX) else { panic!("nobody was before") };
         assert_eq!(sessions.take("s", CODEX).err(), Some(NotTaken::Used));
         assert_eq!(sessions.deny("s", CODEX, "no"), Err(NotTaken::Used));
-        exchange.end(Stage::of(&Ok(Activated { account_id: 7, site_id: 3 })));
+        exchange.end(Stage::of(&Ok(Activated { account_id: AccountId::new(7), site_id: SiteId::new(3) })));
         let stage = sessions.get("s").expect("it is kept").stage;
-        assert_eq!(stage, Stage::Connected(Activated { account_id: 7, site_id: 3 }));
+        assert_eq!(
+            stage,
+            Stage::Connected(Activated { account_id: AccountId::new(7), site_id: SiteId::new(3) })
+        );
         assert_eq!(sessions.take("s", CODEX).err(), Some(NotTaken::Used));
     }
 

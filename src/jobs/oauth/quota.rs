@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::renewal;
 use crate::core::Core;
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::platform::OAuthProvider;
 use crate::routing::limit_windows::{FIVE_HOURS, LimitWindow, SEVEN_DAYS, WindowSource};
@@ -75,7 +76,7 @@ fn put_in_what_was_seen(snapshot: &mut Value, windows: &[LimitWindow]) {
 ///
 /// # Errors
 /// When the store fails. A provider that says nothing gives a snapshot whose status is `error`.
-pub async fn refresh(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Value>> {
+pub async fn refresh(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Value>> {
     let store = &jobs.core.store;
     let Some(mut account) = accounts::get(store, id).await? else { return Ok(None) };
     let provider = account.oauth_provider.as_deref().and_then(OAuthProvider::parse);

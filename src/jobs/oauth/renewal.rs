@@ -18,6 +18,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::provider_client::client_of;
+use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::accounts::health;
 use crate::jobs::pace::off_the_workers;
@@ -54,7 +55,7 @@ const LONGEST_STORING: Duration = Duration::from_secs(30 * 60);
 ///
 /// # Errors
 /// In words, when there is no new token.
-pub async fn renew(jobs: &Arc<Jobs>, id: i64, stale: Option<&Secret>) -> Result<(), RenewalRefusal> {
+pub async fn renew(jobs: &Arc<Jobs>, id: AccountId, stale: Option<&Secret>) -> Result<(), RenewalRefusal> {
     fly(jobs, id, Reason::Refused(stale.cloned())).await
 }
 
@@ -62,7 +63,7 @@ pub async fn renew(jobs: &Arc<Jobs>, id: i64, stale: Option<&Secret>) -> Result<
 ///
 /// # Errors
 /// As [`renew`], and when the token is new.
-pub async fn renew_doubted(jobs: &Arc<Jobs>, id: i64, stale: &Secret) -> Result<(), RenewalRefusal> {
+pub async fn renew_doubted(jobs: &Arc<Jobs>, id: AccountId, stale: &Secret) -> Result<(), RenewalRefusal> {
     fly(jobs, id, Reason::Doubted(stale.clone())).await
 }
 
@@ -124,7 +125,7 @@ fn is_due(token: &ExpiringToken, now: Millis) -> bool {
     is_old && expires_at.saturating_sub(now) <= lead(provider).min(life / 2)
 }
 
-async fn fly(jobs: &Arc<Jobs>, id: i64, reason: Reason) -> Result<(), RenewalRefusal> {
+async fn fly(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), RenewalRefusal> {
     let attempt = || {
         let jobs = jobs.clone();
         async move {
@@ -139,7 +140,7 @@ async fn fly(jobs: &Arc<Jobs>, id: i64, reason: Reason) -> Result<(), RenewalRef
     jobs.renewals.fly(id, &jobs.core, "the renewal of a token", attempt).await
 }
 
-async fn attempt(jobs: &Arc<Jobs>, id: i64, reason: Reason) -> Result<(), RenewalRefusal> {
+async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), RenewalRefusal> {
     let core = &jobs.core;
     // Read inside the flight: the one before may have renewed it already.
     let account = accounts::get(&core.store, id).await.map_err(unreadable)?.ok_or("the account is gone")?;
@@ -253,11 +254,18 @@ fn unreadable(error: store::Error) -> RenewalRefusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::SiteId;
 
     const HOUR: Millis = 3_600_000;
 
     fn token(provider: &str, issued_at: Option<Millis>, expires_at: Millis) -> ExpiringToken {
-        ExpiringToken { account_id: 1, site_id: 1, provider: provider.to_owned(), issued_at, expires_at }
+        ExpiringToken {
+            account_id: AccountId::new(1),
+            site_id: SiteId::new(1),
+            provider: provider.to_owned(),
+            issued_at,
+            expires_at,
+        }
     }
 
     #[test]

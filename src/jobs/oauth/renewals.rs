@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::ids::AccountId;
 use crate::jobs::sessions::renewals::RenewalRefusal;
 use crate::store::accounts::AccountRow;
 use crate::sync::lock;
@@ -18,7 +19,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
 /// The last failure of each account; [`Jobs`](crate::jobs::Jobs) holds one.
 #[derive(Default)]
 pub struct FailedRenewals {
-    by_account: Mutex<HashMap<i64, FailedRenewal>>,
+    by_account: Mutex<HashMap<AccountId, FailedRenewal>>,
 }
 
 struct FailedRenewal {
@@ -54,7 +55,7 @@ impl FailedRenewals {
         failed.insert(account.id, FailedRenewal { version, message: error.message.clone(), pause, until });
     }
 
-    pub(super) fn forget(&self, id: i64) {
+    pub(super) fn forget(&self, id: AccountId) {
         lock(&self.by_account).remove(&id);
     }
 }

@@ -10,6 +10,7 @@ use super::candidate::{Activated, ProxyChoice};
 use super::login_sessions::{Exchange, LIFETIME, LoginSession, NotTaken, Stage};
 use super::logins::Logins;
 use crate::core::Core;
+use crate::ids::AccountId;
 use crate::platform::OAuthProvider;
 use crate::store::logins::{self as rows, LoginRow, LoginStatus};
 use crate::store::{Result, Secret};
@@ -158,7 +159,7 @@ fn session(row: &LoginRow, resets: u64) -> Option<LoginSession> {
     let mut session = LoginSession::new(provider, text("redirectUri")?.to_owned(), verifier, resets);
     session.stage = stage(&row.status)?;
     (session.created_at, session.updated_at) = (row.created_at, row.updated_at);
-    session.rebind = details.get("rebind").and_then(Value::as_i64);
+    session.rebind = details.get("rebind").and_then(Value::as_i64).map(AccountId::new);
     session.project_id = text("projectId").map(str::to_owned);
     session.proxy = ProxyChoice {
         proxy_url: details.get("proxyUrl").map(|url| url.as_str().map(Secret::from)),
@@ -170,6 +171,7 @@ fn session(row: &LoginRow, resets: u64) -> Option<LoginSession> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::SiteId;
 
     #[test]
     fn a_login_is_the_same_at_the_instance_that_reads_it() {
@@ -179,13 +181,13 @@ mod tests {
             Stage::Exchanging,
             Stage::Denied("no".into()),
             Stage::Failed("why".into()),
-            Stage::Connected(Activated { account_id: 7, site_id: 3 }),
+            Stage::Connected(Activated { account_id: AccountId::new(7), site_id: SiteId::new(3) }),
         ];
         for (stage, proxy_url) in stages.into_iter().zip(proxies.into_iter().cycle()) {
             let verifier = Verifier::random().expect("randomness");
             let mut login =
                 LoginSession::new(OAuthProvider::Claude, "http://localhost:1/cb".into(), verifier, 4);
-            login.rebind = Some(5);
+            login.rebind = Some(AccountId::new(5));
             login.project_id = Some("project".into());
             login.stage = stage;
             login.proxy = ProxyChoice { proxy_url, use_system_proxy: Some(false) };

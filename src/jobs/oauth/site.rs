@@ -2,6 +2,7 @@
 //! one that was disabled stays so.
 
 use crate::core::Core;
+use crate::ids::SiteId;
 use crate::platform::OAuthProvider;
 use crate::store::accounts::AccountRow;
 use crate::store::sites::{self, NewSite, SiteRow, SiteStatus};
@@ -22,7 +23,7 @@ pub(super) async fn site_of(
 }
 
 /// The number of the provider's site, which is made unless it is there.
-pub(super) async fn ensure_site(core: &Core, provider: OAuthProvider) -> store::Result<i64> {
+pub(super) async fn ensure_site(core: &Core, provider: OAuthProvider) -> store::Result<SiteId> {
     let site = unstored(core, provider);
     if let Some(id) = sites::find(&core.store, &site.platform, &site.url).await? {
         return Ok(id);
@@ -64,7 +65,7 @@ fn url(core: &Core, provider: OAuthProvider) -> String {
 fn unstored(core: &Core, provider: OAuthProvider) -> SiteRow {
     let (profile, now) = (provider.profile(), now_ms());
     SiteRow {
-        id: 0,
+        id: SiteId::ZERO,
         name: profile.site_name.to_owned(),
         url: url(core, provider),
         platform: profile.platform.id().to_owned(),

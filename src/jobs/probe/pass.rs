@@ -12,6 +12,7 @@ use super::target::{ProbeTarget, targets};
 use super::verdict::{Verdict, is_conversational};
 use crate::core::Core;
 use crate::fence;
+use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
 use crate::jobs::rebuild::rebuild;
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
@@ -29,8 +30,8 @@ use crate::time::now_ms;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccountProbed {
-    pub account_id: i64,
-    pub site_id: i64,
+    pub account_id: AccountId,
+    pub site_id: SiteId,
     pub status: &'static str,
     pub scanned: usize,
     pub supported: usize,
@@ -62,7 +63,7 @@ pub struct Summary {
 }
 
 /// Probes one account, or all, as a task; or gives the one that does it.
-pub fn start(jobs: &Arc<Jobs>, account: Option<i64>) -> Started {
+pub fn start(jobs: &Arc<Jobs>, account: Option<AccountId>) -> Started {
     let scope = account.map_or_else(|| "all".to_owned(), |id| id.to_string());
     let spec = Spec {
         kind: "model-probe",
@@ -73,7 +74,7 @@ pub fn start(jobs: &Arc<Jobs>, account: Option<i64>) -> Started {
     jobs.tasks.start(spec, move |progress| async move { task(&work, account, &progress).await })
 }
 
-async fn task(jobs: &Arc<Jobs>, account: Option<i64>, progress: &Progress) -> Outcome {
+async fn task(jobs: &Arc<Jobs>, account: Option<AccountId>, progress: &Progress) -> Outcome {
     let (results, summary) = pass(jobs, account, Some(progress)).await.map_err(|error| error.to_string())?;
     let message = format!(
         "{} model(s) probed: {} supported, {} unsupported, {} inconclusive",
@@ -83,13 +84,13 @@ async fn task(jobs: &Arc<Jobs>, account: Option<i64>, progress: &Progress) -> Ou
 }
 
 /// Whether there is such an account to probe: active, at an active site.
-pub async fn is_probed(store: &Store, id: i64) -> store::Result<bool> {
+pub async fn is_probed(store: &Store, id: AccountId) -> store::Result<bool> {
     Ok(chosen(store, Some(id)).await?.len() == 1)
 }
 
-async fn chosen(store: &Store, only: Option<i64>) -> store::Result<Vec<(SiteRow, AccountRow)>> {
+async fn chosen(store: &Store, only: Option<AccountId>) -> store::Result<Vec<(SiteRow, AccountRow)>> {
     let sites = sites::list(store).await?;
-    let active = |id: i64| sites.iter().find(|site| site.id == id && site.status == SiteStatus::Active);
+    let active = |id: SiteId| sites.iter().find(|site| site.id == id && site.status == SiteStatus::Active);
     let is_chosen =
         |row: &AccountRow| row.status == AccountStatus::Active && only.is_none_or(|id| id == row.id);
     accounts::pick(store, |row| is_chosen(&row).then_some((active(row.site_id)?.clone(), row))).await
@@ -97,7 +98,7 @@ async fn chosen(store: &Store, only: Option<i64>) -> store::Result<Vec<(SiteRow,
 
 async fn pass(
     jobs: &Arc<Jobs>,
-    only: Option<i64>,
+    only: Option<AccountId>,
     progress: Option<&Progress>,
 ) -> store::Result<(Vec<AccountProbed>, Summary)> {
     let mut results = Vec::new();
@@ -190,11 +191,11 @@ async fn ask_for(core: Arc<Core>, site: Arc<Site>, target: ProbeTarget) -> (Prob
 /// One pass at a time at an account.
 struct Lease<'a> {
     probes: &'a Probes,
-    account: i64,
+    account: AccountId,
 }
 
 impl<'a> Lease<'a> {
-    fn take(probes: &'a Probes, account: i64) -> Option<Self> {
+    fn take(probes: &'a Probes, account: AccountId) -> Option<Self> {
         // Not made, and so not dropped, where another has it.
         lock(&probes.busy).insert(account).then(|| Self { probes, account })
     }
@@ -228,7 +229,7 @@ impl AccountProbed {
     async fn take(
         &mut self,
         store: &Store,
-        account: i64,
+        account: AccountId,
         target: &ProbeTarget,
         probed: Probed,
     ) -> store::Result<()> {

@@ -96,7 +96,7 @@ mod tests {
         let switched_off = Channel { enabled: false, ..cooling(9) };
         let channels = (1..=6).map(cooling).chain([fixture::channel(7), dictated, switched_off]);
         let mut routes: Vec<_> = channels
-            .map(|channel| fixture::route(channel.id, &format!("m-{}", channel.id), vec![channel]))
+            .map(|channel| fixture::route(channel.id.get(), &format!("m-{}", channel.id), vec![channel]))
             .collect();
         routes.push(fixture::route(20, "m-*", vec![cooling(10)]));
         let snapshot = fixture::snapshot(routes);

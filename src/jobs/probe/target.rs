@@ -1,5 +1,6 @@
 //! Which models of an account are asked for, and with which of its credentials.
 
+use crate::ids::TokenId;
 use crate::jobs::sessions::sendable::sendable_secrets;
 use crate::routing::{Credential, Secret};
 use crate::store;
@@ -12,7 +13,7 @@ use crate::store::tokens::{self, TokenRow};
 pub(super) struct ProbeTarget {
     pub(super) model: String,
     /// The row is that of a token; else the account's.
-    pub(super) token: Option<i64>,
+    pub(super) token: Option<TokenId>,
     pub(super) available: bool,
     pub(super) credential: Option<Credential>,
     checked_at: i64,

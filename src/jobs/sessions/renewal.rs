@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use super::renewals::RenewalRefusal;
 use super::site_client::site_client_of;
 use crate::core::Core;
+use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
 use crate::jobs::schedule::Pass;
 use crate::platform::Platform;
@@ -53,12 +54,12 @@ pub fn is_due(account: &AccountRow, platform: Platform, now: Millis) -> bool {
 ///
 /// # Errors
 /// In words, when there is no new session: no means, a refusal, a site that cannot be asked.
-pub async fn renew(jobs: &Arc<Jobs>, id: i64, stale: Option<&Secret>) -> Result<(), RenewalRefusal> {
+pub async fn renew(jobs: &Arc<Jobs>, id: AccountId, stale: Option<&Secret>) -> Result<(), RenewalRefusal> {
     run_renewal(jobs, id, RenewalReason::Refused(stale.cloned())).await
 }
 
 /// Renews the session when it ends soon.
-pub async fn renew_when_due(jobs: &Arc<Jobs>, id: i64) -> Result<(), RenewalRefusal> {
+pub async fn renew_when_due(jobs: &Arc<Jobs>, id: AccountId) -> Result<(), RenewalRefusal> {
     run_renewal(jobs, id, RenewalReason::Due).await
 }
 
@@ -74,7 +75,7 @@ struct PassSummary {
 pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
     let unreadable = |error: store::Error| error.to_string();
     let sites = sites::list(&jobs.core.store).await.map_err(unreadable)?;
-    let refreshing: HashMap<i64, Platform> = sites
+    let refreshing: HashMap<SiteId, Platform> = sites
         .iter()
         .filter(|site| site.status == SiteStatus::Active)
         .filter_map(|site| Some((site.id, Platform::parse(&site.platform)?)))
@@ -125,7 +126,7 @@ enum RenewalReason {
     Due,
 }
 
-async fn run_renewal(jobs: &Arc<Jobs>, id: i64, reason: RenewalReason) -> Result<(), RenewalRefusal> {
+async fn run_renewal(jobs: &Arc<Jobs>, id: AccountId, reason: RenewalReason) -> Result<(), RenewalRefusal> {
     let attempt = || {
         let jobs = jobs.clone();
         async move { attempt(&jobs, id, reason).await }
@@ -133,7 +134,7 @@ async fn run_renewal(jobs: &Arc<Jobs>, id: i64, reason: RenewalReason) -> Result
     jobs.renewals.fly(id, &jobs.core, "the renewal of a session", attempt).await
 }
 
-async fn attempt(jobs: &Arc<Jobs>, id: i64, reason: RenewalReason) -> Result<(), RenewalRefusal> {
+async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: RenewalReason) -> Result<(), RenewalRefusal> {
     let unreadable = |error: store::Error| RenewalRefusal::of_ours(error.to_string());
     // Read inside the flight: the one before may have renewed it already.
     let account = accounts::get(&jobs.core.store, id).await.map_err(unreadable)?;

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 use crate::core::Core;
 use crate::fence;
 use crate::flight::{Interrupted, KeyedFlight};
+use crate::ids::AccountId;
 use crate::jobs::turns;
 use crate::store::accounts::AccountRow;
 use crate::sync::lock;
@@ -40,9 +41,9 @@ pub struct RenewalRefusal {
 
 /// What is under way and what was refused; [`Jobs`](crate::jobs::Jobs) holds one.
 pub struct Renewals {
-    flights: KeyedFlight<Result<(), RenewalRefusal>>,
+    flights: KeyedFlight<AccountId, Result<(), RenewalRefusal>>,
     in_flight: Arc<Semaphore>,
-    pub(super) refused: Mutex<HashMap<i64, RefusedPassword>>,
+    pub(super) refused: Mutex<HashMap<AccountId, RefusedPassword>>,
 }
 
 /// A password that its site refused.
@@ -98,7 +99,7 @@ impl Renewals {
     /// it is under way shares it. It goes on when the job that began it is taken over: its end is what others wait for.
     pub(in crate::jobs) async fn fly<F>(
         &self,
-        id: i64,
+        id: AccountId,
         core: &Arc<Core>,
         name: &'static str,
         attempt: impl FnOnce() -> F,
@@ -130,7 +131,7 @@ impl Renewals {
     }
 
     /// A new password, or a session from elsewhere: what was refused before does not count any more.
-    pub fn forget(&self, id: i64) {
+    pub fn forget(&self, id: AccountId) {
         lock(&self.refused).remove(&id);
     }
 

@@ -12,6 +12,7 @@
 //!
 //! What a site no longer lists stays: it may have been typed by hand, and deleting is an operator's act.
 
+use crate::ids::{AccountId, TokenId};
 use crate::store::tokens::{self, MASKED_PENDING, TokenRow, is_mask};
 use crate::store::{self, Secret, Store};
 
@@ -46,7 +47,7 @@ pub struct Merged {
 
 /// The tokens of one account, before and after a change.
 pub struct TokenSet {
-    account_id: i64,
+    account_id: AccountId,
     before: Vec<TokenRow>,
     pub rows: Vec<TokenRow>,
 }
@@ -75,7 +76,7 @@ impl Source {
 
 impl TokenSet {
     /// The rows as they are. Hold `Core::token_edits` until the set is saved.
-    pub async fn read(store: &Store, account_id: i64) -> store::Result<Self> {
+    pub async fn read(store: &Store, account_id: AccountId) -> store::Result<Self> {
         let rows = tokens::of_account(store, account_id).await?;
         Ok(Self { account_id, before: rows.clone(), rows })
     }
@@ -93,7 +94,7 @@ impl TokenSet {
     /// Adds a key and gives its position. It becomes the default when there is none.
     pub fn add(&mut self, name: &str, key: &str, group: Option<String>, source: Source) -> usize {
         let mut row = TokenRow {
-            id: 0,
+            id: TokenId::ZERO,
             account_id: self.account_id,
             name: name.to_owned(),
             token: None,

@@ -1,11 +1,12 @@
 //! The rules of a token set, without a store.
 
 use super::*;
+use crate::ids::{AccountId, TokenId};
 
 fn row(id: i64, name: &str, value: &str, group: Option<&str>) -> TokenRow {
     let mut row = TokenRow {
-        id,
-        account_id: 1,
+        id: TokenId::new(id),
+        account_id: AccountId::new(1),
         name: name.to_owned(),
         token: None,
         token_group: group.map(str::to_owned),
@@ -21,7 +22,7 @@ fn row(id: i64, name: &str, value: &str, group: Option<&str>) -> TokenRow {
 }
 
 fn token_set(rows: Vec<TokenRow>) -> TokenSet {
-    TokenSet { account_id: 1, before: rows.clone(), rows }
+    TokenSet { account_id: AccountId::new(1), before: rows.clone(), rows }
 }
 
 fn listed(name: &str, key: &str, group: Option<&str>) -> Listed {
@@ -61,7 +62,7 @@ fn a_mask_of_a_known_key_leaves_the_key_and_takes_its_placeholders_away() {
     let mut token_set = token_set(rows);
     let merged = token_set.merge(&[listed("cli", "abcd**********wxyz", Some("default"))]);
     assert_eq!((merged.created, merged.updated, merged.pending.len()), (0, 1, 0));
-    let ids: Vec<i64> = token_set.rows.iter().map(|row| row.id).collect();
+    let ids: Vec<i64> = token_set.rows.iter().map(|row| row.id.get()).collect();
     assert_eq!(ids, [1, 3]);
     assert_eq!(token_set.rows[0].token.as_ref().map(Secret::expose), Some("sk-abcd1234wxyz"));
 }

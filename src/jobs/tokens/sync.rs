@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::set::{Listed, Source, TokenSet};
 use crate::core::Core;
+use crate::ids::{AccountId, SiteId, TokenId};
 use crate::jobs::Jobs;
 use crate::jobs::accounts::health::note_failure;
 use crate::jobs::sessions::session::Session;
@@ -30,10 +31,10 @@ const KEY_ACCOUNT: &str = "apikey_connection";
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Synced {
-    pub account_id: i64,
+    pub account_id: AccountId,
     pub account_name: Option<String>,
     pub account_status: &'static str,
-    pub site_id: i64,
+    pub site_id: SiteId,
     pub site_name: String,
     pub site_status: &'static str,
     pub status: SyncStatus,
@@ -48,10 +49,10 @@ pub struct Synced {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub masked_pending: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pending_token_ids: Option<Vec<i64>>,
+    pub pending_token_ids: Option<Vec<TokenId>>,
     /// Keys that the site listed.
     pub total: usize,
-    pub default_token_id: Option<i64>,
+    pub default_token_id: Option<TokenId>,
 }
 
 /// The three ways a sync ends.
@@ -75,14 +76,14 @@ pub struct Summary {
 }
 
 /// Syncs one account and leaves an event; `None` when there is no such account.
-pub async fn sync(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Synced>> {
+pub async fn sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Synced>> {
     let Some(synced) = sync_without_event(jobs, id).await? else { return Ok(None) };
     events::insert(&jobs.core.store, event(&synced)).await?;
     Ok(Some(synced))
 }
 
 /// Syncs one account; `None` when there is none, or none any more.
-pub async fn sync_without_event(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Synced>> {
+pub async fn sync_without_event(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Synced>> {
     match try_sync(jobs, id).await {
         // Deleted while its site was asked.
         Err(store::Error::NotFound | store::Error::Dangling(_))
@@ -94,7 +95,7 @@ pub async fn sync_without_event(jobs: &Arc<Jobs>, id: i64) -> store::Result<Opti
     }
 }
 
-async fn try_sync(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Synced>> {
+async fn try_sync(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Synced>> {
     let Some(mut account) = accounts::get(&jobs.core.store, id).await? else { return Ok(None) };
     let Some(site) = sites::get(&jobs.core.store, account.site_id).await? else { return Ok(None) };
     let outcome = Synced::of(&site, &account);
@@ -127,7 +128,7 @@ async fn try_sync(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Synced>> {
 }
 
 /// Syncs one of many: an account that is a key itself leaves no event.
-async fn sync_one_of_all(jobs: &Arc<Jobs>, id: i64) -> store::Result<Option<Synced>> {
+async fn sync_one_of_all(jobs: &Arc<Jobs>, id: AccountId) -> store::Result<Option<Synced>> {
     let synced = sync_without_event(jobs, id).await?;
     if let Some(synced) = synced.as_ref().filter(|synced| synced.reason != Some(KEY_ACCOUNT)) {
         events::insert(&jobs.core.store, event(synced)).await?;
@@ -250,7 +251,7 @@ fn event(synced: &Synced) -> NewEvent {
             SyncStatus::Synced | SyncStatus::Skipped => EventLevel::Warning,
             SyncStatus::Failed => EventLevel::Error,
         },
-        related_id: Some(synced.account_id),
+        related_id: Some(synced.account_id.get()),
         related_type: Some("account"),
     }
 }

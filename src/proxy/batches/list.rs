@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::dialect::batch::BatchApi;
 use crate::http::{Request, Response};
+use crate::ids::BatchId;
 use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
 use crate::proxy::reply::ErrorShape;
@@ -60,7 +61,7 @@ async fn bound(
     request: &Request,
     caller: &Caller,
     (api, name): (BatchApi, &'static str),
-) -> Result<Option<i64>, Response> {
+) -> Result<Option<BatchId>, Response> {
     let Some(id) = request.query.get(name) else { return Ok(None) };
     let face = face(request, api);
     match find(&proxy.core.store, caller, api, &id).await {

@@ -3,21 +3,22 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
+use crate::ids::BatchId;
 use crate::sync::lock;
 
 /// By their rows.
 #[derive(Clone, Default)]
-pub struct BatchTurns(Arc<Mutex<HashSet<i64>>>);
+pub struct BatchTurns(Arc<Mutex<HashSet<BatchId>>>);
 
 /// The turn of one; given back when dropped.
 pub(in crate::proxy) struct BatchTurn {
     turns: BatchTurns,
-    batch: i64,
+    batch: BatchId,
 }
 
 impl BatchTurns {
     /// `None` while somebody has the turn.
-    pub(in crate::proxy) fn begin(&self, batch: i64) -> Option<BatchTurn> {
+    pub(in crate::proxy) fn begin(&self, batch: BatchId) -> Option<BatchTurn> {
         lock(&self.0).insert(batch).then(|| BatchTurn { turns: self.clone(), batch })
     }
 }
@@ -35,9 +36,11 @@ mod tests {
     #[test]
     fn a_batch_is_booked_by_one_at_a_time() {
         let turns = BatchTurns::default();
-        let one = turns.begin(1);
-        assert!(one.is_some() && turns.begin(1).is_none() && turns.begin(2).is_some());
+        let one = turns.begin(BatchId::new(1));
+        assert!(
+            one.is_some() && turns.begin(BatchId::new(1)).is_none() && turns.begin(BatchId::new(2)).is_some()
+        );
         drop(one);
-        assert!(turns.begin(1).is_some());
+        assert!(turns.begin(BatchId::new(1)).is_some());
     }
 }

@@ -8,6 +8,7 @@
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Vendor;
 use crate::hex;
+use crate::ids::{ChannelId, KeyId};
 use crate::platform::Platform;
 use crate::store::Sealer;
 
@@ -22,10 +23,10 @@ const KEY_BYTES: usize = 16;
 
 /// The key of a call on its way to a channel in another dialect; `None` where its conversation is not known. What
 /// Claude Code says of its user without a session names a device, whose conversations are many.
-pub(in crate::proxy) fn of(call: &Call, channel: i64, sealer: &Sealer) -> Option<String> {
+pub(in crate::proxy) fn of(call: &Call, channel: ChannelId, sealer: &Sealer) -> Option<String> {
     let session = call.client.session.as_deref().or(call.envelope.prompt_cache_key.as_deref())?;
-    let caller = call.key_id.unwrap_or_default().to_be_bytes();
-    let named: [&[u8]; 4] = [PURPOSE, &caller, session.as_bytes(), &channel.to_be_bytes()];
+    let caller = call.key_id.unwrap_or(KeyId::ZERO).get().to_be_bytes();
+    let named: [&[u8]; 4] = [PURPOSE, &caller, session.as_bytes(), &channel.get().to_be_bytes()];
     Some(hex::encode(&sealer.derive(&named)[..KEY_BYTES]))
 }
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use crate::core::Core;
+use crate::ids::KeyId;
 use crate::keys::{Budget, BudgetMask, Key, KeyLimits, KeyLive, KeyRejection, NotTaken, OverLimit};
 use crate::limits::Lease;
 use crate::store::{self, budgets, quota};
@@ -172,7 +173,7 @@ fn top_up_budgets(core: &Arc<Core>, key: &Arc<Key>, limits: &KeyLimits, mask: Bu
 }
 
 /// The outcome of what was done in the background.
-async fn prepared<T>(key: i64, outcome: oneshot::Receiver<store::Result<T>>) -> Result<T, NotAdmitted> {
+async fn prepared<T>(key: KeyId, outcome: oneshot::Receiver<store::Result<T>>) -> Result<T, NotAdmitted> {
     match outcome.await {
         Ok(Ok(outcome)) => Ok(outcome),
         Ok(Err(error)) => {

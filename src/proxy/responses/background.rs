@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use crate::dialect::usage::{self, Usage};
 use crate::dialect::{Dialect, json};
+use crate::ids::{AccountId, ChannelId};
 use crate::jobs::late_usage::{Booked, Known, book};
 use crate::keys::BudgetMask;
 use crate::money::Usd;
@@ -117,8 +118,8 @@ async fn book_all(proxy: &Proxy, (key_id, response_id): &Name, outcome: Outcome)
 /// Something that an upstream made long after its request was answered.
 pub(in crate::proxy) struct LateAnswer<'a> {
     pub(in crate::proxy) row: &'a RowName,
-    pub(in crate::proxy) account_id: i64,
-    pub(in crate::proxy) channel_id: i64,
+    pub(in crate::proxy) account_id: AccountId,
+    pub(in crate::proxy) channel_id: ChannelId,
     pub(in crate::proxy) model_requested: &'a str,
     /// Taken by the booking, in one transaction with it.
     pub(in crate::proxy) claim: Claim,

@@ -23,6 +23,7 @@ use crate::dialect::observe::{Phase, StreamObserver};
 use crate::dialect::{Dialect, convert, json as scan};
 use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
+use crate::ids::KeyId;
 use crate::limits::Lease;
 use crate::proxy::Proxy;
 use crate::store::owner::Owner;
@@ -292,7 +293,7 @@ fn under_its_name(proxy: &Proxy, model: Option<Arc<str>>, response: Response) ->
 struct Watched {
     /// `None` when it has been told.
     told: Option<Told>,
-    name: (Option<i64>, String),
+    name: (Option<KeyId>, String),
     proxy: Arc<Proxy>,
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use foldhash::quality::RandomState;
 
 use crate::fast_map::FastMap;
+use crate::ids::{AccountId, KeyId, TokenId};
 use crate::sync::lock;
 
 /// Ids that are kept in memory.
@@ -16,15 +17,15 @@ const MAX_KEPT: usize = 32_768;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::proxy) enum Holder {
     /// A managed key; `None` is the proxy token.
-    Key(Option<i64>),
+    Key(Option<KeyId>),
     Several,
 }
 
 /// The account that has an answer, and the token of it where one was used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::proxy) struct StoredAt {
-    pub(in crate::proxy) account: i64,
-    pub(in crate::proxy) token: Option<i64>,
+    pub(in crate::proxy) account: AccountId,
+    pub(in crate::proxy) token: Option<TokenId>,
     /// As the client called it; `None` where that is not known any more.
     pub(in crate::proxy) model: Option<Arc<str>>,
 }
@@ -55,7 +56,7 @@ impl ResponseOwners {
     }
 
     /// Where the answer of this id is, if it is that key's alone.
-    pub(in crate::proxy) fn place(&self, id: &str, key_id: Option<i64>) -> Option<StoredAt> {
+    pub(in crate::proxy) fn place(&self, id: &str, key_id: Option<KeyId>) -> Option<StoredAt> {
         let kept = lock(&self.kept);
         let known = kept.holders.get(&self.keys.hash_one(id))?;
         known.at.clone().filter(|_| known.holder == Holder::Key(key_id))
@@ -97,11 +98,11 @@ mod tests {
     fn an_id_that_several_were_given_is_nobodys_and_only_so_many_are_kept() {
         let owners = ResponseOwners::default();
         assert_eq!(owners.holder("r"), None);
-        owners.give("r", Holder::Key(Some(1)), None);
-        owners.give("r", Holder::Key(Some(1)), None);
-        assert_eq!(owners.holder("r"), Some(Holder::Key(Some(1))));
+        owners.give("r", Holder::Key(Some(KeyId::new(1))), None);
+        owners.give("r", Holder::Key(Some(KeyId::new(1))), None);
+        assert_eq!(owners.holder("r"), Some(Holder::Key(Some(KeyId::new(1)))));
         owners.give("r", Holder::Key(None), None);
-        owners.give("r", Holder::Key(Some(1)), None);
+        owners.give("r", Holder::Key(Some(KeyId::new(1))), None);
         assert_eq!(owners.holder("r"), Some(Holder::Several));
         for number in 0..MAX_KEPT {
             owners.give(&number.to_string(), Holder::Key(None), None);

@@ -11,6 +11,7 @@
 use crate::core::Core;
 use crate::dialect::json;
 use crate::http::Response;
+use crate::ids::KeyId;
 use crate::proxy::Proxy;
 use crate::routing::Channel;
 use crate::store::background_responses::InBackground;
@@ -148,7 +149,7 @@ async fn stored_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<Ho
 /// The member of a call that names history which an upstream may not be handed: nobody was given the id here, and
 /// another key can use the account, whose it may be.
 pub(in crate::proxy) fn withheld(core: &Core, call: &Call, channel: &Channel) -> Option<&'static str> {
-    let is_anyones = |own: i64| {
+    let is_anyones = |own: KeyId| {
         let keys = core.keys.load();
         keys.iter().any(|key| key.id != own && key.policy.may_reach_site(channel.account.site.id))
     };

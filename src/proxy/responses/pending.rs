@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use tokio::sync::{Notify, Semaphore};
 
+use crate::ids::KeyId;
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -17,7 +18,7 @@ pub(super) const MAX_PENDING: usize = 8192;
 const LOOKS_AT_ONCE: usize = 4;
 
 /// The key that asked, and the id that it was given.
-pub(super) type Name = (Option<i64>, String);
+pub(super) type Name = (Option<KeyId>, String);
 
 /// Those whose usage is not booked yet, as far as this process knows.
 pub struct BackgroundResponses {

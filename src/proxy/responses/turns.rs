@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use crate::dialect::json;
 use crate::dialect::responses::answer_of;
+use crate::ids::KeyId;
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
 
@@ -26,7 +27,7 @@ const MAX_ITEM_ID: usize = 256;
 const RETENTION_MS: Millis = 24 * 60 * 60 * 1000;
 
 /// The downstream key (none for the global token) and the response id.
-pub(in crate::proxy) type Key = (Option<i64>, String);
+pub(in crate::proxy) type Key = (Option<KeyId>, String);
 
 /// The turns of all conversations that may go on.
 #[derive(Default)]
@@ -145,7 +146,7 @@ impl ResponseStore {
 }
 
 impl Entries {
-    fn index(&mut self, owner: Option<i64>, turn: &Arc<StoredTurn>) {
+    fn index(&mut self, owner: Option<KeyId>, turn: &Arc<StoredTurn>) {
         for (place, id) in &turn.ids {
             let latest = StoredItem { turn: Arc::downgrade(turn), place: *place, turns: 1, is_one: true };
             match self.items.entry((owner, id.clone())) {
@@ -163,7 +164,7 @@ impl Entries {
         }
     }
 
-    fn unindex(&mut self, owner: Option<i64>, turn: &StoredTurn) {
+    fn unindex(&mut self, owner: Option<KeyId>, turn: &StoredTurn) {
         for (_, id) in &turn.ids {
             if let Entry::Occupied(mut known) = self.items.entry((owner, id.clone())) {
                 known.get_mut().turns -= 1;
@@ -191,7 +192,7 @@ mod tests {
         let item = |id: &str, said: &str| format!(r#"{{"id":"{id}","said":"{said}"}}"#);
         let said = |items: Vec<String>| StoredTurn::new(Bytes::new(), items, String::new());
         let store = ResponseStore::default();
-        let found = |owner: Option<i64>, id: &str| store.item(&(owner, id.to_owned()), now_ms());
+        let found = |owner: Option<KeyId>, id: &str| store.item(&(owner, id.to_owned()), now_ms());
         assert!(!store.has_items());
         store.insert((None, "r1".to_owned()), said(vec![item("rs_1", "a"), item("msg_1", "b")]));
         store.insert(
@@ -201,7 +202,7 @@ mod tests {
         assert_eq!(found(None, "rs_1"), Some(item("rs_1", "a")));
         assert_eq!(found(None, "msg_1"), Some(item("msg_1", "b")), "the same in both");
         assert_eq!(found(None, "msg_2"), None, "two of one id");
-        assert_eq!(found(Some(1), "rs_1"), None);
+        assert_eq!(found(Some(KeyId::new(1)), "rs_1"), None);
         // What replaces a turn takes its items with it.
         store.insert((None, "r1".to_owned()), said(vec![item("msg_1", "other")]));
         assert_eq!((found(None, "rs_1"), found(None, "msg_1")), (None, None));
@@ -245,10 +246,10 @@ mod tests {
     #[test]
     fn a_turn_is_its_owners_and_ends_in_time() {
         let store = ResponseStore::default();
-        store.insert((Some(1), "r".to_owned()), turn(1, 1_000));
-        assert!(store.find(&(Some(1), "r".to_owned()), RETENTION_MS).is_some());
-        assert!(store.find(&(Some(1), "r".to_owned()), RETENTION_MS + 1_000).is_none());
+        store.insert((Some(KeyId::new(1)), "r".to_owned()), turn(1, 1_000));
+        assert!(store.find(&(Some(KeyId::new(1)), "r".to_owned()), RETENTION_MS).is_some());
+        assert!(store.find(&(Some(KeyId::new(1)), "r".to_owned()), RETENTION_MS + 1_000).is_none());
         assert!(store.find(&(None, "r".to_owned()), 2_000).is_none());
-        assert!(store.find(&(Some(2), "r".to_owned()), 2_000).is_none());
+        assert!(store.find(&(Some(KeyId::new(2)), "r".to_owned()), 2_000).is_none());
     }
 }

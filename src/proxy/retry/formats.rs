@@ -21,6 +21,7 @@ use memchr::memmem;
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Vendor;
 use crate::dialect::json::Marks;
+use crate::ids::SiteId;
 use crate::platform::{Platform, names_claude};
 use crate::sync::lock;
 use crate::time::Millis;
@@ -249,13 +250,13 @@ pub struct Memory {
 /// What experience is about: a site that is asked for a model on behalf of a client of a dialect.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::proxy) struct MemoryKey<'a> {
-    pub(in crate::proxy) site: i64,
+    pub(in crate::proxy) site: SiteId,
     pub(in crate::proxy) client: Dialect,
     pub(in crate::proxy) model: &'a str,
 }
 
 /// A key as it is kept: site, dialect, model in lower case.
-type Key = (i64, Dialect, String);
+type Key = (SiteId, Dialect, String);
 
 #[derive(Default)]
 struct Entry {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::dialect::Dialect::{Chat, Completions, Embeddings, Gemini, Messages, Responses};
 use crate::dialect::json;
+use crate::ids::SiteId;
 
 #[test]
 fn the_own_dialect_comes_first_where_it_can() {
@@ -41,7 +42,7 @@ fn the_own_dialect_comes_first_where_it_can() {
 }
 
 fn of(client: Dialect, model: &str) -> MemoryKey<'_> {
-    MemoryKey { site: 1, client, model }
+    MemoryKey { site: SiteId::new(1), client, model }
 }
 
 #[test]

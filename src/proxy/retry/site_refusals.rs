@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::ids::SiteId;
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -16,13 +17,13 @@ const MAX_SITES: usize = 512;
 #[derive(Default)]
 pub struct SiteRefusals {
     /// Until when.
-    refused: Mutex<HashMap<i64, Millis>>,
+    refused: Mutex<HashMap<SiteId, Millis>>,
     /// Mostly none: then a request takes no lock.
     count: AtomicUsize,
 }
 
 impl SiteRefusals {
-    pub(in crate::proxy) fn refused(&self, site: i64, now: Millis) {
+    pub(in crate::proxy) fn refused(&self, site: SiteId, now: Millis) {
         let mut refused = lock(&self.refused);
         if refused.len() >= MAX_SITES && !refused.contains_key(&site) {
             let oldest = refused.iter().min_by_key(|(_, until)| **until).map(|(site, _)| *site);
@@ -32,7 +33,7 @@ impl SiteRefusals {
         self.count.store(refused.len(), Ordering::Relaxed);
     }
 
-    pub(in crate::proxy) fn refuses(&self, site: i64, now: Millis) -> bool {
+    pub(in crate::proxy) fn refuses(&self, site: SiteId, now: Millis) -> bool {
         self.count.load(Ordering::Relaxed) > 0
             && lock(&self.refused).get(&site).is_some_and(|until| *until > now)
     }
@@ -51,15 +52,19 @@ mod tests {
     #[test]
     fn a_refusal_is_remembered_for_six_hours() {
         let memory = SiteRefusals::default();
-        assert!(!memory.refuses(1, 0));
-        memory.refused(1, 0);
-        assert!(memory.refuses(1, REFUSED_MS - 1) && !memory.refuses(1, REFUSED_MS) && !memory.refuses(2, 1));
+        assert!(!memory.refuses(SiteId::new(1), 0));
+        memory.refused(SiteId::new(1), 0);
+        assert!(
+            memory.refuses(SiteId::new(1), REFUSED_MS - 1)
+                && !memory.refuses(SiteId::new(1), REFUSED_MS)
+                && !memory.refuses(SiteId::new(2), 1)
+        );
         for site in 2..MAX_SITES as i64 + 10 {
-            memory.refused(site, site);
+            memory.refused(SiteId::new(site), site);
         }
         assert_eq!(lock(&memory.refused).len(), MAX_SITES);
-        assert!(!memory.refuses(1, 1) && memory.refuses(500, 501));
+        assert!(!memory.refuses(SiteId::new(1), 1) && memory.refuses(SiteId::new(500), 501));
         memory.clear();
-        assert!(!memory.refuses(500, 501));
+        assert!(!memory.refuses(SiteId::new(500), 501));
     }
 }

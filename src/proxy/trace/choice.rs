@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::core::Core;
+use crate::ids::ChannelId;
 use crate::store::debug_traces::DebugTrace;
 use crate::time::now_ms;
 
@@ -37,7 +38,10 @@ pub(in crate::proxy) fn trace_of(core: &Core, call: &Call) -> Trace {
         trace_hint: Some(call.face.id.as_str().to_owned()),
         requested_model: Some(call.model.to_string()),
         downstream_api_key_id: call.key_id,
-        sticky_hit_channel_id: call.session.and_then(|session| session.channel(core)),
+        sticky_hit_channel_id: call
+            .session
+            .and_then(|session| session.channel(core))
+            .map(|channel| ChannelId::new(channel.number())),
         request_headers_json: rules.headers.then(|| secrets.headers(&call.headers)),
         final_status: Some("failed"),
         created_at: now,

@@ -7,6 +7,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::dialect::video;
 use crate::http::Response;
+use crate::ids::EndpointId;
 use crate::proxy::attempt::Attempt;
 use crate::proxy::call::Call;
 use crate::store::Store;
@@ -24,7 +25,7 @@ pub(in crate::proxy) struct CreatedVideo<'a> {
     pub(in crate::proxy) upstream_id: String,
     pub(in crate::proxy) status: StatusCode,
     /// Which address of the site's pool answered; `None` is the site's own.
-    pub(in crate::proxy) endpoint: Option<i64>,
+    pub(in crate::proxy) endpoint: Option<EndpointId>,
     pub(in crate::proxy) body: &'a Bytes,
 }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{BREAKER_MS, Health, STREAK, SiteHealth};
+use crate::ids::{AccountId, SiteId};
 use crate::routing::limit_windows::{LimitWindow, LimitWindows};
 use crate::time::Millis;
 
@@ -26,10 +27,10 @@ const IDLE: Millis = 7 * 24 * 60 * 60 * 1000;
 struct Saved {
     version: u32,
     saved_at_ms: Millis,
-    global_by_site_id: BTreeMap<i64, SavedHealth>,
-    model_by_site_id: BTreeMap<i64, BTreeMap<Box<str>, SavedHealth>>,
-    limit_windows_by_account_id: BTreeMap<i64, Vec<LimitWindow>>,
-    last_limit_reset_by_account_id: BTreeMap<i64, Millis>,
+    global_by_site_id: BTreeMap<SiteId, SavedHealth>,
+    model_by_site_id: BTreeMap<SiteId, BTreeMap<Box<str>, SavedHealth>>,
+    limit_windows_by_account_id: BTreeMap<AccountId, Vec<LimitWindow>>,
+    last_limit_reset_by_account_id: BTreeMap<AccountId, Millis>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -50,7 +51,11 @@ struct SavedHealth {
 
 /// The health of these sites, and the limits of these accounts, at `now`. What has been idle too long is dropped, here and
 /// there.
-pub fn write(sites: &[(i64, Arc<SiteHealth>)], limits: &[(i64, Arc<LimitWindows>)], now: Millis) -> String {
+pub fn write(
+    sites: &[(SiteId, Arc<SiteHealth>)],
+    limits: &[(AccountId, Arc<LimitWindows>)],
+    now: Millis,
+) -> String {
     let mut saved = Saved { version: 1, saved_at_ms: now, ..Saved::default() };
     for (id, limits) in limits {
         let windows = limits.in_force(now);
@@ -75,7 +80,11 @@ pub fn write(sites: &[(i64, Arc<SiteHealth>)], limits: &[(i64, Arc<LimitWindows>
 }
 
 /// Gives each site and each account what was saved of it; a text of another kind gives nothing.
-pub fn read(text: &str, site: impl Fn(i64) -> Arc<SiteHealth>, account: impl Fn(i64) -> Arc<LimitWindows>) {
+pub fn read(
+    text: &str,
+    site: impl Fn(SiteId) -> Arc<SiteHealth>,
+    account: impl Fn(AccountId) -> Arc<LimitWindows>,
+) {
     let Ok(saved) = serde_json::from_str::<Saved>(text) else { return };
     if saved.version != 1 {
         return;

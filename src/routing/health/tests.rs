@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::ids::{AccountId, SiteId};
 use crate::routing::limit_windows::{LimitWindow, LimitWindows, WindowSource};
 
 const NOW: Millis = 1_777_622_400_000;
@@ -217,7 +218,7 @@ fn made_up_model_names_do_not_fill_the_memory() {
 
 #[test]
 fn health_outlives_the_process_as_text() {
-    let sites = [(7, Arc::new(SiteHealth::default())), (8, Arc::default()), (9, Arc::default())];
+    let sites = [7, 8, 9].map(|id| (SiteId::new(id), Arc::<SiteHealth>::default()));
     for _ in 0..3 {
         sites[0].1.fail("gpt-4o", BAD_GATEWAY, NOW);
     }
@@ -236,7 +237,7 @@ fn health_outlives_the_process_as_text() {
     let known = Arc::<LimitWindows>::default();
     known.note(vec![window.clone()]);
     known.note_reached(NOW - MINUTE, NOW);
-    let text = saved::write(&sites, &[(3, known), (4, Arc::default())], NOW);
+    let text = saved::write(&sites, &[(AccountId::new(3), known), (AccountId::new(4), Arc::default())], NOW);
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&json["version"], &json["savedAtMs"]), (&1.into(), &NOW.into()));
     assert_eq!(json["globalBySiteId"].as_object().unwrap().keys().collect::<Vec<_>>(), ["7", "8"]);
@@ -244,7 +245,7 @@ fn health_outlives_the_process_as_text() {
 
     let restored = [Arc::new(SiteHealth::default()), Arc::default(), Arc::default()];
     let windows = Arc::<LimitWindows>::default();
-    saved::read(&text, |id| restored[id as usize - 7].clone(), |_| windows.clone());
+    saved::read(&text, |id| restored[id.get() as usize - 7].clone(), |_| windows.clone());
     assert_eq!(windows.in_force(NOW), [window]);
     assert_eq!(windows.last_reset(), Some(NOW - MINUTE));
     for (index, (_, site)) in sites.iter().enumerate() {

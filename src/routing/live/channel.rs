@@ -4,16 +4,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
 
 use super::{advance, stamp};
+use crate::ids::{ChannelId, MemberId};
 use crate::money::Usd;
 use crate::routing::failure::SET_BACK;
 use crate::time::Millis;
 
+/// Whose counters are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CountersOf {
+    Channel(ChannelId),
+    /// A member of a route unit.
+    Member(MemberId),
+}
+
 /// Counters and cooldown of one channel.
 #[derive(Debug)]
 pub struct ChannelLive {
-    pub id: i64,
-    /// They are those of a member of a route unit, whose number `id` is.
-    pub is_member: bool,
+    pub of: CountersOf,
     success: AtomicU64,
     fail: AtomicU64,
     latency_ms: AtomicU64,
@@ -89,10 +96,9 @@ pub struct Trial(Arc<ChannelLive>);
 const TRIAL_EVERY: Millis = 15 * 60 * 1000;
 
 /// What is to be written about a channel: counts are added, the state of its rest replaces what was.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelDelta {
-    pub id: i64,
-    pub is_member: bool,
+    pub of: CountersOf,
     pub success: u64,
     pub fail: u64,
     pub latency_ms: u64,
@@ -149,19 +155,18 @@ impl ChannelTotals {
 // === impl ChannelLive ===
 
 impl ChannelLive {
-    pub fn new(id: i64, totals: ChannelTotals) -> Self {
-        Self::with(id, false, totals)
+    pub fn new(id: ChannelId, totals: ChannelTotals) -> Self {
+        Self::with(CountersOf::Channel(id), totals)
     }
 
     /// The counters of a member of a route unit.
-    pub fn of_member(id: i64, totals: ChannelTotals) -> Self {
-        Self::with(id, true, totals)
+    pub fn of_member(id: MemberId, totals: ChannelTotals) -> Self {
+        Self::with(CountersOf::Member(id), totals)
     }
 
-    fn with(id: i64, is_member: bool, totals: ChannelTotals) -> Self {
+    fn with(of: CountersOf, totals: ChannelTotals) -> Self {
         let live = Self {
-            id,
-            is_member,
+            of,
             success: AtomicU64::new(0),
             fail: AtomicU64::new(0),
             latency_ms: AtomicU64::new(0),
@@ -384,8 +389,7 @@ impl ChannelLive {
         let is_rest_changed = self.rest_unsaved.swap(false, SeqCst);
         let totals = self.totals();
         ChannelDelta {
-            id: self.id,
-            is_member: self.is_member,
+            of: self.of,
             success: self.unsaved_success.swap(0, Relaxed),
             fail: self.unsaved_fail.swap(0, Relaxed),
             latency_ms: self.unsaved_latency_ms.swap(0, Relaxed),

@@ -1,9 +1,10 @@
 use super::*;
+use crate::ids::ChannelId;
 use crate::money::Usd;
 
 #[test]
 fn a_channel_is_available_again_exactly_when_its_cooldown_ends() {
-    let live = ChannelLive::new(1, ChannelTotals::default());
+    let live = ChannelLive::new(ChannelId::new(1), ChannelTotals::default());
     assert!(!live.is_cooling(0));
     let _ = live.record_failure(1_000, 601_000);
     assert!(live.is_cooling(600_999));
@@ -13,7 +14,7 @@ fn a_channel_is_available_again_exactly_when_its_cooldown_ends() {
 
 #[test]
 fn a_clock_that_is_set_back_does_not_lengthen_a_cooldown() {
-    let live = ChannelLive::new(1, ChannelTotals::default());
+    let live = ChannelLive::new(ChannelId::new(1), ChannelTotals::default());
     let _ = live.record_failure(100_000_000, 100_600_000);
     assert!(live.is_cooling(100_000_000 - SET_BACK), "by a little it may step");
     assert!(!live.is_cooling(50_000_000));
@@ -23,7 +24,7 @@ fn a_clock_that_is_set_back_does_not_lengthen_a_cooldown() {
 
 #[test]
 fn behind_its_cooldown_a_limited_channel_is_half_open() {
-    let live = ChannelLive::new(1, ChannelTotals::default());
+    let live = ChannelLive::new(ChannelId::new(1), ChannelTotals::default());
     let _ = live.record_failure(1_000, 601_000);
     let _ = live.record_limit(3_601_000);
     assert_eq!(live.resting(600_999), Some(Resting::Cooling { until: 601_000 }));
@@ -38,7 +39,7 @@ fn behind_its_cooldown_a_limited_channel_is_half_open() {
 
 #[test]
 fn one_request_is_tried_at_a_time() {
-    let live = Arc::new(ChannelLive::new(1, ChannelTotals::default()));
+    let live = Arc::new(ChannelLive::new(ChannelId::new(1), ChannelTotals::default()));
     let _ = live.record_failure(1_000, 601_000);
     let _ = live.record_limit(9_000_000);
     assert!(live.begin_trial(600_000, |live| live.is_half_open(600_000)).is_none() && !live.is_on_trial());
@@ -54,21 +55,21 @@ fn one_request_is_tried_at_a_time() {
 
 #[test]
 fn a_last_resort_waits_since_the_channel_was_asked() {
-    let live = Arc::new(ChannelLive::new(1, ChannelTotals::default()));
+    let live = Arc::new(ChannelLive::new(ChannelId::new(1), ChannelTotals::default()));
     let _ = live.record_failure(100_000, 700_000);
     let may = |now| live.may_be_last_resort(now, 30_000);
     assert!(!may(129_999) && may(130_000) && may(699_999) && !may(700_000));
     drop(live.begin_trial(130_000, |_| true));
     assert!(!may(159_999) && may(160_000));
-    let sibling = ChannelLive::new(2, ChannelTotals::default());
+    let sibling = ChannelLive::new(ChannelId::new(2), ChannelTotals::default());
     let _ = sibling.record_cooldown(100_000, 700_000);
     assert!(!sibling.may_be_last_resort(129_999, 30_000) && sibling.may_be_last_resort(130_000, 30_000));
 }
 
 #[test]
 fn a_success_elsewhere_ends_what_the_provider_said_but_no_failure_of_its_own() {
-    let spread = ChannelLive::new(1, ChannelTotals::default());
-    let failed = ChannelLive::new(2, ChannelTotals::default());
+    let spread = ChannelLive::new(ChannelId::new(1), ChannelTotals::default());
+    let failed = ChannelLive::new(ChannelId::new(2), ChannelTotals::default());
     let _ = failed.record_failure(1_000, 601_000);
     for live in [&spread, &failed] {
         let _ = live.record_cooldown(1_000, 601_000);
@@ -84,7 +85,7 @@ fn a_success_elsewhere_ends_what_the_provider_said_but_no_failure_of_its_own() {
 
 #[test]
 fn a_shorter_cooldown_does_not_cut_a_longer_one() {
-    let live = ChannelLive::new(1, ChannelTotals::default());
+    let live = ChannelLive::new(ChannelId::new(1), ChannelTotals::default());
     let _ = live.record_failure(1_000, 9_000_000);
     let _ = live.record_failure(2_000, 602_000);
     assert_eq!(live.cooldown_until(), Some(9_000_000));
@@ -92,7 +93,7 @@ fn a_shorter_cooldown_does_not_cut_a_longer_one() {
 
 #[test]
 fn a_success_ends_the_cooldown_but_keeps_the_lifetime_failures() {
-    let live = ChannelLive::new(1, ChannelTotals::default());
+    let live = ChannelLive::new(ChannelId::new(1), ChannelTotals::default());
     let _ = live.record_failure(1_000, 601_000);
     let _ = live.record_success(2_000, 120, Usd::from_nano(5));
     let totals = live.totals();
@@ -103,7 +104,8 @@ fn a_success_ends_the_cooldown_but_keeps_the_lifetime_failures() {
 
 #[test]
 fn a_cost_that_was_booked_too_high_is_taken_back() {
-    let live = ChannelLive::new(7, ChannelTotals { cost_nano: 10, ..ChannelTotals::default() });
+    let live =
+        ChannelLive::new(ChannelId::new(7), ChannelTotals { cost_nano: 10, ..ChannelTotals::default() });
     let _ = live.record_success(1_000, 100, Usd::from_nano(5));
     live.take_delta();
     assert!(live.record_cost(Usd::from_nano(-3)));
@@ -114,11 +116,12 @@ fn a_cost_that_was_booked_too_high_is_taken_back() {
 
 #[test]
 fn only_the_first_change_of_a_round_hands_over_to_the_writer() {
-    let live = ChannelLive::new(7, ChannelTotals { success: 10, ..ChannelTotals::default() });
+    let live = ChannelLive::new(ChannelId::new(7), ChannelTotals { success: 10, ..ChannelTotals::default() });
     assert!(live.record_selection(1_000));
     assert!(!live.record_success(1_100, 100, Usd::from_nano(3)));
     let delta = live.take_delta();
-    assert_eq!((delta.id, delta.success, delta.latency_ms, delta.cost_nano), (7, 1, 100, 3));
+    assert_eq!(delta.of, CountersOf::Channel(ChannelId::new(7)));
+    assert_eq!((delta.success, delta.latency_ms, delta.cost_nano), (1, 100, 3));
     assert_eq!(live.totals().success, 11);
     assert!(live.record_success(1_200, 50, Usd::from_nano(1)));
     assert_eq!(live.take_delta().success, 1);
@@ -126,7 +129,7 @@ fn only_the_first_change_of_a_round_hands_over_to_the_writer() {
 
 #[test]
 fn counts_that_could_not_be_written_are_written_later() {
-    let live = ChannelLive::new(7, ChannelTotals::default());
+    let live = ChannelLive::new(ChannelId::new(7), ChannelTotals::default());
     let _ = live.record_success(1_000, 100, Usd::from_nano(3));
     let lost = live.take_delta();
     let _ = live.record_failure(1_100, 601_100);
@@ -137,7 +140,7 @@ fn counts_that_could_not_be_written_are_written_later() {
 
 #[test]
 fn clearing_a_cooldown_also_forgets_unsaved_failures() {
-    let live = ChannelLive::new(7, ChannelTotals { fail: 3, ..ChannelTotals::default() });
+    let live = ChannelLive::new(ChannelId::new(7), ChannelTotals { fail: 3, ..ChannelTotals::default() });
     let _ = live.record_failure(1_000, 601_000);
     live.clear_cooldown();
     assert_eq!(live.totals(), ChannelTotals::default());

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::*};
 use std::sync::{Mutex, MutexGuard};
 
 use super::{StoredRest, advance, stamp};
+use crate::ids::EndpointId;
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -11,7 +12,7 @@ use crate::time::Millis;
 #[derive(Debug)]
 pub struct EndpointLive {
     /// None: the site's own address, which has no row and is not persisted.
-    pub id: Option<i64>,
+    pub id: Option<EndpointId>,
     cooldown_until: AtomicI64,
     /// When it last began to cool, and the last such moment that an answer has ended.
     cooled_at: AtomicI64,
@@ -44,7 +45,7 @@ pub struct EndpointState {
 // === impl EndpointLive ===
 
 impl EndpointLive {
-    pub fn new(id: Option<i64>, state: EndpointState) -> Self {
+    pub fn new(id: Option<EndpointId>, state: EndpointState) -> Self {
         Self {
             id,
             cooldown_until: AtomicI64::new(state.cooldown_until.unwrap_or(0)),
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_recovers_with_a_success() {
-        let live = EndpointLive::new(Some(4), EndpointState::default());
+        let live = EndpointLive::new(Some(EndpointId::new(4)), EndpointState::default());
         assert!(!live.record_success(), "nothing to write about a healthy address");
         assert!(live.record_failure(1_000, 301_000, "HTTP 502"));
         assert!(live.is_cooling(300_999) && !live.is_cooling(301_000));

@@ -20,6 +20,7 @@ use tokio::task::yield_now;
 
 use super::{Builder, build_route};
 use crate::fast_map::FastMap;
+use crate::ids::{AccountId, ChannelId, EndpointId, Id, RouteId, SiteId, TokenId, UnitId};
 use crate::routing::{
     Account, Changed, Channel, Credential, LiveTable, Route, RouteMode, Site, Snapshot, Weights,
 };
@@ -42,48 +43,48 @@ pub struct Source {
     snapshot: Arc<Snapshot>,
     system_proxy_url: Option<String>,
     /// The route of each channel.
-    owners: FastMap<i64, i64>,
-    accounts: FastMap<i64, Known>,
+    owners: FastMap<ChannelId, RouteId>,
+    accounts: FastMap<AccountId, Known>,
     /// The route units that accounts are in: a change of one is a change of everything.
-    units: FastMap<i64, i64>,
+    units: FastMap<AccountId, UnitId>,
     /// The addresses of each site's pool, with those that are switched off.
-    endpoints: FastMap<i64, Vec<i64>>,
+    endpoints: FastMap<SiteId, Vec<EndpointId>>,
 }
 
 struct Known {
-    site_id: i64,
+    site_id: SiteId,
     /// `None` until a channel is served with it: of what nobody is sent to there may be very much.
     account: Option<Arc<Account>>,
-    channels: Vec<i64>,
+    channels: Vec<ChannelId>,
 }
 
 /// The rows that a change touched, as they are now.
 struct Rows {
     /// `None` for a site that is gone.
-    sites: BTreeMap<i64, Option<SiteRow>>,
+    sites: BTreeMap<SiteId, Option<SiteRow>>,
     /// Sites that did not change, of accounts that need their rows.
-    other_sites: BTreeMap<i64, SiteRow>,
+    other_sites: BTreeMap<SiteId, SiteRow>,
     /// The numbers of accounts that changed, with those that are gone.
-    account_ids: BTreeSet<i64>,
-    accounts: BTreeMap<i64, AccountRow>,
+    account_ids: BTreeSet<AccountId>,
+    accounts: BTreeMap<AccountId, AccountRow>,
     /// Accounts that did not change, of channels that did.
-    other_accounts: BTreeMap<i64, AccountRow>,
-    tokens: BTreeMap<i64, TokenRow>,
-    routes: BTreeMap<i64, RouteRow>,
+    other_accounts: BTreeMap<AccountId, AccountRow>,
+    tokens: BTreeMap<TokenId, TokenRow>,
+    routes: BTreeMap<RouteId, RouteRow>,
     /// Routes of which every channel was read.
-    whole_routes: BTreeSet<i64>,
-    channels: BTreeMap<i64, ChannelRow>,
+    whole_routes: BTreeSet<RouteId>,
+    channels: BTreeMap<ChannelId, ChannelRow>,
     /// The route units of these channels.
     units: Units,
     /// The accounts that these channels are served with.
-    serving: BTreeSet<i64>,
+    serving: BTreeSet<AccountId>,
 }
 
 /// Route units, and the available models of their members.
 #[derive(Default)]
 struct Units {
-    rows: BTreeMap<i64, UnitRow>,
-    models: HashMap<i64, Vec<String>>,
+    rows: BTreeMap<UnitId, UnitRow>,
+    models: HashMap<AccountId, Vec<String>>,
 }
 
 /// A change on its way into the next snapshot.
@@ -91,7 +92,7 @@ struct Edit<'a> {
     source: &'a Source,
     changed: Changed,
     /// The channels that touched routes own now.
-    owned: BTreeMap<i64, Vec<Arc<Channel>>>,
+    owned: BTreeMap<RouteId, Vec<Arc<Channel>>>,
     gone: Vec<Arc<Channel>>,
 }
 
@@ -121,7 +122,7 @@ impl Source {
         for unit in units.rows.values() {
             source.units.extend(unit.members.iter().map(|member| (member.account_id, unit.id)));
         }
-        let mut sites: BTreeMap<i64, (&SiteRow, Arc<Site>)> = BTreeMap::new();
+        let mut sites: BTreeMap<SiteId, (&SiteRow, Arc<Site>)> = BTreeMap::new();
         for row in &site_rows {
             sites.insert(row.id, (row, Arc::new(builder.site(row, builder.proxy_of_site(row)))));
             source.endpoints.insert(row.id, row.endpoints.iter().map(|endpoint| endpoint.id).collect());
@@ -129,7 +130,7 @@ impl Source {
         let mut serving = routes::accounts_with_channels(store).await?;
         serving.extend(source.units.keys());
         // A row is several times what is routed by: it is gone before the next page is read.
-        let mut own_credentials: FastMap<i64, Credential> = FastMap::default();
+        let mut own_credentials: FastMap<AccountId, Credential> = FastMap::default();
         accounts::pick(store, |row| -> Option<()> {
             let (site_row, site) = sites.get(&row.site_id)?;
             let account = serving.contains(&row.id).then(|| {
@@ -140,12 +141,12 @@ impl Source {
             None
         })
         .await?;
-        let mut channels: BTreeMap<i64, Vec<Arc<Channel>>> = BTreeMap::new();
-        let mut after = 0;
+        let mut channels: BTreeMap<RouteId, Vec<Arc<Channel>>> = BTreeMap::new();
+        let mut after = ChannelId::ZERO;
         loop {
             let page = routes::channels_after(store, after, routes::PAGE).await?;
             for row in &page {
-                let find = |id: i64| {
+                let find = |id: AccountId| {
                     let account = source.accounts.get(&id)?.account.as_ref()?;
                     Some((own_credentials.get(&id).cloned(), account))
                 };
@@ -195,7 +196,7 @@ impl Source {
         touched: &Touched,
         system_proxy_url: Option<&str>,
         weights: Weights,
-    ) -> Result<HashSet<i64>> {
+    ) -> Result<HashSet<ChannelId>> {
         let is_most = touched.to_read() > FEW && touched.to_read() > self.owners.len() / 4;
         if touched.everything || is_most || self.system_proxy_url.as_deref() != system_proxy_url {
             let next = Self::load(store, live, system_proxy_url, weights).await?;
@@ -229,24 +230,26 @@ impl Source {
             let before = self.snapshot.route(row.id);
             before.is_some_and(|before| before.pattern.as_str() != row.model_pattern.trim())
         };
-        let mut whole_routes: BTreeSet<i64> = routes.values().filter(is_renamed).map(|row| row.id).collect();
+        let mut whole_routes: BTreeSet<RouteId> =
+            routes.values().filter(is_renamed).map(|row| row.id).collect();
         whole_routes.extend(&touched.channels_of_routes);
-        let existing: Vec<i64> =
+        let existing: Vec<AccountId> =
             touched.accounts.iter().filter(|id| accounts.contains_key(id)).copied().collect();
         let mut channels =
-            by_id(routes::some_channels(store, ChannelsOf::Accounts, &existing).await?, |row| row.id);
-        let of_routes = routes::some_channels(store, ChannelsOf::Routes, &list(&whole_routes)).await?;
+            by_id(routes::some_channels(store, ChannelsOf::Accounts(&existing)).await?, |row| row.id);
+        let of_routes = routes::some_channels(store, ChannelsOf::Routes(&list(&whole_routes))).await?;
         channels.extend(by_id(of_routes, |row| row.id));
         let members = account_ids.iter().chain(&touched.models);
-        let unit_ids: BTreeSet<i64> = members.filter_map(|id| self.units.get(id)).copied().collect();
-        let of_units = routes::some_channels(store, ChannelsOf::Units, &list(&unit_ids)).await?;
+        let unit_ids: BTreeSet<UnitId> = members.filter_map(|id| self.units.get(id)).copied().collect();
+        let of_units = routes::some_channels(store, ChannelsOf::Units(&list(&unit_ids))).await?;
         channels.extend(by_id(of_units, |row| row.id));
-        let rest: Vec<i64> =
+        let rest: Vec<ChannelId> =
             touched.channels.iter().filter(|id| !channels.contains_key(id)).copied().collect();
-        let rest = routes::some_channels(store, ChannelsOf::Themselves, &rest).await?;
+        let rest = routes::some_channels(store, ChannelsOf::Themselves(&rest)).await?;
         channels.extend(by_id(rest, |row| row.id));
-        let is_unknown = |id: &i64| self.snapshot.route(*id).is_none() && !touched.routes.contains(id);
-        let unknown: BTreeSet<i64> = channels.values().map(|row| row.route_id).filter(is_unknown).collect();
+        let is_unknown = |id: &RouteId| self.snapshot.route(*id).is_none() && !touched.routes.contains(id);
+        let unknown: BTreeSet<RouteId> =
+            channels.values().map(|row| row.route_id).filter(is_unknown).collect();
         routes.extend(by_id(routes::some(store, &list(&unknown)).await?, |row| row.id));
         let units =
             Units::read(store, channels.values().any(|row| row.oauth_route_unit_id.is_some())).await?;
@@ -255,8 +258,8 @@ impl Source {
             let members = unit.into_iter().flat_map(|unit| &unit.members).map(|member| member.account_id);
             members.chain([row.account_id]).collect::<Vec<_>>()
         };
-        let serving: BTreeSet<i64> = channels.values().flat_map(of_channels).collect();
-        let others: Vec<i64> = serving.difference(&account_ids).copied().collect();
+        let serving: BTreeSet<AccountId> = channels.values().flat_map(of_channels).collect();
+        let others: Vec<AccountId> = serving.difference(&account_ids).copied().collect();
         let other_accounts = by_id(accounts::some(store, &others).await?, |row| row.id);
         let mut other_sites = BTreeMap::new();
         for row in accounts.values().chain(other_accounts.values().filter(|row| !self.serves(row.id))) {
@@ -265,7 +268,7 @@ impl Source {
                 other_sites.extend(sites::get(store, row.site_id).await?.map(|site| (row.site_id, site)));
             }
         }
-        let token_ids: BTreeSet<i64> = channels.values().filter_map(|row| row.token_id).collect();
+        let token_ids: BTreeSet<TokenId> = channels.values().filter_map(|row| row.token_id).collect();
         let tokens = by_id(tokens::some(store, &list(&token_ids)).await?, |row| row.id);
         Ok(Rows {
             sites,
@@ -283,7 +286,7 @@ impl Source {
     }
 
     /// Whether channels have been served with an account.
-    fn serves(&self, account: i64) -> bool {
+    fn serves(&self, account: AccountId) -> bool {
         self.accounts.get(&account).is_some_and(|known| known.account.is_some())
     }
 
@@ -294,7 +297,7 @@ impl Source {
         live: &LiveTable,
         touched: &Touched,
         weights: Weights,
-    ) -> HashSet<i64> {
+    ) -> HashSet<ChannelId> {
         let builder = Builder::new(live, self.system_proxy_url.as_deref());
         let mut edit =
             Edit { source: self, changed: Changed::default(), owned: BTreeMap::new(), gone: Vec::new() };
@@ -302,7 +305,7 @@ impl Source {
             let site = row.as_ref().map(|row| Arc::new(builder.site(row, builder.proxy_of_site(row))));
             edit.changed.sites.insert(*id, site);
         }
-        let mut new_accounts: BTreeMap<i64, Arc<Account>> = BTreeMap::new();
+        let mut new_accounts: BTreeMap<AccountId, Arc<Account>> = BTreeMap::new();
         let changed =
             rows.accounts.values().filter(|row| self.serves(row.id) || rows.serving.contains(&row.id));
         let first_served = rows.other_accounts.values().filter(|row| !self.serves(row.id));
@@ -312,13 +315,13 @@ impl Source {
             }
         }
         edit.remove(rows, touched);
-        let mut placed: Vec<(i64, i64, i64)> = Vec::new();
+        let mut placed: Vec<(ChannelId, RouteId, AccountId)> = Vec::new();
         for (place, row) in rows.channels.values().enumerate() {
             if place % PORTION == PORTION - 1 {
                 yield_now().await;
             }
             let source = edit.source;
-            let find = |id: i64| {
+            let find = |id: AccountId| {
                 let known = || source.accounts.get(&id)?.account.as_ref();
                 let account_row = rows.accounts.get(&id).or(rows.other_accounts.get(&id))?;
                 Some((builder.own_credential(account_row), new_accounts.get(&id).or_else(known)?))
@@ -343,12 +346,12 @@ impl Source {
         self.note_accounts(rows, new_accounts, live);
         self.note_sites(rows, live);
         self.note_channels(&placed, &gone);
-        let gone: HashSet<i64> = gone.iter().map(|channel| channel.id).collect();
+        let gone: HashSet<ChannelId> = gone.iter().map(|channel| channel.id).collect();
         live.forget_channels(&gone);
         gone
     }
 
-    fn note_accounts(&mut self, rows: &Rows, new: BTreeMap<i64, Arc<Account>>, live: &LiveTable) {
+    fn note_accounts(&mut self, rows: &Rows, new: BTreeMap<AccountId, Arc<Account>>, live: &LiveTable) {
         for id in rows.account_ids.iter().filter(|id| !rows.accounts.contains_key(id)) {
             self.accounts.remove(id);
             live.forget_account(*id);
@@ -366,7 +369,7 @@ impl Source {
 
     fn note_sites(&mut self, rows: &Rows, live: &LiveTable) {
         for (id, row) in &rows.sites {
-            let now: Vec<i64> =
+            let now: Vec<EndpointId> =
                 row.iter().flat_map(|row| &row.endpoints).map(|endpoint| endpoint.id).collect();
             let before = self.endpoints.get(id).into_iter().flatten();
             live.forget_endpoints(before.filter(|id| !now.contains(id)).copied());
@@ -381,8 +384,8 @@ impl Source {
     }
 
     /// `placed` are channels with their routes and accounts.
-    fn note_channels(&mut self, placed: &[(i64, i64, i64)], gone: &[Arc<Channel>]) {
-        let mut of_accounts: BTreeMap<i64, HashSet<i64>> = BTreeMap::new();
+    fn note_channels(&mut self, placed: &[(ChannelId, RouteId, AccountId)], gone: &[Arc<Channel>]) {
+        let mut of_accounts: BTreeMap<AccountId, HashSet<ChannelId>> = BTreeMap::new();
         for channel in gone {
             self.owners.remove(&channel.id);
             of_accounts.entry(channel.account.id).or_default().insert(channel.id);
@@ -452,7 +455,7 @@ impl Edit<'_> {
         let of_routes = rows.whole_routes.iter().filter_map(|id| self.source.snapshot.route(*id));
         let of_routes = of_routes.filter(|route| !route.is_group()).flat_map(|route| &route.channels);
         let of_routes = of_routes.map(|channel| &channel.id).filter(|id| !rows.channels.contains_key(id));
-        let mut gone: BTreeMap<i64, HashSet<i64>> = BTreeMap::new();
+        let mut gone: BTreeMap<RouteId, HashSet<ChannelId>> = BTreeMap::new();
         for id in of_accounts.chain(themselves).chain(of_routes) {
             if let Some(route) = self.source.owners.get(id) {
                 gone.entry(*route).or_default().insert(*id);
@@ -478,7 +481,7 @@ impl Edit<'_> {
     }
 
     /// Gives an account's channels that were not read its new value.
-    fn hand_over(&mut self, id: i64, account: &Arc<Account>, rows: &Rows) {
+    fn hand_over(&mut self, id: AccountId, account: &Arc<Account>, rows: &Rows) {
         let source = self.source;
         let known = source.accounts.get(&id).map_or(&[][..], |known| &known.channels);
         for id in known.iter().filter(|id| !rows.channels.contains_key(id)) {
@@ -493,7 +496,7 @@ impl Edit<'_> {
     }
 
     /// The channels of a route that owns some; `None` for a group, and for a route that is gone.
-    fn owned(&mut self, route: i64, rows: &Rows) -> Option<&mut Vec<Arc<Channel>>> {
+    fn owned(&mut self, route: RouteId, rows: &Rows) -> Option<&mut Vec<Arc<Channel>>> {
         let before = self.source.snapshot.route(route);
         if self.changed.routes.contains_key(&route) || before.is_some_and(|route| route.is_group()) {
             return None;
@@ -507,7 +510,7 @@ impl Edit<'_> {
 
     /// Makes the touched routes of their rows and channels.
     fn settle_routes(&mut self, rows: &Rows) {
-        let gone: BTreeSet<i64> = self.changed.routes.keys().copied().collect();
+        let gone: BTreeSet<RouteId> = self.changed.routes.keys().copied().collect();
         for row in rows.routes.values() {
             let channels = match self.owned(row.id, rows) {
                 Some(channels) => std::mem::take(channels),
@@ -535,7 +538,7 @@ fn with_members<'r>(
     channel: Channel,
     row: &ChannelRow,
     units: &Units,
-    find: impl Fn(i64) -> Option<(Option<Credential>, &'r Arc<Account>)>,
+    find: impl Fn(AccountId) -> Option<(Option<Credential>, &'r Arc<Account>)>,
 ) -> Channel {
     let Some(unit) = row.oauth_route_unit_id.and_then(|id| units.rows.get(&id)) else { return channel };
     let members: Vec<_> = unit.members.iter().filter_map(|member| find(member.account_id)).collect();
@@ -543,9 +546,9 @@ fn with_members<'r>(
 }
 
 /// The group without these sources; `None` when it has none of them.
-fn without_sources(group: &Route, gone: &BTreeSet<i64>) -> Option<Route> {
+fn without_sources(group: &Route, gone: &BTreeSet<RouteId>) -> Option<Route> {
     let RouteMode::ExplicitGroup { sources } = &group.mode else { return None };
-    let kept: Vec<i64> = sources.iter().filter(|id| !gone.contains(id)).copied().collect();
+    let kept: Vec<RouteId> = sources.iter().filter(|id| !gone.contains(id)).copied().collect();
     let is_touched = kept.len() < sources.len();
     is_touched.then(|| Route {
         mode: RouteMode::ExplicitGroup { sources: kept },
@@ -553,10 +556,10 @@ fn without_sources(group: &Route, gone: &BTreeSet<i64>) -> Option<Route> {
     })
 }
 
-fn by_id<T>(rows: Vec<T>, id: impl Fn(&T) -> i64) -> BTreeMap<i64, T> {
+fn by_id<I: Id, T>(rows: Vec<T>, id: impl Fn(&T) -> I) -> BTreeMap<I, T> {
     rows.into_iter().map(|row| (id(&row), row)).collect()
 }
 
-fn list(ids: &BTreeSet<i64>) -> Vec<i64> {
+fn list<I: Id>(ids: &BTreeSet<I>) -> Vec<I> {
     ids.iter().copied().collect()
 }

@@ -1,6 +1,7 @@
 //! A single request recorded in full, on an operator's word. What comes here is redacted already. Texts named `*_json`
 //! are JSON.
 
+use crate::ids::{AccountId, ChannelId, KeyId, RouteId, SiteId};
 use crate::store::sql::{Statement, Value};
 use crate::time::Millis;
 
@@ -13,15 +14,15 @@ pub struct DebugTrace {
     /// The request's id, as the log has it.
     pub trace_hint: Option<String>,
     pub requested_model: Option<String>,
-    pub downstream_api_key_id: Option<i64>,
+    pub downstream_api_key_id: Option<KeyId>,
     pub request_headers_json: Option<String>,
     pub request_body_json: Option<String>,
     pub sticky_session_key: Option<String>,
-    pub sticky_hit_channel_id: Option<i64>,
-    pub selected_channel_id: Option<i64>,
-    pub selected_route_id: Option<i64>,
-    pub selected_account_id: Option<i64>,
-    pub selected_site_id: Option<i64>,
+    pub sticky_hit_channel_id: Option<ChannelId>,
+    pub selected_channel_id: Option<ChannelId>,
+    pub selected_route_id: Option<RouteId>,
+    pub selected_account_id: Option<AccountId>,
+    pub selected_site_id: Option<SiteId>,
     pub selected_site_platform: Option<String>,
     pub endpoint_candidates_json: Option<String>,
     pub endpoint_runtime_state_json: Option<String>,

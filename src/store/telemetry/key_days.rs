@@ -8,13 +8,14 @@ use jiff::tz::TimeZone;
 
 use super::log_row::{ProxyLogRow, RowName};
 use super::usage::Correction;
+use crate::ids::KeyId;
 use crate::money::Usd;
 use crate::store::sql::{OnConflict, SqlDialect, Statement, upsert};
 use crate::time::{Millis, local_day};
 
 const QUARTER: Millis = 15 * 60 * 1000;
 /// In place of a key, all who have the proxy token.
-pub(in crate::store) const PROXY_TOKEN: i64 = 0;
+pub(in crate::store) const PROXY_TOKEN: KeyId = KeyId::ZERO;
 
 /// The sums of one key and day.
 #[derive(Default)]
@@ -35,7 +36,7 @@ pub(super) struct KeyDays {
     /// The quarter of an hour the last row fell into, and its day: no zone changes its day within one.
     quarter: Millis,
     day: Date,
-    tallies: BTreeMap<(i64, Date), Tally>,
+    tallies: BTreeMap<(KeyId, Date), Tally>,
 }
 
 impl KeyDays {
@@ -70,7 +71,7 @@ impl KeyDays {
         add(&mut tally.cache_read, more.cached.read);
     }
 
-    fn tally(&mut self, at: Millis, key: Option<i64>) -> &mut Tally {
+    fn tally(&mut self, at: Millis, key: Option<KeyId>) -> &mut Tally {
         let quarter = at.div_euclid(QUARTER);
         if quarter != self.quarter {
             self.quarter = quarter;
@@ -110,8 +111,8 @@ mod tests {
     fn a_day_of_a_key_sums_its_rows_and_counts_each_call_once() {
         let zone = TimeZone::get("Asia/Shanghai").expect("a zone");
         let mut days = KeyDays::new(SqlDialect::Sqlite, zone);
-        let row = |at: &str, key, begins_call| ProxyLogRow {
-            downstream_api_key_id: key,
+        let row = |at: &str, key: Option<i64>, begins_call| ProxyLogRow {
+            downstream_api_key_id: key.map(KeyId::new),
             begins_call,
             prompt_tokens: Some(70),
             completion_tokens: Some(30),

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::ids::{AccountId, ChannelId, KeyId, RouteId, SiteId};
 use crate::money::Usd;
 use crate::platform::Platform;
 use crate::request_id::RequestId;
@@ -94,13 +95,13 @@ pub(in crate::store) const ARGS: usize = 32;
 pub struct ProxyLogRow {
     pub created_at: Millis,
     pub request_id: Option<RequestId>,
-    pub route_id: Option<i64>,
-    pub channel_id: Option<i64>,
-    pub account_id: Option<i64>,
-    pub site_id: Option<i64>,
+    pub route_id: Option<RouteId>,
+    pub channel_id: Option<ChannelId>,
+    pub account_id: Option<AccountId>,
+    pub site_id: Option<SiteId>,
     /// What the site is; not stored, but it decides what unpriced tokens cost.
     pub platform: Option<Platform>,
-    pub downstream_api_key_id: Option<i64>,
+    pub downstream_api_key_id: Option<KeyId>,
     pub model_requested: Option<Arc<str>>,
     pub model_actual: Option<Arc<str>>,
     pub status: LogStatus,
@@ -255,8 +256,8 @@ pub struct RowName {
     pub created_at: Millis,
     pub request_id: RequestId,
     pub retry_count: u32,
-    pub site_id: i64,
+    pub site_id: SiteId,
     pub model: String,
     /// Whose request it was; `None` for the proxy token.
-    pub key_id: Option<i64>,
+    pub key_id: Option<KeyId>,
 }

@@ -12,9 +12,10 @@ use super::log_spans;
 use super::merged_rest;
 use super::stored_response::StoredResponse;
 use super::usage::{Correction, Usage};
+use crate::ids::{EndpointId, KeyId};
 use crate::keys::{BudgetDelta, KeyDelta, KeyLive};
 use crate::money::Usd;
-use crate::routing::{ChannelDelta, ChannelLive, EndpointLive, EndpointState};
+use crate::routing::{ChannelDelta, ChannelLive, CountersOf, EndpointLive, EndpointState};
 use crate::store::sql::{OnConflict, SqlDialect, Statement, Value, upsert};
 use crate::time::Millis;
 
@@ -76,13 +77,13 @@ impl Recorder {
         statements.extend(group.responses.into_iter().flat_map(StoredResponse::insert));
         // In the order of ids, so that several instances on one database never wait for each other in a circle.
         let mut deltas: Vec<ChannelDelta> = group.channels.iter().map(|live| live.take_delta()).collect();
-        deltas.sort_unstable_by_key(|delta| (delta.is_member, delta.id));
+        deltas.sort_unstable_by_key(|delta| delta.of);
         let update = |delta| match self.dialect {
             SqlDialect::Sqlite => channel_update(delta),
             shared => shared_channel_update(shared, delta),
         };
         statements.extend(deltas.iter().map(update));
-        let mut states: Vec<(i64, EndpointState)> =
+        let mut states: Vec<(EndpointId, EndpointState)> =
             group.endpoints.iter().filter_map(|live| Some((live.id?, live.take_state()))).collect();
         states.sort_unstable_by_key(|(id, _)| *id);
         let update = |(id, state)| match self.dialect {
@@ -140,15 +141,15 @@ const OF_MEMBER: &str = "UPDATE oauth_route_unit_members SET success_count = suc
 /// As [`channel_update`], of a row that other instances write too: counters are added, and what is said of its rest is
 /// merged.
 fn shared_channel_update(dialect: SqlDialect, delta: &ChannelDelta) -> Statement {
-    let (table, id) = match delta.is_member {
-        true => ("oauth_route_unit_members", "id"),
-        false => ("channel_stats", "channel_id"),
+    let (table, column, id): (_, _, Value) = match delta.of {
+        CountersOf::Member(id) => ("oauth_route_unit_members", "id", id.into()),
+        CountersOf::Channel(id) => ("channel_stats", "channel_id", id.into()),
     };
     let (set, assigned) = merged_rest::assignments(dialect, delta);
     let sql = format!(
         "UPDATE {table} SET success_count = success_count + ?, fail_count = fail_count + ?, \
          total_latency_ms = total_latency_ms + ?, total_cost = total_cost + ?, \
-         cache_input_tokens = cache_input_tokens + ?, cache_read_tokens = cache_read_tokens + ?, {set} WHERE {id} = ?"
+         cache_input_tokens = cache_input_tokens + ?, cache_read_tokens = cache_read_tokens + ?, {set} WHERE {column} = ?"
     );
     let args = vec![
         count(delta.success),
@@ -158,7 +159,7 @@ fn shared_channel_update(dialect: SqlDialect, delta: &ChannelDelta) -> Statement
         count(delta.cache_input),
         count(delta.cache_read),
     ];
-    Statement::new(sql, [args, assigned, vec![delta.id.into()]].concat()).touching_nothing()
+    Statement::new(sql, [args, assigned, vec![id]].concat()).touching_nothing()
 }
 
 fn count(value: u64) -> Value {
@@ -167,7 +168,10 @@ fn count(value: u64) -> Value {
 
 /// Counters are added, the rest replaces what was. A channel deleted meanwhile has no row, and that is fine.
 fn channel_update(delta: &ChannelDelta) -> Statement {
-    let sql = if delta.is_member { OF_MEMBER } else { OF_CHANNEL };
+    let (sql, id) = match delta.of {
+        CountersOf::Member(id) => (OF_MEMBER, id.into()),
+        CountersOf::Channel(id) => (OF_CHANNEL, id.into()),
+    };
     Statement::new(
         sql,
         vec![
@@ -183,13 +187,13 @@ fn channel_update(delta: &ChannelDelta) -> Statement {
             delta.last_fail.into(),
             delta.cooldown_until.into(),
             delta.provider_cooldown_until.into(),
-            delta.id.into(),
+            id,
         ],
     )
     .touching_nothing()
 }
 
-fn endpoint_update(id: i64, state: EndpointState) -> Statement {
+fn endpoint_update(id: EndpointId, state: EndpointState) -> Statement {
     Statement::new(
         "UPDATE site_api_endpoints SET cooldown_until = ?, last_selected_at = ?, last_failed_at = ?, \
          last_failure_reason = ? WHERE id = ?",
@@ -204,7 +208,7 @@ fn endpoint_update(id: i64, state: EndpointState) -> Statement {
 }
 
 /// As [`endpoint_update`], of a row that other instances write too.
-fn shared_endpoint_update(dialect: SqlDialect, id: i64, state: EndpointState) -> Statement {
+fn shared_endpoint_update(dialect: SqlDialect, id: EndpointId, state: EndpointState) -> Statement {
     let (set, mut args) = merged_rest::of_endpoint(dialect, state);
     args.push(id.into());
     Statement::new(format!("UPDATE site_api_endpoints SET {set} WHERE id = ?"), args).touching_nothing()
@@ -226,7 +230,7 @@ fn key_updates(delta: KeyDelta) -> impl Iterator<Item = Statement> {
 }
 
 /// Adds to the row of a window; without an effect when it has ended meanwhile.
-fn budget_update(key: i64, delta: BudgetDelta) -> Statement {
+fn budget_update(key: KeyId, delta: BudgetDelta) -> Statement {
     let BudgetDelta { scope, window_start, used } = delta;
     Statement::new(
         "UPDATE downstream_key_budgets SET used_requests = used_requests + ?, used_cost = used_cost + ?, \

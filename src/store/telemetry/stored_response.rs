@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::ids::{AccountId, ChannelId, KeyId, SiteId, TokenId};
 use crate::request_id::RequestId;
 use crate::store::owner::Owner;
 use crate::store::sql::{Statement, Value};
@@ -12,12 +13,12 @@ use crate::time::Millis;
 pub struct StoredResponse {
     pub response_id: String,
     /// The managed key that asked for it; `None` for the proxy token.
-    pub key_id: Option<i64>,
-    pub site_id: i64,
-    pub account_id: i64,
+    pub key_id: Option<KeyId>,
+    pub site_id: SiteId,
+    pub account_id: AccountId,
     /// `None` where the account's own key was used.
-    pub token_id: Option<i64>,
-    pub channel_id: i64,
+    pub token_id: Option<TokenId>,
+    pub channel_id: ChannelId,
     /// As the client called it.
     pub model_requested: Arc<str>,
     pub created_at: Millis,

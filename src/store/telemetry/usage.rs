@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::log_row::{ProxyLogRow, RowName};
+use crate::ids::SiteId;
 use crate::money::Usd;
 use crate::store::cached::CachedTokens;
 use crate::store::sql::Value;
@@ -54,7 +55,7 @@ pub(in crate::store) struct Usage {
     hour: Millis,
     day: String,
     /// By start of hour and site, then by model; with the day, which is summed up from its hours.
-    tallies: BTreeMap<(Millis, i64), (String, BTreeMap<String, Tally>)>,
+    tallies: BTreeMap<(Millis, SiteId), (String, BTreeMap<String, Tally>)>,
 }
 
 impl Usage {
@@ -86,7 +87,7 @@ impl Usage {
         tally.cached.add(&more.cached);
     }
 
-    fn tally(&mut self, at: Millis, site: i64, model: &str) -> &mut Tally {
+    fn tally(&mut self, at: Millis, site: SiteId, model: &str) -> &mut Tally {
         self.look_up(at);
         let model = match model.char_indices().nth(MAX_MODEL_CHARS) {
             Some((end, _)) => &model[..end],
@@ -116,7 +117,7 @@ impl Usage {
     /// The arguments of one upsert per hour bucket and per day bucket, in the order of their keys.
     pub(in crate::store) fn take(&mut self) -> (Vec<Vec<Value>>, Vec<Vec<Value>>) {
         let mut hours = Vec::new();
-        let mut days: BTreeMap<(String, i64, String), Tally> = BTreeMap::new();
+        let mut days: BTreeMap<(String, SiteId, String), Tally> = BTreeMap::new();
         for ((hour, site), (day, models)) in std::mem::take(&mut self.tallies) {
             for (model, tally) in models {
                 let mut args = vec![hour.into(), site.into(), model.as_str().into()];
@@ -169,7 +170,7 @@ mod tests {
     fn row(at: &str, status: LogStatus) -> ProxyLogRow {
         let at = crate::time::parse(at).expect("a time");
         ProxyLogRow {
-            site_id: Some(1),
+            site_id: Some(SiteId::new(1)),
             model_requested: Some("gpt".into()),
             total_tokens: Some(100),
             latency_ms: Some(40),

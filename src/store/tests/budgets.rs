@@ -5,11 +5,12 @@ use jiff::tz::TimeZone;
 use super::super::keys::{BudgetSettings, KeySettings};
 use super::super::{budgets, keys, quota};
 use super::*;
+use crate::ids::KeyId;
 use crate::keys::{Bounds, Budget, BudgetLive, KeyLimits, KeyLive, KeyTable, NotTaken, Period, Used};
 use crate::money::Usd;
 use crate::time::{Millis, now_ms, parse};
 
-const KEY: i64 = 7;
+const KEY: KeyId = KeyId::new(7);
 
 fn at(text: &str) -> Millis {
     parse(text).expect("a time")

@@ -12,6 +12,7 @@ use super::super::routes::{self, NewChannel};
 use super::super::snapshot::{Source, load};
 use super::super::tokens;
 use super::*;
+use crate::ids::{AccountId, ChannelId, RouteId, SiteId, TokenId};
 use crate::money::Usd;
 use crate::routing::rebuild::{self, Credential, NewRoute, Plan, Rebinding};
 use crate::routing::{Channel, LiveTable, Policy, Snapshot, Strategy, UnitRole, UnitStrategy, Weights};
@@ -23,8 +24,8 @@ type Step = (u8, usize, usize, usize);
 
 /// The rows there are.
 struct Rows {
-    sites: Vec<i64>,
-    accounts: Vec<i64>,
+    sites: Vec<SiteId>,
+    accounts: Vec<AccountId>,
     tokens: Vec<tokens::TokenRow>,
     routes: Vec<routes::RouteRow>,
     channels: Vec<routes::ChannelRow>,
@@ -47,7 +48,7 @@ impl Rows {
                 Credential { account_id: row.account_id, token_id: Some(row.id), unit_id: None }
             }
             _ => Credential {
-                account_id: pick(&self.accounts, account).copied().unwrap_or(0),
+                account_id: pick(&self.accounts, account).copied().unwrap_or(AccountId::ZERO),
                 token_id: None,
                 unit_id: None,
             },
@@ -66,7 +67,7 @@ fn pick<T>(all: &[T], number: usize) -> Option<&T> {
 }
 
 fn draft(rows: &Rows, a: usize, b: usize, is_group: bool) -> RouteDraft {
-    let sources = || rows.routes.iter().filter(|row| !row.is_group() && row.id as usize % 3 != b % 3);
+    let sources = || rows.routes.iter().filter(|row| !row.is_group() && row.id.get() as usize % 3 != b % 3);
     RouteDraft {
         model_pattern: NAMES[a % NAMES.len()].to_owned(),
         display_name: (is_group || b.is_multiple_of(4)).then(|| NAMES[b % 3].to_owned()),
@@ -90,11 +91,11 @@ fn endpoints(number: usize) -> Vec<sites::NewEndpoint> {
 /// Carries a step out. One that its rows refuse changes nothing, which is a case too.
 async fn carry_out(store: &Store, (kind, a, b, c): Step) {
     let rows = Rows::read(store).await;
-    let site_id = pick(&rows.sites, a).copied().unwrap_or(0);
-    let account_id = pick(&rows.accounts, a).copied().unwrap_or(0);
+    let site_id = pick(&rows.sites, a).copied().unwrap_or(SiteId::ZERO);
+    let account_id = pick(&rows.accounts, a).copied().unwrap_or(AccountId::ZERO);
     let route = pick(&rows.routes, a);
-    let route_id = route.map_or(0, |row| row.id);
-    let channel_id = pick(&rows.channels, a).map_or(0, |row| row.id);
+    let route_id = route.map_or(RouteId::ZERO, |row| row.id);
+    let channel_id = pick(&rows.channels, a).map_or(ChannelId::ZERO, |row| row.id);
     let refused = match kind {
         0 | 1 => {
             let proxy_url = b.is_multiple_of(5).then(|| Secret::new("http://127.0.0.1:1"));
@@ -152,7 +153,7 @@ async fn carry_out(store: &Store, (kind, a, b, c): Step) {
                 Some(_) if b.is_multiple_of(2) => drop(after.remove(0)),
                 _ => {
                     let mut row = tokens::TokenRow {
-                        id: 0,
+                        id: TokenId::ZERO,
                         account_id,
                         name: format!("token {c}"),
                         token: None,
@@ -249,7 +250,7 @@ async fn carry_out(store: &Store, (kind, a, b, c): Step) {
 /// Everything that the snapshot says, and which of its parts are one value.
 fn picture(snapshot: &Snapshot) -> String {
     let mut picture = format!("{:?}\n", snapshot.weights);
-    let mut accounts: HashMap<i64, BTreeSet<usize>> = HashMap::new();
+    let mut accounts: HashMap<AccountId, BTreeSet<usize>> = HashMap::new();
     for site in snapshot.sites().iter() {
         writeln!(picture, "{site:?} {} {:?} {:?}", site.url, site.global_weight, site.max_concurrency)
             .unwrap();
@@ -297,7 +298,7 @@ proptest! {
                 for step in steps {
                     carry_out(&store, *step).await;
                 }
-                let before: BTreeSet<i64> = source.snapshot().channels().map(|channel| channel.id).collect();
+                let before: BTreeSet<ChannelId> = source.snapshot().channels().map(|channel| channel.id).collect();
                 let taken = store.journal().take();
                 let followed = source.follow(&store, &live, &taken.touched, None, Weights::default());
                 let gone = followed.await.unwrap();
@@ -306,7 +307,7 @@ proptest! {
                 let loaded = load(&store, &live, None, Weights::default()).await.unwrap();
                 assert_eq!(picture(source.snapshot()), picture(&loaded), "round {round}: {steps:?}");
                 assert_eq!(sizes, live.sizes(), "round {round}: {steps:?}");
-                let after: BTreeSet<i64> = loaded.channels().map(|channel| channel.id).collect();
+                let after: BTreeSet<ChannelId> = loaded.channels().map(|channel| channel.id).collect();
                 assert_eq!(gone, before.difference(&after).copied().collect(), "round {round}: {steps:?}");
             }
             store.close().await;
@@ -392,8 +393,8 @@ async fn an_account_takes_memory_from_its_first_channel_on() {
     for name in ["first", "second", "third"] {
         ids.push(accounts::insert(&store, api_key(site_id, name)).await.unwrap());
     }
-    let channels = |id: i64| vec![Credential { account_id: id, token_id: None, unit_id: None }];
-    let route = |model: &str, id: i64| NewRoute { model: model.into(), channels: channels(id) };
+    let channels = |id: AccountId| vec![Credential { account_id: id, token_id: None, unit_id: None }];
+    let route = |model: &str, id: AccountId| NewRoute { model: model.into(), channels: channels(id) };
     let first = Plan { create_routes: vec![route("alpha", ids[0])], ..Plan::default() };
     routes::apply(&store, &first).await.unwrap();
     let live = LiveTable::default();

@@ -3,6 +3,7 @@
 use super::super::keys::{ExcludedCredential, KeySettings};
 use super::super::{keys, quota};
 use super::*;
+use crate::ids::{AccountId, KeyId, RouteId, SiteId};
 use crate::keys::{KeyLive, KeyTable};
 use crate::money::Usd;
 use crate::routing::CredentialRef;
@@ -11,13 +12,13 @@ fn settings(max_requests: Option<i64>) -> KeySettings {
     KeySettings { name: "team".into(), enabled: true, max_requests, ..KeySettings::default() }
 }
 
-async fn stored(store: &Store, max_requests: Option<i64>) -> (i64, KeyLive) {
+async fn stored(store: &Store, max_requests: Option<i64>) -> (KeyId, KeyLive) {
     let key = Secret::new(format!("sk-key-{max_requests:?}"));
     let id = keys::insert(store, &key, &settings(max_requests)).await.unwrap();
     (id, KeyLive::new(id, 0, Usd::new(0.0), None))
 }
 
-async fn counted(store: &Store, id: i64) -> i64 {
+async fn counted(store: &Store, id: KeyId) -> i64 {
     keys::get(store, id).await.unwrap().expect("the key").used_requests
 }
 
@@ -28,9 +29,12 @@ async fn a_key_is_sealed_and_found_by_what_a_client_presents() {
     let full = KeySettings {
         tags: vec!["prod".into()],
         supported_models: vec!["gpt-*".into()],
-        allowed_route_ids: vec![3],
-        site_weight_multipliers: [(2, 1.5)].into(),
-        excluded_credential_refs: vec![ExcludedCredential::DefaultApiKey { site_id: 2, account_id: 5 }],
+        allowed_route_ids: vec![RouteId::new(3)],
+        site_weight_multipliers: [(SiteId::new(2), 1.5)].into(),
+        excluded_credential_refs: vec![ExcludedCredential::DefaultApiKey {
+            site_id: SiteId::new(2),
+            account_id: AccountId::new(5),
+        }],
         ..settings(Some(7))
     };
     let id = keys::insert(&store, &Secret::new("sk-0123456789"), &full).await.unwrap();
@@ -41,7 +45,10 @@ async fn a_key_is_sealed_and_found_by_what_a_client_presents() {
     let found = table.find(&store.sealer().digest(b" sk-0123456789 ")).expect("the key");
     assert_eq!((found.id, found.max_requests), (id, Some(7)));
     assert!(found.policy.managed && found.policy.supports("gpt-5"));
-    assert_eq!(found.policy.excluded_credentials, [CredentialRef::DefaultApiKey { account_id: 5 }]);
+    assert_eq!(
+        found.policy.excluded_credentials,
+        [CredentialRef::DefaultApiKey { account_id: AccountId::new(5) }]
+    );
     assert!(table.find(&store.sealer().digest(b"sk-other")).is_none());
     store.close().await;
     assert!(!dir.holds("sk-0123456789"));
@@ -53,8 +60,8 @@ async fn a_key_whose_exclusions_cannot_be_read_may_use_nothing() {
     let store = dir.open();
     let full = KeySettings {
         supported_models: vec!["gpt-*".into()],
-        allowed_route_ids: vec![3],
-        excluded_site_ids: vec![2],
+        allowed_route_ids: vec![RouteId::new(3)],
+        excluded_site_ids: vec![SiteId::new(2)],
         ..settings(None)
     };
     let id = keys::insert(&store, &Secret::new("sk-0123456789"), &full).await.unwrap();

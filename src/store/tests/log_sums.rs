@@ -3,6 +3,7 @@
 use super::super::log_sums::sum_up;
 use super::super::proxy_logs::{ClientFilter, LogFilter, LogStatus, LogSummary, ProxyLogRow, StatusFilter};
 use super::*;
+use crate::ids::{KeyId, LogId, SiteId};
 use crate::money::Usd;
 use crate::store::{key_usage, stats};
 
@@ -15,12 +16,12 @@ const LATER: i64 = START + 1_000 * HOUR;
 /// Twenty days with a row in each third hour, of three sites, four models, two clients and two ways to end.
 fn rows() -> impl Iterator<Item = ProxyLogRow> {
     (0..160_i64).map(|n| ProxyLogRow {
-        site_id: Some(1 + n % 3),
+        site_id: Some(SiteId::new(1 + n % 3)),
         model_requested: Some(format!("model-{}", n % 4).into()),
         client_family: Some(["codex", "generic"][n as usize % 2]),
         client_app_id: (n % 5 == 0).then(|| "app".into()),
         client_app_name: (n % 5 == 0).then(|| "App".into()),
-        downstream_api_key_id: (n % 2 == 0).then_some(7),
+        downstream_api_key_id: (n % 2 == 0).then_some(KeyId::new(7)),
         total_tokens: Some(n),
         ..ProxyLogRow::new(
             START + 3 * n * HOUR + n,
@@ -34,7 +35,7 @@ fn filters() -> Vec<LogFilter> {
     vec![
         all(),
         LogFilter { status: StatusFilter::Success, ..all() },
-        LogFilter { status: StatusFilter::Failed, site_id: Some(2), ..all() },
+        LogFilter { status: StatusFilter::Failed, site_id: Some(SiteId::new(2)), ..all() },
         LogFilter { search: Some("MODEL-3".into()), ..all() },
         LogFilter { search: Some("nothing".into()), ..all() },
         LogFilter { model_requested: Some("model-1".into()), from: Some(START + 30 * HOUR), ..all() },
@@ -52,7 +53,7 @@ async fn told(store: &Store) -> Vec<String> {
     for filter in filters() {
         for (limit, offset) in [(1, 0), (50, 0), (7, 20), (50, 90), (100, 155), (10, 500)] {
             let (items, total) = proxy_logs::list(store, &filter, limit, offset).await.unwrap();
-            let ids: Vec<i64> = items.iter().map(|item| item.id).collect();
+            let ids: Vec<LogId> = items.iter().map(|item| item.id).collect();
             told.push(format!("{filter:?} {limit} {offset}: {total} {ids:?}"));
         }
         let summary = proxy_logs::summary(store, &filter).await.unwrap();
@@ -68,14 +69,14 @@ async fn told(store: &Store) -> Vec<String> {
     for from in [0, START + 5 * HOUR, START + 60 * HOUR] {
         let logged = stats::logged_since(store, from).await.unwrap();
         told.push(format!("{from}: {:?} {:.6}", stats::Sums { cost: Usd::ZERO, ..logged }, logged.cost));
-        let one = key_usage::since(store, 7, from).await.unwrap();
+        let one = key_usage::since(store, KeyId::new(7), from).await.unwrap();
         let mut of_all = key_usage::by_key_since(store, from).await.unwrap();
-        let of_all = of_all.remove(&7).unwrap_or_default();
+        let of_all = of_all.remove(&KeyId::new(7)).unwrap_or_default();
         for used in [one, of_all] {
             let cost = format!("{:.6}", used.cost);
             told.push(format!("{from}: {:?} {cost}", key_usage::KeyUsage { cost: Usd::ZERO, ..used }));
         }
-        for (quarter, used) in key_usage::by_quarter(store, 7, from).await.unwrap() {
+        for (quarter, used) in key_usage::by_quarter(store, KeyId::new(7), from).await.unwrap() {
             told.push(format!("{from}: {quarter} {used:?}"));
         }
     }

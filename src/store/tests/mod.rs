@@ -28,6 +28,7 @@ use super::sites::{NewEndpoint, NewSite, SitePatch, SiteStatus};
 use super::sql::SqlDialect;
 use super::*;
 use crate::config::DatabaseKind;
+use crate::ids::SiteId;
 
 /// A directory that is gone with the test, and a database of its own where tests run on a server.
 struct Dir(PathBuf, Option<database::ServerDatabase>);
@@ -103,7 +104,7 @@ fn endpoint(url: &str) -> NewEndpoint {
     NewEndpoint { url: url.into(), enabled: true, sort_order: 0 }
 }
 
-fn api_key(site_id: i64, key: &str) -> NewAccount {
+fn api_key(site_id: SiteId, key: &str) -> NewAccount {
     NewAccount { api_token: Some(Secret::new(key)), ..NewAccount::on_site(site_id) }
 }
 
@@ -213,7 +214,9 @@ async fn a_batch_holds_whole_or_not_at_all() {
     assert!(matches!(short, Err(Error::Database(_))), "{short:?}");
     assert_eq!(count(&store, "settings").await, settings);
     assert_eq!(
-        accounts::insert(&store, NewAccount::on_site(99)).await.map_err(|e| matches!(e, Error::Dangling(_))),
+        accounts::insert(&store, NewAccount::on_site(SiteId::new(99)))
+            .await
+            .map_err(|e| matches!(e, Error::Dangling(_))),
         Err(true)
     );
 }
@@ -267,7 +270,7 @@ async fn a_replaced_pool_keeps_the_rows_whose_address_stays() {
     assert_eq!(after[0].id, before[1].id);
     sites::update(&store, id, SitePatch { endpoints: Some(vec![]), ..SitePatch::default() }).await.unwrap();
     assert_eq!(sites::get(&store, id).await.unwrap().unwrap().endpoints, []);
-    assert_eq!(sites::update(&store, 99, SitePatch::default()).await, Err(Error::NotFound));
+    assert_eq!(sites::update(&store, SiteId::new(99), SitePatch::default()).await, Err(Error::NotFound));
 }
 
 #[tokio::test]

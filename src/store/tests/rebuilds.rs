@@ -2,6 +2,7 @@
 
 use super::super::routes;
 use super::*;
+use crate::ids::{RouteId, TokenId};
 use crate::routing::rebuild::{Credential, NewRoute, Plan, Rebinding};
 
 async fn apply(store: &Store, plan: Plan) -> Result<()> {
@@ -18,11 +19,11 @@ async fn a_rebuild_that_takes_much_away_lets_other_changes_in_between_and_a_smal
     let named = |number: usize| NewRoute { model: format!("model-{number}"), channels: vec![channel] };
     apply(&store, Plan { create_routes: (0..251).map(named).collect(), ..Plan::default() }).await.unwrap();
     let channels = routes::list_channels(&store).await.unwrap();
-    let of_routes: Vec<i64> = channels.iter().map(|channel| channel.route_id).collect();
+    let of_routes: Vec<RouteId> = channels.iter().map(|channel| channel.route_id).collect();
     // The last of its changes fails: there is no such token.
-    let failing = |delete_routes: &[i64]| Plan {
+    let failing = |delete_routes: &[RouteId]| Plan {
         delete_routes: delete_routes.to_vec(),
-        rebind_channels: vec![Rebinding { channel_id: channels[250].id, token_id: 4711 }],
+        rebind_channels: vec![Rebinding { channel_id: channels[250].id, token_id: TokenId::new(4711) }],
         ..Plan::default()
     };
 

@@ -5,6 +5,7 @@ use super::super::rekey::{self, Finished};
 use super::super::tokens::TokenRow;
 use super::super::{Purpose, keys, tokens};
 use super::*;
+use crate::ids::{AccountId, SiteId, TokenId};
 use crate::keys::KeyTable;
 
 /// Every sealed column, with the column that names its row.
@@ -19,13 +20,13 @@ const COLUMNS: [(&str, &str); 5] = [
 /// More than two batches of them.
 const MANY: usize = 450;
 
-async fn filled(store: &Store) -> i64 {
+async fn filled(store: &Store) -> SiteId {
     let headers = Some(Secret::new("{\"x-key\":\"header\"}"));
     let site = sites::insert(store, NewSite { custom_headers: headers, ..site("blue") }).await.unwrap();
     for number in 0..MANY {
         accounts::insert(store, api_key(site, &format!("sk-{number}"))).await.unwrap();
     }
-    tokens::save(store, 1, &[], &[token("sk-t-0"), token("sk-t-1")]).await.unwrap();
+    tokens::save(store, AccountId::new(1), &[], &[token("sk-t-0"), token("sk-t-1")]).await.unwrap();
     keys::insert(store, &Secret::new("sk-client"), &named("team")).await.unwrap();
     settings::put(store, vec![("smtp_pass".into(), "\"mail\"".into())]).await.unwrap();
     site
@@ -33,8 +34,8 @@ async fn filled(store: &Store) -> i64 {
 
 fn token(value: &str) -> TokenRow {
     TokenRow {
-        id: 0,
-        account_id: 1,
+        id: TokenId::ZERO,
+        account_id: AccountId::new(1),
         name: value.into(),
         token: Some(Secret::new(value)),
         token_group: None,
@@ -172,7 +173,7 @@ async fn a_change_during_a_rotation_holds() {
         for id in (2..=MANY as i64).rev() {
             let new = Some(Some(Secret::new(format!("new-{id}"))));
             let patch = AccountPatch { api_token: new, ..AccountPatch::default() };
-            accounts::update(&store, id, patch).await.unwrap();
+            accounts::update(&store, AccountId::new(id), patch).await.unwrap();
         }
     };
     let (finished, ()) = tokio::join!(finish(&store, Purpose::Seal), changes);
@@ -198,7 +199,7 @@ async fn a_value_that_does_not_open_stays_and_keeps_its_key() {
     let store = dir.open();
     assert!(rekey::is_unfinished(&store, Purpose::Seal));
     let patch = AccountPatch { api_token: Some(Some(Secret::new("sk-8"))), ..AccountPatch::default() };
-    accounts::update(&store, 9, patch).await.unwrap();
+    accounts::update(&store, AccountId::new(9), patch).await.unwrap();
     let finished = finish(&store, Purpose::Seal).await;
     assert_eq!((finished.renewed, finished.unreadable, finished.deleted), (0, 0, 1));
     all_values_open(&store).await;
@@ -261,9 +262,9 @@ async fn a_new_index_key_makes_every_hash_anew() {
     let store = dir.open();
     filled(&store).await;
     let masked = TokenRow { value_status: tokens::MASKED_PENDING.into(), ..token("sk-***") };
-    let before = tokens::of_account(&store, 1).await.unwrap();
+    let before = tokens::of_account(&store, AccountId::new(1)).await.unwrap();
     let after = [&before[..], &[masked]].concat();
-    tokens::save(&store, 1, &before, &after).await.unwrap();
+    tokens::save(&store, AccountId::new(1), &before, &after).await.unwrap();
     for number in 0..MANY {
         let key = Secret::new(format!("sk-many-{number}"));
         keys::insert(&store, &key, &named("many")).await.unwrap();
@@ -306,14 +307,14 @@ async fn no_value_is_stored_twice_while_the_index_key_changes() {
     filled(&store).await;
     let other = keys::insert(&store, &Secret::new("sk-other"), &named("other")).await.unwrap();
     let client = Secret::new("sk-client");
-    let rows = tokens::of_account(&store, 1).await.unwrap();
+    let rows = tokens::of_account(&store, AccountId::new(1)).await.unwrap();
     let with = |value: &str| [&rows[..], &[token(value)]].concat();
     for _ in ["replaced", "twice, and not finished in between"] {
         rekey::replace(&store, Purpose::Index).await.unwrap();
         for refused in [
             keys::insert(&store, &client, &named("again")).await.map(drop),
             keys::update(&store, other, Some(&client), &named("other")).await,
-            tokens::save(&store, 1, &rows, &with("sk-t-1")).await.map(drop),
+            tokens::save(&store, AccountId::new(1), &rows, &with("sk-t-1")).await.map(drop),
         ] {
             assert!(matches!(refused, Err(Error::Conflict(_))), "{refused:?}");
         }
@@ -323,7 +324,7 @@ async fn no_value_is_stored_twice_while_the_index_key_changes() {
     let mut moved = rows.clone();
     moved[0].token.clone_from(&rows[1].token);
     moved[1].token.clone_from(&rows[0].token);
-    tokens::save(&store, 1, &rows, &moved).await.unwrap();
+    tokens::save(&store, AccountId::new(1), &rows, &moved).await.unwrap();
     keys::insert(&store, &Secret::new("sk-new"), &named("new")).await.unwrap();
     assert_eq!(finish(&store, Purpose::Index).await.deleted, 2);
     assert_eq!(key_rows(&dir), ["1 seal active", "4 index active"]);

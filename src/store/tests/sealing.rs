@@ -1,11 +1,12 @@
 //! Credentials at rest: who has the files reads none of them, and who changes the secret loses none.
 
 use super::*;
+use crate::ids::AccountId;
 
 const CREDENTIALS: [&str; 6] =
     ["plain-access", "plain-api", "plain-proxy-password", "plain-header", "plain-refresh", "plain-password"];
 
-async fn store_credentials(store: &Store) -> i64 {
+async fn store_credentials(store: &Store) -> AccountId {
     let proxy = Secret::new("http://user:plain-proxy-password@proxy:3128");
     let new = NewSite {
         proxy_url: Some(proxy.clone()),
@@ -27,7 +28,7 @@ async fn store_credentials(store: &Store) -> i64 {
     account
 }
 
-async fn access_token(store: &Store, id: i64) -> Option<Secret> {
+async fn access_token(store: &Store, id: AccountId) -> Option<Secret> {
     accounts::get(store, id).await.unwrap().unwrap().access_token
 }
 
@@ -136,7 +137,7 @@ async fn a_lost_secret_empties_what_cannot_be_opened_and_says_so() {
     assert_eq!(access_token(&store, id).await.unwrap().expose(), "again");
 }
 
-async fn store_credentials_again(store: &Store) -> i64 {
+async fn store_credentials_again(store: &Store) -> AccountId {
     let site_id = sites::insert(store, site("green")).await.unwrap();
     let account = NewAccount { access_token: Some(Secret::new("again")), ..NewAccount::on_site(site_id) };
     accounts::insert(store, account).await.unwrap()

@@ -2,11 +2,12 @@
 
 use super::super::snapshot::load;
 use super::*;
+use crate::ids::{AccountId, ChannelId, TokenId};
 use crate::routing::rebuild::{Credential, NewChannel, NewRoute, Plan, Rebinding};
 use crate::routing::{Channel, LiveTable, ProxyScheme, Snapshot, Weights};
 
 /// Adds a route with one channel for this account and token, and returns the channel's id.
-async fn channel(store: &Store, account: i64, token: Option<i64>) -> i64 {
+async fn channel(store: &Store, account: AccountId, token: Option<TokenId>) -> ChannelId {
     let outcomes = store
         .batch(vec![
             Statement::new(
@@ -26,20 +27,20 @@ async fn channel(store: &Store, account: i64, token: Option<i64>) -> i64 {
         ])
         .await
         .unwrap();
-    outcomes[1].last_id
+    outcomes[1].id()
 }
 
-async fn token(store: &Store, account: i64, value: &str, enabled: bool) -> i64 {
+async fn token(store: &Store, account: AccountId, value: &str, enabled: bool) -> TokenId {
     let sealed = store.sealer().seal("account_tokens", "token_enc", value).unwrap();
     let insert = Statement::new(
         "INSERT INTO account_tokens (account_id, name, token_enc, enabled, created_at, updated_at) \
          VALUES (?, 'named', ?, ?, 0, 0)",
         vec![account.into(), sealed.into(), enabled.into()],
     );
-    store.batch(vec![insert]).await.unwrap()[0].last_id
+    store.batch(vec![insert]).await.unwrap()[0].id()
 }
 
-fn find(snapshot: &Snapshot, id: i64) -> Arc<Channel> {
+fn find(snapshot: &Snapshot, id: ChannelId) -> Arc<Channel> {
     Arc::clone(snapshot.channels().find(|channel| channel.id == id).expect("the channel"))
 }
 
@@ -187,7 +188,7 @@ async fn a_rebuild_is_carried_out_as_a_whole() {
     assert_eq!(left, [(Some(token_id), Some("b")), (None, Some("x"))]);
     assert_eq!(routes::list(&store).await.unwrap().len(), 1);
 
-    let nobody = Credential { account_id: 99, token_id: None, unit_id: None };
+    let nobody = Credential { account_id: AccountId::new(99), token_id: None, unit_id: None };
     let stale = [own, nobody].map(|credential| NewRoute { model: "c".into(), channels: vec![credential] });
     let refused = routes::apply(&store, &Plan { create_routes: stale.to_vec(), ..Plan::default() }).await;
     assert!(matches!(refused, Err(Error::Dangling(_))), "{refused:?}");

@@ -2,6 +2,7 @@
 
 use super::super::proxy_logs::{ClientFilter, ClientOption, LogFilter, LogStatus, ProxyLogRow, StatusFilter};
 use super::*;
+use crate::ids::{AccountId, ChannelId, EndpointId, KeyId, LogId, SiteId};
 use crate::money::Usd;
 use crate::platform::Platform;
 use crate::request_id::RequestId;
@@ -13,8 +14,8 @@ use crate::store::rests::Rests;
 
 fn row(at: i64, status: LogStatus) -> ProxyLogRow {
     ProxyLogRow {
-        site_id: Some(1),
-        account_id: Some(1),
+        site_id: Some(SiteId::new(1)),
+        account_id: Some(AccountId::new(1)),
         model_requested: Some("gpt-5".into()),
         total_tokens: Some(1000),
         latency_ms: Some(20),
@@ -106,7 +107,7 @@ async fn usage_is_summed_in_the_transaction_of_the_log() {
         assert!((fields.real().unwrap() - 0.253).abs() < 1e-9, "{table}");
     }
     let spend = spend::by_account_since(&store, 0).await.unwrap();
-    assert_eq!(spend[&1].rounded(), Usd::new(0.253));
+    assert_eq!(spend[&AccountId::new(1)].rounded(), Usd::new(0.253));
 }
 
 #[tokio::test]
@@ -116,7 +117,7 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
     let request_id = RequestId::next();
     let logged = ProxyLogRow {
         request_id: Some(request_id),
-        downstream_api_key_id: Some(3),
+        downstream_api_key_id: Some(KeyId::new(3)),
         ..row(7, LogStatus::Success)
     };
     let retried = ProxyLogRow { retry_count: 1, ..logged.clone() };
@@ -126,9 +127,9 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
         created_at: 7,
         request_id,
         retry_count: 1,
-        site_id: 1,
+        site_id: SiteId::new(1),
         model: "gpt-5".into(),
-        key_id: Some(3),
+        key_id: Some(KeyId::new(3)),
     };
     let amendment = Amendment {
         row: name,
@@ -161,7 +162,7 @@ async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
         assert_eq!((fields.int().unwrap(), fields.int().unwrap()), (2, 1600), "{table}");
         assert!((fields.real().unwrap() - 0.502).abs() < 1e-9, "{table}");
     }
-    let told = key_days::total(&store, Some(3)).await.unwrap();
+    let told = key_days::total(&store, Some(KeyId::new(3))).await.unwrap();
     assert_eq!(told.cost.rounded(), Usd::new(0.502), "{told:?}");
     assert_eq!(told.cache_read_tokens, 300);
 }
@@ -178,9 +179,9 @@ async fn counters_are_added_and_states_replaced() {
          INSERT INTO route_channels (route_id, account_id, created_at, updated_at) VALUES (1, 1, 0, 0);
          INSERT INTO channel_stats (channel_id, success_count, total_cost) VALUES (1, 10, 1.5);",
     );
-    let channel = Arc::new(ChannelLive::new(1, ChannelTotals::default()));
-    let gone = Arc::new(ChannelLive::new(99, ChannelTotals::default()));
-    let address = Arc::new(EndpointLive::new(Some(1), EndpointState::default()));
+    let channel = Arc::new(ChannelLive::new(ChannelId::new(1), ChannelTotals::default()));
+    let gone = Arc::new(ChannelLive::new(ChannelId::new(99), ChannelTotals::default()));
+    let address = Arc::new(EndpointLive::new(Some(EndpointId::new(1)), EndpointState::default()));
     let _ = channel.record_success(5_000, 300, Usd::from_nano(250_000_000));
     let _ = channel.record_failure(6_000, 606_000);
     let _ = gone.record_success(5_000, 1, Usd::from_nano(1));
@@ -263,7 +264,7 @@ async fn the_log_is_filtered_paged_and_summed_up() {
         });
     }
     let other = ProxyLogRow {
-        site_id: Some(7),
+        site_id: Some(SiteId::new(7)),
         account_id: None,
         model_requested: Some("100%_pure".into()),
         model_actual: Some("MODÈLE-1".into()),
@@ -286,7 +287,7 @@ async fn the_log_is_filtered_paged_and_summed_up() {
     assert_eq!(total(&search("MODÈLE")).await, 1, "letters beyond ASCII are found as they were written");
     assert_eq!(total(&search("%_p")).await, 1);
     assert_eq!(total(&search("g_t")).await, 0, "no wildcards for the caller");
-    assert_eq!(total(&LogFilter { site_id: Some(7), ..LogFilter::default() }).await, 1);
+    assert_eq!(total(&LogFilter { site_id: Some(SiteId::new(7)), ..LogFilter::default() }).await, 1);
     assert_eq!(total(&LogFilter { from: Some(1001), to: Some(2000), ..LogFilter::default() }).await, 4);
     assert_eq!(
         total(&LogFilter { client: Some(ClientFilter::App("APP1".into())), ..LogFilter::default() }).await,
@@ -306,7 +307,7 @@ async fn the_log_is_filtered_paged_and_summed_up() {
         proxy_logs::get(&store, items[0].id).await.unwrap().unwrap().request_id.as_deref(),
         Some(requests[4].as_str())
     );
-    assert_eq!(proxy_logs::get(&store, 999).await.unwrap(), None);
+    assert_eq!(proxy_logs::get(&store, LogId::new(999)).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -352,7 +353,7 @@ async fn an_address_that_cools_at_one_instance_cools_at_all_until_it_answers_any
     let id = sites::insert(&stores[0], NewSite { endpoints: vec![endpoint("https://a")], ..site("blue") });
     let id = id.await.unwrap();
     let tables = [(); 2].map(|()| LiveTable::default());
-    let [one, other] = [0, 1].map(|at| tables[at].endpoint(1, EndpointState::default));
+    let [one, other] = [0, 1].map(|at| tables[at].endpoint(EndpointId::new(1), EndpointState::default));
     let rests = [(); 2].map(|()| Rests::default());
     let write = async |at: usize, live: &Arc<EndpointLive>| {
         stores[at].telemetry().dirty_endpoint(Arc::clone(live));

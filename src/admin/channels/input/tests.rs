@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::admin::accounts::view::sample;
+use crate::ids::{AccountId, ChannelId, RouteId, TokenId};
 use crate::routing::Strategy;
 use crate::store::accounts::CredentialMode;
 use crate::store::names::Names;
@@ -27,7 +28,7 @@ fn fields(body: Value) -> Fields {
 #[test]
 fn only_the_whole_part_of_a_priority_counts_and_nothing_below_zero() {
     let body = json!({"updates": [{"id": 7.9, "priority": 3.8}, {"id": 8, "priority": -7.2}]});
-    assert_eq!(priorities(&fields(body)), Ok(vec![(7, 3), (8, 0)]));
+    assert_eq!(priorities(&fields(body)), Ok(vec![(ChannelId::new(7), 3), (ChannelId::new(8), 0)]));
     let input = ChannelInput::read(&fields(json!({"priority": -1, "weight": 2.9}))).expect("a channel");
     assert_eq!((input.priority, input.weight), (Some(0), Some(2)));
 }
@@ -66,7 +67,7 @@ fn a_bad_field_of_a_channel_is_refused_by_name() {
 
 fn route(pattern: &str) -> RouteRow {
     RouteRow {
-        id: 1,
+        id: RouteId::new(1),
         model_pattern: pattern.into(),
         display_name: None,
         display_icon: None,
@@ -81,10 +82,10 @@ fn route(pattern: &str) -> RouteRow {
     }
 }
 
-fn token(id: i64, account_id: i64, enabled: bool, is_default: bool) -> TokenRow {
+fn token(id: i64, account: i64, enabled: bool, is_default: bool) -> TokenRow {
     TokenRow {
-        id,
-        account_id,
+        id: TokenId::new(id),
+        account_id: AccountId::new(account),
         name: "token".into(),
         token: Some("sk-token".into()),
         token_group: None,
@@ -100,9 +101,9 @@ fn token(id: i64, account_id: i64, enabled: bool, is_default: bool) -> TokenRow 
 /// Account 1 serves by its tokens 11 (its default), 12 and 13 (switched off), account 2 by its own key
 /// although it has the token 21.
 fn route_index(pattern: &str, channels: Vec<ChannelRow>) -> RouteIndex {
-    let session = AccountRow { id: 1, credential_mode: CredentialMode::Session, ..sample() };
+    let session = AccountRow { id: AccountId::new(1), credential_mode: CredentialMode::Session, ..sample() };
     let key = AccountRow {
-        id: 2,
+        id: AccountId::new(2),
         credential_mode: CredentialMode::ApiKey,
         api_token: Some("sk-own".into()),
         ..sample()
@@ -117,7 +118,8 @@ fn route_index(pattern: &str, channels: Vec<ChannelRow>) -> RouteIndex {
         .with_accounts(vec![session, key], tokens)
 }
 
-fn reaches(token_id: i64, model: &str) -> TokenModelRow {
+fn reaches(token: i64, model: &str) -> TokenModelRow {
+    let token_id = TokenId::new(token);
     TokenModelRow { token_id, model_name: model.into(), available: true, latency_ms: None, checked_at: 0 }
 }
 
@@ -127,14 +129,15 @@ fn admitted(
     account: i64,
     body: Value,
 ) -> Result<NewChannel, ChannelRefusal> {
-    let route = route_index.route(1).expect("the route");
-    ChannelEditor::with(route_index, route, models).admit(account, ChannelInput::read(&fields(body))?)
+    let route = route_index.route(RouteId::new(1)).expect("the route");
+    ChannelEditor::with(route_index, route, models)
+        .admit(AccountId::new(account), ChannelInput::read(&fields(body))?)
 }
 
 #[test]
 fn a_channel_without_a_token_uses_what_its_account_serves_by() {
     let route_index = route_index("m", Vec::new());
-    for (account, body, token_id) in [
+    for (account, body, token) in [
         (1, json!({}), Some(11)),
         (1, json!({"tokenId": null}), Some(11)),
         (1, json!({"tokenId": 12}), Some(12)),
@@ -142,9 +145,10 @@ fn a_channel_without_a_token_uses_what_its_account_serves_by() {
         (2, json!({"tokenId": 21}), Some(21)),
     ] {
         let channel = admitted(&route_index, Vec::new(), account, body.clone()).expect("admitted");
+        let (account_id, token_id) = (AccountId::new(account), token.map(TokenId::new));
         assert_eq!(
             channel.credential,
-            Credential { account_id: account, token_id, unit_id: None },
+            Credential { account_id, token_id, unit_id: None },
             "{account} {body}"
         );
         assert!(channel.manual_override);
@@ -173,11 +177,11 @@ fn on_an_exact_route_a_token_has_to_reach_the_model() {
 
 #[test]
 fn a_changed_token_must_not_make_a_channel_of_another() {
-    let channel = |id, token_id| ChannelRow {
-        id,
-        route_id: 1,
-        account_id: 1,
-        token_id: Some(token_id),
+    let channel = |id, token| ChannelRow {
+        id: ChannelId::new(id),
+        route_id: RouteId::new(1),
+        account_id: AccountId::new(1),
+        token_id: Some(TokenId::new(token)),
         oauth_route_unit_id: None,
         source_model: None,
         priority: 0,
@@ -189,9 +193,9 @@ fn a_changed_token_must_not_make_a_channel_of_another() {
         stats: ChannelStats::default(),
     };
     let route_index = route_index("m", vec![channel(1, 11), channel(2, 12)]);
-    let route = route_index.route(1).expect("the route");
+    let route = route_index.route(RouteId::new(1)).expect("the route");
     let change = |body| {
-        let second = route_index.channel(2).expect("the channel");
+        let second = route_index.channel(ChannelId::new(2)).expect("the channel");
         ChannelEditor::with(&route_index, route, Vec::new())
             .change(second, ChannelInput::read(&fields(body))?)
     };
@@ -199,5 +203,8 @@ fn a_changed_token_must_not_make_a_channel_of_another() {
     assert_eq!(change(json!({"tokenId": null})), Err(ChannelRefusal::Duplicate), "the default one is taken");
     assert_eq!(change(json!({"sourceModel": "M", "weight": 3})).expect("the same").weight, Some(3));
     let moved = change(json!({"tokenId": null, "sourceModel": "other"})).expect("a channel of its own");
-    assert_eq!((moved.token_id, moved.source_model), (Some(Some(11)), Some(Some("other".to_owned()))));
+    assert_eq!(
+        (moved.token_id, moved.source_model),
+        (Some(Some(TokenId::new(11))), Some(Some("other".to_owned())))
+    );
 }

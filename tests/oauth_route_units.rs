@@ -178,6 +178,30 @@ fn clearing_the_cooldowns_of_an_account_reaches_it_as_a_member() {
 }
 
 #[test]
+fn a_trace_names_the_channel_that_a_conversation_was_on_also_where_a_member_served_it() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let (gateway, ids) = connected(&provider, 2);
+    unit(&gateway, &ids, "round_robin");
+    gateway.wait_for_channels(MODEL, 1);
+    gateway.admin().put("/api/settings/runtime", &json!({"proxyDebugTraceEnabled": true})).expect(200);
+    let body = json!({"model": MODEL, "stream": true, "input": "Which way?"});
+    for _ in 0..2 {
+        let ask = Request::post("/v1/responses").header("originator", "codex_cli_rs");
+        gateway.client().send(ask.header("session_id", "a-conversation").json(&body)).expect(200);
+    }
+    let traces = eventually("both are there", || {
+        let shown = gateway.admin().get("/api/stats/proxy-debug/traces").expect(200);
+        let traces = shown["items"].as_array().expect("items").clone();
+        (traces.len() == 2).then_some(traces)
+    });
+    let path = format!("/api/stats/proxy-debug/traces/{}", traces[0]["id"]);
+    let second = gateway.admin().get(&path).expect(200);
+    assert!(traces[1]["selectedChannelId"].as_i64().is_some_and(|id| id > 0), "{traces:?}");
+    assert_eq!(second["trace"]["stickyHitChannelId"], traces[1]["selectedChannelId"]);
+    assert_eq!(asked(&provider), tokens(&[0, 0]));
+}
+
+#[test]
 fn a_member_is_not_asked_for_a_model_that_it_does_not_have() {
     const OTHER: &str = "model-of-one-member";
     let provider = Provider::start("codex", &[MODEL]);

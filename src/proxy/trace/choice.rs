@@ -3,7 +3,8 @@
 use bytes::Bytes;
 
 use crate::core::Core;
-use crate::ids::ChannelId;
+use crate::ids::{ChannelId, ServedBy};
+use crate::routing::Channel;
 use crate::store::debug_traces::DebugTrace;
 use crate::time::now_ms;
 
@@ -38,10 +39,7 @@ pub(in crate::proxy) fn trace_of(core: &Core, call: &Call) -> Trace {
         trace_hint: Some(call.face.id.as_str().to_owned()),
         requested_model: Some(call.model.to_string()),
         downstream_api_key_id: call.key_id,
-        sticky_hit_channel_id: call
-            .session
-            .and_then(|session| session.channel(core))
-            .map(|channel| ChannelId::new(channel.number())),
+        sticky_hit_channel_id: sticky_hit(core, call),
         request_headers_json: rules.headers.then(|| secrets.headers(&call.headers)),
         final_status: Some("failed"),
         created_at: now,
@@ -50,4 +48,18 @@ pub(in crate::proxy) fn trace_of(core: &Core, call: &Call) -> Trace {
     };
     let request = if rules.bodies { call.body.clone() } else { Bytes::new() };
     Trace::begin(rules.clone(), core.store.telemetry().clone(), trace, secrets, request)
+}
+
+/// The channel that served the conversation last; of a member of a route unit the one that stands for the unit.
+fn sticky_hit(core: &Core, call: &Call) -> Option<ChannelId> {
+    match call.session.as_ref()?.channel(core)? {
+        ServedBy::Channel(id) => Some(id),
+        ServedBy::Member(account) => {
+            let snapshot = core.snapshot.load();
+            let found = snapshot.lookup(&call.envelope.model, call.caller.policy())?;
+            let has_it =
+                |channel: &Channel| channel.unit.members().iter().any(|member| member.account.id == account);
+            found.route.channels.iter().find(|channel| has_it(channel)).map(|channel| channel.id)
+        }
+    }
 }

@@ -27,7 +27,7 @@ pub async fn all(store: &Store) -> Result<HashMap<(KeyId, String), (Millis, Used
 }
 
 /// The windows of one key, by scope.
-pub async fn of_key(store: &Store, key: i64) -> Result<HashMap<String, (Millis, Used)>> {
+pub async fn of_key(store: &Store, key: KeyId) -> Result<HashMap<String, (Millis, Used)>> {
     let sql = format!(
         "SELECT scope, window_start, used_requests, used_cost, used_tokens FROM {TABLE} WHERE key_id = ?"
     );

@@ -1,7 +1,7 @@
 //! An answer that stands in a file.
 //!
-//! A file is always ready, and so is a client on the same machine: such an answer would keep its thread for megabytes. So it
-//! lets what waits for that thread go first after each piece.
+//! A file is always ready, and so is a client on the same machine: whoever reads for the answer would do nothing else. So the
+//! file is read at the lowest priority ([`aside`]), and goes out as fast as others leave room for it.
 
 use std::fs::File;
 use std::io;
@@ -13,29 +13,49 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::StatusCode;
 use hyper::header::{self, HeaderValue};
-use tokio::task::yield_now;
+use tokio::sync::mpsc;
 
 use super::body::Truncated;
 use super::{Response, ResponseBody};
+use crate::aside::{NoThread, aside};
 
 /// What is read at once: a file that has just been written is in memory still.
 const PIECE: u64 = 64 * 1024;
+/// Pieces that are read before the one ahead of them is sent.
+const AHEAD: usize = 2;
 
 /// A whole file as an answer of this media type, sent with its length.
 pub fn file(status: StatusCode, kind: &'static str, file: File) -> io::Result<Response> {
-    let length = file.metadata()?.len();
-    let mut response = Response::new(ResponseBody::stream(FileBody { file, at: 0, length, turn: None }));
+    let left = file.metadata()?.len();
+    let (pieces, read) = mpsc::channel(AHEAD);
+    let reader = Some(Box::pin(aside(move || read_all(&file, left, &pieces))) as Reader);
+    let mut response = Response::new(ResponseBody::stream(FileBody { reader, read, left }));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     Ok(response)
 }
 
+type Reader = Pin<Box<dyn Future<Output = Result<(), NoThread>> + Send>>;
+
 struct FileBody {
-    file: File,
-    at: u64,
-    length: u64,
-    /// While others go first.
-    turn: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// The thread that reads; `None` once it is done.
+    reader: Option<Reader>,
+    read: mpsc::Receiver<io::Result<Bytes>>,
+    /// Bytes that are not sent yet.
+    left: u64,
+}
+
+/// Reads until nobody listens any more.
+fn read_all(file: &File, length: u64, pieces: &mpsc::Sender<io::Result<Bytes>>) {
+    let mut at = 0;
+    while at < length {
+        let mut piece = vec![0; usize::try_from(PIECE.min(length - at)).unwrap_or_default()];
+        let read = file.read_exact_at(&mut piece, at).map(|()| Bytes::from(piece));
+        at += PIECE;
+        if pieces.blocking_send(read).is_err() {
+            return;
+        }
+    }
 }
 
 impl Body for FileBody {
@@ -47,30 +67,34 @@ impl Body for FileBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         let this = self.get_mut();
-        if this.at >= this.length {
+        if this.left == 0 {
             return Poll::Ready(None);
         }
-        if let Some(turn) = &mut this.turn {
-            ready!(turn.as_mut().poll(context));
-        }
-        this.turn = Some(Box::pin(yield_now()));
-        let mut piece = vec![0; usize::try_from(PIECE.min(this.length - this.at)).unwrap_or_default()];
-        let read = this.file.read_exact_at(&mut piece, this.at);
-        this.at += piece.len() as u64;
-        Poll::Ready(Some(match read {
-            Ok(()) => Ok(Frame::data(piece.into())),
-            Err(_) => {
-                this.at = this.length;
-                Err(Truncated("the file of the answer cannot be read"))
+        if let Some(reader) = &mut this.reader
+            && let Poll::Ready(ended) = reader.as_mut().poll(context)
+        {
+            this.reader = None;
+            if let Err(error) = ended {
+                log::warn!("a file is not sent: {error}");
             }
-        }))
+        }
+        match ready!(this.read.poll_recv(context)) {
+            Some(Ok(piece)) => {
+                this.left = this.left.saturating_sub(piece.len() as u64);
+                Poll::Ready(Some(Ok(Frame::data(piece))))
+            }
+            Some(Err(_)) | None => {
+                this.left = 0;
+                Poll::Ready(Some(Err(Truncated("the file of the answer cannot be read"))))
+            }
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.at >= self.length
+        self.left == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.length - self.at.min(self.length))
+        SizeHint::with_exact(self.left)
     }
 }

@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use hyper::StatusCode;
 use hyper::header::CONTENT_TYPE;
-use tokio::task::{block_in_place, yield_now};
+use tokio::sync::mpsc;
 
 use crate::admin::errors::{AdminError, Result};
+use crate::aside::aside;
 use crate::backup::{self, sealed};
 use crate::core::Core;
 use crate::http::{BodyError, Request};
@@ -17,6 +18,8 @@ use crate::http::{BodyError, Request};
 pub const MAX_DOCUMENT: usize = 1 << 30;
 /// What is gathered before the disk is asked to take it.
 const AT_ONCE: usize = 256 << 10;
+/// How many of these may wait for the disk.
+const AHEAD: usize = 2;
 
 /// What was sent.
 pub struct Upload {
@@ -36,14 +39,39 @@ pub enum Form {
     Foreign,
 }
 
-/// The body of a request, in a file.
+/// The body of a request, in a file. What writes it has the lowest priority, and holds up the one who sends when others
+/// need the processor: a client on the same machine is always ready with more.
 pub async fn spool(core: &Core, request: &mut Request) -> Result<Upload> {
     let failed = |error: std::io::Error| AdminError::from(backup::ImportError::from(error));
     request.bound_pieces(MAX_DOCUMENT);
-    let mut file = block_in_place(|| backup::scratch_file(&core.config.data_dir)).map_err(failed)?;
-    let mut gathered = BytesMut::new();
-    let mut length = 0;
     let is_binary = is_binary(request);
+    let (pieces, mut came) = mpsc::channel::<Bytes>(AHEAD);
+    let dir = core.config.data_dir.clone();
+    let written = aside(move || {
+        let mut file = backup::scratch_file(&dir)?;
+        while let Some(piece) = came.blocking_recv() {
+            file.write_all(&piece)?;
+        }
+        file.rewind()?;
+        let mut beginning = Vec::new();
+        Read::take(&mut file, 64).read_to_end(&mut beginning)?;
+        file.rewind()?;
+        Ok::<_, std::io::Error>((file, beginning))
+    });
+    let (received, written) = tokio::join!(receive(request, is_binary, pieces), written);
+    received?;
+    let (file, beginning) = written?.map_err(failed)?;
+    let form = match (sealed::is_sealed(&beginning), is_binary) {
+        (true, _) => Form::Document,
+        (false, true) => Form::Foreign,
+        (false, false) => Form::Enclosed,
+    };
+    Ok(Upload { file, form })
+}
+
+/// Hands a body on, until it ends or nobody takes it any more.
+async fn receive(request: &mut Request, is_binary: bool, pieces: mpsc::Sender<Bytes>) -> Result<()> {
+    let (mut gathered, mut length) = (BytesMut::new(), 0);
     while let Some(piece) = request.piece().await? {
         if length == 0 && !is_binary {
             request.expect_json()?;
@@ -53,23 +81,13 @@ pub async fn spool(core: &Core, request: &mut Request) -> Result<Upload> {
             return Err(BodyError::TooLarge { limit: MAX_DOCUMENT }.into());
         }
         gathered.extend_from_slice(&piece);
-        if gathered.len() >= AT_ONCE {
-            block_in_place(|| file.write_all(&gathered)).map_err(failed)?;
-            gathered.clear();
-            // A client on the same machine is always ready with more.
-            yield_now().await;
+        if gathered.len() >= AT_ONCE && pieces.send(gathered.split().freeze()).await.is_err() {
+            return Ok(());
         }
     }
-    block_in_place(|| file.write_all(&gathered).and_then(|()| file.rewind())).map_err(failed)?;
-    let mut beginning = Vec::new();
-    block_in_place(|| Read::take(&mut file, 64).read_to_end(&mut beginning).and_then(|_| file.rewind()))
-        .map_err(failed)?;
-    let form = match (sealed::is_sealed(&beginning), is_binary) {
-        (true, _) => Form::Document,
-        (false, true) => Form::Foreign,
-        (false, false) => Form::Enclosed,
-    };
-    Ok(Upload { file, form })
+    // Who does not take it says why.
+    let _ = pieces.send(gathered.freeze()).await;
+    Ok(())
 }
 
 fn is_binary(request: &Request) -> bool {

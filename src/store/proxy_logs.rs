@@ -145,9 +145,11 @@ pub async fn list(store: &Store, filter: &LogFilter, limit: i64, offset: i64) ->
     let blocks = blocks(store, filter).await?;
     let total = blocks.iter().map(|block| block.count).sum();
     let (alike, alike_args) = alike(filter, true);
+    // The rows before the page are passed over by an index, or at least without what is shown of them.
     let sql = format!(
-        "SELECT {ITEM}, NULL {FROM_NAMED} WHERE {IN_RANGE}{}{alike} \
-         ORDER BY l.created_at DESC, l.id DESC LIMIT ? OFFSET ?",
+        "SELECT {ITEM}, NULL FROM (SELECT l.id FROM proxy_logs l WHERE {IN_RANGE}{}{alike} \
+         ORDER BY l.created_at DESC, l.id DESC LIMIT ? OFFSET ?) page \
+         JOIN proxy_logs l ON l.id = page.id {NAMED} ORDER BY l.created_at DESC, l.id DESC",
         status(filter)
     );
     let (mut items, mut left_out) = (Vec::new(), offset);
@@ -197,7 +199,7 @@ async fn blocks(store: &Store, filter: &LogFilter) -> Result<Vec<Block>> {
 
 /// One row with its billing details.
 pub async fn get(store: &Store, id: LogId) -> Result<Option<LogItem>> {
-    let sql = format!("SELECT {ITEM}, l.billing_details {FROM_NAMED} WHERE l.id = ?");
+    let sql = format!("SELECT {ITEM}, l.billing_details FROM proxy_logs l {NAMED} WHERE l.id = ?");
     store.query(sql, vec![id.into()]).await?.first().map(read).transpose()
 }
 
@@ -206,7 +208,9 @@ const OF_REQUEST: Millis = 300_000;
 
 /// The rows of one request, oldest first: `near` is when one of them was written.
 pub async fn of_request(store: &Store, request_id: &str, near: Millis) -> Result<Vec<LogItem>> {
-    let sql = format!("SELECT {ITEM}, NULL {FROM_NAMED} WHERE {IN_RANGE} AND l.request_id = ? ORDER BY l.id");
+    let sql = format!(
+        "SELECT {ITEM}, NULL FROM proxy_logs l {NAMED} WHERE {IN_RANGE} AND l.request_id = ? ORDER BY l.id"
+    );
     let args = vec![(near - OF_REQUEST).into(), (near + OF_REQUEST).into(), request_id.into()];
     store.query(sql, args).await?.iter().map(read).collect()
 }
@@ -219,7 +223,9 @@ pub async fn newest_id(store: &Store) -> Result<LogId> {
 
 /// The first rows above one number and not above another, oldest first.
 pub async fn between(store: &Store, above: LogId, to: LogId, limit: usize) -> Result<Vec<LogItem>> {
-    let sql = format!("SELECT {ITEM}, NULL {FROM_NAMED} WHERE l.id > ? AND l.id <= ? ORDER BY l.id LIMIT ?");
+    let sql = format!(
+        "SELECT {ITEM}, NULL FROM proxy_logs l {NAMED} WHERE l.id > ? AND l.id <= ? ORDER BY l.id LIMIT ?"
+    );
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     store.query(sql, vec![above.into(), to.into(), limit.into()]).await?.iter().map(read).collect()
 }
@@ -299,7 +305,8 @@ pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
     prune::older_than_with(store, "proxy_logs", cutoff, &sums).await
 }
 
-const FROM_NAMED: &str = "FROM proxy_logs l LEFT JOIN accounts a ON a.id = l.account_id \
+/// What is named by number in rows `l`.
+const NAMED: &str = "LEFT JOIN accounts a ON a.id = l.account_id \
      LEFT JOIN sites s ON s.id = l.site_id LEFT JOIN downstream_api_keys k ON k.id = l.downstream_api_key_id";
 
 const ITEM: &str = "l.id, l.created_at, l.request_id, l.route_id, l.channel_id, l.account_id, \

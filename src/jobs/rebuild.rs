@@ -22,11 +22,12 @@ use crate::routing::rebuild::{
 use crate::routing::{self, AccountStatus, ModelPattern, Route, RouteMode, Strategy};
 use crate::settings::Settings;
 use crate::store::availability::HasModels;
+use crate::store::versions;
 use crate::store::{self, Store, accounts, availability, route_units, routes, sites, tokens};
 use crate::sync::lock;
 
 /// How often a plan is made anew because the rows changed under it.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 10;
 /// So many rows are read in one piece: a fraction of a millisecond's work.
 const PAGE: u32 = 250;
 
@@ -64,6 +65,7 @@ async fn run(jobs: Arc<Jobs>) -> store::Result<RebuildCounts> {
     let _turn = jobs.core.route_edits.lock().await;
     // All is read in this turn: an import before it may have brought routes together with the models that they are for.
     let counts = loop {
+        let seen = routing_in_force(&jobs.core).await?;
         let rows = match run.scope.everything {
             true => Rows::read(&jobs.core, Models::read(&jobs.core.store).await?).await?,
             false => Rows::of(&jobs.core, &run.scope).await?,
@@ -73,9 +75,14 @@ async fn run(jobs: Arc<Jobs>) -> store::Result<RebuildCounts> {
         if plan.changes_nothing() {
             break counts;
         }
-        match routes::apply(&jobs.core.store, &plan).await {
+        match routes::apply(&jobs.core.store, &plan, seen).await {
             Ok(()) => break counts,
             Err(store::Error::Dangling(_)) if attempt < ATTEMPTS => attempt += 1,
+            // Another instance may have made these routes and channels.
+            Err(store::Error::NotFound) if attempt < ATTEMPTS => {
+                attempt += 1;
+                jobs.core.follow_others(false).await?;
+            }
             Err(error) => return Err(error),
         }
     };
@@ -93,6 +100,20 @@ async fn run(jobs: Arc<Jobs>) -> store::Result<RebuildCounts> {
     jobs.core.publish().await?;
     run.scope = Scope::default();
     Ok(counts)
+}
+
+/// Up to which version what all instances have changed of routes is known here; `None` where nobody else changes them, or
+/// nobody has yet.
+async fn routing_in_force(core: &Core) -> store::Result<Option<i64>> {
+    let database = core.store.database();
+    if !database.is_shared() {
+        return Ok(None);
+    }
+    let in_force = || database.versions().in_force(versions::Scope::Routing);
+    if in_force() == 0 {
+        core.follow_others(false).await?;
+    }
+    Ok(Some(in_force()).filter(|version| *version > 0))
 }
 
 // === impl Run ===

@@ -330,11 +330,17 @@ pub async fn clear_failures(store: &Store, channels: &[ChannelId]) -> Result<()>
 }
 
 /// Carries out a rebuild: a small one in one transaction, a large one in several, so that other changes have their
-/// turn in between. [`super::Error::Dangling`] when an account, token or route of the plan is gone meanwhile: plan
+/// turn in between. [`super::Error::Dangling`] when an account, token or route of the plan is gone meanwhile, and
+/// [`super::Error::NotFound`] when another instance has changed anything of them since the version that was `seen`: plan
 /// again, from what is there then.
-pub async fn apply(store: &Store, plan: &Plan) -> Result<()> {
+pub async fn apply(store: &Store, plan: &Plan, seen: Option<i64>) -> Result<()> {
     let now = now_ms();
-    let mut batch: Vec<Statement> = Vec::new();
+    // Whoever changes the version waits for this transaction.
+    let is_unchanged = seen.map(|version| {
+        let sql = "UPDATE cache_versions SET version = version WHERE scope = 'routing' AND version = ?";
+        Statement::new(sql, vec![version.into()]).must_change().touching_nothing()
+    });
+    let mut batch: Vec<Statement> = is_unchanged.into_iter().collect();
     for channel in &plan.create_channels {
         let added = NewChannel::automatic(channel.credential, &channel.source_model);
         insert_channel(&mut batch, channel.route_id.into(), &added, now);

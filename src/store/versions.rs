@@ -101,6 +101,11 @@ impl Versions {
         }
     }
 
+    /// All changes of a scope up to here are in force here.
+    pub fn in_force(&self, scope: Scope) -> i64 {
+        lock(&self.known)[scope as usize].number
+    }
+
     /// Which of the highest versions others have brought there, and this instance has not taken over.
     pub(super) fn behind(&self, highest: Vec<Version>) -> Vec<Version> {
         let known = lock(&self.known);

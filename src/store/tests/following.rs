@@ -200,7 +200,7 @@ async fn carry_out(store: &Store, (kind, a, b, c): Step) {
                 delete_routes: if a.is_multiple_of(6) { vec![route_id] } else { Vec::new() },
                 ..Plan::default()
             };
-            routes::apply(store, &plan).await.err()
+            routes::apply(store, &plan, None).await.err()
         }
         13 => {
             let refill = Some(vec![rows.new_channel(a, b), rows.new_channel(b, c)]);
@@ -330,7 +330,7 @@ async fn a_change_makes_anew_what_it_touches_and_shares_the_rest() {
     let route =
         |model: &str, channels: &[Credential]| NewRoute { model: model.into(), channels: channels.into() };
     let create_routes = vec![route("alpha", &credentials), route("beta", &credentials[1..])];
-    routes::apply(&store, &Plan { create_routes, ..Plan::default() }).await.unwrap();
+    routes::apply(&store, &Plan { create_routes, ..Plan::default() }, None).await.unwrap();
     let live = LiveTable::default();
     let mut source = Source::load(&store, &live, None, Weights::default()).await.unwrap();
     store.journal().take().settled();
@@ -365,7 +365,7 @@ async fn the_channels_of_a_site_that_changes_are_not_read() {
     let account_id = accounts::insert(&store, api_key(site_id, "blue")).await.unwrap();
     let channels = vec![Credential { account_id, token_id: None, unit_id: None }];
     let create_routes = vec![NewRoute { model: "alpha".into(), channels }];
-    routes::apply(&store, &Plan { create_routes, ..Plan::default() }).await.unwrap();
+    routes::apply(&store, &Plan { create_routes, ..Plan::default() }, None).await.unwrap();
     let live = LiveTable::default();
     let mut source = Source::load(&store, &live, None, Weights::default()).await.unwrap();
     store.journal().take().settled();
@@ -396,7 +396,7 @@ async fn an_account_takes_memory_from_its_first_channel_on() {
     let channels = |id: AccountId| vec![Credential { account_id: id, token_id: None, unit_id: None }];
     let route = |model: &str, id: AccountId| NewRoute { model: model.into(), channels: channels(id) };
     let first = Plan { create_routes: vec![route("alpha", ids[0])], ..Plan::default() };
-    routes::apply(&store, &first).await.unwrap();
+    routes::apply(&store, &first, None).await.unwrap();
     let live = LiveTable::default();
     let mut source = Source::load(&store, &live, None, Weights::default()).await.unwrap();
     store.journal().take().settled();
@@ -411,7 +411,7 @@ async fn an_account_takes_memory_from_its_first_channel_on() {
     assert_eq!(known(&live), 1, "a site that changes is nothing to accounts that serve nothing");
 
     let more = Plan { create_routes: vec![route("beta", ids[1]), route("gamma", ids[1])], ..Plan::default() };
-    routes::apply(&store, &more).await.unwrap();
+    routes::apply(&store, &more, None).await.unwrap();
     let taken = store.journal().take();
     source.follow(&store, &live, &taken.touched, None, Weights::default()).await.unwrap();
     taken.settled();
@@ -439,7 +439,7 @@ async fn the_models_of_an_account_are_followed_in_its_route_unit_and_no_other_ch
     let channel = |account_id| Credential { account_id, token_id: None, unit_id: None };
     let channels = vec![channel(ids[0]), channel(ids[2])];
     let create_routes = vec![NewRoute { model: "alpha".into(), channels }];
-    routes::apply(&store, &Plan { create_routes, ..Plan::default() }).await.unwrap();
+    routes::apply(&store, &Plan { create_routes, ..Plan::default() }, None).await.unwrap();
     let unit = NewUnit {
         site_id,
         provider: "codex".into(),

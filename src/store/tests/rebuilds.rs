@@ -6,7 +6,7 @@ use crate::ids::{RouteId, TokenId};
 use crate::routing::rebuild::{Credential, NewRoute, Plan, Rebinding};
 
 async fn apply(store: &Store, plan: Plan) -> Result<()> {
-    routes::apply(store, &plan).await
+    routes::apply(store, &plan, None).await
 }
 
 #[tokio::test]

@@ -168,7 +168,7 @@ async fn a_rebuild_is_carried_out_as_a_whole() {
     let account_id = accounts::insert(&store, api_key(site_id, "sk")).await.unwrap();
     let own = Credential { account_id, token_id: None, unit_id: None };
     let first = ["a", "b"].map(|model| NewRoute { model: model.into(), channels: vec![own] });
-    routes::apply(&store, &Plan { create_routes: first.to_vec(), ..Plan::default() }).await.unwrap();
+    routes::apply(&store, &Plan { create_routes: first.to_vec(), ..Plan::default() }, None).await.unwrap();
     let rows = routes::list_channels(&store).await.unwrap();
     let (a, b) = (rows[0].clone(), rows[1].clone());
     assert_eq!((a.source_model.as_deref(), a.priority, a.weight, a.enabled), (Some("a"), 0, 10, true));
@@ -182,7 +182,7 @@ async fn a_rebuild_is_carried_out_as_a_whole() {
         delete_routes: vec![a.route_id],
         ..Plan::default()
     };
-    routes::apply(&store, &second).await.unwrap();
+    routes::apply(&store, &second, None).await.unwrap();
     let rows = routes::list_channels(&store).await.unwrap();
     let left: Vec<_> = rows.iter().map(|row| (row.token_id, row.source_model.as_deref())).collect();
     assert_eq!(left, [(Some(token_id), Some("b")), (None, Some("x"))]);
@@ -190,12 +190,13 @@ async fn a_rebuild_is_carried_out_as_a_whole() {
 
     let nobody = Credential { account_id: AccountId::new(99), token_id: None, unit_id: None };
     let stale = [own, nobody].map(|credential| NewRoute { model: "c".into(), channels: vec![credential] });
-    let refused = routes::apply(&store, &Plan { create_routes: stale.to_vec(), ..Plan::default() }).await;
+    let refused =
+        routes::apply(&store, &Plan { create_routes: stale.to_vec(), ..Plan::default() }, None).await;
     assert!(matches!(refused, Err(Error::Dangling(_))), "{refused:?}");
     assert_eq!(routes::list(&store).await.unwrap().len(), 1, "a stale plan changes nothing");
 
     dir.raw().run("UPDATE route_channels SET manual_override = TRUE");
     let late = Plan { delete_channels: rows.iter().map(|row| row.id).collect(), ..Plan::default() };
-    routes::apply(&store, &late).await.unwrap();
+    routes::apply(&store, &late, None).await.unwrap();
     assert_eq!(count(&store, "route_channels").await, 2, "what an operator touched meanwhile stays");
 }

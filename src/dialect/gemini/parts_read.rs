@@ -79,7 +79,7 @@ fn result<'a>(response: &Node<'a>) -> ToolResult<'a> {
 }
 
 fn inline<'a>(inline: &Node<'a>) -> Option<Part<'a>> {
-    let data = inline.text_at("data")?;
+    let data = standard(inline.text_at("data")?);
     let mime = member::get(inline, "mimeType").and_then(Node::text).unwrap_or_default();
     let kind = mime.decode().to_ascii_lowercase();
     if let Some(format) = kind.strip_prefix("audio/") {
@@ -91,6 +91,20 @@ fn inline<'a>(inline: &Node<'a>) -> Option<Part<'a>> {
     }
     let name = member::get(inline, "displayName").and_then(Node::text);
     Some(Part::File(File { source, name }))
+}
+
+/// Base64 in the alphabet that everyone reads, padded. Google takes the one for addresses as well, and its SDK for Python
+/// writes that.
+fn standard(data: Text<'_>) -> Text<'_> {
+    let letters = data.literal().as_bytes();
+    let missing = letters.len().wrapping_neg() % 4;
+    // Whatever has an escape is left alone: base64 has none but that of the slash.
+    if letters.contains(&b'\\') || (missing == 0 && memchr::memchr2(b'-', b'_', letters).is_none()) {
+        return data;
+    }
+    let mut standard = data.literal().replace('-', "+").replace('_', "/");
+    standard.extend(std::iter::repeat_n('=', missing));
+    Text::of(&standard)
 }
 
 /// The word for it on chat.

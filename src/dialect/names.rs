@@ -1,7 +1,7 @@
 //! Tool names that an upstream would refuse, and the way back.
 //!
-//! OpenAI endpoints take at most 64 characters, and messages takes letters, digits, `_` and `-`. A
-//! client's longer or odder name is shortened the same way wherever it occurs in a request, and
+//! OpenAI endpoints take at most 64 characters, and these and messages letters, digits, `_` and `-`; Google wants a letter
+//! or `_` first. A client's longer or odder name is shortened the same way wherever it occurs in a request, and
 //! every answer gets the client's own name back.
 
 use std::borrow::Cow;
@@ -95,10 +95,29 @@ pub fn short(name: &str) -> String {
     name.chars().skip(skipped).collect()
 }
 
+/// A name for an OpenAI endpoint: `[A-Za-z0-9_-]{1,64}`.
+pub fn for_openai(name: &str) -> String {
+    short(&with_letters(name, "_-"))
+}
+
 /// A name for a messages endpoint: `[A-Za-z0-9_-]{1,128}`.
 pub fn plain(name: &str) -> String {
-    let fits = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
-    name.chars().map(|letter| if fits(letter) { letter } else { '_' }).take(128).collect()
+    with_letters(name, "_-").chars().take(128).collect()
+}
+
+/// A name for a gemini endpoint: letters, digits and `_.:-`, a letter or `_` first, at most 64 characters.
+pub fn for_google(name: &str) -> String {
+    let name = short(&with_letters(name, "_.:-"));
+    if name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
+        return name;
+    }
+    std::iter::once('_').chain(name.chars()).take(MAX_CHARS).collect()
+}
+
+/// The name with `_` for each character that is neither a letter or digit of ASCII nor one of `others`.
+fn with_letters(name: &str, others: &str) -> String {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || others.contains(letter);
+    name.chars().map(|letter| if fits(letter) { letter } else { '_' }).collect()
 }
 
 #[cfg(test)]
@@ -148,5 +167,13 @@ mod tests {
     fn odd_letters_become_plain() {
         let names = Names::fit(&[Cow::Borrowed("ns.do it")], &[], plain);
         assert_eq!(names.upstream(&Text::plain("ns.do it")).decode(), "ns_do_it");
+        for (name, openai, google) in [
+            ("get", "get", "get"),
+            ("ns.do:it now", "ns_do_it_now", "ns.do:it_now"),
+            ("1st-tool", "1st-tool", "_1st-tool"),
+            ("größe", "gr__e", "gr__e"),
+        ] {
+            assert_eq!((for_openai(name).as_str(), for_google(name).as_str()), (openai, google));
+        }
     }
 }

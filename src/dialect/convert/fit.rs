@@ -20,6 +20,8 @@ use crate::hex;
 const ONE_INPUT: &str = r#"{"type":"object","properties":{"input":{"type":"string"}}}"#;
 /// OpenAI endpoints take no longer id of a call.
 const MAX_ID: usize = 64;
+/// Chat at OpenAI itself takes no longer one.
+const MAX_CHAT_ID: usize = 40;
 
 /// What was changed and must be changed back.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -34,8 +36,12 @@ pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
     instructions::place(request, to, vendor);
     settle_ids(request, to);
     let (offered, called) = tool_names(request);
-    let names =
-        Names::fit(&offered, &called, if to == Dialect::Messages { names::plain } else { names::short });
+    let fits = match to {
+        Dialect::Messages => names::plain,
+        Dialect::Gemini => names::for_google,
+        _ => names::for_openai,
+    };
+    let names = Names::fit(&offered, &called, fits);
     let takes_custom = to == Dialect::Responses || (to == Dialect::Chat && vendor == Vendor::OpenAi);
     let mut custom_tools = Vec::new();
     for tool in &mut request.tools {
@@ -74,11 +80,11 @@ pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
                     wrap(call);
                 }
                 rename(&mut call.name, &names);
-                fit_id(&mut call.id, to);
+                fit_id(&mut call.id, to, vendor);
             }
             Part::Result(result) => {
                 as_functions(&mut result.kind);
-                fit_id(&mut result.call_id, to);
+                fit_id(&mut result.call_id, to, vendor);
             }
             _ => {}
         }
@@ -244,13 +250,14 @@ fn settle_ids(request: &mut Request<'_>, to: Dialect) {
 
 /// Ids stay as they are, so that the next request finds its call; where the target forbids one, it
 /// becomes another, the same wherever it occurs.
-fn fit_id(id: &mut Text<'_>, to: Dialect) {
+fn fit_id(id: &mut Text<'_>, to: Dialect, vendor: Vendor) {
     let plain = id.decode();
     let fits = match to {
         Dialect::Messages => {
             !plain.is_empty()
                 && plain.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
         }
+        Dialect::Chat if vendor == Vendor::OpenAi => plain.chars().count() <= MAX_CHAT_ID,
         Dialect::Chat | Dialect::Responses => plain.chars().count() <= MAX_ID,
         _ => true,
     };

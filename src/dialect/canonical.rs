@@ -363,6 +363,16 @@ pub enum Format<'a> {
     },
 }
 
+impl Format<'_> {
+    /// What demands an answer under a schema in words.
+    pub fn schema_in_words(schema: &Json<'_>) -> Text<'static> {
+        Text::of(&format!(
+            "Answer with JSON that is valid under this JSON schema, and with nothing else:\n{}",
+            schema.compact()
+        ))
+    }
+}
+
 /// Towards whom a request is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'t> {

@@ -322,6 +322,13 @@ pub fn may_be_third_gemini(model: &str) -> bool {
     !is_other && gemini_generation(&name).is_none_or(|generation| generation >= 3)
 }
 
+/// Whether a model of OpenAI's reasons: it takes no sequences to stop at ("Reasoning models").
+pub fn reasons_at_openai(model: &str) -> bool {
+    let name = model.to_ascii_lowercase();
+    let name = name.rsplit_once('/').map_or(name.as_str(), |(_, name)| name);
+    ["o1", "o3", "o4", "gpt-5"].iter().any(|family| name.starts_with(family)) && !name.contains("chat")
+}
+
 /// What to ask of a gemini model; `None` leaves it to the model.
 ///
 /// Ranges and levels after Google's public documentation ("Thinking"): 2.5 Pro takes 128 to 32768

@@ -29,7 +29,7 @@
 //! | [`edit`](mod@edit) | a body | the same with some outermost members changed |
 //! | [`optional`] | what an upstream refuses by name | the body without it, where it can do without |
 //! | `text_files` | a file in base64 | the text that it is |
-//! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], `members`, `waiting_calls`, [`usage`] | | the ground the others stand on |
+//! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], `json_schema`, `members`, `waiting_calls`, [`usage`] | | the ground the others stand on |
 //!
 //! Everything here is a pure function of bytes: no I/O, no clock, and no input that panics. Which
 //! channel is tried next, and what a failure costs it, is decided elsewhere.
@@ -56,6 +56,7 @@ pub mod estimate;
 mod events;
 pub mod gemini;
 pub mod json;
+mod json_schema;
 pub mod judge;
 pub mod literal;
 pub mod logprobs;

@@ -13,6 +13,7 @@ mod instructions;
 mod named;
 mod restore;
 mod results;
+mod schemas;
 mod signatures;
 mod stream;
 #[cfg(test)]
@@ -22,8 +23,9 @@ mod whole;
 use bytes::Bytes;
 
 use super::canonical::{
-    Candidate, ConversionError, Event, MAX_CHOICES, Part, Reply, ReplyContext, Request, Target,
+    Candidate, ConversionError, Event, MAX_CHOICES, Part, Reply, ReplyContext, Request, Target, Vendor,
 };
+use super::effort;
 use super::literal::Text;
 use super::marked_turns;
 use super::signature::Signature;
@@ -97,6 +99,7 @@ pub fn request_with(
     if context.legacy_calls {
         request.parallel = Some(false);
     }
+    schemas::fit(&mut request, from, to);
     let fitted = fit::fit(&mut request, to, target.vendor);
     fit::put_a_question(&mut request, to);
     if from == Dialect::Gemini {
@@ -105,9 +108,11 @@ pub fn request_with(
     if matches!(to, Dialect::Messages | Dialect::Gemini) {
         results::settle(&mut request);
     }
-    // Responses knows no sequences to stop at, and messages takes no blank ones: a line ends here.
+    // Responses knows no sequences to stop at, nor do OpenAI's models that reason; messages takes no blank ones: a line
+    // ends here.
     let is_untold = |stop: &Text<'_>| match to {
         Dialect::Responses => true,
+        Dialect::Chat => target.vendor == Vendor::OpenAi && effort::reasons_at_openai(target.model),
         Dialect::Messages => from == Dialect::Completions && stop.is_blank(),
         _ => false,
     };

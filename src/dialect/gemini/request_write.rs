@@ -24,10 +24,12 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
     let mut json = Writer::with_capacity(4096);
     let mut says_something = false;
     json.object(|o| {
-        if !request.system.is_empty() {
+        let format = format_in_words(request, may_be_third);
+        if !request.system.is_empty() || format.is_some() {
             o.object_at("systemInstruction", |o| {
                 o.array("parts", |a| {
-                    request.system.iter().for_each(|text| a.object(|o| o.field("text", text)))
+                    let texts = request.system.iter().chain(&format);
+                    texts.for_each(|text| a.object(|o| o.field("text", text)))
                 });
             });
         }
@@ -36,6 +38,9 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
         let mut config = Writer::new();
         config.object(|o| {
             write_config(o, request);
+            if format.is_none() {
+                write_format(o, request);
+            }
             write_thinking(o, thinking, is_off);
         });
         if config.as_str() != "{}" {
@@ -93,6 +98,9 @@ fn write_config(o: &mut Writer, request: &Request<'_>) {
         let others = request.top_logprobs.as_ref();
         o.field_if("logprobs", others.filter(|others| others.f64().is_some_and(|count| count > 0.0)));
     }
+}
+
+fn write_format(o: &mut Writer, request: &Request<'_>) {
     match &request.format {
         Some(Format::JsonObject) => o.field("responseMimeType", "application/json"),
         Some(Format::JsonSchema { schema, .. }) => {
@@ -100,6 +108,18 @@ fn write_config(o: &mut Writer, request: &Request<'_>) {
             o.field_if("responseJsonSchema", schema.as_ref());
         }
         Some(Format::Text) | None => {}
+    }
+}
+
+/// The form of the answer in words, where it can be said no other way: before the third generation a model that may call
+/// functions is not held to a form.
+fn format_in_words(request: &Request<'_>, may_be_third: bool) -> Option<Text<'static>> {
+    const OBJECT: &str = "Answer with one JSON object and nothing else, unless you call a function.";
+    let calls = request.tools.iter().any(|tool| matches!(tool, Tool::Function { .. }));
+    match request.format.as_ref().filter(|_| calls && !may_be_third)? {
+        Format::Text => None,
+        Format::JsonSchema { schema: Some(schema), .. } => Some(Format::schema_in_words(schema)),
+        Format::JsonObject | Format::JsonSchema { schema: None, .. } => Some(Text::plain(OBJECT)),
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::member;
 use crate::dialect::canonical::{CallKind, Tool, ToolChoice, WebSearch};
+use crate::dialect::json_schema::{NAMED_SCHEMAS, VALUES};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::tree::Node;
-use crate::dialect::writer::Put;
+use crate::dialect::writer::Writer;
 
 pub(super) fn tools<'a>(body: &Node<'a>) -> Vec<Tool<'a>> {
     let mut tools = Vec::new();
@@ -32,36 +33,79 @@ fn function<'a>(function: &Node<'a>) -> Option<Tool<'a>> {
     })
 }
 
-/// Google's own schemas write the names of types in capitals.
+/// Google's own schema as JSON schema: types are in small letters, what may be null says so in its type, the spellings of
+/// the API's other form are those of JSON schema, and numbers are numbers.
 pub(super) fn json_schema(schema: &Node<'_>) -> Json<'static> {
-    let mut json = String::with_capacity(schema.raw().len());
-    put_lower(schema, &mut json);
-    Json::checked(&json).into_owned()
+    let mut json = Writer::with_capacity(schema.raw().len());
+    put_schema(&mut json, schema);
+    Json::checked(json.as_str()).into_owned()
 }
 
-fn put_lower(node: &Node<'_>, out: &mut String) {
-    if node.is_object() {
-        for (index, (key, value)) in node.members().iter().enumerate() {
-            out.push(if index == 0 { '{' } else { ',' });
-            key.put(out);
-            out.push(':');
-            match value.str().filter(|name| key == "type" && TYPES.contains(&&**name)) {
-                Some(name) => name.to_ascii_lowercase().put(out),
-                None => put_lower(value, out),
+fn put_schema(json: &mut Writer, schema: &Node<'_>) {
+    if schema.is_array() {
+        return json.list(|list| schema.items().iter().for_each(|item| put_schema(list, item)));
+    }
+    if !schema.is_object() {
+        return json.item(schema.json());
+    }
+    let nullable = schema.bool_at("nullable") == Some(true);
+    json.object(|o| {
+        for (key, value) in schema.members() {
+            match json_key(key) {
+                "nullable" | "propertyOrdering" => {}
+                "type" => put_type(o, value, nullable),
+                "enum" if nullable => o.array("enum", |list| {
+                    value.items().iter().for_each(|item| list.item(item.json()));
+                    list.item(());
+                }),
+                "anyOf" if nullable => o.array("anyOf", |list| {
+                    value.items().iter().for_each(|item| put_schema(list, item));
+                    list.object(|o| o.field("type", "null"));
+                }),
+                key if NAMED_SCHEMAS.contains(&key) => o.object_at(key, |named| {
+                    for (name, schema) in value.members() {
+                        named.value_at(name, |json| put_schema(json, schema));
+                    }
+                }),
+                key if VALUES.contains(&key) => o.field(key, value.json()),
+                // The API writes large numbers as texts.
+                key if COUNTS.contains(&key) => match value.str().and_then(|count| count.parse::<u64>().ok())
+                {
+                    Some(count) => o.field(key, count),
+                    None => o.field(key, value.json()),
+                },
+                key => o.value_at(key, |json| put_schema(json, value)),
             }
         }
-        out.push_str(if node.members().is_empty() { "{}" } else { "}" });
-    } else if node.is_array() {
-        for (index, item) in node.items().iter().enumerate() {
-            out.push(if index == 0 { '[' } else { ',' });
-            put_lower(item, out);
-        }
-        out.push_str(if node.items().is_empty() { "[]" } else { "]" });
-    } else {
-        out.push_str(node.raw());
+    });
+}
+
+fn put_type(o: &mut Writer, kind: &Node<'_>, nullable: bool) {
+    let Some(kind) = kind.str() else { return o.field("type", kind.json()) };
+    let kind = if TYPES.contains(&&*kind) { kind.to_ascii_lowercase() } else { kind.into_owned() };
+    match nullable && kind != "null" {
+        true => o.array("type", |list| [kind.as_str(), "null"].iter().for_each(|kind| list.item(*kind))),
+        false => o.field("type", kind),
     }
 }
 
+/// A name of Google's schema in the spelling of JSON schema.
+fn json_key(key: &str) -> &str {
+    const SPELLINGS: [(&str, &str); 8] = [
+        ("any_of", "anyOf"),
+        ("property_ordering", "propertyOrdering"),
+        ("min_items", "minItems"),
+        ("max_items", "maxItems"),
+        ("min_length", "minLength"),
+        ("max_length", "maxLength"),
+        ("min_properties", "minProperties"),
+        ("max_properties", "maxProperties"),
+    ];
+    SPELLINGS.iter().find(|(snake, _)| *snake == key).map_or(key, |(_, camel)| *camel)
+}
+
+const COUNTS: [&str; 6] =
+    ["minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"];
 const TYPES: [&str; 7] = ["STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"];
 
 pub(super) fn choice<'a>(body: &Node<'a>) -> Option<ToolChoice<'a>> {

@@ -7,20 +7,29 @@
 
 use bytes::Bytes;
 
-use super::request_write::schema_sentence;
-use crate::dialect::canonical::Effort;
+use crate::dialect::canonical::{Effort, Format};
 use crate::dialect::edit::edit;
 use crate::dialect::effort::budget_within;
+use crate::dialect::json_schema::{NAMED_SCHEMAS, VALUES, is_kind};
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::writer::Writer;
 use crate::error_words::requests;
 
-/// What these say of a schema are values, which only look like schemas where they are objects.
-const VALUES: [&str; 4] = ["const", "default", "enum", "examples"];
-/// The members of these are schemas under names of the client's, which may be any.
-const NAMED_SCHEMAS: [&str; 5] =
-    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+/// What the API checks no answer for ("JSON Schema limitations"); the model is told of it.
+const LIMITS: [&str; 11] = [
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "maximum",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "minimum",
+    "minLength",
+    "minProperties",
+    "multipleOf",
+    "uniqueItems",
+];
 
 /// Whether an upstream refused a request for the way it asks for thinking.
 pub fn refuses_thinking_form(status: u16, error: &UpstreamError) -> bool {
@@ -72,7 +81,8 @@ pub fn refuses_schema(status: u16, error: &UpstreamError) -> bool {
     status == 400 && requests::is_of_schema(&error.message.to_ascii_lowercase())
 }
 
-/// The body with every object of its schema closed; `None` when it has no schema, or all are.
+/// The body with every object of its schema closed, and with what it says of sizes in the descriptions; `None` when it
+/// has no schema, or one that is so.
 pub fn with_schema_closed(body: &Node<'_>) -> Option<Bytes> {
     let config = body.get("output_config")?;
     let format = config.get("format")?;
@@ -96,14 +106,16 @@ fn put_closed(json: &mut Writer, schema: &Node<'_>) -> bool {
         json.item(schema.json());
         return false;
     }
-    let may_be_object = schema.str_at("type") == "object"
-        || schema.items_at("type").iter().any(|kind| kind.text().is_some_and(|kind| kind.is("object")));
-    let is_open = may_be_object && schema.bool_at("additionalProperties") != Some(false);
-    let mut changed = is_open;
+    let is_open = is_kind(schema, "object") && schema.bool_at("additionalProperties") != Some(false);
+    let described = described_limits(schema);
+    let mut changed = is_open || described.is_some();
     json.object(|o| {
-        for (key, value) in
-            schema.members().iter().filter(|(key, _)| !is_open || key != "additionalProperties")
-        {
+        let stays = |key: &str| match key {
+            "additionalProperties" => !is_open,
+            "description" => described.is_none(),
+            key => described.is_none() || !is_limit(schema, key),
+        };
+        for (key, value) in schema.members().iter().filter(|(key, _)| stays(key)) {
             if VALUES.contains(&key.as_ref()) {
                 o.field(key, value.json());
             } else if NAMED_SCHEMAS.contains(&key.as_ref()) && value.is_object() {
@@ -116,6 +128,7 @@ fn put_closed(json: &mut Writer, schema: &Node<'_>) -> bool {
                 o.value_at(key, |value_of| changed |= put_closed(value_of, value));
             }
         }
+        o.field_if("description", described.as_deref());
         if is_open {
             o.field("additionalProperties", false);
         }
@@ -123,10 +136,29 @@ fn put_closed(json: &mut Writer, schema: &Node<'_>) -> bool {
     changed
 }
 
+/// Whether a member of a schema says how large something may be; the API knows lists of at least one item.
+fn is_limit(schema: &Node<'_>, key: &str) -> bool {
+    LIMITS.contains(&key) || key == "minItems" && schema.u64_at(key).is_some_and(|items| items > 1)
+}
+
+/// The description of a schema together with its limits; `None` when it has none.
+fn described_limits(schema: &Node<'_>) -> Option<String> {
+    let limits = schema.members().iter().filter(|(key, value)| is_limit(schema, key) && !value.is_object());
+    let limits: Vec<_> = limits.map(|(key, value)| format!("{key}: {}", value.raw())).collect();
+    if limits.is_empty() {
+        return None;
+    }
+    let limits = limits.join(", ");
+    Some(match schema.str_at("description").as_ref() {
+        "" => limits,
+        description => format!("{description} ({limits})"),
+    })
+}
+
 /// The body with its schema among the words of the system; `None` when it has no schema.
 pub fn with_schema_in_words(body: &Node<'_>) -> Option<Bytes> {
     let config = body.get("output_config")?;
-    let sentence = schema_sentence(&config.path(&["format", "schema"])?.json());
+    let sentence = Format::schema_in_words(&config.path(&["format", "schema"])?.json());
     let mut system = Writer::new();
     system.list(|list| {
         body.items_at("system").iter().for_each(|block| list.item(block.json()));

@@ -214,18 +214,10 @@ fn format_sentence(request: &Request<'_>, model: Claude) -> Option<Text<'static>
     match request.format.as_ref()? {
         Format::Text => None,
         Format::JsonSchema { schema: Some(schema), .. } => {
-            (!model.knows_schemas()).then(|| schema_sentence(schema))
+            (!model.knows_schemas()).then(|| Format::schema_in_words(schema))
         }
         Format::JsonObject | Format::JsonSchema { schema: None, .. } => Some(Text::plain(OBJECT)),
     }
-}
-
-/// What demands an answer under a schema in words.
-pub(super) fn schema_sentence(schema: &Json<'_>) -> Text<'static> {
-    Text::of(&format!(
-        "Answer with JSON that is valid under this JSON schema, and with nothing else:\n{}",
-        schema.compact()
-    ))
 }
 
 // === tools ===

@@ -28,6 +28,7 @@
 //! | [`rename`] | an answer, complete or streamed | the same under the name the client asked for |
 //! | [`edit`](mod@edit) | a body | the same with some outermost members changed |
 //! | [`optional`] | what an upstream refuses by name | the body without it, where it can do without |
+//! | [`output_limit`] | the bound that a refusal names | the body with that limit |
 //! | `text_files` | a file in base64 | the text that it is |
 //! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], `json_schema`, `members`, `waiting_calls`, [`usage`] | | the ground the others stand on |
 //!
@@ -66,6 +67,7 @@ pub mod messages;
 pub mod names;
 pub mod observe;
 pub mod optional;
+pub mod output_limit;
 pub mod parts;
 pub mod payload_rules;
 pub mod rename;

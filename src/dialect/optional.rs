@@ -21,6 +21,12 @@ const THINKING: &str = "thinking";
 const CONTEXT: &str = "context_management";
 const CONFIG: &str = "output_config";
 const CACHE_KEY: &str = "prompt_cache_key";
+const REASONING: &str = "reasoning";
+const INCLUDE: &str = "include";
+/// What a model that does not reason has none of.
+const ENCRYPTED: &str = "reasoning.encrypted_content";
+/// In tools.
+const STRICT: &str = "strict";
 /// In `output_config`, and named alone.
 const EFFORT: &str = "effort";
 /// The older and the newer name of one limit, of which many an upstream takes one.
@@ -31,7 +37,7 @@ const NAMED: [&str; 5] = [TTL, MARK, CONTEXT, THINKING, CACHE_KEY];
 /// Any other member has to be refused as unknown: its value may be what is wrong.
 const OF_MESSAGES: [&str; 9] =
     [EFFORT, CONFIG, "service_tier", "metadata", "speed", "inference_geo", "top_k", "top_p", "temperature"];
-const OF_TOOLS: [&str; 4] = ["eager_input_streaming", "defer_loading", "input_examples", "strict"];
+const OF_TOOLS: [&str; 4] = ["eager_input_streaming", "defer_loading", "input_examples", STRICT];
 const OF_CHAT: [&str; 18] = [
     LIMITS[0],
     "prompt_cache_retention",
@@ -53,13 +59,14 @@ const OF_CHAT: [&str; 18] = [
     "temperature",
 ];
 /// Everything else that an upstream of responses does not know is left out step by step.
-const OF_RESPONSES: [&str; 8] = [
+const OF_RESPONSES: [&str; 9] = [
     "prompt_cache_retention",
     "safety_identifier",
     "parallel_tool_calls",
     "service_tier",
     "truncation",
-    "reasoning",
+    REASONING,
+    INCLUDE,
     "top_p",
     "temperature",
 ];
@@ -77,7 +84,13 @@ pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'st
     let is_said = |member: &str| {
         names(&said, member) || error.param.as_deref().is_some_and(|param| names(param, member))
     };
-    let is_named = |member: &str| is_said(member) || LIMITS[0] == member && is_said(LIMITS[1]);
+    let is_named = |member: &str| match member {
+        _ if is_said(member) => true,
+        INCLUDE => said.contains("encrypted content"),
+        // A schema is refused for what only the others may say.
+        STRICT => said.starts_with("tools.") && requests::is_of_words_in_schema(&said),
+        _ => LIMITS[0] == member && is_said(LIMITS[1]),
+    };
     // A budget that leaves no room to answer is the client's mistake.
     let is_of_limit = |member: &str| member == THINKING && said.contains("max_tokens");
     let is_unknown = requests::is_of_unknown_member(&said);
@@ -113,6 +126,8 @@ pub fn without(dialect: Dialect, body: &Node<'_>, member: &str) -> Option<Bytes>
         EFFORT if dialect == Dialect::Messages => return without_effort(body),
         _ if member == LIMITS[0] => return with_other_limit(body),
         _ if dialect == Dialect::Gemini => return without_in_config(body, member),
+        REASONING => return without_reasoning(body),
+        INCLUDE => return without_encrypted(body),
         // What is to become of earlier thinking can be said only with thinking on.
         THINKING => &[THINKING, CONTEXT],
         // The form of the answer is none that it could do without.
@@ -121,6 +136,31 @@ pub fn without(dialect: Dialect, body: &Node<'_>, member: &str) -> Option<Bytes>
     };
     body.get(member)?;
     Some(Bytes::from(edit(body.raw(), &[], removed).into_owned()))
+}
+
+/// A model that does not reason has no reasoning to include either.
+fn without_reasoning(body: &Node<'_>) -> Option<Bytes> {
+    body.get(REASONING)?;
+    let left = edit(body.raw(), &[], &[REASONING]).into_owned();
+    let included = Node::parse(&left).ok().and_then(|left| without_encrypted(&left));
+    Some(included.unwrap_or_else(|| Bytes::from(left)))
+}
+
+/// Whatever else is to be included stays.
+fn without_encrypted(body: &Node<'_>) -> Option<Bytes> {
+    let is_other = |item: &&Node<'_>| item.str().is_none_or(|item| item != ENCRYPTED);
+    let included = body.items_at(INCLUDE);
+    let others: Vec<_> = included.iter().filter(is_other).collect();
+    if others.len() == included.len() {
+        return None;
+    }
+    let mut list = Writer::new();
+    list.list(|list| others.iter().for_each(|item| list.item(item.json())));
+    let body = match others.is_empty() {
+        true => edit(body.raw(), &[], &[INCLUDE]),
+        false => edit(body.raw(), &[(INCLUDE, list.as_str())], &[]),
+    };
+    Some(Bytes::from(body.into_owned()))
 }
 
 /// Whatever else is configured stays.
@@ -277,6 +317,12 @@ mod tests {
                 &["reasoning"],
             ),
             (Responses, "Unknown parameter: 'input[1].reasoning_content'.", &[]),
+            (Responses, "Encrypted content is not supported with this model.", &["include"]),
+            (
+                Messages,
+                "tools.0.custom: For 'integer' type, properties maximum, minimum are not supported",
+                &["strict"],
+            ),
         ] {
             assert_eq!(refused_at(dialect, said), about, "{said}");
         }
@@ -332,6 +378,21 @@ mod tests {
             ("{}", None),
         ] {
             assert_eq!(cut(Dialect::Chat, body, "max_tokens").as_deref(), wanted);
+        }
+        for (member, body, wanted) in [
+            (
+                "reasoning",
+                r#"{"reasoning":{},"include":["reasoning.encrypted_content"],"a":1}"#,
+                Some(r#"{"a":1}"#),
+            ),
+            (
+                "include",
+                r#"{"reasoning":{},"include":["x","reasoning.encrypted_content"]}"#,
+                Some(r#"{"reasoning":{},"include":["x"]}"#),
+            ),
+            ("include", r#"{"include":["x"]}"#, None),
+        ] {
+            assert_eq!(cut(Dialect::Responses, body, member).as_deref(), wanted);
         }
         let config = r#"{"generation_config":{"presencePenalty":1,"frequency_penalty":2,"thinkingConfig":{},"topK":1}}"#;
         for (word, wanted) in [

@@ -91,6 +91,11 @@ pub fn is_of_thinking_blocks(text: &str) -> bool {
     text.contains("thinking") && has(text, &THINKING_BLOCKS)
 }
 
+/// Anthropic, of a schema that says what a strict one may not.
+pub fn is_of_words_in_schema(text: &str) -> bool {
+    has(text, &["propert", "schema"])
+}
+
 /// The schema for the answer is refused. Efforts, which stand in `output_config` too, are refused by their name.
 pub fn is_of_schema(text: &str) -> bool {
     has(text, &SCHEMAS) && !text.contains("effort")

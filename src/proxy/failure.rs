@@ -29,7 +29,7 @@ use memchr::memchr;
 
 use crate::dialect::canonical::ConversionError;
 use crate::dialect::errors::{self, UpstreamError};
-use crate::dialect::{Dialect, json, messages, optional};
+use crate::dialect::{Dialect, json, messages, optional, output_limit};
 use crate::error_words::ErrorText;
 use crate::http::Response;
 use crate::limits::Overloaded;
@@ -391,6 +391,11 @@ impl Failure {
             return Vec::new();
         }
         optional::refused(dialect, self.status, &self.error)
+    }
+
+    /// The bound that the upstream named when it refused the limit of the answer's length.
+    pub(super) fn named_limit(&self) -> Option<u64> {
+        (self.kind == Kind::Status && self.status == 400).then(|| output_limit::bound(&self.error.message))?
     }
 
     /// Whether the upstream does not know the answer (any more) that the request goes on from.

@@ -4,13 +4,14 @@
 //! |---|---|---|
 //! | messages | the form in which thinking is asked for | the other form |
 //! | messages | thinking that nobody signed, or calls without their thinking | none of that |
-//! | messages | the schema of the answer | its objects closed; then the schema in words |
+//! | messages | the schema of the answer | its objects closed, its limits in words; then the schema in words |
 //! | messages | a body in which it finds no messages | the body read and written anew |
 //! | gemini, chat | calls that no model of Google's signed | a placeholder for each signature |
 //! | responses | an answer that it does not know (any more) | no reference to it |
 //! | responses | reasoning that another account encrypted | no reasoning |
 //! | responses | something that it does not know, 400 | no metadata; known fields only; the bare minimum |
 //! | any | an optional member that it names (`cache_control`, `context_management`, …), 400 or 422 | no such member |
+//! | any | a limit above its model's, in a converted request | the limit that it names |
 //! | any | a content type, 400 or 415 | no headers but those the protocol needs |
 //!
 //! Refusals of different things are mended one after the other, each in the words that were refused last.
@@ -24,7 +25,7 @@ use hyper::HeaderMap;
 use crate::dialect::canonical::{Target, Vendor};
 use crate::dialect::edit::edit;
 use crate::dialect::tree::Node;
-use crate::dialect::{Dialect, chat, convert, gemini, json, messages, optional, responses};
+use crate::dialect::{Dialect, chat, convert, gemini, json, messages, optional, output_limit, responses};
 use crate::error_words::requests;
 use crate::platform::Platform;
 
@@ -81,7 +82,7 @@ enum Way {
     OtherThinking,
     /// No thinking in the conversation that nobody signed; none at all where that is not enough.
     WithoutThoughts,
-    /// The objects of the schema closed.
+    /// The objects of the schema closed, and what it says of sizes in the descriptions.
     SchemaClosed,
     /// The schema among the words of the system.
     SchemaInWords,
@@ -99,6 +100,8 @@ enum Way {
     Bare,
     /// No member of that name.
     Without(&'static str),
+    /// An answer of no more tokens than these.
+    LowerLimit(u64),
 }
 
 /// What has been tried in one dialect at one address. Each further request is the last one in other words:
@@ -166,6 +169,7 @@ impl Recovery {
         let is_new = |way: Way| !self.tried.contains(&way);
         let own = format == call.face.dialect;
         let without = failure.refused_members(format).into_iter().map(Way::Without).find(|way| is_new(*way));
+        let lower = failure.named_limit().map(Way::LowerLimit).filter(|way| is_new(*way));
         let way = match format {
             Dialect::Messages if !own && is_new(Way::OtherThinking) && failure.refuses_thinking_form() => {
                 Way::OtherThinking
@@ -197,6 +201,7 @@ impl Recovery {
             {
                 Way::WithoutReasoning
             }
+            _ if !own && lower.is_some() => return lower,
             Dialect::Responses if without.is_some() => return without,
             Dialect::Responses if status == 400 && says_unknown(call, failure, words) => Way::Shorter,
             _ if matches!(status, 400 | 415) && is_new(Way::Bare) && requests::is_of_content_type(words) => {
@@ -240,6 +245,7 @@ impl Recovery {
             Way::WithoutPrevious => without_previous(&body),
             Way::WithoutReasoning => responses::without_reasoning(&body),
             Way::Without(member) => optional::without(format, &body, member),
+            Way::LowerLimit(bound) => output_limit::lowered(format, &body, bound),
             Way::Shorter | Way::Bare => None,
         };
         let body = body?;

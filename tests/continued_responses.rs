@@ -53,6 +53,7 @@ fn a_conversation_goes_on_by_the_id_of_its_last_answer() {
         let said = |role: &str, text: &str| (role.to_owned(), text.to_owned());
         let two = [said("user", "One"), said("assistant", wire::TEXT), said("user", "Two")];
         assert_eq!(seen(&upstream), two, "{streamed}");
+        assert_eq!(second["previous_response_id"], first["id"], "{streamed}");
         says(&client, "Three", Some(&second), streamed);
         let three = [&two[..], &[said("assistant", wire::TEXT), said("user", "Three")]].concat();
         assert_eq!(seen(&upstream), three, "{streamed}");

@@ -83,6 +83,8 @@ pub(super) struct Call {
     pub(super) asks_for_usage: bool,
     /// What it goes on from, by the name of the member, where nobody knows whose that is.
     pub(super) unknown_history: Option<&'static str>,
+    /// The answer of ours that it goes on from: the body has it in full, and no longer names it.
+    pub(super) previous: Option<String>,
     /// The conversation that it goes on in, kept by the upstream.
     pub(super) conversation: Option<String>,
     /// Signatures of tool calls from earlier answers, which some upstreams want back.
@@ -187,6 +189,7 @@ impl Call {
             settings,
             asks_for_usage,
             unknown_history: None,
+            previous: None,
             conversation: None,
             call_signatures: proxy.call_signatures.clone(),
             trace: Trace::default(),

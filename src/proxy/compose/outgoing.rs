@@ -206,11 +206,15 @@ fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionErr
         let tiered = tiered(call, to, &String::from_utf8_lossy(&written))?;
         written = tiered.map_or(written, Bytes::from);
     }
+    let mut context = converted.context;
+    if let Some(previous) = &call.previous {
+        context.echo.push((PREVIOUS, quoted(previous)));
+    }
     let pieces = match platform_edit(to, || String::from_utf8_lossy(&written)) {
         None => [written, Bytes::new(), Bytes::new()],
         Some(body) => whole(body),
     };
-    Ok(Outgoing { reply_context: Some(Box::new(converted.context)), ..Outgoing::of(pieces, stream) })
+    Ok(Outgoing { reply_context: Some(Box::new(context)), ..Outgoing::of(pieces, stream) })
 }
 
 /// The body with a key for the cache of its prompt, unless its client gave one.

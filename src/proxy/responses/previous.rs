@@ -51,7 +51,7 @@ pub(in crate::proxy) fn resume(store: &ResponseStore, call: &mut Call) {
     }
     let Ok(text) = std::str::from_utf8(&call.body) else { return };
     let Some(id) = json::member(text, "previous_response_id").and_then(json::string) else { return };
-    let Some(turn) = store.find(&(call.key_id, id), now_ms()) else { return };
+    let Some(turn) = store.find(&(call.key_id, id.clone()), now_ms()) else { return };
     let request = std::str::from_utf8(&turn.request).ok().and_then(|text| Node::parse(text).ok());
     let (Some(request), Ok(new)) = (request, Node::parse(text)) else { return };
     let items: Vec<&str> = turn.items.iter().map(String::as_str).collect();
@@ -62,6 +62,7 @@ pub(in crate::proxy) fn resume(store: &ResponseStore, call: &mut Call) {
     if let Ok(envelope) = envelope::skim(Dialect::Responses, &whole) {
         call.envelope = envelope;
         call.body = whole;
+        call.previous = Some(id);
     }
 }
 

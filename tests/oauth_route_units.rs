@@ -187,7 +187,8 @@ fn a_trace_names_the_channel_that_a_conversation_was_on_also_where_a_member_serv
     let body = json!({"model": MODEL, "stream": true, "input": "Which way?"});
     for _ in 0..2 {
         let ask = Request::post("/v1/responses").header("originator", "codex_cli_rs");
-        gateway.client().send(ask.header("session_id", "a-conversation").json(&body)).expect(200);
+        let answer = gateway.client().send(ask.header("session_id", "a-conversation").json(&body));
+        assert_eq!(answer.status, 200, "{}", answer.text());
     }
     let traces = eventually("both are there", || {
         let shown = gateway.admin().get("/api/stats/proxy-debug/traces").expect(200);

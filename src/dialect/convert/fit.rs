@@ -20,8 +20,6 @@ use crate::hex;
 const ONE_INPUT: &str = r#"{"type":"object","properties":{"input":{"type":"string"}}}"#;
 /// OpenAI endpoints take no longer id of a call.
 const MAX_ID: usize = 64;
-/// Chat at OpenAI itself takes no longer one.
-const MAX_CHAT_ID: usize = 40;
 
 /// What was changed and must be changed back.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -80,11 +78,11 @@ pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
                     wrap(call);
                 }
                 rename(&mut call.name, &names);
-                fit_id(&mut call.id, to, vendor);
+                fit_id(&mut call.id, to);
             }
             Part::Result(result) => {
                 as_functions(&mut result.kind);
-                fit_id(&mut result.call_id, to, vendor);
+                fit_id(&mut result.call_id, to);
             }
             _ => {}
         }
@@ -250,14 +248,13 @@ fn settle_ids(request: &mut Request<'_>, to: Dialect) {
 
 /// Ids stay as they are, so that the next request finds its call; where the target forbids one, it
 /// becomes another, the same wherever it occurs.
-fn fit_id(id: &mut Text<'_>, to: Dialect, vendor: Vendor) {
+fn fit_id(id: &mut Text<'_>, to: Dialect) {
     let plain = id.decode();
     let fits = match to {
         Dialect::Messages => {
             !plain.is_empty()
                 && plain.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
         }
-        Dialect::Chat if vendor == Vendor::OpenAi => plain.chars().count() <= MAX_CHAT_ID,
         Dialect::Chat | Dialect::Responses => plain.chars().count() <= MAX_ID,
         _ => true,
     };

@@ -111,7 +111,7 @@ async fn fill(store: &Store) -> store::Result<()> {
             .collect(),
     };
     let plan = Plan { create_routes: (0..ROUTES).map(route).collect(), ..Plan::default() };
-    routes::apply(store, &plan).await.map(|_| ())
+    routes::apply(store, &plan, None).await.map(|_| ())
 }
 
 /// These routes under another strategy.

@@ -119,7 +119,7 @@ impl Key {
             || self.limits.as_deref().is_some_and(|limits| limits.budgets.iter().any(is_charged))
     }
 
-    /// Whether what answers use counts against it, be it for a minute.
+    /// Whether the key has a limit of cost or tokens: in all, in a budget or in a minute.
     pub fn counts_usage(&self) -> bool {
         let counts = |limits: &KeyLimits| limits.tokens_per_minute.is_some();
         self.is_charged_later() || self.limits.as_deref().is_some_and(counts)

@@ -16,7 +16,8 @@ pub async fn follow(store: &Store, keys: &KeyTable, everything: bool) -> Result<
     windows(store, keys).await
 }
 
-/// Whether what was asked for then says the newest of a key: not once its holder of the turn has looked since.
+/// Whether an answer of the database to a question of `then` is the newest that is known of the key: whoever has its turn may have
+/// asked for it alone since.
 fn is_newest(key: &Key, then: Millis) -> bool {
     !key.live.looks.looked_since(then)
 }

@@ -21,7 +21,6 @@ use super::provider_client::client_of;
 use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::accounts::health;
-use crate::jobs::pace::off_the_workers;
 use crate::jobs::schedule::{Pass, random_up_to};
 use crate::jobs::sessions::renewals::RenewalRefusal;
 use crate::jobs::spread::{Concurrency, spread};
@@ -128,14 +127,7 @@ fn is_due(token: &ExpiringToken, now: Millis) -> bool {
 async fn fly(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), RenewalRefusal> {
     let attempt = || {
         let jobs = jobs.clone();
-        async move {
-            if !matches!(reason, Reason::Due) {
-                return attempt(&jobs, id, reason).await;
-            }
-            // Nobody waits for it yet, and many may be due at once.
-            let aside = off_the_workers(async move { Ok(attempt(&jobs, id, reason).await) });
-            aside.await.unwrap_or_else(|error| Err(unreadable(error)))
-        }
+        async move { attempt(&jobs, id, reason).await }
     };
     jobs.renewals.fly(id, &jobs.core, "the renewal of a token", attempt).await
 }

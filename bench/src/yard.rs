@@ -1,14 +1,21 @@
 //! A gateway that is filled by its admin API: sites of a stub, and accounts on them.
 
+use std::convert::Infallible;
 use std::io;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
 use serde_json::{Value, json};
+use switchyard::aside::aside;
 
+use crate::load::quantile;
 use crate::payload::CLIENT_KEY;
 use crate::process::{Memory, Process, Program, Scratch, cpu_time, free_port, memory};
+use crate::serve::{Whole, serve};
 use crate::wire::{call, call_within};
 
 const ADMIN: &str = "bench-admin-token";
@@ -16,6 +23,32 @@ const ADMIN: &str = "bench-admin-token";
 pub const PER_SITE: usize = 10;
 /// A refresh of all accounts is waited for.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Starts the upstream of every site on a thread of its own; its port.
+///
+/// # Errors
+/// When no port is free.
+pub fn upstream<F>(respond: fn(Request<Incoming>) -> F) -> io::Result<u16>
+where
+    F: Future<Output = Result<Response<Whole>, Infallible>> + Send + 'static,
+{
+    let port = free_port()?;
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(serve(port, service_fn(respond)))
+    });
+    Ok(port)
+}
+
+/// Does what another machine would do: on a thread that gives way to all others, so that what it takes of this one is not
+/// held against the gateway.
+///
+/// # Errors
+/// When the system gives no thread.
+pub fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    runtime.block_on(aside(work)).map_err(|error| io::Error::other(error.to_string()))
+}
 
 /// A running gateway with its sites and accounts.
 pub struct Yard {
@@ -167,6 +200,15 @@ pub fn median(mut times: Vec<Duration>) -> Duration {
 
 pub fn ms(took: Duration) -> f64 {
     took.as_secs_f64() * 1e3
+}
+
+/// By how many percent what was busy is behind what was quiet, in each round: both were measured under the same conditions,
+/// and what slows a round down slows both. The median is what counts.
+pub fn behind(quiet: &[f64], busy: &[f64]) -> (f64, Vec<f64>) {
+    let rounds: Vec<f64> = quiet.iter().zip(busy).map(|(quiet, busy)| 100.0 * (busy / quiet - 1.0)).collect();
+    let mut ascending = rounds.clone();
+    ascending.sort_unstable_by(f64::total_cmp);
+    (quantile(&ascending, 0.5).unwrap_or_default(), rounds)
 }
 
 /// A line of a list of targets.

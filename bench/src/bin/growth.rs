@@ -15,12 +15,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use serde_json::{Value, json};
-use switchyard_bench::process::{Scratch, free_port};
-use switchyard_bench::serve::{Whole, error, json as answer, serve};
-use switchyard_bench::yard::{Yard, median, ms, verdict};
+use switchyard_bench::process::Scratch;
+use switchyard_bench::serve::{Whole, error, json as answer};
+use switchyard_bench::yard::{Yard, median, ms, upstream, verdict};
 
 /// Accounts that a row is measured on.
 const MEASURED: usize = 10;
@@ -41,11 +40,7 @@ fn main() -> io::Result<()> {
     if sizes.is_empty() {
         sizes = SIZES.to_vec();
     }
-    let stub = free_port()?;
-    thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(serve(stub, service_fn(list_models)))
-    });
+    let stub = upstream(list_models)?;
     let scratch = Scratch::new()?;
     let mut yard = Yard::start(&gateway, &scratch, stub)?;
     println!(

@@ -22,15 +22,15 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body::Body;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use serde_json::{Value, json};
 use switchyard_bench::load::quantile;
 use switchyard_bench::payload::{MODELS, chat_request};
 use switchyard_bench::process::{Process, Program, Scratch, free_port, memory};
-use switchyard_bench::serve::{Whole, error, json as answer, serve};
+use switchyard_bench::serve::{Whole, error, json as answer};
 use switchyard_bench::shapes::{Dialect, Shape};
 use switchyard_bench::wire::call;
+use switchyard_bench::yard;
 
 const ADMIN: &str = "bench-admin-token";
 const HOSTILE: &str = "sk-bench-hostile-0123456789";
@@ -73,11 +73,7 @@ fn main() -> io::Result<ExitCode> {
     if shapes.is_empty() {
         shapes = Shape::ALL.to_vec();
     }
-    let stub = free_port()?;
-    thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(serve(stub, service_fn(upstream)))
-    });
+    let stub = yard::upstream(upstream)?;
     let scratch = Scratch::new()?;
     println!(
         "| client to upstream | health p99, ms | longest | chat p99, ms | longest | peak, MB | after, MB | took, s | answers |"

@@ -1,5 +1,5 @@
 //! `refresh GATEWAY [ROUNDS]`: what requests and changes wait while the models of 100 accounts, 2,000 each, are asked
-//! for again. Prints a table and its targets; by default of five rounds.
+//! for again. Prints a table and its targets; by default of seven rounds.
 //!
 //! ```text
 //! round:  quiet ── the same lists again ── lists of which a twentieth is new
@@ -21,15 +21,15 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
+use switchyard::aside::aside;
 use switchyard_bench::load::quantile;
 use switchyard_bench::paced::load;
 use switchyard_bench::payload::{COMPLETION, MODEL};
-use switchyard_bench::process::{Scratch, free_port};
-use switchyard_bench::serve::{Whole, error, json as answer, serve};
-use switchyard_bench::yard::{Admin, Yard, verdict};
+use switchyard_bench::process::Scratch;
+use switchyard_bench::serve::{Whole, error, json as answer};
+use switchyard_bench::yard::{Admin, Yard, behind, upstream, verdict};
 
 const ACCOUNTS: usize = 100;
 /// Models that every site lists.
@@ -38,7 +38,7 @@ const SHARED: usize = 1_600;
 const OWN: usize = 300;
 /// Models of a site alone that are others after each change of the lists.
 const CHANGING: usize = 100;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 7;
 const WRITE_PACE: Duration = Duration::from_millis(200);
 const QUIET: Duration = Duration::from_secs(4);
 /// A refresh is repeated until there are as many exchanges to judge by.
@@ -73,11 +73,7 @@ fn main() -> io::Result<()> {
     let usage = || io::Error::other("usage: refresh GATEWAY [ROUNDS]");
     let gateway = PathBuf::from(arguments.next().ok_or_else(usage)?).canonicalize()?;
     let rounds = arguments.next().map_or(Ok(ROUNDS), |rounds| rounds.parse().map_err(|_| usage()))?;
-    let stub = free_port()?;
-    thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(serve(stub, service_fn(respond)))
-    });
+    let stub = upstream(respond)?;
     let scratch = Scratch::new()?;
     let mut yard = Yard::start(&gateway, &scratch, stub)?;
     let began = Instant::now();
@@ -108,7 +104,14 @@ async fn respond(request: Request<Incoming>) -> Result<Response<Whole>, Infallib
     let path = request.uri().path();
     let site = path.trim_start_matches('/').split('/').next().unwrap_or_default();
     Ok(match request.method() {
-        &Method::GET if path.ends_with("/v1/models") => answer(StatusCode::OK, list_of(site)),
+        &Method::GET if path.ends_with("/v1/models") => {
+            let site = site.to_owned();
+            // This thread answers the requests that are measured.
+            match aside(move || list_of(&site)).await {
+                Ok(list) => answer(StatusCode::OK, list),
+                Err(no_thread) => error(StatusCode::SERVICE_UNAVAILABLE, &no_thread.to_string()),
+            }
+        }
         &Method::POST if path.ends_with("/v1/chat/completions") => answer(StatusCode::OK, COMPLETION.clone()),
         _ => error(StatusCode::NOT_FOUND, "there is no such path"),
     })
@@ -220,21 +223,11 @@ fn report(samples: &[Vec<Sample>; 3], peak: f64) {
         println!("| {name} | {} |", figures.join(" | "));
     }
     println!("\nat most {peak:.0} MB resident");
-    // The ratio of a round has both sides of it slowed down alike.
-    let ratio = |mode: usize| {
-        let ratios = samples[0].iter().zip(&samples[mode]).map(|(quiet, busy)| busy.p99 / quiet.p99);
-        let mut ratios: Vec<f64> = ratios.collect();
-        ratios.sort_unstable_by(f64::total_cmp);
-        100.0 * (quantile(&ratios, 0.5).unwrap_or_default() - 1.0)
-    };
-    let each = |mode: usize| {
-        let each = samples[0].iter().zip(&samples[mode]);
-        let each = each.map(|(quiet, busy)| format!("{:+.0}", 100.0 * (busy.p99 / quiet.p99 - 1.0)));
-        each.collect::<Vec<_>>().join(", ")
-    };
+    let p99 = |mode: usize| samples[mode].iter().map(|sample| sample.p99).collect::<Vec<_>>();
     for (mode, name) in [(1, "the same lists"), (2, "new lists")] {
-        let target = format!("p99 behind quiet while {name} are read, at most 20 % (rounds: {})", each(mode));
-        println!("{}", verdict(&target, 20.0, ratio(mode)));
+        let (median, rounds) = behind(&p99(0), &p99(mode));
+        let target = format!("p99 behind quiet while {name} are read, at most 20 % (rounds: {rounds:+.0?})");
+        println!("{}", verdict(&target, 20.0, median));
         let target = format!("p99 of a change while {name} are read, at most 100 ms");
         println!("{}", verdict(&target, 100.0, 1e3 * median_of(&samples[mode], |sample| sample.write_p99)));
     }

@@ -23,6 +23,7 @@ use serde::{Deserialize, de};
 use serde_json::Value;
 
 use super::{canonical, scratch};
+use crate::aside::give_way;
 use crate::hex;
 
 /// The longest element of an array, or value outside of one: a row with a large text in it.
@@ -158,6 +159,7 @@ impl Document {
             let mut line = Vec::new();
             std::iter::from_fn(move || {
                 line.clear();
+                give_way();
                 match lines.read_until(b'\n', &mut line) {
                     Ok(0) => None,
                     Ok(_) => Some(serde_json::from_slice(&line).map_err(io::Error::from)),
@@ -206,6 +208,7 @@ impl Document {
                         digest.write_all(line.trim_ascii_end())?;
                         line.clear();
                         is_first = false;
+                        give_way();
                     }
                 }
                 digest.write_all(b"]")
@@ -332,6 +335,7 @@ struct Part<'p, 'f> {
 
 impl Parts<'_> {
     fn put(&mut self, value: &mut Value, end: &[u8]) -> io::Result<()> {
+        give_way();
         let mut counted = Counted { out: &mut self.out, count: 0 };
         canonical::write(value, &mut counted)?;
         counted.write_all(end)?;

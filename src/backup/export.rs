@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::report::ImportError;
 use super::{canonical, document, preferences, rows};
-use crate::aside::aside;
+use crate::aside::{aside, give_way};
 use crate::core::Core;
 use crate::store::staging::tables::{Kind, TABLES, Table};
 use crate::store::{Moment, Row, settings};
@@ -121,6 +121,7 @@ fn write_rows(core: &Core, moment: &Moment, table: &Table, out: &mut impl Write)
             format!("SELECT {selected} FROM {source} WHERE {condition}{after} ORDER BY {order} LIMIT {PAGE}");
         let page = moment.query(&sql, args)?;
         for row in &page {
+            give_way();
             last = Some(place(table, row)?);
             let Some(mut row) = rows::write(&core.store, table, row)? else { continue };
             out.write_all(if written == 0 { b"" } else { b"," })?;

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 use super::body::Truncated;
 use super::{Response, ResponseBody};
-use crate::aside::{NoThread, aside};
+use crate::aside::{NoThread, aside, give_way};
 
 /// What is read at once: a file that has just been written is in memory still.
 const PIECE: u64 = 64 * 1024;
@@ -29,7 +29,7 @@ pub fn file(status: StatusCode, kind: &'static str, file: File) -> io::Result<Re
     let left = file.metadata()?.len();
     let (pieces, read) = mpsc::channel(AHEAD);
     let reader = Some(Box::pin(aside(move || read_all(&file, left, &pieces))) as Reader);
-    let mut response = Response::new(ResponseBody::stream(FileBody { reader, read, left }));
+    let mut response = Response::new(ResponseBody::stream(FileBody { reader, read, left, is_rested: true }));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     Ok(response)
@@ -43,12 +43,15 @@ struct FileBody {
     read: mpsc::Receiver<io::Result<Bytes>>,
     /// Bytes that are not sent yet.
     left: u64,
+    /// Other connections of this worker have had their turn since the last piece.
+    is_rested: bool,
 }
 
 /// Reads until nobody listens any more.
 fn read_all(file: &File, length: u64, pieces: &mpsc::Sender<io::Result<Bytes>>) {
     let mut at = 0;
     while at < length {
+        give_way();
         let mut piece = vec![0; usize::try_from(PIECE.min(length - at)).unwrap_or_default()];
         let read = file.read_exact_at(&mut piece, at).map(|()| Bytes::from(piece));
         at += PIECE;
@@ -78,8 +81,13 @@ impl Body for FileBody {
                 log::warn!("a file is not sent: {error}");
             }
         }
+        if !std::mem::replace(&mut this.is_rested, true) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         match ready!(this.read.poll_recv(context)) {
             Some(Ok(piece)) => {
+                this.is_rested = false;
                 this.left = this.left.saturating_sub(piece.len() as u64);
                 Poll::Ready(Some(Ok(Frame::data(piece))))
             }

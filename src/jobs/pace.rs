@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The system gives a thread that wakes for a request a processor at once if one idles, and else when the thread that
-//! runs has had its turn, which may take milliseconds. So pieces are to be short: how long one is makes the difference to
-//! the slowest requests, not how many there are.
+//! runs has had its turn, which may take milliseconds, or gives way. So pieces are to be short: how long one is makes the
+//! difference to the slowest requests, not how many there are.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-use crate::aside::aside;
+use crate::aside::{aside, give_way};
 use crate::store;
 
 /// A rest is so many times as long as the piece of work before it.
@@ -57,6 +57,7 @@ impl Breaths {
             return;
         }
         self.steps.set(0);
+        give_way();
         let took = self.began.get().elapsed();
         if took >= PIECE {
             thread::sleep((took * REST).min(LONGEST));

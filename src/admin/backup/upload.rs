@@ -7,9 +7,10 @@ use bytes::{Bytes, BytesMut};
 use hyper::StatusCode;
 use hyper::header::CONTENT_TYPE;
 use tokio::sync::mpsc;
+use tokio::task::yield_now;
 
 use crate::admin::errors::{AdminError, Result};
-use crate::aside::aside;
+use crate::aside::{aside, give_way};
 use crate::backup::{self, sealed};
 use crate::core::Core;
 use crate::http::{BodyError, Request};
@@ -17,7 +18,7 @@ use crate::http::{BodyError, Request};
 /// The longest document.
 pub const MAX_DOCUMENT: usize = 1 << 30;
 /// What is gathered before the disk is asked to take it.
-const AT_ONCE: usize = 256 << 10;
+const AT_ONCE: usize = 64 << 10;
 /// How many of these may wait for the disk.
 const AHEAD: usize = 2;
 
@@ -51,6 +52,7 @@ pub async fn spool(core: &Core, request: &mut Request) -> Result<Upload> {
         let mut file = backup::scratch_file(&dir)?;
         while let Some(piece) = came.blocking_recv() {
             file.write_all(&piece)?;
+            give_way();
         }
         file.rewind()?;
         let mut beginning = Vec::new();
@@ -81,6 +83,8 @@ async fn receive(request: &mut Request, is_binary: bool, pieces: mpsc::Sender<By
             return Err(BodyError::TooLarge { limit: MAX_DOCUMENT }.into());
         }
         gathered.extend_from_slice(&piece);
+        // A client on the same machine always has more, and other connections of this worker wait.
+        yield_now().await;
         if gathered.len() >= AT_ONCE && pieces.send(gathered.split().freeze()).await.is_err() {
             return Ok(());
         }

@@ -10,7 +10,11 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
+use crate::aside::give_way;
 use crate::store::error::{OpenError, Result};
+
+/// Steps of SQLite's machine between two moments at which a statement gives way: some tens of microseconds.
+const TURN: i32 = 1000;
 
 /// Where the database lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,14 +48,27 @@ impl Location {
     }
 
     pub(in crate::store) fn connect(&self) -> rusqlite::Result<Connection> {
-        match self {
+        let mut connection = match self {
             Self::Memory => Connection::open_in_memory(),
             Self::File(path) => Connection::open_with_flags(
                 path,
                 OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
             ),
-        }
+        }?;
+        give_way_within(&mut connection)?;
+        Ok(connection)
     }
+}
+
+/// Has the connection's thread give way to those of requests in the middle of a statement, too.
+pub(in crate::store) fn give_way_within(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.progress_handler(
+        TURN,
+        Some(|| {
+            give_way();
+            false
+        }),
+    )
 }
 
 impl fmt::Display for Location {

@@ -28,7 +28,7 @@ use rusqlite::{Connection, params_from_iter};
 
 use super::error::{Error, Result};
 use super::sql::Value;
-use super::sqlite::location::keep_temporary_files_in;
+use super::sqlite::location::{give_way_within, keep_temporary_files_in};
 use super::{Hashing, Store};
 pub use matching::{Action, Conflict, LocalRow, Policy};
 use tables::{Column, Kind, TABLES, Table};
@@ -101,7 +101,8 @@ impl Staging {
                 _ => Error::Database(format!("cannot make {}: {error}", path.display())),
             },
         )?;
-        let connection = Connection::open(&path)?;
+        let mut connection = Connection::open(&path)?;
+        give_way_within(&mut connection)?;
         connection.set_prepared_statement_cache_capacity(64);
         // What a power cut leaves of it is thrown away.
         connection.execute_batch(&format!(

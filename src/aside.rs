@@ -9,7 +9,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::io;
+use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
@@ -63,6 +63,16 @@ pub fn step_back() {
 /// beside requests says between two small pieces of work that the turn may end here.
 pub fn give_way() {
     thread::yield_now();
+}
+
+/// A reader that gives way before each time it reads.
+pub struct GivingWay<R>(pub R);
+
+impl<R: Read> Read for GivingWay<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        give_way();
+        self.0.read(buffer)
+    }
 }
 
 fn set_priority(nice: i32) {

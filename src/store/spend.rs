@@ -9,9 +9,10 @@ use crate::time::Millis;
 
 /// The amount of each account since `from`, for "today's spend".
 pub async fn by_account_since(store: &Store, from: Millis) -> Result<HashMap<AccountId, Usd>> {
+    // PostgreSQL plans without knowing the moments, and reads the whole log for a range that has no end.
     let sql = "SELECT account_id, COALESCE(SUM(estimated_cost), 0) FROM proxy_logs \
-               WHERE created_at >= ? AND account_id IS NOT NULL GROUP BY account_id";
-    let rows = store.query(sql, vec![from.into()]).await?;
+               WHERE created_at >= ? AND created_at < ? AND account_id IS NOT NULL GROUP BY account_id";
+    let rows = store.query(sql, vec![from.into(), Millis::MAX.into()]).await?;
     rows.iter()
         .map(|row| {
             let mut row = row.fields();

@@ -158,6 +158,18 @@ fn a_deployment_upgrades_waits_for_the_rollout_and_tells_its_steps() {
 }
 
 #[test]
+fn a_deployment_that_names_neither_source_nor_digest_is_one_of_a_release_by_its_tag() {
+    let helper = Helper::start();
+    let mut order = order();
+    let members = order.as_object_mut().expect("an object");
+    members.remove("source");
+    members.remove("targetDigest");
+    let summary = helper.caller().post("/deploy", &order).expect(200);
+    assert_eq!(summary["targetSource"], "github-release", "{summary:#}");
+    assert_eq!(summary.get("targetDigest"), Some(&Value::Null), "{summary:#}");
+}
+
+#[test]
 fn a_rollout_that_fails_is_taken_back_and_told_as_a_failure() {
     let helper = Helper::start();
     helper.mark("broken");
@@ -217,7 +229,10 @@ fn the_status_tells_what_runs_and_the_newest_revisions() {
         "{:?}",
         helper.calls()
     );
-    assert_eq!(helper.caller().get("/status?namespace=ai").status, 400);
+    for unnamed in ["?namespace=ai", "?namespace=&releaseName=gateway", "?namespace=ai&releaseName="] {
+        let refused = helper.caller().get(&format!("/status{unnamed}")).expect(400);
+        assert!(refused["message"].as_str().is_some_and(|why| why.ends_with(" is required")), "{refused}");
+    }
 }
 
 #[test]

@@ -28,7 +28,6 @@ pub(super) struct Summary {
     target_source: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     target_tag: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     target_digest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     target_revision: Option<String>,
@@ -71,7 +70,7 @@ pub(super) fn status(target: &Target) -> Result<Helper, String> {
 pub(super) fn deploy(deployment: &Deployment, tell: Tell<'_>) -> Summary {
     let Deployment { target, source, tag, digest, .. } = deployment;
     let mut summary = Summary {
-        target_source: source.clone(),
+        target_source: Some(source.clone()),
         target_tag: Some(tag.clone()),
         target_digest: digest.clone(),
         ..Summary::default()

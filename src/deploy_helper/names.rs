@@ -22,7 +22,7 @@ pub(super) struct Deployment {
     pub(super) target: Target,
     pub(super) chart: String,
     pub(super) repository: String,
-    pub(super) source: Option<String>,
+    pub(super) source: String,
     pub(super) tag: String,
     pub(super) digest: Option<String>,
 }
@@ -43,7 +43,8 @@ impl Target {
 
     pub(super) fn new(namespace: Option<&str>, release: Option<&str>) -> Result<Self, String> {
         let label = |name: &str, value: Option<&str>, most: usize| {
-            let value = value.ok_or_else(|| format!("{name} is required"))?;
+            let value =
+                value.filter(|value| !value.is_empty()).ok_or_else(|| format!("{name} is required"))?;
             let is_label = value.len() <= most
                 && value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
                 && !value.starts_with('-')
@@ -75,15 +76,15 @@ impl Deployment {
         let digest = text(body, "targetDigest")?
             .map(|digest| versions::digest(digest).ok_or("targetDigest is no sha256 digest"))
             .transpose()?;
-        let source = text(body, "source")?;
-        if source.is_some_and(|source| ![versions::RELEASE, versions::IMAGE_TAG].contains(&source)) {
+        let source = text(body, "source")?.unwrap_or(versions::RELEASE);
+        if ![versions::RELEASE, versions::IMAGE_TAG].contains(&source) {
             return Err(format!("source is neither {} nor {}", versions::RELEASE, versions::IMAGE_TAG));
         }
         Ok(Self {
             target: Target::of_body(body)?,
             chart: reference("chartRef", required("chartRef")?)?,
             repository: reference("imageRepository", required("imageRepository")?)?,
-            source: source.map(str::to_owned),
+            source: source.to_owned(),
             tag: tag.to_owned(),
             digest,
         })

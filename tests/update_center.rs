@@ -16,6 +16,14 @@ fn sha(digit: char) -> String {
 /// A stub of all three services, and a gateway that asks it.
 fn world() -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[]);
+    upstream.answer(RELEASES, Reply::json(200, &json!([])));
+    let setup = Setup::default()
+        .with("UPDATE_CENTER_RELEASE_REPOSITORY", "acme/switchyard")
+        .with("UPDATE_CENTER_RELEASES_URL", &upstream.url())
+        .with("UPDATE_CENTER_TAGS_URL", &upstream.url())
+        .with("UPDATE_CENTER_HELPER_TOKEN", HELPER_TOKEN);
+    let gateway = setup.start();
+    eventually("it has looked once", || (!upstream.asked_for(RELEASES).is_empty()).then_some(()));
     let releases = json!([{"tag_name": "v99.0.0", "html_url": "https://h.example/99", "published_at": "2026-05-01T00:00:00Z"},
         {"tag_name": "v100.0.0-rc.1"}, {"tag_name": "v101.0.0", "prerelease": true}]);
     upstream.answer(RELEASES, Reply::json(200, &releases));
@@ -25,12 +33,6 @@ fn world() -> (Gateway, Upstream) {
     let helper = json!({"ok": true, "releaseName": "switchyard", "namespace": "ai", "revision": "7", "healthy": true,
         "imageTag": "latest", "imageDigest": sha('b'), "history": [{"revision": "7", "status": "deployed"}]});
     upstream.answer("/helper/status", Reply::json(200, &helper));
-    let setup = Setup::default()
-        .with("UPDATE_CENTER_RELEASE_REPOSITORY", "acme/switchyard")
-        .with("UPDATE_CENTER_RELEASES_URL", &upstream.url())
-        .with("UPDATE_CENTER_TAGS_URL", &upstream.url())
-        .with("UPDATE_CENTER_HELPER_TOKEN", HELPER_TOKEN);
-    let gateway = setup.start();
     let config = json!({"helperBaseUrl": format!("{}/helper", upstream.url()), "namespace": "ai",
         "releaseName": " switchyard ", "imageRepository": "acme/switchyard"});
     let saved = gateway.admin().put("/api/update-center/config", &config).expect(200);
@@ -158,12 +160,14 @@ fn a_configuration_is_changed_field_by_field_and_a_wrong_one_not_at_all() {
 }
 
 #[test]
-fn once_it_is_on_it_looks_by_itself() {
+fn it_looks_by_itself_also_where_nothing_may_be_deployed() {
     let (gateway, upstream) = world();
-    assert!(upstream.asked_for(RELEASES).is_empty(), "while it is off nobody is asked");
-    gateway.admin().put("/api/update-center/config", &json!({"enabled": true})).expect(200);
+    let config = gateway.admin().get("/api/update-center/status").expect(200)["config"].clone();
+    assert_eq!(config["enabled"], false);
+    let asked = upstream.asked_for(TAGS).len();
     let gateway = gateway.restart();
     eventually("it looks after the start", || (!reminders(&gateway).is_empty()).then_some(()));
+    assert!(upstream.asked_for(TAGS).len() > asked);
 }
 
 /// What a helper streams of a change.

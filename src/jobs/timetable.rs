@@ -236,10 +236,10 @@ async fn sync_announcements(jobs: Arc<Jobs>) -> Pass {
         .then(|| format!("{} new, {} site(s) failed", synced.inserted, synced.failed)))
 }
 
-/// Nothing is asked of anybody while the update center is off.
+/// Also where nothing may be deployed: who named a source wants to hear of what is new there.
 async fn check_for_updates(jobs: Arc<Jobs>) -> Pass {
     let config = update_center::saved::config(&jobs.core.store).await.map_err(|error| error.to_string())?;
-    if !config.enabled {
+    if !update_center::check::has_whom_to_ask(&jobs.core, &config) {
         return Ok(None);
     }
     let state = update_center::check::check(&jobs).await.map_err(|error| error.to_string())?;

@@ -114,21 +114,32 @@ async fn keep(core: &Core, state: &UpdateState, news: Option<NewEvent>) -> store
     core.store.batch(batch).await.map(drop)
 }
 
-async fn releases(core: &Core, config: &UpdateConfig) -> Result<Option<Version>, String> {
+/// Nobody has been named as long as nothing of it is set up.
+pub fn has_whom_to_ask(core: &Core, config: &UpdateConfig) -> bool {
+    release_repository(core, config).is_some()
+        || image_repository(config).is_some()
+        || !config.helper_base_url.is_empty()
+}
+
+fn release_repository<'c>(core: &'c Core, config: &UpdateConfig) -> Option<&'c str> {
     let repository = core.config.updates.release_repository.as_str();
-    if !config.github_releases_enabled || repository.is_empty() {
-        return Ok(None);
-    }
+    (config.github_releases_enabled && !repository.is_empty()).then_some(repository)
+}
+
+fn image_repository(config: &UpdateConfig) -> Option<&str> {
+    let repository = config.image_repository.as_str();
+    (config.docker_hub_tags_enabled && !repository.is_empty()).then_some(repository)
+}
+
+async fn releases(core: &Core, config: &UpdateConfig) -> Result<Option<Version>, String> {
+    let Some(repository) = release_repository(core, config) else { return Ok(None) };
     let path = format!("/repos/{}/releases?per_page=100", path_segments(repository)?);
     let listed = ask(core, &core.config.updates.releases_url, &path).await?;
     Ok(versions::newest_release(&listed))
 }
 
 async fn image_tags(core: &Core, config: &UpdateConfig) -> Result<(Option<Version>, Vec<Version>), String> {
-    let repository = config.image_repository.as_str();
-    if !config.docker_hub_tags_enabled || repository.is_empty() {
-        return Ok((None, Vec::new()));
-    }
+    let Some(repository) = image_repository(config) else { return Ok((None, Vec::new())) };
     let repository = repository.strip_prefix("docker.io/").unwrap_or(repository);
     if repository.split('/').next().is_some_and(|host| host.contains(['.', ':'])) {
         return Err("imageRepository is not at Docker Hub: switch dockerHubTagsEnabled off".to_owned());

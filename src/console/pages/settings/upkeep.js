@@ -216,7 +216,7 @@ function Config({ read }) {
   const save = async () => { await put(`${UPDATES}/config`, changes); clear(); await read.reload(); };
   return html`<${Section} title=${t("Where updates come from", "更新来源")}>
     <${Form} act=${save} disabled=${isSame || read.failure !== null} onCancel=${isSame ? undefined : clear}>
-      ${field("enabled", t("Look for updates every 15 minutes", "每 15 分钟查询更新"), { kind: "switch" })}
+      ${field("enabled", t("Allow deployments", "允许部署"), { kind: "switch" })}
       ${field("githubReleasesEnabled", t("Look at releases", "查询发布版"), { kind: "switch" })}
       ${field("dockerHubTagsEnabled", t("Look at images", "查询镜像"), { kind: "switch" })}
       ${field("imageRepository", t("Repository of the image", "镜像仓库"), { class: "mono" })}

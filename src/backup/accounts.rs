@@ -34,6 +34,11 @@ const NESTED: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
 ];
+/// The largest whole number that every program reads exactly.
+const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
+/// The columns of moments.
+const MOMENTS: &[&str] =
+    &["loginUpdatedAt", "healthCheckedAt", "tokenExpiresAt", "tokenIssuedAt", "sub2apiTokenExpiresAt"];
 /// Moments that documents show as numbers of milliseconds.
 const AS_NUMBERS: &[&str] = &["tokenExpiresAt", "tokenIssuedAt", "sub2apiTokenExpiresAt"];
 
@@ -82,22 +87,26 @@ pub fn nest(row: &mut Map<String, Value>) {
     }
 }
 
-/// Takes the columns of a row out of its `extraConfig`, a text or an object.
+/// Takes the columns of a row out of its `extraConfig`, a text or an object. Other programs write there what they like: what
+/// cannot be read is left out, and keeps no account from coming over.
 ///
 /// # Errors
-/// What was expected instead of an `extraConfig` that is neither.
+/// What was expected instead of an `extraConfig` that is neither a text nor an object.
 pub fn flatten(store: &Store, row: &mut Map<String, Value>) -> Result<(), &'static str> {
-    let config = match row.remove("extraConfig") {
+    let mut config = match row.remove("extraConfig") {
         None => return Ok(()),
-        Some(Value::Null) => Some(Map::new()),
-        Some(Value::Object(config)) => Some(config),
-        Some(Value::String(text)) if text.trim().is_empty() => Some(Map::new()),
-        Some(Value::String(text)) => serde_json::from_str(&text).ok(),
-        Some(_) => None,
+        Some(Value::Null) => Map::new(),
+        Some(Value::Object(config)) => config,
+        Some(Value::String(text)) if text.trim().is_empty() => Map::new(),
+        Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or_else(|_| {
+            log::warn!("the extraConfig of an imported account is no JSON object and is left out");
+            Map::new()
+        }),
+        Some(_) => return Err("JSON text of an object"),
     };
-    let mut config = config.ok_or("JSON text of an object")?;
     for name in PLAIN {
-        row.insert((*name).to_owned(), config.remove(*name).unwrap_or_default());
+        let value = readable(name, config.remove(*name).unwrap_or_default());
+        row.insert((*name).to_owned(), value);
     }
     take_login(store, &mut config);
     if let Some(Value::Object(oauth)) = config.get("oauth") {
@@ -128,7 +137,7 @@ pub fn flatten(store: &Store, row: &mut Map<String, Value>) -> Result<(), &'stat
                 Value::Object(object) => Value::Object(object).to_string().into(),
                 value => value,
             };
-            row.insert((*column).to_owned(), value);
+            row.insert((*column).to_owned(), readable(column, value));
         }
         if !inner.is_empty() {
             config.insert((*object).to_owned(), Value::Object(inner));
@@ -137,6 +146,37 @@ pub fn flatten(store: &Store, row: &mut Map<String, Value>) -> Result<(), &'stat
     let extra = (!config.is_empty()).then(|| Value::Object(config).to_string());
     row.insert("extra".to_owned(), extra.into());
     Ok(())
+}
+
+/// What a member says for its column; null where it says nothing that the column could hold.
+fn readable(column: &str, value: Value) -> Value {
+    let read = match (column, &value) {
+        (_, Value::Null) => return Value::Null,
+        ("platformUserId", Value::String(digits)) => digits.trim().parse::<u32>().ok().map(Value::from),
+        ("platformUserId", Value::Number(number)) => {
+            number.as_f64().is_some_and(|id| id.fract() == 0.0 && id.abs() <= MAX_EXACT).then_some(value)
+        }
+        ("useSystemProxy", Value::String(text)) => match text.trim() {
+            "true" | "1" => Some(Value::Bool(true)),
+            "false" | "0" | "" => Some(Value::Bool(false)),
+            _ => None,
+        },
+        ("useSystemProxy", Value::Bool(_)) => Some(value),
+        ("useSystemProxy", Value::Number(number)) => {
+            number.as_i64().filter(|bit| [0, 1].contains(bit)).map(|bit| Value::Bool(bit == 1))
+        }
+        ("platformUserId" | "useSystemProxy", _) => None,
+        (column, Value::String(text)) if MOMENTS.contains(&column) => {
+            (text.trim().is_empty() || time::parse(text).is_some()).then_some(value)
+        }
+        (column, Value::Number(_)) if MOMENTS.contains(&column) => time::from_json(&value).map(|_| value),
+        (_, Value::String(_)) => Some(value),
+        _ => None,
+    };
+    read.unwrap_or_else(|| {
+        log::warn!("{column} of an imported account cannot be read and is left out");
+        Value::Null
+    })
 }
 
 /// The password of another gateway is sealed under the secret of that one, which may be ours or a former one of ours.

@@ -368,6 +368,42 @@ fn what_cannot_be_used_is_taken_and_named() {
 }
 
 #[test]
+fn an_account_comes_over_whatever_another_program_left_in_its_extra_config() {
+    let gateway = Gateway::start();
+    for (written, left) in [
+        (json!("no JSON"), Value::Null),
+        (json!("[1]"), Value::Null),
+        (
+            json!(r#"{"platformUserId":"7","useSystemProxy":"1","note":"x"}"#),
+            json!({"platformUserId": 7, "useSystemProxy": true, "note": "x"}),
+        ),
+        (
+            json!(r#"{"platformUserId":[],"useSystemProxy":"perhaps","credentialMode":5,"proxyUrl":{}}"#),
+            Value::Null,
+        ),
+        (
+            json!({"autoRelogin": {"username": "ann", "password": 5, "updatedAt": "once"}, "runtimeHealth": {"checkedAt": []}}),
+            json!({"autoRelogin": {"username": "ann"}}),
+        ),
+        (
+            json!({"sub2apiAuth": {"refreshToken": "r", "tokenExpiresAt": "soon"}, "oauth": {"tokenExpiresAt": true}}),
+            json!({"sub2apiAuth": {"refreshToken": "r"}}),
+        ),
+    ] {
+        let mut document = small();
+        document["accounts"]["accounts"][0]["extraConfig"] = written.clone();
+        import(&gateway, &document);
+        let exported = export(&gateway);
+        let kept = &rows(&exported, "accounts")[0]["extraConfig"];
+        let kept: Value = kept.as_str().map_or(Value::Null, |text| serde_json::from_str(text).expect("JSON"));
+        assert_eq!(kept, left, "{written}");
+    }
+    let mut document = small();
+    document["accounts"]["accounts"][0]["extraConfig"] = json!(7);
+    assert!(refused(&gateway, &document).contains("extraConfig"));
+}
+
+#[test]
 fn a_document_may_begin_with_a_byte_order_mark() {
     let gateway = Gateway::start();
     let text = format!("\u{feff}{}", json!({ "data": small() }));

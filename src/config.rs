@@ -90,6 +90,10 @@ pub struct Config {
 
     pub rate_limits: RateLimits,
     pub proxy: ProxyConfig,
+    /// The user agent that Codex is told in place of the client's; blank for the client's.
+    pub codex_user_agent: String,
+    /// The beta features named to Codex on WebSockets where the client names none; blank for none.
+    pub codex_beta_features: String,
     pub files: FileRules,
     pub backups: BackupRules,
     /// How long ids of videos are kept; 0 is for ever.
@@ -281,6 +285,8 @@ fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -
             window: vars.millis("REQUEST_RATE_LIMIT_WINDOW_MS", 60_000, 1_000),
         },
         proxy: ProxyConfig::read(&mut vars),
+        codex_user_agent: vars.header("CODEX_HEADER_DEFAULTS_USER_AGENT"),
+        codex_beta_features: vars.header("CODEX_HEADER_DEFAULTS_BETA_FEATURES"),
         files: FileRules::read(&mut vars),
         backups: BackupRules::read(&mut vars),
         video_retention_days: vars.integer("PROXY_VIDEO_TASK_RETENTION_DAYS", 30, 0, 100_000) as u32,

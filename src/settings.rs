@@ -11,6 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::header::HeaderValue;
 use ipnet::IpNet;
 use serde_json::Value;
 
@@ -61,6 +62,7 @@ pub struct Settings {
     pub single_format: bool,
     /// `codexUpstreamWebsocketEnabled`: Codex is asked over WebSockets.
     pub codex_websocket: bool,
+    pub codex_headers: CodexHeaders,
     /// `echoRequestedModel`: answers name the model as the client did, not as the upstream does.
     pub echo_model: bool,
     /// How long after its last answer a conversation stays on its channel; `None` is not at all.
@@ -83,6 +85,15 @@ pub struct Heartbeats {
     pub first: Option<Duration>,
     /// So long after the client got something, once there is output; `None` is never.
     pub pause: Option<Duration>,
+}
+
+/// `codexHeaderDefaults`: what the operator tells Codex. `None` is nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CodexHeaders {
+    /// In place of what the client says of itself.
+    pub user_agent: Option<HeaderValue>,
+    /// On WebSockets, where the client names none.
+    pub beta_features: Option<HeaderValue>,
 }
 
 /// Which requests are recorded, and how much of each.
@@ -134,6 +145,16 @@ impl AllowList {
         // A browser on the machine itself may come over either: `::1` and 127.0.0.1 are one.
         let (v4, v6) = (IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST));
         !self.active || holds(address) || (address == v6 && holds(v4)) || (address == v4 && holds(v6))
+    }
+}
+
+impl CodexHeaders {
+    fn of(values: &Values) -> Self {
+        let header = |member: &str| {
+            let text = values.get("codex_header_defaults").get(member)?.as_str()?;
+            HeaderValue::from_str(text).ok().filter(|value| !value.is_empty())
+        };
+        Self { user_agent: header("userAgent"), beta_features: header("betaFeatures") }
     }
 }
 
@@ -251,6 +272,7 @@ impl Settings {
             blocked_brands: BlockedBrands::of(&values.texts("global_blocked_brands")),
             single_format: values.flag("disable_cross_protocol_fallback"),
             codex_websocket: values.flag("codex_upstream_websocket_enabled"),
+            codex_headers: CodexHeaders::of(&values),
             echo_model: values.flag("echo_requested_model"),
             log_cleanup,
             webdav: WebDav::of(saved),

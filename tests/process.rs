@@ -35,6 +35,8 @@ fn a_value_that_cannot_be_used_stops_the_start_before_it_leaves_a_trace() {
         ("DB_URL", "mysql://db.example/switchyard"),
         ("SQLITE_SYNCHRONOUS", "off"),
         ("SSL_CERT_FILE", "no-such-file.pem"),
+        ("CODEX_HEADER_DEFAULTS_USER_AGENT", "agent\r\nx-other: 1"),
+        ("CODEX_HEADER_DEFAULTS_BETA_FEATURES", "gr\u{fc}n"),
     ] {
         let home = Home::new();
         let finished = run(&Setup::default().with(name, value), &home, &[]);

@@ -17,6 +17,7 @@ const DEFAULTS: &str = r#"{
     "logCleanupCron": "0 6 * * *", "logCleanupUsageLogsEnabled": true,
     "logCleanupProgramLogsEnabled": false, "logCleanupRetentionDays": 30,
     "modelAvailabilityProbeEnabled": false, "channelRecoveryProbeEnabled": false, "codexUpstreamWebsocketEnabled": false,
+    "codexHeaderDefaults": {"userAgent": "", "betaFeatures": ""},
     "responsesCompactFallbackToResponsesEnabled": false, "disableCrossProtocolFallback": false,
     "echoRequestedModel": false,
     "proxySessionChannelConcurrencyLimit": 2, "proxySessionChannelQueueWaitMs": 1500,
@@ -88,6 +89,7 @@ fn the_environment_gives_the_defaults() {
         .with("TELEGRAM_CHAT_ID", "by-alias")
         .with("SMTP_PASS", "a-mail-password")
         .with("PROXY_ERROR_KEYWORDS", "a, b")
+        .with("CODEX_HEADER_DEFAULTS_USER_AGENT", " agent/1 (of the environment) ")
         .start();
     let found = shown(&gateway);
     for (field, value) in [
@@ -100,6 +102,7 @@ fn the_environment_gives_the_defaults() {
         ("telegramChatId", json!("by-alias")),
         ("smtpPassMasked", json!("a-ma****word")),
         ("proxyErrorKeywords", json!(["a", "b"])),
+        ("codexHeaderDefaults", json!({"userAgent": "agent/1 (of the environment)", "betaFeatures": ""})),
     ] {
         assert_eq!(found[field], value, "{field}");
     }
@@ -121,6 +124,11 @@ fn a_bad_value_is_refused_by_the_name_of_its_field() {
         ("logCleanupRetentionDays", json!([0, -1, "none"])),
         ("modelAvailabilityProbeEnabled", json!([1])),
         ("codexUpstreamWebsocketEnabled", json!(["yes"])),
+        (
+            "codexHeaderDefaults",
+            json!(["agent/1", [], null, {"userAgent": 1}, {"userAgent": null}, {"userAgent": "a\r\nx: y"},
+                {"betaFeatures": "gr\u{fc}n"}, {"useragent": "agent/1"}]),
+        ),
         ("responsesCompactFallbackToResponsesEnabled", json!([null])),
         ("disableCrossProtocolFallback", json!([0])),
         ("echoRequestedModel", json!([1, "true", null])),
@@ -190,6 +198,11 @@ fn a_good_value_is_stored_in_one_form_and_outlives_a_restart() {
         ("proxyDebugMaxBodyBytes", json!(1024), json!(1024)),
         ("proxyDebugTargetModel", json!(" GPT-5 "), json!("GPT-5")),
         ("smtpPort", json!(25), json!(25)),
+        (
+            "codexHeaderDefaults",
+            json!({"user-agent": " agent/2 "}),
+            json!({"userAgent": "agent/2", "betaFeatures": ""}),
+        ),
         ("telegramMessageThreadId", json!("42"), json!("42")),
         (
             "systemProxyUrl",

@@ -32,8 +32,6 @@ const PLAIN: &[&str] = &[
     "legacy_channel_configs_ref_v2",
     "legacy_tag_store_ref_v2",
 ];
-/// What others say of a client to Codex where it says nothing itself.
-const CODEX_HEADERS: &str = "codex_header_defaults";
 
 /// What becomes of one setting of a document.
 pub struct Taken {
@@ -100,9 +98,6 @@ pub fn take(
 fn checked(key: &str, value: Value, current: &Settings, caller: Option<IpAddr>) -> Result<Value, String> {
     if PLAIN.contains(&key) {
         return Ok(value);
-    }
-    if key == CODEX_HEADERS {
-        return Err("clients' own headers reach Codex here, and none are made up".to_owned());
     }
     let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) else {
         return Err("no such setting".to_owned());

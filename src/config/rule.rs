@@ -25,6 +25,9 @@ pub const WEIGHTS: &[(&str, &str, f64)] = &[
     ("usageWeight", "USAGE_WEIGHT", 0.3),
 ];
 
+/// The members of the headers for Codex, with the spelling of other programs.
+pub const CODEX_HEADERS: &[(&str, &str)] = &[("userAgent", "user-agent"), ("betaFeatures", "beta-features")];
+
 /// The kind of a setting's value. Every reader gives the value in one form: trimmed, whole numbers as
 /// integers, lists as arrays of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +65,8 @@ pub enum Rule {
     /// The id of a topic: digits in a text, or blank.
     Topic,
     Weights,
+    /// The values of headers for Codex; a blank one is none.
+    CodexHeaders,
     /// How bodies are rewritten on their way to an upstream; null for not at all.
     PayloadRules,
 }
@@ -162,6 +167,10 @@ impl Rule {
                 Value::Object(given) => Ok(weights(given, current)),
                 _ => Err("object of numbers".to_owned()),
             },
+            Self::CodexHeaders => match value {
+                Value::Object(given) => codex_headers(given, current),
+                _ => Err("object of userAgent and betaFeatures".to_owned()),
+            },
             Self::PayloadRules => payload_rules::normal(value).map_err(|why| format!("usable rules: {why}")),
         }
     }
@@ -181,6 +190,11 @@ impl Rule {
                 value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(Value::from)
             }
             Self::Secret | Self::Target | Self::Proxy => value.as_str().map(|text| text.trim().into()),
+            Self::CodexHeaders => {
+                let mut given = value.as_object()?.clone();
+                given.retain(|name, value| is_codex_header(name) && header(value).is_some());
+                codex_headers(&given, default).ok()
+            }
             Self::PayloadRules => payload_rules::usable(value),
             _ => self.sent(value, default).ok(),
         }
@@ -297,6 +311,37 @@ fn weights(given: &Map<String, Value>, current: &Value) -> Value {
         new.map_or_else(|| current.get(name).cloned().unwrap_or(Value::Null), shortest)
     };
     Value::Object(WEIGHTS.iter().map(|(name, ..)| ((*name).to_owned(), weight(name))).collect())
+}
+
+fn is_codex_header(name: &str) -> bool {
+    CODEX_HEADERS.iter().any(|(member, other)| [*member, *other].contains(&name))
+}
+
+/// What holds, with every given header in its place.
+fn codex_headers(given: &Map<String, Value>, current: &Value) -> Result<Value, String> {
+    if let Some(unknown) = given.keys().find(|name| !is_codex_header(name)) {
+        return Err(format!("object of userAgent and betaFeatures, without {unknown}"));
+    }
+    let mut headers = Map::new();
+    for (member, other) in CODEX_HEADERS {
+        let value = match given.get(*member).or_else(|| given.get(*other)) {
+            Some(value) => header(value)
+                .ok_or_else(|| format!("{member} to be text of printable ASCII characters"))?
+                .into(),
+            None => current.get(member).cloned().unwrap_or_else(|| "".into()),
+        };
+        headers.insert((*member).to_owned(), value);
+    }
+    Ok(headers.into())
+}
+
+fn header(value: &Value) -> Option<&str> {
+    value.as_str().map(str::trim).filter(|text| is_header_text(text))
+}
+
+/// Whether a text can be the value of a header (RFC 9110 §5.5), in ASCII.
+pub(super) fn is_header_text(text: &str) -> bool {
+    text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
 }
 
 #[cfg(test)]

@@ -87,6 +87,25 @@ fn a_weight_that_is_no_weight_keeps_the_one_that_holds() {
 }
 
 #[test]
+fn headers_for_codex_are_kept_one_by_one() {
+    let current = json!({"userAgent": "agent/1", "betaFeatures": "one"});
+    for (given, wanted) in [
+        (json!({}), current.clone()),
+        (json!({"betaFeatures": " two "}), json!({"userAgent": "agent/1", "betaFeatures": "two"})),
+        (json!({"user-agent": ""}), json!({"userAgent": "", "betaFeatures": "one"})),
+        (json!({"userAgent": "a", "user-agent": "b"}), json!({"userAgent": "a", "betaFeatures": "one"})),
+    ] {
+        assert_eq!(Rule::CodexHeaders.sent(&given, &current), Ok(wanted.clone()), "{given}");
+        assert_eq!(Rule::CodexHeaders.stored(&given, &current), Some(wanted), "{given}");
+    }
+    // What a row cannot mean is left out, and the rest of it holds.
+    let stored = json!({"userAgent": "a\nb", "beta-features": "two", "originator": "x"});
+    let wanted = json!({"userAgent": "agent/1", "betaFeatures": "two"});
+    assert_eq!(Rule::CodexHeaders.stored(&stored, &current), Some(wanted));
+    assert!(Rule::CodexHeaders.sent(&stored, &current).is_err());
+}
+
+#[test]
 fn stored_values_are_read_as_older_versions_wrote_them() {
     for (rule, value, expected) in [
         (Rule::List, json!("[\"a\",\"b\"]"), Some(json!(["a", "b"]))),

@@ -93,6 +93,7 @@ pub static SETTINGS: &[Setting] = &[
     setting("modelAvailabilityProbeEnabled", "model_availability_probe_enabled", Rule::Flag, &["MODEL_AVAILABILITY_PROBE_ENABLED"], OFF),
     setting("channelRecoveryProbeEnabled", "channel_recovery_probe_enabled", Rule::Flag, &["CHANNEL_RECOVERY_PROBE_ENABLED"], OFF),
     setting("codexUpstreamWebsocketEnabled", "codex_upstream_websocket_enabled", Rule::Flag, &["CODEX_UPSTREAM_WEBSOCKET_ENABLED"], OFF),
+    configured("codexHeaderDefaults", "codex_header_defaults", Rule::CodexHeaders, |config| json!({"userAgent": config.codex_user_agent, "betaFeatures": config.codex_beta_features})),
     setting("responsesCompactFallbackToResponsesEnabled", "responses_compact_fallback_to_responses_enabled", Rule::Flag, &["RESPONSES_COMPACT_FALLBACK_TO_RESPONSES_ENABLED"], OFF),
     setting("disableCrossProtocolFallback", "disable_cross_protocol_fallback", Rule::Flag, &["DISABLE_CROSS_PROTOCOL_FALLBACK"], OFF),
     setting("echoRequestedModel", "echo_requested_model", Rule::Flag, &["ECHO_REQUESTED_MODEL"], OFF),

@@ -70,6 +70,16 @@ impl<'a> Vars<'a> {
         self.optional(name).unwrap_or_else(|| default.to_owned())
     }
 
+    /// The value of a header; blank for none.
+    pub(super) fn header(&mut self, name: &str) -> String {
+        let value = self.text(name, "");
+        if !rule::is_header_text(&value) {
+            self.errors
+                .push(format!("{name}: it cannot be a header's value; use printable ASCII characters"));
+        }
+        value
+    }
+
     pub(super) fn tier_rules(&mut self) -> TierRules {
         let names = ["OPENAI_SERVICE_TIER_RULES_JSON", "OPENAI_SERVICE_TIER_RULES"];
         let Some((name, text)) = names.into_iter().find_map(|name| Some((name, self.optional(name)?))) else {

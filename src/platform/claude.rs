@@ -33,6 +33,7 @@ pub(super) static PROFILE: Profile = Profile {
         names_conversation: false,
     }),
     own_headers: &[],
+    has_header_defaults: false,
     relays_codex: false,
     model_list: ModelList::Anthropic,
     management: None,

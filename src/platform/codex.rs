@@ -55,6 +55,7 @@ pub(super) static PROFILE: Profile = Profile {
         names_conversation: true,
     }),
     own_headers: &["version", "x-responsesapi-include-timing-metrics"],
+    has_header_defaults: true,
     relays_codex: false,
     model_list: ModelList::WithSignIn,
     management: None,

@@ -42,6 +42,7 @@ pub(super) static PROFILE: Profile = Profile {
     }),
     login_headers: None,
     own_headers: &[],
+    has_header_defaults: false,
     relays_codex: false,
     model_list: ModelList::Google,
     management: None,

@@ -35,6 +35,7 @@ pub(super) static PROFILE: Profile = Profile {
     body_edit: None,
     login_headers: None,
     own_headers: &[],
+    has_header_defaults: false,
     relays_codex: false,
     model_list: ModelList::WithSignIn,
     management: None,

@@ -62,6 +62,8 @@ pub struct Profile {
     pub login_headers: Option<LoginHeaders>,
     /// Headers that its own clients send in the responses dialect, and that no other upstream knows.
     pub own_headers: &'static [&'static str],
+    /// An operator may say what it is told of its callers (`codexHeaderDefaults`).
+    pub has_header_defaults: bool,
     /// It passes requests of the responses dialect on to Codex: it needs the headers of the client's session, and
     /// reads all members of the dialect.
     pub relays_codex: bool,

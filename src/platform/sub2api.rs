@@ -48,6 +48,7 @@ pub(super) static PROFILE: Profile = Profile {
     }),
     login_headers: None,
     own_headers: &[],
+    has_header_defaults: false,
     relays_codex: true,
     model_list: ModelList::PerSurface,
     management: Some(Management::Sub2Api),

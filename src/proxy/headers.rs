@@ -29,7 +29,8 @@ const ANTHROPIC_VERSION: (HeaderName, HeaderValue) =
     (HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
 
 /// The headers of one upstream request, the client's part first, so that ours replace it. What a
-/// dialect defines crosses only where the upstream speaks that dialect too.
+/// dialect defines crosses only where the upstream speaks that dialect too. `agent` is what the operator says in place of
+/// clients where the platform lets them, unless the site's own headers say something.
 pub fn upstream(
     client_dialect: Dialect,
     dialect: Dialect,
@@ -37,11 +38,16 @@ pub fn upstream(
     account: &Account,
     credential: &CredentialHeaders,
     client: &HeaderMap,
+    agent: Option<&HeaderValue>,
 ) -> RequestHeaders {
     let site = &account.site;
     let profile = site.platform.profile();
     let shared = if client_dialect == dialect { dialect } else { Dialect::Chat };
     let mut out = forwarded(client, &site.custom_headers, |name| crosses(shared, profile, name));
+    let names_agent = || site.custom_headers.iter().any(|(name, _)| name == header::USER_AGENT);
+    if let Some(agent) = agent.filter(|_| profile.has_header_defaults && !names_agent()) {
+        out.set(header::USER_AGENT, agent.clone());
+    }
     out.set(header::CONTENT_TYPE, JSON);
     if stream {
         out.set(header::ACCEPT, EVENT_STREAM);

@@ -21,6 +21,7 @@ use super::compose::Delivery;
 use super::compose::cache_key;
 use super::operation::Operation;
 
+const BETA_FEATURES: HeaderName = HeaderName::from_static("x-codex-beta-features");
 const BETA: HeaderName = HeaderName::from_static("openai-beta");
 /// Statuses of an upstream that has no WebSocket there, and will have none tomorrow.
 const WITHOUT: [u16; 6] = [200, 400, 404, 405, 426, 501];
@@ -56,6 +57,9 @@ impl Delivery<'_> {
         let beta = &self.proxy.core.config.proxy.codex_websocket_beta;
         if let Ok(beta) = HeaderValue::try_from(with_beta(headers.get(&BETA), beta)) {
             headers.set(BETA, beta);
+        }
+        if let Some(features) = &self.call.settings.codex_headers.beta_features {
+            headers.set_default(BETA_FEATURES, features.clone());
         }
         let conversation = self.conversation(endpoint, &request);
         Some(Upgrade { request, text, site: self.channel.account.site.id, conversation })

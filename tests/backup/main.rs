@@ -444,6 +444,7 @@ fn preferences_are_stored_and_hold_at_once_but_for_those_that_are_unusable() {
         {"key": "auth_token", "value": "stolen-admin-token"},
         {"key": "db_type", "value": "mysql"},
         {"key": "no_such_setting", "value": 1},
+        {"key": "codex_header_defaults", "value": {"user-agent": "agent/1", "beta-features": "one"}},
         {"key": "webhook_url", "value": "https://hooks.example/secret-path"}]);
     let document = json!({"timestamp": 1, "type": "preferences", "preferences": {"settings": settings}});
     let answer = import(&gateway, &document);
@@ -456,7 +457,7 @@ fn preferences_are_stored_and_hold_at_once_but_for_those_that_are_unusable() {
         .collect();
     assert_eq!(
         applied.keys().copied().collect::<Vec<_>>(),
-        ["notify_cooldown_sec", "proxy_token", "webhook_url"]
+        ["codex_header_defaults", "notify_cooldown_sec", "proxy_token", "webhook_url"]
     );
     assert_eq!(applied["notify_cooldown_sec"], &json!(77));
     let text = answer.to_string();
@@ -478,6 +479,7 @@ fn preferences_are_stored_and_hold_at_once_but_for_those_that_are_unusable() {
     );
     let runtime = gateway.admin().get("/api/settings/runtime").expect(200);
     assert_eq!(runtime["notifyCooldownSec"], 77);
+    assert_eq!(runtime["codexHeaderDefaults"], json!({"userAgent": "agent/1", "betaFeatures": "one"}));
     gateway.client().get("/v1/models").expect(403);
     gateway.anyone().with("authorization", "Bearer sk-a-new-proxy-token").get("/v1/models").expect(200);
     let exported = gateway.admin().get(&format!("{EXPORT}?type=preferences")).expect(200);
@@ -527,14 +529,14 @@ fn a_dry_run_tells_of_every_row_and_writes_nothing() {
             ("routeChannels", "model-a", "updated"),
             ("settings", "proxy_token", "created"),
             ("settings", "checkin_cron", "skipped"),
-            ("settings", "codex_header_defaults", "skipped"),
+            ("settings", "codex_header_defaults", "created"),
         ];
         let expected =
             expected.map(|(section, name, action)| (section.to_owned(), name.to_owned(), action.to_owned()));
         assert_eq!(fates, expected.into_iter().collect());
         assert_eq!(
             answer["counts"],
-            json!({"created": 2, "updated": 4, "skipped": 2, "refused": 1, "deleted": 0})
+            json!({"created": 3, "updated": 4, "skipped": 1, "refused": 1, "deleted": 0})
         );
         let eve = answer["rows"].as_array().expect("rows").iter().find(|row| row["name"] == "eve").cloned();
         assert!(eve.is_some_and(|eve| eve["reason"].as_str().is_some_and(|why| why.contains("siteId 70"))));

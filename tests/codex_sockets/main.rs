@@ -1,6 +1,7 @@
 //! Codex over WebSockets, where the operator wants that: what clients get is what they would have got by HTTP.
 
 mod codex;
+mod header_defaults;
 mod sessions;
 #[path = "../support/mod.rs"]
 mod support;

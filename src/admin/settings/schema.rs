@@ -123,6 +123,7 @@ fn sent(rule: Rule) -> Shape {
         Rule::Integer(..) | Rule::CooldownCap | Rule::UnitCost | Rule::Amount => Either(&[Number, Text]),
         Rule::Words | Rule::Networks => Either(&[List(&Text), Text]),
         Rule::Choice(choices) => OneOf(choices),
+        Rule::CodexHeaders => Of(&CODEX_HEADERS_CHANGE),
         // What is no number in it is left out.
         Rule::Weights => Map(&Any),
         rule => held(rule),
@@ -137,6 +138,7 @@ fn held(rule: Rule) -> Shape {
         Rule::CooldownCap | Rule::UnitCost | Rule::Amount => Number,
         Rule::Words | Rule::List | Rule::Networks => List(&Text),
         Rule::Weights => Map(&Number),
+        Rule::CodexHeaders => Of(&CODEX_HEADERS),
         Rule::PayloadRules => Any,
         Rule::Text
         | Rule::Secret
@@ -150,6 +152,17 @@ fn held(rule: Rule) -> Shape {
         | Rule::Topic => Text,
     }
 }
+
+static CODEX_HEADERS: Object =
+    Object::new("CodexHeaderDefaults", &[has("userAgent", Text), has("betaFeatures", Text)]);
+
+static CODEX_HEADERS_CHANGE: Object = Object::new(
+    "CodexHeaderDefaultsChange",
+    &[
+        may("userAgent", Text).about("In place of the client's; blank passes the client's on"),
+        may("betaFeatures", Text).about("On WebSockets, where the client names none"),
+    ],
+);
 
 static BRANDS: Object = Object::new("Brands", &[has("brands", List(&Text))]);
 

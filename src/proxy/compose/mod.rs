@@ -153,8 +153,9 @@ impl Delivery<'_> {
         let less = bare.then(|| recovery::bare(own, site.platform, format));
         let mut request = Box::new(upstream::Request::new(Method::POST, target, RequestBody::from(pieces)));
         request.work = self.call.work();
-        request.headers =
-            headers::upstream(client, format, stream, account, credential, less.as_ref().unwrap_or(own));
+        let (said, agent) =
+            (less.as_ref().unwrap_or(own), self.call.settings.codex_headers.user_agent.as_ref());
+        request.headers = headers::upstream(client, format, stream, account, credential, said, agent);
         let betas = betas.as_deref().unwrap_or_default();
         let login_beta = login_headers::beta(account).filter(|_| format == Dialect::Messages);
         if login_beta.is_some() || !betas.is_empty() {

@@ -22,7 +22,9 @@ export const FORMS = {
    ["disableCrossProtocolFallback", false, "Ask a site in one dialect only, the first in its order", "只用站点首选的一种协议请求"],
    ["responsesCompactFallbackToResponsesEnabled", false, "Ask an upstream that cannot compact a conversation to answer instead", "上游不能压缩对话时，改为请它直接回答"],
    ["echoRequestedModel", false, "Answers name the model as asked, not as the upstream calls it", "回答中使用请求的模型名，而非上游的名称"],
-   ["codexUpstreamWebsocketEnabled", false, "Ask Codex over WebSockets; by HTTP where one is refused", "通过 WebSocket 请求 Codex；被拒绝时改用 HTTP"]]]],
+   ["codexUpstreamWebsocketEnabled", false, "Ask Codex over WebSockets; by HTTP where one is refused", "通过 WebSocket 请求 Codex；被拒绝时改用 HTTP"],
+   ["codexHeaderDefaults.userAgent", null, "User-Agent for Codex instead of the client's; empty is the client's", "发给 Codex 的 User-Agent，代替客户端的；留空为客户端的"],
+   ["codexHeaderDefaults.betaFeatures", null, "Beta features for Codex on WebSockets where the client names none", "客户端未指定时，WebSocket 上发给 Codex 的测试功能"]]]],
   limits: [
   ["Limits and time-outs", "限制与超时", [
    ["proxyFirstByteTimeoutSec", 0, "Longest wait for the first byte of an answer, seconds; 0 is no limit", "等待回答首字节的最长时间，秒；0 为不限"],

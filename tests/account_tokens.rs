@@ -387,6 +387,42 @@ fn a_token_that_is_deleted_during_the_listing_does_not_come_back_with_it() {
 }
 
 #[test]
+fn a_token_that_is_deleted_while_models_are_listed_fails_no_refresh() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&[MODEL]);
+    let site = relay.site(&gateway, "Relay A");
+    let account = relay.account(&gateway, &site, "ada");
+    for key in ["sk-the-one-that-stays", "sk-the-one-that-goes"] {
+        let body = json!({"accountId": account["id"], "token": key, "name": key});
+        gateway.admin().post("/api/account-tokens", &body).expect(200);
+    }
+    gateway.wait_for_channels(MODEL, 2);
+    let gone = tokens(&gateway).into_iter().find(|token| token["name"] == "sk-the-one-that-goes");
+    let gone = gone.expect("the second token");
+
+    // Both tokens are listed another model than before, which cannot be stored of the one that is gone.
+    let list = |models: &Value| Reply::json(200, &json!({"object": "list", "data": models}));
+    let models = json!([{"id": MODEL}, {"id": "model-new"}]);
+    let gate = Gate::default();
+    relay.upstream.answer("/v1/models", list(&models));
+    relay.upstream.answer_once("/v1/models", list(&models).head_waits_for(&gate));
+    let before = relay.upstream.asked_for("/v1/models").len();
+    let check = format!("/api/models/check/{}", account["id"]);
+    std::thread::scope(|scope| {
+        let checking = scope.spawn(|| gateway.admin().post(&check, &json!({})).expect(200));
+        eventually("the site is asked", || {
+            (relay.upstream.asked_for("/v1/models").len() > before).then_some(())
+        });
+        gateway.admin().delete(&token_path(&gone, "")).expect(200);
+        gate.open();
+        let checked = checking.join().expect("an answer");
+        assert_eq!(checked["refresh"]["status"], "success", "{checked}");
+    });
+    assert_eq!(gateway.wait_for_channels("model-new", 1).len(), 1);
+    assert!(tokens(&gateway).iter().all(|token| token["id"] != gone["id"]), "{:?}", tokens(&gateway));
+}
+
+#[test]
 fn groups_are_those_of_the_site() {
     let site = Site::start(Program::NewApi, &[MODEL]);
     let (gateway, site_id, account) = with_account(&site);

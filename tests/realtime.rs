@@ -257,6 +257,7 @@ fn each_response_counts_against_the_limits_of_its_key() {
     socket.send(&json!({"type": "response.create"}));
     let refused = socket.event();
     assert_eq!((&refused["type"], &refused["error"]["code"]), (&json!("error"), &json!("key_over_budget")));
+    assert_eq!(refused["error"]["type"], "rate_limit_error", "{refused}");
     assert_eq!(voice.heard().len(), 2, "it was not passed on");
     // The socket is still open, until the upstream answers somebody who speaks.
     socket.send(&json!({"type": "x"}));

@@ -8,9 +8,9 @@ use crate::cron::Cron;
 use crate::dialect::payload_rules;
 use crate::routing::OutboundProxy;
 
-/// 30 days: no cooldown is longer.
 /// The most wrong entries of a list that a message names.
 const MAX_NAMED: usize = 10;
+/// 30 days: no cooldown is longer.
 const MAX_COOLDOWN_SEC: f64 = 2_592_000.0;
 /// The cheapest a unit may be assumed to be.
 const MIN_UNIT_COST: f64 = 1e-6;

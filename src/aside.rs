@@ -2,14 +2,14 @@
 //!
 //! The workers of the runtime are for requests, and on a machine of one or two processors a computation on any other thread
 //! takes turns with them all the same: a thread that wakes for a request may wait milliseconds for a turn to end. At the
-//! lowest priority (`nice` 19) the computation gives way at once, and loses nothing while nobody else wants the processor.
-//! A thread cannot rise again without privileges, so these are not the runtime's own.
+//! lowest priority (`nice` 19) the computation has few turns while others want the processor, and loses nothing while nobody
+//! does; it ends a turn early by [`give_way`]. A thread cannot rise again without privileges, so these are not the runtime's own.
 //!
 //! Work here holds no lock that a request waits for: while requests keep every processor busy, it hardly goes on.
 
 use std::any::Any;
 use std::fmt;
-use std::io::{self, Read};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
@@ -63,16 +63,6 @@ pub fn step_back() {
 /// beside requests says between two small pieces of work that the turn may end here.
 pub fn give_way() {
     thread::yield_now();
-}
-
-/// A reader that gives way before each time it reads.
-pub struct GivingWay<R>(pub R);
-
-impl<R: Read> Read for GivingWay<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        give_way();
-        self.0.read(buffer)
-    }
 }
 
 fn set_priority(nice: i32) {

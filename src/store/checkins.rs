@@ -95,19 +95,20 @@ pub type RewardRow = (AccountId, String, Option<String>);
 
 /// Check-ins since a moment.
 pub async fn since(store: &Store, from: Millis) -> Result<Vec<RewardRow>> {
-    brief(store, "SELECT account_id, status, reward FROM checkin_logs WHERE created_at >= ?", from).await
+    brief(store, "SELECT c.account_id, c.status, c.reward FROM checkin_logs c", from).await
 }
 
 /// Check-ins since a moment on accounts of active sites.
 pub async fn since_at_active_sites(store: &Store, from: Millis) -> Result<Vec<RewardRow>> {
     let sql = "SELECT c.account_id, c.status, c.reward FROM checkin_logs c \
-               JOIN accounts a ON a.id = c.account_id JOIN sites s ON s.id = a.site_id AND s.status = 'active' \
-               WHERE c.created_at >= ?";
+               JOIN accounts a ON a.id = c.account_id JOIN sites s ON s.id = a.site_id AND s.status = 'active'";
     brief(store, sql, from).await
 }
 
-async fn brief(store: &Store, sql: &'static str, from: Millis) -> Result<Vec<RewardRow>> {
-    let rows = store.query(sql, vec![from.into()]).await?;
+/// As in [`spend`](super::spend), the range has an end for PostgreSQL.
+async fn brief(store: &Store, source: &'static str, from: Millis) -> Result<Vec<RewardRow>> {
+    let sql = format!("{source} WHERE c.created_at >= ? AND c.created_at < ?");
+    let rows = store.query(sql, vec![from.into(), Millis::MAX.into()]).await?;
     rows.iter()
         .map(|row| {
             let mut row = row.fields();

@@ -1,32 +1,24 @@
 //! Reading what upstreams answer to management calls: JSON of several shapes, error pages, garbage.
 
 use std::collections::HashSet;
-use std::io::BufReader;
 
 use bytes::Bytes;
 use hyper::http::StatusCode;
 use serde_json::Value;
 
-use crate::aside::{GivingWay, aside};
+use crate::aside::aside;
 use crate::error_words::sites;
 
 /// A body of so many bytes is read in under a millisecond.
 const SHORT: usize = 64 * 1024;
-/// So much of a longer one is read at once, in some tens of microseconds.
-const PIECE: usize = 4 * 1024;
 /// The longest text of an upstream's own words that is kept, in characters.
 const MAX_MESSAGE: usize = 300;
 /// No model has a longer name; what is longer is garbage, and would be stored and shown everywhere.
 const MAX_NAME: usize = 256;
 
-/// JSON, also behind the mark with which some programs begin a text in UTF-8. What is long is read in small pieces, between
-/// which requests may have the processor.
+/// JSON, also behind the mark with which some programs begin a text in UTF-8.
 pub(super) fn json(body: &[u8]) -> serde_json::Result<Value> {
-    let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
-    if text.len() <= SHORT {
-        return serde_json::from_slice(text);
-    }
-    serde_json::from_reader(BufReader::with_capacity(PIECE, GivingWay(text)))
+    serde_json::from_slice(body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body))
 }
 
 /// Reads a body with `reader`; a long one on a thread where no request waits behind it.

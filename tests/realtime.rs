@@ -273,6 +273,18 @@ fn each_response_counts_against_the_limits_of_its_key() {
 }
 
 #[test]
+fn a_key_that_is_revoked_has_no_further_response() {
+    let voice = Voice::start();
+    let gateway = gateway(&[], &[("site", &voice)]);
+    let mut socket = opened(&with_key(&gateway, &json!({})));
+    talk(&mut socket, "response.create");
+    gateway.admin().put("/api/downstream-keys/1", &json!({"enabled": false})).expect(200);
+    socket.send(&json!({"type": "response.create"}));
+    let error = &socket.event()["error"];
+    assert_eq!((&error["code"], &error["type"]), (&json!("key_disabled"), &json!("permission_error")));
+}
+
+#[test]
 fn both_sockets_end_together() {
     let voice = Voice::start();
     let gateway = gateway(&[], &[("site", &voice)]);

@@ -97,6 +97,25 @@ fn what_a_model_does_not_take_of_the_sampling_is_left_out() {
 }
 
 #[test]
+fn a_model_that_refuses_one_member_of_the_sampling_after_the_other_is_sent_none_of_them() {
+    let (gateway, upstream) = started("new-api", &[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);
+    let refused = ["temperature", "top_p", "presence_penalty", "frequency_penalty", "logit_bias", "seed"];
+    let mut body = json!({"model": MODEL, "max_tokens": 9, "user": "ann", "temperature": 0.2, "top_p": 0.9,
+        "presence_penalty": 1, "frequency_penalty": 1, "logit_bias": {"7": 1}, "seed": 3,
+        "messages": [{"role": "user", "content": "Which way?"}]});
+    for member in refused {
+        let message = format!("Unsupported parameter: '{member}' is not supported with this model.");
+        upstream.answer_once(CHAT, refusal(&message));
+    }
+    gateway.client().post(CHAT, &body).expect(200);
+    let asked = upstream.asked_for(CHAT);
+    for member in refused {
+        body.as_object_mut().expect("an object").remove(member);
+    }
+    assert_eq!((asked.len(), asked.last().expect("a request").json()), (7, body));
+}
+
+#[test]
 fn an_effort_that_an_upstream_does_not_know_is_left_out_of_a_converted_request() {
     let upstream = Upstream::with_one_path(MODEL, MESSAGES);
     let gateway = Gateway::start();

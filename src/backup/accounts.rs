@@ -88,27 +88,31 @@ pub fn nest(row: &mut Map<String, Value>) {
 }
 
 /// Takes the columns of a row out of its `extraConfig`, a text or an object. Other programs write there what they like: what
-/// cannot be read is left out, and keeps no account from coming over.
+/// cannot be read is left out, and keeps no account from coming over; `left_out` is told what.
 ///
 /// # Errors
 /// What was expected instead of an `extraConfig` that is neither a text nor an object.
-pub fn flatten(store: &Store, row: &mut Map<String, Value>) -> Result<(), &'static str> {
+pub fn flatten(
+    store: &Store,
+    row: &mut Map<String, Value>,
+    left_out: &mut Vec<String>,
+) -> Result<(), &'static str> {
     let mut config = match row.remove("extraConfig") {
         None => return Ok(()),
         Some(Value::Null) => Map::new(),
         Some(Value::Object(config)) => config,
         Some(Value::String(text)) if text.trim().is_empty() => Map::new(),
         Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or_else(|_| {
-            log::warn!("the extraConfig of an imported account is no JSON object and is left out");
+            left_out.push("its extraConfig is no JSON object and is left out".to_owned());
             Map::new()
         }),
         Some(_) => return Err("JSON text of an object"),
     };
     for name in PLAIN {
         let value = readable(name, config.remove(*name).unwrap_or_default());
-        row.insert((*name).to_owned(), value);
+        row.insert((*name).to_owned(), value.unwrap_or_else(|| lost(left_out, name)));
     }
-    take_login(store, &mut config);
+    take_login(store, &mut config, left_out);
     if let Some(Value::Object(oauth)) = config.get("oauth") {
         let text = |names: &[&str]| {
             let texts = names.iter().filter_map(|name| oauth.get(*name)?.as_str());
@@ -137,7 +141,9 @@ pub fn flatten(store: &Store, row: &mut Map<String, Value>) -> Result<(), &'stat
                 Value::Object(object) => Value::Object(object).to_string().into(),
                 value => value,
             };
-            row.insert((*column).to_owned(), readable(column, value));
+            let value = readable(column, value);
+            let value = value.unwrap_or_else(|| lost(left_out, &format!("{object}.{member}")));
+            row.insert((*column).to_owned(), value);
         }
         if !inner.is_empty() {
             config.insert((*object).to_owned(), Value::Object(inner));
@@ -148,10 +154,15 @@ pub fn flatten(store: &Store, row: &mut Map<String, Value>) -> Result<(), &'stat
     Ok(())
 }
 
-/// What a member says for its column; null where it says nothing that the column could hold.
-fn readable(column: &str, value: Value) -> Value {
-    let read = match (column, &value) {
-        (_, Value::Null) => return Value::Null,
+fn lost(left_out: &mut Vec<String>, member: &str) -> Value {
+    left_out.push(format!("{member} of its extraConfig cannot be read and is left out"));
+    Value::Null
+}
+
+/// What a member says for its column; `None` where that is nothing that the column could hold.
+fn readable(column: &str, value: Value) -> Option<Value> {
+    match (column, &value) {
+        (_, Value::Null) => Some(value),
         ("platformUserId", Value::String(digits)) => digits.trim().parse::<u32>().ok().map(Value::from),
         ("platformUserId", Value::Number(number)) => {
             number.as_f64().is_some_and(|id| id.fract() == 0.0 && id.abs() <= MAX_EXACT).then_some(value)
@@ -172,15 +183,11 @@ fn readable(column: &str, value: Value) -> Value {
         (column, Value::Number(_)) if MOMENTS.contains(&column) => time::from_json(&value).map(|_| value),
         (_, Value::String(_)) => Some(value),
         _ => None,
-    };
-    read.unwrap_or_else(|| {
-        log::warn!("{column} of an imported account cannot be read and is left out");
-        Value::Null
-    })
+    }
 }
 
 /// The password of another gateway is sealed under the secret of that one, which may be ours or a former one of ours.
-fn take_login(store: &Store, config: &mut Map<String, Value>) {
+fn take_login(store: &Store, config: &mut Map<String, Value>, left_out: &mut Vec<String>) {
     let Some(Value::Object(login)) = config.get_mut("autoRelogin") else { return };
     let Some(Value::String(cipher)) = login.remove("passwordCipher") else { return };
     if login.contains_key("password") || cipher.is_empty() {
@@ -188,9 +195,9 @@ fn take_login(store: &Store, config: &mut Map<String, Value>) {
     }
     match store.sealer().open("accounts", "login_password", &cipher) {
         Ok(password) => drop(login.insert("password".to_owned(), json!(password.expose()))),
-        Err(_) => log::warn!(
-            "the login of an imported account comes without its password, which no known secret opens"
-        ),
+        Err(_) => {
+            left_out.push("its login comes without its password, which no known secret opens".to_owned())
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! What nothing here can use of a row that is taken all the same: one strange row keeps nobody from coming over, and a warning
-//! names it.
+//! What nothing here can use of a row that is taken all the same: one strange row keeps nobody from coming over, and warnings
+//! name it.
 
 use crate::platform::Platform;
 use crate::routing::{BaseUrl, OutboundProxy};
@@ -10,8 +10,14 @@ use crate::store::staging::tables::Table;
 /// How many rows are named.
 pub const MOST: usize = 100;
 
-/// Why a row is not used as it is, for people; `None` for one that is.
-pub fn of(table: &Table, row: &NewRow) -> Option<String> {
+/// Why a row is not used as it is, for people; nothing for one that is. `left_out` is what was not taken of it.
+pub fn of(table: &Table, row: &NewRow, left_out: Vec<String>) -> impl Iterator<Item = String> {
+    let id = if table.shows_id { format!(" {}", row.id) } else { String::new() };
+    let whose = format!("{}{id} ({})", table.array, row.label);
+    unusable(table, row).into_iter().chain(left_out).map(move |why| format!("{whose}: {why}"))
+}
+
+fn unusable(table: &Table, row: &NewRow) -> Option<String> {
     let text = |sql: &str| {
         let at = table.columns.iter().position(|column| column.sql == sql)?;
         match row.values.get(at)? {
@@ -19,16 +25,14 @@ pub fn of(table: &Table, row: &NewRow) -> Option<String> {
             _ => None,
         }
     };
-    let why = match table.name {
+    match table.name {
         "sites" => platform(text("platform")?)
             .or_else(|| address(text("url")?))
             .or_else(|| proxy(text("proxy_url")?)),
         "accounts" => proxy(text("proxy_url")?),
         "downstream_api_keys" => key(text("key_enc")?),
         _ => None,
-    }?;
-    let id = if table.shows_id { format!(" {}", row.id) } else { String::new() };
-    Some(format!("{}{id} ({}): {why}", table.array, row.label))
+    }
 }
 
 fn platform(name: &str) -> Option<String> {

@@ -111,15 +111,13 @@ impl Import {
             } else {
                 String::new()
             };
-            return Err(ImportError::Refused(format!("Nothing was imported. {first}{more}")));
+            return Err(ImportError::Refused(format!("{first}{more}")));
         }
         let _tokens = self.runtime.block_on(self.core.token_edits.lock());
         let _routes = self.runtime.block_on(self.core.route_edits.lock());
         let _settings = self.runtime.block_on(self.core.settings_edits.lock());
         if self.core.resets() != self.resets {
-            return Err(ImportError::Refused(
-                "Nothing was imported: everything was reset meanwhile".to_owned(),
-            ));
+            return Err(ImportError::Refused("Everything was reset meanwhile".to_owned()));
         }
         if found.accounts.is_some() {
             self.options.progress.begin(Stage::Comparing, 0);
@@ -165,10 +163,11 @@ impl Import {
                 staging.give(index);
             }
             for (line, row) in (1..).zip(document.rows(&path)) {
-                match reader.read(table, line, row?) {
+                let mut left_out = Vec::new();
+                match reader.read(table, line, row?, &mut left_out) {
                     Ok(row) => {
                         if warnings.len() < doubts::MOST {
-                            warnings.extend(doubts::of(table, &row));
+                            warnings.extend(doubts::of(table, &row, left_out));
                         }
                         staging.add(hashing, index, row)?;
                     }

@@ -34,8 +34,14 @@ pub struct RowReader<'a> {
 }
 
 impl RowReader<'_> {
-    /// The row to stage; `line` counts the rows of its array from 1.
-    pub fn read(&self, table: &Table, line: i64, element: Json) -> Result<NewRow, Refused> {
+    /// The row to stage; `line` counts the rows of its array from 1. What of it is not taken is told in `left_out`.
+    pub fn read(
+        &self,
+        table: &Table,
+        line: i64,
+        element: Json,
+        left_out: &mut Vec<String>,
+    ) -> Result<NewRow, Refused> {
         let refuse = |id, label: &str, reason: String| Refused { id, label: shortened(label), reason };
         let Json::Object(mut row) = element else {
             return Err(refuse(None, "", format!("{}[{}] is not an object", table.array, line - 1)));
@@ -54,7 +60,7 @@ impl RowReader<'_> {
             return Err(refuse(None, &label, invalid(table, "id", "positive integer")));
         };
         let shown_id = table.shows_id.then_some(id);
-        let amended = self.amend(table, line, &mut row);
+        let amended = self.amend(table, line, &mut row, left_out);
         amended.map_err(|(member, expected)| refuse(shown_id, &label, invalid(table, member, expected)))?;
         let mut values = Vec::with_capacity(table.columns.len());
         let mut present = 0;
@@ -78,6 +84,7 @@ impl RowReader<'_> {
         table: &Table,
         line: i64,
         row: &mut Map<String, Json>,
+        left_out: &mut Vec<String>,
     ) -> Result<(), (&'static str, &'static str)> {
         match table.name {
             "sites" => {
@@ -91,7 +98,7 @@ impl RowReader<'_> {
             }
             "site_api_endpoints" => address(row, SiteUrl::canonical),
             "accounts" => {
-                accounts::flatten(self.store, row).map_err(|expected| ("extraConfig", expected))?;
+                accounts::flatten(self.store, row, left_out).map_err(|expected| ("extraConfig", expected))?;
                 one_of(row, "status", &["active", "disabled", "expired", "unhealthy"]);
                 one_of(row, "credentialMode", &["auto", "session", "apikey"]);
             }

@@ -54,9 +54,7 @@ fn check(document: &Document) -> io::Result<Result<(), String>> {
             if said == found.as_str() {
                 return Ok(Ok(()));
             }
-            refused(
-                "The checksum of the document does not match what is in it: it is damaged or was changed. Nothing was imported",
-            )
+            refused("The checksum of the document does not match what is in it: it is damaged or was changed")
         }
     }
 }
@@ -91,12 +89,10 @@ fn sections(document: &Document) -> Result<Found, String> {
             .any(|place| document.has(place) && !document.value(place).is_some_and(|value| value.is_null()))
     };
     if found.accounts.is_none() && (is_of_type("accounts") || has_any(ACCOUNTS)) {
-        return Err(format!("The accounts of the document need the arrays {ARRAYS}. Nothing was imported"));
+        return Err(format!("The accounts of the document need the arrays {ARRAYS}"));
     }
     if found.preferences.is_none() && (is_of_type("preferences") || has_any(PREFERENCES)) {
-        return Err(
-            "The preferences of the document need the array settings. Nothing was imported".to_owned()
-        );
+        return Err("The preferences of the document need the array settings".to_owned());
     }
     if found.accounts.is_none() && found.preferences.is_none() {
         return Err(format!(

@@ -17,10 +17,16 @@ use crate::limits::LeaseRules;
 use crate::routing::{BaseUrl, OutboundProxy};
 
 /// Variables that are known and not used, and why.
-const USELESS: &[(&str, &str)] = &[(
-    "TOKEN_ROUTER_CACHE_TTL_MS",
-    "routes are in memory and replaced with each change, so that nothing cached grows old",
-)];
+const UNUSED: &[(&str, &str)] = &[
+    (
+        "TOKEN_ROUTER_CACHE_TTL_MS",
+        "routes are in memory and replaced with each change, so that nothing cached grows old",
+    ),
+    (
+        "LLM_METADATA_MODELS_URLS",
+        "models are described by the sites that offer them, and no list of others is fetched",
+    ),
+];
 
 /// The variables being read, with what was wrong about them so far.
 pub(super) struct Vars<'a> {
@@ -189,7 +195,7 @@ impl<'a> Vars<'a> {
 
     /// Says of variables that other gateways know, where they are set, why they have no use here.
     pub(super) fn ignore_what_has_no_use(&mut self) {
-        for (name, why) in USELESS {
+        for (name, why) in UNUSED {
             if self.optional(name).is_some() {
                 self.warnings.push(format!("{name} is not used: {why}"));
             }

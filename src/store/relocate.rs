@@ -181,7 +181,7 @@ fn refuse_used(target: &mut dyn Connection) -> Result<(), OpenError> {
     for table in ["sites", "settings"] {
         if count(target, table)? > 0 {
             return Err(OpenError::Unusable(format!(
-                "the target database is not empty: it has rows in {table}. Send overwrite=true to have it emptied first"
+                "the target database is not empty: it has rows in {table}. It is emptied first with overwrite=true, on the command line without --keep"
             )));
         }
     }

@@ -370,29 +370,38 @@ fn what_cannot_be_used_is_taken_and_named() {
 #[test]
 fn an_account_comes_over_whatever_another_program_left_in_its_extra_config() {
     let gateway = Gateway::start();
-    for (written, left) in [
-        (json!("no JSON"), Value::Null),
-        (json!("[1]"), Value::Null),
+    for (written, left, left_out) in [
+        (json!("no JSON"), Value::Null, &["extraConfig"][..]),
+        (json!("[1]"), Value::Null, &["extraConfig"]),
         (
             json!(r#"{"platformUserId":"7","useSystemProxy":"1","note":"x"}"#),
             json!({"platformUserId": 7, "useSystemProxy": true, "note": "x"}),
+            &[],
         ),
         (
             json!(r#"{"platformUserId":[],"useSystemProxy":"perhaps","credentialMode":5,"proxyUrl":{}}"#),
             Value::Null,
+            &["credentialMode", "platformUserId", "proxyUrl", "useSystemProxy"],
         ),
         (
             json!({"autoRelogin": {"username": "ann", "password": 5, "updatedAt": "once"}, "runtimeHealth": {"checkedAt": []}}),
             json!({"autoRelogin": {"username": "ann"}}),
+            &["autoRelogin.password", "autoRelogin.updatedAt", "runtimeHealth.checkedAt"],
         ),
         (
             json!({"sub2apiAuth": {"refreshToken": "r", "tokenExpiresAt": "soon"}, "oauth": {"tokenExpiresAt": true}}),
             json!({"sub2apiAuth": {"refreshToken": "r"}}),
+            &["sub2apiAuth.tokenExpiresAt", "oauth.tokenExpiresAt"],
         ),
     ] {
         let mut document = small();
         document["accounts"]["accounts"][0]["extraConfig"] = written.clone();
-        import(&gateway, &document);
+        let report = import(&gateway, &document);
+        let warnings = report["warnings"].as_array().map_or(0, Vec::len);
+        assert_eq!(warnings, left_out.len(), "{report}");
+        for name in left_out {
+            assert!(report["warnings"].to_string().contains(name), "{name}: {report}");
+        }
         let exported = export(&gateway);
         let kept = &rows(&exported, "accounts")[0]["extraConfig"];
         let kept: Value = kept.as_str().map_or(Value::Null, |text| serde_json::from_str(text).expect("JSON"));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::try_join;
 
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
@@ -20,7 +21,7 @@ use crate::store::proxy_logs::{
     self, ClientFilter, ClientOption, LogFilter, LogItem, LogSummary, StatusFilter,
 };
 use crate::store::sites::{self, SiteRow};
-use crate::store::{Store, debug_traces};
+use crate::store::{self, Store, debug_traces};
 use crate::time::{self, Millis, now_ms};
 
 /// The list of the log: a page of its rows, what it can be filtered by, or both.
@@ -59,20 +60,32 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let view = query.get("view");
     admin.core.store.flush().await;
 
-    let mut list = LogList { page: None, meta: None };
-    if view.as_deref() != Some("meta") {
-        let (items, total) = proxy_logs::list(&admin.core.store, &filter, limit, offset).await?;
-        let items = items.into_iter().map(Item::from).collect();
-        list.page = Some(LogPage { items, total, page: offset / limit + 1, page_size: limit });
-    }
-    if view.as_deref() != Some("query") {
-        list.meta = Some(LogMeta {
-            client_options: client_options(proxy_logs::client_options(&admin.core.store, &filter).await?),
-            summary: summary_json(&proxy_logs::summary(&admin.core.store, &filter).await?),
-            sites: site_options(&admin.core.store).await?,
-        });
-    }
-    Ok(http::json(StatusCode::OK, &list))
+    let store = &admin.core.store;
+    // A server answers them side by side.
+    let (page, meta) = match view.as_deref() {
+        Some("query") => (Some(page_of(store, &filter, limit, offset).await?), None),
+        Some("meta") => (None, Some(meta_of(store, &filter).await?)),
+        _ => {
+            let (page, meta) = try_join!(page_of(store, &filter, limit, offset), meta_of(store, &filter))?;
+            (Some(page), Some(meta))
+        }
+    };
+    Ok(http::json(StatusCode::OK, &LogList { page, meta }))
+}
+
+async fn page_of(store: &Store, filter: &LogFilter, limit: i64, offset: i64) -> store::Result<LogPage> {
+    let (items, total) = proxy_logs::list(store, filter, limit, offset).await?;
+    let items = items.into_iter().map(Item::from).collect();
+    Ok(LogPage { items, total, page: offset / limit + 1, page_size: limit })
+}
+
+async fn meta_of(store: &Store, filter: &LogFilter) -> store::Result<LogMeta> {
+    let (options, summary, sites) = try_join!(
+        proxy_logs::client_options(store, filter),
+        proxy_logs::summary(store, filter),
+        site_options(store)
+    )?;
+    Ok(LogMeta { client_options: client_options(options), summary: summary_json(&summary), sites })
 }
 
 /// `GET /api/stats/proxy-logs/{id}`
@@ -108,7 +121,7 @@ pub async fn of_models(store: &Store, text: &str, limit: i64) -> Result<Value> {
     Ok(json!(items.into_iter().map(Item::from).collect::<Vec<_>>()))
 }
 
-async fn site_options(store: &Store) -> Result<Value> {
+async fn site_options(store: &Store) -> store::Result<Value> {
     let sites = sites::list(store).await?;
     let option = |site: SiteRow| json!({ "id": site.id, "name": site.name, "status": site.status.as_str() });
     Ok(sites.into_iter().map(option).collect())

@@ -63,6 +63,8 @@ struct Turn {
 
 /// Why a response is not made.
 struct Refusal {
+    /// What a request would have been answered with.
+    status: u16,
     code: &'static str,
     message: String,
 }
@@ -279,7 +281,7 @@ impl Session {
     fn check_key(&self) -> Result<(), Refusal> {
         match self.opener.caller(&self.proxy.core) {
             Ok(_) => Ok(()),
-            Err(refused) => Err(Refusal { code: refused.code(), message: refused.message().to_string() }),
+            Err(refused) => Err(Refusal::rejected(&refused)),
         }
     }
 }
@@ -289,21 +291,22 @@ impl Refusal {
         match refused {
             NotAdmitted::Over(limit) => {
                 let words = refused_by(limit, now_ms());
-                Self { code: words.code, message: words.message }
+                Self { status: 429, code: words.code, message: words.message }
             }
-            NotAdmitted::OverTotal(why) => {
-                let refused = Refused::Rejected(why);
-                Self { code: refused.code(), message: refused.message().into_owned() }
-            }
+            NotAdmitted::OverTotal(why) => Self::rejected(&Refused::Rejected(why)),
             NotAdmitted::Unavailable => {
                 let message = "The request could not be counted".to_owned();
-                Self { code: "unavailable", message }
+                Self { status: 503, code: "unavailable", message }
             }
         }
     }
 
+    fn rejected(refused: &Refused) -> Self {
+        Self { status: refused.status(), code: refused.code(), message: refused.message().into_owned() }
+    }
+
     fn event(&self) -> String {
-        event("rate_limit_error", self.code, &self.message)
+        event(errors::kind_of(self.status), self.code, &self.message)
     }
 }
 

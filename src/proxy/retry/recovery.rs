@@ -34,8 +34,10 @@ use crate::proxy::compose::outgoing::Outgoing;
 use crate::proxy::failure::Failure;
 use crate::proxy::operation::Operation;
 
-/// So often one dialect of one address is asked again.
-const MAX_SENDS: usize = 3;
+/// So often one dialect of one address is asked again in words that may be wrong as well.
+const MAX_GUESSES: usize = 3;
+/// So often in all: models that reason refuse what others are sampled by, and name one member at a time.
+const MAX_SENDS: usize = 8;
 /// What every upstream of the responses dialect may know.
 const KNOWN: [&str; 26] = [
     "background",
@@ -109,6 +111,8 @@ enum Way {
 #[derive(Default)]
 pub(in crate::proxy) struct Recovery {
     sends: usize,
+    /// Of these, the ones in words that no refusal named.
+    guesses: usize,
     tried: Vec<Way>,
     /// What was sent last, when it was not the request as it is prepared. Only here after a refusal.
     last: Option<Box<Sent>>,
@@ -154,6 +158,7 @@ impl Recovery {
             Outgoing { pieces: [next.body.clone(), Bytes::new(), Bytes::new()], bare: next.bare, ..first };
         self.last = Some(Box::new(next));
         self.sends += 1;
+        self.guesses += usize::from(!matches!(way, Way::Without(_)));
         Some(outgoing)
     }
 
@@ -169,6 +174,9 @@ impl Recovery {
         let is_new = |way: Way| !self.tried.contains(&way);
         let own = format == call.face.dialect;
         let without = failure.refused_members(format).into_iter().map(Way::Without).find(|way| is_new(*way));
+        if self.guesses == MAX_GUESSES {
+            return without;
+        }
         let lower = failure.named_limit().map(Way::LowerLimit).filter(|way| is_new(*way));
         let way = match format {
             Dialect::Messages if !own && is_new(Way::OtherThinking) && failure.refuses_thinking_form() => {

@@ -6,12 +6,11 @@ import { Failure, get, listen, token } from "./api.js";
 import { useRead, useTicks } from "./data.js";
 import { explain, setLanguage, t } from "./words.js";
 import { Field, Form, Languages, Link, Note, Unread } from "./parts.js";
-import { Overview } from "./pages/overview.js";
 
-// The first page is here from the beginning; each other one, `Page` of the module of its path, is loaded when it is first opened.
+// Each page, `Page` of the module of its path, is loaded when it is first opened.
 const PAGES = [["/", "Overview"], ["/sites", "Sites"], ["/routes", "Models"], ["/log", "Log"], ["/keys", "Keys"], ["/playground", "Playground"], ["/settings", "Settings"]];
-const load = (path) => import(`./pages${path}.js`).then((module) => module.Page);
-const loaded = new Map([["/", Overview]]);
+const load = (path) => import(`./pages${path === "/" ? "/overview" : path}.js`).then((module) => module.Page);
+const loaded = new Map();
 const pageAt = (path) => PAGES.find(([known]) => known === path) ?? PAGES[0];
 const THEME = "switchyard.theme";
 
@@ -139,5 +138,5 @@ setTheme(localStorage.getItem(THEME) ?? "system");
 followLinks();
 // The page that the address names is on its way while the frame is drawn; whether it comes is told there.
 const [first] = pageAt(location.pathname);
-if (token.get() && !loaded.has(first)) load(first).catch(() => {});
+if (token.get()) load(first).catch(() => {});
 render(html`<${Console} />`, document.getElementById("console"));

@@ -84,7 +84,7 @@ export function Events() {
 
 // === the page ===
 
-export function Overview() {
+export function Page() {
   const accounts = useRead("/api/accounts", { every: 20 });
   const answered = useRead("/api/stats/proxy-logs?status=success&pageSize=1", { every: 15 });
   const day = useRead("/api/stats/dashboard", { every: 15 });

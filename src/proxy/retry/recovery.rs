@@ -111,7 +111,7 @@ enum Way {
 #[derive(Default)]
 pub(in crate::proxy) struct Recovery {
     sends: usize,
-    /// Of these, the ones in words that no refusal named.
+    /// How many of them were in words that no refusal named.
     guesses: usize,
     tried: Vec<Way>,
     /// What was sent last, when it was not the request as it is prepared. Only here after a refusal.

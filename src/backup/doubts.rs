@@ -12,9 +12,10 @@ pub const MOST: usize = 100;
 
 /// Why a row is not used as it is, for people; nothing for one that is. `left_out` is what was not taken of it.
 pub fn of(table: &Table, row: &NewRow, left_out: Vec<String>) -> impl Iterator<Item = String> {
-    let id = if table.shows_id { format!(" {}", row.id) } else { String::new() };
-    let whose = format!("{}{id} ({})", table.array, row.label);
-    unusable(table, row).into_iter().chain(left_out).map(move |why| format!("{whose}: {why}"))
+    unusable(table, row).into_iter().chain(left_out).map(|why| {
+        let id = if table.shows_id { format!(" {}", row.id) } else { String::new() };
+        format!("{}{id} ({}): {why}", table.array, row.label)
+    })
 }
 
 fn unusable(table: &Table, row: &NewRow) -> Option<String> {

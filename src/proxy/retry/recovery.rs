@@ -34,7 +34,7 @@ use crate::proxy::compose::outgoing::Outgoing;
 use crate::proxy::failure::Failure;
 use crate::proxy::operation::Operation;
 
-/// So often one dialect of one address is asked again in words that may be wrong as well.
+/// So often one dialect of one address is asked again in words that may be refused as well.
 const MAX_GUESSES: usize = 3;
 /// So often in all: models that reason refuse what others are sampled by, and name one member at a time.
 const MAX_SENDS: usize = 8;
@@ -111,7 +111,7 @@ enum Way {
 #[derive(Default)]
 pub(in crate::proxy) struct Recovery {
     sends: usize,
-    /// How many of them were in words that no refusal named.
+    /// How many of them did something else than leave out a member that was named.
     guesses: usize,
     tried: Vec<Way>,
     /// What was sent last, when it was not the request as it is prepared. Only here after a refusal.

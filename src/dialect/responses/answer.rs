@@ -3,7 +3,9 @@
 //! The types of the clients' SDKs want every member, asked for or not: what the request said is
 //! repeated, the rest has the dialect's default.
 
-use crate::dialect::canonical::{CallKind, ReplyContext};
+use serde::de::IgnoredAny;
+
+use crate::dialect::canonical::{CallKind, ReplyContext, Stop};
 use crate::dialect::citation::Citation;
 use crate::dialect::errors;
 use crate::dialect::literal::{Json, Text};
@@ -180,6 +182,16 @@ pub(super) struct OutputPart<'t> {
 }
 
 impl Item<'_> {
+    /// How far it is, as the last item of an answer that ended by `stop`. A call was cut off when its arguments are no
+    /// whole JSON: a client must not run it.
+    pub(super) fn status(&self, stop: &Stop<'_>) -> Status<'static> {
+        match self {
+            Self::Message(_) => Status::of(stop),
+            Self::Call { kind: CallKind::Function, input, .. } if !is_whole(input) => Status::of(stop),
+            _ => Status::Completed,
+        }
+    }
+
     /// The item's members.
     pub(super) fn put(&self, o: &mut Writer, id: &str, status: Status<'_>) {
         o.field("id", id);
@@ -209,6 +221,10 @@ impl Item<'_> {
             Self::Search(search) => searches::put(o, search, status),
         }
     }
+}
+
+fn is_whole(arguments: &Text<'_>) -> bool {
+    serde_json::from_str::<IgnoredAny>(&arguments.decode()).is_ok()
 }
 
 impl<'t> OutputPart<'t> {

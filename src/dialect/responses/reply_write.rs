@@ -20,10 +20,10 @@ pub fn write_reply(reply: &Reply<'_>, context: &ReplyContext) -> Bytes {
     let output = |list: &mut Writer| {
         let last = items.len().saturating_sub(1);
         for (index, item) in items.iter().enumerate() {
-            // Only the last one can have been cut off; a call that was is the client's to judge.
-            let cut = index == last && matches!(item, Item::Message(_));
+            // Only the last one can have been cut off.
+            let status = if index == last { item.status(&candidate.stop) } else { Status::Completed };
             let id = head.item_id(item, index);
-            list.object(|o| item.put(o, &id, if cut { status } else { Status::Completed }));
+            list.object(|o| item.put(o, &id, status));
         }
     };
     // Clients' types want counts, known or not.

@@ -312,9 +312,8 @@ impl StreamWriter {
         let Some(mut open) = self.open.remove(&at) else { return };
         open.key.and_then(|key| self.places.remove(&key));
         let (id, index) = (&open.id, open.index);
-        let mut status = Status::Completed;
         match &mut open.item {
-            Item::Message(_) => status = Status::of(&self.stop),
+            Item::Message(_) | Item::Search(_) => {}
             Item::Reasoning { summary, encrypted, .. } => {
                 if let Some(text) = summary.first() {
                     emit(&mut self.sequence, out, "reasoning_summary_text.done", |o| {
@@ -352,8 +351,8 @@ impl StreamWriter {
                     o.field(member, &*input);
                 });
             }
-            Item::Search(_) => {}
         }
+        let status = open.item.status(&self.stop);
         if let Item::Search(Search { found: Some(Found::Pages(_)), .. }) = &open.item {
             emit(&mut self.sequence, out, "web_search_call.completed", |o| open_fields(o, id, index));
         }

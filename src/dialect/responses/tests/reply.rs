@@ -110,6 +110,14 @@ fn stops_become_states() {
 }
 
 #[test]
+fn a_call_that_was_cut_off_is_incomplete() {
+    for (arguments, status) in [("{\"a\":", "incomplete"), ("{}", "completed")] {
+        let out = of_parts(vec![call("c", CallKind::Function, arguments)], Stop::OutputLimit);
+        assert_eq!((&out["status"], &out["output"][0]["status"]), (&json!("incomplete"), &json!(status)));
+    }
+}
+
+#[test]
 fn states_become_stops() {
     let call = json!({"type":"function_call","call_id":"c","name":"f","arguments":"{"});
     for (more, stop) in [

@@ -203,6 +203,26 @@ fn an_answer_that_was_cut_is_incomplete() {
 }
 
 #[test]
+fn a_call_that_was_cut_off_is_incomplete_and_a_whole_one_beside_it_is_not() {
+    let events = [
+        part(0, call("whole", CallKind::Function)),
+        delta(0, r#"{"a":1}"#),
+        part(1, call("cut", CallKind::Function)),
+        delta(1, r#"{"a":"#),
+        Event::Finish(Stop::OutputLimit),
+        Event::End,
+    ];
+    let events = write_all(events, &context());
+    let statuses =
+        |items: Vec<&Value>| items.into_iter().map(|item| item["status"].clone()).collect::<Vec<_>>();
+    let done = events.iter().filter(|event| event["type"] == "response.output_item.done");
+    assert_eq!(statuses(done.map(|event| &event["item"]).collect()), ["completed", "incomplete"]);
+    let output = events.last().unwrap()["response"]["output"].as_array().unwrap();
+    assert_eq!(statuses(output.iter().collect()), ["completed", "incomplete"]);
+    follow(&events);
+}
+
+#[test]
 fn nothing_is_written_before_there_is_something() {
     let start = Event::Start { id: Text::EMPTY, model: Text::plain("m"), created: None };
     assert!(write_all([start.clone()], &context()).is_empty());

@@ -91,6 +91,12 @@ pub fn status_told(error: &UpstreamError) -> u16 {
     told.filter(|status| !(401..=403).contains(status)).unwrap_or(500)
 }
 
+/// `error.code` for clients of OpenAI's kind. Google's is the status as a number, which is no code of theirs.
+pub fn openai_code(error: &UpstreamError) -> Option<&str> {
+    let of_google = error.kind.as_deref().is_some_and(is_googles);
+    error.code.as_deref().filter(|code| !of_google || code.parse::<u16>().is_err())
+}
+
 fn of_word(word: &str) -> Option<u16> {
     Some(match word {
         "invalid_request_error"

@@ -10,7 +10,7 @@ use super::sse;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-pub use super::error_kinds::{openai as kind_of, status_told};
+pub use super::error_kinds::{openai as kind_of, openai_code, status_told};
 pub use super::upstream_error::{UpstreamError, read, upstream_text};
 
 /// By this code clients of messages know that they must send the whole conversation again.
@@ -99,7 +99,7 @@ pub(super) fn stream_event_of(
         }
         _ => {
             let event = json!({"error": {
-                "message": error.message, "type": kind, "param": error.param, "code": error.code,
+                "message": error.message, "type": kind, "param": error.param, "code": openai_code(error),
             }});
             format!("data: {event}\n\n")
         }
@@ -207,7 +207,10 @@ mod tests {
             ("overloaded_error", None, "overloaded_error", "overloaded_error", "UNAVAILABLE"),
             ("requests", Some("rate_limit_exceeded"), "requests", "rate_limit_error", "RESOURCE_EXHAUSTED"),
         ] {
-            assert_eq!(told(Dialect::Chat, kind, code)["error"]["type"], chat);
+            let of_chat = &told(Dialect::Chat, kind, code)["error"];
+            assert_eq!(of_chat["type"], chat);
+            // A number that says the status is Google's; a client of chat tests words.
+            assert_eq!(of_chat["code"].as_str(), code.filter(|code| code.parse::<u16>().is_err()));
             assert_eq!(told(Dialect::Messages, kind, code)["error"]["type"], messages);
             let google = told(Dialect::Gemini, kind, code);
             assert_eq!(

@@ -141,7 +141,8 @@ impl ErrorShape {
         };
         let own = error.kind.as_deref().filter(|_| shown == status);
         let kind = own.unwrap_or("upstream_error");
-        self.write(shown, Some(kind), &error.message, error.code.as_deref(), error.param.as_deref())
+        let code = errors::openai_code(error);
+        self.write(shown, Some(kind), &error.message, code, error.param.as_deref())
     }
 
     /// An upstream's own error body, handed on as it came.

@@ -66,6 +66,7 @@ mod members;
 pub mod messages;
 pub mod names;
 pub mod observe;
+mod opening;
 pub mod optional;
 pub mod output_limit;
 pub mod parts;

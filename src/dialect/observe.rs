@@ -21,6 +21,7 @@ use super::{
     errors::{self, UpstreamError},
     events::{self, Meaning},
     json,
+    opening::Opening,
     sse::{self, Scanner},
     stream_event::StreamEvent,
     usage::Usage,
@@ -53,6 +54,7 @@ pub struct Progress {
     usage: Option<Usage>,
     output: bool,
     finished: bool,
+    opening: Opening,
 }
 
 /// Which part of the chunk last fed may be relayed when it made the stream [`Phase::Failed`].
@@ -86,7 +88,8 @@ struct Watch {
 
 impl Progress {
     pub fn new(dialect: Dialect) -> Self {
-        Self { dialect, phase: Phase::Preamble, usage: None, output: false, finished: false }
+        let opening = Opening::default();
+        Self { dialect, phase: Phase::Preamble, usage: None, output: false, finished: false, opening }
     }
 
     pub fn phase(&self) -> &Phase {
@@ -116,6 +119,11 @@ impl Progress {
         self.usage
     }
 
+    /// What came up to the first output lacks events that a client needs before it (messages, responses).
+    pub fn lacks_opening(&self) -> bool {
+        self.opening.is_lacking()
+    }
+
     /// No event counts any more.
     fn is_over(&self) -> bool {
         self.finished || matches!(self.phase, Phase::Failed(_))
@@ -125,6 +133,9 @@ impl Progress {
     pub fn take(&mut self, event: &StreamEvent<'_>) {
         if self.is_over() {
             return;
+        }
+        if self.phase == Phase::Preamble {
+            self.opening.take(self.dialect, event.kind());
         }
         let read = events::read(self.dialect, event);
         if let Some(usage) = read.usage {

@@ -6,7 +6,8 @@
 //! | a stream | held to the first output, then [`relay`] | judged, replayed as a stream |
 //! | an answer | gathered, judged | judged |
 //!
-//! In one dialect bytes pass as they are; between two they are converted on the way. What no dialect can tell, the sound of a
+//! In one dialect bytes pass as they are; between two they are converted on the way, and so is a stream whose site leaves out
+//! the events that open it. What no dialect can tell, the sound of a
 //! voice or a transcript in any form, is [`media`]; what a body is, by its content type and its first bytes, [`form`].
 
 mod form;
@@ -127,10 +128,7 @@ impl<'a> StartedResponse<'a> {
         let (dialect, format) = (self.call.face.dialect, self.accepted.format);
         let mut held = match self.own {
             true => HeldStream::passed(format),
-            false => {
-                let reply_context = Arc::new(self.reply_context(attempt.model()).await);
-                HeldStream::converted(StreamConverter::new(format, dialect, reply_context))
-            }
+            false => HeldStream::converted(self.converter(attempt.model()).await),
         };
         held.take(std::mem::take(&mut self.first));
         let hold_until = held.last_data + MAX_HOLD;
@@ -166,6 +164,9 @@ impl<'a> StartedResponse<'a> {
         if ended_empty(held.progress(), &attempt) {
             return Err(self.uncommittable(attempt, Failure::judged(Fault::Empty.message())));
         }
+        if self.may_be_rewritten() && held.progress().lacks_opening() && held.failure().is_none() {
+            held = held.rewritten(self.converter(attempt.model()).await);
+        }
         let mut response = Response::new(ResponseBody::empty());
         self.put_headers(attempt.channel(), &mut response);
         headers::event_stream(response.headers_mut());
@@ -179,6 +180,19 @@ impl<'a> StartedResponse<'a> {
         let rest = Rest { upstream: body, idle, timer };
         *response.body_mut() = relay::body(dialect, held, rest, attempt);
         Ok(Answered { response, not_stored })
+    }
+
+    /// A stream of the client's own dialect can take events that it lacks. One that is made in the background is given again
+    /// by its site, event by event with the site's numbers.
+    fn may_be_rewritten(&self) -> bool {
+        self.own && !self.call.envelope.in_background
+    }
+
+    /// What writes a stream in the client's dialect, from its first event on.
+    fn converter(&self, model: &str) -> impl Future<Output = StreamConverter> + use<'a> {
+        let (from, to) = (self.accepted.format, self.call.face.dialect);
+        let reply_context = self.reply_context(model);
+        async move { StreamConverter::new(from, to, Arc::new(reply_context.await)) }
     }
 
     /// A complete answer in the client's dialect: read, judged, handed on as it came.

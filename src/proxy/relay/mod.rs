@@ -11,7 +11,7 @@
 //!     └ (the client hangs up)        dropped, which closes the upstream
 //! ```
 //!
-//! A stream of the client's own dialect is [`Passed`], any other one [`Converted`]: either reads each event once, from the
+//! A stream of the client's own dialect is [`Passed`], any other one, and one that lacks its opening, [`Converted`]: either reads each event once, from the
 //! first one on, while the stream is still [held](HeldStream). How they end is one matter.
 //!
 //! Beside them: a stream that is long in beginning ([`heartbeats`]), a whole answer too long to be held ([`long_reply`]),
@@ -118,6 +118,11 @@ trait Transit: Send {
 
     /// The client has no half of an event: something of our own may be put into the stream.
     fn is_between_events(&self) -> bool;
+
+    /// The beginning of an event that is held back until its end is here, as it came.
+    fn held_back(&mut self) -> Bytes {
+        Bytes::new()
+    }
 }
 
 /// An error that the upstream told in its stream.
@@ -138,6 +143,15 @@ impl HeldStream {
     /// Holds a stream that is written anew.
     pub(super) fn converted(converter: StreamConverter) -> Self {
         Self::new(Box::new(Converted(converter)))
+    }
+
+    /// Holds a stream of the client's own dialect that is to be written anew all the same, with all that has been read.
+    pub(super) fn rewritten(mut self, converter: StreamConverter) -> Self {
+        let read = joined(std::mem::take(&mut self.ready), self.transit.held_back());
+        self.transit = Box::new(Converted(converter));
+        let taken = self.transit.take(read);
+        self.hold(taken);
+        self
     }
 
     fn new(transit: Box<dyn Transit>) -> Self {

@@ -80,6 +80,10 @@ impl Transit for Passed {
     fn is_between_events(&self) -> bool {
         !self.relayed
     }
+
+    fn held_back(&mut self) -> Bytes {
+        std::mem::take(&mut self.held)
+    }
 }
 
 impl Passed {

@@ -109,11 +109,14 @@ fn replay_choice(choice: &Node<'_>, chunk: Chunk<'_>, out: &mut String) {
         });
     }
     let called = calls::of_message(message).next().is_some();
+    let is_legacy = message.items_at("tool_calls").is_empty();
     out.push_str(&chunk(&|o| {
         o.object_at("delta", |_| {});
+        // Sites say `stop` beside calls, too; a client that reads it carries none of them out.
+        let is_call = called && matches!(&*choice.str_at("finish_reason"), "" | "stop");
         match choice.get("finish_reason") {
-            Some(reason) => put(o, "finish_reason", reason),
-            None => o.field("finish_reason", stop::word(&stop::read("", called), false)),
+            Some(reason) if !is_call => put(o, "finish_reason", reason),
+            _ => o.field("finish_reason", stop::word(&stop::read("", called), is_legacy)),
         }
     }));
 }
@@ -173,5 +176,24 @@ mod tests {
             r#"{"id":"chatcmpl-r","object":"chat.completion.chunk","created":7,"model":"m","choices":["#;
         assert!(chunks[0].starts_with(head), "{}", chunks[0]);
         assert_eq!(chunks[2], format!("{head}{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"stop\"}}]}}"));
+    }
+
+    #[test]
+    fn a_plain_stop_beside_calls_is_a_call() {
+        let calls = r#""tool_calls":[{"id":"t","function":{"name":"f","arguments":"{}"}}]"#;
+        let legacy = r#""function_call":{"name":"f","arguments":"{}"}"#;
+        let cases = [
+            (calls, "\"stop\"", "tool_calls"),
+            (calls, "null", "tool_calls"),
+            (calls, "\"length\"", "length"),
+            (legacy, "\"stop\"", "function_call"),
+            (r#""content":"x""#, "\"stop\"", "stop"),
+        ];
+        for (message, said, told) in cases {
+            let answer = format!(r#"{{"choices":[{{"message":{{{message}}},"finish_reason":{said}}}]}}"#);
+            let chunks = events_of(&answer, &ReplyContext::default());
+            let last = &chunks[chunks.len() - 2];
+            assert!(last.contains(&format!("\"finish_reason\":\"{told}\"")), "{message} {said}: {last}");
+        }
     }
 }

@@ -272,6 +272,44 @@ fn the_list_is_paged_ordered_and_filtered() {
     }
 }
 
+/// <https://docs.anthropic.com/en/api/files-list>
+#[test]
+fn clients_of_anthropic_see_files_as_anthropic_has_them() {
+    let gateway = Gateway::start();
+    let client = gateway.client().with("anthropic-version", "2023-06-01");
+    let uploaded: Vec<Value> =
+        (0..4).map(|n| upload(&client, "a.txt", format!("content {n}").as_bytes())).collect();
+    let first = &uploaded[0];
+    assert!(first["created_at"].as_str().is_some_and(|at| at.contains('T') && at.ends_with('Z')), "{first}");
+    let expected = json!({"id": first["id"], "type": "file", "filename": "a.txt", "mime_type": "text/plain",
+        "size_bytes": 9, "created_at": first["created_at"], "downloadable": true});
+    assert_eq!(*first, expected);
+    assert_eq!(client.get(&path(first)).expect(200), expected);
+    assert_eq!(read(&client, first).text(), "content 0");
+    let id = |number: usize| uploaded[number]["id"].as_str().expect("an id");
+    for (query, places, more) in [
+        (String::new(), &[3, 2, 1, 0][..], false),
+        ("?beta=true&limit=2".to_owned(), &[3, 2], true),
+        (format!("?limit=2&after_id={}", id(2)), &[1, 0], false),
+        (format!("?limit=2&before_id={}", id(0)), &[2, 1], true),
+        (format!("?limit=2&before_id={}", id(2)), &[3], false),
+    ] {
+        let list = client.get(&format!("{FILES}{query}")).expect(200);
+        let data: Vec<&Value> = places.iter().map(|place: &usize| &uploaded[*place]).collect();
+        let (from, to) = (id(places[0]), id(places[places.len() - 1]));
+        let expected = json!({"data": data, "first_id": from, "last_id": to, "has_more": more});
+        assert_eq!(list, expected, "{query}");
+    }
+    for query in ["?limit=1001", "?before_id=x", "?after_id=x"] {
+        let error = client.get(&format!("{FILES}{query}")).expect(400);
+        assert_eq!(
+            (&error["type"], &error["error"]["type"]),
+            (&json!("error"), &json!("invalid_request_error"))
+        );
+    }
+    assert_eq!(client.delete(&path(first)).expect(200), json!({"id": first["id"], "type": "file_deleted"}));
+}
+
 #[test]
 fn an_upload_beyond_the_limit_is_refused() {
     let gateway =

@@ -19,6 +19,7 @@ mod mime;
 mod object;
 mod refusal;
 mod resolve;
+mod shown;
 mod upload;
 mod whole;
 

@@ -3,27 +3,31 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::core::Core;
 use crate::http::{self, Query, Request, Response};
 use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
+use crate::proxy::reply::ErrorShape;
 use crate::store;
 use crate::store::files::{self, Page};
 use crate::store::owner::Owner;
 use crate::time::now_ms;
 
-use super::lookup::{face, find, owner, view};
+use super::lookup::{face, find, owner};
 use super::refusal::FileRefusal;
+use super::shown;
 
 /// The most files of one page, and how many a page has when no limit is asked for.
 const MAX_PAGE: i64 = 10_000;
+const ANTHROPIC_MAX_PAGE: i64 = 1000;
+const ANTHROPIC_PAGE: i64 = 20;
 
 /// `GET /v1/files`
 pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let face = face(&request);
-    match page(&proxy.core, &request.query, &owner(&caller)).await {
+    match page(&proxy.core, face, &request.query, &owner(&caller)).await {
         Ok(page) => http::json(StatusCode::OK, &page),
         Err(refusal) => refusal.answer(face),
     }
@@ -31,14 +35,16 @@ pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: 
 
 /// `GET /v1/files/{id}`
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    let face = face(&request);
     match find(&proxy.core.store, &request, &caller).await {
-        Ok(file) => http::json(StatusCode::OK, &view(&proxy.core, &file)),
-        Err(refusal) => refusal.answer(face(&request)),
+        Ok(file) => http::json(StatusCode::OK, &shown::file(&proxy.core, face, &file)),
+        Err(refusal) => refusal.answer(face),
     }
 }
 
 /// `DELETE /v1/files/{id}`
 pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
+    let face = face(&request);
     let deleted = async {
         let file = find(&proxy.core.store, &request, &caller).await?;
         files::delete(&proxy.core.store, &file, now_ms()).await.map_err(|error| match error {
@@ -46,50 +52,70 @@ pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller
             store::Error::NotFound => FileRefusal::unknown_file(&file.public_id),
             error => error.into(),
         })?;
-        Ok(json!({ "id": file.public_id, "object": "file", "deleted": true }))
+        Ok(shown::deleted(face, &file.public_id))
     };
     match deleted.await {
         Ok(answer) => http::json(StatusCode::OK, &answer),
-        Err(refusal) => FileRefusal::answer(refusal, face(&request)),
+        Err(refusal) => FileRefusal::answer(refusal, face),
     }
 }
 
-async fn page(core: &Core, query: &Query, owner: &Owner) -> Result<Value, FileRefusal> {
-    let limit = match query.get("limit") {
-        None => MAX_PAGE,
-        Some(text) => match text.parse() {
-            Ok(limit @ 1..=MAX_PAGE) => limit,
-            _ => {
-                return Err(FileRefusal::bad(
-                    "limit",
-                    format!("limit must be a number from 1 to {MAX_PAGE}"),
-                ));
-            }
-        },
-    };
-    let newest_first = match query.get("order").as_deref() {
-        None | Some("desc") => true,
-        Some("asc") => false,
-        Some(_) => return Err(FileRefusal::bad("order", "order must be asc or desc")),
-    };
-    let after = match query.get("after") {
+async fn page(core: &Core, face: ErrorShape, query: &Query, owner: &Owner) -> Result<Value, FileRefusal> {
+    let asked = Asked::read(face, query)?;
+    let place = match &asked.place {
         None => None,
-        Some(id) => match files::find(&core.store, owner, &id).await? {
+        Some((param, id)) => match files::find(&core.store, owner, id).await? {
             Some(file) => Some(file.id),
-            None => return Err(FileRefusal::bad("after", "after names no file that is there")),
+            None => return Err(FileRefusal::bad(param, format!("{param} names no file that is there"))),
         },
     };
     let purpose = query.get("purpose");
-    let page = Page { purpose: purpose.as_deref(), after, newest_first, limit: limit + 1 };
+    let limit = asked.limit;
+    // What is before a place comes behind it in the other order.
+    let newest_first = asked.newest_first != asked.is_backwards();
+    let page = Page { purpose: purpose.as_deref(), after: place, newest_first, limit: limit + 1 };
     let mut rows = files::list(&core.store, owner, &page).await?;
     let has_more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
-    let data: Vec<Value> = rows.iter().map(|file| view(core, file)).collect();
-    Ok(json!({
-        "object": "list",
-        "data": data,
-        "first_id": rows.first().map(|file| &file.public_id),
-        "last_id": rows.last().map(|file| &file.public_id),
-        "has_more": has_more,
-    }))
+    if asked.is_backwards() {
+        rows.reverse();
+    }
+    Ok(shown::list(core, face, &rows, has_more))
+}
+
+/// The page that is asked for.
+struct Asked {
+    limit: i64,
+    newest_first: bool,
+    /// The parameter that names the file next to the page, and its id.
+    place: Option<(&'static str, String)>,
+}
+
+const BEFORE: &str = "before_id";
+
+impl Asked {
+    fn read(face: ErrorShape, query: &Query) -> Result<Self, FileRefusal> {
+        let (default, max, places) = match shown::is_anthropic(face) {
+            true => (ANTHROPIC_PAGE, ANTHROPIC_MAX_PAGE, &["after_id", BEFORE][..]),
+            false => (MAX_PAGE, MAX_PAGE, &["after"][..]),
+        };
+        let limit = match query.get("limit").map(|text| text.parse()) {
+            None => default,
+            Some(Ok(limit)) if (1..=max).contains(&limit) => limit,
+            Some(_) => {
+                return Err(FileRefusal::bad("limit", format!("limit must be a number from 1 to {max}")));
+            }
+        };
+        let newest_first = match query.get("order").as_deref() {
+            None | Some("desc") => true,
+            Some("asc") => false,
+            Some(_) => return Err(FileRefusal::bad("order", "order must be asc or desc")),
+        };
+        let place = places.iter().find_map(|param| Some((*param, query.get(param)?)));
+        Ok(Self { limit, newest_first, place })
+    }
+
+    fn is_backwards(&self) -> bool {
+        self.place.as_ref().is_some_and(|(param, _)| *param == BEFORE)
+    }
 }

@@ -22,9 +22,10 @@ use crate::store::owner::Owner;
 use crate::store::uploads::Upload;
 use crate::time::now_ms;
 
-use super::lookup::{face, owner, view};
+use super::lookup::{face, owner};
 use super::mime;
 use super::refusal::FileRefusal;
+use super::shown;
 
 /// What an upload without `purpose` is for.
 const DEFAULT_PURPOSE: &str = "assistants";
@@ -42,9 +43,10 @@ const REMOVAL_RETRY: Duration = Duration::from_secs(60);
 
 /// `POST /v1/files`
 pub(in crate::proxy) async fn upload(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Response {
+    let face = face(&request);
     match receive(&proxy.core, &mut request, &owner(&caller)).await {
-        Ok(file) => http::json(StatusCode::OK, &view(&proxy.core, &file)),
-        Err(refusal) => refusal.answer(face(&request)),
+        Ok(file) => http::json(StatusCode::OK, &shown::file(&proxy.core, face, &file)),
+        Err(refusal) => refusal.answer(face),
     }
 }
 

@@ -20,7 +20,7 @@ pub struct App {
 
 impl App {
     /// Opens the store and builds everything on it.
-    pub async fn start(config: Config) -> Result<Self, StartError> {
+    pub async fn start(config: Arc<Config>) -> Result<Self, StartError> {
         let core = Core::start(config).await?;
         let jobs = Jobs::new(&core);
         let proxy = Proxy::new(&core, &jobs, proxy::routes());

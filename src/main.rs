@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
@@ -33,6 +33,8 @@ const SIGXFSZ: i32 = 25;
 /// How long a thread for blocking work waits for more. When it ends, the allocator of static builds gives back what has been
 /// free for a second, such as the memory of a large conversion.
 const IDLE_THREAD: Duration = Duration::from_secs(3);
+/// How long requests in flight may hold up a new start: none of them is of the database that comes.
+const ANEW_GRACE: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
     match cli::parse(std::env::args().skip(1)) {
@@ -84,7 +86,8 @@ fn run(config: Config, listener: Option<std::net::TcpListener>) -> ExitCode {
     }
 }
 
-/// Serves until a signal, then lets requests in flight end and everything reach the disk.
+/// Serves until a signal, then lets requests in flight end and everything reach the disk. Begins anew when a reset has led
+/// back to another database.
 async fn serve(config: Config, listener: Option<std::net::TcpListener>) -> ExitCode {
     let is_desktop = listener.is_some();
     // With a handler in place the write that crosses the limit fails like one on a full disk; without, the process ends.
@@ -98,26 +101,41 @@ async fn serve(config: Config, listener: Option<std::net::TcpListener>) -> ExitC
         Ok(tls) => tls.map(Arc::new),
         Err(message) => return fail(CONFIG, &message),
     };
-    let app = match App::start(config).await {
-        Ok(app) => app,
-        Err(error) => return fail(error.exit_code, &error.message),
-    };
-    match Running::begin(app, listener, tls).await {
-        Ok(running) => {
-            if is_desktop {
-                desktop::open(&running.app.core.config);
-            }
-            running.until_stopped().await;
-            ExitCode::SUCCESS
+    let config = Arc::new(config);
+    let mut ears = Ears { listener, signals: None };
+    let mut is_first = true;
+    loop {
+        let app = match App::start(config.clone()).await {
+            Ok(app) => app,
+            Err(error) => return fail(error.exit_code, &error.message),
+        };
+        let running = match Running::begin(app, ears, tls.clone()).await {
+            Ok(running) => running,
+            Err(message) => return fail(1, &message),
+        };
+        if is_desktop && is_first {
+            desktop::open(&running.app.core.config);
         }
-        Err(message) => fail(1, &message),
+        is_first = false;
+        match running.until_stopped().await {
+            Some(still_open) => ears = still_open,
+            None => return ExitCode::SUCCESS,
+        }
     }
+}
+
+/// What the process hears by, kept from one start to the next: clients that come in between wait, and no signal is lost.
+struct Ears {
+    listener: Option<std::net::TcpListener>,
+    signals: Option<Signals>,
 }
 
 /// The service at work.
 struct Running {
     app: App,
     tls: Option<Arc<Tls>>,
+    /// The listener once more, to go on with.
+    listener: std::net::TcpListener,
     signals: Signals,
     stop: watch::Sender<bool>,
     /// Ends with the number of connections that were cut off.
@@ -130,12 +148,8 @@ impl Running {
     ///
     /// # Errors
     /// In words, with everything stopped again.
-    async fn begin(
-        app: App,
-        listener: Option<std::net::TcpListener>,
-        tls: Option<Arc<Tls>>,
-    ) -> Result<Self, String> {
-        let (listener, signals) = match listen(&app.core.config, listener).await {
+    async fn begin(app: App, ears: Ears, tls: Option<Arc<Tls>>) -> Result<Self, String> {
+        let (listener, again, signals) = match listen(&app.core.config, ears).await {
             Ok(listening) => listening,
             Err(message) => {
                 app.stop().await;
@@ -162,24 +176,39 @@ impl Running {
         let serving = tokio::spawn(server::serve(listener, options, handler_for, stopping, cut));
         let scheduler = jobs::start(&app.jobs);
         greeting::started(&app.core);
-        Ok(Self { app, tls, signals, stop, serving, scheduler })
+        Ok(Self { app, tls, listener: again, signals, stop, serving, scheduler })
     }
 
-    /// Waits for a signal; then stops what was begun, in reverse.
-    async fn until_stopped(self) {
-        let Self { app, tls, mut signals, stop, serving, scheduler } = self;
-        let cause = signals.stop(tls.as_deref()).await;
+    /// Waits for a signal, or for a reset that leads to another database; then stops what was begun, in reverse. After a
+    /// reset it gives what to begin anew with.
+    async fn until_stopped(mut self) -> Option<Ears> {
+        let cause = tokio::select! {
+            signal = self.signals.stop(self.tls.as_deref()) => Some(signal),
+            () = self.app.core.wants_new_start() => None,
+        };
+        self.app.core.begin_stop();
+        self.stop.send_replace(true);
+        let Some(signal) = cause else {
+            self.app.core.new_start_begins();
+            log::warn!("starting anew, on the default database");
+            if timeout(ANEW_GRACE, &mut self.serving).await.is_err() {
+                self.serving.abort();
+            }
+            self.scheduler.stop().await;
+            self.app.stop().await;
+            return Some(Ears { listener: Some(self.listener), signals: Some(self.signals) });
+        };
+        drop(self.listener);
+        let (app, mut signals) = (self.app, self.signals);
         let grace = app.core.config.shutdown_grace;
-        log::info!("{cause}: no new connections; requests in flight have {} s", grace.as_secs());
+        log::info!("{signal}: no new connections; requests in flight have {} s", grace.as_secs());
         let end_of_grace = Instant::now() + grace;
-        app.core.begin_stop();
-        stop.send_replace(true);
         tokio::spawn(async move {
             signals.stop(None).await;
             log::warn!("second signal: exiting at once");
             std::process::exit(130);
         });
-        match serving.await {
+        match self.serving.await {
             Ok(0) => log::info!("all requests ended"),
             Ok(cut) => log::warn!("{cut} connection(s) were cut off at the end of the grace period"),
             Err(error) => log::error!("the server ended badly: {error}"),
@@ -188,26 +217,32 @@ impl Running {
         if timeout_at(end_of_grace, app.core.background.carried()).await.is_err() {
             log::warn!("what went on without its client was cut off at the end of the grace period");
         }
-        scheduler.stop().await;
+        self.scheduler.stop().await;
         app.stop().await;
         log::info!("stopped");
+        None
     }
 }
 
-/// The address, bound, and the signals. Both before the first answer: who has seen one may ask for the stop.
+/// The address, bound, once to serve on and once to keep, and the signals. Both before the first answer: who has seen one
+/// may ask for the stop.
 async fn listen(
     config: &Config,
-    listener: Option<std::net::TcpListener>,
-) -> Result<(TcpListener, Signals), String> {
+    ears: Ears,
+) -> Result<(TcpListener, std::net::TcpListener, Signals), String> {
     let (host, port) = (config.host.as_str(), config.port);
-    let listener = match listener {
-        Some(listener) => TcpListener::from_std(listener),
-        None => TcpListener::bind((host, port)).await,
+    let bound = match ears.listener {
+        Some(listener) => Ok(listener),
+        None => TcpListener::bind((host, port)).await.and_then(TcpListener::into_std),
     };
-    let listener =
-        listener.map_err(|error| format!("HOST, PORT: cannot listen on {host} port {port}: {error}"))?;
-    let signals = Signals::listen().map_err(|error| format!("cannot listen for signals: {error}"))?;
-    Ok((listener, signals))
+    let kept = bound.and_then(|bound| Ok((TcpListener::from_std(bound.try_clone()?)?, bound)));
+    let (listener, again) =
+        kept.map_err(|error| format!("HOST, PORT: cannot listen on {host} port {port}: {error}"))?;
+    let signals = match ears.signals {
+        Some(signals) => signals,
+        None => Signals::listen().map_err(|error| format!("cannot listen for signals: {error}"))?,
+    };
+    Ok((listener, again, signals))
 }
 
 /// How many clients may be connected: as many as are wished for, but no more than the open files suffice for.

@@ -216,7 +216,7 @@ fn while_everything_is_copied_changes_are_refused_and_a_task_shows_how_far_it_is
 }
 
 #[test]
-fn after_a_factory_reset_the_next_start_uses_the_default_database_and_it_is_empty() {
+fn a_factory_reset_goes_on_with_the_default_database_which_is_empty() {
     let home = Home::new();
     let gateway = with_data(&home);
     let target = home.path().join("moved.db");
@@ -226,13 +226,22 @@ fn after_a_factory_reset_the_next_start_uses_the_default_database_and_it_is_empt
     let gateway = gateway.restart();
     assert_eq!(runtime(&gateway)["active"]["connection"], target.to_str().expect("a path"));
     let reset = gateway.admin().post("/api/settings/maintenance/factory-reset", &json!({}));
-    assert_eq!(reset.status, 200, "{}", reset.text());
-    let gateway = gateway.restart();
-    let admin = gateway.anyone().with("Authorization", "Bearer change-me-admin-token");
-    let now = admin.get("/api/settings/database/runtime").expect(200);
-    assert_eq!(now["active"]["connection"], "(default path)", "{now}");
+    assert_eq!((reset.status, reset.header("connection")), (200, Some("close")), "{}", reset.text());
+    assert_eq!(gateway.admin().get("/api/sites").status, 403, "the former token");
+    let on_default = |gateway: &Gateway| {
+        let admin = gateway.anyone().with("Authorization", "Bearer change-me-admin-token");
+        let now = admin.get("/api/settings/database/runtime").expect(200);
+        assert_eq!(now["active"]["connection"], "(default path)", "{now}");
+        assert_eq!((&now["saved"], &now["restartRequired"]), (&json!(null), &json!(false)));
+        admin
+    };
+    let admin = on_default(&gateway);
     let sites = admin.get("/api/sites").text();
     assert!(!sites.contains("north"), "what was there before the move does not come back: {sites}");
+    let site = json!({"name": "south", "url": "http://127.0.0.1:9/south", "platform": "new-api"});
+    admin.post("/api/sites", &site).expect(200);
+    let gateway = gateway.restart();
+    assert_eq!(on_default(&gateway).get("/api/sites").expect(200)[0]["name"], "south");
 }
 
 #[test]

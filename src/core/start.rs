@@ -38,7 +38,8 @@ pub struct StartError {
 
 impl Core {
     /// Opens the store and builds everything on it.
-    pub async fn start(config: Config) -> Result<Arc<Self>, StartError> {
+    pub async fn start(config: impl Into<Arc<Config>>) -> Result<Arc<Self>, StartError> {
+        let config = config.into();
         let fail = |message: String| StartError { message, exit_code: 1 };
         let unconfigured = |message: String| StartError { message, exit_code: 78 };
         let extra_roots = match &config.extra_roots_file {
@@ -106,6 +107,7 @@ impl Core {
             metrics: Metrics::new(config.metrics_max_series),
             started: now_ms(),
             resets: AtomicU64::new(0),
+            new_start: Default::default(),
             stopping: AtomicBool::new(false),
             cutting: AtomicBool::new(false),
             publishes: Coalesced::default(),

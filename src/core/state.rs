@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Notify, watch};
 
 use super::presence::Presence;
 use crate::background::Background;
@@ -31,7 +31,7 @@ use crate::upstream::platforms::SiteMemory;
 
 /// Everything that the faces share.
 pub struct Core {
-    pub config: Config,
+    pub config: Arc<Config>,
     /// What an operator saved, over the configuration.
     pub settings: Arc<ArcSwap<Settings>>,
     /// Tells the jobs that go by settings when those are others.
@@ -87,12 +87,20 @@ pub struct Core {
     /// When the process began to serve.
     pub started: Millis,
     pub(super) resets: AtomicU64,
+    pub(super) new_start: NewStart,
     pub(super) stopping: AtomicBool,
     pub(super) cutting: AtomicBool,
     /// Who changes something while a snapshot is made waits for the next, with all others.
     pub(super) publishes: Coalesced<store::Result<()>>,
     /// What the snapshot was made of. Held while the next is made, so that an older one never replaces a newer.
     pub(super) publishing: Mutex<Source>,
+}
+
+/// A stop that a start follows.
+#[derive(Default)]
+pub(super) struct NewStart {
+    wanted: Notify,
+    begun: Notify,
 }
 
 impl Core {
@@ -109,6 +117,23 @@ impl Core {
     /// Counts a factory reset, before anything is deleted.
     pub fn begin_reset(&self) {
         self.resets.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Has the service stop, and start again on the database that is named now. When this ends, no further connection is
+    /// taken before that.
+    pub async fn start_anew(&self) {
+        self.new_start.wanted.notify_one();
+        self.new_start.begun.notified().await;
+    }
+
+    /// Ends when somebody wants that.
+    pub async fn wants_new_start(&self) {
+        self.new_start.wanted.notified().await;
+    }
+
+    /// Tells who wanted it.
+    pub fn new_start_begins(&self) {
+        self.new_start.begun.notify_one();
     }
 
     /// True once the process is stopping.

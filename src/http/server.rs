@@ -90,7 +90,7 @@ pub type BoxedHandler = Box<
         + Sync,
 >;
 
-/// Serves until `stop` turns true and every connection has ended or the grace period is over. `handler_for` a peer
+/// Serves until `stop` turns true, from when on no connection is taken, and every connection has ended or the grace period is over. `handler_for` a peer
 /// answers the requests of one connection of it. `before_cut` is called before connections are cut off; returns how many
 /// were.
 pub async fn serve<H, F>(
@@ -119,11 +119,14 @@ where
             });
         }
         let permit = tokio::select! {
-            permit = slots.clone().acquire_owned() => permit,
+            biased;
             () = stopped(&mut stop) => break,
+            permit = slots.clone().acquire_owned() => permit,
         };
         let Ok(permit) = permit else { break };
         let (socket, peer) = tokio::select! {
+            biased;
+            () = stopped(&mut stop) => break,
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -137,7 +140,6 @@ where
                     continue;
                 }
             },
-            () = stopped(&mut stop) => break,
         };
         let (options, handler, stop, heads) =
             (options.clone(), handler_for(peer), stop.clone(), heads.clone());

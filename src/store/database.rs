@@ -48,7 +48,7 @@ pub struct Database {
     /// `None` where the database tells nobody of changes.
     news: Option<Arc<News>>,
     /// Held until the writer has closed the database.
-    _lock: Option<File>,
+    lock: Mutex<Option<File>>,
 }
 
 impl Database {
@@ -88,7 +88,10 @@ impl Database {
             news
         });
         let writer = Mutex::new(Some(writer));
-        Ok((Self { dialect, queue, readers, writer, journal, versions, news, _lock: lock }, sealer))
+        Ok((
+            Self { dialect, queue, readers, writer, journal, versions, news, lock: Mutex::new(lock) },
+            sealer,
+        ))
     }
 
     /// How this database spells SQL.
@@ -208,6 +211,8 @@ impl Database {
                 log::error!("the writer thread ended with a panic");
             }
         }
+        // Whoever still has a handle does not keep others from the database.
+        drop(lock(&self.lock).take());
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
+use hyper::header::{CONNECTION, HeaderValue};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
@@ -113,11 +114,18 @@ pub async fn factory_reset(admin: Arc<Admin>, mut request: Request) -> Result<Re
     if fields.text("confirm")?.is_some_and(|word| word != "RESET") {
         return Err(Invalid::field("confirm", "the word RESET").into());
     }
-    reset_all(&admin).await.map_err(|error| AdminError::internal("resetting everything", error))?;
-    Ok(http::json(StatusCode::OK, &json!({ "success": true })))
+    let done = reset_all(&admin).await;
+    let is_elsewhere = done.map_err(|error| AdminError::internal("resetting everything", error))?;
+    let mut answer = http::json(StatusCode::OK, &json!({ "success": true }));
+    if is_elsewhere {
+        admin.core.start_anew().await;
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(answer)
 }
 
-async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<()> {
+/// Whether the data are to be in another database from now on.
+async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
     let _routes = admin.core.route_edits.lock().await;
     let _settings = admin.core.settings_edits.lock().await;
     // From here on nobody is routed. What requests leave behind is written first, so that it does not
@@ -141,11 +149,7 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<()> {
     if let Err(error) = reset::wipe(&admin.core.store).await {
         tell_of_remains(admin, &error).await;
     }
-    if admin.core.return_to_default_database(PLACEHOLDER_AUTH_TOKEN).await? {
-        log::warn!(
-            "the next start uses the default database, which is as empty; until then this one stays in use"
-        );
-    }
+    let is_elsewhere = admin.core.return_to_default_database(PLACEHOLDER_AUTH_TOKEN).await?;
     admin.core.reload_settings().await?;
     admin.core.publish_keys().await?;
     admin.core.publish().await?;
@@ -168,7 +172,7 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<()> {
     );
     // What was stopped in the middle of a change of keys.
     rekey::resume(&admin.jobs);
-    Ok(())
+    Ok(is_elsewhere)
 }
 
 /// Everything is gone from the tables, but perhaps not from the pages they were on.

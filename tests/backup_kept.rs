@@ -112,8 +112,7 @@ fn what_a_server_refuses_is_told_plainly_and_remembered() {
         ("PUT", 507, "quota of ann", "no room"),
         ("PUT", 409, "", "collection"),
         ("PUT", 500, "a stack trace", "HTTP 500 (a stack trace)"),
-        ("GET", 401, "", "user name and password"),
-        ("GET", 502, "", "HTTP 502"),
+        ("PUT", 401, "", "user name and password"),
     ] {
         server.refuse(method, status, words);
         let message = export().expect(400)["message"].as_str().expect("a message").to_owned();
@@ -128,7 +127,7 @@ fn what_a_server_refuses_is_told_plainly_and_remembered() {
     assert_eq!(state(&gateway)["lastError"], Value::Null);
     server.cut();
     let message = export().expect(400)["message"].as_str().expect("a message").to_owned();
-    assert!(message.contains("differs"), "{message}");
+    assert!(message.contains("cut short"), "{message}");
     let import = || gateway.admin().post(&format!("{WEBDAV}/import"), &json!({})).expect(400);
     assert!(import()["message"].as_str().is_some_and(|message| message.contains("JSON")));
     server.store("/a/b/backup.json", b"{\"version\":\"2.1\"}");
@@ -142,7 +141,7 @@ fn a_server_that_lets_write_and_not_read_has_the_file_and_a_warning_says_so() {
     configured(&gateway, &server, &json!({}));
     let export = || gateway.admin().post(&format!("{WEBDAV}/export"), &json!({})).expect(200);
     export();
-    for (status, site) in [(403, "first"), (405, "second"), (501, "third")] {
+    for (status, site) in [(403, "first"), (405, "second"), (502, "third"), (401, "fourth")] {
         add_site(&gateway, site);
         server.refuse("GET", status, "");
         let answer = export();
@@ -158,6 +157,16 @@ fn a_server_that_lets_write_and_not_read_has_the_file_and_a_warning_says_so() {
         let file = server.file("/a/b/backup.json").expect("it was written");
         assert_eq!(names(&file).last().map(String::as_str), Some(site));
     }
+    server.accept();
+    for (has, expected) in [(Some(&b"{}"[..]), "differs"), (Some(b""), "differs"), (None, "has none")] {
+        server.shows(has);
+        let warning = export()["warnings"][0].as_str().expect("a warning").to_owned();
+        assert!(warning.contains(expected), "{warning}");
+        assert_eq!(state(&gateway)["lastWarning"], warning);
+    }
+    server.refuse("PUT", 500, "");
+    gateway.admin().post(&format!("{WEBDAV}/export"), &json!({})).expect(400);
+    assert_eq!(state(&gateway)["lastWarning"], Value::Null, "it was of the file before");
     server.accept();
     assert_eq!((&export()["warnings"], &state(&gateway)["lastWarning"]), (&Value::Null, &Value::Null));
 }

@@ -20,6 +20,8 @@ struct Held {
     refused: Option<(String, u16, String)>,
     /// What is stored is cut short.
     cuts: bool,
+    /// What every path is said to have, nothing at all included.
+    shown: Option<Option<Vec<u8>>>,
 }
 
 impl WebDav {
@@ -44,7 +46,7 @@ impl WebDav {
             let inner = path.strip_suffix('/').unwrap_or(&path);
             let parent = inner.rsplit_once('/').map_or("/".to_owned(), |(above, _)| format!("{above}/"));
             match request.method.as_str() {
-                "GET" => match held.files.get(&path) {
+                "GET" => match held.shown.as_ref().unwrap_or(&held.files.get(&path).cloned()) {
                     Some(bytes) => Some(Reply::bytes(200, "application/json", bytes.clone())),
                     None => reply(404),
                 },
@@ -87,9 +89,15 @@ impl WebDav {
             Some((method.to_owned(), status, words.to_owned()));
     }
 
-    /// Refuses nothing any more.
+    /// Says that every path has this, whatever is stored there.
+    pub fn shows(&self, bytes: Option<&[u8]>) {
+        self.held.lock().expect("no panic there").shown = Some(bytes.map(<[u8]>::to_vec));
+    }
+
+    /// Refuses nothing any more, and shows what is stored.
     pub fn accept(&self) {
-        self.held.lock().expect("no panic there").refused = None;
+        let mut held = self.held.lock().expect("no panic there");
+        (held.refused, held.shown) = (None, None);
     }
 
     /// From now on half of what is written is lost.

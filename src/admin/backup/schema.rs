@@ -14,7 +14,7 @@ pub static OPERATIONS: &[Operation] = &[
     op("POST /api/settings/backup/import", "Take a document's configuration over: all of it, or nothing")
         .asks(&[
             may("mode", Text),
-            may("conflict", OneOf(&["skip", "overwrite", "fill"])),
+            may("conflict", OneOf(&["skip", "overwrite", "fill", "fill-empty"])),
             may("dryRun", Text),
         ])
         .reads(&[PASSPHRASE])
@@ -142,7 +142,7 @@ static WEBDAV_STATE: Object = Object::open(
     &[
         has("lastSyncAt", OrNull(&Time)),
         has("lastError", OrNull(&Text)),
-        may("lastWarning", Text).about("Why the file that was written last could not be read back"),
+        may("lastWarning", Text).about("What is to be known of the file that was written last: the server has another, or lets nobody read it"),
     ],
 );
 

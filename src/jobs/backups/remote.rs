@@ -31,7 +31,7 @@ pub struct State {
 /// A file that was written.
 pub struct Written {
     pub at: String,
-    /// Nobody has compared what the server has with what was sent; says why.
+    /// The server has something else than what was sent, or nobody could compare; says so.
     pub warning: Option<String>,
 }
 
@@ -83,15 +83,13 @@ pub async fn sync(jobs: Arc<Jobs>) -> Pass {
 /// What went wrong, for people; also in the state.
 pub async fn write(jobs: &Arc<Jobs>, config: &WebDav, what: What) -> Result<Written, String> {
     let _turn = jobs.backups.remote.lock().await;
-    let written = send(jobs, config, what).await.map(|unread| {
-        unread.map(|why| format!("The file was written, and could not be compared with what was sent: {why}"))
-    });
+    let written = send(jobs, config, what).await;
     let warning = written.clone().unwrap_or_default();
     let at = note(jobs, written).await?;
     Ok(Written { at, warning })
 }
 
-/// Gives why the file could not be read back.
+/// Gives what is to be known of a file that was written.
 async fn send(jobs: &Arc<Jobs>, config: &WebDav, what: What) -> Result<Option<String>, String> {
     let core = &jobs.core;
     let file = backup::scratch_file(&core.config.data_dir).map_err(|error| error.to_string())?;
@@ -144,7 +142,11 @@ pub async fn note(jobs: &Arc<Jobs>, done: Result<Option<String>, String>) -> Res
         Ok(warning) => {
             State { last_sync_at: Some(now.clone()), last_error: None, last_warning: warning.clone() }
         }
-        Err(error) => State { last_error: Some(error.clone()), ..State::load(store).await.map_err(failed)? },
+        Err(error) => State {
+            last_error: Some(error.clone()),
+            last_warning: None,
+            ..State::load(store).await.map_err(failed)?
+        },
     };
     state.save(store).await.map_err(failed)?;
     done.map(|_warning| now)

@@ -1,5 +1,5 @@
-//! A file on a WebDAV server: read whole, written whole and read back (RFC 4918). A server that lets nobody read gets the file
-//! all the same, and who asked for it learns that nobody has compared it.
+//! A file on a WebDAV server: read whole, written whole and read back (RFC 4918). A server that lets nobody read, or has
+//! something else then, got the file all the same, and who asked for it learns that.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -46,8 +46,8 @@ pub struct RemoteFile<'a> {
 enum Found {
     File(File, u64),
     Nothing,
-    /// Answered, with words for people.
-    Refused(StatusCode, String),
+    /// In words for people.
+    Refused(String),
 }
 
 struct Answered {
@@ -84,7 +84,7 @@ impl<'a> RemoteFile<'a> {
         match self.find().await? {
             Found::File(file, length) => Ok(Some((file, length))),
             Found::Nothing => Ok(None),
-            Found::Refused(_, why) => Err(why),
+            Found::Refused(why) => Err(why),
         }
     }
 
@@ -93,21 +93,17 @@ impl<'a> RemoteFile<'a> {
         Ok(match answer.status {
             StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::CONFLICT => Found::Nothing,
             status if status.is_success() => Found::File(answer.body, answer.length),
-            status => Found::Refused(status, answer.refusal("GET")),
+            _ => Found::Refused(answer.refusal("GET")),
         })
     }
 
-    /// Writes the file; what was there before is kept beside it as `.1`. What the server has afterwards is read back; gives
-    /// why it could not be.
+    /// Writes the file; what was there before is kept beside it as `.1`, if the server lets it be read. What the server has
+    /// afterwards is read back; gives what is to be known of that, unless it is what was sent.
+    ///
+    /// # Errors
+    /// When the server does not take the file, or has the beginning of it only.
     pub async fn write(&self, text: Bytes) -> Result<Option<String>, String> {
-        let former = match self.find().await? {
-            Found::File(file, length) => Some((file, length)),
-            Found::Nothing => None,
-            Found::Refused(status, _) if is_unreadable(status) => None,
-            // What stands there may be worth keeping.
-            Found::Refused(_, why) => return Err(why),
-        };
-        if let Some((mut file, length)) = former
+        if let Found::File(mut file, length) = self.find().await?
             && length > 0
         {
             if length > MAX_SENT {
@@ -126,18 +122,25 @@ impl<'a> RemoteFile<'a> {
         let mut file = match self.find().await {
             Ok(Found::File(file, _)) => file,
             Ok(Found::Nothing) => {
-                return Err("The server took the file, and has none when it is read back".to_owned());
+                return Ok(Some("The server took the file, and has none when it is read back".to_owned()));
             }
-            Ok(Found::Refused(_, why)) | Err(why) => return Ok(Some(why)),
+            Ok(Found::Refused(why)) | Err(why) => {
+                return Ok(Some(format!(
+                    "The file was written, and could not be compared with what was sent: {why}"
+                )));
+            }
         };
         let mut back = Vec::new();
         block_in_place(|| Read::take(&mut file, MAX_SENT).read_to_end(&mut back))
             .map_err(|error| error.to_string())?;
-        match back == text {
-            true => Ok(None),
-            false => {
-                Err("What the server has is not what was sent: the file was read back and differs".to_owned())
-            }
+        if back == text {
+            Ok(None)
+        } else if !back.is_empty() && text.starts_with(&back) {
+            Err(format!("The server kept {} of {} bytes: the file is cut short", back.len(), text.len()))
+        } else {
+            Ok(Some(
+                "What the server has is not what was sent: the file was read back and differs".to_owned(),
+            ))
         }
     }
 
@@ -228,11 +231,6 @@ impl Answered {
         let said = if said.is_empty() { String::new() } else { format!(" ({said})") };
         format!("WebDAV {method} failed with HTTP {}{meaning}{said}", self.status.as_u16())
     }
-}
-
-/// Whether a server that answers so to a GET may take a PUT: it lets write, and not read.
-fn is_unreadable(status: StatusCode) -> bool {
-    matches!(status, StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED)
 }
 
 /// The collection that a path stands in; `None` at the top.

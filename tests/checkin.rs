@@ -281,13 +281,15 @@ fn a_failed_check_in_is_told_to_the_operator() {
     let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
     for (message, level, title) in [
         ("系统繁忙", "error", "Check-in failed"),
-        ("cf challenge required", "warning", "Check-in met a challenge against robots"),
+        ("cf challenge required", "warning", "Cloudflare challenge"),
+        ("another cf challenge", "error", "Check-in failed"),
     ] {
         relay.checks_in(&json!({"success": false, "message": message}));
         check_in(&gateway, &account);
+        let said = format!("ada @ Relay A: {message}");
         let told = eventually("the operator is told", || {
             let told = hook.asked_for("/hook").into_iter().map(|asked| asked.json());
-            { told }.find(|notice| notice["title"] == title)
+            { told }.find(|notice| notice["title"] == title && notice["message"] == said)
         });
         assert_eq!(
             (&told["level"], &told["message"]),

@@ -207,11 +207,13 @@ impl Asked<'_> {
         batch.extend(self.event(&outcome));
         jobs.core.store.batch(batch).await?;
         note_failure(&jobs.core, site, account, "checkin", error).await?;
-        let (level, title) = match is_challenge(&error.message) || error.kind == SiteErrorKind::Shield {
-            true => (EventLevel::Warning, "Check-in met a challenge against robots"),
-            false => (EventLevel::Error, "Check-in failed"),
+        let notify = |level, title| {
+            jobs.core.notifier.send(Notice::new(level, title, described(site, account, &outcome.message)));
         };
-        jobs.core.notifier.send(Notice::new(level, title, described(site, account, &outcome.message)));
+        if is_challenge(&error.message) || error.kind == SiteErrorKind::Shield {
+            notify(EventLevel::Warning, "Cloudflare challenge");
+        }
+        notify(EventLevel::Error, "Check-in failed");
         self.commit(Vec::new()).await?;
         Ok(outcome)
     }

@@ -125,6 +125,15 @@ fn a_proxy_is_stored_and_the_models_are_asked_for_through_it() {
     let cleared = patch(&json!({"proxyUrl": null})).expect(200);
     assert_eq!(cleared["proxyUrl"], json!(null));
     assert_eq!(cleared["refreshedRoutes"], true);
+    // An account that is at rest is asked, and stays at rest.
+    let account = format!("/api/accounts/{}", shown["accountId"]);
+    gateway.admin().put(&account, &json!({"status": "disabled"})).expect(200);
+    let models = "/models";
+    let before = provider.asked_for(models).len();
+    let refreshed = patch(&json!({"proxyUrl": null})).expect(200)["modelRefresh"].clone();
+    assert_eq!(refreshed, json!({"success": true, "status": "success", "errorMessage": null}));
+    assert_eq!(provider.asked_for(models).len(), before + 1);
+    assert_eq!(list(&gateway)["items"][0]["accountStatus"], "disabled");
 }
 
 #[test]

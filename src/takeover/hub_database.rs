@@ -104,7 +104,8 @@ fn tell_of_others(database: &Foreign, list: &mut LeftList) {
         let known = OTHER_TABLES.iter().find(|(name, _)| *name == table);
         let reason = known.map_or("a table that is not known here", |(_, reason)| reason);
         let rows = database.count(table);
-        if rows > 0 {
+        // An empty table that is known is nothing to speak of.
+        if rows > 0 || known.is_none() {
             list.add(format!("{table} ({rows} rows)"), reason);
         }
     }

@@ -13,6 +13,7 @@
 //! | `new_api`, `channel_types` | a database of new-api or one-api; what their numbers of upstreams mean |
 //! | `cli_proxy_api` | the key sections of CLIProxyAPI's `config.yaml` |
 //! | `litellm`, `litellm_providers` | the `model_list` of LiteLLM's `config.yaml` |
+//! | `sub2api` | the keys in an export of sub2api's accounts |
 //! | `yaml`, `sqlite` | the two forms that need more than a JSON parser |
 //! | `draft`, `taken` | the document in the making; what comes of a file |
 //!
@@ -29,6 +30,7 @@ mod metapi;
 mod new_api;
 mod old_password;
 mod sqlite;
+mod sub2api;
 mod taken;
 mod yaml;
 
@@ -40,6 +42,7 @@ use serde_json::Value;
 
 use sqlite::{Copy, Foreign};
 
+pub use sub2api::proxy_url;
 pub use taken::{Error, Kind, LeftOut, Secrets, TakenOver};
 
 /// The longest file that is read into memory; databases are read row by row.
@@ -118,6 +121,7 @@ pub fn from_json(document: &Value, secrets: &Secrets) -> Result<TakenOver, Error
         Kind::AllApiHub => Ok(all_api_hub::read(document)),
         Kind::CliProxyApi => Ok(cli_proxy_api::read(document)),
         Kind::LiteLlm => Ok(litellm::read(document, secrets)),
+        Kind::Sub2Api => Ok(sub2api::read(document)),
         // The other kinds are databases.
         _ => Ok(metapi::read(document, secrets)),
     }
@@ -143,8 +147,10 @@ fn recognise(document: &Value) -> Result<Kind, &'static str> {
     if cli_proxy_api::is(document) {
         return Ok(Kind::CliProxyApi);
     }
-    let kind = document["type"].as_str().unwrap_or_default();
-    if matches!(kind, "sub2api-data" | "sub2api-bundle")
+    if sub2api::is(document) && sub2api::has_keys(document) {
+        return Ok(Kind::Sub2Api);
+    }
+    if sub2api::is(document)
         || (document["access_token"].is_string() && document["refresh_token"].is_string())
     {
         return Err("it holds accounts of logins: connect them at POST /api/oauth/import, or in the console");

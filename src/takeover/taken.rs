@@ -15,6 +15,7 @@ pub enum Kind {
     OneApi,
     CliProxyApi,
     LiteLlm,
+    Sub2Api,
 }
 
 /// What a file gives.
@@ -63,6 +64,7 @@ impl Kind {
             Self::OneApi => "a database of one-api",
             Self::CliProxyApi => "a configuration of CLIProxyAPI",
             Self::LiteLlm => "a configuration of LiteLLM",
+            Self::Sub2Api => "an export of sub2api",
         }
     }
 }

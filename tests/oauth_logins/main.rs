@@ -9,7 +9,7 @@ mod support;
 
 use std::net::TcpListener;
 
-use operator::{ExpectStatus, Operator, browse, is_closed, split, text};
+use operator::{ExpectStatus, Operator, browse, split, text};
 use serde_json::{Value, json};
 use support::{Answer, Caller, Gate, Gateway, Provider, Reply, Request, Setup, eventually};
 
@@ -68,7 +68,7 @@ fn a_login_with_each_provider_gives_an_account_with_its_models() {
 }
 
 #[test]
-fn a_login_is_told_in_steps_and_its_listener_lives_while_it_waits() {
+fn a_login_is_told_in_steps_and_a_browser_that_comes_back_twice_is_told() {
     let provider = Provider::start("codex", &[MODEL]);
     let gateway = provider.gateway();
     let started = gateway.begin(&provider, &json!({}));
@@ -94,7 +94,8 @@ fn a_login_is_told_in_steps_and_its_listener_lives_while_it_waits() {
     assert_eq!(gateway.session(&started)["status"], "pending");
     assert!(provider.asked_for("/token").is_empty());
 
-    let page = browse(&provider.agree(text(&started["authorizationUrl"])));
+    let callback = provider.agree(text(&started["authorizationUrl"]));
+    let page = browse(&callback);
     assert_eq!((page.status, page.header("cache-control")), (200, Some("no-store")));
     assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
     assert_eq!(
@@ -104,7 +105,9 @@ fn a_login_is_told_in_steps_and_its_listener_lives_while_it_waits() {
     assert_eq!(page.header("referrer-policy"), Some("no-referrer"));
     assert!(page.text().contains("window.close()") && !page.text().contains("ada"));
     assert_eq!(gateway.session(&started)["status"], "success");
-    eventually("nobody listens for a login that is over", || is_closed(&started).then_some(()));
+    browse(&callback).expect_status(500);
+    assert_eq!(gateway.session(&started)["status"], "success");
+    assert_eq!(provider.asked_for("/token").len(), 1);
 }
 
 #[test]
@@ -488,6 +491,23 @@ fn logins_are_limited_by_the_minute() {
     let admin = gateway.admin();
     count(60, &|| admin.get("/api/oauth/providers"));
     count(20, &|| admin.post("/api/oauth/providers/codex/start", &json!({})));
+    let admin = gateway.admin();
+    let change = |method: &str, path: &str| admin.send(Request::new(method, path).json(&json!({})));
+    for _ in 0..20 {
+        change("POST", "/api/oauth/connections/9/rebind").expect_status(404);
+    }
+    // All that change connections share those.
+    for (method, path) in [
+        ("POST", "/api/oauth/import"),
+        ("PATCH", "/api/oauth/connections/9/proxy"),
+        ("DELETE", "/api/oauth/connections/9"),
+        ("POST", "/api/oauth/connections/quota/refresh-batch"),
+        ("POST", "/api/oauth/route-units"),
+        ("PATCH", "/api/oauth/route-units/9"),
+        ("DELETE", "/api/oauth/route-units/9"),
+    ] {
+        change(method, path).expect_status(429);
+    }
     count(120, &|| admin.get("/api/oauth/sessions/unknown"));
     count(30, &|| admin.post("/api/oauth/sessions/unknown/manual-callback", &json!({"callbackUrl": "x"})));
     count(30, &|| gateway.anyone().get("/api/oauth/callback/codex?state=s&code=c"));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::support::{Answer, Caller, Gateway, Provider, Request};
+use super::support::{Answer, Caller, Gateway, Provider};
 
 pub trait Operator {
     fn begin(&self, provider: &Provider, body: &Value) -> Value;
@@ -66,13 +66,6 @@ pub fn split(url: &str) -> (std::net::SocketAddr, String) {
     let (authority, target) = rest.split_once('/').expect("a path");
     let address = authority.replace("localhost", "127.0.0.1").parse().expect("an address");
     (address, format!("/{target}"))
-}
-
-/// Whether no login is waited for there any more: another test may have got the port meanwhile.
-pub fn is_closed(started: &Value) -> bool {
-    let (address, target) = split(text(&started["instructions"]["redirectUri"]));
-    let answer = Caller::new(address).try_send(Request::new("GET", &target));
-    answer.map_or(true, |answer| !answer.text().contains("Login failed"))
 }
 
 pub trait ExpectStatus {

@@ -19,6 +19,8 @@ const MARKS: [&str; 6] = [
     "gemini-api-key",
     "codex-api-key",
 ];
+/// Members of a login's file.
+const LOGIN: [&str; 2] = ["access_token", "refresh_token"];
 /// Members that only accounts of All API Hub have.
 const ROW_MARKS: [&str; 4] = ["site_url", "site_type", "account_info", "cookieAuth"];
 
@@ -55,8 +57,14 @@ fn secrets(config: &Config) -> Secrets {
 }
 
 fn is_foreign(document: &Document) -> Result<bool, ImportError> {
-    if MARKS.iter().any(|mark| document.has(&[mark])) {
+    if MARKS.iter().any(|mark| document.has(&[mark])) || LOGIN.iter().all(|mark| document.has(&[mark])) {
         return Ok(true);
+    }
+    for path in [&["type"][..], &["data", "type"]] {
+        let kind = document.value(path);
+        if kind.is_some_and(|kind| kind.as_str().is_some_and(|kind| kind.starts_with("sub2api-"))) {
+            return Ok(true);
+        }
     }
     // The form is ours, too; but where a key belongs to a site, it is an account of its own here.
     for path in [&["accounts", "sites"][..], &["sites"], &["data", "accounts", "sites"]] {

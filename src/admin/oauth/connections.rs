@@ -15,7 +15,7 @@ use crate::admin::{Admin, guard, secrets};
 use crate::http::{self, Query, Request, Response};
 use crate::ids::AccountId;
 use crate::jobs::models::outcome::RefreshStatus;
-use crate::jobs::models::refresh::refresh_account;
+use crate::jobs::models::refresh::refresh_whatever_status;
 use crate::jobs::oauth::provider_client::client_of;
 use crate::jobs::rebuild::rebuild_in;
 use crate::jobs::rebuild_scope::Scope;
@@ -71,6 +71,7 @@ pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
 /// `PATCH /api/oauth/connections/{id}/proxy`: another way to the provider, tried by asking for the models.
 pub async fn set_proxy(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::PROXY, request.json_object().await?);
+    guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
     guard(&admin, &request, &bucket::OAUTH_PROXY)?;
     let id = account_id(&request)?;
     let choice = ProxyChoice::of(&fields)?;
@@ -82,7 +83,7 @@ pub async fn set_proxy(admin: Arc<Admin>, mut request: Request) -> Result<Respon
     };
     accounts::update(&admin.core.store, id, patch).await?;
     admin.core.publish().await?;
-    let outcome = refresh_account(&admin.jobs, id).await;
+    let outcome = refresh_whatever_status(&admin.jobs, id).await;
     rebuild_in(&admin.jobs, Scope::of_accounts([id])).await?;
     let (account, _) = find(&admin.core.store, id).await?;
     let is_refreshed = outcome.status == RefreshStatus::Success;

@@ -46,6 +46,7 @@ struct Outcome {
 /// `POST /api/oauth/import`
 pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::IMPORT, request.json_object().await?);
+    guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
     guard(&admin, &request, &bucket::OAUTH_IMPORT)?;
     let batch = Batch::of(&fields)?;
     let is_single = batch.is_single;

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use crate::platform::OAuthProvider;
-use crate::routing::OutboundProxy;
 use crate::store::Secret;
+use crate::takeover;
 use crate::time::{self, Millis};
 use crate::upstream::oauth::{Claims, Grant, Identity, clean};
 
@@ -74,7 +74,7 @@ pub fn accounts_of(bundle: &Map<String, Value>) -> Result<Vec<Item>, Unreadable>
     let proxies: HashMap<&str, Secret> = match list("proxies") {
         Some(Value::Array(proxies)) => proxies
             .iter()
-            .filter_map(|proxy| Some((proxy["proxy_key"].as_str()?, address_of(proxy)?)))
+            .filter_map(|proxy| Some((proxy["proxy_key"].as_str()?, takeover::proxy_url(proxy)?)))
             .collect(),
         _ => HashMap::new(),
     };
@@ -117,24 +117,6 @@ fn in_our_form(account: &Map<String, Value>) -> Map<String, Value> {
         ours.insert("name".to_owned(), name);
     }
     ours
-}
-
-/// The address of a bundle's proxy.
-fn address_of(proxy: &Value) -> Option<Secret> {
-    let (protocol, host) = (proxy["protocol"].as_str()?, proxy["host"].as_str()?);
-    let port = proxy["port"].as_u64()?;
-    let escaped = |name: &str| {
-        let text = proxy[name].as_str().unwrap_or_default();
-        percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
-    };
-    let (user, password) = (escaped("username"), escaped("password"));
-    let user = match (user.as_str(), password.as_str()) {
-        ("", _) => String::new(),
-        (user, "") => format!("{user}@"),
-        (user, password) => format!("{user}:{password}@"),
-    };
-    let url = format!("{protocol}://{user}{host}:{port}");
-    OutboundProxy::parse(&url).ok().map(|_| Secret::from(url))
 }
 
 /// What an object is called in answers: it has no secret. `claimed` is the e-mail address that its tokens tell.

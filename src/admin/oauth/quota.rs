@@ -30,6 +30,7 @@ pub async fn refresh(admin: Arc<Admin>, request: Request) -> Result<Response> {
 /// `POST /api/oauth/connections/quota/refresh-batch`
 pub async fn refresh_batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::QUOTA_BATCH, request.json_object().await?);
+    guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
     guard(&admin, &request, &bucket::OAUTH_QUOTA_BATCH)?;
     let ids = ids(&fields)?;
     let items = ids.iter().map(|id| (SiteId::ZERO, *id)).collect();

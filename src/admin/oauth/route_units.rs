@@ -27,6 +27,7 @@ const NOT_REBUILT: &str = "the routes could not be rebuilt";
 /// `POST /api/oauth/route-units`: the channels of the accounts become one per route.
 pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::UNIT_CREATE, request.json_object().await?);
+    guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
     guard(&admin, &request, &bucket::OAUTH_UNIT_CREATE)?;
     let store = &admin.core.store;
     let unit = new_unit(store, &fields).await?;
@@ -48,6 +49,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 /// `PATCH /api/oauth/route-units/{id}`: another name, or another way to pick the next member.
 pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::UNIT_UPDATE, request.json_object().await?);
+    guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
     guard(&admin, &request, &bucket::OAUTH_UNIT_UPDATE)?;
     let id = unit_id(&request)?;
     let name = fields.text("name")?.map(named).transpose()?;
@@ -65,6 +67,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 
 /// `DELETE /api/oauth/route-units/{id}`: each account has channels of its own again.
 pub async fn delete(admin: Arc<Admin>, request: Request) -> Result<Response> {
+    guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
     guard(&admin, &request, &bucket::OAUTH_UNIT_DELETE)?;
     let store = &admin.core.store;
     // Counters on their way to the store are those of the members.

@@ -63,8 +63,17 @@ pub async fn refresh_account(jobs: &Arc<Jobs>, id: AccountId) -> RefreshOutcome 
     refresh_at(&Pace::default(), jobs, id).await
 }
 
+/// As [`refresh_account`], also for an account that is not active, and stays so.
+pub async fn refresh_whatever_status(jobs: &Arc<Jobs>, id: AccountId) -> RefreshOutcome {
+    told(id, try_refresh(&Pace::default(), jobs, id, Asked::AnyStatus).await)
+}
+
 async fn refresh_at(pace: &Pace, jobs: &Arc<Jobs>, id: AccountId) -> RefreshOutcome {
-    match try_refresh(pace, jobs, id).await {
+    told(id, try_refresh(pace, jobs, id, Asked::ActiveOnly).await)
+}
+
+fn told(id: AccountId, refreshed: store::Result<RefreshOutcome>) -> RefreshOutcome {
+    match refreshed {
         Ok(outcome) => outcome,
         Err(error) => {
             log::error!("the models of account {id} could not be stored: {error}");
@@ -145,9 +154,21 @@ async fn refresh_each(jobs: Arc<Jobs>) -> Vec<RefreshOutcome> {
     outcomes
 }
 
-async fn try_refresh(pace: &Pace, jobs: &Arc<Jobs>, id: AccountId) -> store::Result<RefreshOutcome> {
+/// Which accounts are asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    ActiveOnly,
+    AnyStatus,
+}
+
+async fn try_refresh(
+    pace: &Pace,
+    jobs: &Arc<Jobs>,
+    id: AccountId,
+    asked: Asked,
+) -> store::Result<RefreshOutcome> {
     for attempt in 0..ATTEMPTS {
-        if let Some(outcome) = refresh_once(pace, jobs, id, attempt == 0).await? {
+        if let Some(outcome) = refresh_once(pace, jobs, id, asked, attempt == 0).await? {
             return Ok(outcome);
         }
     }
@@ -161,6 +182,7 @@ async fn refresh_once(
     pace: &Pace,
     jobs: &Arc<Jobs>,
     id: AccountId,
+    asked: Asked,
     may_renew: bool,
 ) -> store::Result<Option<RefreshOutcome>> {
     let Some(account) = accounts::get(&jobs.core.store, id).await? else {
@@ -173,7 +195,7 @@ async fn refresh_once(
     let settings = jobs.core.settings.load_full();
     let site_client = site_client_of(&jobs.core, &row, &account).ok();
     let site = site_of_account(&row, &account, &jobs.core.live, settings.system_proxy_url.as_deref());
-    if !is_active(&account) {
+    if asked == Asked::ActiveOnly && !is_active(&account) {
         return Ok(Some(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active")));
     }
     let (tokens, discovered_api_token) = tokens_of(jobs, &account).await?;

@@ -1,8 +1,8 @@
-//! Where browsers come back to: a listener for each provider, which lives while a login of it waits.
+//! Where browsers come back to: a listener for each provider, which lives while a login of it is remembered.
 //!
 //! The port is the one that the vendor knows of its own program. One that is taken is no failure: what the browser was
-//! to bring is in its address bar, and can be pasted. A listener ends with the last login that waits for it; the next
-//! one opens it again.
+//! to bring is in its address bar, and can be pasted. A listener ends when the last login that it was opened for is
+//! forgotten, ten minutes after it began, so that a browser that comes back twice is told; the next one opens it again.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -46,7 +46,7 @@ pub async fn open(jobs: &Arc<Jobs>, provider: OAuthProvider) -> CallbackPort<'_>
     match bound.and_then(|listener| Ok((listener.local_addr()?.port(), listener))) {
         Ok((port, listener)) => {
             *slot = Some(port);
-            let work = listen_while_awaited(jobs.clone(), provider, listener);
+            let work = listen_while_remembered(jobs.clone(), provider, listener);
             jobs.core.background.spawn("the listener of a login", work);
             CallbackPort { port, _slot: slot }
         }
@@ -61,7 +61,7 @@ pub async fn open(jobs: &Arc<Jobs>, provider: OAuthProvider) -> CallbackPort<'_>
     }
 }
 
-async fn listen_while_awaited(jobs: Arc<Jobs>, provider: OAuthProvider, listener: TcpListener) {
+async fn listen_while_remembered(jobs: Arc<Jobs>, provider: OAuthProvider, listener: TcpListener) {
     let (stop, stopped) = watch::channel(false);
     let handler_for = |_| -> BoxedHandler {
         let jobs = jobs.clone();
@@ -74,10 +74,10 @@ async fn listen_while_awaited(jobs: Arc<Jobs>, provider: OAuthProvider, listener
     let mut serving = pin!(server::serve(listener, OPTIONS, handler_for, stopped, || ()));
     let unneeded = async {
         loop {
-            jobs.logins.sessions.until_unawaited(provider).await;
+            jobs.logins.sessions.until_forgotten(provider).await;
             let slot = jobs.logins.ports.slot(provider).lock().await;
             // One may have begun meanwhile.
-            if !jobs.logins.sessions.awaits(provider) {
+            if !jobs.logins.sessions.remembers(provider) {
                 break slot;
             }
         }

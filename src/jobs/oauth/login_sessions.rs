@@ -112,10 +112,6 @@ impl LoginSession {
         self.stage = stage;
         self.updated_at = now_ms();
     }
-
-    fn is_awaited(&self) -> bool {
-        matches!(self.stage, Stage::Waiting | Stage::Exchanging)
-    }
 }
 
 // === impl Stage ===
@@ -184,19 +180,19 @@ impl LoginSessions {
         Ok(())
     }
 
-    /// Whether a browser may still come back for a login of this provider.
-    pub fn awaits(&self, provider: OAuthProvider) -> bool {
-        self.living().values().any(|session| session.provider == provider && session.is_awaited())
+    /// Whether a browser may still come back for a login of this provider, be it once more.
+    pub fn remembers(&self, provider: OAuthProvider) -> bool {
+        self.living().values().any(|session| session.provider == provider)
     }
 
-    /// Returns when no browser can come back any more.
-    pub async fn until_unawaited(&self, provider: OAuthProvider) {
+    /// Returns when every login of this provider is forgotten.
+    pub async fn until_forgotten(&self, provider: OAuthProvider) {
         loop {
             let changed = self.changed.notified();
             let last = {
                 let sessions = self.living();
-                let awaited = sessions.values().filter(|session| session.provider == provider);
-                awaited.filter(|session| session.is_awaited()).map(|session| session.ends).max()
+                let its_own = sessions.values().filter(|session| session.provider == provider);
+                its_own.map(|session| session.ends).max()
             };
             let Some(last) = last else { return };
             tokio::select! {
@@ -261,9 +257,9 @@ mod tests {
         assert!(sessions.get("first").is_none() && sessions.get("0").is_some());
         assert_eq!(lock(&sessions.by_state).len(), MOST);
         tokio::time::advance(LIFETIME - Duration::from_millis(1)).await;
-        assert!(sessions.get("0").is_some() && sessions.awaits(CODEX));
+        assert!(sessions.get("0").is_some() && sessions.remembers(CODEX));
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert!(sessions.get("0").is_none() && !sessions.awaits(CODEX));
+        assert!(sessions.get("0").is_none() && !sessions.remembers(CODEX));
         assert_eq!(sessions.take("0", CODEX).err(), Some(NotTaken::Unknown));
         assert_eq!(lock(&sessions.by_state).len(), 0);
     }
@@ -290,7 +286,6 @@ mod tests {
         let sessions = Arc::new(LoginSessions::default());
         sessions.add("s".to_owned(), session());
         assert_eq!(sessions.deny("s", CODEX, "access_denied"), Ok(()));
-        assert!(!sessions.awaits(CODEX));
         drop(sessions.take("s", CODEX));
         let stage = sessions.get("s").expect("it is kept").stage;
         assert_eq!(stage, Stage::Failed("the login was interrupted".to_owned()));
@@ -299,10 +294,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_browsers_hears_when_none_can_come() {
         let sessions = Arc::new(LoginSessions::default());
-        sessions.until_unawaited(CODEX).await;
+        sessions.until_forgotten(CODEX).await;
         sessions.add("s".to_owned(), session());
+        assert_eq!(sessions.deny("s", CODEX, "access_denied"), Ok(()));
         let begun = Instant::now();
-        sessions.until_unawaited(CODEX).await;
+        sessions.until_forgotten(CODEX).await;
         assert!(begun.elapsed() >= LIFETIME);
     }
 }

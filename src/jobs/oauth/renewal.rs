@@ -36,8 +36,6 @@ use crate::upstream::oauth::{Grant, TokenError, refresh};
 pub const INTERVAL: Duration = Duration::from_secs(60);
 /// A pass does not renew a token that is newer than this, whatever its provider says of its life.
 const LEAST_AGE: Millis = 5 * 60 * 1000;
-/// A token that is newer than this is not renewed for an answer that may have another reason.
-const BEYOND_DOUBT: Millis = 60_000;
 /// Renewals of a pass at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 8, per_site: 4 };
 /// The renewals of a pass begin within so long for each account that is due, and all within [`LONGEST_SPREAD`].
@@ -58,10 +56,10 @@ pub async fn renew(jobs: &Arc<Jobs>, id: AccountId, stale: Option<&Secret>) -> R
     fly(jobs, id, Reason::Refused(stale.cloned())).await
 }
 
-/// As [`renew`], after an answer that may have another reason than the token: a new token is kept.
+/// As [`renew`], after an answer that may have another reason than the token: once a minute.
 ///
 /// # Errors
-/// As [`renew`], and when the token is new.
+/// As [`renew`], and when the last such renewal was a moment ago.
 pub async fn renew_doubted(jobs: &Arc<Jobs>, id: AccountId, stale: &Secret) -> Result<(), RenewalRefusal> {
     fly(jobs, id, Reason::Doubted(stale.clone())).await
 }
@@ -143,9 +141,8 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), 
     let is_needed = match reason {
         Reason::Refused(stale) => stale.is_none() || stale == account.access_token,
         Reason::Doubted(stale) if Some(&stale) == account.access_token.as_ref() => {
-            let age = account.token_issued_at.map_or(Millis::MAX, |issued_at| now_ms() - issued_at);
-            if age < BEYOND_DOUBT {
-                return Err("the token is new".into());
+            if !jobs.failed_renewals.is_doubted(id) {
+                return Err("the token was renewed for such an answer a moment ago".into());
             }
             true
         }

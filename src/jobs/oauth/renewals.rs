@@ -1,4 +1,4 @@
-//! Renewals that failed, and for how long their providers are left alone.
+//! Renewals that failed, and for how long their providers are left alone; those that a doubt was the reason of.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -15,11 +15,14 @@ use crate::upstream::oauth::TokenError;
 /// The pause after a failure; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
+/// The pause between two renewals of one account for answers that may have another reason than its token.
+const BEYOND_DOUBT: Duration = Duration::from_secs(60);
 
 /// The last failure of each account; [`Jobs`](crate::jobs::Jobs) holds one.
 #[derive(Default)]
 pub struct FailedRenewals {
     by_account: Mutex<HashMap<AccountId, FailedRenewal>>,
+    doubted: Mutex<HashMap<AccountId, Instant>>,
 }
 
 struct FailedRenewal {
@@ -53,6 +56,13 @@ impl FailedRenewals {
         let pause = before.map_or(FIRST_PAUSE, |before| (before.pause * 2).min(LONGEST_PAUSE));
         let until = (!error.is_revoked).then(|| Instant::now() + pause);
         failed.insert(account.id, FailedRenewal { version, message: error.message.clone(), pause, until });
+    }
+
+    /// Whether a doubt is reason enough for a renewal now: when the last one is a minute ago. Notes this one.
+    pub(super) fn is_doubted(&self, id: AccountId) -> bool {
+        let (now, mut doubted) = (Instant::now(), lock(&self.doubted));
+        doubted.retain(|_, at| now.duration_since(*at) < BEYOND_DOUBT);
+        !doubted.contains_key(&id) && doubted.insert(id, now).is_none()
     }
 
     pub(super) fn forget(&self, id: AccountId) {

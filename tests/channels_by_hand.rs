@@ -67,7 +67,12 @@ fn an_edited_channel_outlives_the_offer_it_came_from() {
         assert_eq!(edited.get(field), Some(&value), "{field}: {edited}");
     }
     let cleared = gateway.admin().put(&path, &json!({"sourceModel": " "})).expect(200);
-    assert_eq!(cleared["sourceModel"], "model-e", "that of its exact route");
+    assert_eq!(cleared["sourceModel"], Value::Null);
+    assert_eq!(
+        gateway.channels("model-e")[0]["sourceModel"],
+        "model-e",
+        "a list has that of its exact route"
+    );
     upstream.offer(&["model-f"]);
     rebuild(&gateway);
     assert_eq!(gateway.channels("model-e")[0]["id"], channel["id"]);

@@ -88,6 +88,20 @@ fn members_share_one_channel_and_take_turns_and_have_their_own_again_afterwards(
     let shown = gateway.admin().get("/api/oauth/connections").expect(200)["items"][0].clone();
     assert_eq!(shown["routeParticipation"]["routeUnitId"], unit["id"]);
     assert_eq!((&shown["routeUnit"]["memberCount"], &shown["routeChannelCount"]), (&json!(3), &json!(1)));
+    let listed = gateway.admin().get("/api/routes").expect(200)[0]["channels"][0]["routeUnit"].clone();
+    let site = shown["site"]["name"].clone();
+    let connections = gateway.admin().get("/api/oauth/connections").expect(200);
+    let username = |id: &i64| {
+        let found =
+            connections["items"].as_array().expect("a list").iter().find(|one| one["accountId"] == *id);
+        found.expect("connected")["username"].clone()
+    };
+    let member = |id| json!({"accountId": id, "username": username(id), "siteName": site});
+    assert_eq!(
+        listed,
+        json!({"id": unit["id"], "name": "Pool", "strategy": "round_robin", "memberCount": 3,
+            "members": ids.iter().map(member).collect::<Vec<_>>()})
+    );
     // The turns and the counters outlive the process.
     let gateway = gateway.restart();
     assert_eq!(ask(&gateway), 200);

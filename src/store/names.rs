@@ -1,14 +1,16 @@
-//! What lists show of the account, the site and the token behind a channel. Nothing secret is read, and no notes: a page
+//! What lists show of the account, the site, the token and the route unit behind a channel. Nothing secret is read, and no notes: a page
 //! of routes names thousands of accounts.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::accounts::AccountStatus;
+use super::route_units::{self, UnitRow};
 use super::routes::MAX_MARKS;
 use super::sites::SiteStatus;
 use super::sql::{Fields, Value, marks};
 use super::{Error, Result, Store};
-use crate::ids::{AccountId, Id, SiteId, TokenId};
+use crate::ids::{AccountId, Id, SiteId, TokenId, UnitId};
+use crate::routing::UnitStrategy;
 
 /// An account as channels show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,12 +41,23 @@ pub struct TokenName {
     pub is_default: bool,
 }
 
+/// A route unit as channels show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnitName {
+    pub id: UnitId,
+    pub name: String,
+    pub strategy: UnitStrategy,
+    /// In their order.
+    pub members: Vec<AccountId>,
+}
+
 /// Those that were read, by id.
 #[derive(Debug, Default)]
 pub struct Names {
     pub accounts: HashMap<AccountId, AccountName>,
     pub sites: HashMap<SiteId, SiteName>,
     pub tokens: HashMap<TokenId, TokenName>,
+    pub units: HashMap<UnitId, UnitName>,
 }
 
 // === impl Names ===
@@ -88,6 +101,27 @@ impl Names {
             })
         });
         self.tokens.extend(tokens.await?.into_iter().map(|token| (token.id, token)));
+        Ok(())
+    }
+
+    /// Reads these route units with their members, as far as they are not known yet.
+    pub async fn add_units(&mut self, store: &Store, units: impl IntoIterator<Item = UnitId>) -> Result<()> {
+        if unknown(&self.units, units).is_empty() {
+            return Ok(());
+        }
+        let units = route_units::list(store).await?;
+        let member_ids = |unit: &UnitRow| unit.members.iter().map(|member| member.account_id).collect();
+        let units: Vec<UnitName> = units
+            .into_iter()
+            .map(|unit| UnitName {
+                members: member_ids(&unit),
+                id: unit.id,
+                name: unit.name,
+                strategy: unit.strategy,
+            })
+            .collect();
+        self.add(store, units.iter().flat_map(|unit| unit.members.clone()), []).await?;
+        self.units.extend(units.into_iter().map(|unit| (unit.id, unit)));
         Ok(())
     }
 

@@ -117,7 +117,8 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     route_edits::update_channels(&admin.core.store, vec![(id, patch)]).await?;
     admin.core.publish().await?;
     let route_index = RouteIndex::of_channels(&admin.core.store, &[id]).await?;
-    Ok(http::json(StatusCode::OK, &shown(&admin.core, &route_index, &[id])?.first()))
+    let channel = route_index.channel(id).ok_or_else(|| AdminError::not_found("Channel"))?;
+    Ok(http::json(StatusCode::OK, &route_index.as_stored(&admin.core, channel)))
 }
 
 /// `DELETE /api/channels/{id}`: gone afterwards, whether it was there or not.

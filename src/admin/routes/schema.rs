@@ -128,7 +128,7 @@ pub static CHANNEL: Object = Object::new(
         has("account", OrNull(&Of(&CHANNEL_ACCOUNT))),
         has("site", OrNull(&Of(&CHANNEL_SITE))),
         has("token", OrNull(&Of(&CHANNEL_TOKEN))),
-        has("routeUnit", OrNull(&Any)),
+        has("routeUnit", OrNull(&Of(&CHANNEL_UNIT))),
     ],
 );
 
@@ -151,6 +151,22 @@ pub static CHANNEL_TOKEN: Object = Object::new(
         has("enabled", Boolean),
         has("isDefault", Boolean),
     ],
+);
+
+static CHANNEL_UNIT: Object = Object::new(
+    "ChannelRouteUnit",
+    &[
+        has("id", Id),
+        has("name", Text),
+        has("strategy", OneOf(&["round_robin", "stick_until_unavailable"])),
+        has("memberCount", Count),
+        has("members", List(&Of(&UNIT_MEMBER))),
+    ],
+);
+
+static UNIT_MEMBER: Object = Object::new(
+    "RouteUnitMember",
+    &[has("accountId", Id), has("username", OrNull(&Text)), has("siteName", OrNull(&Text))],
 );
 
 static UPDATED: Object =

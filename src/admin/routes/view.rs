@@ -51,6 +51,7 @@ impl RouteIndex {
         let (accounts, tokens) = (accounts::list(store).await?, tokens::list(store).await?);
         let mut names = Names::default();
         names.add(store, ids_of(&accounts), rows.tokens()).await?;
+        names.add_units(store, rows.units()).await?;
         Ok(Self::new(rows.routes, rows.channels, names).with_accounts(accounts, tokens))
     }
 
@@ -63,6 +64,7 @@ impl RouteIndex {
         let accounts = accounts::some(store, &accounts).await?;
         let mut names = Names::default();
         names.add(store, ids_of(&accounts), rows.tokens()).await?;
+        names.add_units(store, rows.units()).await?;
         Ok(Self::new(rows.routes, rows.channels, names).with_accounts(accounts, tokens))
     }
 
@@ -70,6 +72,7 @@ impl RouteIndex {
     pub async fn listing(store: &Store, ids: &[RouteId], mut known: Names) -> store::Result<Self> {
         let rows = Rows::of(store, ids).await?;
         known.add(store, rows.accounts(), rows.tokens()).await?;
+        known.add_units(store, rows.units()).await?;
         Ok(Self::new(rows.routes, rows.channels, known))
     }
 
@@ -214,8 +217,13 @@ impl RouteIndex {
             account: self.names.accounts.get(&channel.account_id).map(ChannelAccount::from),
             site: self.names.site_of(channel.account_id).map(ChannelSite::from),
             token: token.map(ChannelToken::from),
-            route_unit: None,
+            route_unit: channel.oauth_route_unit_id.and_then(|id| ChannelUnit::of(&self.names, id)),
         }
+    }
+
+    /// As [`Self::listed`], with no other model than its own.
+    pub fn as_stored<'a>(&'a self, core: &Core, channel: &'a ChannelRow) -> ListedChannel<'a> {
+        ListedChannel { source_model: channel.source_model.as_deref(), ..self.listed(core, channel) }
     }
 }
 
@@ -242,6 +250,10 @@ impl Rows {
 
     fn tokens(&self) -> impl Iterator<Item = TokenId> {
         self.channels.iter().filter_map(|channel| channel.token_id)
+    }
+
+    fn units(&self) -> impl Iterator<Item = UnitId> {
+        self.channels.iter().filter_map(|channel| channel.oauth_route_unit_id)
     }
 }
 
@@ -402,8 +414,44 @@ pub struct ListedChannel<'a> {
     account: Option<ChannelAccount<'a>>,
     site: Option<ChannelSite<'a>>,
     token: Option<ChannelToken<'a>>,
-    /// OAuth accounts that share a channel; none can exist yet.
-    route_unit: Option<()>,
+    /// Accounts that share the channel.
+    route_unit: Option<ChannelUnit<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ChannelUnit<'a> {
+    id: UnitId,
+    name: &'a str,
+    strategy: &'static str,
+    member_count: usize,
+    members: Vec<UnitMember<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct UnitMember<'a> {
+    account_id: AccountId,
+    username: Option<&'a str>,
+    site_name: Option<&'a str>,
+}
+
+impl<'a> ChannelUnit<'a> {
+    fn of(names: &'a Names, id: UnitId) -> Option<Self> {
+        let unit = names.units.get(&id)?;
+        let member = |id: &AccountId| UnitMember {
+            account_id: *id,
+            username: names.accounts.get(id).and_then(|account| account.username.as_deref()),
+            site_name: names.site_of(*id).map(|site| site.name.as_str()),
+        };
+        Some(Self {
+            id,
+            name: &unit.name,
+            strategy: unit.strategy.as_str(),
+            member_count: unit.members.len(),
+            members: unit.members.iter().map(member).collect(),
+        })
+    }
 }
 
 #[derive(Serialize)]

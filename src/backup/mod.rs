@@ -28,6 +28,7 @@
 //! | `export`, `sealed` | writing; a document under a passphrase |
 
 mod accounts;
+mod amend;
 mod canonical;
 mod document;
 mod doubts;

@@ -2,11 +2,10 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::accounts;
-use crate::site_url::SiteUrl;
+use super::{accounts, amend};
 use crate::store::staging::NewRow;
 use crate::store::staging::tables::{Column, Kind, Missing, Table};
-use crate::store::tokens::{MASKED_PENDING, READY, is_mask};
+use crate::store::tokens::READY;
 use crate::store::{Result, Row, Store, Value};
 use crate::time::{self, Millis};
 
@@ -60,7 +59,7 @@ impl RowReader<'_> {
             return Err(refuse(None, &label, invalid(table, "id", "positive integer")));
         };
         let shown_id = table.shows_id.then_some(id);
-        let amended = self.amend(table, line, &mut row, left_out);
+        let amended = amend::row(self.store, table, line, &mut row, left_out);
         amended.map_err(|(member, expected)| refuse(shown_id, &label, invalid(table, member, expected)))?;
         let mut values = Vec::with_capacity(table.columns.len());
         let mut present = 0;
@@ -76,82 +75,6 @@ impl RowReader<'_> {
         }
         let is_found_by_hash = row.get("valueStatus").is_none_or(|status| status == READY);
         Ok(NewRow { id, who: self.who(table, &values), label, values, is_found_by_hash, present })
-    }
-
-    /// Brings a row into the form of ours: what is said otherwise in older documents and in those of others.
-    fn amend(
-        &self,
-        table: &Table,
-        line: i64,
-        row: &mut Map<String, Json>,
-        left_out: &mut Vec<String>,
-    ) -> Result<(), (&'static str, &'static str)> {
-        match table.name {
-            "sites" => {
-                lower(row, "platform");
-                one_of(row, "status", &["active", "disabled"]);
-                one_of(row, "postRefreshProbeScope", &["single", "all"]);
-                address(row, SiteUrl::persisted);
-                if row.get("maxConcurrency") == Some(&Json::from(0)) {
-                    row.insert("maxConcurrency".to_owned(), Json::Null);
-                }
-            }
-            "site_api_endpoints" => address(row, SiteUrl::canonical),
-            "accounts" => {
-                accounts::flatten(self.store, row, left_out).map_err(|expected| ("extraConfig", expected))?;
-                one_of(row, "status", &["active", "disabled", "expired", "unhealthy"]);
-                one_of(row, "credentialMode", &["auto", "session", "apikey"]);
-            }
-            "account_tokens" => {
-                let masked = row.get("token").and_then(Json::as_str).is_some_and(is_mask);
-                let is_pending = row.get("valueStatus").is_some_and(|status| status == MASKED_PENDING);
-                let status = if masked || is_pending { MASKED_PENDING } else { READY };
-                row.insert("valueStatus".to_owned(), status.into());
-                one_of(row, "source", &["manual", "sync", "legacy"]);
-            }
-            "oauth_route_units" => one_of(row, "strategy", &["round_robin", "stick_until_unavailable"]),
-            "token_routes" => {
-                one_of(row, "routeMode", &["pattern", "explicit_group"]);
-                one_of(row, "routingStrategy", &["weighted", "round_robin", "stable_first"]);
-                if row.get("isManual").is_none_or(Json::is_null) {
-                    // A route of a pattern is nobody's but an operator's.
-                    let pattern = row.get("modelPattern").and_then(Json::as_str).unwrap_or_default();
-                    let is_group = row.get("routeMode").is_some_and(|mode| mode == "explicit_group");
-                    let is_manual = is_group || pattern.contains('*') || pattern.starts_with("re:");
-                    row.insert("isManual".to_owned(), is_manual.into());
-                }
-            }
-            "route_group_sources" if row.get("position").is_none_or(Json::is_null) => {
-                row.insert("position".to_owned(), (line - 1).into());
-            }
-            "downstream_api_keys" => {
-                trim(row, "key");
-                for member in ["usedCost", "usedRequests"] {
-                    if row.get(member).and_then(Json::as_f64).is_some_and(|used| used < 0.0) {
-                        return Err((member, "number of at least 0"));
-                    }
-                }
-                let says_nothing =
-                    |row: &Map<String, Json>, member: &str| row.get(member).is_none_or(Json::is_null);
-                if says_nothing(row, "supportedModels") && says_nothing(row, "allowedRouteIds") {
-                    row.insert("supportedModels".to_owned(), "[\"*\"]".into());
-                }
-                for (member, is_list) in [
-                    ("tags", true),
-                    ("supportedModels", true),
-                    ("allowedRouteIds", true),
-                    ("excludedSiteIds", true),
-                    ("excludedCredentialRefs", true),
-                    ("siteWeightMultipliers", false),
-                    ("allowedIps", true),
-                    ("budgets", true),
-                ] {
-                    list_or_object(row, member, is_list)?;
-                }
-            }
-            _ => {}
-        }
-        Ok(())
     }
 
     /// What tells a row apart where no columns do: digests, where secrets are part of it.
@@ -348,59 +271,4 @@ fn exact(value: &Json) -> Option<i64> {
 
 fn shortened(label: &str) -> String {
     label.chars().take(MAX_LABEL).collect()
-}
-
-fn trim(row: &mut Map<String, Json>, member: &str) {
-    if let Some(Json::String(text)) = row.get_mut(member) {
-        *text = text.trim().to_owned();
-    }
-}
-
-/// Writes the address as those are that the API takes, or two spellings of one would be two sites. What is no address
-/// stays as it is written.
-fn address(row: &mut Map<String, Json>, form: fn(&SiteUrl) -> String) {
-    trim(row, "url");
-    if let Some(Json::String(text)) = row.get_mut("url")
-        && let Ok(url) = SiteUrl::parse_absolute(text)
-    {
-        *text = form(&url);
-    }
-}
-
-fn lower(row: &mut Map<String, Json>, member: &str) {
-    if let Some(Json::String(text)) = row.get_mut(member) {
-        *text = text.trim().to_ascii_lowercase();
-    }
-}
-
-/// A word that is none of these counts as not said.
-fn one_of(row: &mut Map<String, Json>, member: &str, words: &[&str]) {
-    lower(row, member);
-    if row.get(member).is_some_and(|word| word.as_str().is_none_or(|word| !words.contains(&word))) {
-        row.remove(member);
-    }
-}
-
-/// A list or an object, itself or as JSON text.
-fn list_or_object(
-    row: &mut Map<String, Json>,
-    member: &'static str,
-    is_list: bool,
-) -> Result<(), (&'static str, &'static str)> {
-    let value = match row.get(member) {
-        None | Some(Json::Null) => return Ok(()),
-        Some(Json::String(text)) if text.trim().is_empty() => return Ok(()),
-        Some(Json::String(text)) => serde_json::from_str(text).unwrap_or_default(),
-        Some(value) => value.clone(),
-    };
-    match value {
-        Json::Null => {
-            row.remove(member);
-            Ok(())
-        }
-        Json::Array(_) if is_list => Ok(()),
-        Json::Object(_) if !is_list => Ok(()),
-        _ if is_list => Err((member, "JSON text of an array")),
-        _ => Err((member, "JSON text of an object")),
-    }
 }

@@ -368,6 +368,70 @@ fn what_cannot_be_used_is_taken_and_named() {
 }
 
 #[test]
+fn values_that_the_api_would_not_take_are_left_out_and_named() {
+    let gateway = Gateway::start();
+    let mut document = small();
+    let site = &mut document["accounts"]["sites"][0];
+    for (member, value) in [
+        ("globalWeight", json!(0)),
+        ("sortOrder", json!(-1)),
+        ("maxConcurrency", json!(-5)),
+        ("externalCheckinUrl", json!("ftp://x.example")),
+        ("customHeaders", json!("nope")),
+        ("status", json!("zzz")),
+    ] {
+        site[member] = value;
+    }
+    document["accounts"]["downstreamApiKeys"] =
+        json!([{"name": "k", "key": "sk-0123456789", "siteWeightMultipliers": {"5": 0}}]);
+    let report = import(&gateway, &document);
+    let warnings = report["warnings"].to_string();
+    for member in [
+        "globalWeight",
+        "sortOrder",
+        "maxConcurrency",
+        "externalCheckinUrl",
+        "customHeaders",
+        "status",
+        "siteWeightMultipliers",
+    ] {
+        assert!(warnings.contains(member), "{member}: {warnings}");
+    }
+    let site = &gateway.admin().get("/api/sites").expect(200)[0];
+    for (member, expected) in [
+        ("globalWeight", json!(1)),
+        ("sortOrder", json!(0)),
+        ("maxConcurrency", Value::Null),
+        ("externalCheckinUrl", Value::Null),
+        ("status", json!("active")),
+    ] {
+        assert_eq!(site[member], expected, "{member}");
+    }
+}
+
+#[test]
+fn a_key_whose_limits_cannot_be_read_is_refused() {
+    let gateway = Gateway::start();
+    for (member, value) in [
+        ("maxCost", json!(-1)),
+        ("maxRequests", json!(-1)),
+        ("maxConcurrency", json!(-1)),
+        ("requestsPerMinute", json!(-1)),
+        ("tokensPerMinute", json!(-1)),
+        ("allowedIps", json!(["nope"])),
+        ("budgets", json!([{"period": "now and then", "maxCost": 1}])),
+        ("budgets", json!("[{}]")),
+    ] {
+        let mut document = small();
+        let mut key = json!({"name": "k", "key": "sk-0123456789"});
+        key[member] = value;
+        document["accounts"]["downstreamApiKeys"] = json!([key]);
+        let refused = gateway.admin().post(IMPORT, &json!({ "data": document })).expect(400);
+        assert!(refused["message"].as_str().is_some_and(|why| why.contains(member)), "{refused}");
+    }
+}
+
+#[test]
 fn an_account_comes_over_whatever_another_program_left_in_its_extra_config() {
     let gateway = Gateway::start();
     for (written, left, left_out) in [

@@ -23,6 +23,7 @@ fn value_of(table: &str, column: &str, kind: &str, row: i64) -> Option<String> {
         ("sites", "status") => text(["active", "disabled"][row as usize % 2]),
         ("sites", "platform") => text("new-api"),
         ("sites", "url") => Some(format!("https://site-{row}.example")),
+        ("sites", "external_checkin_url") => text("https://checkin.example/"),
         ("sites", "custom_headers") => text("{\"x-secret\":\"h\"}"),
         ("sites", "max_concurrency") => number(row + 1),
         ("sites", "proxy_url") => text("http://user:secret@127.0.0.1:9"),

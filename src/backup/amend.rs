@@ -1,0 +1,218 @@
+//! A row of a document in the form of ours: what is said otherwise in older documents and in those of others, and what the
+//! API would not take.
+
+use serde_json::{Map, Value as Json};
+
+use super::accounts;
+use crate::config::parse_network;
+use crate::site_url::SiteUrl;
+use crate::store::Store;
+use crate::store::keys::BudgetSettings;
+use crate::store::staging::tables::Table;
+use crate::store::tokens::{MASKED_PENDING, READY, is_mask};
+
+/// A member that cannot be taken, and what was expected.
+type Unfit = (&'static str, &'static str);
+
+/// Brings a row into the form of ours: what is said otherwise in older documents and in those of others.
+pub(super) fn row(
+    store: &Store,
+    table: &Table,
+    line: i64,
+    row: &mut Map<String, Json>,
+    left_out: &mut Vec<String>,
+) -> Result<(), Unfit> {
+    match table.name {
+        "sites" => site(row, left_out),
+        "site_api_endpoints" => address(row, SiteUrl::canonical),
+        "accounts" => {
+            accounts::flatten(store, row, left_out).map_err(|expected| ("extraConfig", expected))?;
+            one_of(row, "status", &["active", "disabled", "expired", "unhealthy"], left_out);
+            one_of(row, "credentialMode", &["auto", "session", "apikey"], left_out);
+        }
+        "account_tokens" => {
+            let masked = row.get("token").and_then(Json::as_str).is_some_and(is_mask);
+            let is_pending = row.get("valueStatus").is_some_and(|status| status == MASKED_PENDING);
+            let status = if masked || is_pending { MASKED_PENDING } else { READY };
+            row.insert("valueStatus".to_owned(), status.into());
+            one_of(row, "source", &["manual", "sync", "legacy"], left_out);
+        }
+        "oauth_route_units" => one_of(row, "strategy", &["round_robin", "stick_until_unavailable"], left_out),
+        "token_routes" => {
+            one_of(row, "routeMode", &["pattern", "explicit_group"], left_out);
+            one_of(row, "routingStrategy", &["weighted", "round_robin", "stable_first"], left_out);
+            if row.get("isManual").is_none_or(Json::is_null) {
+                // A route of a pattern is nobody's but an operator's.
+                let pattern = row.get("modelPattern").and_then(Json::as_str).unwrap_or_default();
+                let is_group = row.get("routeMode").is_some_and(|mode| mode == "explicit_group");
+                let is_manual = is_group || pattern.contains('*') || pattern.starts_with("re:");
+                row.insert("isManual".to_owned(), is_manual.into());
+            }
+        }
+        "route_group_sources" if row.get("position").is_none_or(Json::is_null) => {
+            row.insert("position".to_owned(), (line - 1).into());
+        }
+        "route_channels" => within(row, "weight", 0.0, left_out),
+        "downstream_api_keys" => key(row, left_out)?,
+        _ => {}
+    }
+    Ok(())
+}
+
+fn site(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
+    lower(row, "platform");
+    one_of(row, "status", &["active", "disabled"], left_out);
+    one_of(row, "postRefreshProbeScope", &["single", "all"], left_out);
+    address(row, SiteUrl::persisted);
+    if row.get("maxConcurrency") == Some(&Json::from(0)) {
+        row.insert("maxConcurrency".to_owned(), Json::Null);
+    }
+    within(row, "maxConcurrency", 1.0, left_out);
+    within(row, "globalWeight", f64::MIN_POSITIVE, left_out);
+    within(row, "sortOrder", 0.0, left_out);
+    let is_page = |text: &str| text.starts_with("https://") || text.starts_with("http://");
+    leave_out_unless(row, "externalCheckinUrl", "is no http(s) address", left_out, |page| {
+        page.as_str().is_none_or(|text| text.trim().is_empty() || is_page(text.trim()))
+    });
+    leave_out_unless(row, "customHeaders", "are no object of texts", left_out, |headers| {
+        let Some(text) = headers.as_str().map(str::trim) else { return true };
+        text.is_empty() || serde_json::from_str::<Map<String, Json>>(text).is_ok()
+    });
+}
+
+/// A limit that cannot be read refuses the document: the key would have none, or let nobody in and not say why.
+fn key(row: &mut Map<String, Json>, left_out: &mut Vec<String>) -> Result<(), Unfit> {
+    trim(row, "key");
+    for member in [
+        "usedCost",
+        "usedRequests",
+        "maxCost",
+        "maxRequests",
+        "maxConcurrency",
+        "requestsPerMinute",
+        "tokensPerMinute",
+    ] {
+        if row.get(member).and_then(Json::as_f64).is_some_and(|number| number < 0.0) {
+            return Err((member, "number of at least 0"));
+        }
+    }
+    let says_nothing = |row: &Map<String, Json>, member: &str| row.get(member).is_none_or(Json::is_null);
+    if says_nothing(row, "supportedModels") && says_nothing(row, "allowedRouteIds") {
+        row.insert("supportedModels".to_owned(), "[\"*\"]".into());
+    }
+    for (member, is_list) in [
+        ("tags", true),
+        ("supportedModels", true),
+        ("allowedRouteIds", true),
+        ("excludedSiteIds", true),
+        ("excludedCredentialRefs", true),
+        ("siteWeightMultipliers", false),
+        ("allowedIps", true),
+        ("budgets", true),
+    ] {
+        list_or_object(row, member, is_list)?;
+    }
+    let networks = |list: &Json| {
+        list.as_array().is_none_or(|list| {
+            list.iter().all(|network| network.as_str().is_some_and(|text| parse_network(text).is_some()))
+        })
+    };
+    if row.get("allowedIps").map(parsed).is_some_and(|list| !networks(&list)) {
+        return Err(("allowedIps", "addresses and networks, such as 192.0.2.7 or 10.0.0.0/8"));
+    }
+    if row.get("budgets").map(parsed).is_some_and(|budgets| !are_budgets(budgets)) {
+        return Err(("budgets", "array of budgets, each an object with a period"));
+    }
+    if let Some(Json::Object(multipliers)) = row.get("siteWeightMultipliers").map(parsed) {
+        let is_sound = |factor: &Json| factor.as_f64().is_some_and(|factor| factor > 0.0);
+        if !multipliers.values().all(is_sound) {
+            left_out.push("siteWeightMultipliers that are no numbers above 0 are left out".to_owned());
+            let sound = multipliers.into_iter().filter(|(_, factor)| is_sound(factor));
+            row.insert("siteWeightMultipliers".to_owned(), Json::Object(sound.collect()));
+        }
+    }
+    Ok(())
+}
+
+fn are_budgets(budgets: Json) -> bool {
+    budgets.is_null() || serde_json::from_value::<Vec<BudgetSettings>>(budgets).is_ok()
+}
+
+/// A value, also from a text that holds it as JSON.
+fn parsed(value: &Json) -> Json {
+    match value {
+        Json::String(text) => serde_json::from_str(text).unwrap_or_default(),
+        value => value.clone(),
+    }
+}
+
+/// A number below `least` counts as not said.
+fn within(row: &mut Map<String, Json>, member: &str, least: f64, left_out: &mut Vec<String>) {
+    leave_out_unless(row, member, "is too small a number", left_out, |value| {
+        value.as_f64().is_none_or(|value| value >= least)
+    });
+}
+
+/// Leaves a member out that is none of what it is to be, and says so.
+fn leave_out_unless(
+    row: &mut Map<String, Json>,
+    member: &str,
+    why_not: &str,
+    left_out: &mut Vec<String>,
+    is_sound: impl Fn(&Json) -> bool,
+) {
+    if row.get(member).is_some_and(|value| !is_sound(value)) {
+        left_out.push(format!("{member} {why_not}: it is left out"));
+        row.remove(member);
+    }
+}
+
+fn trim(row: &mut Map<String, Json>, member: &str) {
+    if let Some(Json::String(text)) = row.get_mut(member) {
+        *text = text.trim().to_owned();
+    }
+}
+
+/// Writes the address as those are that the API takes, or two spellings of one would be two sites. What is no address
+/// stays as it is written.
+fn address(row: &mut Map<String, Json>, form: fn(&SiteUrl) -> String) {
+    trim(row, "url");
+    if let Some(Json::String(text)) = row.get_mut("url")
+        && let Ok(url) = SiteUrl::parse_absolute(text)
+    {
+        *text = form(&url);
+    }
+}
+
+fn lower(row: &mut Map<String, Json>, member: &str) {
+    if let Some(Json::String(text)) = row.get_mut(member) {
+        *text = text.trim().to_ascii_lowercase();
+    }
+}
+
+/// A word that is none of these counts as not said.
+fn one_of(row: &mut Map<String, Json>, member: &str, words: &[&str], left_out: &mut Vec<String>) {
+    lower(row, member);
+    let is_known = |word: &Json| word.is_null() || word.as_str().is_some_and(|word| words.contains(&word));
+    leave_out_unless(row, member, "is no known word", left_out, is_known);
+}
+
+/// A list or an object, itself or as JSON text.
+fn list_or_object(row: &mut Map<String, Json>, member: &'static str, is_list: bool) -> Result<(), Unfit> {
+    let value = match row.get(member) {
+        None | Some(Json::Null) => return Ok(()),
+        Some(Json::String(text)) if text.trim().is_empty() => return Ok(()),
+        Some(Json::String(text)) => serde_json::from_str(text).unwrap_or_default(),
+        Some(value) => value.clone(),
+    };
+    match value {
+        Json::Null => {
+            row.remove(member);
+            Ok(())
+        }
+        Json::Array(_) if is_list => Ok(()),
+        Json::Object(_) if !is_list => Ok(()),
+        _ if is_list => Err((member, "JSON text of an array")),
+        _ => Err((member, "JSON text of an object")),
+    }
+}

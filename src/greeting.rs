@@ -52,8 +52,9 @@ pub fn started(core: &Arc<Core>) {
     if config.console_enabled {
         log::info!("console:    {}/", shell.base);
     }
-    log::info!("admin API:  {}", shell.curl(admin, "/api/sites"));
+    log::info!("clients:    {base}/v1, such as {base}/v1/chat/completions", base = shell.base);
     log::info!("proxy API:  {}", shell.curl(client, "/v1/models"));
+    log::info!("admin API:  {}", shell.curl(admin, "/api/stats/dashboard"));
     if let Some(step) = next_step(&shell, &built_in, core.snapshot.load().routes().is_empty()) {
         log::info!("next: {step}");
     }

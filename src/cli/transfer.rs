@@ -213,7 +213,7 @@ pub fn parse(command: &str, arguments: impl Iterator<Item = String>) -> Result<T
                 import.conflict = match value()?.as_str() {
                     "skip" => Conflict::Skip,
                     "overwrite" => Conflict::Overwrite,
-                    "fill" => Conflict::Fill,
+                    "fill" | "fill-empty" => Conflict::Fill,
                     other => return Err(wrong(format!("`{other}` is no policy: skip, overwrite or fill"))),
                 }
             }

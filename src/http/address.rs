@@ -1,7 +1,7 @@
 //! Who is calling. The socket's peer, unless that peer is a trusted proxy: then the right-most
 //! `X-Forwarded-For` entry that is not itself a trusted proxy.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hyper::HeaderMap;
 use hyper::header::HeaderName;
@@ -11,9 +11,9 @@ use crate::config::is_in;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The client's address; IPv4-mapped IPv6 counts as IPv4.
+/// The client's address, in one form.
 pub fn client_ip(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
-    let peer = peer.to_canonical();
+    let peer = canonical(peer);
     if !is_in(peer, trusted) {
         return peer;
     }
@@ -50,7 +50,15 @@ fn parse_entry(entry: &str) -> Option<IpAddr> {
         .or_else(|_| entry.parse::<std::net::SocketAddr>().map(|socket| socket.ip()))
         .or_else(|_| entry.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>())
         .ok()?;
-    Some(address.to_canonical())
+    Some(canonical(address))
+}
+
+/// IPv4-mapped IPv6 counts as IPv4, and so does this machine: it calls itself by either.
+fn canonical(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(Ipv6Addr::LOCALHOST) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        address => address,
+    }
 }
 
 #[cfg(test)]
@@ -67,6 +75,8 @@ mod tests {
             ("127.0.0.1", Some("6.6.6.6, 1.1.1.1, 10.0.0.7"), "1.1.1.1"),
             ("127.0.0.1", Some("10.0.0.8, 10.0.0.7"), "10.0.0.8"),
             ("127.0.0.1", Some("1.1.1.1, unknown"), "127.0.0.1"),
+            ("::1", None, "127.0.0.1"),
+            ("127.0.0.1", Some("[::1]:443"), "127.0.0.1"),
             ("::ffff:127.0.0.1", Some("[2001:db8::1]:443"), "2001:db8::1"),
         ] {
             let mut headers = HeaderMap::new();

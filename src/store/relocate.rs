@@ -138,11 +138,25 @@ pub fn try_out(place: &Place) -> Result<(), OpenError> {
         let asked = opened.and_then(|opened| opened.query_row("PRAGMA schema_version", [], |_| Ok(())));
         return asked.map_err(|error| unusable(&error));
     }
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.is_dir() {
         return Err(unusable(&"it is a directory"));
     }
-    if dir.is_dir() { Ok(()) } else { Err(unusable(&format!("there is no directory {}", dir.display()))) }
+    directory_of(&path)
+}
+
+/// Refuses a file in a directory that is not there: a new one would be a slip of the pen.
+fn directory_of(path: &Path) -> Result<(), OpenError> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if dir.is_dir() {
+        return Ok(());
+    }
+    let (path, dir) = (path.display(), dir.display());
+    Err(OpenError::Unusable(format!("cannot open the database {path}: there is no directory {dir}")))
+}
+
+/// Whether this build can use databases of this kind.
+pub fn is_usable(kind: DatabaseKind) -> bool {
+    kind == DatabaseKind::Sqlite || drivers::is_built_in(kind)
 }
 
 /// Copies everything into another database. Blocks.
@@ -151,6 +165,9 @@ pub fn try_out(place: &Place) -> Result<(), OpenError> {
 /// When the target cannot be used, is in use already without leave to empty it, or does not hold in the end what was
 /// read. It is left as it was then, but for its tables.
 pub fn copy(store: &Store, place: &Place, overwrite: bool, tell: Tell<'_>) -> Result<Vec<Copied>, OpenError> {
+    if let (DatabaseKind::Sqlite, Location::File(path)) = (place.kind, place.location()) {
+        directory_of(&path)?;
+    }
     let lock = match place.kind {
         DatabaseKind::Sqlite => location::lock(&place.location())?,
         _ => None,

@@ -64,6 +64,7 @@ pub async fn import(admin: Arc<Admin>, mut request: Request) -> Result<Response>
 
 /// Which sections; everything when nothing is said.
 pub fn what(word: Option<&str>) -> Result<What> {
+    let word = word.filter(|word| !word.trim().is_empty());
     let parsed = word.map_or(Some(What::All), What::parse);
     Ok(parsed.ok_or_else(|| Invalid::field("type", "all, accounts or preferences"))?)
 }
@@ -75,7 +76,7 @@ fn options(request: &Request) -> Result<ImportOptions> {
         None => None,
         Some("skip") => Some(Conflict::Skip),
         Some("overwrite") => Some(Conflict::Overwrite),
-        Some("fill") => Some(Conflict::Fill),
+        Some("fill" | "fill-empty") => Some(Conflict::Fill),
         Some(_) => return Err(Invalid::field("conflict", "skip, overwrite or fill").into()),
     };
     let merge = match query("mode").as_deref() {

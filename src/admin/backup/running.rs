@@ -25,6 +25,8 @@ use crate::jobs::rebuild;
 use crate::jobs::tasks::{self, Done, Spec, WAITED};
 use crate::takeover::{Kind, TakenOver};
 
+/// What goes in the address of an import.
+const OPTIONS: [&str; 3] = ["dryRun", "mode", "conflict"];
 /// How often the task's message is written anew.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -138,6 +140,11 @@ fn read(
     let text = sealed::open(progress.counting(file), passphrase).map_err(ImportError::from)?;
     let mut document = Document::read(text, &config.data_dir).map_err(ImportError::from)?;
     if form == Form::Enclosed {
+        if let Some(option) = OPTIONS.into_iter().find(|option| document.has(&[option])) {
+            let message =
+                format!("{option} goes in the address: ?{option}=…, beside nothing but data in the body");
+            return Err(AdminError::bad_request(message));
+        }
         document = document.within("data").ok_or_else(|| Invalid::field("data", "object"))?;
     }
     match foreign::take_over(&document, config)? {

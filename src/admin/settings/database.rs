@@ -63,6 +63,9 @@ pub async fn put(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     admin.core.store.batch(vec![event.insert(now_ms())]).await?;
     let mut answer = runtime(&admin).await?;
     let message = match answer["restartRequired"] == true {
+        true if !relocate::is_usable(place.kind) => {
+            "Saved; it is used after a restart, and this build cannot use it: start one that has its driver"
+        }
         true => "Saved; it is used after a restart",
         false => "Saved; it is in use already",
     };

@@ -30,10 +30,11 @@ pub async fn test(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
         Some(sent) if !secrets::is_proxy_echo(sent, Some(&saved)) => sent.to_owned(),
         _ => saved,
     };
+    let url = url.trim_end_matches('/');
     if url.is_empty() {
         return Err(Invalid::field("proxyUrl", "the address of a proxy, since none is saved").into());
     }
-    let proxy = OutboundProxy::parse(url.trim_end_matches('/'))
+    let proxy = OutboundProxy::parse(url)
         .map_err(|why| Invalid::field("proxyUrl", &format!("the address of a proxy: {why}")))?;
     let probe_url = admin.core.config.connectivity_url.as_str();
     let unusable = |why: String| AdminError::internal("reading CONNECTIVITY_TEST_URL", why);
@@ -46,7 +47,7 @@ pub async fn test(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let answer = answer.map_err(|error| AdminError::new(StatusCode::BAD_GATEWAY, error.to_string()))?;
     let body = json!({
         "success": true,
-        "proxyUrl": secrets::mask_proxy_url(&url),
+        "proxyUrl": secrets::mask_proxy_url(url),
         "reachable": true,
         "ok": answer.status().is_success(),
         "statusCode": answer.status().as_u16(),

@@ -45,6 +45,15 @@ pub(in crate::store) fn connect(
     }
 }
 
+/// Whether this build has the driver.
+pub(in crate::store) fn is_built_in(kind: DatabaseKind) -> bool {
+    match kind {
+        DatabaseKind::Sqlite => false,
+        DatabaseKind::Postgres => cfg!(feature = "postgres"),
+        DatabaseKind::MySql => cfg!(feature = "mysql"),
+    }
+}
+
 fn not_built_in(kind: DatabaseKind) -> OpenError {
     OpenError::Unsupported(format!(
         "DB_TYPE: this build has no {}; build it with `--features {}`, or use SQLite",

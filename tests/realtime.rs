@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use serde_json::{Value, json};
-use support::{Caller, Gateway, Incoming, Reply, Request, Socket, Upstream, eventually};
+use support::{BINARY, Caller, Gateway, Incoming, Reply, Request, Socket, Upstream, eventually};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocket};
 
@@ -96,6 +96,10 @@ fn serve(mut stream: TcpStream, refusal: Option<u16>, asked: &Mutex<Vec<String>>
     };
     say(&mut socket, json!({"type": "session.created"}));
     while let Ok(message) = socket.read() {
+        if let Message::Binary(bytes) = &message {
+            let back: Vec<u8> = bytes.iter().rev().copied().collect();
+            let _ = socket.send(Message::binary(back));
+        }
         let Message::Text(text) = message else { continue };
         let event: Value = serde_json::from_str(&text).expect("JSON");
         heard.lock().expect("no panic there").push(event.clone());
@@ -185,6 +189,16 @@ fn frames_pass_both_ways_and_each_response_is_logged_with_its_usage() {
     assert!(head.starts_with("GET /v1/realtime?model=model-speech&x=1 HTTP/1.1\r\n"), "{head}");
     assert!(head.contains("\r\nauthorization: Bearer sk-upstream-key\r\n"), "{head}");
     assert!(head.contains("\r\nopenai-beta: realtime=v1\r\n"), "{head}");
+}
+
+#[test]
+fn bytes_that_are_no_text_pass_as_well() {
+    let voice = Voice::start();
+    let gateway = gateway(&[], &[("site", &voice)]);
+    let mut socket = opened(&gateway.client());
+    socket.frame(true, BINARY, &[0, 1, 255]);
+    assert_eq!(socket.next(), Incoming::Binary(vec![255, 1, 0]));
+    talk(&mut socket, "response.create");
 }
 
 #[test]

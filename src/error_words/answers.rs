@@ -180,7 +180,8 @@ const LIMIT: &[&str] = &[
 ];
 /// With the status of an unwell upstream.
 const BUSY: &[&str] = &["429", "timed out", "first byte timeout"];
-const USED_UP: &[&str] = &["usage_limit_reached", "quota exceeded"];
+const USED_UP: &[&str] =
+    &["usage_limit_reached", "quota exceeded", "insufficient_quota", "exceeded your current quota"];
 
 /// The words of a failure, ready to be asked.
 #[derive(Debug, Default)]

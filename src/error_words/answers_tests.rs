@@ -35,6 +35,8 @@ fn words_of_the_request_are_of_no_class() {
         text.answers(vec![Bytes::from_static(request.as_bytes())]);
         assert_eq!(classes_of(&text), expected, "{message}");
     }
+    assert!(ErrorText::new("You exceeded your current quota, please check your plan.").is_used_up());
+    assert!(ErrorText::new("x").named(["insufficient_quota"]).is_used_up());
     let mut text = ErrorText::new("limit").named(["rate_limit_exceeded"]);
     text.answers(vec![Bytes::from_static(b"rate_limit_exceeded limit")]);
     assert!(text.is_used_up() && text.is_about_limit(), "the names are the upstream's own");

@@ -120,7 +120,7 @@ pub struct Stopping(watch::Receiver<bool>);
 pub enum Received {
     /// UTF-8, whole, however many fragments it came in.
     Text(Bytes),
-    Binary,
+    Binary(Bytes),
     /// A ping or a pong: it is there.
     Alive,
 }
@@ -376,6 +376,11 @@ impl Sender {
         self.0.flush().await.map_err(gone)
     }
 
+    /// Sends bytes that are no text, and waits until the connection has taken them.
+    pub async fn binary(&mut self, bytes: Bytes) -> Result<(), ClientGone> {
+        self.0.send(Message::Binary(bytes)).await.map_err(gone)
+    }
+
     pub async fn ping(&mut self) -> Result<(), ClientGone> {
         self.0.send(Message::Ping(Bytes::new())).await.map_err(gone)
     }
@@ -418,7 +423,7 @@ impl Receiver {
 fn received(message: Option<Result<Message, Error>>) -> Result<Received, CloseReason> {
     match message {
         Some(Ok(Message::Text(text))) => Ok(Received::Text(Bytes::from(text))),
-        Some(Ok(Message::Binary(_))) => Ok(Received::Binary),
+        Some(Ok(Message::Binary(bytes))) => Ok(Received::Binary(bytes)),
         Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(Received::Alive),
         Some(Ok(Message::Close(_))) | None => Err(CloseReason::Theirs),
         Some(Err(error)) => {

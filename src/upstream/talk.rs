@@ -1,4 +1,4 @@
-//! An open WebSocket to an upstream that both ends talk over, whole texts at a time.
+//! An open WebSocket to an upstream that both ends talk over, whole messages at a time.
 
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ pub struct SocketReceiver(SplitStream<Socket>);
 #[derive(Debug)]
 pub enum FromUpstream {
     Text(String),
+    Binary(Bytes),
     /// It has closed the socket in order.
     Closed,
     /// Nothing more comes; why, for the log.
@@ -65,6 +66,11 @@ impl SocketSender {
         self.0.send(Message::Text(text)).await.map_err(|_| UpstreamGone)
     }
 
+    /// Sends bytes that are no text, and waits until the connection has taken them.
+    pub async fn send_binary(&mut self, bytes: Bytes) -> Result<(), UpstreamGone> {
+        self.0.send(Message::Binary(bytes)).await.map_err(|_| UpstreamGone)
+    }
+
     /// Says goodbye.
     pub async fn close(&mut self) {
         let frame = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::from_static("") };
@@ -81,9 +87,7 @@ impl SocketReceiver {
             return match self.0.next().await {
                 Some(Ok(Message::Text(text))) => FromUpstream::Text(text.as_str().to_owned()),
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
-                Some(Ok(Message::Binary(_))) => FromUpstream::Broken(
-                    "the upstream sent a frame over its WebSocket that is no text".to_owned(),
-                ),
+                Some(Ok(Message::Binary(bytes))) => FromUpstream::Binary(bytes),
                 Some(Ok(Message::Close(frame))) => match frame {
                     Some(frame) if frame.code != CloseCode::Normal && frame.code != CloseCode::Away => {
                         let code = u16::from(frame.code);

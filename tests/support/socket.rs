@@ -28,6 +28,7 @@ pub struct Socket {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Incoming {
     Text(Value),
+    Binary(Vec<u8>),
     Ping,
     Pong(Vec<u8>),
     /// With its code; 1005 when it has none.
@@ -192,6 +193,7 @@ impl Socket {
         self.reader.read_exact(&mut payload)?;
         Ok(match head[0] & 0x0f {
             TEXT => Incoming::Text(serde_json::from_slice(&payload).expect("each frame is one JSON object")),
+            BINARY => Incoming::Binary(payload),
             PING => {
                 self.frame(true, PONG, &payload);
                 Incoming::Ping

@@ -39,6 +39,7 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(600);
 /// How long a conversation may go on: twice what OpenAI lets one.
 const LIFETIME: Duration = Duration::from_secs(7200);
+const GONE: &str = "the upstream closed its WebSocket";
 /// How long sending the last frame may take.
 const LAST_FRAME: Duration = Duration::from_secs(2);
 
@@ -118,22 +119,27 @@ impl Session {
     ) -> CloseReason {
         let mut memory = self.proxy.core.body_memory.body(self.call.caller.body_owner());
         loop {
-            let frame = match timeout(SILENCE, receiver.next(&mut memory)).await {
-                Ok(Ok(Received::Text(frame))) => frame,
+            let (frame, is_text) = match timeout(SILENCE, receiver.next(&mut memory)).await {
+                Ok(Ok(Received::Text(frame))) => (frame, true),
+                Ok(Ok(Received::Binary(frame))) => (frame, false),
                 Ok(Ok(Received::Alive)) => continue,
-                Ok(Ok(Received::Binary)) => return CloseReason::NoBinary,
                 Ok(Err(reason)) => return reason,
                 Err(_) => return CloseReason::Theirs,
             };
             self.proxy.core.metrics.received_bytes.add(frame.len() as u64);
-            if kind_among(&frame, &["response.create"]).is_some()
+            if !is_text {
+                // No event that is known here.
+                if upstream.send_binary(frame).await.is_err() {
+                    return CloseReason::Failed(GONE);
+                }
+            } else if kind_among(&frame, &["response.create"]).is_some()
                 && let Err(refusal) = self.ask(turn).await
             {
                 if refused.send(refusal.event()).await.is_err() {
                     return CloseReason::Theirs;
                 }
             } else if upstream.send(frame).await.is_err() {
-                return CloseReason::Failed("the upstream closed its WebSocket");
+                return CloseReason::Failed(GONE);
             }
             memory.shrink_to(0);
         }
@@ -176,12 +182,19 @@ impl Session {
             };
             let text = match came {
                 FromUpstream::Text(text) => text,
+                FromUpstream::Binary(bytes) => {
+                    self.proxy.core.metrics.sent_bytes.add(bytes.len() as u64);
+                    if sender.binary(bytes).await.is_err() {
+                        return CloseReason::Theirs;
+                    }
+                    continue;
+                }
                 FromUpstream::Closed => return CloseReason::Done,
                 FromUpstream::Broken(why) => {
                     let event = event("server_error", "upstream_closed", "The upstream closed its WebSocket");
                     let _ = timeout(LAST_FRAME, sender.texts([event])).await;
                     *lock(said) = Some(why);
-                    return CloseReason::Failed("the upstream closed its WebSocket");
+                    return CloseReason::Failed(GONE);
                 }
             };
             self.proxy.core.metrics.sent_bytes.add(text.len() as u64);

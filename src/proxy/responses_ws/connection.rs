@@ -154,7 +154,7 @@ async fn read_frames(
                 }
             }
             Ok(Ok(Received::Alive)) => {}
-            Ok(Ok(Received::Binary)) => return CloseReason::NoBinary,
+            Ok(Ok(Received::Binary(_))) => return CloseReason::NoBinary,
             Ok(Err(reason)) => return reason,
             Err(_) => return CloseReason::Theirs,
         }

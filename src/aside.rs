@@ -1,9 +1,10 @@
 //! Long computations beside requests: each on a thread of its own that the system runs when no other thread wants to.
 //!
 //! The workers of the runtime are for requests, and on a machine of one or two processors a computation on any other thread
-//! takes turns with them all the same: a thread that wakes for a request may wait milliseconds for a turn to end. At the
-//! lowest priority (`nice` 19) the computation has few turns while others want the processor, and loses nothing while nobody
-//! does; it ends a turn early by [`give_way`]. A thread cannot rise again without privileges, so these are not the runtime's own.
+//! takes turns with them all the same: a thread that wakes for a request may wait milliseconds for a turn to end, whatever the
+//! priorities are. With the policy `SCHED_IDLE` of Linux (sched(7)) the computation makes room at once for any thread that
+//! wakes, and loses nothing while nobody does. Where that is not to be had it has the lowest priority (`nice` 19), and ends
+//! turns early by [`give_way`]. A thread cannot rise again without privileges, so these are not the runtime's own.
 //!
 //! Work here holds no lock that a request waits for: while requests keep every processor busy, it hardly goes on.
 
@@ -13,6 +14,8 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
+#[cfg(target_os = "linux")]
+use thread_priority::ThreadPriority;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -39,7 +42,7 @@ pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
     let runtime = Handle::current();
     let (done, ended) = oneshot::channel::<Result<T, Panic>>();
     let spawned = thread::Builder::new().name("aside".to_owned()).spawn(move || {
-        set_priority(19);
+        run_when_idle();
         let _within = runtime.enter();
         // Nothing that the work has left half done is looked at again. Who waited may be gone.
         drop(done.send(catch_unwind(AssertUnwindSafe(work))));
@@ -59,10 +62,27 @@ pub fn step_back() {
 }
 
 /// Lets the threads go first that wait for a turn on this processor, and goes on at once when there are none. The scheduler
-/// of Linux since 6.6 lets even the lowest priority finish a turn of some milliseconds that it has begun: whoever computes
-/// beside requests says between two small pieces of work that the turn may end here.
+/// of Linux since 6.6 lets a thread finish a turn of some milliseconds that it has begun, one of the lowest priority, too:
+/// whoever computes beside requests says between two small pieces of work that the turn may end here.
 pub fn give_way() {
     thread::yield_now();
+}
+
+/// Has the system run this thread when no other one wants to.
+fn run_when_idle() {
+    #[cfg(target_os = "linux")]
+    {
+        use thread_priority::unix::{
+            NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
+            thread_native_id,
+        };
+        let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+        let set = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
+        if let Err(error) = set {
+            log::debug!("a thread beside requests is not run when idle: {error:?}");
+            set_priority(19);
+        }
+    }
 }
 
 fn set_priority(nice: i32) {
@@ -79,18 +99,30 @@ mod tests {
 
     use super::*;
 
-    /// The nineteenth field of the status line; the second is a name in parentheses.
-    fn nice() -> i32 {
+    /// `SCHED_OTHER` and `SCHED_IDLE`.
+    const ORDINARY: i32 = 0;
+    const IDLE: i32 = 5;
+
+    /// A field of the status line, counted from one (proc_pid_stat(5)); the second is a name in parentheses.
+    fn field(number: usize) -> i32 {
         let status = fs::read_to_string("/proc/thread-self/stat").unwrap();
         let fields = status.rsplit_once(')').unwrap().1;
-        fields.split_whitespace().nth(16).unwrap().parse().unwrap()
+        fields.split_whitespace().nth(number - 3).unwrap().parse().unwrap()
+    }
+
+    fn nice() -> i32 {
+        field(19)
+    }
+
+    fn policy() -> i32 {
+        field(41)
     }
 
     #[tokio::test]
-    async fn work_has_the_lowest_priority_and_leaves_that_of_others() {
-        let before = nice();
-        assert_eq!(aside(nice).await.unwrap(), 19);
-        assert_eq!(nice(), before);
+    async fn work_is_done_when_the_system_is_idle_and_that_of_others_as_before() {
+        assert_eq!(policy(), ORDINARY);
+        assert_eq!(aside(policy).await.unwrap(), IDLE);
+        assert_eq!(policy(), ORDINARY);
     }
 
     #[test]

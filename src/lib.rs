@@ -36,7 +36,7 @@
 //! error_words  what upstreams say when they fail, and what it means
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! flight       one run of costly work shared by all who ask for it
-//! aside        long computations beside requests, at the lowest priority of the system
+//! aside        long computations beside requests, for which the system has time when nobody else wants it
 //! background   work that outlives its caller: owned, stopped with the process, panics contained
 //! fence        the lease that a job is done under, carried along with its work
 //! codings      gzip, deflate, br and zstd, decoded: of what clients and upstreams compress

@@ -305,7 +305,7 @@ export function Maintenance() {
 
 // What this version is built on directly, by licence; Cargo.lock has the rest, and `.ci/dependencies` compares.
 const LICENCES = [
-  ["MIT", "bytes, http-body, http-body-util, hyper, hyper-util, mimalloc, Preact, rusqlite, ruzstd, tokio, tokio-tungstenite, tower-service"],
+  ["MIT", "bytes, http-body, http-body-util, hyper, hyper-util, mimalloc, Preact, rusqlite, ruzstd, thread-priority, tokio, tokio-tungstenite, tower-service"],
   ["MIT OR Apache-2.0", "arc-swap, argon2, base64, flate2, futures-util, http, httparse, ipnet, itoa, log, mail-send, mysql_async, percent-encoding, regex-lite, saphyr-parser, serde, serde_json, smtp-proto, socket2, tokio-postgres, tokio-rustls"],
   ["Apache-2.0 OR ISC OR MIT", "rustls"], ["Apache-2.0 AND ISC", "ring"], ["Apache-2.0 WITH LLVM-exception OR Apache-2.0 OR MIT", "rustix"], ["Apache-2.0", "htm"], ["BSD-3-Clause", "subtle"], ["BSD-3-Clause OR MIT", "brotli-decompressor"],
   ["CDLA-Permissive-2.0", "webpki-roots"], ["Unlicense OR MIT", "jiff, memchr"], ["Zlib", "foldhash"],

@@ -127,7 +127,7 @@ async function tryOut(model, forcedChannelId) {
 }
 
 function Channel({ channel, chance, row, rows, draft, onDraft, after }) {
-  const { id, site, account, token } = channel;
+  const { id, site, account, token, routeUnit } = channel;
   const name = joined(site.name, account.username ?? `#${account.id}`, token?.name);
   const asks = reachedBy(row, channel, rows);
   const code = channel.enabled ? chance?.reasonCode : "channel_disabled";
@@ -138,6 +138,7 @@ function Channel({ channel, chance, row, rows, draft, onDraft, after }) {
     <div><a href=${href("/sites", { q: site.name })}><bdi>${site.name}</bdi></a>
       <div class="quiet"><bdi>${account.username ?? t("Account {id}", { id: account.id })}</bdi>${token && html` / <bdi>${token.name}</bdi>`}</div>
       ${channel.sourceModel && channel.sourceModel !== row.modelPattern && html`<div class="mono"><bdi>${channel.sourceModel}</bdi></div>`}
+      ${routeUnit && html`<${Badge}><bdi title=${routeUnit.members.map((one) => one.username ?? `#${one.accountId}`).join(", ")}>${routeUnit.name}</bdi> ${number(routeUnit.memberCount)}<//>`}
       ${channel.manualOverride && html`<${Badge}>${t("By hand", "手动")}<//>`}</div>
     <div>${chance ? html`<span class="chance"><${Bar} value=${chance.probability} kind=${chance.eligible ? "" : "bad"} label=${t("Probability of {name}", "{name} 的概率", { name })} />
         <b class="number">${percent(chance.probability, 1)}</b></span>` : ""}

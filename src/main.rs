@@ -102,7 +102,10 @@ async fn serve(config: Config, listener: Option<std::net::TcpListener>) -> ExitC
         Err(message) => return fail(CONFIG, &message),
     };
     let config = Arc::new(config);
-    let mut ears = Ears { listener, signals: None };
+    let mut ears = match listener.map(TcpListener::from_std).transpose() {
+        Ok(listener) => Ears { listener: listener.map(Arc::new), signals: None },
+        Err(error) => return fail(1, &format!("cannot listen: {error}")),
+    };
     let mut is_first = true;
     loop {
         let app = match App::start(config.clone()).await {
@@ -126,7 +129,7 @@ async fn serve(config: Config, listener: Option<std::net::TcpListener>) -> ExitC
 
 /// What the process hears by, kept from one start to the next: clients that come in between wait, and no signal is lost.
 struct Ears {
-    listener: Option<std::net::TcpListener>,
+    listener: Option<Arc<TcpListener>>,
     signals: Option<Signals>,
 }
 
@@ -134,8 +137,8 @@ struct Ears {
 struct Running {
     app: App,
     tls: Option<Arc<Tls>>,
-    /// The listener once more, to go on with.
-    listener: std::net::TcpListener,
+    /// To go on with.
+    listener: Arc<TcpListener>,
     signals: Signals,
     stop: watch::Sender<bool>,
     /// Ends with the number of connections that were cut off.
@@ -149,7 +152,7 @@ impl Running {
     /// # Errors
     /// In words, with everything stopped again.
     async fn begin(app: App, ears: Ears, tls: Option<Arc<Tls>>) -> Result<Self, String> {
-        let (listener, again, signals) = match listen(&app.core.config, ears).await {
+        let (listener, signals) = match listen(&app.core.config, ears).await {
             Ok(listening) => listening,
             Err(message) => {
                 app.stop().await;
@@ -173,10 +176,10 @@ impl Running {
             let core = app.core.clone();
             move || core.begin_cut()
         };
-        let serving = tokio::spawn(server::serve(listener, options, handler_for, stopping, cut));
+        let serving = tokio::spawn(server::serve(listener.clone(), options, handler_for, stopping, cut));
         let scheduler = jobs::start(&app.jobs);
         greeting::started(&app.core);
-        Ok(Self { app, tls, listener: again, signals, stop, serving, scheduler })
+        Ok(Self { app, tls, listener, signals, stop, serving, scheduler })
     }
 
     /// Waits for a signal, or for a reset that leads to another database; then stops what was begun, in reverse. After a
@@ -188,8 +191,8 @@ impl Running {
         };
         self.app.core.begin_stop();
         self.stop.send_replace(true);
+        self.app.core.new_start_begins();
         let Some(signal) = cause else {
-            self.app.core.new_start_begins();
             log::warn!("starting anew, on the default database");
             if timeout(ANEW_GRACE, &mut self.serving).await.is_err() {
                 self.serving.abort();
@@ -224,25 +227,20 @@ impl Running {
     }
 }
 
-/// The address, bound, once to serve on and once to keep, and the signals. Both before the first answer: who has seen one
-/// may ask for the stop.
-async fn listen(
-    config: &Config,
-    ears: Ears,
-) -> Result<(TcpListener, std::net::TcpListener, Signals), String> {
+/// The address, bound, and the signals. Both before the first answer: who has seen one may ask for the stop.
+async fn listen(config: &Config, ears: Ears) -> Result<(Arc<TcpListener>, Signals), String> {
     let (host, port) = (config.host.as_str(), config.port);
     let bound = match ears.listener {
         Some(listener) => Ok(listener),
-        None => TcpListener::bind((host, port)).await.and_then(TcpListener::into_std),
+        None => TcpListener::bind((host, port)).await.map(Arc::new),
     };
-    let kept = bound.and_then(|bound| Ok((TcpListener::from_std(bound.try_clone()?)?, bound)));
-    let (listener, again) =
-        kept.map_err(|error| format!("HOST, PORT: cannot listen on {host} port {port}: {error}"))?;
+    let listener =
+        bound.map_err(|error| format!("HOST, PORT: cannot listen on {host} port {port}: {error}"))?;
     let signals = match ears.signals {
         Some(signals) => signals,
         None => Signals::listen().map_err(|error| format!("cannot listen for signals: {error}"))?,
     };
-    Ok((listener, again, signals))
+    Ok((listener, signals))
 }
 
 /// How many clients may be connected: as many as are wished for, but no more than the open files suffice for.

@@ -216,6 +216,29 @@ fn while_everything_is_copied_changes_are_refused_and_a_task_shows_how_far_it_is
 }
 
 #[test]
+fn two_factory_resets_at_once_are_both_answered() {
+    let home = Home::new();
+    let gateway = with_data(&home);
+    let choice = json!({ "dialect": "sqlite", "connectionString": home.path().join("moved.db") });
+    gateway.admin().post("/api/settings/database/migrate", &choice).expect(200);
+    gateway.admin().put("/api/settings/database/runtime", &choice).expect(200);
+    let gateway = gateway.restart();
+    let reset = || gateway.admin().post("/api/settings/maintenance/factory-reset", &json!({})).status;
+    let statuses = std::thread::scope(|scope| {
+        let asking = [scope.spawn(reset), scope.spawn(reset)];
+        asking.map(|asked| asked.join().expect("no panic"))
+    });
+    // Whoever comes second may come with a token that is no longer one.
+    assert!(
+        statuses.contains(&200) && statuses.iter().all(|status| [200, 403].contains(status)),
+        "{statuses:?}"
+    );
+    let admin = gateway.anyone().with("Authorization", "Bearer change-me-admin-token");
+    let now = admin.get("/api/settings/database/runtime").expect(200);
+    assert_eq!(now["active"]["connection"], "(default path)", "{now}");
+}
+
+#[test]
 fn a_factory_reset_goes_on_with_the_default_database_which_is_empty() {
     let home = Home::new();
     let gateway = with_data(&home);

@@ -100,7 +100,7 @@ pub struct Core {
 #[derive(Default)]
 pub(super) struct NewStart {
     wanted: Notify,
-    begun: Notify,
+    begun: watch::Sender<bool>,
 }
 
 impl Core {
@@ -120,10 +120,11 @@ impl Core {
     }
 
     /// Has the service stop, and start again on the database that is named now. When this ends, no further connection is
-    /// taken before that.
+    /// taken before that. A stop that is under way already is as good: the next start is on that database.
     pub async fn start_anew(&self) {
         self.new_start.wanted.notify_one();
-        self.new_start.begun.notified().await;
+        // The sender lives as long as this.
+        drop(self.new_start.begun.subscribe().wait_for(|begun| *begun).await);
     }
 
     /// Ends when somebody wants that.
@@ -131,9 +132,9 @@ impl Core {
         self.new_start.wanted.notified().await;
     }
 
-    /// Tells who wanted it.
+    /// Tells all who want it that no connection is taken any more.
     pub fn new_start_begins(&self) {
-        self.new_start.begun.notify_one();
+        self.new_start.begun.send_replace(true);
     }
 
     /// True once the process is stopping.

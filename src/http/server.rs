@@ -7,6 +7,7 @@
 //! A connection that was given to another protocol (`websocket`) goes on in the same task: it holds its
 //! place among the connections, and the drain waits for it.
 
+use std::borrow::Borrow;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -90,11 +91,11 @@ pub type BoxedHandler = Box<
         + Sync,
 >;
 
-/// Serves until `stop` turns true, from when on no connection is taken, and every connection has ended or the grace period is over. `handler_for` a peer
-/// answers the requests of one connection of it. `before_cut` is called before connections are cut off; returns how many
-/// were.
+/// Serves until `stop` turns true, from when on no connection is taken, and every connection has ended or the grace period is
+/// over. `handler_for` a peer answers the requests of one connection of it. `before_cut` is called before connections are cut
+/// off; returns how many were.
 pub async fn serve<H, F>(
-    listener: TcpListener,
+    listener: impl Borrow<TcpListener>,
     options: ServerOptions,
     handler_for: impl Fn(SocketAddr) -> H,
     mut stop: watch::Receiver<bool>,
@@ -127,7 +128,7 @@ where
         let (socket, peer) = tokio::select! {
             biased;
             () = stopped(&mut stop) => break,
-            accepted = listener.accept() => match accepted {
+            accepted = listener.borrow().accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     let advice = if open_files::are_used_up(&error) {

@@ -1,5 +1,5 @@
-//! What lists show of the account, the site, the token and the route unit behind a channel. Nothing secret is read, and no notes: a page
-//! of routes names thousands of accounts.
+//! What lists show of the account, the site, the token and the route unit behind a channel. Nothing secret is read, and no
+//! notes: a page of routes names thousands of accounts.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -69,7 +69,12 @@ fn take(draft: &mut Draft, place: &str, account: &Value, proxies: &HashMap<&str,
             let extra = json!({"credentialMode": "apikey", "proxyUrl": proxy.expose()}).to_string();
             draft.set_account(id, "extraConfig", extra.into());
         }
-        Some(None) => draft.leave(format!("{place}.proxy_key"), "there is no such proxy in the file"),
+        // Its owner did not want it to be asked any other way.
+        Some(None) => {
+            draft.set_account(id, "status", "disabled".into());
+            let reason = "the file has no such proxy that can be used: the account is switched off";
+            draft.leave(format!("{place}.proxy_key"), reason);
+        }
         None => {}
     }
     for (member, reason) in [

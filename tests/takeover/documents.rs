@@ -236,11 +236,14 @@ fn of_sub2api() -> Value {
         json!({"api_key": "sk-one", "base_url": "https://one.example/v1"}),
     );
     first["proxy_key"] = json!("p1");
+    let mut without_its_proxy = account("five", "openai", "apikey", json!({"api_key": "sk-five"}));
+    without_its_proxy["proxy_key"] = json!("gone");
     let accounts = json!([
         first,
         account("two", "anthropic", "upstream", json!({"api_key": "sk-two"})),
         account("three", "anthropic", "oauth", json!({"access_token": "at", "refresh_token": "rt"})),
         account("four", "of-the-future", "apikey", json!({"api_key": "sk-four"})),
+        without_its_proxy,
     ]);
     let proxies = json!([{"proxy_key": "p1", "name": "p", "protocol": "socks5", "host": "p.example", "port": 1080,
         "username": "u", "password": "a secret"}]);
@@ -252,7 +255,13 @@ fn the_keys_of_sub2api_are_taken_without_its_logins() {
     for file in [of_sub2api(), json!({ "data": of_sub2api() })] {
         let moving = Move::of_text("sub2api.json", &file.to_string());
         let told = moving.import(&[]);
-        for told_of in ["accounts[2]", "/api/oauth/import", "accounts[3]", "accounts[0].concurrency"] {
+        for told_of in [
+            "accounts[2]",
+            "/api/oauth/import",
+            "accounts[3]",
+            "accounts[0].concurrency",
+            "accounts[4].proxy_key",
+        ] {
             assert!(told.contains(told_of), "{told_of} in {told}");
         }
         for secret in ["sk-one", "a secret", "a%20secret", "sk-four"] {
@@ -263,7 +272,8 @@ fn the_keys_of_sub2api_are_taken_without_its_logins() {
         assert_eq!(find(&sites, "url", "https://one.example")["platform"], "openai");
         assert_eq!(find(&sites, "url", "https://api.anthropic.com")["platform"], "claude");
         let accounts = list(&gateway, "/api/accounts");
-        assert_eq!(accounts.len(), 2);
+        assert_eq!(accounts.len(), 3);
+        assert_eq!(find(&accounts, "username", "five")["status"], "disabled");
         let extra = &find(&accounts, "username", "one")["extraConfig"];
         let extra: Value = serde_json::from_str(extra.as_str().expect("a text")).expect("JSON");
         let proxy = &extra["proxyUrl"];
@@ -276,7 +286,7 @@ fn a_service_that_runs_takes_the_keys_of_sub2api_and_says_where_logins_go() {
     let gateway = Gateway::start();
     let import = |file: Value| gateway.admin().post("/api/settings/backup/import", &json!({ "data": file }));
     assert_eq!(import(of_sub2api()).expect(200)["success"], true);
-    assert_eq!(list(&gateway, "/api/accounts").len(), 2);
+    assert_eq!(list(&gateway, "/api/accounts").len(), 3);
     let mut logins = of_sub2api();
     let rows = logins["accounts"].as_array_mut().expect("rows");
     rows.retain(|account| account["type"] == "oauth");

@@ -142,7 +142,8 @@ static WEBDAV_STATE: Object = Object::open(
     &[
         has("lastSyncAt", OrNull(&Time)),
         has("lastError", OrNull(&Text)),
-        may("lastWarning", Text).about("What is to be known of the file that was written last: the server has another, or lets nobody read it"),
+        may("lastWarning", Text)
+            .about("The server has another file than was written last, or lets nobody read it"),
     ],
 );
 

@@ -84,7 +84,8 @@ pub static IMPORT: Object = Object::with(
 pub static QUOTA_BATCH: Object =
     Object::new("QuotaBatch", &[has("accountIds", List(&Id)).about("At most 100")]);
 
-const STRATEGY: Shape = OneOf(&["round_robin", "stick_until_unavailable"]);
+/// How the next member of a route unit is picked.
+pub const STRATEGY: Shape = OneOf(&["round_robin", "stick_until_unavailable"]);
 
 pub static UNIT_CREATE: Object = Object::new(
     "RouteUnitCreate",

@@ -4,6 +4,7 @@ use crate::admin::accounts::schema::CLEARED;
 use crate::admin::batch;
 use crate::admin::decisions::schema::DECISION;
 use crate::admin::models::schema::{MODEL_REFRESH, REBUILD_COUNTS};
+use crate::admin::oauth::schema::STRATEGY;
 use crate::admin::schema::Answer::Json;
 use crate::admin::schema::Shape::*;
 use crate::admin::schema::{DONE, Object, Operation, has, may, op};
@@ -158,7 +159,7 @@ static CHANNEL_UNIT: Object = Object::new(
     &[
         has("id", Id),
         has("name", Text),
-        has("strategy", OneOf(&["round_robin", "stick_until_unavailable"])),
+        has("strategy", STRATEGY),
         has("memberCount", Count),
         has("members", List(&Of(&UNIT_MEMBER))),
     ],

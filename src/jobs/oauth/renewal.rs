@@ -141,7 +141,7 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: Reason) -> Result<(), 
     let is_needed = match reason {
         Reason::Refused(stale) => stale.is_none() || stale == account.access_token,
         Reason::Doubted(stale) if Some(&stale) == account.access_token.as_ref() => {
-            if !jobs.failed_renewals.is_doubted(id) {
+            if !jobs.failed_renewals.take_doubt(id) {
                 return Err("the token was renewed for such an answer a moment ago".into());
             }
             true

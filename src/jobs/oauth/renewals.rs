@@ -58,8 +58,8 @@ impl FailedRenewals {
         failed.insert(account.id, FailedRenewal { version, message: error.message.clone(), pause, until });
     }
 
-    /// Whether a doubt is reason enough for a renewal now: when the last one is a minute ago. Notes this one.
-    pub(super) fn is_doubted(&self, id: AccountId) -> bool {
+    /// Takes the turn of a renewal for a doubt, of which an account has one a minute; false when it is taken.
+    pub(super) fn take_doubt(&self, id: AccountId) -> bool {
         let (now, mut doubted) = (Instant::now(), lock(&self.doubted));
         doubted.retain(|_, at| now.duration_since(*at) < BEYOND_DOUBT);
         !doubted.contains_key(&id) && doubted.insert(id, now).is_none()

@@ -11,8 +11,8 @@
 //!     └ (the client hangs up)        dropped, which closes the upstream
 //! ```
 //!
-//! A stream of the client's own dialect is [`Passed`], any other one, and one that lacks its opening, [`Converted`]: either reads each event once, from the
-//! first one on, while the stream is still [held](HeldStream). How they end is one matter.
+//! A stream of the client's own dialect is [`Passed`], any other one, and one that lacks its opening, [`Converted`]: either
+//! reads each event once, from the first one on, while the stream is still [held](HeldStream). How they end is one matter.
 //!
 //! Beside them: a stream that is long in beginning ([`heartbeats`]), a whole answer too long to be held ([`long_reply`]),
 //! answers written anew as they pass ([`rewritten`]), under another name ([`renamed`]), without usage that its client did not

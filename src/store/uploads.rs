@@ -97,10 +97,11 @@ impl Upload {
         true
     }
 
-    /// It has become a file of so many bytes.
+    /// It has become a file of so many bytes, and holds nothing beside it.
     pub fn finished(&self, bytes: u64) {
         if let Some(held) = lock(&self.all.0).by_owner.get_mut(&self.owner) {
             held.finished += bytes;
+            held.bytes -= self.held.swap(0, Ordering::Relaxed);
         }
     }
 }
@@ -134,6 +135,7 @@ mod tests {
         assert!(!b.reserve(31) && b.reserve(30) && !b.reserve(31));
         assert!(begin(2, "c", 0).reserve(100), "of another key");
         a.finished(50);
+        assert!(b.reserve(30) && !b.reserve(31), "what has become a file is taken once");
         drop(a);
         assert!(!b.reserve(31), "what has become a file stays taken");
         let d = begin(1, "d", 70);

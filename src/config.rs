@@ -189,9 +189,9 @@ pub fn from_environment() -> Reading {
 
 /// Reads the process environment over a `.env` file, and that over other defaults than the usual.
 pub fn from_environment_over(defaults: &[(&str, String)]) -> Reading {
-    let (mut values, mut errors) = match env_file::read(Path::new(".env")) {
-        Ok(values) => (values, Vec::new()),
-        Err(why) => (HashMap::new(), vec![why]),
+    let (mut values, doubts, mut errors) = match env_file::read(Path::new(".env")) {
+        Ok((values, doubts)) => (values, doubts, Vec::new()),
+        Err(why) => (HashMap::new(), Vec::new(), vec![why]),
     };
     let mut unreadable = HashSet::new();
     for (name, value) in std::env::vars_os() {
@@ -208,7 +208,7 @@ pub fn from_environment_over(defaults: &[(&str, String)]) -> Reading {
         values.entry((*name).to_owned()).or_insert_with(|| value.clone());
     }
     match read_beside(&values, &unreadable) {
-        Ok(reading) if errors.is_empty() => Ok(reading),
+        Ok((config, warnings)) if errors.is_empty() => Ok((config, [doubts, warnings].concat())),
         Ok(_) => Err(errors),
         Err(more) => {
             errors.extend(more);

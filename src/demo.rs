@@ -13,6 +13,7 @@ mod call;
 mod child;
 mod stub;
 
+use std::io::{Write, stdout};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,13 @@ use child::Gateway;
 /// How long anything that happens in the background may take.
 const SOON: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Prints a line. A closed standard output (`switchyard demo | head`) does not end the demo, which has to tidy up.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        let _ = writeln!(stdout(), $($text)*);
+    }};
+}
 
 /// Runs the demo; says on standard error what went wrong, if anything did.
 pub fn run() -> ExitCode {
@@ -61,28 +69,28 @@ async fn interrupted() {
 }
 
 async fn show() -> Result<(), String> {
-    println!("Switchyard end to end, with a stub in place of a real AI site.");
-    println!("Everything lives in a temporary directory and on free ports of this machine.\n");
+    say!("Switchyard end to end, with a stub in place of a real AI site.");
+    say!("Everything lives in a temporary directory and on free ports of this machine.\n");
 
     let upstream = stub::start().await?;
-    println!("1. A stub upstream that streams its answers: {upstream}");
+    say!("1. A stub upstream that streams its answers: {upstream}");
 
     let started = Instant::now();
     let mut gateway = Gateway::start()?;
     wait_until_healthy(&mut gateway).await?;
-    println!("\n2. The gateway, started on an empty directory:");
-    println!("   $ {}", gateway.command_line());
-    println!("   It answers after {} ms.", started.elapsed().as_millis());
+    say!("\n2. The gateway, started on an empty directory:");
+    say!("   $ {}", gateway.command_line());
+    say!("   It answers after {} ms.", started.elapsed().as_millis());
 
     add_site_and_account(&gateway, &upstream).await?;
     wait_for_model(&gateway).await?;
     stream_an_answer(&gateway).await?;
     show_log(&gateway).await?;
 
-    println!("\n8. SIGTERM: requests in flight end, pending rows are written, the process exits.");
+    say!("\n8. SIGTERM: requests in flight end, pending rows are written, the process exits.");
     gateway.stop().await?;
-    println!("   It has exited with 0; its directory is removed.\n");
-    println!("Do the same with a site of yours: `make run`, then the curl lines of the README.");
+    say!("   It has exited with 0; its directory is removed.\n");
+    say!("Do the same with a site of yours: `make run`, then the curl lines of the README.");
     Ok(())
 }
 
@@ -103,25 +111,25 @@ async fn wait_until_healthy(gateway: &mut Gateway) -> Result<(), String> {
 
 async fn add_site_and_account(gateway: &Gateway, upstream: &str) -> Result<(), String> {
     let admin = Caller::new(gateway.address(), gateway.admin_token());
-    println!("\n3. An operator adds the site (AUTH_TOKEN is the admin token):");
+    say!("\n3. An operator adds the site (AUTH_TOKEN is the admin token):");
     let site = json!({"name": "Demo site", "url": upstream, "platform": "openai"});
-    println!("{}", admin.curl("AUTH_TOKEN", "/api/sites", Some(&site)));
+    say!("{}", admin.curl("AUTH_TOKEN", "/api/sites", Some(&site)));
     let site = admin.post("/api/sites", &site).await?;
-    println!("   It has id {} and status {}.", site["id"], text(&site["status"]));
+    say!("   It has id {} and status {}.", site["id"], text(&site["status"]));
 
-    println!("\n4. … and an account on it, with the key that the site gave:");
+    say!("\n4. … and an account on it, with the key that the site gave:");
     let account = json!({"siteId": site["id"], "accessToken": stub::KEY, "credentialMode": "apikey"});
-    println!("{}", admin.curl("AUTH_TOKEN", "/api/accounts", Some(&account)));
+    say!("{}", admin.curl("AUTH_TOKEN", "/api/accounts", Some(&account)));
     let account = admin.post("/api/accounts", &account).await?;
-    println!("   It has id {}; the key is stored sealed.", account["id"]);
+    say!("   It has id {}; the key is stored sealed.", account["id"]);
     Ok(())
 }
 
 async fn wait_for_model(gateway: &Gateway) -> Result<(), String> {
     let client = Caller::new(gateway.address(), gateway.proxy_token());
     let started = Instant::now();
-    println!("\n5. Its models are discovered and routed by themselves (PROXY_TOKEN is the clients' token):");
-    println!("{}", client.curl("PROXY_TOKEN", "/v1/models", None));
+    say!("\n5. Its models are discovered and routed by themselves (PROXY_TOKEN is the clients' token):");
+    say!("{}", client.curl("PROXY_TOKEN", "/v1/models", None));
     loop {
         let listed = client.get("/v1/models").await?;
         let names: Vec<&str> = listed["data"]
@@ -131,7 +139,7 @@ async fn wait_for_model(gateway: &Gateway) -> Result<(), String> {
             .filter_map(|model| model["id"].as_str())
             .collect();
         if names.contains(&stub::MODEL) {
-            println!("   After {} ms: {}.", started.elapsed().as_millis(), names.join(", "));
+            say!("   After {} ms: {}.", started.elapsed().as_millis(), names.join(", "));
             return Ok(());
         }
         if started.elapsed() > SOON {
@@ -140,10 +148,7 @@ async fn wait_for_model(gateway: &Gateway) -> Result<(), String> {
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
-
 async fn stream_an_answer(gateway: &Gateway) -> Result<(), String> {
-    use std::io::Write;
-
     let client = Caller::new(gateway.address(), gateway.proxy_token());
     let ask = json!({
         "model": stub::MODEL,
@@ -151,9 +156,9 @@ async fn stream_an_answer(gateway: &Gateway) -> Result<(), String> {
         "stream_options": {"include_usage": true},
         "messages": [{"role": "user", "content": "What do you do?"}],
     });
-    println!("\n6. A client asks, and the answer streams through:");
-    println!("{}", client.curl("PROXY_TOKEN", "/v1/chat/completions", Some(&ask)));
-    print!("   ");
+    say!("\n6. A client asks, and the answer streams through:");
+    say!("{}", client.curl("PROXY_TOKEN", "/v1/chat/completions", Some(&ask)));
+    let _ = write!(stdout(), "   ");
     let started = Instant::now();
     let mut first = None;
     let mut usage = Value::Null;
@@ -166,18 +171,18 @@ async fn stream_an_answer(gateway: &Gateway) -> Result<(), String> {
                 event["choices"][0]["delta"]["content"].as_str().filter(|text| !text.is_empty())
             {
                 first.get_or_insert_with(|| started.elapsed());
-                print!("{delta}");
+                let _ = write!(stdout(), "{delta}");
             }
             if event["usage"].is_object() {
                 usage = event["usage"].clone();
             }
         });
         // A delta is shown when it comes, not when a line is full; a closed pipe ends the demo later.
-        let _ = std::io::stdout().flush();
+        let _ = stdout().flush();
     }
-    println!();
+    say!();
     let first = first.ok_or("the answer had no content")?;
-    println!(
+    say!(
         "   First delta after {} ms, all after {} ms, {} tokens.",
         first.as_millis(),
         started.elapsed().as_millis(),
@@ -188,8 +193,8 @@ async fn stream_an_answer(gateway: &Gateway) -> Result<(), String> {
 
 async fn show_log(gateway: &Gateway) -> Result<(), String> {
     let admin = Caller::new(gateway.address(), gateway.admin_token());
-    println!("\n7. What the operator sees of it:");
-    println!("{}", admin.curl("AUTH_TOKEN", "/api/stats/proxy-logs?limit=1", None));
+    say!("\n7. What the operator sees of it:");
+    say!("{}", admin.curl("AUTH_TOKEN", "/api/stats/proxy-logs?limit=1", None));
     let deadline = Instant::now() + SOON;
     let row = loop {
         // The row is written in the background, within a quarter of a second.
@@ -213,7 +218,7 @@ async fn show_log(gateway: &Gateway) -> Result<(), String> {
         "latencyMs",
     ] {
         if !row[key].is_null() {
-            println!("   {key:20} {}", text(&row[key]));
+            say!("   {key:20} {}", text(&row[key]));
         }
     }
     Ok(())

@@ -118,6 +118,30 @@ fn before_the_first_start_there_is_nothing_to_complain_of() {
 }
 
 #[test]
+fn the_database_that_the_settings_name_is_looked_at_too() {
+    let home = Home::new();
+    let mut gateway = Setup::default().start_in(home.clone());
+    let url = "postgres://me:password-of-the-server@127.0.0.1:1/switchyard";
+    let saved = json!({"dialect": "postgres", "connectionString": url});
+    gateway.admin().put("/api/settings/database/runtime", &saved).expect(200);
+    gateway.signal("TERM");
+    assert!(gateway.wait_for_exit().success());
+    let (findings, code) = examine(&Setup::default(), &home);
+    assert_eq!(code, Some(1), "{findings:#?}");
+    let told = serde_json::to_string(&findings["database"]).expect("JSON");
+    assert!(told.contains("postgres://me:***@127.0.0.1:1/switchyard"), "{told}");
+    assert!(told.contains("DB_FALLBACK_TO_ENV"), "{told}");
+    assert!(!told.contains("password-of-the-server"), "{told}");
+
+    // A copy of it is restored where that server is out of reach.
+    let copy = home.path().join("copy.db");
+    let copy = copy.to_str().expect("a path");
+    assert!(run(&Setup::default(), &home, &["backup", copy]).status.success());
+    let finished = run(&Setup::default(), &Home::new(), &["restore", copy]);
+    assert!(finished.status.success(), "{}", finished.stderr);
+}
+
+#[test]
 fn a_database_server_that_cannot_be_used_is_a_failure_and_its_password_is_told_nobody() {
     // Nothing listens there; a build without the driver says so.
     let setup = Setup::default()

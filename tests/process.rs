@@ -499,6 +499,37 @@ fn a_changed_secret_stops_the_start_until_the_old_one_is_named() {
 }
 
 #[test]
+fn a_secret_that_has_sealed_nothing_may_be_another_one() {
+    let mut gateway = Gateway::start();
+    let home = gateway.home().clone();
+    gateway.kill();
+    let changed = Setup::default().with("ACCOUNT_CREDENTIAL_SECRET", "another-secret");
+    let mut gateway = changed.clone().start_in(home.clone());
+    let upstream = Upstream::start(&[MODEL]);
+    gateway.add("site", &upstream);
+    gateway.kill();
+    // It has now.
+    let finished = run(&Setup::default().with("PORT", "1"), &home, &[]);
+    assert_eq!(finished.status.code(), Some(78), "{}", finished.stderr);
+    changed.start_in(home).client().chat(MODEL).expect(200);
+}
+
+#[test]
+fn a_first_secret_takes_the_place_of_the_token_that_stood_in_for_it() {
+    let upstream = Upstream::start(&[MODEL]);
+    let mut gateway = Setup::default().with("ACCOUNT_CREDENTIAL_SECRET", "").start();
+    gateway.add("site", &upstream);
+    let home = gateway.home().clone();
+    gateway.kill();
+    let mut gateway = Setup::default().start_in(home.clone());
+    gateway.client().chat(MODEL).expect(200);
+    gateway.kill();
+    // The token opens nothing any more.
+    let finished = run(&Setup::default().with("ACCOUNT_CREDENTIAL_SECRET", "").with("PORT", "1"), &home, &[]);
+    assert_eq!(finished.status.code(), Some(78), "{}", finished.stderr);
+}
+
+#[test]
 fn the_data_directory_and_its_database_are_for_the_owner_only() {
     let gateway = Gateway::start();
     let mode =

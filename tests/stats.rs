@@ -185,6 +185,11 @@ fn the_summary_counts_what_active_sites_have_and_did() {
     assert_eq!((&without["totalBalance"], &without["totalAccounts"]), (&json!(4), &json!(1)));
     assert_eq!((&without["totalUsed"], &without["proxy24h"]["total"]), (&json!(0.123457), &json!(0)));
     assert_eq!(without["todayCheckin"]["total"], 0);
+    // What was spent there was spent, whatever becomes of the site.
+    seeded.gateway.admin().delete("/api/sites/1").expect(200);
+    let gone = seeded.get("/api/stats/dashboard?view=summary&refresh=true");
+    assert_eq!((&gone["totalUsed"], &gone["totalAccounts"]), (&fresh["totalUsed"], &json!(1)));
+    assert_eq!(gone["proxy24h"], fresh["proxy24h"]);
 }
 
 #[test]

@@ -149,6 +149,26 @@ fn nothing_is_restored_over_something_or_from_something_else() {
 }
 
 #[test]
+fn a_command_that_has_nothing_to_read_makes_no_database() {
+    let (home, setup) = (Home::new(), Setup::default());
+    let told = refused(&setup, &home, &["import", "nowhere.json"], 66);
+    assert!(told.contains("nowhere.json"), "{told}");
+    std::fs::write(home.path().join("junk"), "junk").expect("a file");
+    refused(&setup, &home, &["import", "junk"], 65);
+    for arguments in [&["export"][..], &["export", "-o", "a.json"], &["migrate", "--to", "a.db"]] {
+        let told = refused(&setup, &home, arguments, 66);
+        assert!(told.contains("no database") && told.contains("DATA_DIR"), "{told}");
+    }
+    assert!(!home.data_dir().join("switchyard.db").exists() && !home.path().join("a.db.lock").exists());
+
+    let home = used();
+    for place in ["missing/", "missing/a.db"] {
+        let told = refused(&setup, &home, &["backup", place], 73);
+        assert!(told.contains("the directory is not there"), "{told}");
+    }
+}
+
+#[test]
 fn a_sealed_export_is_restored_and_imported_with_its_passphrase_only() {
     let home = used();
     let path = |name: &str| home.path().join(name);

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,8 +53,10 @@ async fn import_file(mut config: Config, task: &Import, progress: &Progress) -> 
         config.data_dir = scratch.0.clone();
         config.database.url = String::new();
     }
+    // Read before the database is opened, and made: a wrong file leaves nothing behind.
+    let opened = import::open(&task.file, &task.passphrase, &config, progress)?;
     let core = start(config).await?;
-    let told = import::run(&core, task, progress).await;
+    let told = import::run(&core, opened, task, progress).await;
     core.stop().await;
     let (text, is_refused) = told?;
     print(&text)?;
@@ -83,14 +86,14 @@ async fn export(
             };
             return Err(Failure::new(USAGE, message));
         }
-        let core = start(config).await?;
+        let core = start_on_data(config).await?;
         let written = progress.during("Exporting", write(&core, what, io::stdout(), passphrase)).await;
         core.stop().await;
         return written.map(drop).map_err(|error| Failure::new(CANNOT_CREATE, error.to_string()));
     };
     let failed =
         |error: &dyn std::fmt::Display| Failure::new(CANNOT_CREATE, format!("{}: {error}", to.display()));
-    let core = start(config).await?;
+    let core = start_on_data(config).await?;
     let partial = partial(to);
     let is_sealed = passphrase.is_some();
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial);
@@ -152,7 +155,7 @@ async fn migrate(
         Failure::new(USAGE, message)
     })?;
     let place = Place { kind, url, tls, data_dir: config.data_dir.clone() };
-    let core = start(config).await?;
+    let core = start_on_data(config).await?;
     if place.is(&core.database) {
         core.stop().await;
         return Err(Failure::new(USAGE, "--to is the database in use: there is nothing to copy"));
@@ -173,6 +176,11 @@ fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failur
     if to.exists() {
         return Err(Failure::new(CANNOT_CREATE, format!("{} is there and is not overwritten", to.display())));
     }
+    let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if to.as_os_str().as_bytes().ends_with(b"/") || parent.is_some_and(|parent| !parent.is_dir()) {
+        let message = format!("{}: the directory is not there; make it first", to.display());
+        return Err(Failure::new(CANNOT_CREATE, message));
+    }
     progress.step("Copying");
     let partial = partial(&to);
     let counts = copies::save(&store_options(config), &partial).map_err(|error| Failure {
@@ -187,7 +195,7 @@ fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failur
 }
 
 async fn restore(
-    config: Config,
+    mut config: Config,
     from: &Path,
     passphrase: &PassphraseFrom,
     progress: &Progress,
@@ -202,7 +210,8 @@ async fn restore(
         progress.step("Copying and checking");
         copies::check(from).map_err(|error| Failure { code: DATA, ..refused(&error) })?;
         copies::place(&options, from).map_err(|error| refused(&error))?;
-        // Its keys have to open, and its schema to be brought up to date.
+        // Its keys have to open, and its schema to be brought up to date. Where it sends a start may be out of reach here.
+        config.database.falls_back = true;
         let opened = start(config).await;
         let core = opened.inspect_err(|_| copies::remove(&options))?;
         core.stop().await;
@@ -238,6 +247,13 @@ fn database_counts(options: &crate::store::StoreOptions) -> Result<Counts, Failu
 async fn start(config: Config) -> Result<Arc<Core>, Failure> {
     let started = Core::start(config).await;
     started.map_err(|StartError { message, exit_code }| Failure::new(exit_code, message))
+}
+
+/// [`start`], where there is something to read.
+async fn start_on_data(config: Config) -> Result<Arc<Core>, Failure> {
+    copies::require(&store_options(&config))
+        .map_err(|error| Failure { code: NO_INPUT, ..refused(&error) })?;
+    start(config).await
 }
 
 fn refused(error: &OpenError) -> Failure {

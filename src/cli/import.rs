@@ -24,12 +24,16 @@ pub struct Opened {
     pub taken_over: Option<TakenOver>,
 }
 
-/// Imports a file. Gives what there is to tell, and whether rows were refused: then nothing was imported.
+/// Imports what a file has. Gives what there is to tell, and whether rows were refused: then nothing was imported.
 ///
 /// # Errors
 /// Says why nothing was imported.
-pub async fn run(core: &Arc<Core>, import: &Import, progress: &Progress) -> Result<(String, bool), Failure> {
-    let opened = open(&import.file, &import.passphrase, &core.config, progress)?;
+pub async fn run(
+    core: &Arc<Core>,
+    opened: Opened,
+    import: &Import,
+    progress: &Progress,
+) -> Result<(String, bool), Failure> {
     let options = ImportOptions {
         merge: !import.replaces,
         conflict: import.conflict,

@@ -64,7 +64,8 @@ FILE is recognised by its content:
   a backup or the database of metapi      JSON; hub.db
   an export of All API Hub                JSON, versions 1.0 to 4.0
   a database of new-api or one-api        SQLite, one-api.db
-  a configuration of CLIProxyAPI          config.yaml: its keys, not its logins
+  accounts of sub2api                     JSON, type sub2api-data
+  a configuration of CLIProxyAPI          config.yaml: its keys; logins come in through POST /api/oauth/import
   a configuration of LiteLLM              config.yaml: its model_list
 
 Options:
@@ -102,7 +103,8 @@ them. It is not written to a terminal. Logs and counters are not in it: `switchy
 
 A service that runs on the data directory must be stopped first, or asked: GET /api/settings/backup/export.
 
-Exit status: 0 done; 64 wrong usage; 73 the file cannot be written; 78 a mistake in the configuration; 1 anything else.
+Exit status: 0 done; 64 wrong usage; 66 there is no database; 73 the file cannot be written; 78 a mistake in the
+configuration; 1 anything else.
 ";
 
 const BACKUP_HELP: &str = "\
@@ -156,7 +158,7 @@ counted. Afterwards set DB_TYPE and DB_URL. The other database opens with the sa
 
 A service that runs on the data directory must be stopped first, or asked: POST /api/settings/database/migrate.
 
-Exit status: 0 done; 64 wrong usage; 73 the other database cannot be filled; 78 a mistake in the configuration; 1 anything
+Exit status: 0 done; 64 wrong usage; 66 there is no database; 73 the other database cannot be filled; 78 a mistake in the configuration; 1 anything
 else.
 ";
 

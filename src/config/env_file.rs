@@ -9,15 +9,18 @@ use std::path::Path;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// Its names and values; none without a file.
+/// Its names and values, and what is not understood of it; nothing without a file.
 ///
 /// # Errors
 /// Says why it cannot be read, and what to do.
-pub(super) fn read(path: &Path) -> Result<HashMap<String, String>, String> {
+pub(super) fn read(path: &Path) -> Result<(HashMap<String, String>, Vec<String>), String> {
     let tell = |why: &str| format!("{}: {why}", path.display());
     match std::fs::read(path) {
-        Ok(bytes) => Ok(parse(decode(&bytes).map_err(|why| tell(&why))?)),
-        Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => Ok(HashMap::new()),
+        Ok(bytes) => {
+            let (values, doubts) = parse(decode(&bytes).map_err(|why| tell(&why))?);
+            Ok((values, doubts.iter().map(|doubt| tell(doubt)).collect()))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => Ok(Default::default()),
         Err(error) => Err(tell(&match error.kind() {
             ErrorKind::NotFound => "is a link to a file that is not there: mend or remove it".to_owned(),
             ErrorKind::IsADirectory => "is a directory: put a file in its place, or remove it".to_owned(),
@@ -43,14 +46,29 @@ fn decode(bytes: &[u8]) -> Result<&str, String> {
 }
 
 /// `NAME=value` lines; `#` comments, an optional `export `, and one pair of quotes are understood. A
-/// comment may also follow a value, behind a blank.
-fn parse(text: &str) -> HashMap<String, String> {
-    text.lines()
-        .map(str::trim)
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| line.strip_prefix("export ").unwrap_or(line).split_once('='))
-        .map(|(name, value)| (name.trim().to_owned(), value_of(value.trim()).to_owned()))
-        .collect()
+/// comment may also follow a value, behind a blank. Lines that are nothing of this are told by their numbers: what is in
+/// them may be a secret.
+fn parse(text: &str) -> (HashMap<String, String>, Vec<String>) {
+    let (mut values, mut doubts) = (HashMap::new(), Vec::new());
+    for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let Some((name, value)) = line.strip_prefix("export ").unwrap_or(line).split_once('=') else {
+            doubts.push(format!("line {number} is no NAME=value and is left out"));
+            continue;
+        };
+        let (name, value) = (name.trim(), value.trim());
+        if let Some(quote @ ('"' | '\'')) = value.chars().next()
+            && !value[1..].contains(quote)
+        {
+            doubts.push(format!(
+                "line {number}: the quotation mark of {name} is not closed and is part of the value"
+            ));
+        }
+        values.insert(name.to_owned(), value_of(value).to_owned());
+    }
+    (values, doubts)
 }
 
 fn value_of(text: &str) -> &str {
@@ -71,10 +89,17 @@ mod tests {
 
     #[test]
     fn an_env_file_has_comments_quotes_and_exports() {
-        let values = parse("# a comment\nexport PORT=5000\nAUTH_TOKEN=\"with = inside\"\nbroken line\n");
+        let text = "# a comment\nexport PORT=5000\n\nAUTH_TOKEN=\"with = inside\"\nbroken line\nTZ='UTC\n";
+        let (values, doubts) = parse(text);
         assert_eq!(values["PORT"], "5000");
         assert_eq!(values["AUTH_TOKEN"], "with = inside");
-        assert_eq!(values.len(), 2);
+        assert_eq!(values["TZ"], "'UTC");
+        assert_eq!(values.len(), 3);
+        let [broken, open] = &doubts[..] else { panic!("{doubts:?}") };
+        assert!(
+            broken.starts_with("line 5 ") && open.starts_with("line 6: ") && open.contains("TZ"),
+            "{doubts:?}"
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::presence::{self, Presence};
 use super::publish::load_settings;
 use super::state::Core;
 use crate::background::Background;
-use crate::config::Config;
+use crate::config::{Config, PLACEHOLDER_AUTH_TOKEN};
 use crate::flight::Coalesced;
 use crate::keys::KeyTable;
 use crate::limits::{BodyMemory, RateLimiter, SiteLeases};
@@ -198,11 +198,13 @@ pub fn named_place(config: &Config) -> Place {
 
 /// What the store of this configuration is opened with.
 pub fn store_options(config: &Config) -> StoreOptions {
+    // While no secret was set it was the AUTH_TOKEN, and while that was not, the built-in one.
+    let formerly = [config.auth_token.clone(), PLACEHOLDER_AUTH_TOKEN.to_owned()];
     StoreOptions {
         kind: config.database.kind,
         db_url: config.database.url.clone(),
         tls: config.database.tls.clone(),
-        previous_secrets: config.credential_secret_previous.clone(),
+        previous_secrets: config.credential_secret_previous.iter().cloned().chain(formerly).collect(),
         secret_lost: config.credential_secret_lost,
         synchronous: config.database.synchronous,
         time_zone: config.time_zone.clone(),

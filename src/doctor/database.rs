@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::report::Report;
 use crate::config::Config;
-use crate::core::store_options;
+use crate::core::{named_place, store_options};
 use crate::store::inspect::{self, Inspection, Integrity, SiteAddress, Whereabouts};
+use crate::store::relocate::Place;
 use crate::store::{self, Sealer, StoreOptions};
 
 const CHECK: &str = "database";
@@ -19,21 +20,47 @@ pub(super) struct Found {
     pub(super) sites: Vec<SiteAddress>,
     /// The outbound proxy that an operator saved.
     pub(super) system_proxy: Option<String>,
+    /// The database that an operator saved for the next start.
+    place: Option<Place>,
 }
 
+/// Examines the database that the environment names, and the one that a start goes on to from there.
 pub(super) fn examine(report: &mut Report, config: &Config) -> Found {
     let options = store_options(config);
-    match inspect::whereabouts(&options) {
+    let found = at(report, &options);
+    let named = named_place(config);
+    let Some(saved) = found.place.as_ref().filter(|saved| !saved.is(&named)) else { return found };
+    report.fine(CHECK, format!("its settings name another, which a start uses: {}", saved.masked()));
+    let before = report.troubles();
+    let options =
+        StoreOptions { kind: saved.kind, db_url: saved.url.clone(), tls: saved.tls.clone(), ..options };
+    let beyond = at(report, &options);
+    if report.troubles() > before && !config.database.falls_back {
+        let text = "DB_FALLBACK_TO_ENV=true starts on the database that the environment names";
+        report.doubtful(CHECK, text.to_owned());
+    }
+    beyond
+}
+
+fn at(report: &mut Report, options: &StoreOptions) -> Found {
+    match inspect::whereabouts(options) {
         Whereabouts::Memory => Found::default(),
-        Whereabouts::Server(shown) => of_server(report, &options, &shown),
-        Whereabouts::File(path) => of_file(report, &options, &path),
+        Whereabouts::Server(shown) => of_server(report, options, &shown),
+        Whereabouts::File(path) => of_file(report, options, &path),
     }
 }
 
 fn of_file(report: &mut Report, options: &StoreOptions, path: &Path) -> Found {
-    if !path.exists() {
-        report.fine(CHECK, format!("{} is not there: the first start makes it", path.display()));
-        return Found::default();
+    match path.try_exists() {
+        Ok(true) => {}
+        Ok(false) => {
+            report.fine(CHECK, format!("{} is not there: the first start makes it", path.display()));
+            return Found::default();
+        }
+        Err(error) => {
+            report.failed(CHECK, format!("{}: {error}", path.display()));
+            return Found::default();
+        }
     }
     let shown = path.display().to_string();
     match look_through(path) {
@@ -85,7 +112,7 @@ fn read(
             None
         }
     };
-    found(&mut inspection, sealer.as_ref()).unwrap_or_else(|error| failed(report, shown, &error))
+    found(&mut inspection, options, sealer.as_ref()).unwrap_or_else(|error| failed(report, shown, &error))
 }
 
 /// Once more where a process began to use the file meanwhile.
@@ -125,7 +152,17 @@ fn tell(report: &mut Report, inspection: &mut Inspection, integrity: Integrity) 
     Ok(())
 }
 
-fn found(inspection: &mut Inspection, sealer: Option<&Sealer>) -> store::Result<Found> {
-    let saved = sealer.map(|sealer| inspection.sealed_setting("system_proxy_url", sealer)).transpose()?;
-    Ok(Found { sites: inspection.sites(sealer)?, system_proxy: saved.flatten() })
+fn found(
+    inspection: &mut Inspection,
+    options: &StoreOptions,
+    sealer: Option<&Sealer>,
+) -> store::Result<Found> {
+    let (mut system_proxy, mut place) = (None, None);
+    if let Some(sealer) = sealer {
+        system_proxy = inspection
+            .setting("system_proxy_url", sealer)?
+            .and_then(|json| serde_json::from_str(&json).unwrap_or(None));
+        place = inspection.place(options, sealer)?;
+    }
+    Ok(Found { sites: inspection.sites(sealer)?, system_proxy, place })
 }

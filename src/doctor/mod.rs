@@ -19,6 +19,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
+use rustix::fs::{Access, access};
+
 use crate::cli;
 use crate::config::{Config, Reading};
 use crate::core::store_options;
@@ -97,14 +99,19 @@ fn permissions(report: &mut Report, config: &Config) {
     };
     let directory =
         database.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let Ok(about) = directory.metadata() else {
-        return report.fine(CHECK, format!("{} is not there: the first start makes it", directory.display()));
+    let about = match directory.metadata() {
+        Ok(about) => about,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let text = format!("{} is not there: the first start makes it", directory.display());
+            return report.fine(CHECK, text);
+        }
+        Err(error) => return report.failed(CHECK, format!("{}: {error}", directory.display())),
     };
     if !about.is_dir() {
         return report.failed(CHECK, format!("{} is no directory", directory.display()));
     }
-    if about.permissions().readonly() {
-        report.failed(CHECK, format!("nobody may write to {}", directory.display()));
+    if let Err(error) = access(directory, Access::WRITE_OK | Access::EXEC_OK) {
+        report.failed(CHECK, format!("this user cannot write to {}: {error}", directory.display()));
     }
     for ending in ["", "-wal", ".lock"] {
         let file = inspect::beside(&database, ending);

@@ -36,9 +36,7 @@ pub type Counts = Vec<(&'static str, i64)>;
 /// When there is no database, the file exists, or the copy is not whole.
 pub fn save(options: &StoreOptions, to: &Path) -> Result<Counts, OpenError> {
     let from = file_of(options)?;
-    if !from.metadata().is_ok_and(|file| file.len() > 0) {
-        return Err(unusable(format!("there is no database at {}", from.display())));
-    }
+    refuse_missing(&from)?;
     let fail = |error: &dyn std::fmt::Display| unusable(format!("cannot copy to {}: {error}", to.display()));
     // Empty, so that SQLite writes into it, and nobody else's to read.
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
@@ -55,6 +53,27 @@ pub fn save(options: &StoreOptions, to: &Path) -> Result<Counts, OpenError> {
         let _ = fs::remove_file(to);
     }
     copied
+}
+
+/// Refuses a data directory without a database, before an opening would make one.
+///
+/// # Errors
+/// Names the file that is not there.
+pub fn require(options: &StoreOptions) -> Result<(), OpenError> {
+    match file_of(options) {
+        Ok(file) => refuse_missing(&file),
+        // What a server keeps is there, or the opening tells.
+        Err(_) => Ok(()),
+    }
+}
+
+fn refuse_missing(database: &Path) -> Result<(), OpenError> {
+    if database.metadata().is_ok_and(|file| file.len() > 0) {
+        return Ok(());
+    }
+    let message =
+        format!("there is no database at {}: DATA_DIR names the directory that has it", database.display());
+    Err(unusable(message))
 }
 
 /// Whether this is a whole database of ours, and what is in it.

@@ -15,6 +15,8 @@ use super::connection::Connection;
 use super::error::{OpenError, Result};
 use super::migrate;
 use super::options::StoreOptions;
+use super::pointer;
+use super::relocate::{POINTER, Place};
 use super::seal::Sealer;
 use super::seal::keyring::Derivation;
 use super::server::{drivers, masked::masked};
@@ -165,12 +167,20 @@ impl Inspection {
         rows.iter().map(site).collect()
     }
 
-    /// A saved setting that is a sealed text.
-    pub fn sealed_setting(&mut self, name: &str, sealer: &Sealer) -> Result<Option<String>> {
+    /// A saved setting: JSON.
+    pub fn setting(&mut self, name: &str, sealer: &Sealer) -> Result<Option<String>> {
         let rows = self.connection.select("SELECT value FROM settings WHERE name = ?", &[name.into()])?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let json = sealer.open("settings", name, row.fields().str()?)?;
-        Ok(serde_json::from_str(json.expose()).unwrap_or(None))
+        Ok(Some(sealer.open("settings", name, row.fields().str()?)?.expose().to_owned()))
+    }
+
+    /// The database that an operator saved for the next start.
+    pub fn place(&mut self, options: &StoreOptions, sealer: &Sealer) -> Result<Option<Place>> {
+        let mut saved = [const { None }; POINTER.len()];
+        for (value, name) in saved.iter_mut().zip(POINTER) {
+            *value = self.setting(name, sealer)?;
+        }
+        Ok(pointer::parse(saved, &options.data_dir, &options.tls))
     }
 
     /// Whether a process has opened the file since, which was read as one that does not change: what was read

@@ -14,16 +14,25 @@ use crate::time::now_ms;
 /// come from the environment.
 pub async fn saved(store: &Store, data_dir: &Path, tls: &DatabaseTls) -> Result<Option<Place>> {
     let all = settings::all(store).await?;
-    let [kind, url, ssl] = POINTER.map(|name| all.get(name).map(|value| value.expose().to_owned()));
+    let saved = POINTER.map(|name| all.get(name).map(|value| value.expose().to_owned()));
+    Ok(parse(saved, data_dir, tls))
+}
+
+/// Reads the three settings, each of which is JSON.
+pub(super) fn parse(
+    [kind, url, ssl]: [Option<String>; POINTER.len()],
+    data_dir: &Path,
+    tls: &DatabaseTls,
+) -> Option<Place> {
     let text = |value: Option<String>| value.and_then(|json| serde_json::from_str::<String>(&json).ok());
-    let Some(kind) = text(kind).as_deref().and_then(DatabaseKind::parse) else { return Ok(None) };
+    let kind = text(kind).as_deref().and_then(DatabaseKind::parse)?;
     let url = text(url).unwrap_or_default();
     if kind != DatabaseKind::Sqlite && url.is_empty() {
-        return Ok(None);
+        return None;
     }
     let is_required = ssl.as_deref() == Some("true");
     let tls = DatabaseTls { is_required, ..tls.clone() };
-    Ok(Some(Place { kind, url, tls, data_dir: data_dir.to_owned() }))
+    Some(Place { kind, url, tls, data_dir: data_dir.to_owned() })
 }
 
 /// The statements that save it.

@@ -64,9 +64,8 @@ const SUMS: &str = "COALESCE(SUM(u.calls), 0), COALESCE(SUM(u.ok), 0), COALESCE(
      COALESCE(SUM(u.cost), 0), COALESCE(SUM(u.latency_ms), 0), COALESCE(SUM(u.latency_n), 0), \
      COALESCE(SUM(u.cache_input_tokens), 0), COALESCE(SUM(u.cache_read_tokens), 0), \
      COALESCE(SUM(u.cache_creation_tokens), 0)";
-const OF_ACTIVE_SITES: &str = "JOIN sites s ON s.id = u.site_id AND s.status = 'active'";
-/// Joins rows of the log, or of its sums, to their sites.
-const AT_ACTIVE_SITES: &str = "JOIN sites s ON s.id = l.site_id AND s.status = 'active'";
+/// Rows that count: what was used at a site survives it, and what was at one that is disabled is left out.
+const COUNTED: &str = "site_id > 0 AND site_id NOT IN (SELECT id FROM sites WHERE status <> 'active')";
 
 fn read(row: &mut Fields<'_>) -> Result<Sums> {
     Ok(Sums {
@@ -112,7 +111,7 @@ pub async fn holders(store: &Store) -> Result<Vec<Holder>> {
         .collect()
 }
 
-/// Calls of the log since a moment, at active sites. Latency is left out.
+/// Calls of the log since a moment, but for those at disabled sites. Latency is left out.
 pub async fn logged_since(store: &Store, from: Millis) -> Result<Sums> {
     let parts = Parts::of(store, Some(from), None).await?;
     let mut rows = Vec::new();
@@ -121,14 +120,14 @@ pub async fn logged_since(store: &Store, from: Millis) -> Result<Sums> {
             "SELECT COALESCE(SUM(l.calls), 0), COALESCE(SUM(l.ok), 0), COALESCE(SUM(l.tokens), 0), \
              COALESCE(SUM(l.cost), 0), 0, 0, COALESCE(SUM(l.cache_input_tokens), 0), \
              COALESCE(SUM(l.cache_read_tokens), 0), COALESCE(SUM(l.cache_creation_tokens), 0) \
-             FROM proxy_log_sums l {AT_ACTIVE_SITES} WHERE {range}"
+             FROM proxy_log_sums l WHERE {range} AND {COUNTED}"
         );
         rows = store.query(sql, args).await?;
     }
     for (from, to) in &parts.counted {
         let sql = format!(
-            "SELECT {OF_ROWS}, 0, 0, {} FROM proxy_logs l {AT_ACTIVE_SITES} \
-             WHERE l.created_at >= ? AND l.created_at < ?",
+            "SELECT {OF_ROWS}, 0, 0, {} FROM proxy_logs l \
+             WHERE l.created_at >= ? AND l.created_at < ? AND {COUNTED}",
             CachedTokens::OF_LOGS
         );
         rows.extend(store.query(sql, vec![(*from).into(), (*to).into()]).await?);
@@ -140,10 +139,10 @@ pub async fn logged_since(store: &Store, from: Millis) -> Result<Sums> {
     Ok(sums)
 }
 
-/// Each active site's sums from a local day on (`None`: of all time).
+/// The sums of each site that is not disabled, also of those that are gone, from a local day on (`None`: of all time).
 pub async fn by_site(store: &Store, from_day: Option<&str>) -> Result<Vec<(SiteId, Sums)>> {
     let sql = format!(
-        "SELECT u.site_id, {SUMS} FROM usage_day u {OF_ACTIVE_SITES} WHERE u.local_day >= ? GROUP BY u.site_id"
+        "SELECT u.site_id, {SUMS} FROM usage_day u WHERE u.local_day >= ? AND {COUNTED} GROUP BY u.site_id"
     );
     let rows = store.query(sql, vec![from_day.unwrap_or_default().into()]).await?;
     rows.iter()
@@ -154,7 +153,7 @@ pub async fn by_site(store: &Store, from_day: Option<&str>) -> Result<Vec<(SiteI
         .collect()
 }
 
-/// Sums of active sites by local day and site, from a day on, ascending: of one model, or of all.
+/// Sums by local day and site, but for disabled sites, from a day on, ascending: of one model, or of all.
 pub async fn by_day_and_site(
     store: &Store,
     from_day: &str,
@@ -164,7 +163,7 @@ pub async fn by_day_and_site(
     let of_model = model.map_or("", |_| "AND u.model = ?");
     args.extend(model.map(Into::into));
     let sql = format!(
-        "SELECT u.local_day, u.site_id, {SUMS} FROM usage_day u {OF_ACTIVE_SITES} WHERE u.local_day >= ? {of_model} \
+        "SELECT u.local_day, u.site_id, {SUMS} FROM usage_day u WHERE u.local_day >= ? {of_model} AND {COUNTED} \
          GROUP BY u.local_day, u.site_id ORDER BY u.local_day, u.site_id"
     );
     let rows = store.query(sql, args).await?;
@@ -176,11 +175,11 @@ pub async fn by_day_and_site(
         .collect()
 }
 
-/// Sums of active sites by hour bucket and site, from a bucket on.
+/// Sums by hour bucket and site, but for disabled sites, from a bucket on.
 pub async fn by_hour_and_site(store: &Store, from: Millis) -> Result<Vec<(Millis, SiteId, Sums)>> {
     let sql = format!(
-        "SELECT u.bucket_start, u.site_id, {SUMS} FROM usage_hour u {OF_ACTIVE_SITES} \
-         WHERE u.bucket_start >= ? GROUP BY u.bucket_start, u.site_id"
+        "SELECT u.bucket_start, u.site_id, {SUMS} FROM usage_hour u \
+         WHERE u.bucket_start >= ? AND {COUNTED} GROUP BY u.bucket_start, u.site_id"
     );
     let rows = store.query(sql, vec![from.into()]).await?;
     rows.iter()
@@ -191,14 +190,15 @@ pub async fn by_hour_and_site(store: &Store, from: Millis) -> Result<Vec<(Millis
         .collect()
 }
 
-/// Sums by model from a local day on: of one site, or of all active ones.
+/// Sums by model from a local day on: of one site, or of all but the disabled ones.
 pub async fn by_model(store: &Store, from_day: &str, site: Option<SiteId>) -> Result<Vec<(String, Sums)>> {
     let (of, mut args) = match site {
-        Some(site) => ("WHERE u.site_id = ? AND", vec![site.into()]),
-        None => ("JOIN sites s ON s.id = u.site_id AND s.status = 'active' WHERE", Vec::new()),
+        Some(site) => ("u.site_id = ?", vec![site.into()]),
+        None => (COUNTED, Vec::new()),
     };
     args.push(from_day.into());
-    let sql = format!("SELECT u.model, {SUMS} FROM usage_day u {of} u.local_day >= ? GROUP BY u.model");
+    let sql =
+        format!("SELECT u.model, {SUMS} FROM usage_day u WHERE {of} AND u.local_day >= ? GROUP BY u.model");
     let rows = store.query(sql, args).await?;
     rows.iter()
         .map(|row| {

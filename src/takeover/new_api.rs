@@ -200,6 +200,9 @@ fn take_channels(kind: Kind, rows: &[ForeignRow], draft: &mut Draft) {
     let mut accounts_of: Vec<Vec<(RowId, bool)>> = Vec::new();
     for channel in &served {
         let accounts = accounts(channel, draft);
+        if channel.models.is_empty() && !accounts.is_empty() {
+            draft.leave(&channel.place, "it names no models: only its account is taken");
+        }
         for (account, on) in &accounts {
             *in_use.entry(*account).or_default() |= on;
         }
@@ -253,9 +256,6 @@ fn served<'a>(kind: Kind, row: &'a ForeignRow, draft: &mut Draft) -> Option<Serv
         if !model.is_empty() && models.len() < MAX_MODELS && seen.insert(model.to_owned()) {
             models.push(model.to_owned());
         }
-    }
-    if models.is_empty() {
-        draft.leave(&place, "it names no models: only its account is taken");
     }
     let mapping = row.json("model_mapping").and_then(|mapping| serde_json::from_value(mapping).ok());
     if mapping.is_none() && row.text("model_mapping").is_some_and(|text| text != "null") {

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::envelope::{KEY_LEN, aes, decrypt, encrypt};
 use super::sealer::{IndexKey, Keys, Sealer, wrap_aad};
 use super::sweep;
+use crate::config::DatabaseKind;
 use crate::store::connection::Connection;
 use crate::store::error::{Error, OpenError, Result};
 use crate::store::options::StoreOptions;
@@ -116,7 +117,15 @@ impl Derivation {
             true => vec![store_kdf(&self.kdf)?],
             false => Vec::new(),
         };
-        let opened = open(&kek, &self.kdf, &rows, options)?;
+        let opened = match open(&kek, &self.kdf, &rows, options)? {
+            Some(opened) => opened,
+            None if options.secret_lost => renewed(&kek, &rows, true)?,
+            // Another instance on a server's database may be about to seal under these keys.
+            None if options.kind == DatabaseKind::Sqlite && !sweep::is_any_sealed(connection)? => {
+                renewed(&kek, &rows, false)?
+            }
+            None => return Err(wrong_secret()),
+        };
         changes.extend(opened.changes);
         let sealer = sealer(Arc::new(OnceLock::from(kek)), opened.keys, options)?;
         if opened.are_lost {
@@ -145,8 +154,12 @@ impl Derivation {
         let formerly =
             |secret: &String| self.kdf.derive(secret).and_then(|former| unwrap_all(&former, &rows));
         let raw = unwrap_all(&kek, &rows).or_else(|| options.previous_secrets.iter().find_map(formerly));
-        let raw = raw.ok_or_else(wrong_secret)?;
-        sealer(Arc::new(OnceLock::from(kek)), keys(&rows, &raw)?, options)
+        let keys = match raw {
+            Some(raw) => keys(&rows, &raw)?,
+            None if !sweep::is_any_sealed(connection)? => opened(FIRST_ID, &new_pair(&SystemRandom::new())?),
+            None => return Err(wrong_secret()),
+        };
+        sealer(Arc::new(OnceLock::from(kek)), keys, options)
     }
 
     /// The keys of a database that has just been made, without waiting for the derivation.
@@ -210,19 +223,19 @@ fn store_kdf(kdf: &Kdf) -> Result<Statement> {
     Ok(Statement::new(sql, vec![KDF_SETTING.into(), text.into(), now_ms().into()]))
 }
 
-/// Opens the stored keys, or makes the first ones.
+/// Opens the stored keys, or makes the first ones; `None` when no secret opens them.
 fn open(
     kek: &LessSafeKey,
     kdf: &Kdf,
     rows: &[WrappedKey],
     options: &StoreOptions,
-) -> Result<OpenedKeys, OpenError> {
+) -> Result<Option<OpenedKeys>, OpenError> {
     if rows.is_empty() {
         let (keys, changes) = create(kek, FIRST_ID)?;
-        return Ok(OpenedKeys { keys, changes, are_lost: false });
+        return Ok(Some(OpenedKeys { keys, changes, are_lost: false }));
     }
     if let Some(raw) = unwrap_all(kek, rows) {
-        return Ok(OpenedKeys { keys: keys(rows, &raw)?, changes: Vec::new(), are_lost: false });
+        return Ok(Some(OpenedKeys { keys: keys(rows, &raw)?, changes: Vec::new(), are_lost: false }));
     }
     for previous in &options.previous_secrets {
         let Some(raw) = kdf.derive(previous).and_then(|former| unwrap_all(&former, rows)) else {
@@ -230,18 +243,19 @@ fn open(
         };
         let changes = rewrap(kek, rows, &raw)?;
         log::info!(
-            "the stored keys are wrapped under the new ACCOUNT_CREDENTIAL_SECRET now; \
-             ACCOUNT_CREDENTIAL_SECRET_PREVIOUS may be removed"
+            "the stored keys are wrapped under the new ACCOUNT_CREDENTIAL_SECRET now; the former one is not needed any more"
         );
-        return Ok(OpenedKeys { keys: keys(rows, &raw)?, changes, are_lost: false });
+        return Ok(Some(OpenedKeys { keys: keys(rows, &raw)?, changes, are_lost: false }));
     }
-    if !options.secret_lost {
-        return Err(wrong_secret());
-    }
+    Ok(None)
+}
+
+/// New keys in place of those that no secret opens.
+fn renewed(kek: &LessSafeKey, rows: &[WrappedKey], are_lost: bool) -> Result<OpenedKeys, OpenError> {
     let next = rows.iter().map(|row| row.id).max().unwrap_or(0) + 1;
     let (keys, mut changes) = create(kek, next)?;
     changes.push(Statement::new("DELETE FROM crypto_keys WHERE id < ?", vec![next.into()]));
-    Ok(OpenedKeys { keys, changes, are_lost: true })
+    Ok(OpenedKeys { keys, changes, are_lost })
 }
 
 fn rows(connection: &mut dyn Connection) -> Result<Vec<WrappedKey>> {

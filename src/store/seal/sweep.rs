@@ -43,6 +43,18 @@ pub(in crate::store) fn seal_plain(
     Ok(changes)
 }
 
+/// Whether any value of the database is sealed under its keys.
+pub(in crate::store) fn is_any_sealed(connection: &mut dyn Connection) -> Result<bool> {
+    let columns = COLUMNS.iter().map(|column| (column.table, column.name)).chain([("settings", "value")]);
+    for (table, column) in columns {
+        let sql = format!("SELECT 1 FROM {table} WHERE {column} LIKE 'enc:2:%' LIMIT 1");
+        if !connection.select(&sql, &[])?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Empties what the new keys cannot open, marks the accounts it belonged to, and leaves one event.
 pub(in crate::store) fn forget_unreadable(
     connection: &mut dyn Connection,

@@ -93,7 +93,9 @@ async fn a_changed_secret_rewraps_the_keys_and_no_row() {
 #[tokio::test]
 async fn a_missing_old_secret_stops_the_start_and_names_both_variables() {
     let dir = Dir::new();
-    drop(Store::open(dir.options("old")).unwrap());
+    let store = Store::open(dir.options("old")).unwrap();
+    store_credentials(&store).await;
+    drop(store);
     let error = Store::open(dir.options("new")).err().unwrap();
     assert_eq!(error.exit_code(), 78);
     for variable in ["ACCOUNT_CREDENTIAL_SECRET ", "ACCOUNT_CREDENTIAL_SECRET_PREVIOUS"] {

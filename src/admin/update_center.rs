@@ -106,6 +106,7 @@ async fn shown(admin: &Admin, state: UpdateState) -> Result<Response> {
     let status = json!({
         "currentVersion": env!("CARGO_PKG_VERSION"),
         "config": config,
+        "releaseRepository": admin.core.config.updates.release_repository,
         "githubRelease": found.github_release,
         "dockerHubTag": found.docker_hub_tag,
         "dockerHubRecentTags": found.docker_hub_recent_tags,

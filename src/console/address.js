@@ -40,7 +40,7 @@ export function useFilter(name, usual = "") {
   return [query[name] ?? usual, set];
 }
 
-// Links of the console are followed without loading the page anew; those with a modifier key or to elsewhere are the browser's.
+// Links of the console load no page anew; those with a modifier key or to elsewhere are the browser's.
 export function followLinks() {
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[href]");

@@ -6,7 +6,7 @@ import { events, get, send } from "./api.js";
 
 const UNREAD = { value: undefined, at: null, failure: null, isLoading: true };
 
-// Reads `path` now, when `path` changes, and every `every` seconds while the tab is seen. `path` may be null: nothing is read.
+// Reads `path` now, when `path` changes, and every `every` seconds while the tab is seen; null reads nothing.
 // With `keeps` the value of the path before stays until the next is there: a list does not jump.
 // What is not read by GET is read by the function `read`; then `path` is only a name for it.
 // Gives `{value, at, failure, isLoading, reload, set}`: `set` puts in what a change has answered.
@@ -60,7 +60,7 @@ export function useTicks(seconds, work) {
   }, [seconds]);
 }
 
-// Opens a stream again and again until `signal` ends it: after a second, then after twice as long, up to half a minute.
+// Opens a stream again until `signal` ends it: after a second, then twice as long, up to half a minute.
 async function keepOpen(path, signal, onOpen, onEvent) {
   for (let wait = 1; !signal.aborted; wait = Math.min(30, 2 * wait)) {
     try {
@@ -74,7 +74,7 @@ async function keepOpen(path, signal, onOpen, onEvent) {
   }
 }
 
-// Calls `hear` when the stream at `path` tells of something new, at most twice a second, while the tab is seen; null hears nothing.
+// Calls `hear` when the stream at `path` tells of news, at most twice a second, while the tab is seen; null hears nothing.
 // Gives whether the stream is open.
 export function useStream(path, hear) {
   const [isOpen, setOpen] = useState(false);

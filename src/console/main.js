@@ -73,7 +73,7 @@ function Frame({ onSignOut, onLanguage }) {
     <header class="top">
       <a class="brand" href="/">Switchyard</a>
       <nav aria-label=${t("Pages")}>${PAGES.map(([to, label]) => html`<a href=${to} key=${to} aria-current=${to === path ? "page" : undefined}>${t(label)}
-        ${to === "/" && unread.value?.count > 0 && html` <span class="badge warn" title=${t("Unread events")}>${unread.value.count > 99 ? "99+" : unread.value.count}</span>`}
+        ${to === "/" && unread.value?.count > 0 && html` <span class="badge" title=${t("Unread events")}>${unread.value.count > 99 ? "99+" : unread.value.count}</span>`}
         ${to === "/" && html`<${Unread} read=${unread} />`}</a>`)}</nav>
       <div class="choices">
         <button class="icon" onClick=${search} title="Ctrl K, /" aria-label=${t("Find anything", "全局搜索")}>

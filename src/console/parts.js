@@ -77,7 +77,7 @@ export const Pairs = ({ of }) => html`<dl class="pairs">${of.map(([name, value])
 
 // === doing ===
 
-// A button that runs something, shows that it runs, and tells how it went: `act` is an async function, after which `after` runs.
+// A button that runs the async function `act`, shows that it runs, and tells how it went; then `after` runs.
 export function Action({ act, after, children, class: kind = "", done, title, disabled }) {
   const action = useAction(async () => { const done = await act(); await after?.(); return done; });
   return html`<span class="action">
@@ -91,7 +91,7 @@ export function Action({ act, after, children, class: kind = "", done, title, di
 // Switches something on or off: `act` takes what it is to be.
 export const Switch = ({ isOn, act, ...more }) => html`<${Action} act=${() => act(!isOn)} ...${more}>${isOn ? t("Switch off") : t("Switch on")}<//>`;
 
-// What the server does in the background, by the key of its kind: as the button that starts it says it, and how it is started.
+// The server's tasks by kind: what the button that starts one says, and how it is started.
 export const TASKS = {
   "checkin-all": ["Check in", "/api/checkin/trigger"], "sync-all-account-tokens": ["Sync tokens", "/api/account-tokens/sync-all"],
   "site-announcements:all": ["Announcements", "/api/site-announcements/sync"], "refresh-models-and-rebuild-routes": ["Read models anew", "/api/routes/rebuild"],
@@ -106,7 +106,7 @@ export const Healthy = ({ is }) => html`<${Badge} kind=${is ? "good" : "bad"}>${
 export const eventTitle = ({ type, relatedType, title }) => coded(["task", "settings", "update_center"].includes(relatedType) ? relatedType : type, title, title);
 export const Level = ({ of: level }) => html`<${Badge} kind=${{ warning: "warn", error: "bad" }[level]}>${t(level)}<//>`;
 
-// A button for what the server does in the background: `start` gives the answer that names the task, which is told until it ends.
+// A button for a task of the server: `start` gives the answer that names it, and it is told until it ends.
 export function TaskAction({ start, after, ...more }) {
   const [state, setState] = useState(null);
   const act = async () => {
@@ -178,7 +178,7 @@ export function useMarks() {
 // So many names of a batch are told: as many as one reads.
 const NAMED = 8;
 
-// What is done with all `rows`, `{id, name}`, at once: `path` takes them. Those that it failed for are named until the next try.
+// What is done with all `rows`, `{id, name}`, at once: `path` takes them. Those that failed are named until the next try.
 // `children` draws what else there is: a function of `send(action, more)`.
 export function Batch({ path, rows, label, actions = [], consequence, after, children }) {
   const [failed, setFailed] = useState([]);

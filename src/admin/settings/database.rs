@@ -179,6 +179,9 @@ async fn runtime(admin: &Admin) -> Result<Map<String, Value>> {
         |saved: &Place| !saved.is(&core.database) || saved.tls.is_required != core.database.tls.is_required;
     let mut answer = Map::new();
     answer.insert("success".into(), true.into());
+    let kinds = [DatabaseKind::Postgres, DatabaseKind::MySql, DatabaseKind::Sqlite];
+    let usable = kinds.into_iter().filter(|kind| relocate::is_usable(*kind));
+    answer.insert("dialects".into(), usable.map(DatabaseKind::as_str).collect());
     answer.insert("active".into(), shown(&core.database));
     answer.insert("restartRequired".into(), saved.as_ref().is_some_and(differs).into());
     answer.insert("saved".into(), saved.as_ref().map_or(Value::Null, shown));

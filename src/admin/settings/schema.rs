@@ -70,6 +70,7 @@ static DATABASES: Object = Object::new(
         has("active", Of(&DATABASE)),
         has("saved", OrNull(&Of(&DATABASE))),
         has("restartRequired", Boolean),
+        has("dialects", List(&DIALECT)).about("The kinds of database that this build can use, servers first"),
     ],
 );
 

@@ -64,6 +64,8 @@ static STATUS: Object = Object::new(
     &[
         has("currentVersion", Text),
         has("config", Of(&UPDATE_CONFIG)),
+        has("releaseRepository", Text)
+            .about("UPDATE_CENTER_RELEASE_REPOSITORY; empty where no releases are looked for"),
         has("githubRelease", OrNull(&Of(&UPDATE_VERSION))),
         has("dockerHubTag", OrNull(&Of(&UPDATE_VERSION))),
         has("dockerHubRecentTags", List(&Of(&UPDATE_VERSION))),

@@ -206,8 +206,11 @@ function NewKey({ onClose, onDone }) {
 function stateOf(key) {
   if (!key.enabled) return ["", t("Off"), "off"];
   if (key.expiresAt !== null && Date.parse(key.expiresAt) <= Date.now()) return ["bad", t("Expired", "已过期"), "blocked"];
-  if (key.maxCost !== null && key.usedCost >= key.maxCost) return ["bad", t("Budget spent", "预算用尽"), "blocked"];
-  if (key.maxRequests !== null && key.usedRequests >= key.maxRequests) return ["bad", t("Requests used up", "次数用尽"), "blocked"];
+  if (key.maxCost !== null && key.usedCost >= key.maxCost) return ["bad", t("Budget spent"), "blocked"];
+  if (key.maxRequests !== null && key.usedRequests >= key.maxRequests) return ["bad", t("Used up", "次数用尽"), "blocked"];
+  const spent = key.budgets?.filter(({ used, maxCost, maxRequests, maxTokens }) => [[used.cost, maxCost], [used.requests, maxRequests], [used.tokens, maxTokens]]
+    .some(([sum, most]) => most !== null && sum >= most));
+  if (spent?.length) return spent.some(({ models }) => !models) ? ["bad", t("Budget spent"), "blocked"] : ["warn", t("Budget spent"), "on"];
   if (!key.supportedModels.length && !key.allowedRouteIds.length) return ["warn", t("Allows no model", "未允许任何模型"), "blocked"];
   return ["good", t("On"), "on"];
 }

@@ -13,12 +13,12 @@ import { joined, t } from "../words.js";
 
 const MOST = 50;
 
-// Rows `{name, link, days, calls, spend}`, those with the most first: the name leads to the requests, the bar to the days.
+// Rows `{name, link, days, calls, spend}`, the most first: the name leads to the requests, the bar to the days.
 function Shares({ title, read, rowsOf, what, shown }) {
   return html`<${Section} title=${title} read=${read} isEmpty=${(value) => !rowsOf(value).length} empty=${t("No requests yet.")}>${(value) => {
     const rows = rowsOf(value).sort((one, other) => other[what] - one[what]).slice(0, MOST);
     const most = Math.max(1e-9, rows[0]?.[what]);
-    return html`<${Table} label=${title} head=${[t("Name"), t("Requests"), t("Cost"), t("Trend", "趋势")]} rows=${rows.map((row) => [html`<a href=${row.link}>${row.name}</a>`, number(row.calls), money(row.spend),
+    return html`<${Table} label=${title} head=${[t("Name"), t("Requests"), t("Cost"), t("Share", "占比")]} rows=${rows.map((row) => [html`<a href=${row.link}>${row.name}</a>`, number(row.calls), money(row.spend),
       html`<a href=${row.days}><${Bar} value=${(row[what] / most) * 100} label=${`${row.name}: ${shown(row[what])}`} /></a>`])} />`;
   }}<//>`;
 }
@@ -62,7 +62,8 @@ function Sums() {
       <${Shares} title=${t("By model", "按模型")} read=${models} rowsOf=${(value) => value.models.map((one) => row(one.model, one, { search: one.model }, { model: one.model }))} ...${common} />
       <${Shares} title=${`${t("By key", "按密钥")} (${{ "24h": t("24 hours"), "7d": t("7 days"), all: t("ever", "全部") }[range]})`} read=${keys} ...${common}
         rowsOf=${(value) => value.items.map((one) => row(one.name, { calls: one.rangeUsage.totalRequests, spend: one.rangeUsage.totalCost }, { search: one.name }, { key: String(one.id) }))} />
-    </div>`;
+    </div>
+    <p class="hint">${t("Requests with PROXY_TOKEN are of no key.", "使用 PROXY_TOKEN 的请求不属于任何密钥。")}</p>`;
 }
 
 // === a row opened ===

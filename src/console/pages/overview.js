@@ -1,4 +1,4 @@
-// The page Overview: the first steps until somebody was answered, then figures, what needs attention, news, and each site's day.
+// The page Overview: first steps until somebody was answered, then figures, troubles, news, and each site's day.
 
 import { post, send } from "../api.js";
 import { Curve, Strip } from "../chart.js";
@@ -79,7 +79,7 @@ export function Events() {
       badge=${html`<${Level} of=${one.level} />`} title=${eventTitle(one)} about=${html`<bdi>${one.message}</bdi> <span class="quiet"><${Time} at=${one.createdAt} /></span>`}>
       ${links[one.relatedType] && html`<a class="button" href=${links[one.relatedType] + one.relatedId}>${t("Open")}</a>`}
       <${Action} class="quiet" act=${after(`/api/events/${one.id}/read`)}>${t("Mark as read")}<//><//>`)}</ul>
-    ${rows.length > NEWS && html`<p class="quiet">${t("{count} more", { count: rows.length - NEWS })}</p>`}`}<//>`;
+    ${rows.length > NEWS && html`<a href="/settings?tab=events">${t("{count} more", { count: rows.length - NEWS })}</a>`}`}<//>`;
 }
 
 // === the page ===
@@ -111,7 +111,7 @@ function Guide({ accounts }) {
   }}<//>`;
 }
 
-// How many requests are under way, of what the server counts of itself: the lines `switchyard_name number`.
+// How many requests are under way, from the lines `switchyard_name number` of the metrics.
 const inFlight = async (path) => Number(/^switchyard_requests_in_flight (\S+)$/m.exec(await (await send("GET", path)).text())?.[1]);
 
 // What was spent on each of the last 30 days; told are only those on which something happened.

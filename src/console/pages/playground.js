@@ -1,4 +1,4 @@
-// The page Playground: a conversation with a model, or with one channel of it, and beside it what was sent and what came back.
+// The page Playground: a conversation with a model or one channel of it, and what was sent and came back.
 // It is kept for this tab and this token alone.
 
 import { go, href, useAddress } from "../address.js";
@@ -63,7 +63,7 @@ function heard(answer, hear) {
   return { body: answer.body.pipeThrough(tap) };
 }
 
-// Sends a conversation. `tell` hears of the exchange whenever it has changed: `{request, status, raw, text, at, failure, isRunning}`.
+// Sends a conversation. `tell` hears of each change of the exchange: `{request, status, raw, text, at, failure, isRunning}`.
 async function converse({ dialect, channel, ...conversation }, signal, tell) {
   const { path, body, delta } = DIALECTS[dialect];
   const jsonBody = { ...body(conversation), ...conversation.further, stream: true };

@@ -52,7 +52,7 @@ function Preview({ pattern, exact }) {
     <p>${found.slice(0, NAMED).map((name) => html`<span class="badge name"><bdi>${name}</bdi></span> `)}${found.length > NAMED && "…"}</p></div>`;
 }
 
-// `route` is what is edited; without it a new one is made. `onDone` hears the id, or nothing when it was given up.
+// `route` is edited; without it a new one is made. `onDone` hears the id, or nothing when it was given up.
 function RouteForm({ route, rows, onDone }) {
   const [mode, setMode] = useState(route?.routeMode ?? "pattern");
   const isGroup = mode === "explicit_group";
@@ -112,7 +112,7 @@ async function decide(row) {
   return decisions[row.id]?.[row.name];
 }
 
-// The name under which a request reaches this very route, so that one of its channels can be tried; null if there is none.
+// The name under which a request reaches this very route, to try one of its channels; null if there is none.
 function reachedBy(row, channel, rows) {
   if (row.displayName) return row.displayName;
   const name = row.kind === "model" ? row.modelPattern : channel.sourceModel;

@@ -84,7 +84,7 @@ function EditSite({ site, reload }) {
     </div></div><//>`;
 }
 
-// The models of an account, or all of a site with those that are off there. What is switched off is off at the whole site.
+// The models of an account, or all of a site. What is switched off is off at the whole site.
 function Models({ site, account }) {
   const off = `/api/sites/${site.id}/disabled-models`;
   const read = useRead(account ? `/api/accounts/${account.id}/models` : `/api/sites/${site.id}/available-models`);
@@ -143,7 +143,7 @@ function AccountDetail({ account, site, reload }) {
   const isSession = account.credentialMode === "session" && !account.oauthProvider;
   const path = `/api/accounts/${id}`;
   const action = (label, work, done = t("Done")) => html`<${Action} act=${async () => { try { return await work(); } finally { reload(); } }} done=${done}>${label}<//>`;
-  const tabs = [["models", t("Models")], ...(isSession ? [["tokens", t("Tokens")]] : []), ...(can.canCheckin ? [["checkins", t("Check-ins")]] : []), ["settings", t("Settings")]];
+  const tabs = [["models", t("Models")], ...(isSession ? [["tokens", t("Site tokens", "站点令牌")]] : []), ...(can.canCheckin ? [["checkins", t("Check-ins")]] : []), ["settings", t("Settings")]];
   const Tab = { models: Models, tokens: Tokens, checkins: Checkins, settings: EditAccount }[tab];
   return html`
     <p><${StateBadge} account=${account} /> <bdi>${healthReason(health)}</bdi> ${health.checkedAt && html`<${Time} at=${health.checkedAt} />`}${" · "}

@@ -81,7 +81,9 @@ pub fn request_with(
     if to != Dialect::Messages {
         marked_turns::remove(&mut request);
     }
-    if request.system.is_empty() && request.turns.iter().all(|turn| turn.parts.is_empty()) {
+    // What refers to a conversation elsewhere may bring nothing that is read here: it is refused for that, further down.
+    let is_empty = request.system.is_empty() && request.turns.iter().all(|turn| turn.parts.is_empty());
+    if is_empty && request.native.is_empty() {
         return Err(named::in_words_of(
             from,
             &node,
@@ -102,7 +104,8 @@ pub fn request_with(
     schemas::fit(&mut request, from, to);
     let fitted = fit::fit(&mut request, to, target.vendor);
     fit::put_a_question(&mut request, to);
-    if from == Dialect::Gemini {
+    // Who speaks chat has said it where chat looks.
+    if from == Dialect::Gemini || to == Dialect::Responses {
         fit::name_json(&mut request, to);
     }
     if matches!(to, Dialect::Messages | Dialect::Gemini) {

@@ -402,7 +402,7 @@ export default {
   async "another database is tried, filled and chosen, and its address is sent but never shown"(world) {
     await world.start();
     const one = await world.open();
-    const runtime = { success: true, active: { dialect: "sqlite", connection: "(default path)", ssl: false }, saved: null, restartRequired: false };
+    const runtime = { success: true, active: { dialect: "sqlite", connection: "(default path)", ssl: false }, saved: null, restartRequired: false, dialects: ["postgres", "mysql", "sqlite"] };
     const saved = { ...runtime, saved: { dialect: "postgres", connection: "postgres://ann:***@db/one", ssl: true }, restartRequired: true };
     const asked = [];
     await one.page.route("**/api/settings/database/*", (route) => {

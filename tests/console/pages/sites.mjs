@@ -72,7 +72,7 @@ export default {
     assert.equal(hub.state.checkedIn, 1);
     await one.page.getByRole("tab", { name: "Check-ins" }).click();
     await one.page.locator("ul.plain li").filter({ hasText: "0.002" }).waitFor();
-    await one.page.getByRole("tab", { name: "Tokens" }).click();
+    await one.page.getByRole("tab", { name: "Site tokens" }).click();
     await one.page.getByLabel("Name", { exact: true }).fill("second");
     await one.page.getByLabel("Token", { exact: true }).fill("sk-another-token-1234");
     await one.page.getByRole("button", { name: "Add a token" }).click();

@@ -1,4 +1,4 @@
-// Which models a pattern names, as the router reads it: for the preview while one types. The server has the last word.
+// Which models a pattern names, for the preview while one types. The server has the last word.
 //
 //   exact   no `*`, no `?`, not `re:`   the same text
 //   glob    with `*` or `?`             any run, `/` included; one character; the whole name
@@ -6,7 +6,7 @@
 
 export const isExact = (pattern) => !/^re:/i.test(pattern) && !/[*?]/.test(pattern);
 
-// The first names that hold what is typed, of those under which routes are asked for; a pattern without a name of its own only matches.
+// The first names of routes that hold what is typed; a pattern without a name of its own only matches.
 export const namesLike = (typed, routes = []) => [...new Set(routes.filter((route) => route.enabled).map((route) => route.displayName || route.modelPattern))]
   .filter((name) => isExact(name) && name.toLowerCase().includes(typed.toLowerCase())).slice(0, 50);
 
@@ -23,7 +23,7 @@ function globMatches(glob, name) {
   return at === glob.length;
 }
 
-// A repeated group, or many repetitions, may take a browser for ever; the server's engine has no such trouble.
+// A repeated group, or many repetitions, may take a browser for ever, but not the server.
 const COSTLY = /\)[*+{]|([*+{].*){4}/s;
 const REFUSED = /\(\?<?[=!]|\\[1-9]/;
 

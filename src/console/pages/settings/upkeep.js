@@ -1,4 +1,4 @@
-// The upkeep of the server: backups, its database, updates, what it did by itself and on request, and what it is made of.
+// The upkeep of the server: backups, database, updates, tasks, events, and what it is made of.
 
 import { href, useFilter } from "../../address.js";
 import { events, get, post, put, remove, send } from "../../api.js";
@@ -35,7 +35,7 @@ function Export() {
     <${Action} class="first" act=${save} done=${t("Saved")}>${t("Save a backup", "保存备份")}<//><//>`;
 }
 
-// What an import did, or would do: how many rows by what becomes of them, and each row with the reason.
+// What an import did, or would do: rows counted by what becomes of them, and each with its reason.
 function Outcome({ report }) {
   const title = t("Row by row", "逐行");
   return html`<${Note} kind=${report.counts?.refused ? "bad" : "good"}><bdi>${report.message}</bdi><//>
@@ -46,7 +46,7 @@ function Outcome({ report }) {
       ${report.rowsOmitted > 0 && html`<p class="quiet">${t("{count} more", { count: report.rowsOmitted })}</p>`}</details>`}`;
 }
 
-// The file is tried first: only what a dry run took can be imported, and the button says what it does.
+// Only what a dry run took can be imported, and the button says what it does.
 function Import() {
   const [file, setFile] = useState(null);
   const [form, setForm] = useState("json");
@@ -145,14 +145,15 @@ export function Database() {
 
 // The address holds a password: it is typed, never read.
 function Another({ read }) {
-  const { values, field } = useDraft({ dialect: "postgres", connectionString: "", ssl: false, overwrite: false });
+  const { dialects = ["postgres", "mysql", "sqlite"] } = read.value;
+  const { values, field } = useDraft({ dialect: dialects[0], connectionString: "", ssl: false, overwrite: false });
   const [copied, setCopied] = useState(null);
   const { overwrite, ...rest } = values;
   const body = { ...rest, connectionString: rest.connectionString.trim() };
   const copy = async () => setCopied(await post(`${DATABASE}/migrate`, { ...body, overwrite }, { timeoutMs: 0 }));
   return html`<${Section} title=${t("Another database", "另一个数据库")}>
     <${Form} act=${async () => read.set(await put(`${DATABASE}/runtime`, body))} verb=${t("Use it from the next start on", "下次启动起使用")} disabled=${!body.connectionString}>
-      ${field("dialect", t("Kind"), { choices: Object.entries(NAMES) })}
+      ${field("dialect", t("Kind"), { choices: dialects.map((one) => [one, NAMES[one]]) })}
       ${field("connectionString", t("Address"), { kind: "password", class: "mono", placeholder: "postgres://user:password@host/name" })}
       ${body.dialect !== "sqlite" && field("ssl", t("Over TLS", "通过 TLS"), { kind: "switch" })}
       ${field("overwrite", t("Empty the other one before copying", "复制前清空目标"), { kind: "switch", hint: t("Otherwise nothing is copied into a database that has sites or settings.", "否则不会复制到已有站点或设置的数据库。") })}
@@ -170,7 +171,7 @@ function Another({ read }) {
 const UPDATES = "/api/update-center";
 const imageOf = (one) => [one.imageRepository, one.imageTag].filter(Boolean).join(":") || "–";
 
-// What a deployment says while it runs, told anew from its first line when the page is opened again.
+// What a deployment says while it runs, from its first line whenever the page is opened.
 function Progress({ task, after }) {
   const [lines, setLines] = useState([]);
   useEffect(() => {
@@ -194,9 +195,10 @@ function Found({ status, reload }) {
   const { config, helper, runtime } = status;
   const change = (label, title, name, path, body) => config.enabled && !status.runningTask && html`<${Removal} class="quiet" label=${label} title=${title} name=${name}
     consequence=${t("The server starts anew; requests under way are ended first.", "服务器将重启；先完成进行中的请求。")} act=${() => post(`${UPDATES}/${path}`, body)} after=${reload} />`;
-  const row = (name, version) => {
+  // Where a release or an image is not looked for, `source` says what to set.
+  const row = (name, version, source) => {
     const text = version && html`<bdi>${version.displayVersion ?? version.rawVersion}</bdi>`;
-    return html`<li key=${name}>${name}: ${!version ? html`<span class="quiet">${t("nothing found", "未找到")}</span>`
+    return html`<li key=${name}>${name}: ${!version ? html`<span class="quiet">${source ? `${t("not set up")} (${source})` : t("nothing found", "未找到")}</span>`
       : html`${version.url ? html`<a href=${version.url} target="_blank" rel="noopener noreferrer">${text}</a>` : text} <span class="quiet">${version.publishedAt && html`<${Time} at=${version.publishedAt} />`}</span>
         ${change(t("Deploy", "部署"), t("Deploy this version?", "部署此版本？"), text, "deploy", { source: version.source, targetTag: version.tagName ?? version.rawVersion, targetDigest: version.digest })}`}</li>`;
   };
@@ -205,9 +207,9 @@ function Found({ status, reload }) {
   return html`
     <p>${t("This server is {version}.", "当前版本 {version}。", { version: status.currentVersion })} <span class="quiet">${runtime.lastCheckedAt ? html`${t("Looked", "查询于")} <${Time} at=${runtime.lastCheckedAt} />` : t("Not looked yet.", "尚未查询。")}</span></p>
     ${runtime.lastCheckError && html`<${Note} kind="warn"><bdi>${runtime.lastCheckError}</bdi><//>`}
-    <ul class="plain">${row(t("Release"), status.githubRelease)}${row(t("Image"), status.dockerHubTag)}${status.dockerHubRecentTags.map((one) => row(one.tagName, one))}</ul>
+    <ul class="plain">${row(t("Release"), status.githubRelease, !status.releaseRepository && "UPDATE_CENTER_RELEASE_REPOSITORY")}${row(t("Image"), status.dockerHubTag, !config.imageRepository && t("Repository of the image"))}${status.dockerHubRecentTags.map((one) => row(one.tagName, one))}</ul>
     <p>${t("Helper in the cluster", "集群助手")}: ${helper.ok ? html`<${Healthy} is=${helper.healthy} /> <bdi>${imageOf(helper)}</bdi>`
-      : html`<span class="quiet">${(config.helperBaseUrl && helper.error) || t("not set up", "未配置")}</span>`}</p>
+      : html`<span class="quiet">${(config.helperBaseUrl && helper.error) || t("not set up")}</span>`}</p>
     ${helper.history.length > 0 && html`<h3>${t("What ran before", "历史版本")}</h3><ul class="plain">${helper.history.map(earlier)}</ul>`}`;
 }
 
@@ -219,7 +221,7 @@ function Config({ read }) {
       ${field("enabled", t("Allow deployments", "允许部署"), { kind: "switch" })}
       ${field("githubReleasesEnabled", t("Look at releases", "查询发布版"), { kind: "switch" })}
       ${field("dockerHubTagsEnabled", t("Look at images", "查询镜像"), { kind: "switch" })}
-      ${field("imageRepository", t("Repository of the image", "镜像仓库"), { class: "mono" })}
+      ${field("imageRepository", t("Repository of the image"), { class: "mono" })}
       ${field("defaultDeploySource", t("Deployed unless another is chosen", "默认部署来源"), { choices: [["github-release", t("Release")], ["docker-hub-tag", t("Image")]] })}
       ${field("helperBaseUrl", t("Address of the helper in the cluster", "集群助手地址"), { kind: "url", hint: t("Its token is DEPLOY_HELPER_TOKEN, at both ends.", "两端的令牌均为 DEPLOY_HELPER_TOKEN。") })}
       ${field("namespace", t("Namespace", "命名空间"))}
@@ -303,7 +305,7 @@ export function Maintenance() {
     ${answer?.name === name && html`<p class="said good" role="status">${answer.jobId ? html`<a href=${`/settings?tab=tasks&open=${answer.jobId}`}>${t("A task does it: see how it goes", "已由任务执行：查看进度")}</a>` : t("Done")}</p>`}<//>`)}</div>`;
 }
 
-// What this version is built on directly, by licence; Cargo.lock has the rest, and `.ci/dependencies` compares.
+// What this version is built on directly, by licence; `.ci/dependencies` compares.
 const LICENCES = [
   ["MIT", "bytes, http-body, http-body-util, hyper, hyper-util, mimalloc, Preact, rusqlite, ruzstd, thread-priority, tokio, tokio-tungstenite, tower-service"],
   ["MIT OR Apache-2.0", "arc-swap, argon2, base64, flate2, futures-util, http, httparse, ipnet, itoa, log, mail-send, mysql_async, percent-encoding, regex-lite, saphyr-parser, serde, serde_json, smtp-proto, socket2, tokio-postgres, tokio-rustls"],

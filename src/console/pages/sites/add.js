@@ -1,5 +1,4 @@
-// How sites and accounts come here: by an address with keys or a session, by a login in a browser, or from an export; and what
-// is done with accounts that are connected by a login.
+// How sites and accounts come here: by an address with keys or a session, a login in a browser, or an export.
 
 import { Failure, get, good, post, remove, send, task } from "../../api.js";
 import { useAction, useRead, useTicks } from "../../data.js";
@@ -42,7 +41,7 @@ export function AddSite({ onClose, reload }) {
       <${Field} label=${t("Known provider", "已知厂商")} value=${preset?.id ?? ""} onChange=${choose} from=${[read]} choices=${[["", "–"], ...presets.map((one) => [one.id, one.label])]} />
       <${Form} act=${found ? create : detect} verb=${found ? t("Create the site", "创建站点") : t("Detect", "识别")} disabled=${!values.url.trim() || (found && !(values.name.trim() && values.platform))}>
         ${field("url", t("Address"), { autofocus: true, placeholder: "https://", onInput: (event) => { setFound(null); replace({ url: event.target.value }); } })}
-        ${found === "unknown" && html`<${Note} kind="warn">${t("Not recognised: choose what runs there. Most hubs are new-api, most vendors openai.", "未能识别，请选择：多数中转站是 new-api，多数厂商兼容 openai。")}<//>`}
+        ${found === "unknown" && html`<${Note} kind="warn">${t("Not recognised, or nobody answers: mend the address, or choose. Most hubs are new-api, most vendors openai.", "未能识别或无人应答：请检查地址或自行选择。多数中转站是 new-api，多数厂商兼容 openai。")}<//>`}
         ${found === "detected" && html`<${Note} kind="good">${t("Detected: {platform}", "已识别：{platform}", values)}<//>`}
         ${found && [field("platform", t("Platform"), { choices: [["", "–"], ...PLATFORMS] }), field("name", t("Name"))]}
       <//>`}<//>`;
@@ -210,7 +209,7 @@ function OwnProxy({ connection, path, after }) {
     ${field("useSystemProxy", t("Use the system's proxy"), { kind: "switch" })}<//>`;
 }
 
-// Accounts of one provider that are one channel of each route: what they have in common, and how the next one is picked.
+// Accounts of one provider that are one channel of each route, and how the next one is picked.
 function Units({ items, after }) {
   const { values, field, set, clear } = useDraft({ accountIds: [], name: "", strategy: "round_robin" });
   const units = [...new Map(items.filter((one) => one.routeUnit).map((one) => [one.routeUnit.id, { ...one.routeUnit, provider: one.provider }])).values()];
@@ -244,7 +243,7 @@ export function ImportConnections({ onClose, reload }) {
     <//><//>`;
 }
 
-// One login: the provider is chosen, its page opened in a tab of its own, and its answer awaited or pasted.
+// One login: the provider's page is opened in a tab of its own, and its answer awaited or pasted.
 export function Login({ connection, onClose }) {
   const read = useRead("/api/oauth/providers");
   const [chosen, choose] = useState(connection?.provider);

@@ -198,6 +198,14 @@ fn json_is_spoken_of_where_that_is_asked() {
         (&out["instructions"], &out["input"][0]["content"]),
         (&json!("Speak JSON."), &json!("Answer with JSON."))
     );
+    // So it is with what a client of chat has told the system.
+    let body = json!({"model":"m","response_format":{"type":"json_object"},"messages":[
+        {"role":"system","content":"Speak JSON."},{"role":"user","content":"Two primes"}]});
+    let out = request(Chat, Responses, Vendor::OpenAi, &body).unwrap();
+    assert_eq!(
+        (&out["input"][0]["role"], &out["input"][0]["content"]),
+        (&json!("developer"), &json!("Answer with JSON."))
+    );
 }
 
 #[test]

@@ -346,6 +346,11 @@ fn what_others_cannot_say_is_refused_by_name() {
         (json!({"model":"m","input":[{"type":"computer_call","id":"x"}]}), "computer_call"),
         (json!({"model":"m","input":"x","tools":[{"type":"mcp"}]}), "tools"),
         (json!({"model":"m","input":"x","previous_response_id":"resp_1"}), "previous_response_id"),
+        (
+            json!({"model":"m","previous_response_id":"resp_1",
+                "input":[{"type":"function_call_output","call_id":"c","output":"1"}]}),
+            "previous_response_id",
+        ),
     ] {
         for (to, vendor) in [(Chat, Vendor::OpenAi), (Messages, Vendor::Anthropic)] {
             assert_eq!(

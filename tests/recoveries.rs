@@ -116,6 +116,34 @@ fn a_model_that_refuses_one_member_of_the_sampling_after_the_other_is_sent_none_
 }
 
 #[test]
+fn what_a_model_never_takes_is_left_out_of_the_next_request_at_once() {
+    for (message, is_remembered) in [
+        ("Unsupported parameter: 'temperature' is not supported with this model.", true),
+        (
+            "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported.",
+            true,
+        ),
+        (
+            "Unsupported value: 'temperature' does not support 0.2 with this model. Supported values are: 1, 2.",
+            false,
+        ),
+        ("`temperature` and `top_p` cannot both be specified for this model.", false),
+    ] {
+        let (gateway, upstream) = started("new-api", &[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);
+        let body = json!({"model": MODEL, "temperature": 0.2, "messages": [{"role": "user", "content": "Which way?"}]});
+        upstream.answer_once(CHAT, refusal(message));
+        gateway.client().post(CHAT, &body).expect(200);
+        gateway.client().post(CHAT, &body).expect(200);
+        let asked: Vec<bool> =
+            upstream.asked_for(CHAT).iter().map(|asked| asked.json().get("temperature").is_some()).collect();
+        assert_eq!(asked, [true, false, !is_remembered], "{message}");
+        gateway.admin().post("/api/settings/maintenance/clear-cache", &json!({})).expect(202);
+        gateway.client().post(CHAT, &body).expect(200);
+        assert_eq!(upstream.asked_for(CHAT)[3].json(), body, "forgotten on request");
+    }
+}
+
+#[test]
 fn an_effort_that_an_upstream_does_not_know_is_left_out_of_a_converted_request() {
     let upstream = Upstream::with_one_path(MODEL, MESSAGES);
     let gateway = Gateway::start();

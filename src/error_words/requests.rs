@@ -18,6 +18,17 @@ const UNKNOWN_MEMBER: [&str; 13] = [
     "only allowed when",
     "not enabled",
 ];
+/// A member that a model has no use for, whatever it says.
+const NEVER_TAKEN: [&str; 6] = [
+    "extra inputs",
+    "unknown",
+    "unrecognized",
+    "unsupported parameter",
+    "not supported with this model",
+    "does not support",
+];
+/// A value may be what is wrong, or what stands beside the member.
+const SOMETIMES_TAKEN: [&str; 3] = ["value", "both", "when"];
 /// Words about anything in a request of responses that an upstream does not know. The last two stand for whatever a hub's own
 /// upstream refused.
 const UNKNOWN_TO_RESPONSES: [&str; 6] = [
@@ -47,6 +58,11 @@ const SCHEMAS: [&str; 4] = ["output_config", "output_format", "output format", "
 /// A member is refused because it is not known; any other refusal may be about its value.
 pub fn is_of_unknown_member(text: &str) -> bool {
     has(text, &UNKNOWN_MEMBER)
+}
+
+/// A member is refused whatever its value, and whatever stands beside it. The text is in lower case.
+pub fn never_takes_member(text: &str) -> bool {
+    text.contains("only the default") || has(text, &NEVER_TAKEN) && !has(text, &SOMETIMES_TAKEN)
 }
 
 /// Something in a request of responses is not known.

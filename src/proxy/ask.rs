@@ -178,7 +178,10 @@ impl Delivery<'_> {
                 self.proxy.core.store.telemetry().log(*row);
             }
             let failure = match self.send(endpoint, asked, composed, attempt).await {
-                Ok(accepted) => return Ok(accepted),
+                Ok(accepted) => {
+                    self.learn(round.recovery.unknown(), format);
+                    return Ok(accepted);
+                }
                 Err(failure) => failure,
             };
             // Boxed, because it is rare and large.
@@ -203,6 +206,14 @@ impl Delivery<'_> {
         }
         let nothing = || Failure::local(format!("site {} takes none of the dialects", site.name));
         Err(round.refusals.first().unwrap_or_else(nothing))
+    }
+
+    /// The model took the request without these members, which it does not know.
+    fn learn(&self, unknown: &[&'static str], format: Dialect) {
+        if !unknown.is_empty() {
+            let asked = (self.channel.account.site.id, format, self.model);
+            self.proxy.left_out.refused(asked, unknown, now_ms());
+        }
     }
 
     /// What follows a failure of the dialect that was asked last.

@@ -8,6 +8,7 @@ use super::responses::holders::ResponseOwners;
 use super::responses::pending::BackgroundResponses;
 use super::responses::turns::ResponseStore;
 use super::retry::formats::Memory as FormatMemory;
+use super::retry::left_out::LeftOut;
 use super::retry::site_refusals::SiteRefusals;
 use crate::core::Core;
 use crate::http::Route;
@@ -27,6 +28,8 @@ pub struct Proxy {
     pub formats: FormatMemory,
     /// Which sites have refused a key for the cache of a prompt.
     pub cache_keys: SiteRefusals,
+    /// What models have refused to hear.
+    pub left_out: LeftOut,
     /// Which sites have refused a WebSocket.
     pub sockets: SiteRefusals,
     /// Answers that clients may refer to and no upstream keeps.
@@ -52,6 +55,7 @@ impl Proxy {
             conversions: Conversions::new(core.config.proxy.conversion_memory),
             formats: FormatMemory::default(),
             cache_keys: SiteRefusals::default(),
+            left_out: LeftOut::default(),
             sockets: SiteRefusals::default(),
             stored_responses: Arc::default(),
             response_owners: ResponseOwners::default(),

@@ -41,6 +41,7 @@ pub async fn clear_cache(admin: Arc<Admin>, _request: Request) -> Result<Respons
             let forgotten = rebuild::forget_discovered(&admin.jobs).await?;
             admin.proxy.formats.clear();
             admin.proxy.cache_keys.clear();
+            admin.proxy.left_out.clear();
             admin.proxy.sockets.clear();
             (start_refresh(&admin, "maintenance"), forgotten)
         }
@@ -155,6 +156,7 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
     admin.core.publish().await?;
     admin.proxy.formats.clear();
     admin.proxy.cache_keys.clear();
+    admin.proxy.left_out.clear();
     admin.proxy.sockets.clear();
     admin.proxy.stored_responses.clear();
     admin.proxy.call_signatures.clear();

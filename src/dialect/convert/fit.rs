@@ -119,6 +119,18 @@ pub(super) fn put_a_question(request: &mut Request<'_>, to: Dialect) {
     }
 }
 
+/// Claude goes on from what the assistant has said last, and takes no blanks at its end.
+pub(super) fn trim_end(request: &mut Request<'_>) {
+    let last = request.turns.last_mut().filter(|turn| turn.role == Role::Assistant);
+    if let Some(Part::Text(text)) = last.and_then(|turn| turn.parts.last_mut()) {
+        let decoded = text.decode();
+        let trimmed = decoded.trim_end();
+        if trimmed.len() < decoded.len() {
+            *text = Text::of(trimmed);
+        }
+    }
+}
+
 /// OpenAI's API gives JSON only to those who speak of it: in any message of chat, and in the input of responses,
 /// where instructions do not count. Gemini's clients need not. Comes after [`put_a_question`], which would take
 /// our words for the question.

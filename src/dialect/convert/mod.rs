@@ -104,6 +104,9 @@ pub fn request_with(
     schemas::fit(&mut request, from, to);
     let fitted = fit::fit(&mut request, to, target.vendor);
     fit::put_a_question(&mut request, to);
+    if to == Dialect::Messages {
+        fit::trim_end(&mut request);
+    }
     // Who speaks chat has said it where chat looks.
     if from == Dialect::Gemini || to == Dialect::Responses {
         fit::name_json(&mut request, to);

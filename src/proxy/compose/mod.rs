@@ -8,12 +8,14 @@ pub(super) mod outgoing;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hyper::Method;
 use hyper::header;
 use hyper::http::uri::PathAndQuery;
 
 use crate::dialect::canonical::{ConversionError, ReplyContext};
-use crate::dialect::{Dialect, embeddings};
+use crate::dialect::tree::Node;
+use crate::dialect::{Dialect, embeddings, optional};
 use crate::limits::Overloaded;
 use crate::platform::CodeAssist;
 use crate::proxy::Proxy;
@@ -85,7 +87,28 @@ impl Delivery<'_> {
             max_parts: self.proxy.core.config.proxy.max_request_parts,
             cache_key: cache_key.as_deref(),
         };
-        outgoing::prepare(self.call, operation, destination)
+        let outgoing = outgoing::prepare(self.call, operation, destination)?;
+        Ok(match operation {
+            Operation::Answer => self.without_unknown(format, outgoing),
+            _ => outgoing,
+        })
+    }
+
+    /// The body without what this model has said that it does not know.
+    fn without_unknown(&self, format: Dialect, outgoing: Outgoing) -> Outgoing {
+        let asked = (self.channel.account.site.id, format, self.model);
+        let unknown = self.proxy.left_out.members(asked, now_ms());
+        if unknown.is_empty() {
+            return outgoing;
+        }
+        let mut body = Bytes::from(outgoing.pieces.concat());
+        for member in unknown {
+            let node = std::str::from_utf8(&body).ok().and_then(|text| Node::parse(text).ok());
+            if let Some(less) = node.and_then(|node| optional::without(format, &node, member)) {
+                body = less;
+            }
+        }
+        Outgoing { pieces: [body, Bytes::new(), Bytes::new()], ..outgoing }
     }
 
     /// What OpenAI may find the conversation's cached prompt by, where the client could not say it.

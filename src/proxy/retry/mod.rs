@@ -5,11 +5,13 @@
 //! | `formats` | the dialects to ask in, and which of them an upstream has refused |
 //! | `downgrade` | what a refusal says of the dialects |
 //! | `recovery` | a refused request in other words |
+//! | `left_out` | members that models have refused by name, and that are left out from then on |
 //! | `site_refusals` | which sites have refused a name for their cache, or a WebSocket |
 //! | `token_refusal`, `token_renewal` | whether a token was refused; it is renewed, and the request sent once more |
 
 pub(super) mod downgrade;
 pub(super) mod formats;
+pub mod left_out;
 pub(super) mod recovery;
 pub(super) mod site_refusals;
 pub(super) mod token_refusal;

@@ -114,6 +114,8 @@ pub(in crate::proxy) struct Recovery {
     /// How many of them did something else than leave out a member that was named.
     guesses: usize,
     tried: Vec<Way>,
+    /// The members that are left out because the model never takes them.
+    unknown: Vec<&'static str>,
     /// What was sent last, when it was not the request as it is prepared. Only here after a refusal.
     last: Option<Box<Sent>>,
     /// The bodies and headers still to be tried at a responses upstream; made of what it first refused so.
@@ -156,6 +158,11 @@ impl Recovery {
         };
         let outgoing =
             Outgoing { pieces: [next.body.clone(), Bytes::new(), Bytes::new()], bare: next.bare, ..first };
+        if let Way::Without(member) = way
+            && requests::never_takes_member(&failure.words().as_str().to_ascii_lowercase())
+        {
+            self.unknown.push(member);
+        }
         self.last = Some(Box::new(next));
         self.sends += 1;
         self.guesses += usize::from(!matches!(way, Way::Without(_)));
@@ -165,6 +172,11 @@ impl Recovery {
     /// Whether the request now goes without a member of that name.
     pub(in crate::proxy) fn leaves_out(&self, member: &'static str) -> bool {
         self.tried.contains(&Way::Without(member))
+    }
+
+    /// The members that the model never takes, as it said, and that the request now goes without.
+    pub(in crate::proxy) fn unknown(&self) -> &[&'static str] {
+        &self.unknown
     }
 
     /// What would help against a refusal and has not been tried.

@@ -470,3 +470,13 @@ fn only_so_many_stop_sequences_are_searched_for() {
     // Messages is told them all, and searches itself.
     assert!(request(Chat, Messages, Vendor::Anthropic, &stops(17)).is_ok());
 }
+
+#[test]
+fn claude_goes_on_from_words_without_blanks_at_their_end() {
+    let body = json!({"model":"m","messages":[
+        {"role":"user","content":"Name one."},{"role":"assistant","content":"Sure: \n"}]});
+    let out = request(Chat, Messages, Vendor::Anthropic, &body).unwrap();
+    assert_eq!(out["messages"][1]["content"][0]["text"], "Sure:", "{out}");
+    let out = request(Chat, Gemini, Vendor::Other, &body).unwrap();
+    assert_eq!(out["contents"][1]["parts"][0]["text"], "Sure: \n", "{out}");
+}

@@ -1,0 +1,104 @@
+//! What models have said that they do not know: for a while it is left out at once, so that a client that says it each time
+//! is not refused each time.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::dialect::Dialect;
+use crate::ids::SiteId;
+use crate::sync::lock;
+use crate::time::Millis;
+
+/// How long a member is left out. Then it is tried again: sites learn, and names of models are given to others.
+const KEPT_MS: Millis = 60 * 60 * 1000;
+const MAX_MODELS: usize = 512;
+
+/// A model at a site, in a dialect.
+type Asked = (SiteId, Dialect, String);
+
+/// The members that are left out, by the model that refused them.
+#[derive(Default)]
+pub struct LeftOut {
+    refused: Mutex<HashMap<Asked, Refused>>,
+    /// Mostly none: then a request takes no lock.
+    count: AtomicUsize,
+}
+
+struct Refused {
+    members: Vec<&'static str>,
+    until: Millis,
+}
+
+impl LeftOut {
+    /// The model took a request only without these.
+    pub(in crate::proxy) fn refused(
+        &self,
+        (site, format, model): (SiteId, Dialect, &str),
+        members: &[&'static str],
+        now: Millis,
+    ) {
+        let asked = (site, format, model.to_owned());
+        let mut refused = lock(&self.refused);
+        if refused.len() >= MAX_MODELS && !refused.contains_key(&asked) {
+            let oldest = refused.iter().min_by_key(|(_, refused)| refused.until);
+            let oldest = oldest.map(|(asked, _)| asked.clone());
+            oldest.and_then(|oldest| refused.remove(&oldest));
+        }
+        let entry = refused.entry(asked).or_insert(Refused { members: Vec::new(), until: 0 });
+        if entry.until <= now {
+            *entry = Refused { members: Vec::new(), until: now + KEPT_MS };
+        }
+        for member in members {
+            if !entry.members.contains(member) {
+                entry.members.push(member);
+            }
+        }
+        self.count.store(refused.len(), Ordering::Relaxed);
+    }
+
+    /// What is not to be said to the model, in the order in which it was refused.
+    pub(in crate::proxy) fn members(
+        &self,
+        (site, format, model): (SiteId, Dialect, &str),
+        now: Millis,
+    ) -> Vec<&'static str> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let refused = lock(&self.refused);
+        let refused = refused.get(&(site, format, model.to_owned())).filter(|refused| refused.until > now);
+        refused.map(|refused| refused.members.clone()).unwrap_or_default()
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        lock(&self.refused).clear();
+        self.count.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_model_refused_is_left_out_for_an_hour_there_and_nowhere_else() {
+        let memory = LeftOut::default();
+        let asked = |site, model| (SiteId::new(site), Dialect::Chat, model);
+        assert!(memory.members(asked(1, "a"), 0).is_empty());
+        memory.refused(asked(1, "a"), &["temperature"], 0);
+        memory.refused(asked(1, "a"), &["temperature", "top_p"], KEPT_MS - 1);
+        assert_eq!(memory.members(asked(1, "a"), KEPT_MS - 1), ["temperature", "top_p"]);
+        assert!(memory.members(asked(1, "a"), KEPT_MS).is_empty());
+        assert!(memory.members(asked(1, "b"), 1).is_empty() && memory.members(asked(2, "a"), 1).is_empty());
+        memory.refused(asked(1, "a"), &["seed"], KEPT_MS);
+        assert_eq!(memory.members(asked(1, "a"), KEPT_MS), ["seed"]);
+        for site in 2..MAX_MODELS as i64 + 10 {
+            memory.refused(asked(site, "a"), &["seed"], 2 * KEPT_MS + site);
+        }
+        assert_eq!(lock(&memory.refused).len(), MAX_MODELS);
+        memory.clear();
+        assert!(memory.members(asked(MAX_MODELS as i64, "a"), 2 * KEPT_MS).is_empty());
+    }
+}

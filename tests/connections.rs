@@ -45,9 +45,11 @@ fn refusals() -> Vec<(Gateway, &'static str, String, u16)> {
     let with_key = Gateway::start();
     let key = json!({"name": "k", "key": "sk-disabled-key", "supportedModels": ["*"], "enabled": false});
     with_key.admin().post("/api/downstream-keys", &key).expect(200);
-    let asked_often = Gateway::with(&[("REQUEST_RATE_LIMIT_MAX", "1")]);
+    // Longer than the other gateways take to start.
+    let window = ("REQUEST_RATE_LIMIT_WINDOW_MS", "600000");
+    let asked_often = Gateway::with(&[("REQUEST_RATE_LIMIT_MAX", "1"), window]);
     asked_often.client().get("/v1/models");
-    let used_often = Gateway::with(&[("AUTHENTICATED_RATE_LIMIT_MAX", "1")]);
+    let used_often = Gateway::with(&[("AUTHENTICATED_RATE_LIMIT_MAX", "1"), window]);
     used_often.client().get("/v1/models").expect(200);
     let coded = format!("{}content-encoding: rot13\r\n", bearer(PROXY_TOKEN));
     vec![

@@ -406,6 +406,7 @@ fn health(gateway: &Gateway, model: &str) -> String {
 #[test]
 fn a_failure_of_one_model_lowers_the_share_of_its_site_until_an_operator_clears_it() {
     let (mut gateway, first, _second) = sites(&["one", "two"]);
+    gateway.make_first_choice("one", "first");
     first.answer_model(CHAT, "one", Reply::error(502, "Bad Gateway"));
     gateway.client().chat("one").expect(200);
     assert_eq!(health(&gateway, "two"), "health=0.29 (site 0.29, model 1.00)");
@@ -430,6 +431,10 @@ fn a_failure_of_one_model_lowers_the_share_of_its_site_until_an_operator_clears_
 #[test]
 fn a_site_that_fails_thrice_in_a_row_stands_back_for_all_its_models() {
     let (gateway, first, _second) = sites(&["one", "two", "three", "four"]);
+    // Each failure lowers the share of the site, and the second is not to be drawn instead.
+    for model in ["one", "two", "three"] {
+        gateway.make_first_choice(model, "first");
+    }
     for model in ["one", "two", "three"] {
         first.answer_model(CHAT, model, Reply::error(502, "Bad Gateway"));
         gateway.client().chat(model).expect(200);

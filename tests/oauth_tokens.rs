@@ -13,6 +13,10 @@ const ACCESS: &str = "access-token-of-the-login";
 const REFRESH: &str = "refresh-token-of-the-login";
 const HOUR: i64 = 3600;
 
+fn now_ms() -> i64 {
+    std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_millis() as i64
+}
+
 /// A gateway with a connected codex account whose access token ends in so many seconds.
 fn connected(provider: &Provider, ends_in: i64) -> Gateway {
     connected_in(Setup::default(), provider, ends_in)
@@ -29,12 +33,11 @@ fn with_login(mut gateway: Gateway, provider: &Provider, ends_in: i64) -> Gatewa
     provider.book().access.push(ACCESS.to_owned());
     provider.book().refresh.push(REFRESH.to_owned());
     gateway.kill();
-    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_millis() as i64;
     let sql = "UPDATE accounts SET oauth_provider = 'codex', oauth_account_key = 'account-of-ada', \
                credential_mode = 'session', api_token = NULL, access_token = ?, refresh_token = ?, \
                token_expires_at = ?";
     let database = gateway.home().database();
-    database.execute(sql, &[&ACCESS, &REFRESH, &(now + ends_in * 1000)]);
+    database.execute(sql, &[&ACCESS, &REFRESH, &(now_ms() + ends_in * 1000)]);
     gateway.restart()
 }
 
@@ -113,6 +116,10 @@ fn a_token_that_ends_soon_is_renewed_before_it_is_refused() {
     assert!(String::from_utf8_lossy(&first.body).contains(REFRESH));
     // The request may come between the answer and its commit: the old token is still good then.
     assert_eq!(ask(&gateway).status, 200);
+    // The old token ends in a minute, the new one in an hour.
+    let soon = now_ms() + 600_000;
+    let ends = "SELECT token_expires_at FROM accounts";
+    eventually("the new token is stored", || (gateway.home().database().number(ends) > soon).then_some(()));
     let gateway = gateway.restart();
     assert_eq!(ask(&gateway).status, 200);
     assert_eq!(provider.book().refreshes, 1, "the new token is not due");

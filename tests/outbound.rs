@@ -86,6 +86,7 @@ fn the_accounts_choice_goes_before_the_sites_and_the_systems() {
         [after[0] > before[0], after[1] > before[1], after[2] > before[2]]
     };
     let account = add(&gateway, &upstream.url(), json!({}));
+    upstream.last("/api/pricing");
     let site = format!("/api/sites/{}", account["siteId"]);
     let account = format!("/api/accounts/{}", account["id"]);
     let put = |path: &str, body: &Value| drop(gateway.admin().put(path, body).expect(200));
@@ -111,6 +112,8 @@ fn another_system_proxy_is_taken_without_a_restart() {
     set_system_proxy(&gateway, &first.url("http", ""));
     let upstream = Upstream::start(&["m"]);
     add(&gateway, &upstream.url(), json!({"useSystemProxy": true}));
+    // The look at the price list goes this way, too, in the background.
+    upstream.last("/api/pricing");
     gateway.client().chat("m").expect(200);
     let before = first.seen().len();
     assert!(before > 0);
@@ -129,6 +132,7 @@ fn a_proxy_that_is_gone_is_never_gone_around() {
     let proxy = Proxy::start();
     let upstream = Upstream::start(&["m"]);
     let account = add(&gateway, &upstream.url(), json!({"proxyUrl": proxy.url("http", "ada:sesame@")}));
+    upstream.last("/api/pricing");
     let gone = proxy.url("http", "ada:sesame@");
     drop(proxy);
     upstream.hang_up();

@@ -127,7 +127,7 @@ fn the_start_up_log_says_where_it_listens_and_no_secret() {
 #[test]
 fn the_log_says_what_goes_wrong_in_the_words_that_operators_look_for() {
     let gateway = Gateway::with(&[
-        ("PROXY_FIRST_BYTE_TIMEOUT_SEC", "1"),
+        ("PROXY_FIRST_BYTE_TIMEOUT_SEC", "3"),
         // The stub would answer in another dialect.
         ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true"),
     ]);

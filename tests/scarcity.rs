@@ -6,7 +6,9 @@ mod support;
 use std::time::Instant;
 
 use serde_json::json;
-use support::{Caller, Gate, Gateway, Reply, Request, Setup, Upstream, eventually, wire};
+use support::{
+    Caller, Gate, Gateway, Reply, Request, SOON, Setup, Upstream, eventually, eventually_within, wire,
+};
 
 const MODEL: &str = "model-scarce";
 
@@ -52,7 +54,9 @@ fn clients_that_all_wait_have_an_upstream_each() {
         upstream.answer(PATH, Reply::json(200, &wire::completion(model)).head_waits_for(&gate));
         let ask = caller.bytes(Caller::chat_ask(model, false));
         clients.iter_mut().for_each(|client| client.write(&ask).expect("sent"));
-        eventually("all of them are asked for", || (upstream.asked_for(PATH).len() >= 16).then_some(()));
+        eventually_within(SOON * 4, "all of them are asked for", || {
+            (upstream.asked_for(PATH).len() >= 16).then_some(())
+        });
         gate.open();
         for client in &mut clients {
             let answer = client.read_answer(false).expect("an answer");

@@ -3,7 +3,9 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Answer, Caller, Connection, Gateway, Home, Program, Proxy, Site, Upstream, eventually};
+use support::{
+    Answer, Caller, Connection, Database, Gateway, Home, Program, Proxy, Site, Upstream, eventually,
+};
 
 const ROTATE: &str = "/api/settings/maintenance/rotate-seal-key";
 const REPLACE_INDEX: &str = "/api/settings/maintenance/replace-index-key";
@@ -113,7 +115,11 @@ impl World {
 
 /// `id purpose status` of every key.
 fn key_rows(home: &Home) -> Vec<String> {
-    let rows = home.database().rows("SELECT id, purpose, status FROM crypto_keys ORDER BY id");
+    key_rows_of(&home.database())
+}
+
+fn key_rows_of(database: &Database) -> Vec<String> {
+    let rows = database.rows("SELECT id, purpose, status FROM crypto_keys ORDER BY id");
     rows.into_iter().map(|row| row.into_iter().flatten().collect::<Vec<_>>().join(" ")).collect()
 }
 
@@ -218,22 +224,33 @@ fn a_replaced_index_key_still_finds_every_key_and_refuses_a_second_one() {
 fn a_rotation_that_was_killed_half_way_goes_on_by_itself() {
     let mut world = World::with_many_accounts();
     let mut former = 1;
+    // Whatever finds a rotation through already has it tried anew: this machine had other things to do than the test.
     loop {
+        let left = |world: &World| sealed_with(world.gateway.home(), former).iter().sum::<i64>();
+        let all = left(&world);
         let answer = start(&world.gateway, ROTATE);
         let again = start(&world.gateway, ROTATE);
+        if again["reused"] == false {
+            finish(&world.gateway, &again);
+            former = sealing_key(&world);
+            continue;
+        }
         assert_eq!((&again["jobId"], &again["reused"]), (&answer["jobId"], &json!(true)));
-        let refused = world.gateway.admin().post(REPLACE_INDEX, &json!({})).expect(409);
+        let refused = world.gateway.admin().post(REPLACE_INDEX, &json!({}));
+        if refused.status == 202 {
+            finish(&world.gateway, &refused.json());
+            former = sealing_key(&world);
+            continue;
+        }
+        let refused = refused.expect(409);
         let message = refused["message"].as_str().expect("a message");
         assert!(message.contains(answer["jobId"].as_str().expect("an id")), "{message}");
 
-        let left = |world: &World| sealed_with(world.gateway.home(), former).iter().sum::<i64>();
-        let all = left(&world);
         eventually("some values are sealed anew", || (left(&world) < all).then_some(()));
         world.gateway.kill();
         if left(&world) > 0 {
             break;
         }
-        // It was through already: this machine had other things to do than the test.
         world.gateway = world.gateway.restart();
         former = sealing_key(&world);
     }
@@ -291,8 +308,14 @@ fn a_factory_reset_during_a_rotation_leaves_one_key_of_each_kind() {
         assert_eq!(admin.get("/api/sites").expect(200), json!([]));
     };
     with_built_in_token(&world.gateway);
-    eventually("the retired key is deleted", || {
-        (key_rows(world.gateway.home()) == ["2 index active", "3 seal active"]).then_some(())
-    });
+    let home = world.gateway.home();
+    let (database, keys) = match home.server() {
+        None => (home.database(), ["2 index active", "3 seal active"]),
+        // A reset leaves a server for the default database, which has keys of its own.
+        Some(_) => {
+            (Database::file(home.data_dir().join("switchyard.db")), ["1 seal active", "2 index active"])
+        }
+    };
+    eventually("no retired key is left", || (key_rows_of(&database) == keys).then_some(()));
     with_built_in_token(&world.gateway.restart());
 }

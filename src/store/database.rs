@@ -241,6 +241,8 @@ mod tests {
     #[tokio::test]
     async fn a_change_waits_for_the_disk_and_a_log_row_does_not() {
         let dir = std::env::temp_dir().join(format!("switchyard-database-{}", std::process::id()));
+        // A run that was killed leaves its own behind, and numbers of processes come again.
+        let _ = std::fs::remove_dir_all(&dir);
         let (database, _) = Database::open(&StoreOptions::in_dir(&dir, "a secret")).expect("a database");
         assert_eq!(synchronous(&database).await, Value::Int(2));
         database.telemetry().log(ProxyLogRow::new(0, LogStatus::Success));
@@ -258,6 +260,7 @@ mod tests {
     #[tokio::test]
     async fn what_does_not_fit_into_memory_goes_to_the_data_directory() {
         let dir = std::env::temp_dir().join(format!("switchyard-temporary-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
         let (database, _) = Database::open(&StoreOptions::in_dir(&dir, "a secret")).expect("a database");
         let rows = database.query("PRAGMA temp_store_directory", Vec::new()).await.expect("an answer");
         let place = rows.into_iter().next().map(|mut row| row.0.swap_remove(0));

@@ -108,12 +108,6 @@ async fn endless(start: &'static str) -> (Upstream, Arc<Notify>) {
     (upstream, hung_up)
 }
 
-async fn within_a_second(hung_up: &Notify) {
-    tokio::time::timeout(Duration::from_secs(1), hung_up.notified())
-        .await
-        .expect("the upstream sees the end");
-}
-
 #[tokio::test]
 async fn dropping_a_body_closes_the_connection() {
     let (upstream, hung_up) =
@@ -122,7 +116,7 @@ async fn dropping_a_body_closes_the_connection() {
     let mut body = send(&client, &upstream, get("/")).await.expect("a response").body;
     assert_eq!(within(body.data()).await.expect("data").expect("data"), "ok");
     drop(body);
-    within_a_second(&hung_up).await;
+    within(hung_up.notified()).await;
     assert_eq!(client.idle(&upstream.base.origin), 0);
 }
 
@@ -136,7 +130,7 @@ async fn giving_up_on_an_answer_closes_the_connection() {
     }
     super::sockets_are_seen().await;
     waiting.abort();
-    within_a_second(&hung_up).await;
+    within(hung_up.notified()).await;
 }
 
 #[tokio::test]

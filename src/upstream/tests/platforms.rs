@@ -208,10 +208,10 @@ async fn a_silence_a_break_and_a_closed_port_have_their_kinds() {
     let cut = Upstream::once("HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{\"success\":").await;
     let stub = Stub::start(&[]).await;
     let limits = FetchLimits { timeout: Duration::from_millis(200), ..MANAGEMENT_LIMITS };
-    for (upstream, kind) in [
-        (&silent, SiteErrorKind::Timeout),
-        (&broken, SiteErrorKind::Timeout),
-        (&cut, SiteErrorKind::Unreachable),
+    for (upstream, kind, limits) in [
+        (&silent, SiteErrorKind::Timeout, limits),
+        (&broken, SiteErrorKind::Timeout, limits),
+        (&cut, SiteErrorKind::Unreachable, MANAGEMENT_LIMITS),
     ] {
         let site_client =
             SiteClient { base: upstream.base.clone(), limits, ..stub.site_client(Platform::NewApi, "pat") };

@@ -58,7 +58,7 @@ pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
 /// Puts this thread a little behind those that serve requests: one that wakes goes on at once, and when all are busy this
 /// one still has half of the time of each. For threads that much waits for, but no request.
 pub fn step_back() {
-    set_priority(3);
+    lower_priority(3);
 }
 
 /// Lets the threads go first that wait for a turn on this processor, and goes on at once when there are none. The scheduler
@@ -80,16 +80,22 @@ fn run_when_idle() {
         let set = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
         if let Err(error) = set {
             log::debug!("a thread beside requests is not run when idle: {error:?}");
-            set_priority(19);
+            lower_priority(19);
         }
     }
 }
 
-fn set_priority(nice: i32) {
+/// Makes this thread so many steps nicer than it is, up to the 19 that there are.
+fn lower_priority(steps: i32) {
     // On Linux a priority is a thread's own, elsewhere the process's.
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, nice) {
-        log::debug!("a thread beside requests keeps its priority: {error}");
+    {
+        use rustix::process::{getpriority_process, setpriority_process};
+        let lowered =
+            getpriority_process(None).and_then(|nice| setpriority_process(None, (nice + steps).min(19)));
+        if let Err(error) = lowered {
+            log::debug!("a thread beside requests keeps its priority: {error}");
+        }
     }
 }
 
@@ -134,7 +140,7 @@ mod tests {
         })
         .join()
         .unwrap();
-        assert_eq!(behind - before, 3);
+        assert_eq!(behind, (before + 3).min(19));
     }
 
     #[tokio::test]

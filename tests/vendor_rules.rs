@@ -240,6 +240,10 @@ fn a_refused_schema_of_the_answer_is_closed_and_tells_its_limits_in_words() {
         "maximum": {"type": "array", "items": {"type": "string", "description": "maxLength: 9"}, "minItems": 1}},
         "required": ["age"], "additionalProperties": false});
     assert_eq!(asked[1]["output_config"]["format"]["schema"], fitted, "{}", asked[1]);
+    // The next one is not refused first.
+    gateway.client().post(CHAT, &body).expect(200);
+    let asked = bodies(&upstream, MESSAGES);
+    assert_eq!((asked.len(), &asked[2]["output_config"]["format"]["schema"]), (3, &fitted));
 }
 
 #[test]

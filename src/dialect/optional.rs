@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::Dialect;
 use super::edit::edit;
 use super::gemini::member;
+use super::messages;
 use super::tree::Node;
 use super::upstream_error::UpstreamError;
 use super::writer::Writer;
@@ -23,6 +24,8 @@ const CONFIG: &str = "output_config";
 const CACHE_KEY: &str = "prompt_cache_key";
 const REASONING: &str = "reasoning";
 const INCLUDE: &str = "include";
+/// In the schema of the answer, objects that may have more members than those it names, and limits of sizes.
+pub const OPEN_OBJECTS: &str = "additionalProperties";
 /// What a model that does not reason has none of.
 const ENCRYPTED: &str = "reasoning.encrypted_content";
 /// In tools.
@@ -120,6 +123,7 @@ pub fn without(dialect: Dialect, body: &Node<'_>, member: &str) -> Option<Bytes>
     let alone = [member];
     let removed: &[&str] = match member {
         TTL | MARK => return without_marks(body, member == MARK),
+        OPEN_OBJECTS => return messages::with_schema_closed(body),
         _ if OF_TOOLS.contains(&member) && dialect == Dialect::Messages => {
             return without_in_tools(body, member);
         }

@@ -219,7 +219,7 @@ impl Cell {
 impl Copy {
     fn begin(scratch: &Path) -> Result<Self, Error> {
         let dir = scratch.join(format!(".import-{}", uuid::v4()));
-        DirBuilder::new().mode(0o700).create(&dir).map_err(|error| unusable(&dir, &error))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(|error| unusable(&dir, &error))?;
         Ok(Self(dir))
     }
 

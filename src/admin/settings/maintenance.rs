@@ -172,8 +172,10 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
         "everything was reset: AUTH_TOKEN is its built-in value again, which works from this machine only; \
          change it at POST /api/settings/auth/change"
     );
-    // What was stopped in the middle of a change of keys.
-    rekey::resume(&admin.jobs);
+    if !is_elsewhere {
+        // What was stopped in the middle of a change of keys. A database that is left does so when it is opened again.
+        rekey::resume(&admin.jobs);
+    }
     Ok(is_elsewhere)
 }
 

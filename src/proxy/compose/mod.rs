@@ -97,7 +97,11 @@ impl Delivery<'_> {
     /// The body without what this model has said that it does not know.
     fn without_unknown(&self, format: Dialect, outgoing: Outgoing) -> Outgoing {
         let asked = (self.channel.account.site.id, format, self.model);
-        let unknown = self.proxy.left_out.members(asked, now_ms());
+        let mut unknown = self.proxy.left_out.members(asked, now_ms());
+        if format == self.call.face.dialect {
+            // A schema that came in this dialect is its client's to mend.
+            unknown.retain(|member| *member != optional::OPEN_OBJECTS);
+        }
         if unknown.is_empty() {
             return outgoing;
         }

@@ -158,15 +158,28 @@ impl Recovery {
         };
         let outgoing =
             Outgoing { pieces: [next.body.clone(), Bytes::new(), Bytes::new()], bare: next.bare, ..first };
-        if let Way::Without(member) = way
-            && requests::never_takes_member(&failure.words().as_str().to_ascii_lowercase())
-        {
-            self.unknown.push(member);
-        }
+        self.note(way, failure);
         self.last = Some(Box::new(next));
         self.sends += 1;
         self.guesses += usize::from(!matches!(way, Way::Without(_)));
         Some(outgoing)
+    }
+
+    /// Notes what the model says that it never takes.
+    fn note(&mut self, way: Way, failure: &Failure) {
+        match way {
+            Way::Without(member)
+                if requests::never_takes_member(&failure.words().as_str().to_ascii_lowercase()) =>
+            {
+                self.unknown.push(member);
+            }
+            Way::SchemaClosed if !self.tried.contains(&Way::SchemaInWords) => {
+                self.unknown.push(optional::OPEN_OBJECTS);
+            }
+            // Closing them was not enough.
+            Way::SchemaInWords => self.unknown.retain(|member| *member != optional::OPEN_OBJECTS),
+            _ => {}
+        }
     }
 
     /// Whether the request now goes without a member of that name.

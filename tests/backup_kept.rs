@@ -199,6 +199,10 @@ fn backups(home: &Home) -> Vec<PathBuf> {
 fn backups_are_written_on_a_schedule_and_the_oldest_go() {
     let home = Home::new();
     let setup = Setup::default().with("BACKUP_CRON", "* * * * * *").with("BACKUP_KEEP", "2");
+    // As a stop in the middle of one leaves it.
+    let left = home.data_dir().join("backups").join(".switchyard-backup-20260101000000.part");
+    std::fs::create_dir_all(left.parent().expect("a folder")).expect("made");
+    std::fs::write(&left, "half").expect("written");
     let gateway = setup.start_in(home.clone());
     add_site(&gateway, "first");
     let is_in = |path: &PathBuf| std::fs::read(path).is_ok_and(|bytes| names(&bytes) == ["first"]);
@@ -207,6 +211,7 @@ fn backups_are_written_on_a_schedule_and_the_oldest_go() {
     std::fs::write(&other, "mine").expect("written");
     eventually("the first one is gone", || (!first.exists()).then_some(()));
     assert!(other.exists(), "what is not ours stays");
+    assert!(!left.exists(), "half a backup has credentials in it, too");
     drop(gateway);
     assert!(backups(&home).len() <= 4, "{:?}", backups(&home));
 }

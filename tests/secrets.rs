@@ -137,3 +137,31 @@ fn a_stored_credential_is_sealed_and_a_copy_in_another_column_would_not_open() {
     let sites = restarted.anyone().with("authorization", &format!("Bearer {NEW_ADMIN_TOKEN}"));
     assert!(!sites.get("/api/sites").text().contains(SECOND_KEY));
 }
+
+#[test]
+fn the_mask_of_a_former_secret_is_not_taken_for_a_new_one() {
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&["alpha"]));
+    gateway.add("site", &upstream);
+    let admin = gateway.admin();
+    let settings = "/api/settings/runtime";
+    admin.put(settings, &json!({"smtpPass": "a-former-password"})).expect(200);
+    let shown = admin.get(settings).expect(200)["smtpPassMasked"].clone();
+    admin.put(settings, &json!({"smtpPass": "the-password-of-another"})).expect(200);
+    let site = "/api/sites/1";
+    for value in ["a-former-value", "the-value-of-another"] {
+        admin.put(site, &json!({"customHeaders": {"x-api-secret": value}})).expect(200);
+    }
+    for (path, body) in [
+        (settings, json!({"smtpPass": shown})),
+        (settings, json!({"systemProxyUrl": "http://jim:****@p.example:1"})),
+        (settings, json!({"webhookUrl": "https://former.example/****"})),
+        (site, json!({"customHeaders": {"x-api-secret": "a-fo****alue"}})),
+        (site, json!({"proxyUrl": "http://jim:****@p.example:1"})),
+        ("/api/accounts/1", json!({"proxyUrl": "http://jim:****@p.example:1"})),
+    ] {
+        let refused = admin.put(path, &body).expect(400).to_string();
+        assert!(refused.contains("not a mask"), "{body}: {refused}");
+    }
+    let kept = admin.get("/api/settings/backup/export").expect(200).to_string();
+    assert!(kept.contains("the-password-of-another") && kept.contains("the-value-of-another"));
+}

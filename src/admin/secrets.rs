@@ -7,11 +7,31 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::input::Invalid;
+
 pub use crate::mask::of_secret as mask;
 
 /// Whether `sent` is the mask of what is stored.
 pub fn is_echo(sent: &str, stored: Option<&str>) -> bool {
     stored.is_some_and(|stored| !stored.is_empty() && sent != stored && sent == mask(stored))
+}
+
+/// What a value has to be that is the mask of some other secret: it was shown before somebody else saved that one.
+pub const WHOLE: &str = "whole value, not a mask";
+
+/// Whether [`mask`] gives this for some secret.
+pub fn is_mask(value: &str) -> bool {
+    value.contains("****") && mask(value) == value
+}
+
+/// Whether [`mask_proxy_url`] gives this for some address with a password.
+pub fn is_proxy_mask(url: &str) -> bool {
+    url.contains("****@") && mask_proxy_url(url) == url
+}
+
+/// Whether [`mask_target`] gives this for some address with a path.
+pub fn is_target_mask(url: &str) -> bool {
+    url.contains("****") && mask_target(url) == url
 }
 
 /// A value that an upstream has shortened cannot be used as a key.
@@ -69,18 +89,20 @@ pub fn mask_headers(canonical: &str) -> String {
 }
 
 /// Custom headers as sent, with each echoed mask replaced by the stored value.
-pub fn unmask_headers(sent: &str, stored: Option<&str>) -> String {
-    let (Some(mut headers), Some(known)) = (parse_headers(sent), stored.and_then(parse_headers)) else {
-        return sent.to_owned();
-    };
-    for (name, value) in &mut headers {
-        if let Some(secret) =
-            known.get(name).filter(|secret| authenticates(name) && is_echo(value, Some(secret)))
-        {
-            value.clone_from(secret);
+///
+/// # Errors
+/// A value is the mask of something that is not stored.
+pub fn unmask_headers(sent: &str, stored: Option<&str>) -> Result<String, Invalid> {
+    let Some(mut headers) = parse_headers(sent) else { return Ok(sent.to_owned()) };
+    let known = stored.and_then(parse_headers).unwrap_or_default();
+    for (name, value) in headers.iter_mut().filter(|(name, _)| authenticates(name)) {
+        match known.get(name) {
+            Some(secret) if is_echo(value, Some(secret)) => value.clone_from(secret),
+            _ if is_mask(value) => return Err(Invalid::field(&format!("customHeaders: {name}"), WHOLE)),
+            _ => {}
         }
     }
-    write_headers(&headers)
+    Ok(write_headers(&headers))
 }
 
 /// Takes out, at any depth, what by its name is a credential: those have sealed columns of their own,
@@ -150,6 +172,32 @@ mod tests {
     }
 
     #[test]
+    fn the_mask_of_any_secret_is_known_by_its_form() {
+        for (value, expected) in [
+            ("****", true),
+            ("sk-a****ghij", true),
+            ("ключ****вери", true),
+            ("sk-ab****ghij", false),
+            ("a****", false),
+            ("*****", false),
+            ("a secret", false),
+            ("", false),
+        ] {
+            assert_eq!(is_mask(value), expected, "{value}");
+        }
+        for (url, is_proxy, is_target) in [
+            ("http://u:****@p.example", true, false),
+            ("http://****@p.example", true, true),
+            ("http://u:secret@p.example/****", false, false),
+            ("https://h.example/****", false, true),
+            ("https://h.example/T/****", false, false),
+            ("abcd****wxyz", false, true),
+        ] {
+            assert_eq!((is_proxy_mask(url), is_target_mask(url)), (is_proxy, is_target), "{url}");
+        }
+    }
+
+    #[test]
     fn a_proxy_address_hides_its_password() {
         for (url, shown) in [
             ("socks5://user:pa:ss@p.example:1080", "socks5://user:****@p.example:1080"),
@@ -200,9 +248,11 @@ mod tests {
         let stored = r#"{"api-key":"0123456789ab","x-scope":"internal"}"#;
         let shown = mask_headers(stored);
         assert_eq!(shown, r#"{"api-key":"0123****89ab","x-scope":"internal"}"#);
-        assert_eq!(unmask_headers(&shown, Some(stored)), stored);
+        assert_eq!(unmask_headers(&shown, Some(stored)).unwrap(), stored);
         let changed = r#"{"api-key":"new-key-value","x-scope":"public"}"#;
-        assert_eq!(unmask_headers(changed, Some(stored)), changed);
-        assert_eq!(unmask_headers(&shown, None), shown);
+        assert_eq!(unmask_headers(changed, Some(stored)).unwrap(), changed);
+        for other in [None, Some(r#"{"api-key":"another-secret"}"#)] {
+            assert!(unmask_headers(&shown, other).is_err(), "{other:?}");
+        }
     }
 }

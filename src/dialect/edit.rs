@@ -7,14 +7,22 @@ use super::json;
 /// `body` with members set to JSON values and others removed. A member that is set keeps its place,
 /// or comes last when it is new. A body that is no JSON object stays as it is.
 pub fn edit<'a>(body: &'a str, set: &[(&str, &str)], remove: &[&str]) -> Cow<'a, str> {
+    rewritten(body, set, |key| remove.contains(&key))
+}
+
+/// `body` with no members but those that are known. A body that is no JSON object stays as it is.
+pub fn only<'a>(body: &'a str, known: &[&str]) -> Cow<'a, str> {
+    rewritten(body, &[], |key| !known.contains(&key))
+}
+
+fn rewritten<'a>(body: &'a str, set: &[(&str, &str)], is_removed: impl Fn(&str) -> bool) -> Cow<'a, str> {
     let mut members = Vec::new();
     let Ok(json::Object { open, .. }) = json::members(body, |member| members.push(member)) else {
         return Cow::Borrowed(body);
     };
     let replaced = |key: &str| set.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
     let changes = |member: &json::Member<'_>| {
-        remove.contains(&member.key.as_ref())
-            || replaced(&member.key).is_some_and(|value| value != member.value)
+        is_removed(&member.key) || replaced(&member.key).is_some_and(|value| value != member.value)
     };
     let absent = |name: &str| !members.iter().any(|member| member.key == name);
     if !members.iter().any(changes) && !set.iter().any(|(name, _)| absent(name)) {
@@ -34,7 +42,7 @@ pub fn edit<'a>(body: &'a str, set: &[(&str, &str)], remove: &[&str]) -> Cow<'a,
     let mut done: Vec<&str> = Vec::new();
     for member in &members {
         let key = member.key.as_ref();
-        if remove.contains(&key) {
+        if is_removed(key) {
             continue;
         }
         match set.iter().find(|(name, _)| *name == key) {
@@ -55,7 +63,7 @@ pub fn edit<'a>(body: &'a str, set: &[(&str, &str)], remove: &[&str]) -> Cow<'a,
 
 #[cfg(test)]
 mod tests {
-    use super::edit;
+    use super::{edit, only};
 
     #[test]
     fn members_are_set_and_removed() {
@@ -70,6 +78,8 @@ mod tests {
         ] {
             assert_eq!(edit(body, set, remove), wanted);
         }
+        assert_eq!(only(body, &["a", "none"]), r#" {"a":[1, 2]}"#);
+        assert_eq!(only(body, &["a", "a2", "b"]), body);
         assert_eq!(edit("{}", &[("a", "1")], &[]), r#"{"a":1}"#);
         assert_eq!(edit("[1]", &[("a", "1")], &[]), "[1]");
     }

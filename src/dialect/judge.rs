@@ -92,6 +92,15 @@ pub fn object(dialect: Dialect, body: &[u8]) -> Result<Option<Usage>, Fault> {
     read(dialect, body, &Rules::default()).map(|(usage, _)| usage)
 }
 
+/// `null`, or a list of nothing.
+fn is_nothing(value: &str) -> bool {
+    value == "null"
+        || value
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'))
+            .is_some_and(|list| list.trim().is_empty())
+}
+
 /// The usage, and whether there is the member that holds an answer of the dialect.
 fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, bool), Fault> {
     let text = std::str::from_utf8(body).map_err(|_| Fault::NotJson)?;
@@ -112,7 +121,7 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
         let value = scan.literal(depth)?;
         holds_answer |= value != "null" && is_answer_of(dialect, key);
         match key {
-            "choices" | "output" | "content" | "data" | "candidates" => has_answer = true,
+            "choices" | "output" | "content" | "data" | "candidates" => has_answer |= !is_nothing(value),
             "error" => error = Some(value),
             "status" => {
                 failed = value == "\"failed\"";
@@ -330,6 +339,7 @@ mod tests {
                 ("{}", "Upstream returned a JSON object that is no answer"),
                 (r#"{"id":"x","model":"m"}"#, "Upstream returned a JSON object that is no answer"),
                 (&format!(r#"{{"{own}":null}}"#), "Upstream returned a JSON object that is no answer"),
+                (&format!(r#"{{"{own}":[ ],"error":{{"message":"No quota"}}}}"#), "No quota"),
                 (r#"{"success":false,"message":"quota is used up"}"#, "quota is used up"),
                 (r#"{"code":500,"message":"boom","data":null}"#, "boom"),
             ] {
@@ -367,7 +377,7 @@ mod tests {
             (Completions, r#"{"choices":[{"text":"quota exceeded"}]}"#),
             (Messages, r#"{"content":[{"type":"text","text":"quota exceeded"}]}"#),
             (Responses, r#"{"output":[{"type":"message","content":[{"text":"quota exceeded"}]}]}"#),
-            (Chat, r#"{"choices":[],"error":{"message":"quota exceeded"}}"#),
+            (Chat, r#"{"choices":[{"message":{}}],"error":{"message":"quota exceeded"}}"#),
             (Gemini, r#"{"candidates":[{"content":{"parts":[{"text":"Quota exceeded."}]}}]}"#),
         ] {
             let fault = reply(dialect, body.as_bytes(), &rules).unwrap_err();

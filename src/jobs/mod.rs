@@ -7,6 +7,7 @@
 //! | `spread`, `pace` | work on many accounts with a limit in all and per site; room for requests beside work that takes the processor |
 //! | `sessions` | the client of a stored account at its site; with a session that is renewed when it runs out; the renewal |
 //! | `oauth` | accounts that are connected by a login in a browser |
+//! | `given_once` | stores a token that is not given twice |
 //! | `others`, `turns` | instances on the same database: their changes; which of them does what one does for all |
 //! | `accounts` | what follows a new credential; what a site's answer says of an account; a check of all accounts |
 //! | `models` | the models one account reaches; those of all; after a change of tokens; the result as callers get it |
@@ -28,6 +29,7 @@ pub mod announcements;
 pub mod backups;
 pub mod balances;
 pub mod checkin;
+mod given_once;
 pub mod health;
 pub mod health_saver;
 pub mod late_usage;

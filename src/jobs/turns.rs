@@ -71,7 +71,7 @@ pub async fn serve(core: &Core, job: &str, time: Millis, pass: impl Future<Outpu
             Err(error) => return Err(error.to_string()),
         }
         if since >= latest {
-            return Err("another instance is still at the time before".to_owned());
+            return Err("the run before is still under way on another instance".to_owned());
         }
         sleep(AGAIN).await;
     }
@@ -174,7 +174,7 @@ async fn keep(core: &Core, fence: &Fence, lasts: Duration, mut since: Instant) -
 }
 
 fn taken_over() -> Pass {
-    Err("it was left: another instance has taken it over, or may have".to_owned())
+    Err("stopped here: another instance has the lease of this job now, or may have it".to_owned())
 }
 
 fn millis(duration: Duration) -> Millis {

@@ -41,7 +41,7 @@ use super::pick::{Picked, pick};
 use super::realtime::Opening;
 use super::relay::heartbeats::BeforeAnswer;
 use super::relay::{own_usage, renamed};
-use super::reply::ErrorShape;
+use super::reply::{ErrorShape, not_again};
 use super::responses::previous;
 use super::retry::formats::is_served;
 use super::trace::choice::trace_of;
@@ -228,14 +228,11 @@ async fn route(proxy: &Arc<Proxy>, call: &Call, way: Way<'_>) -> Answered {
 }
 
 /// The answer to a request that goes to nobody else. What may have been made all the same must not be asked for again by
-/// the client's SDK either: those of OpenAI and Anthropic heed this header.
+/// the client's SDK either.
 fn refused_for_good(call: &Call, failure: Failure) -> Response {
     let may_be_made = failure.may_repeat(call.work()) == Repeat::Nowhere;
-    let mut response = failure.into_response(call.face);
-    if may_be_made {
-        response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
-    }
-    response
+    let response = failure.into_response(call.face);
+    if may_be_made { not_again(response) } else { response }
 }
 
 fn is_unknown_model(core: &Core, call: &Call) -> bool {

@@ -86,6 +86,11 @@ impl ErrorShape {
         self.write(status, (status == 500).then_some("server_error"), message, code, param)
     }
 
+    /// What was made all the same, and whose trace was lost here: to ask for it again would make another.
+    pub(super) fn made_and_lost(self, message: &str) -> Response {
+        not_again(self.refuse(503, message, None, None))
+    }
+
     /// The refusal of a caller that is not let in.
     pub(super) fn reject_caller(self, refused: &Refused) -> Response {
         self.refuse(refused.status(), &refused.message(), Some(refused.code()), None)
@@ -170,6 +175,12 @@ impl ErrorShape {
 
 fn status_code(status: u16) -> StatusCode {
     StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY)
+}
+
+/// Tells the client's SDK not to send the request again: those of OpenAI and Anthropic heed this header.
+pub(super) fn not_again(mut response: Response) -> Response {
+    response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
+    response
 }
 
 #[cfg(test)]

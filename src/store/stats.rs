@@ -208,18 +208,26 @@ pub async fn by_model(store: &Store, from_day: &str, site: Option<SiteId>) -> Re
         .collect()
 }
 
-/// Forgets all that was used: sums, counters and cooldowns of channels, what accounts have used.
-pub fn forget_usage() -> Vec<Statement> {
+/// Forgets all that was used: sums, counters and cooldowns of channels and of members of route units, what accounts have
+/// used. Other instances hear that the cooldowns are over.
+pub fn forget_usage(store: &Store, now: Millis) -> Vec<Statement> {
+    let stamp = store.database().dialect().now().unwrap_or("NULL");
+    let counters = |table: &str| {
+        let sql = format!(
+            "UPDATE {table} SET success_count = 0, fail_count = 0, total_latency_ms = 0, total_cost = 0, \
+             cache_input_tokens = 0, cache_read_tokens = 0, \
+             consecutive_fail_count = 0, cooldown_level = 0, last_used_at = NULL, last_selected_at = NULL, \
+             last_fail_at = NULL, cooldown_until = NULL, provider_cooldown_until = NULL, rest_changed_at = {stamp}, \
+             cleared_at = CASE WHEN COALESCE(rested_at, 0) > ? THEN rested_at ELSE ? END"
+        );
+        Statement::new(sql, vec![now.into(), now.into()])
+    };
     let statement = |sql: &'static str| Statement::new(sql, Vec::new());
     vec![
         statement("DELETE FROM usage_hour"),
         statement("DELETE FROM usage_day"),
-        statement(
-            "UPDATE channel_stats SET success_count = 0, fail_count = 0, total_latency_ms = 0, total_cost = 0, \
-             cache_input_tokens = 0, cache_read_tokens = 0, \
-             consecutive_fail_count = 0, cooldown_level = 0, last_used_at = NULL, last_selected_at = NULL, \
-             last_fail_at = NULL, cooldown_until = NULL, provider_cooldown_until = NULL",
-        ),
+        counters("channel_stats"),
+        counters("oauth_route_unit_members").touching_nothing(),
         statement("UPDATE accounts SET balance_used = 0").touching_nothing(),
     ]
 }

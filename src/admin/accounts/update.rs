@@ -127,7 +127,7 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
         apply_extra_config(&mut patch, before, sent)?;
     }
     if let Some(sent) = input.proxy_url {
-        set_proxy(&mut patch, before, sent);
+        set_proxy(&mut patch, before, sent)?;
     }
     let mode = match patch.credential_mode.unwrap_or(before.credential_mode) {
         CredentialMode::Auto => view::shown_mode(before),
@@ -198,11 +198,17 @@ fn is_shown_key(key: &Secret, before: &AccountRow) -> bool {
     before.api_token.as_ref() == Some(key)
 }
 
-fn set_proxy(patch: &mut AccountPatch, before: &AccountRow, sent: Option<String>) {
+fn set_proxy(patch: &mut AccountPatch, before: &AccountRow, sent: Option<String>) -> Result<(), Invalid> {
     let stored = before.proxy_url.as_ref().map(Secret::expose);
-    if !sent.as_deref().is_some_and(|sent| secrets::is_proxy_echo(sent, stored)) {
-        patch.proxy_url = Some(sent.map(Secret::from));
+    match sent.as_deref() {
+        Some(sent) if secrets::is_proxy_echo(sent, stored) => return Ok(()),
+        Some(sent) if secrets::is_proxy_mask(sent) => {
+            return Err(Invalid::field("proxyUrl", secrets::WHOLE));
+        }
+        _ => {}
     }
+    patch.proxy_url = Some(sent.map(Secret::from));
+    Ok(())
 }
 
 /// Merges `extraConfig`, member by member: those with a column go there, `null` removes, the others
@@ -245,7 +251,7 @@ fn apply_extra_config(
         let mut only = Map::new();
         only.insert("proxyUrl".to_owned(), value);
         if let Some(proxy) = proxy_url(&Fields::of(&schema::UPDATE, only))? {
-            set_proxy(patch, before, proxy);
+            set_proxy(patch, before, proxy)?;
         }
     }
     for derived in DERIVED {

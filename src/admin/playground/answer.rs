@@ -1,5 +1,6 @@
 //! The proxy's answer in the form that the operator's page expects.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -8,9 +9,11 @@ use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::refused::Refused;
+use super::refused::{Refused, SERVER_ERROR};
 use crate::http::body::Truncated;
 use crate::http::{self, Response, ResponseBody, is_event_stream};
 
@@ -39,11 +42,12 @@ impl Answer {
         Ok(Self { status, is_events, body: read.freeze() })
     }
 
-    /// As JSON; a body that is not JSON becomes its text under `raw`.
-    pub(super) fn value(&self) -> Value {
+    /// As JSON, as it was written: read into values it may take fifty times the memory. A body that is not JSON becomes
+    /// its text under `raw`.
+    pub(super) fn json(&self) -> Box<RawValue> {
         match serde_json::from_slice(&self.body) {
-            Ok(value) if !self.is_events => value,
-            _ => json!({ "raw": self.text() }),
+            Ok(raw) if !self.is_events => raw,
+            _ => raw(&json!({ "raw": self.text() })),
         }
     }
 
@@ -52,20 +56,33 @@ impl Answer {
     }
 }
 
+/// A value as it is written.
+pub(super) fn raw(value: &Value) -> Box<RawValue> {
+    to_raw_value(value).unwrap_or_default() // a value always serialises
+}
+
+/// A refusal of the proxy's within an error of ours.
+#[derive(Serialize)]
+struct Wrapped<'a> {
+    message: &'static str,
+    r#type: &'static str,
+    status: u16,
+    body: &'a RawValue,
+}
+
 /// The answer in one piece: a success is 200, a failure keeps its status. But consoles take 401 and 403 for a lost
 /// login, so these two are wrapped in a 502.
 pub(super) async fn whole(response: Response, limit: usize) -> Response {
     match Answer::read(response, limit).await {
         Err(refused) => refused.into_response(),
         Ok(answer) if matches!(answer.status.as_u16(), 401 | 403) => {
-            let mut error = Refused::failed(StatusCode::BAD_GATEWAY, "The proxy refused the call").error();
-            error["status"] = answer.status.as_u16().into();
-            error["body"] = answer.value();
-            http::json(StatusCode::BAD_GATEWAY, &json!({ "error": error }))
+            let (status, body) = (answer.status.as_u16(), &*answer.json());
+            let error = Wrapped { message: "The proxy refused the call", r#type: SERVER_ERROR, status, body };
+            http::json(StatusCode::BAD_GATEWAY, &BTreeMap::from([("error", error)]))
         }
         Ok(answer) => {
             let status = if answer.status.is_success() { StatusCode::OK } else { answer.status };
-            http::json(status, &answer.value())
+            http::json(status, &answer.json())
         }
     }
 }

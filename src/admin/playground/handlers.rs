@@ -49,10 +49,7 @@ pub async fn start_chat_job(admin: Arc<Admin>, request: Request) -> Result<Respo
 /// `GET /api/test/{proxy,chat}/jobs/{id}`: how a job goes, or what it gave.
 pub async fn job(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let shown = admin.playground.show(request.params.get("id"), time::now_ms());
-    Ok(match shown {
-        Some(shown) => http::json(StatusCode::OK, &shown),
-        None => Refused::not_found("Job not found").into_response(),
-    })
+    Ok(shown.unwrap_or_else(|| Refused::not_found("Job not found").into_response()))
 }
 
 /// `DELETE /api/test/{proxy,chat}/jobs/{id}`: stops a job that runs, and forgets one that ended.

@@ -1,13 +1,18 @@
 //! The jobs of the playground: kept in memory for ten minutes after their last change.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use hyper::StatusCode;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
+use super::answer::raw;
 use super::refused::Refused;
+use crate::http::{self, Response};
 use crate::sync::lock;
 use crate::time::{Millis, iso};
 
@@ -18,6 +23,9 @@ pub(super) const CANCELLED_KEPT: Millis = 30_000;
 
 /// How many jobs there may be at once.
 pub(super) const MAX_JOBS: usize = 200;
+
+/// The most that all answers that are kept may come to, in bytes; beyond it the oldest go.
+const MAX_BYTES: usize = 64 << 20;
 
 /// The jobs of the playground.
 #[derive(Default)]
@@ -37,9 +45,9 @@ pub(super) struct JobView<'a> {
     pub(super) job_id: &'a str,
     pub(super) status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) result: Option<&'a Value>,
+    pub(super) result: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<Value>,
+    pub(super) error: Option<Cow<'a, RawValue>>,
     pub(super) created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) updated_at: Option<String>,
@@ -51,8 +59,8 @@ pub(super) enum JobState {
     Pending {
         _running: oneshot::Sender<()>,
     },
-    Succeeded(Value),
-    Failed(Value),
+    Succeeded(Box<RawValue>),
+    Failed(Box<RawValue>),
     Cancelled,
 }
 
@@ -71,7 +79,7 @@ impl JobList {
         let mut jobs = lock(&self.0);
         jobs.retain(|_, job| !job.is_expired(now));
         if jobs.len() >= MAX_JOBS {
-            let status = hyper::StatusCode::SERVICE_UNAVAILABLE;
+            let status = StatusCode::SERVICE_UNAVAILABLE;
             return Err(Refused::failed(status, format!("There are {MAX_JOBS} jobs already")));
         }
         let job = Job {
@@ -86,19 +94,30 @@ impl JobList {
         Ok(view)
     }
 
-    pub(super) fn end(&self, id: &str, outcome: Result<Value, Value>, now: Millis) {
+    pub(super) fn end(&self, id: &str, outcome: Result<Box<RawValue>, Box<RawValue>>, now: Millis) {
         let mut jobs = lock(&self.0);
         // A cancelled job stays cancelled, whatever came in the same moment.
         if let Some(job) = jobs.get_mut(id).filter(|job| matches!(job.state, JobState::Pending { .. })) {
             job.becomes(outcome.map_or_else(JobState::Failed, JobState::Succeeded), now, KEPT);
         }
+        while jobs.values().map(Job::bytes).sum::<usize>() > MAX_BYTES {
+            let ended = jobs.iter().filter(|(_, job)| job.bytes() > 0);
+            let Some((oldest, _)) = ended.min_by_key(|(_, job)| job.updated_at) else { return };
+            let oldest = oldest.clone();
+            jobs.remove(&oldest);
+        }
     }
 
-    /// A job as answers show it.
-    pub(super) fn show(&self, id: &str, now: Millis) -> Option<Value> {
+    /// Stops and forgets every job.
+    pub fn clear(&self) {
+        lock(&self.0).clear();
+    }
+
+    /// The answer that shows a job.
+    pub(super) fn show(&self, id: &str, now: Millis) -> Option<Response> {
         let mut jobs = lock(&self.0);
         jobs.retain(|_, job| !job.is_expired(now));
-        jobs.get(id).map(|job| json!(job.view(id)))
+        jobs.get(id).map(|job| http::json(StatusCode::OK, &job.view(id)))
     }
 
     /// Stops a job, or forgets one that has ended; false when there is none.
@@ -128,13 +147,22 @@ impl Job {
         now >= self.expires_at
     }
 
+    /// How long the answer is that it keeps.
+    fn bytes(&self) -> usize {
+        match &self.state {
+            JobState::Succeeded(answer) | JobState::Failed(answer) => answer.get().len(),
+            JobState::Pending { .. } | JobState::Cancelled => 0,
+        }
+    }
+
     pub(super) fn view<'a>(&'a self, id: &'a str) -> JobView<'a> {
         let (status, result, error) = match &self.state {
             JobState::Pending { .. } => ("pending", None, None),
-            JobState::Succeeded(result) => ("succeeded", Some(result), None),
-            JobState::Failed(error) => ("failed", None, Some(error.clone())),
+            JobState::Succeeded(result) => ("succeeded", Some(&**result), None),
+            JobState::Failed(error) => ("failed", None, Some(Cow::Borrowed(&**error))),
             JobState::Cancelled => {
-                ("cancelled", None, Some(json!({ "message": "The job was cancelled", "type": "cancelled" })))
+                let error = raw(&json!({ "message": "The job was cancelled", "type": "cancelled" }));
+                ("cancelled", None, Some(Cow::Owned(error)))
             }
         };
         JobView {

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::answer::Answer;
+use super::answer::{Answer, raw};
 use super::job_list::KEPT;
 use super::refused::Refused;
 use crate::admin::Admin;
@@ -37,17 +39,24 @@ pub(super) fn begin(admin: &Arc<Admin>, request: InternalRequest) -> Result<Valu
 }
 
 /// What the proxy answered, or the error that it answered.
-async fn run(admin: &Arc<Admin>, request: InternalRequest) -> Result<Value, Value> {
+async fn run(admin: &Arc<Admin>, request: InternalRequest) -> Result<Box<RawValue>, Box<RawValue>> {
     let Some(response) = internal::send(&admin.proxy, request).await else {
-        return Err(Refused::not_found("The service has no such route").error());
+        return Err(raw(&Refused::not_found("The service has no such route").error()));
     };
     let answer = Answer::read(response, admin.core.config.request_body_limit)
         .await
-        .map_err(|refused| refused.error())?;
-    let value = answer.value();
+        .map_err(|refused| raw(&refused.error()))?;
+    let body = answer.json();
     if answer.status.is_success() {
-        return Ok(value);
+        return Ok(body);
     }
-    let error = value.get("error").filter(|error| error.is_object()).cloned();
-    Err(error.unwrap_or_else(|| json!({ "message": value.to_string(), "type": "upstream_error" })))
+    let told: Option<Told> = serde_json::from_str(body.get()).ok();
+    let error = told.and_then(|told| told.error).filter(|error| error.get().starts_with('{'));
+    Err(error.unwrap_or_else(|| raw(&json!({ "message": body.get(), "type": "upstream_error" }))))
+}
+
+/// A body that tells an error.
+#[derive(Deserialize)]
+struct Told {
+    error: Option<Box<RawValue>>,
 }

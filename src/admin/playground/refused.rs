@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 
 use crate::http::{self, Response};
 
+pub(super) const SERVER_ERROR: &str = "server_error";
+
 /// Why a try was not made, or came to nothing.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refused {
@@ -23,7 +25,7 @@ impl Refused {
     }
 
     pub(super) fn failed(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, kind: "server_error", message: message.into() }
+        Self { status, kind: SERVER_ERROR, message: message.into() }
     }
 
     pub(super) fn error(&self) -> Value {

@@ -173,10 +173,25 @@ fn a_job_that_nobody_looks_at_is_forgotten() {
     let jobs = JobList::default();
     let (running, _stopped) = tokio::sync::oneshot::channel();
     assert!(jobs.add("a", running, 0).is_ok());
-    jobs.end("a", Ok(json!({ "long": true })), 5_000);
+    jobs.end("a", Ok(answer::raw(&json!({ "long": true }))), 5_000);
     jobs.sweep(604_999);
     assert_eq!(jobs.count(), 1);
     jobs.sweep(605_000);
+    assert_eq!(jobs.count(), 0);
+}
+
+#[test]
+fn what_is_kept_of_answers_is_bounded_in_sum() {
+    let jobs = JobList::default();
+    let long = json!("x".repeat(30 << 20));
+    for (at, id) in (0..).zip(["a", "b", "c"]) {
+        let (running, _stopped) = tokio::sync::oneshot::channel();
+        assert!(jobs.add(id, running, at).is_ok());
+        jobs.end(id, Ok(answer::raw(&long)), at);
+    }
+    let is_there = |id: &str| jobs.show(id, 3).is_some();
+    assert!(!is_there("a") && is_there("b") && is_there("c"));
+    jobs.clear();
     assert_eq!(jobs.count(), 0);
 }
 

@@ -21,7 +21,7 @@ use crate::http::{self, Request, Response};
 use crate::jobs::Jobs;
 use crate::jobs::rebuild::{self, Forgotten};
 use crate::jobs::rekey;
-use crate::routing::ChannelTotals;
+use crate::routing::{ChannelTotals, UnitRole};
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::{self, Purpose, proxy_logs, reset, stats};
 use crate::time::now_ms;
@@ -60,6 +60,9 @@ pub async fn clear_usage(admin: Arc<Admin>, _request: Request) -> Result<Respons
     let deleted = proxy_logs::prune(&admin.core.store, now + 1).await?;
     for channel in admin.core.snapshot.load().channels() {
         channel.live.restore(ChannelTotals::default());
+        if let UnitRole::Whole { members, .. } = &channel.unit {
+            members.iter().for_each(|member| member.live.restore(ChannelTotals::default()));
+        }
     }
     let event = NewEvent {
         kind: "status",
@@ -69,7 +72,7 @@ pub async fn clear_usage(admin: Arc<Admin>, _request: Request) -> Result<Respons
         related_id: None,
         related_type: Some("settings"),
     };
-    let mut statements = stats::forget_usage();
+    let mut statements = stats::forget_usage(&admin.core.store, now);
     statements.push(event.insert(now));
     admin.core.store.batch(statements).await?;
     admin.stats.clear();
@@ -150,10 +153,10 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
     if let Err(error) = reset::wipe(&admin.core.store).await {
         tell_of_remains(admin, &error).await;
     }
-    let is_elsewhere = admin.core.return_to_default_database(PLACEHOLDER_AUTH_TOKEN).await?;
     admin.core.reload_settings().await?;
     admin.core.publish_keys().await?;
     admin.core.publish().await?;
+    let is_elsewhere = admin.core.return_to_default_database(PLACEHOLDER_AUTH_TOKEN).await?;
     admin.proxy.formats.clear();
     admin.proxy.cache_keys.clear();
     admin.proxy.left_out.clear();
@@ -165,6 +168,7 @@ async fn reset_all(admin: &Arc<Admin>) -> crate::store::Result<bool> {
     admin.stats.clear();
     admin.decisions().clear();
     admin.marketplace.clear();
+    admin.playground.clear();
     admin.core.live.retain_prices(&HashSet::new());
     admin.core.live.retain_limits(&HashSet::new());
     admin.core.notifier.reset_cooldowns().await;

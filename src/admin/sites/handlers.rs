@@ -173,7 +173,7 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let fields = Fields::of(&schema::UPDATE, request.json_object().await?);
     let input = SiteInput::for_update(&fields)?;
     let before = find(&admin.core.store, id).await?;
-    let patch = patch(input, &before);
+    let patch = patch(input, &before)?;
     let moved = match sites::update(&admin.core.store, id, patch).await {
         Ok(moved) => moved,
         Err(store::Error::NotFound) => return Err(AdminError::not_found("Site")),
@@ -238,16 +238,20 @@ fn taken(error: store::Error) -> AdminError {
 }
 
 /// The change to store. A mask that comes back means "as it is".
-fn patch(input: SiteInput, before: &SiteRow) -> SitePatch {
+fn patch(input: SiteInput, before: &SiteRow) -> Result<SitePatch, Invalid> {
     let stored_proxy = before.proxy_url.as_ref().map(Secret::expose);
     let stored_headers = before.custom_headers.as_ref().map(Secret::expose);
     let proxy_url = input
         .proxy_url
         .filter(|sent| !sent.as_deref().is_some_and(|sent| secrets::is_proxy_echo(sent, stored_proxy)));
-    let custom_headers = input
-        .custom_headers
-        .map(|sent| sent.map(|sent| Secret::from(secrets::unmask_headers(&sent, stored_headers))));
-    SitePatch {
+    if let Some(Some(sent)) = &proxy_url
+        && secrets::is_proxy_mask(sent)
+    {
+        return Err(Invalid::field("proxyUrl", secrets::WHOLE));
+    }
+    let unmasked = |sent: String| secrets::unmask_headers(&sent, stored_headers).map(Secret::from);
+    let custom_headers = input.custom_headers.map(|sent| sent.map(unmasked).transpose()).transpose()?;
+    Ok(SitePatch {
         name: input.name,
         url: input.url.map(|url| url.persisted()),
         platform: input.platform.map(|platform| platform.id().to_owned()),
@@ -265,5 +269,5 @@ fn patch(input: SiteInput, before: &SiteRow) -> SitePatch {
         post_refresh_probe_scope: input.probe_scope.map(str::to_owned),
         post_refresh_probe_latency_threshold_ms: input.probe_latency_threshold_ms,
         endpoints: input.endpoints,
-    }
+    })
 }

@@ -11,6 +11,7 @@
 //! | bounds, formats, any other name | nothing: what they say is checked by whom the call is for |
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use crate::dialect::literal::Json;
 use crate::dialect::tree::Node;
@@ -64,20 +65,16 @@ impl<'n, 'a> Plain<'n, 'a> {
     }
 
     fn put_properties(&mut self, o: &mut Writer, place: &Place<'n, 'a>) {
-        let mut named: Vec<(&'n str, &'n Node<'a>)> = Vec::new();
-        for (name, schema) in
-            place.parts.iter().filter_map(|&part| part.get("properties")).flat_map(Node::members)
-        {
-            if !named.iter().any(|(known, _)| known == name) {
-                named.push((name, schema));
-            }
-        }
+        let properties = place.parts.iter().filter_map(|&part| part.get("properties"));
+        let mut names: HashSet<&'n str> = HashSet::new();
+        let named: Vec<&'n (Cow<'a, str>, Node<'a>)> =
+            properties.flat_map(Node::members).filter(|(name, _)| names.insert(name)).collect();
         if named.is_empty() {
             return;
         }
         let required = place.parts.iter().flat_map(|&part| part.items_at("required"));
         let required: Vec<Json<'a>> = required
-            .filter(|item| item.str().is_some_and(|item| named.iter().any(|(name, _)| *name == item)))
+            .filter(|item| item.str().is_some_and(|item| names.contains(item.as_ref())))
             .map(Node::json)
             .collect();
         o.object_at("properties", |o| {

@@ -16,6 +16,8 @@ use crate::dialect::upstream_error::UpstreamError;
 
 /// The longest event that is converted: a whole image may come as one. A longer one ends the stream.
 pub const MAX_EVENT: usize = 16 << 20;
+/// The longest stream that becomes one of responses, whose last event holds the whole answer.
+const MAX_KEPT: usize = 64 << 20;
 
 /// Takes the chunks of one dialect and gives those of another, as far as they go.
 ///
@@ -26,6 +28,8 @@ pub struct StreamConverter {
     scanner: Scanner,
     progress: Progress,
     choices: Choices,
+    /// The bytes that have come.
+    received: usize,
 }
 
 #[derive(Debug)]
@@ -73,19 +77,24 @@ impl StreamConverter {
             scanner: Scanner::new(MAX_EVENT),
             progress: Progress::new(from),
             choices: Choices { from, to, context, all, concluded: false },
+            received: 0,
         }
     }
 
     /// Reads the next chunk and appends what it says to `out`. After a failure nothing more is
     /// written; see [`failure`](Self::failure).
     pub fn feed(&mut self, chunk: &[u8], out: &mut String) {
-        let Self { scanner, progress, choices } = self;
+        let Self { scanner, progress, choices, received } = self;
+        *received = received.saturating_add(chunk.len());
+        if choices.to == Dialect::Responses && *received > MAX_KEPT {
+            choices.give_up();
+        }
         scanner.feed(chunk, |event| choices.take(&event, progress, out));
     }
 
     /// The upstream's body is over: reads a last event that no blank line ended.
     pub fn finish(&mut self, out: &mut String) {
-        let Self { scanner, progress, choices } = self;
+        let Self { scanner, progress, choices, .. } = self;
         scanner.finish(|event| choices.take(&event, progress, out));
     }
 
@@ -164,6 +173,15 @@ impl Choices {
             && let Some(first) = self.all.first()
         {
             first.written.writer.conclude(&self.context, out);
+        }
+    }
+
+    /// The answer is longer than may be held.
+    fn give_up(&mut self) {
+        for written in
+            self.all.iter_mut().map(|choice| &mut choice.written).filter(|written| !written.is_over())
+        {
+            written.failure = Some(UpstreamError::new("the answer is too long to be converted"));
         }
     }
 

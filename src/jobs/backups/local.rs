@@ -14,6 +14,8 @@ use crate::store::events::{self, EventLevel, NewEvent};
 use crate::time::{iso, now_ms};
 
 const PREFIX: &str = "switchyard-backup-";
+/// Ends the name of a file that is still written, which begins with a dot.
+const PART: &str = ".part";
 const PLAIN: &str = ".json";
 const SEALED: &str = ".json.sealed";
 
@@ -48,7 +50,8 @@ async fn write(jobs: &Arc<Jobs>) -> Result<PathBuf, String> {
     let moment: String = iso(now_ms()).chars().filter(char::is_ascii_digit).take(14).collect();
     let ending = if rules.passphrase.is_some() { SEALED } else { PLAIN };
     let path = rules.dir.join(format!("{PREFIX}{moment}{ending}"));
-    let part = rules.dir.join(format!(".{PREFIX}{moment}.part"));
+    let part = rules.dir.join(format!(".{PREFIX}{moment}{PART}"));
+    remove_parts(&rules.dir).map_err(failed)?;
     let file = create(&rules.dir, &part).map_err(failed)?;
     let written = match &rules.passphrase {
         None => backup::export(&jobs.core, What::All, file).await,
@@ -78,6 +81,25 @@ fn create(dir: &Path, path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
+/// Deletes what a stop has left half written, credentials in it; one backup at a time is made.
+fn remove_parts(dir: &Path) -> io::Result<()> {
+    if !dir.exists() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(is_part) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn is_part(name: &str) -> bool {
+    let moment = name.strip_prefix('.').and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(PART));
+    moment.is_some_and(is_moment)
+}
+
 /// Deletes the oldest of our own files; what else is in the directory stays.
 fn prune(rules: &BackupRules) -> io::Result<()> {
     let mut ours: Vec<PathBuf> = Vec::new();
@@ -97,7 +119,11 @@ fn prune(rules: &BackupRules) -> io::Result<()> {
 fn is_ours(name: &str) -> bool {
     let moment =
         name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SEALED).or(rest.strip_suffix(PLAIN)));
-    moment.is_some_and(|moment| moment.len() == 14 && moment.bytes().all(|byte| byte.is_ascii_digit()))
+    moment.is_some_and(is_moment)
+}
+
+fn is_moment(text: &str) -> bool {
+    text.len() == 14 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -114,6 +140,8 @@ mod tests {
             ("20260501080000.json", false),
         ] {
             assert_eq!(is_ours(name), expected, "{name}");
+            let part = format!(".{}.part", name.strip_suffix(".json").unwrap_or(name));
+            assert_eq!(is_part(&part), expected && name.ends_with(".json"), "{part}");
         }
     }
 }

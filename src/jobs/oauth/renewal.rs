@@ -15,12 +15,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::provider_client::client_of;
 use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::accounts::health;
+use crate::jobs::given_once;
 use crate::jobs::schedule::{Pass, random_up_to};
 use crate::jobs::sessions::renewals::RenewalRefusal;
 use crate::jobs::spread::{Concurrency, spread};
@@ -41,11 +42,6 @@ const CONCURRENCY: Concurrency = Concurrency { total: 8, per_site: 4 };
 /// The renewals of a pass begin within so long for each account that is due, and all within [`LONGEST_SPREAD`].
 const SPREAD: Millis = 90;
 const LONGEST_SPREAD: Millis = 45_000;
-/// How often a token that could not be stored is stored again: its provider does not give it twice.
-const STORE_TRIES: usize = 5;
-const STORE_PAUSE: Duration = Duration::from_secs(1);
-/// How long it is tried while the server of the database does not answer.
-const LONGEST_STORING: Duration = Duration::from_secs(30 * 60);
 
 /// Gets the account a new token in place of `stale`, whatever it has when that is `None`; callers that come while that
 /// is under way share it.
@@ -196,26 +192,11 @@ async fn keep(jobs: &Jobs, account: &AccountRow, grant: Grant) -> Result<(), Ren
         ..before.clone()
     };
     let changed = (notes != before).then_some(&notes);
-    let (mut tries, began) = (1, Instant::now());
-    loop {
-        match connections::renew(store, account, &tokens, changed).await {
-            Ok(()) => return Ok(()),
-            Err(store::Error::NotFound) => {
-                return Err(RenewalRefusal::of_ours("the credential was changed meanwhile"));
-            }
-            Err(store::Error::Unreachable(error)) if began.elapsed() < LONGEST_STORING => {
-                log::error!("the new token of account {} is not stored yet: {error}", account.id);
-            }
-            Err(error) if tries == STORE_TRIES || matches!(error, store::Error::Closed) => {
-                return Err(unreadable(error));
-            }
-            Err(error) => {
-                tries += 1;
-                log::error!("the new token of account {} is not stored yet: {error}", account.id);
-            }
-        }
-        sleep(STORE_PAUSE).await;
-    }
+    let renew = || connections::renew(store, account, &tokens, changed);
+    given_once::store(account.id, renew).await.map_err(|error| match error {
+        store::Error::NotFound => RenewalRefusal::of_ours("the credential was changed meanwhile"),
+        other => unreadable(other),
+    })
 }
 
 /// The account's `providerData` with what a grant says of it; `None` when that says nothing.

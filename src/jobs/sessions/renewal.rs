@@ -23,6 +23,7 @@ use super::site_client::site_client_of;
 use crate::core::Core;
 use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
+use crate::jobs::given_once;
 use crate::jobs::schedule::Pass;
 use crate::platform::Platform;
 use crate::store::accounts::{self, AccountRow, AccountStatus, RenewedSession};
@@ -36,8 +37,6 @@ pub const INTERVAL: Duration = Duration::from_secs(60);
 const DUE_BEFORE: Millis = 120_000;
 /// Accounts of a pass renewed at once.
 const PARALLEL: usize = 4;
-
-// === impl RenewalRefusal ===
 
 /// Whether the account has the means to get a new session.
 pub fn can_renew(account: &AccountRow, platform: Platform) -> bool {
@@ -81,6 +80,9 @@ pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
         .filter_map(|site| Some((site.id, Platform::parse(&site.platform)?)))
         .filter(|(_, platform)| platform.abilities().refresh)
         .collect();
+    if refreshing.is_empty() {
+        return Ok(None);
+    }
     let now = now_ms();
     let mut summary = PassSummary::default();
     let mut due = Vec::new();
@@ -115,8 +117,6 @@ pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
     let report = format!("{refreshed} of {scanned} session(s) renewed, {failed} failed");
     Ok((refreshed + failed > 0).then_some(report))
 }
-
-// === impl Renewals ===
 
 /// What a renewal is for.
 enum RenewalReason {
@@ -157,11 +157,10 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: RenewalReason) -> Resu
     } else {
         return Err("the account has neither a refresh token nor a stored password".into());
     };
-    accounts::renew(&jobs.core.store, id, account.credential_version, &session).await.map_err(|error| {
-        match error {
-            store::Error::NotFound => RenewalRefusal::of_ours("the credential was changed meanwhile"),
-            other => unreadable(other),
-        }
+    let renew = || accounts::renew(&jobs.core.store, id, account.credential_version, &session);
+    given_once::store(id, renew).await.map_err(|error| match error {
+        store::Error::NotFound => RenewalRefusal::of_ours("the credential was changed meanwhile"),
+        other => unreadable(other),
     })?;
     jobs.core.publish().await.map_err(unreadable)?;
     log::info!("account {id} on site \"{}\" has a new session", site.name);

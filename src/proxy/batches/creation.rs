@@ -124,7 +124,7 @@ impl NewBatch {
                 log::error!("batch {:?} of site {site} could not be stored: {why}", video::id(&object));
                 let why = "The batch was created, but its id could not be stored";
                 attempt.fail(&Failure::local(why.to_owned()));
-                Ok(face.refuse(503, why, None, None))
+                Ok(face.made_and_lost(why))
             }
         }
     }

@@ -23,7 +23,7 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 
 use crate::dialect::canonical::{Target, Vendor};
-use crate::dialect::edit::edit;
+use crate::dialect::edit::{edit, only};
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, chat, convert, gemini, json, messages, optional, output_limit, responses};
 use crate::error_words::requests;
@@ -300,18 +300,7 @@ fn shortened(platform: Platform, sent: &Sent) -> Vec<Sent> {
     let body = String::from_utf8_lossy(&sent.body);
     let profile = platform.profile();
     let has_own_fields = OF_RESPONSES.iter().any(|field| json::member(&body, field).is_some());
-    let only = |known: &[&str]| {
-        let mut others = Vec::new();
-        let collect = |member: json::Member<'_>| {
-            if !known.contains(&member.key.as_ref()) {
-                others.push(member.key.into_owned());
-            }
-        };
-        // What is no object has no members to leave out.
-        let _ = json::members(&body, collect);
-        let others: Vec<&str> = others.iter().map(String::as_str).collect();
-        Bytes::from(edit(&body, &[], &others).into_owned())
-    };
+    let only = |known: &[&str]| Bytes::from(only(&body, known).into_owned());
     let mut bodies = vec![Bytes::from(edit(&body, &[], &["metadata"]).into_owned()), only(&KNOWN)];
     if !(profile.relays_codex && has_own_fields) {
         // What keeps no answers refuses a body that does not say so.

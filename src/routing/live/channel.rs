@@ -383,7 +383,7 @@ impl ChannelLive {
         self.unsaved_cost_nano.store(0, Relaxed);
     }
 
-    /// What has to be written now. It counts as saved from here on: see [`Self::give_back`].
+    /// What has to be written now. It counts as saved from here on.
     pub fn take_delta(&self) -> ChannelDelta {
         self.dirty.store(false, SeqCst);
         let is_rest_changed = self.rest_unsaved.swap(false, SeqCst);
@@ -406,19 +406,6 @@ impl ChannelLive {
             rested_at: self.cooled_at.load(Relaxed),
             cleared_at: self.cleared_at.load(Relaxed),
         }
-    }
-
-    /// The delta could not be written: its counts are unsaved again.
-    #[must_use = "true says that the writer is to be told: hand it to `Telemetry`"]
-    pub fn give_back(&self, delta: &ChannelDelta) -> bool {
-        self.unsaved_success.fetch_add(delta.success, Relaxed);
-        self.unsaved_fail.fetch_add(delta.fail, Relaxed);
-        self.unsaved_latency_ms.fetch_add(delta.latency_ms, Relaxed);
-        self.unsaved_cost_nano.fetch_add(delta.cost_nano, Relaxed);
-        self.unsaved_cache_input.fetch_add(delta.cache_input, Relaxed);
-        self.unsaved_cache_read.fetch_add(delta.cache_read, Relaxed);
-        self.rest_unsaved.fetch_or(delta.is_rest_changed, Relaxed);
-        self.mark_dirty()
     }
 
     /// The state of this moment, saved or not.

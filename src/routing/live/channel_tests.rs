@@ -128,17 +128,6 @@ fn only_the_first_change_of_a_round_hands_over_to_the_writer() {
 }
 
 #[test]
-fn counts_that_could_not_be_written_are_written_later() {
-    let live = ChannelLive::new(ChannelId::new(7), ChannelTotals::default());
-    let _ = live.record_success(1_000, 100, Usd::from_nano(3));
-    let lost = live.take_delta();
-    let _ = live.record_failure(1_100, 601_100);
-    let _ = live.give_back(&lost);
-    let delta = live.take_delta();
-    assert_eq!((delta.success, delta.fail, delta.latency_ms, delta.cost_nano), (1, 1, 100, 3));
-}
-
-#[test]
 fn clearing_a_cooldown_also_forgets_unsaved_failures() {
     let live = ChannelLive::new(ChannelId::new(7), ChannelTotals { fail: 3, ..ChannelTotals::default() });
     let _ = live.record_failure(1_000, 601_000);

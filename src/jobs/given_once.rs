@@ -1,0 +1,40 @@
+//! Stores what the other side does not give twice: a token that took the place of the one it was asked for with.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::ids::AccountId;
+use crate::store;
+
+/// How often it is tried to store it, while the store answers.
+const TRIES: usize = 5;
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long it is tried while the server of the database does not answer.
+const LONGEST: Duration = Duration::from_secs(30 * 60);
+
+/// Stores the new token of an account, again and again where that fails.
+///
+/// # Errors
+/// The account is another one now, the store has closed, or it has failed to the last.
+pub(super) async fn store<F>(id: AccountId, store: impl Fn() -> F) -> store::Result<()>
+where
+    F: Future<Output = store::Result<()>>,
+{
+    let (mut tries, began) = (1, Instant::now());
+    loop {
+        match store().await {
+            Err(store::Error::Unreachable(error)) if began.elapsed() < LONGEST => {
+                log::error!("the new token of account {id} is not stored yet: {error}");
+            }
+            Err(error)
+                if tries < TRIES && !matches!(error, store::Error::NotFound | store::Error::Closed) =>
+            {
+                tries += 1;
+                log::error!("the new token of account {id} is not stored yet: {error}");
+            }
+            ended => return ended,
+        }
+        sleep(PAUSE).await;
+    }
+}

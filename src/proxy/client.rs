@@ -29,7 +29,7 @@ const MAX_NAME_CHARS: usize = 120;
 const CODEX_APPS: [(&str, &str, &str); 8] = [
     ("codex_cli_rs", "codex_cli_rs", "Codex CLI"),
     ("codex_vscode", "codex_vscode", "Codex for VS Code"),
-    ("codex_app", "codex_app", "Codex ClientApp"),
+    ("codex_app", "codex_app", "Codex App"),
     ("codex_chatgpt_desktop", "codex_chatgpt_desktop", "Codex Desktop"),
     ("codex desktop", "codex_chatgpt_desktop", "Codex Desktop"),
     ("codex_atlas", "codex_atlas", "Codex Atlas"),

@@ -10,6 +10,8 @@
 //! The rules are those of "Structured outputs" and "Function calling" at OpenAI, and of "Tool use" at Anthropic. A schema
 //! within them stays as it is, to the letter.
 
+use std::collections::HashSet;
+
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Format, Request, Tool};
 use crate::dialect::json_schema::{NAMED_SCHEMAS, VALUES, is_kind};
@@ -68,10 +70,9 @@ fn parameters_for(schema: &Node<'_>, to_openai: bool) -> Option<String> {
         }
         if schema.get("properties").is_some() || lacks_members || outermost {
             o.object_at("properties", |o| {
-                let mut written: Vec<&str> = Vec::new();
+                let mut written: HashSet<&str> = HashSet::new();
                 for (name, value) in properties_of(schema) {
-                    if !written.contains(&name) {
-                        written.push(name);
+                    if written.insert(name) {
                         o.value_at(name, |json| put(json, value, to_openai, &mut changed));
                     }
                 }
@@ -133,11 +134,10 @@ fn is_strict(schema: &Node<'_>) -> bool {
         return true;
     }
     let properties = schema.get("properties").map(Node::members).unwrap_or_default();
-    let required = schema.items_at("required");
-    let is_required = |name: &str| required.iter().any(|item| item.text().is_some_and(|item| item.is(name)));
+    let required: HashSet<_> = schema.items_at("required").iter().filter_map(Node::str).collect();
     let is_closed = !is_kind(schema, "object")
         || schema.bool_at("additionalProperties") == Some(false)
-            && properties.iter().all(|(name, _)| is_required(name));
+            && properties.iter().all(|(name, _)| required.contains(name));
     is_closed
         && schema.members().iter().all(|(key, value)| match key.as_ref() {
             key if VALUES.contains(&key) => true,

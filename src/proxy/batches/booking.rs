@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::{HeaderMap, Method};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::dialect::batch::{BatchApi, add, text_of};
@@ -30,6 +31,9 @@ const LONGEST_PAUSE: Millis = 600_000;
 /// How often those are looked up that are due, and how many at once.
 const ROUND: Duration = Duration::from_secs(20);
 const MOST_AT_ONCE: usize = 16;
+/// How many are asked for at the same time, and for how long: a site that hangs holds up few others.
+const LOOKS: usize = 4;
+const LOOK_TIMEOUT: Duration = Duration::from_secs(60);
 /// How many are asked for at once after a start.
 const MOST_AT_START: usize = 256;
 /// A batch ends within a day. One that does not is given up after three.
@@ -48,15 +52,28 @@ async fn rounds(proxy: Arc<Proxy>) {
     loop {
         match due {
             Err(error) => log::warn!("batches could not be looked up: {error}"),
-            Ok(due) => {
-                for batch in due {
-                    look(&proxy, batch).await;
-                }
-            }
+            Ok(due) => round(&proxy, due).await,
         }
         sleep(ROUND).await;
         due = batches::due(&proxy.core.store, now_ms(), MOST_AT_ONCE).await;
     }
+}
+
+async fn round(proxy: &Arc<Proxy>, due: Vec<BatchRow>) {
+    let mut looks = JoinSet::new();
+    for batch in due {
+        if looks.len() == LOOKS {
+            looks.join_next().await;
+        }
+        let proxy = proxy.clone();
+        looks.spawn(async move {
+            let id = batch.place.public_id.clone();
+            if timeout(LOOK_TIMEOUT, look(&proxy, batch)).await.is_err() {
+                log::warn!("batch {id} could not be looked at within {} s", LOOK_TIMEOUT.as_secs());
+            }
+        });
+    }
+    while looks.join_next().await.is_some() {}
 }
 
 async fn look(proxy: &Arc<Proxy>, mut batch: BatchRow) {

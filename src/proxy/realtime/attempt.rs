@@ -91,6 +91,7 @@ impl Opening {
             opener: self.opener.clone(),
             choice,
             slots,
+            beginning: tokio::sync::Mutex::default(),
         };
         let longest = proxy.core.config.request_body_limit;
         let serve = move |client| session::serve(session, attempt, socket, client);

@@ -51,6 +51,8 @@ pub(in crate::proxy) struct Session {
     pub(in crate::proxy) choice: Choice,
     /// Held to the end.
     pub(in crate::proxy) slots: Slots,
+    /// Held while a response is admitted: both sides may begin the same one.
+    pub(in crate::proxy) beginning: tokio::sync::Mutex<()>,
 }
 
 /// The response under way.
@@ -233,6 +235,7 @@ impl Session {
 
     /// A response begins, unless one is under way: it is admitted as a request, all but the first.
     async fn begin(&self, turn: &Mutex<Turn>) -> Result<(), Refusal> {
+        let _one_at_a_time = self.beginning.lock().await;
         {
             let mut turn = lock(turn);
             let has_begun = turn.has_begun;

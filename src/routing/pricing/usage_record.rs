@@ -37,7 +37,7 @@ pub struct UsageRecord {
     /// What the site charged; 0 when it does not say.
     pub cost: Usd,
     pub created: Option<Millis>,
-    /// Milliseconds the request duration_ms by the site's clock.
+    /// Milliseconds that the request took by the site's clock.
     pub duration_ms: Option<f64>,
     pub token_name: Option<String>,
     pub token: Option<String>,

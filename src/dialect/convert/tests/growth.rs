@@ -120,8 +120,36 @@ fn shapes(dialect: Dialect, n: usize) -> Vec<(&'static str, Value)> {
         "tools and calls",
         written(dialect, &[user(vec![text(0)]), model(calls(0..n)), user(results(0..n))], n, "f"),
     ));
+    shapes.push(("members of a tool", with_members(dialect, n)));
     shapes.extend(stopped(dialect, n).map(|request| ("stop sequences", request)));
     shapes
+}
+
+/// A request with a strict tool of `n` members, each of which it requires.
+fn with_members(dialect: Dialect, n: usize) -> Value {
+    let names: Vec<_> = (0..n).map(|at| format!("m{at}")).collect();
+    let members: serde_json::Map<_, _> =
+        names.iter().map(|name| (name.clone(), json!({"type": "string"}))).collect();
+    let schema =
+        json!({"type": "object", "properties": members, "required": names, "additionalProperties": false});
+    let mut request = written(dialect, &[user(vec![text(0)])], 1, "f");
+    let tool = &mut request["tools"][0];
+    match dialect {
+        Dialect::Chat => {
+            tool["function"]["strict"] = json!(true);
+            tool["function"]["parameters"] = schema;
+        }
+        Dialect::Responses => {
+            tool["strict"] = json!(true);
+            tool["parameters"] = schema;
+        }
+        Dialect::Messages => {
+            tool["strict"] = json!(true);
+            tool["input_schema"] = schema;
+        }
+        _ => tool["functionDeclarations"][0]["parametersJsonSchema"] = schema,
+    }
+    request
 }
 
 /// A request that names `n` sequences to stop at, where the dialect has them.

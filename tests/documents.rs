@@ -77,6 +77,21 @@ fn the_newest_release_of_the_change_log_is_the_version_of_the_package() {
 }
 
 #[test]
+fn the_speeds_that_the_documents_tell_are_those_of_the_last_run() {
+    let results = read(&root().join("bench/RESULTS.md"));
+    for page in ["README.md", "docs/performance.md"] {
+        let text = read(&root().join(page));
+        let cells = text.lines().filter(|line| line.contains("/s |")).flat_map(|line| line.split('|'));
+        let speeds: Vec<_> = cells.filter_map(|cell| cell.trim().strip_suffix("/s")).take(8).collect();
+        assert_eq!(speeds.len(), 8, "{page}");
+        for speed in speeds {
+            let speed = format!(" {} ", speed.replace(',', ""));
+            assert!(results.contains(&speed), "{page} tells{speed}/s");
+        }
+    }
+}
+
+#[test]
 fn every_command_of_the_first_steps_works() {
     let gateway = Gateway::start();
     let upstream = Upstream::start(&[MODEL, "gpt-4o"]);

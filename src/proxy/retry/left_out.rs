@@ -66,9 +66,15 @@ impl LeftOut {
         if self.count.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
-        let refused = lock(&self.refused);
-        let refused = refused.get(&(site, format, model.to_owned())).filter(|refused| refused.until > now);
-        refused.map(|refused| refused.members.clone()).unwrap_or_default()
+        let asked = (site, format, model.to_owned());
+        let mut refused = lock(&self.refused);
+        match refused.get(&asked) {
+            Some(kept) if kept.until > now => return kept.members.clone(),
+            Some(_over) => drop(refused.remove(&asked)),
+            None => {}
+        }
+        self.count.store(refused.len(), Ordering::Relaxed);
+        Vec::new()
     }
 
     /// Forgets everything.
@@ -91,6 +97,7 @@ mod tests {
         memory.refused(asked(1, "a"), &["temperature", "top_p"], KEPT_MS - 1);
         assert_eq!(memory.members(asked(1, "a"), KEPT_MS - 1), ["temperature", "top_p"]);
         assert!(memory.members(asked(1, "a"), KEPT_MS).is_empty());
+        assert_eq!(memory.count.load(Ordering::Relaxed), 0, "no request takes the lock any more");
         assert!(memory.members(asked(1, "b"), 1).is_empty() && memory.members(asked(2, "a"), 1).is_empty());
         memory.refused(asked(1, "a"), &["seed"], KEPT_MS);
         assert_eq!(memory.members(asked(1, "a"), KEPT_MS), ["seed"]);

@@ -479,4 +479,8 @@ fn claude_goes_on_from_words_without_blanks_at_their_end() {
     assert_eq!(out["messages"][1]["content"][0]["text"], "Sure:", "{out}");
     let out = request(Chat, Gemini, Vendor::Other, &body).unwrap();
     assert_eq!(out["contents"][1]["parts"][0]["text"], "Sure: \n", "{out}");
+    let blank = json!({"model":"m","messages":[
+        {"role":"user","content":"Name one."},{"role":"assistant","content":" \n"}]});
+    let out = request(Chat, Messages, Vendor::Anthropic, &blank).unwrap();
+    assert_eq!(out["messages"].as_array().unwrap().len(), 1, "nothing is left to go on from: {out}");
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ┌─▶ wait ──▶ pass ──┐      a pass that fails or panics is a log line; the next one comes anyway
-//! └───────────────────┘      stop: no new pass; a pass under way has GRACE to end
+//! └───────────────────┘      stop: no new pass; a pass under way is dropped
 //! ```
 //!
 //! When a job runs is a [`Plan`], asked for anew whenever the settings change: a wait goes by the new
@@ -19,14 +19,12 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::background::contain;
 use crate::cron::Cron;
 use crate::time::{Millis, now_ms};
 
-/// How long [`Scheduler::stop`] waits for passes under way.
-const GRACE: Duration = Duration::from_secs(10);
 /// The longest sleep before the time of day is looked at again: it may be set, and a machine may sleep.
 const LOOK_MS: Millis = 30_000;
 
@@ -37,9 +35,8 @@ pub type Pass = Result<Option<String>, String>;
 pub struct Job {
     pub name: &'static str,
     pub when: When,
-    /// Whether stopping may drop a pass at any await: so for work that commits in transactions and
-    /// could wait long for an upstream.
-    pub droppable: bool,
+    /// A pass. Stopping may drop it at any await: what it does is committed in transactions, and it may wait long for an
+    /// upstream.
     pub run: Run,
 }
 
@@ -78,7 +75,7 @@ pub struct Clock {
     pub changed: watch::Receiver<()>,
 }
 
-/// The running jobs. Dropping it drops passes under way; [`Scheduler::stop`] lets them end.
+/// The running jobs. Dropping it drops passes under way; [`Scheduler::stop`] waits for that.
 pub struct Scheduler {
     loops: JoinSet<()>,
     stopping: watch::Sender<bool>,
@@ -117,13 +114,10 @@ impl Scheduler {
         Self { loops, stopping }
     }
 
-    /// Begins no further pass and waits, at most ten seconds, for those under way.
-    pub async fn stop(mut self) {
+    /// Begins no further pass and drops those under way at their next await.
+    pub async fn stop(self) {
         self.stopping.send_replace(true);
-        let all_ended = async { while self.loops.join_next().await.is_some() {} };
-        if timeout(GRACE, all_ended).await.is_err() {
-            log::warn!("{} background job(s) did not end in time and were dropped", self.loops.len());
-        }
+        self.loops.join_all().await;
     }
 }
 
@@ -162,10 +156,6 @@ impl Job {
     async fn pass_unless_stopped(&self, scheduled: Option<Millis>, stop: &mut watch::Receiver<bool>) -> bool {
         if *stop.borrow() {
             return false;
-        }
-        if !self.droppable {
-            self.pass(scheduled).await;
-            return true;
         }
         tokio::select! {
             _ = stopped(stop) => false,

@@ -109,7 +109,7 @@ where
         let led = async move { turns::lead(&jobs.core, name, interval, run(jobs.clone())).await };
         Box::pin(led) as Pin<Box<dyn Future<Output = Pass> + Send>>
     };
-    Job { name, when, droppable: true, run: Box::new(run) }
+    Job { name, when, run: Box::new(run) }
 }
 
 fn job<F>(jobs: &Arc<Jobs>, name: &'static str, when: When, run: fn(Arc<Jobs>) -> F) -> Job
@@ -117,8 +117,7 @@ where
     F: Future<Output = Pass> + Send + 'static,
 {
     let jobs = jobs.clone();
-    // All of them commit in transactions: dropping a pass loses nothing.
-    Job { name, when, droppable: true, run: Box::new(move |_| Box::pin(run(jobs.clone()))) }
+    Job { name, when, run: Box::new(move |_| Box::pin(run(jobs.clone()))) }
 }
 
 /// A job whose times an operator may change.
@@ -141,7 +140,7 @@ where
         Box::pin(claimed) as Pin<Box<dyn Future<Output = Pass> + Send>>
     };
     let when = When::Planned(Box::new(move || plan(&planned)));
-    Job { name, when, droppable: true, run: Box::new(run) }
+    Job { name, when, run: Box::new(run) }
 }
 
 fn interval_of(plan: &Plan) -> Duration {

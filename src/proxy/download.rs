@@ -7,6 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use hyper::HeaderMap;
+use hyper::header::{CONTENT_DISPOSITION, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 
 use crate::http::body::Truncated;
 use crate::limits::Lease;
@@ -27,6 +29,12 @@ pub(super) struct Download {
     silence: SilenceTimer,
     /// At the site that is asked.
     _slot: Lease,
+}
+
+/// Marks bytes of others that are to be saved, never shown: a page or a picture with scripts would run as one of ours.
+pub(super) fn never_shown(headers: &mut HeaderMap) {
+    headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
 impl Download {

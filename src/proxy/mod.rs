@@ -73,6 +73,7 @@ mod gemini;
 mod headers;
 pub mod internal;
 mod key;
+mod media_type;
 mod models;
 mod operation;
 mod pick;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::header::{ACCEPT_ENCODING, CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
 use percent_encoding::percent_decode_str;
 
 use crate::codings::{self, CodingError};
@@ -181,6 +181,17 @@ fn status_code(status: u16) -> StatusCode {
 pub(super) fn not_again(mut response: Response) -> Response {
     response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
     response
+}
+
+/// What a handler gives that ends early where it refuses.
+pub(super) fn either(answer: Result<Response, Response>) -> Response {
+    answer.unwrap_or_else(|refusal| refusal)
+}
+
+/// A refusal after which the connection is of no use to who wanted a socket.
+pub(super) fn closing(mut refusal: Response) -> Response {
+    refusal.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    refusal
 }
 
 #[cfg(test)]

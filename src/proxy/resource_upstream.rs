@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::timeout;
@@ -29,6 +29,7 @@ use crate::upstream::{self, AnswerHead, RequestBody, UpstreamBody, Work};
 use super::call::forwarded_query;
 use super::channel_addresses::ChannelAddresses;
 use super::failure::Failure;
+use super::media_type::is_page;
 use super::reply::ErrorShape;
 use super::send::{Timeouts, answered, read_some};
 use super::trace::record::Trace;
@@ -123,6 +124,14 @@ impl KeyForm {
 // === impl UpstreamResponse ===
 
 impl UpstreamResponse {
+    /// Refuses a page, which is of what stands before the upstream.
+    pub(super) fn refuse_page(&self) -> Result<(), Failure> {
+        match self.head.headers.get(&CONTENT_TYPE).is_some_and(is_page) {
+            true => Err(Failure::judged("Upstream returned an HTML page".to_owned())),
+            false => Ok(()),
+        }
+    }
+
     /// The next bytes of the body; `None` at its end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         let next = timeout(self.idle, self.body.data()).await.map_err(|_| Failure::silence(self.idle))?;

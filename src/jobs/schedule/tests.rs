@@ -13,7 +13,6 @@ fn job(when: When, run: impl Fn() -> Pass + Send + Sync + 'static) -> Job {
     Job {
         name: "test",
         when,
-        droppable: false,
         run: Box::new(move |_| {
             let run = run.clone();
             Box::pin(async move { run() })
@@ -89,41 +88,11 @@ async fn a_pass_that_fails_or_panics_does_not_end_the_job() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_lets_a_pass_end_but_not_for_ever() {
-    let ended = Arc::new(AtomicUsize::new(0));
-    for (takes, expected) in [(GRACE / 2, 1), (GRACE * 2, 1)] {
-        let started = Arc::new(Notify::new());
-        let (tell, count) = (started.clone(), ended.clone());
-        let scheduler = Scheduler::start(
-            vec![Job {
-                run: Box::new(move |_| {
-                    let (tell, count) = (tell.clone(), count.clone());
-                    Box::pin(async move {
-                        tell.notify_one();
-                        sleep(takes).await;
-                        count.fetch_add(1, SeqCst);
-                        Ok(None)
-                    })
-                }),
-                ..job(When::AtStart, || Ok(None))
-            }],
-            &clock().0,
-        );
-        started.notified().await;
-        let began = Instant::now();
-        scheduler.stop().await;
-        assert_eq!(began.elapsed(), takes.min(GRACE));
-        assert_eq!(ended.load(SeqCst), expected);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_droppable_pass_does_not_hold_up_the_stop() {
+async fn a_pass_does_not_hold_up_the_stop() {
     let started = Arc::new(Notify::new());
     let tell = started.clone();
     let scheduler = Scheduler::start(
         vec![Job {
-            droppable: true,
             run: Box::new(move |_| {
                 tell.notify_one();
                 Box::pin(std::future::pending())
@@ -157,7 +126,6 @@ impl Planned {
         let job = Job {
             name: "planned",
             when: When::Planned(Box::new(move || read.lock().expect("no panic").clone())),
-            droppable: true,
             run: Box::new(move |scheduled| {
                 noted.lock().expect("no panic").push(scheduled);
                 Box::pin(async move {

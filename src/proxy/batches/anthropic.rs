@@ -15,12 +15,13 @@ use crate::proxy::auth::Caller;
 use crate::proxy::call::Head;
 use crate::proxy::operation::{CallKind, Operation};
 use crate::proxy::pipeline;
+use crate::proxy::reply::either;
 use crate::store;
 use crate::store::batches;
 
 use super::booking::{self, told};
 use super::creation::NewBatch;
-use super::kept::{NotAsked, Part, ask, either, face, of_path, unknown, unreadable};
+use super::kept::{NotAsked, Part, ask, face, of_path, unknown, unreadable};
 use super::list::{self, Paging};
 use super::results as result_lines;
 

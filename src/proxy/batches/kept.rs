@@ -68,10 +68,6 @@ pub(super) fn face(request: &Request, api: BatchApi) -> ErrorShape {
     ErrorShape::of(&request.headers, Some(dialect(api)), request.id)
 }
 
-pub(super) fn either(answer: Result<Response, Response>) -> Response {
-    answer.unwrap_or_else(|refusal| refusal)
-}
-
 /// The batch of this id, if it is the caller's and of this interface.
 pub(super) async fn find(
     store: &Store,

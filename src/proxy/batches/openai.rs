@@ -15,12 +15,13 @@ use crate::proxy::call::Head;
 use crate::proxy::files;
 use crate::proxy::operation::{CallKind, Operation};
 use crate::proxy::pipeline;
+use crate::proxy::reply::either;
 use crate::proxy::resource_upstream::in_path;
 use crate::store::batches::BatchRow;
 
 use super::booking::{self, told};
 use super::creation::NewBatch;
-use super::kept::{self, Part, either, face, find, of_path, unreadable};
+use super::kept::{self, Part, face, find, of_path, unreadable};
 use super::list::{self, Paging};
 use super::mapping::{ResultFile, SURFACE};
 use super::results;

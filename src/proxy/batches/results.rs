@@ -3,14 +3,13 @@
 
 use std::sync::Arc;
 
-use hyper::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 use crate::dialect::batch::BatchApi;
 use crate::http::body::Truncated;
 use crate::http::{Request, Response, ResponseBody};
 use crate::proxy::Proxy;
-use crate::proxy::download::Download;
-use crate::proxy::failure::Failure;
+use crate::proxy::download::{Download, never_shown};
 use crate::proxy::headers;
 use crate::proxy::relay::rewritten::{Rewrite, rewritten};
 use crate::store::batches::BatchRow;
@@ -19,8 +18,6 @@ use super::kept::{self, Part, api, ask};
 
 /// A longer line is passed on as it comes.
 const MAX_LINE: usize = 16 << 20;
-const NOSNIFF: (HeaderName, HeaderValue) =
-    (HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
 
 /// Streams what the account gives. To be saved, never shown: a page would run as one of ours.
 pub(super) async fn stream(
@@ -34,10 +31,7 @@ pub(super) async fn stream(
     let asked = ask(proxy, batch, part, client).await;
     let (upstream, answer, mut slot) = asked.map_err(|refused| refused.answer(proxy, face))?;
     let content_type = answer.head.headers.value(&CONTENT_TYPE);
-    let is_page = |value: &HeaderValue| value.as_bytes().trim_ascii_start().starts_with(b"text/html");
-    if content_type.as_ref().is_some_and(is_page) {
-        return Err(Failure::judged("Upstream returned an HTML page".to_owned()).into_response(face));
-    }
+    answer.refuse_page().map_err(|failure| failure.into_response(face))?;
     slot.keep_alive();
     let mut response = Response::new(ResponseBody::empty());
     let secrets = upstream.secrets();
@@ -45,8 +39,7 @@ pub(super) async fn stream(
     headers::request_id(face.dialect, face.id, response.headers_mut());
     let lines = HeaderValue::from_static("application/x-jsonl");
     response.headers_mut().insert(CONTENT_TYPE, content_type.unwrap_or(lines));
-    response.headers_mut().insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
-    response.headers_mut().insert(NOSNIFF.0, NOSNIFF.1);
+    never_shown(response.headers_mut());
     let bytes = ResponseBody::stream(Download::new(proxy, answer, slot));
     *response.body_mut() = match proxy.core.settings.load().echo_model {
         false => bytes,

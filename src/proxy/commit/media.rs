@@ -20,7 +20,8 @@ use super::super::failure::Failure;
 use super::super::headers::SecretCheck;
 use super::super::operation::Operation;
 use super::super::send::Accepted;
-use super::{StartedResponse, Uncommittable, is_event_stream, is_json, judged, looks_like_json};
+use super::{StartedResponse, Uncommittable, judged};
+use crate::proxy::media_type::{is_event_stream, is_json, is_page, looks_like_json};
 use crate::proxy::relay::long_reply::LongReply;
 
 /// The type of an answer that does not say what it is.
@@ -32,15 +33,17 @@ impl StartedResponse<'_> {
         // It lasts as long as what is said in it.
         attempt.keep_lease();
         let headers = &self.accepted.head.headers;
-        if is_event_stream(headers) && !looks_like_json(&self.first) {
+        let is = |test: fn(&[u8]) -> bool| headers.get(&header::CONTENT_TYPE).is_some_and(test);
+        if is(is_event_stream) && !looks_like_json(&self.first) {
             return self.stream(attempt).await;
         }
         let content_type = headers.value(&header::CONTENT_TYPE);
-        let is_object = content_type.as_ref().map_or_else(|| looks_like_json(&self.first), is_json);
+        let is_object =
+            headers.get(&header::CONTENT_TYPE).map_or_else(|| looks_like_json(&self.first), is_json);
         if is_object {
             return self.whole(attempt).await;
         }
-        if content_type.as_ref().is_some_and(is_page) {
+        if is(is_page) {
             return Err(self.uncommittable(attempt, judged(Fault::Html(String::new()))));
         }
         if self.first.is_empty() && self.call.operation == Operation::Speak {
@@ -68,9 +71,4 @@ impl StartedResponse<'_> {
             ResponseBody::stream(LongReply::new(None, body, first, length, attempt, timeouts.idle));
         reply
     }
-}
-
-fn is_page(content_type: &HeaderValue) -> bool {
-    let essence = content_type.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
-    essence.trim_ascii().eq_ignore_ascii_case(b"text/html")
 }

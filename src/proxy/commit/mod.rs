@@ -10,7 +10,6 @@
 //! the events that open it. What no dialect can tell, the sound of a
 //! voice or a transcript in any form, is [`media`]; what a body is, by its content type and its first bytes, [`form`].
 
-mod form;
 mod media;
 
 use std::sync::Arc;
@@ -37,13 +36,13 @@ use super::attempt::Attempt;
 use super::call::Call;
 use super::failure::Failure;
 use super::headers::{self, SecretCheck};
+use super::media_type::{is_event_stream, is_json, looks_like_events, looks_like_json};
 use super::operation::Operation;
 use super::relay::long_reply::LongReply;
 use super::relay::{self, HeldStream, LAST_WORDS, Rest};
 use super::responses::owners;
 use super::send::{Accepted, Timeouts};
 use super::videos::{self, CreatedVideo};
-use form::{is_event_stream, is_json, looks_like_events, looks_like_json};
 
 /// The most of a stream's preamble that is held back before it is sent on all the same.
 const MAX_HELD: usize = 1 << 20;
@@ -87,7 +86,8 @@ pub(super) async fn commit(
         return Box::pin(answer.media(attempt)).await;
     }
     let unmarked = first.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&first);
-    let named_stream = is_event_stream(&accepted.head.headers) && !looks_like_json(unmarked);
+    let named_stream = accepted.head.headers.get(&header::CONTENT_TYPE).is_some_and(is_event_stream)
+        && !looks_like_json(unmarked);
     let streams = named_stream || looks_like_events(unmarked);
     if !streams {
         first = first.slice(first.len() - unmarked.len()..);
@@ -202,7 +202,7 @@ impl<'a> StartedResponse<'a> {
         *reply.status_mut() = self.accepted.head.status;
         let json = HeaderValue::from_static("application/json");
         let secrets = SecretCheck::of(attempt.channel());
-        let is_plain = |value: &HeaderValue| is_json(value) && !secrets.repeats(value.as_bytes());
+        let is_plain = |value: &HeaderValue| is_json(value.as_bytes()) && !secrets.repeats(value.as_bytes());
         let content_type = self.accepted.head.headers.value(&header::CONTENT_TYPE).filter(is_plain);
         reply.headers_mut().insert(header::CONTENT_TYPE, content_type.unwrap_or(json));
         let not_stored = self.not_stored();

@@ -6,19 +6,17 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::http::body::Truncated;
 use crate::http::{Request, Response, ResponseBody};
 use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
+use crate::proxy::download::never_shown;
 use crate::store::{self, Store, files};
 
 use super::lookup::{face, find};
-
-const NOSNIFF: (HeaderName, HeaderValue) =
-    (HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
 
 /// What may stand as it is in a quoted file name and in RFC 8187's form of it.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_');
@@ -41,9 +39,10 @@ pub(in crate::proxy) async fn content(proxy: Arc<Proxy>, request: Request, calle
     headers.insert(CONTENT_TYPE, HeaderValue::from_str(&file.mime_type).unwrap_or(octets));
     let name = utf8_percent_encode(&file.filename, ENCODED).to_string();
     let disposition = format!("attachment; filename=\"{name}\"; filename*=UTF-8''{name}");
-    let unnamed = HeaderValue::from_static("attachment");
-    headers.insert(CONTENT_DISPOSITION, HeaderValue::from_str(&disposition).unwrap_or(unnamed));
-    headers.insert(NOSNIFF.0, NOSNIFF.1);
+    never_shown(headers);
+    if let Ok(named) = HeaderValue::from_str(&disposition) {
+        headers.insert(CONTENT_DISPOSITION, named);
+    }
     response
 }
 

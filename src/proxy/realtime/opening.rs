@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hyper::header::{AUTHORIZATION, CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 
 use crate::dialect::Dialect;
 use crate::http::websocket::Handshake;
@@ -15,7 +15,7 @@ use crate::proxy::admit::admit_model;
 use crate::proxy::call::Head;
 use crate::proxy::operation::{CallKind, Operation};
 use crate::proxy::pipeline;
-use crate::proxy::reply::ErrorShape;
+use crate::proxy::reply::{ErrorShape, closing};
 use crate::proxy::socket_opener::Opener;
 
 /// The surface whose headers and errors it has.
@@ -98,10 +98,4 @@ fn offers(headers: &HeaderMap, protocol: &str) -> bool {
 fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let lines = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter();
     lines.flat_map(|line| line.to_str().unwrap_or_default().split(',').map(str::trim))
-}
-
-/// A refusal after which the connection is of no use to who wanted a socket.
-fn closing(mut refusal: Response) -> Response {
-    refusal.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    refusal
 }

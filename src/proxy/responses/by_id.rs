@@ -38,9 +38,10 @@ use crate::proxy::auth::Caller;
 use crate::proxy::download::Download;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
+use crate::proxy::media_type::is_event_stream;
 use crate::proxy::relay::renamed;
 use crate::proxy::relay::rewritten::{Rewrite, rewritten};
-use crate::proxy::reply::ErrorShape;
+use crate::proxy::reply::{ErrorShape, either};
 use crate::proxy::resource_upstream::{
     ResourceRequest, ResourceUpstream, Unreachable, UpstreamResponse, in_path,
 };
@@ -222,9 +223,7 @@ async fn passed(
 ) -> Result<Response, Response> {
     let (upstream, answer, mut slot) = ask(proxy, request, at, method, part).await?;
     let face = face(request);
-    if let Some(failure) = page(&answer) {
-        return Err(failure.into_response(face));
-    }
+    answer.refuse_page().map_err(|failure| failure.into_response(face))?;
     slot.keep_alive();
     let mut response = answered(&upstream, &answer, face);
     *response.body_mut() = ResponseBody::stream(Download::new(proxy, answer, slot));
@@ -243,9 +242,7 @@ async fn told_by_upstream(
     let model = at.model.clone();
     let (upstream, mut answer, mut slot) = ask(proxy, request, at, method, part).await?;
     let face = face(request);
-    if let Some(failure) = page(&answer) {
-        return Err(failure.into_response(face));
-    }
+    answer.refuse_page().map_err(|failure| failure.into_response(face))?;
     let name = (caller.key_id(), request.params.get("id").to_owned());
     let mut response = answered(&upstream, &answer, face);
     let is_stream = http::is_event_stream(response.headers());
@@ -271,12 +268,6 @@ async fn told_by_upstream(
     let download = ResponseBody::stream(Download::new(proxy, answer, slot).behind(held.freeze()));
     *response.body_mut() = rewritten(download, watched);
     Ok(under_its_name(proxy, model, response))
-}
-
-/// The failure of an answer that is a page: of what stands before the upstream.
-fn page(answer: &UpstreamResponse) -> Option<Failure> {
-    let is_page = answer.head.headers.get(&CONTENT_TYPE).is_some_and(is_page);
-    is_page.then(|| Failure::judged("Upstream returned an HTML page".to_owned()))
 }
 
 /// Under the name that the client has asked for, where the operator wants that and it is known.
@@ -368,7 +359,7 @@ fn answered(upstream: &ResourceUpstream, answer: &UpstreamResponse, face: ErrorS
     let repeats = |value: &[u8]| secrets.is_in(value);
     headers::downstream(&answer.head.headers, repeats, response.headers_mut());
     headers::request_id(face.dialect, face.id, response.headers_mut());
-    if answer.head.headers.get(&CONTENT_TYPE).is_some_and(is_events) {
+    if answer.head.headers.get(&CONTENT_TYPE).is_some_and(is_event_stream) {
         headers::event_stream(response.headers_mut());
     } else {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -472,21 +463,4 @@ fn face(request: &Request) -> ErrorShape {
 fn unknown(face: ErrorShape, id: &str) -> Response {
     let shown: String = id.chars().take(MAX_ID).collect();
     face.refuse(404, &format!("Response with id '{shown}' not found."), None, Some("response_id"))
-}
-
-fn either(answer: Result<Response, Response>) -> Response {
-    answer.unwrap_or_else(|refusal| refusal)
-}
-
-fn is_page(content_type: &[u8]) -> bool {
-    begins_with(content_type, b"text/html")
-}
-
-fn is_events(content_type: &[u8]) -> bool {
-    begins_with(content_type, b"text/event-stream")
-}
-
-fn begins_with(content_type: &[u8], essence: &[u8]) -> bool {
-    let start = content_type.trim_ascii_start().get(..essence.len());
-    start.is_some_and(|start| start.eq_ignore_ascii_case(essence))
 }

@@ -23,7 +23,7 @@ use std::mem;
 use std::sync::Arc;
 
 use hyper::HeaderMap;
-use hyper::header::{CONNECTION, HeaderName, HeaderValue};
+use hyper::header::{HeaderName, HeaderValue};
 
 use crate::dialect::Dialect;
 use crate::http::websocket::Handshake;
@@ -31,7 +31,7 @@ use crate::http::{Request, Response, too_many_of_peer};
 use crate::proxy::Proxy;
 use crate::time::monotonic_ms;
 
-use super::reply::ErrorShape;
+use super::reply::{ErrorShape, closing};
 use super::socket_opener::Opener;
 
 /// Codex keeps its turn's place at an upstream in it, and wants it back.
@@ -70,12 +70,6 @@ pub(super) fn open(proxy: Arc<Proxy>, mut request: Request) -> Response {
         response.headers_mut().insert(TURN_STATE, turn_state);
     }
     response
-}
-
-/// A refusal after which the connection is of no use to who wanted a socket.
-fn closing(mut refusal: Response) -> Response {
-    refusal.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    refusal
 }
 
 fn without_socket_beta(mut headers: HeaderMap) -> HeaderMap {

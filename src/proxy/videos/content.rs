@@ -4,24 +4,21 @@ use std::sync::Arc;
 
 use hyper::Method;
 use hyper::header::{
-    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, HeaderValue,
-    LAST_MODIFIED,
+    ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED,
 };
 
 use crate::http::{Request, Response, ResponseBody};
 use crate::proxy::Proxy;
 use crate::proxy::auth::Caller;
-use crate::proxy::download::Download;
-use crate::proxy::failure::Failure;
+use crate::proxy::download::{Download, never_shown};
 use crate::proxy::headers;
+use crate::proxy::reply::either;
 
-use super::lookup::{either, face, find, refused};
+use super::lookup::{face, find, refused};
 use super::upstream::{self, Resource};
 
 /// The headers that describe the bytes.
 const FORWARDED: [HeaderName; 5] = [CONTENT_TYPE, CONTENT_RANGE, ACCEPT_RANGES, ETAG, LAST_MODIFIED];
-const NOSNIFF: (HeaderName, HeaderValue) =
-    (HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
 
 /// `GET /v1/videos/{id}/content`. To be saved, never shown: a page would run as one of ours.
 pub(in crate::proxy) async fn content(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
@@ -35,10 +32,7 @@ async fn download(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Res
     let mut slot = upstream.slot(&proxy.core, face).await?;
     let call = upstream::request(Method::GET, Resource::Content, &video, request);
     let answer = upstream.send(proxy, &call).await.map_err(|failure| failure.into_response(face))?;
-    if answer.head.headers.get(&CONTENT_TYPE).is_some_and(is_html) {
-        let failure = Failure::judged("Upstream returned an HTML page".to_owned());
-        return Err(failure.into_response(face));
-    }
+    answer.refuse_page().map_err(|failure| failure.into_response(face))?;
     slot.keep_alive();
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = answer.head.status;
@@ -53,14 +47,7 @@ async fn download(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Res
     }
     let octets = HeaderValue::from_static("application/octet-stream");
     response.headers_mut().entry(CONTENT_TYPE).or_insert(octets);
-    response.headers_mut().insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
-    response.headers_mut().insert(NOSNIFF.0, NOSNIFF.1);
+    never_shown(response.headers_mut());
     *response.body_mut() = ResponseBody::stream(Download::new(proxy, answer, slot));
     Ok(response)
-}
-
-fn is_html(content_type: &[u8]) -> bool {
-    const HTML: &[u8] = b"text/html";
-    let start = content_type.trim_ascii_start().get(..HTML.len());
-    start.is_some_and(|start| start.eq_ignore_ascii_case(HTML))
 }

@@ -50,7 +50,3 @@ pub(super) fn refused(face: ErrorShape, unreachable: &Unreachable) -> Response {
         Unreachable::Store(error) => unreadable(face, error),
     }
 }
-
-pub(super) fn either(answer: Result<Response, Response>) -> Response {
-    answer.unwrap_or_else(|refusal| refusal)
-}

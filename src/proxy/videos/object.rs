@@ -16,13 +16,14 @@ use crate::proxy::forms;
 use crate::proxy::headers;
 use crate::proxy::operation::{CallKind, Operation};
 use crate::proxy::relay::renamed;
+use crate::proxy::reply::either;
 use crate::proxy::resource_upstream::{ResourceUpstream, Unreachable};
 use crate::store::videos::{self, VideoRow, VideoStatus};
 use crate::store::{self, Store};
 use crate::time::{Millis, now_ms};
 use crate::upstream::AnswerHead;
 
-use super::lookup::{either, face, find, refused, unknown, unreadable};
+use super::lookup::{face, find, refused, unknown, unreadable};
 use super::upstream::{self, Resource};
 
 /// The surface whose headers and errors videos share: JSON in, JSON out, nothing converted.

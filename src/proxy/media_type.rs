@@ -1,22 +1,18 @@
 //! What the body of an answer is: by its content type, and by its first bytes where an upstream names another.
 
-use hyper::header::{self, HeaderValue};
-
-use crate::upstream::AnswerHeaders;
-
 /// Whether the content type is that of events.
-pub(super) fn is_event_stream(headers: &AnswerHeaders) -> bool {
-    const EVENT_STREAM: &[u8] = b"text/event-stream";
-    let start = |value: &[u8]| {
-        let start = value.trim_ascii_start().get(..EVENT_STREAM.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(EVENT_STREAM))
-    };
-    headers.get(&header::CONTENT_TYPE).is_some_and(start)
+pub(super) fn is_event_stream(content_type: &[u8]) -> bool {
+    begins_with(content_type, b"text/event-stream")
+}
+
+/// Whether the content type is that of a page: of what stands before the upstream.
+pub(super) fn is_page(content_type: &[u8]) -> bool {
+    begins_with(content_type, b"text/html")
 }
 
 /// Any media type of JSON. What is handed on is JSON under whatever name it came; SDKs go by the name.
-pub(super) fn is_json(content_type: &HeaderValue) -> bool {
-    let essence = content_type.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+pub(super) fn is_json(content_type: &[u8]) -> bool {
+    let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     essence.last_chunk::<4>().is_some_and(|end| end.eq_ignore_ascii_case(b"json"))
 }
 
@@ -29,4 +25,9 @@ pub(super) fn looks_like_events(first: &[u8]) -> bool {
 /// And some answer at once under that of a stream: no event begins like this.
 pub(super) fn looks_like_json(first: &[u8]) -> bool {
     matches!(first.trim_ascii_start().first(), Some(b'{' | b'['))
+}
+
+fn begins_with(content_type: &[u8], media_type: &[u8]) -> bool {
+    let start = content_type.trim_ascii_start().get(..media_type.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(media_type))
 }

@@ -5,7 +5,7 @@ mod support;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use support::{Answer, Caller, Gateway, Reply, Setup, Upstream, eventually, wire};
+use support::{Answer, Caller, Gateway, Reply, Request, Setup, Upstream, eventually, wire};
 
 const MODEL: &str = "model-budgets";
 const OTHER: &str = "other-model";
@@ -332,6 +332,27 @@ fn a_stream_is_charged_whose_client_does_not_ask_for_its_usage() {
     let plain = question(Value::Null);
     gateway.client().post(CHAT, &plain);
     assert_eq!(upstream.last(CHAT).json()["stream_options"], Value::Null, "nobody is charged by it");
+}
+
+#[test]
+fn who_leaves_before_the_usage_is_told_is_charged_by_what_has_come() {
+    let (gateway, upstream) = world();
+    upstream.serve(|request| (request.path() == CHAT).then(|| streamed(&request.json()).stalls_after(1)));
+    create(&gateway, json!([{"period": "week", "maxTokens": 30}]));
+    let of_key = with_key(&gateway);
+    let mut asked = question(Value::Null);
+    asked["messages"][0]["content"] = "many words ".repeat(20).into();
+    let mut stream = of_key.stream(Request::post(CHAT).json(&asked));
+    stream.next_event().expect("no break").expect("an event");
+    drop(stream);
+    let used = eventually("the key is charged", || {
+        let used = budgets(&gateway)[0]["used"]["tokens"].as_u64()?;
+        (used > 0).then_some(used)
+    });
+    assert!((50..150).contains(&used), "{used} for about 55 in and 1 out");
+    over(&of_key.post(CHAT, &question(Value::Null)), &["week budget", "maxTokens of 30"]);
+    let row = &gateway.admin().get("/api/stats/proxy-logs").expect(200)["items"][0];
+    assert_eq!((&row["totalTokens"], &row["estimatedCost"]), (&Value::Null, &json!(0)), "{row}");
 }
 
 #[test]

@@ -55,6 +55,8 @@ pub struct Progress {
     output: bool,
     finished: bool,
     opening: Opening,
+    /// How many events have come.
+    events: u64,
 }
 
 /// Which part of the chunk last fed may be relayed when it made the stream [`Phase::Failed`].
@@ -89,7 +91,15 @@ struct Watch {
 impl Progress {
     pub fn new(dialect: Dialect) -> Self {
         let opening = Opening::default();
-        Self { dialect, phase: Phase::Preamble, usage: None, output: false, finished: false, opening }
+        Self {
+            dialect,
+            phase: Phase::Preamble,
+            usage: None,
+            output: false,
+            finished: false,
+            opening,
+            events: 0,
+        }
     }
 
     pub fn phase(&self) -> &Phase {
@@ -119,6 +129,11 @@ impl Progress {
         self.usage
     }
 
+    /// How many events have come of it.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
     /// What came up to the first output lacks events that a client needs before it (messages, responses).
     pub fn lacks_opening(&self) -> bool {
         self.opening.is_lacking()
@@ -131,6 +146,7 @@ impl Progress {
 
     /// Takes the next event.
     pub fn take(&mut self, event: &StreamEvent<'_>) {
+        self.events += 1;
         if self.is_over() {
             return;
         }
@@ -238,6 +254,7 @@ impl Watch {
         }
         let has_output = self.progress.phase != Phase::Preamble;
         if has_output && !events::may_matter(dialect, event.name, event.data) {
+            self.progress.events += 1;
             return;
         }
         let text = sse::text(event.data);

@@ -63,6 +63,23 @@ pub(super) struct Slots {
     pub(super) _trial: Option<Trial>,
 }
 
+/// Tokens by rule of thumb.
+#[derive(Clone, Copy)]
+struct Presumed {
+    input: u64,
+    output: u64,
+}
+
+impl Presumed {
+    /// What an upstream has told of a stream, with these where that says nothing of them, or less of the output.
+    fn beside(self, told: Option<Usage>) -> Usage {
+        let mut usage = told.unwrap_or_default();
+        usage.prompt = usage.prompt.or(Some(self.input));
+        usage.merge(Usage { completion: Some(self.output), ..Usage::default() });
+        usage
+    }
+}
+
 pub(super) struct Attempt {
     proxy: Arc<Proxy>,
     channel: Arc<Channel>,
@@ -88,6 +105,8 @@ pub(super) struct Attempt {
     goes_on_as: Option<String>,
     /// What it uses is known, and booked, only later.
     is_booked_later: bool,
+    /// About what a stream has used whose client left before that was told, where its key is charged for it.
+    presumed: Option<Presumed>,
     /// A failure says nothing of the channel: what was asked is an extra that few upstreams offer.
     is_extra: bool,
     _in_flight: GaugeGuard,
@@ -152,6 +171,7 @@ impl Attempt {
             slots,
             goes_on_as: None,
             is_booked_later: false,
+            presumed: call.presumed_input.map(|input| Presumed { input, output: 0 }),
             is_extra: call.operation == Operation::CountTokens,
             _in_flight: proxy.core.metrics.in_flight.enter(),
             at_work: proxy.core.metrics.series.begin(channel.id, model),
@@ -317,7 +337,7 @@ impl Attempt {
         // Not before the channel has recovered: who tries it next need not be alone.
         self.slots = Slots::default();
         self.admission.leave();
-        self.charge(&row, bill.cost, now);
+        self.charge(row.created_at, usage.as_ref(), bill.cost, now);
         self.measure(&row, usage.as_ref());
         if let Some(conversation) = self.conversation {
             self.bind(conversation, now);
@@ -343,7 +363,7 @@ impl Attempt {
 
     /// No answer came of it.
     pub(super) fn fail(&mut self, failure: &Failure) {
-        self.end_failed(failure.status, failure.text.clone(), None, |attempt| {
+        self.end_failed(failure.status, failure.text.clone(), (None, None), |attempt| {
             if failure.is_channel_fault() && !attempt.is_extra {
                 attempt.cool(failure);
             }
@@ -357,12 +377,19 @@ impl Attempt {
     /// The answer broke after the client had begun to read it, perhaps with an error that the upstream named.
     pub(super) fn break_off(&mut self, cause: &str, error: Option<&UpstreamError>, usage: Option<Usage>) {
         let failure = Failure::broken(cause, error);
-        self.end_failed(200, cause.to_owned(), usage, |attempt| {
+        self.end_failed(200, cause.to_owned(), (usage, None), |attempt| {
             if failure.is_channel_fault() {
                 attempt.cool(&failure);
                 attempt.unbind();
             }
         });
+    }
+
+    /// The model has said about so many tokens: its client may leave before the upstream tells.
+    pub(super) fn has_said(&mut self, tokens: u64) {
+        if let Some(presumed) = &mut self.presumed {
+            presumed.output = tokens;
+        }
     }
 
     /// The client hung up, or this service cut it off as it stopped. That is no fault of the channel.
@@ -371,10 +398,17 @@ impl Attempt {
             true => (SERVICE_STOPPED, "service_stopped: cut off at the end of the grace period of a stop"),
             false => (CLIENT_CLOSED, "client_closed"),
         };
-        self.end_failed(status, text.to_owned(), usage, |_| ());
+        let presumed = self.presumed.filter(|presumed| status == CLIENT_CLOSED && presumed.output > 0);
+        self.end_failed(status, text.to_owned(), (usage, presumed), |_| ());
     }
 
-    fn end_failed(&mut self, status: u16, text: String, usage: Option<Usage>, book: impl FnOnce(&Self)) {
+    fn end_failed(
+        &mut self,
+        status: u16,
+        text: String,
+        (usage, presumed): (Option<Usage>, Option<Presumed>),
+        book: impl FnOnce(&Self),
+    ) {
         let Some(mut row) = self.row.take() else { return };
         row.http_status = Some(status);
         row.latency_ms = Some(self.elapsed_ms());
@@ -382,12 +416,16 @@ impl Attempt {
         let (goes_on_as, told) = (self.goes_on_as.take(), usage);
         let usage = usage.filter(|_| goes_on_as.is_none());
         self.note_usage(&mut row, usage);
-        if let Some(usage) = &usage {
+        let charged = match presumed.filter(|_| goes_on_as.is_none()) {
+            Some(presumed) => Some(presumed.beside(usage)),
+            None => usage,
+        };
+        if let Some(charged) = &charged {
             // The upstream charges what it had sent before the break, so the key does. The row costs
             // nothing, as every failure, but shows how much that was.
-            let partial = cost::bill(&self.channel, &row, Some(usage));
+            let partial = cost::bill(&self.channel, &row, Some(charged));
             row.billing_details = cost::details(partial.details.as_ref());
-            self.charge(&row, partial.cost, now_ms());
+            self.charge(row.created_at, Some(charged), partial.cost, now_ms());
         }
         book(self);
         // Not before the channel cools: who waits for a slot would go on to it.
@@ -469,11 +507,12 @@ impl Attempt {
     }
 
     /// Adds what a request cost to what the caller's key has used.
-    fn charge(&self, row: &ProxyLogRow, cost: Usd, now: Millis) {
+    fn charge(&self, began: Millis, usage: Option<&Usage>, cost: Usd, now: Millis) {
         let Some(key) = self.key.as_ref().filter(|key| cost > Usd::ZERO || key.limits.is_some()) else {
             return;
         };
-        let (tokens, began) = (row.tokens(), row.created_at);
+        let tokens = usage.and_then(|usage| usage.total).unwrap_or(0);
+        let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
         let charge = Charge { cost, tokens, began, now, ticks: monotonic_ms() };
         self.proxy.core.charge(key, self.admission.budgets(), &charge);
     }

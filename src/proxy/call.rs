@@ -11,6 +11,7 @@ use hyper::header::HeaderValue;
 use tokio::task::block_in_place;
 
 use crate::dialect::envelope::{self, Envelope, EnvelopeError};
+use crate::dialect::estimate::presumed_tokens;
 use crate::dialect::json;
 use crate::dialect::{Dialect, chat};
 use crate::error_words::echo::Echo;
@@ -81,6 +82,8 @@ pub(super) struct Call {
     pub(super) session: Option<Session>,
     /// Its key is charged by usage that its client does not ask for: it is asked for on its behalf, and kept from it.
     pub(super) asks_for_usage: bool,
+    /// About how many tokens its input has, where its key is charged by usage and its client may leave before that is told.
+    pub(super) presumed_input: Option<u64>,
     /// What it goes on from, by the name of the member, where nobody knows whose that is.
     pub(super) unknown_history: Option<&'static str>,
     /// The answer of ours that it goes on from: the body has it in full, and no longer names it.
@@ -163,11 +166,13 @@ impl Call {
         let path = operation.path(dialect);
         let key_id = head.caller.key_id();
         let settings = proxy.core.settings.load_full();
-        let asks_for_usage = envelope.stream
+        let is_charged_stream = envelope.stream
             && operation == Operation::Answer
+            && head.caller.key.as_ref().is_some_and(|key| key.counts_usage());
+        let asks_for_usage = is_charged_stream
             && matches!(dialect, Dialect::Chat | Dialect::Completions)
-            && head.caller.key.as_ref().is_some_and(|key| key.counts_usage())
             && std::str::from_utf8(&body).is_ok_and(chat::leaves_usage_open);
+        let presumed_input = is_charged_stream.then(|| presumed_tokens(&body));
         let session = Session::going_on(&proxy.core, &body, &envelope, key_id)
             .or_else(|| Session::of(&proxy.core, &settings, &client, path, &envelope, key_id, head.session));
         Ok(Box::new(Self {
@@ -188,6 +193,7 @@ impl Call {
             caller: head.caller,
             settings,
             asks_for_usage,
+            presumed_input,
             unknown_history: None,
             previous: None,
             conversation: None,

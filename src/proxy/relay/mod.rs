@@ -55,6 +55,9 @@ use passed::Passed;
 const LINGER: Duration = Duration::from_millis(100);
 /// A converted answer waits this long for the usage that may follow its finish.
 pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
+/// A token by rule of thumb, and what of a streamed event is not said by the model.
+const BYTES_PER_TOKEN: u64 = 4;
+const FRAME: u64 = 150;
 /// The words by which responses clients know a stream without its last event.
 pub(super) const CLOSED_EARLY: &str = "stream closed before response.completed";
 
@@ -208,6 +211,8 @@ struct Relay {
     /// The client's.
     dialect: Dialect,
     transit: Box<dyn Transit>,
+    /// How many bytes of the upstream's have been read.
+    received: u64,
     /// `None` when no more is to be read.
     upstream: Option<UpstreamBody>,
     /// To be sent before anything else is read.
@@ -230,13 +235,14 @@ struct Relay {
 
 impl Relay {
     fn new(dialect: Dialect, held: HeldStream, rest: Rest, attempt: Box<Attempt>) -> Self {
-        let HeldStream { transit, ready, told, last_data, .. } = held;
+        let HeldStream { transit, ready, told, length, last_data } = held;
         let Rest { upstream, idle, timer } = rest;
         let heartbeats = attempt.settings().heartbeats;
         let open = attempt.proxy().core.metrics.streams.enter();
         let mut relay = Self {
             dialect,
             transit,
+            received: length as u64,
             upstream: Some(upstream),
             ready: None,
             attempt,
@@ -264,6 +270,7 @@ impl Relay {
         if !self.finished {
             self.last_data = now;
         }
+        self.received += chunk.len() as u64;
         let taken = self.transit.take(chunk);
         self.hand_on(taken);
         if self.ready.is_some() {
@@ -402,9 +409,13 @@ impl Relay {
 }
 
 impl Drop for Relay {
-    /// Unless the attempt is settled the client hung up, or the service stopped. The usage reported until then is booked.
+    /// Unless the attempt is settled the client hung up, or the service stopped. The usage reported until then is booked; its
+    /// key is charged by what has come.
     fn drop(&mut self) {
-        self.attempt.abandon(self.transit.progress().usage());
+        let progress = self.transit.progress();
+        let (events, bytes) = (progress.events(), self.received / BYTES_PER_TOKEN);
+        self.attempt.has_said(bytes.saturating_sub(events * FRAME / BYTES_PER_TOKEN).max(events));
+        self.attempt.abandon(progress.usage());
     }
 }
 

@@ -84,16 +84,25 @@ impl Item {
     }
 }
 
-/// The items seen so far.
+/// The items seen so far. What finds one of them looks at a few places, however many there are.
 #[derive(Debug, Default)]
 pub(super) struct Items {
     all: Vec<Item>,
     /// The last item of each kind at each place of the output, and of each id.
     by_index: HashMap<(ItemKind, u64), usize>,
     by_id: HashMap<(ItemKind, Text<'static>), usize>,
-    /// The last item without a place, and without an id when it came: it may be meant by any event.
+    by_kind: HashMap<ItemKind, OfKind>,
+}
+
+/// Places of items of one kind: the last of all, of those without a place, without an id, and without either, as they came.
+#[derive(Debug, Default)]
+struct OfKind {
+    last: Option<usize>,
     unplaced: Option<usize>,
     unnamed: Option<usize>,
+    bare: Option<usize>,
+    /// None before it waits to be found again in the terminal response.
+    repeated_to: usize,
 }
 
 impl Deref for Items {
@@ -113,41 +122,73 @@ impl DerefMut for Items {
 impl Items {
     fn push(&mut self, index: Option<u64>, id: Option<Text<'_>>, kind: ItemKind) -> usize {
         let (at, id) = (self.all.len(), id.map(Text::into_owned));
+        let of_kind = self.by_kind.entry(kind).or_default();
+        of_kind.last = Some(at);
+        if index.is_none() {
+            of_kind.unplaced = Some(at);
+        }
+        if id.is_none() {
+            of_kind.unnamed = Some(at);
+        }
+        if index.is_none() && id.is_none() {
+            of_kind.bare = Some(at);
+        }
         if let Some(index) = index {
             self.by_index.insert((kind, index), at);
-        } else {
-            self.unplaced = Some(at);
         }
         if let Some(id) = id.clone() {
             self.by_id.insert((kind, id), at);
-        } else {
-            self.unnamed = Some(at);
         }
         self.all.push(Item::new(index, id, kind));
         at
     }
 
-    /// The item of an event that names its place, or else its id, where no later item may be meant as well. This is how
-    /// nearly every event finds its item, however many there are.
-    fn last_named(&self, index: Option<u64>, id: Option<&Text<'_>>, kind: ItemKind) -> Option<usize> {
-        let (found, vague) = match (index, id) {
-            (Some(index), _) => (self.by_index.get(&(kind, index)), self.unplaced),
-            (None, Some(id)) => (self.by_id.get(&(kind, id.clone().into_owned())), self.unnamed),
-            (None, None) => (None, None),
-        };
-        found.copied().filter(|at| vague.is_none_or(|vague| vague < *at))
+    fn at_index(&self, kind: ItemKind, index: Option<u64>) -> Option<usize> {
+        self.by_index.get(&(kind, index?)).copied()
+    }
+
+    fn of_id(&self, kind: ItemKind, id: Option<&Text<'_>>) -> Option<usize> {
+        self.by_id.get(&(kind, id?.clone().into_owned())).copied()
+    }
+
+    /// The latest item that an event may mean which names a place, an id, or neither.
+    fn meant(&self, index: Option<u64>, id: Option<&Text<'_>>, kind: ItemKind) -> Option<usize> {
+        let of_kind = self.by_kind.get(&kind)?;
+        // An id that came later counts.
+        let unnamed = |at: &usize| self.all[*at].id.is_none();
+        match (index, id) {
+            (Some(_), Some(_)) => {
+                let of_id = self.of_id(kind, id).filter(|at| self.all[*at].index.is_none());
+                self.at_index(kind, index).max(of_id).max(of_kind.bare.filter(unnamed))
+            }
+            (Some(_), None) => self.at_index(kind, index).max(of_kind.unplaced),
+            (None, Some(_)) => self.of_id(kind, id).max(of_kind.unnamed.filter(unnamed)),
+            (None, None) => of_kind.last,
+        }
+    }
+
+    /// The first item of the kind that has not been found again in the terminal response.
+    fn first_unrepeated(&mut self, kind: ItemKind) -> Option<usize> {
+        let of_kind = self.by_kind.get_mut(&kind)?;
+        let waits = |item: &Item| item.kind == kind && !item.repeated;
+        let found = self.all[of_kind.repeated_to..].iter().position(waits);
+        of_kind.repeated_to = found.map_or(self.all.len(), |after| of_kind.repeated_to + after);
+        found.map(|_| of_kind.repeated_to)
     }
 }
 
 /// The item that an event adds, and its place among those seen so far: one that a delta has told of already, or that
 /// comes a second time, is no other.
 pub(super) fn added(items: &mut Items, index: Option<u64>, id: Option<Text<'_>>, kind: ItemKind) -> usize {
-    let is_meant = |item: &Item| {
+    let is_meant = |at: &usize| {
+        let item = &items[*at];
         let is_same = item.id.is_some() && item.id == id;
         let may_be = !item.added && !item.done && (item.id.is_none() || id.is_none());
-        item.kind == kind && item.index == index && (is_same || (index.is_some() && may_be))
+        item.index == index && (is_same || (index.is_some() && may_be))
     };
-    let at = items.iter().rposition(is_meant).unwrap_or_else(|| items.push(index, id.clone(), kind));
+    let placed = items.at_index(kind, index).filter(is_meant);
+    let found = placed.or_else(|| items.of_id(kind, id.as_ref()).filter(is_meant));
+    let at = found.unwrap_or_else(|| items.push(index, id.clone(), kind));
     items[at].added = true;
     if let Some(id) = id.filter(|_| items[at].id.is_none()) {
         let id = id.into_owned();
@@ -163,14 +204,7 @@ pub(super) fn added(items: &mut Items, index: Option<u64>, id: Option<Text<'_>>,
 pub(super) fn of_event(items: &mut Items, event: &Node<'_>, kind: ItemKind) -> usize {
     let index = event.u64_at("output_index");
     let id = event.text_at("item_id").or_else(|| event.get("item")?.text_at("id"));
-    let is_meant = |item: &Item| match (index, item.index, &id, &item.id) {
-        _ if item.kind != kind => false,
-        (Some(index), Some(own), ..) => index == own,
-        (_, _, Some(id), Some(own)) => id == own,
-        _ => true,
-    };
-    let named = items.last_named(index, id.as_ref(), kind);
-    named.or_else(|| items.iter().rposition(is_meant)).unwrap_or_else(|| items.push(index, id, kind))
+    items.meant(index, id.as_ref(), kind).unwrap_or_else(|| items.push(index, id, kind))
 }
 
 /// The item that the terminal response repeats at that place: the one at its place, of its id, or
@@ -178,13 +212,11 @@ pub(super) fn of_event(items: &mut Items, event: &Node<'_>, kind: ItemKind) -> u
 pub(super) fn repeated(items: &mut Items, index: u64, item: &Node<'_>) -> usize {
     let kind = ItemKind::of(item);
     let id = item.text_at("id");
-    let find = |is_meant: &dyn Fn(&Item) -> bool| {
-        items.iter().position(|own| own.kind == kind && !own.repeated && is_meant(own))
-    };
-    let found = find(&|own| own.index == Some(index))
-        .or_else(|| find(&|own| own.id.is_some() && own.id == id))
-        .or_else(|| find(&|_| true));
-    let at = found.unwrap_or_else(|| items.push(Some(index), id, kind));
+    let waits = |at: &usize| !items[*at].repeated;
+    let placed = items.at_index(kind, Some(index)).filter(waits);
+    let found = placed.or_else(|| items.of_id(kind, id.as_ref()).filter(waits));
+    let at =
+        found.or_else(|| items.first_unrepeated(kind)).unwrap_or_else(|| items.push(Some(index), id, kind));
     items[at].repeated = true;
     at
 }

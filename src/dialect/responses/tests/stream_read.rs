@@ -1,5 +1,6 @@
 //! Streams of native upstreams, whole ones and those with holes.
 
+use crate::dialect::literal::looks;
 use crate::dialect::stream_event::StreamEvent;
 use serde_json::{Value, json};
 
@@ -242,4 +243,33 @@ fn a_stream_without_its_last_event_has_no_end() {
     let mut reader = StreamReader::default();
     reader.read(&StreamEvent::new(b"", "[DONE]"), &mut |event| panic!("{event:?}"));
     reader.read(&StreamEvent::new(b"", "no json"), &mut |event| panic!("{event:?}"));
+}
+
+#[test]
+fn twice_the_items_are_twice_the_steps() {
+    let message = |at: usize| json!({"type":"message","id":format!("m{at}"),"content":[{"type":"output_text","text":"t"}]});
+    let call = |at: usize| json!({"type":"function_call","id":format!("c{at}"),"call_id":format!("c{at}"),"name":"f","arguments":"{}"});
+    type Stream = fn(usize, &dyn Fn(usize) -> Value) -> Vec<Value>;
+    let streams: [(&str, Stream); 3] = [
+        ("told at the end alone", |n, item| vec![completed((0..n).map(item).collect())]),
+        ("added", |n, item| {
+            let added = |at| json!({"type":"response.output_item.added","output_index":at,"item":item(at)});
+            (0..n).map(added).chain([completed((0..n).map(item).collect())]).collect()
+        }),
+        ("done in reverse, without a place", |n, item| {
+            let done = |at| json!({"type":"response.output_item.done","item":item(at)});
+            (0..n).rev().map(done).chain([completed((0..n).map(item).collect())]).collect()
+        }),
+    ];
+    let steps = |events: Vec<Value>| {
+        looks::take();
+        read_events(&events);
+        looks::take()
+    };
+    for (name, stream) in streams {
+        for item in [&message as &dyn Fn(usize) -> Value, &call] {
+            let (once, twice) = (steps(stream(200, item)), steps(stream(400, item)));
+            assert!(twice <= 3 * once, "{name}: {once} steps, then {twice}");
+        }
+    }
 }

@@ -312,6 +312,25 @@ fn an_upload_waits_for_room_before_its_file_is_taken_in() {
 }
 
 #[test]
+fn what_a_small_request_goes_on_from_counts_with_it() {
+    let upstream = Upstream::with_one_path(MODEL, CHAT);
+    let gateway = Gateway::with(&[("REQUEST_BODY_MEMORY_BYTES", &MEMORY.to_string())]);
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let client = gateway.client();
+    let said = json!({"model": MODEL, "input": "x".repeat(MEMORY / 3)});
+    let first = client.post("/v1/responses", &said).expect(200);
+    let item = json!({"type": "item_reference", "id": first["output"][0]["id"]});
+    let goes_on = json!({"model": MODEL, "previous_response_id": first["id"], "input": [item]});
+    let held = begun(&gateway, &key(&gateway, "other"), MEMORY * 3 / 4);
+    is_refused_for_memory(&client.post("/v1/responses", &goes_on), "what is stored has no room");
+    drop(held);
+    eventually("there is room again", || {
+        (client.post("/v1/responses", &goes_on).status == 200).then_some(())
+    });
+    all_is_given_back(&gateway, "a conversation that went on");
+}
+
+#[test]
 fn too_many_conversions_at_once_are_refused_in_the_words_of_the_dialect() {
     let upstream = Upstream::with_one_path(MODEL, CHAT);
     let memory = [("CONVERSION_MEMORY_BYTES", "1048576"), ("REQUEST_BODY_MEMORY_BYTES", "1073741824")];

@@ -73,9 +73,19 @@ pub(super) async fn serve_body(
     let timer = request.first_output_timer.clone();
     let (length, read) = (body.len(), || read_call(&proxy, kind, request, body, caller));
     let call = match proxy.conversions.read_through(length, read).await {
+        // Boxed, because few go on from what was stored here.
+        Ok(call) if call.face.dialect == Dialect::Responses => {
+            Box::pin(previous::complete(&proxy, call)).await
+        }
+        read => read,
+    };
+    let call = match call {
         Ok(call) => call,
         Err(refusal) => return *refusal,
     };
+    if let Some(refusal) = orphaned_output(&call) {
+        return refusal;
+    }
     match BeforeAnswer::of(&call, timer) {
         None => answer(&proxy, call).await,
         Some(heartbeats) => heartbeats.wait(async move { answer(&proxy, call).await }).await,
@@ -92,17 +102,12 @@ fn read_call(
     proxy.core.metrics.received_bytes.add(body.len() as u64);
     let head = Head::of(kind, &mut request, caller);
     let refuse = |face: ErrorShape, message: &str, field| Box::new(face.refuse(400, message, None, field));
-    let mut call =
+    let call =
         Call::read(proxy, head, body).map_err(|(face, error)| refuse(face, &error.message, error.field))?;
     if call.operation == Operation::Compact && call.envelope.stream {
         return Err(refuse(call.face, "A compaction cannot be streamed", Some("stream")));
     }
-    previous::resume(&proxy.stored_responses, &mut call);
-    previous::resolve_references(proxy, &mut call)?;
-    match orphaned_output(&call) {
-        Some(refusal) => Err(Box::new(refusal)),
-        None => Ok(call),
-    }
+    Ok(call)
 }
 
 /// Answers a call that has been read.

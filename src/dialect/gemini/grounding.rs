@@ -16,6 +16,10 @@ use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
+/// The words of pages that citations repeat at most, in bytes: so many, and so many for each of the metadata.
+const MOST_WORDS: usize = 64 * 1024;
+const MOST_TIMES: usize = 8;
+
 /// Reads the metadata, into the order of the parts. `text_of` gives the text that a segment of that part is
 /// of, with its place.
 pub(super) fn read<'a, 't>(
@@ -24,6 +28,8 @@ pub(super) fn read<'a, 't>(
 ) -> Vec<(usize, Citation<'a>)> {
     let pages: Vec<_> = member::items(metadata, "groundingChunks").iter().map(page).collect();
     let mut citations = Vec::new();
+    // Each index repeats the words of its page: what comes of them stays in proportion to what came.
+    let mut left = MOST_WORDS.saturating_add(metadata.raw().len().saturating_mul(MOST_TIMES));
     for support in member::items(metadata, "groundingSupports") {
         let segment = member::get(support, "segment");
         let count = |key: &str| member::get(segment?, key).and_then(Node::u64);
@@ -33,7 +39,15 @@ pub(super) fn read<'a, 't>(
         let span = end.map(|end| Span { start: letters(count("startIndex").unwrap_or(0)).min(end), end });
         for index in member::items(support, "groundingChunkIndices").iter().filter_map(Node::u64) {
             let page = usize::try_from(index).ok().and_then(|index| pages.get(index)?.as_ref());
-            citations.extend(page.map(|page| (part, Citation { span, ..page.clone() })));
+            let Some(page) = page else { continue };
+            let words = [Some(&page.url), page.title.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(|text| text.literal().len())
+                .sum();
+            let Some(rest) = left.checked_sub(words) else { break };
+            left = rest;
+            citations.push((part, Citation { span, ..page.clone() }));
         }
     }
     if citations.is_empty()
@@ -132,6 +146,7 @@ impl Cited<'_> {
             supports[at].1.extend(pages.places.get(&citation.url));
         }
         let text = CitedText::of(self.text);
+        let mut left = MOST_WORDS.saturating_add(text.as_str().len().saturating_mul(MOST_TIMES));
         for (span, chunks) in supports {
             let all = (0, text.as_str().len());
             let (start, end) = span.map_or(all, |span| (text.byte_at(span.start), text.byte_at(span.end)));
@@ -140,7 +155,10 @@ impl Cited<'_> {
                     o.field_if("partIndex", self.part.filter(|part| *part > 0));
                     o.field_if("startIndex", Some(start as u64).filter(|start| *start > 0));
                     o.field("endIndex", end as u64);
-                    o.field("text", text.as_str().get(start..end).unwrap_or_default());
+                    let words = text.as_str().get(start..end).unwrap_or_default();
+                    // Spans that lie over each other repeat them: in the end their places have to do.
+                    left = left.saturating_sub(words.len());
+                    o.field_if("text", Some(words).filter(|_| left > 0));
                 });
                 o.array("groundingChunkIndices", |a| chunks.into_iter().for_each(|chunk| a.item(chunk)));
             });
@@ -173,6 +191,27 @@ mod tests {
             .collect();
         let wanted = [("https://a.b", (0, 2)), ("https://a.b", (3, 5)), ("https://c.d", (3, 5))];
         assert_eq!(told, wanted.map(|(url, span)| (2, url.to_owned(), Some(span))));
+    }
+
+    #[test]
+    fn what_repeats_the_words_of_a_page_is_bounded() {
+        let (uri, indices) = (format!("https://a.b/{}", "x".repeat(20_000)), vec!["0"; 10_000].join(","));
+        let metadata = format!(
+            r#"{{"groundingChunks":[{{"web":{{"uri":"{uri}"}}}}],"groundingSupports":[{{"segment":{{"endIndex":3}},"groundingChunkIndices":[{indices}]}}]}}"#
+        );
+        let told: usize = cited(&metadata).iter().map(|(_, citation)| citation.url.literal().len()).sum();
+        assert!((uri.len()..MOST_TIMES * metadata.len() + MOST_WORDS).contains(&told), "{told}");
+        let (long, pages) = ("x".repeat(50_000), cited(METADATA));
+        let (text, page) = (Text::of(&long), &pages[0].1);
+        let spans =
+            (0..1000).map(|start| Citation { span: Some(Span { start, end: 50_000 }), ..page.clone() });
+        let citations: Vec<_> = spans.collect();
+        let texts = [Cited { part: Some(0), text: &text, citations: citations.iter().collect() }];
+        let mut json = Writer::new();
+        json.object(|o| put(o, &[], &texts));
+        let written = json.into_string();
+        assert_eq!(written.matches("endIndex").count(), 1000);
+        assert!(written.len() < (MOST_TIMES + 4) * 50_000, "{}", written.len());
     }
 
     #[test]

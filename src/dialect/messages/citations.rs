@@ -1,6 +1,6 @@
 //! Where a text block comes from: `citations`, of the block as a whole.
 
-use crate::dialect::citation::{Citation, CitedText};
+use crate::dialect::citation::{Citation, CitedText, Span};
 use crate::dialect::edit::edit;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -31,15 +31,21 @@ fn is_address(source: &Text<'_>) -> bool {
     ["http://", "https://"].iter().any(|scheme| source.starts_with(scheme))
 }
 
+/// How many characters of a page Anthropic quotes at most (its documentation of the web search tool).
+const LONGEST_QUOTE: u64 = 150;
+
 /// The members of a citation of a text. Who gives no words of the page marks words of the answer.
 pub(super) fn put(o: &mut Writer, citation: &Citation<'_>, text: &CitedText<'_>) {
     o.field("type", "web_search_result_location");
     o.field("url", &citation.url);
     o.field("title", citation.title.as_ref().map(Text::borrowed));
-    match (&citation.quoted, citation.span) {
-        (Some(quoted), _) => o.field("cited_text", quoted),
-        (None, Some(span)) => o.field("cited_text", text.marked(span)),
-        (None, None) => o.field("cited_text", text.text()),
+    let Span { start, end } = citation.span.unwrap_or(Span { start: 0, end: LONGEST_QUOTE });
+    match &citation.quoted {
+        Some(quoted) => o.field("cited_text", quoted),
+        None => o.field(
+            "cited_text",
+            text.marked(Span { start, end: end.min(start.saturating_add(LONGEST_QUOTE)) }),
+        ),
     }
     o.field("encrypted_index", NO_SIGNATURE);
 }

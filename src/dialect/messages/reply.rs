@@ -1,5 +1,7 @@
 //! Reads and writes complete answers.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 
 use super::blocks::{read_call, read_thinking};
@@ -26,7 +28,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
     if !body.is_object() {
         return Err(UpstreamError::new("Upstream's answer is not a message"));
     }
-    let (mut parts, mut cited) = (Vec::new(), Vec::new());
+    let (mut parts, mut cited, mut searched) = (Vec::new(), Vec::new(), HashMap::new());
     if let Some(text) = body.text_at("content") {
         parts.push(Part::Text(text));
     }
@@ -44,15 +46,12 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
             "server_tool_use" if searches::is_search(block) => {
                 let input = block.get("input").map_or("", Node::raw);
                 let id = block.text_at("id").unwrap_or_default();
+                searched.insert(id.clone(), parts.len());
                 parts.push(Part::Search(Search { id, query: searches::query(input), found: None }));
             }
             "web_search_tool_result" => {
                 let id = block.text_at("tool_use_id").unwrap_or_default();
-                let search = parts.iter_mut().rev().find_map(|part| match part {
-                    Part::Search(search) if search.id == id => Some(search),
-                    _ => None,
-                });
-                if let Some(search) = search {
+                if let Some(Part::Search(search)) = searched.get(&id).and_then(|at| parts.get_mut(*at)) {
                     search.found = Some(searches::found(block));
                 }
             }

@@ -9,7 +9,7 @@
 //!
 //! What belongs to this dialect without being a conversion stands beside it: [`validate()`] refuses
 //! outputs without a call, [`without_own_ids`] takes our traces out of a body that passes through,
-//! [`without_reasoning`] takes out what an upstream cannot decrypt, [`with_items_referred_to`] puts
+//! [`without_reasoning`] takes out what an upstream cannot decrypt, [`with_items`] puts
 //! stored items in place of references, [`with_gathered_instructions`] moves
 //! instructions to where Codex wants them, [`echo()`] collects what an answer repeats. [`Accumulator`] makes
 //! one answer of a stream, [`replay()`] a stream of an answer, [`as_compaction`] a compaction of one.
@@ -52,7 +52,7 @@ pub use compaction::as_compaction;
 pub use echo::echo;
 pub use instructions::{as_message, with_gathered_instructions};
 pub use own_ids::{answer_of, without_own_ids, without_reasoning};
-pub use references::{refers_to_items, with_items_referred_to};
+pub use references::{ItemReferredTo, items_referred_to, refers_to_items, with_items};
 pub use replay::replay;
 pub use reply_read::read_reply;
 pub use reply_write::write_reply;

@@ -1,7 +1,10 @@
 //! References to items of earlier answers (`item_reference`).
 //!
 //! The id of an item that we wrote leads to the answer it belongs to; those of an upstream that stores nothing are known to
-//! whoever keeps its answers. The items are given back, and the body has them in place of its references.
+//! whoever keeps its answers. First the items are found ([`items_referred_to`]), so that it is known how long the body
+//! becomes, then they take the place of the references ([`with_items`]).
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -18,19 +21,21 @@ fn is_reference(item: &Node<'_>) -> bool {
     item.str_at("type") == "item_reference"
 }
 
-/// The body with the items of answers stored here that it refers to; `None` where it refers to none. Of items with ids of an
-/// upstream's those stay references that are not found: the upstream may have them. `find` gives an item as JSON by its
-/// id, and by the hex digits that name its answer where the id is one of ours; `longest` bounds the items together, in
-/// bytes.
+/// An item as JSON, and its place in the input.
+pub type ItemReferredTo = (usize, Arc<str>);
+
+/// The items of answers stored here that a body refers to. Those with ids of an upstream's stay references that are not
+/// found: the upstream may have them. `find` gives an item as JSON by its id, and by the hex digits that name its answer
+/// where the id is one of ours; `longest` bounds the items together, in bytes.
 ///
 /// # Errors
 ///
 /// An item with an id of ours that is not found, or more of them than fit.
-pub fn with_items_referred_to(
+pub fn items_referred_to(
     body: &Node<'_>,
     longest: usize,
-    mut find: impl FnMut(&str, Option<&str>) -> Option<String>,
-) -> Result<Option<Bytes>, ConversionError> {
+    mut find: impl FnMut(&str, Option<&str>) -> Option<Arc<str>>,
+) -> Result<Vec<ItemReferredTo>, ConversionError> {
     let items = body.items_at("input");
     let mut found = Vec::new();
     let mut length = 0;
@@ -56,18 +61,20 @@ pub fn with_items_referred_to(
         }
         found.push((place, whole));
     }
-    if found.is_empty() {
-        return Ok(None);
-    }
-    let parsed: Vec<_> =
-        found.iter().filter_map(|(place, item)| Some((*place, Node::parse(item).ok()?))).collect();
-    let mut next = parsed.iter().peekable();
-    Ok(with_input(body, |list| {
-        for (place, item) in items.iter().enumerate() {
-            let whole = next.next_if(|(found, _)| *found == place);
-            list.item(whole.map_or(item.json(), |(_, whole)| whole.json()));
+    Ok(found)
+}
+
+/// The body with items in place of the references to them.
+pub fn with_items(body: &Node<'_>, found: &[ItemReferredTo]) -> Option<Bytes> {
+    let mut next = found.iter().peekable();
+    with_input(body, |list| {
+        for (place, item) in body.items_at("input").iter().enumerate() {
+            match next.next_if(|(found, _)| *found == place).and_then(|(_, whole)| Node::parse(whole).ok()) {
+                Some(whole) => list.item(whole.json()),
+                None => list.item(item.json()),
+            }
         }
-    }))
+    })
 }
 
 #[cfg(test)]
@@ -85,13 +92,14 @@ mod tests {
                 Some(answer) => answer == ANSWER && id.starts_with("msg_"),
                 None => id == "msg_of_an_upstream",
             };
-            is_stored.then(|| json!({"id": id, "type": "message"}).to_string())
+            is_stored.then(|| json!({"id": id, "type": "message"}).to_string().into())
         };
-        let done = with_items_referred_to(&Node::parse(&body).unwrap(), longest, find);
-        let read = |body: Bytes| serde_json::from_slice::<Value>(&body).unwrap()["input"].clone();
-        done.map(|body| body.map(read)).map_err(|error| match error {
+        let body = Node::parse(&body).unwrap();
+        let found = items_referred_to(&body, longest, find).map_err(|error| match error {
             ConversionError::Invalid { field, .. } | ConversionError::Unsupported { field, .. } => field,
-        })
+        })?;
+        let read = |body: Bytes| serde_json::from_slice::<Value>(&body).unwrap()["input"].clone();
+        Ok((!found.is_empty()).then(|| with_items(&body, &found).map(read).unwrap()))
     }
 
     #[test]

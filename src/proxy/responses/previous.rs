@@ -23,7 +23,7 @@ use http_body::{Body, Frame, SizeHint};
 use memchr::memmem;
 
 use crate::dialect::canonical::ConversionError;
-use crate::dialect::responses::{TurnOutput, merge_turn, with_items_referred_to};
+use crate::dialect::responses::{ItemReferredTo, TurnOutput, items_referred_to, merge_turn, with_items};
 use crate::dialect::sse::{self, Scanner};
 use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
@@ -41,20 +41,51 @@ use crate::proxy::call::Call;
 use crate::proxy::operation::Operation;
 use crate::proxy::relay::renamed;
 
-/// Completes a request that refers to an answer stored here; leaves any other alone.
-pub(in crate::proxy) fn resume(store: &ResponseStore, call: &mut Call) {
+/// Completes a call that refers to an answer stored here, or to items of one. What is put into it counts as its body does:
+/// it has room in the memory for bodies first, and is put in where a long body is read.
+///
+/// # Errors
+///
+/// A refusal that says what to send: an item is not stored (any more), or they are too much together; or there is no room.
+pub(in crate::proxy) async fn complete(
+    proxy: &Proxy,
+    mut call: Box<Call>,
+) -> Result<Box<Call>, Box<Response>> {
+    if let Some((id, turn)) = previous(&proxy.stored_responses, &call) {
+        let length = call.body.len() + turn.length();
+        has_room(proxy, &mut call, length).await?;
+        proxy.conversions.read_through(length, || resume(&mut call, id, &turn)).await;
+    }
+    resolve_references(proxy, call).await
+}
+
+/// Room for a body that has become so long.
+async fn has_room(proxy: &Proxy, call: &mut Call, length: usize) -> Result<(), Box<Response>> {
+    if length <= FREE_BODY {
+        return Ok(());
+    }
+    let owner = call.caller.body_owner();
+    let memory = call.memory.get_or_insert_with(|| proxy.core.body_memory.body(owner));
+    let face = call.face;
+    Box::pin(memory.grow_to(length)).await.map_err(|no_room| Box::new(face.body_error(&no_room.into())))
+}
+
+/// The answer stored here that a request goes on from.
+fn previous(store: &ResponseStore, call: &Call) -> Option<(String, Arc<StoredTurn>)> {
     let refers = call.face.dialect == Dialect::Responses
         && matches!(call.operation, Operation::Answer | Operation::CountTokens)
         && call.envelope.has_previous;
-    if !refers {
-        return;
-    }
+    let text = refers.then(|| std::str::from_utf8(&call.body).ok()).flatten()?;
+    let id = json::member(text, "previous_response_id").and_then(json::string)?;
+    let turn = store.find(&(call.key_id, id.clone()), now_ms())?;
+    Some((id, turn))
+}
+
+fn resume(call: &mut Call, id: String, turn: &StoredTurn) {
     let Ok(text) = std::str::from_utf8(&call.body) else { return };
-    let Some(id) = json::member(text, "previous_response_id").and_then(json::string) else { return };
-    let Some(turn) = store.find(&(call.key_id, id.clone()), now_ms()) else { return };
     let request = std::str::from_utf8(&turn.request).ok().and_then(|text| Node::parse(text).ok());
     let (Some(request), Ok(new)) = (request, Node::parse(text)) else { return };
-    let items: Vec<&str> = turn.items.iter().map(String::as_str).collect();
+    let items: Vec<&str> = turn.items.iter().map(|item| &**item).collect();
     let whole = merge_turn(&request, &items, &new);
     let stream = if call.envelope.stream { "true" } else { "false" };
     let whole = String::from_utf8_lossy(&whole);
@@ -70,15 +101,41 @@ pub(in crate::proxy) fn resume(store: &ResponseStore, call: &mut Call) {
 ///
 /// # Errors
 ///
-/// A refusal that says what to send: an item is not stored (any more), or they are too much together.
-pub(in crate::proxy) fn resolve_references(proxy: &Proxy, call: &mut Call) -> Result<(), Box<Response>> {
+/// As [`complete`].
+pub(in crate::proxy) async fn resolve_references(
+    proxy: &Proxy,
+    mut call: Box<Call>,
+) -> Result<Box<Call>, Box<Response>> {
     let may_refer = call.face.dialect == Dialect::Responses
         && !matches!(call.operation, Operation::CountTokens | Operation::AlphaSearch)
         && (call.envelope.marks.own || proxy.stored_responses.has_items())
         && memmem::find(&call.body, b"item_reference").is_some();
+    if !may_refer {
+        return Ok(call);
+    }
+    let found = proxy.conversions.read_through(call.body.len(), || referred_to(proxy, &call)).await?;
+    if found.is_empty() {
+        return Ok(call);
+    }
+    let length = call.body.len() + found.iter().map(|(_, item)| item.len()).sum::<usize>();
+    has_room(proxy, &mut call, length).await?;
+    let put_in = || {
+        let text = std::str::from_utf8(&call.body).unwrap_or_default();
+        let whole = Node::parse(text).ok().and_then(|body| with_items(&body, &found))?;
+        Some(envelope::skim(Dialect::Responses, &whole).map(|envelope| (envelope, whole)))
+    };
+    match proxy.conversions.read_through(length, put_in).await {
+        None => {}
+        Some(Ok((envelope, whole))) => (call.envelope, call.body) = (envelope, whole),
+        Some(Err(error)) => return Err(Box::new(call.face.refuse(400, &error.message, None, error.field))),
+    }
+    Ok(call)
+}
+
+/// The items that a call refers to, of answers stored here.
+fn referred_to(proxy: &Proxy, call: &Call) -> Result<Vec<ItemReferredTo>, Box<Response>> {
     let text = std::str::from_utf8(&call.body).unwrap_or_default();
-    let Some(body) = may_refer.then(|| Node::parse(text).ok()).flatten() else { return Ok(()) };
-    let face = call.face;
+    let Ok(body) = Node::parse(text) else { return Ok(Vec::new()) };
     let mut answers: HashMap<String, Option<Arc<StoredTurn>>> = HashMap::new();
     let find = |item_id: &str, answer: Option<&str>| {
         let Some(answer) = answer else {
@@ -91,18 +148,14 @@ pub(in crate::proxy) fn resolve_references(proxy: &Proxy, call: &mut Call) -> Re
         let place = item_id.rsplit_once(answer)?.1.parse::<usize>().ok()?;
         turn.as_ref()?.items.get(place).filter(|item| has_id(item, item_id)).cloned()
     };
-    let longest = proxy.core.config.request_body_limit;
-    let refuse = |message: &str, field: Option<&str>| Box::new(face.refuse(400, message, None, field));
-    let whole = match with_items_referred_to(&body, longest, find) {
-        Ok(None) => return Ok(()),
-        Ok(Some(whole)) => whole,
-        Err(ConversionError::Invalid { field, message }) => return Err(refuse(&message, Some(&field))),
-        Err(ConversionError::Unsupported { field, .. }) => return Err(refuse(&field, Some(&field))),
-    };
-    call.envelope =
-        envelope::skim(Dialect::Responses, &whole).map_err(|error| refuse(&error.message, error.field))?;
-    call.body = whole;
-    Ok(())
+    let found = items_referred_to(&body, proxy.core.config.request_body_limit, find);
+    found.map_err(|error| {
+        let (message, field) = match error {
+            ConversionError::Invalid { field, message } => (message, field),
+            ConversionError::Unsupported { field, .. } => (field.clone(), field),
+        };
+        Box::new(call.face.refuse(400, &message, None, Some(&field)))
+    })
 }
 
 fn has_id(item: &str, id: &str) -> bool {
@@ -159,7 +212,7 @@ struct TurnRecorder {
 impl TurnRecorder {
     /// Stores a completed answer.
     fn record(&self, output: &TurnOutput) {
-        let items = output.items().into_iter().map(str::to_owned).collect();
+        let items = output.items().into_iter().map(Arc::from).collect();
         let rest = output.rest().unwrap_or("{}").to_owned();
         self.store.insert(self.key.clone(), StoredTurn::new(self.request.clone(), items, rest));
     }

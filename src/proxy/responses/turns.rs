@@ -56,7 +56,7 @@ struct StoredItem {
 
 pub(in crate::proxy) struct StoredTurn {
     pub(in crate::proxy) request: Bytes,
-    pub(in crate::proxy) items: Vec<String>,
+    pub(in crate::proxy) items: Vec<Arc<str>>,
     /// The answer's object without its items.
     pub(in crate::proxy) rest: String,
     /// The ids of items that are an upstream's, each with the place of the item.
@@ -65,12 +65,17 @@ pub(in crate::proxy) struct StoredTurn {
 }
 
 impl StoredTurn {
-    pub(in crate::proxy) fn new(request: Bytes, items: Vec<String>, rest: String) -> Self {
-        let id_of = |item: &String| json::member(item, "id").and_then(json::string);
+    pub(in crate::proxy) fn new(request: Bytes, items: Vec<Arc<str>>, rest: String) -> Self {
+        let id_of = |item: &Arc<str>| json::member(item, "id").and_then(json::string);
         let ids = items.iter().enumerate().filter_map(|(place, item)| Some((place, id_of(item)?)));
         let ids =
             ids.filter(|(_, id)| answer_of(id).is_none() && (1..=MAX_ITEM_ID).contains(&id.len())).collect();
         Self { request, items, rest, ids, stored_at: now_ms() }
+    }
+
+    /// The bytes of its request and of the items that answered it.
+    pub(super) fn length(&self) -> usize {
+        self.request.len() + self.items.iter().map(|item| item.len()).sum::<usize>()
     }
 
     /// The bytes that it takes under an id.
@@ -123,7 +128,7 @@ impl ResponseStore {
     }
 
     /// An item as its upstream gave it, by the upstream's id.
-    pub(in crate::proxy) fn item(&self, key: &Key, now: Millis) -> Option<String> {
+    pub(in crate::proxy) fn item(&self, key: &Key, now: Millis) -> Option<Arc<str>> {
         let entries = self.entries();
         let item = entries.items.get(key).filter(|item| item.is_one)?;
         let turn = item.turn.upgrade().filter(|turn| turn.stored_at + RETENTION_MS > now)?;
@@ -189,8 +194,8 @@ mod tests {
 
     #[test]
     fn an_item_is_found_by_its_upstreams_id_as_long_as_that_means_one() {
-        let item = |id: &str, said: &str| format!(r#"{{"id":"{id}","said":"{said}"}}"#);
-        let said = |items: Vec<String>| StoredTurn::new(Bytes::new(), items, String::new());
+        let item = |id: &str, said: &str| Arc::<str>::from(format!(r#"{{"id":"{id}","said":"{said}"}}"#));
+        let said = |items: Vec<Arc<str>>| StoredTurn::new(Bytes::new(), items, String::new());
         let store = ResponseStore::default();
         let found = |owner: Option<KeyId>, id: &str| store.item(&(owner, id.to_owned()), now_ms());
         assert!(!store.has_items());

@@ -92,13 +92,6 @@ struct TurnRunner<'a> {
     memory: HeldMemory,
 }
 
-/// What a frame leads to.
-enum Turn {
-    /// It needs no upstream.
-    Local(Vec<String>),
-    Call(Box<Call>),
-}
-
 /// Serves one socket to its end.
 pub(super) async fn serve(proxy: Arc<Proxy>, opener: Opener, socket: WebSocket) {
     let _open = proxy.core.metrics.sockets.enter();
@@ -269,12 +262,25 @@ impl TurnRunner<'_> {
             return self.sender.texts([no_room()]).await;
         }
         let proxy = self.proxy;
-        let turn = proxy.conversions.read_through(length, || self.begin(&frame)).await;
+        let begun = proxy.conversions.read_through(length, || self.begin(&frame)).await;
         drop(frame);
         self.memory.shrink_to(length + self.history.length());
+        let turn = match begun {
+            Ok((call, is_warm_up)) => {
+                let whole = Box::pin(previous::resolve_references(proxy, call)).await;
+                whole.map(|call| (call, is_warm_up)).map_err(|refused| refusal::of_response(*refused))
+            }
+            Err(refusal) => Err(refusal),
+        };
         match turn {
-            Ok(Turn::Local(events)) => self.sender.texts(events).await,
-            Ok(Turn::Call(call)) => {
+            Ok((call, true)) => match admit::forbidden(&proxy.core, &call) {
+                Some(refusal) => self.sender.texts([refusal::of_response(refusal)]).await,
+                None => {
+                    let events = self.warm_up(&call);
+                    self.sender.texts(events).await
+                }
+            },
+            Ok((call, false)) => {
                 self.cancels.mark_unchanged();
                 self.inbox.in_turn.store(true, Ordering::Relaxed);
                 let sent = self.call(call).await;
@@ -285,8 +291,9 @@ impl TurnRunner<'_> {
         }
     }
 
-    /// What a frame leads to, or the frame that refuses it. One over the limit is not even read.
-    fn begin(&mut self, frame: &Bytes) -> Result<Turn, String> {
+    /// The call that a frame makes, and whether that only warms up; or the frame that refuses it. One over the limit is not
+    /// even read.
+    fn begin(&mut self, frame: &Bytes) -> Result<(Box<Call>, bool), String> {
         let (proxy, opener) = (self.proxy, self.opener);
         proxy.core.rates.admit_frame(&opener.rates, monotonic_ms()).map_err(refusal::too_many)?;
         let face = ErrorShape::new(Dialect::Responses, RequestId::next());
@@ -312,14 +319,7 @@ impl TurnRunner<'_> {
             .map_err(|(_, error)| FrameRefusal::invalid(error.field, error.message).frame())?;
         // A frame is of this dialect, whatever the headers of the upgrade say of errors over HTTP.
         call.face = face;
-        previous::resolve_references(proxy, &mut call).map_err(|refused| refusal::of_response(*refused))?;
-        if !frame.is_warm_up {
-            return Ok(Turn::Call(call));
-        }
-        match admit::forbidden(&proxy.core, &call) {
-            Some(refusal) => Err(refusal::of_response(refusal)),
-            None => Ok(Turn::Local(self.warm_up(&call))),
-        }
+        Ok((call, frame.is_warm_up))
     }
 
     /// Answers a request that is only to be kept for the next.

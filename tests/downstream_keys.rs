@@ -5,7 +5,7 @@ mod support;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use support::{ADMIN_TOKEN, Caller, Gateway, PROXY_TOKEN, Pair, Reply, Upstream, eventually, wire};
+use support::{ADMIN_TOKEN, Caller, Gateway, PROXY_TOKEN, Pair, Reply, Request, Upstream, eventually, wire};
 
 const MODEL: &str = "model-keys";
 const KEY: &str = "sk-team-a-0123456789";
@@ -127,6 +127,26 @@ fn a_model_list_permits_what_its_patterns_match() {
         let list = client.get("/v1/models").expect(200);
         assert_eq!(model_ids(&list).contains(&MODEL), allowed, "{patterns}: {list}");
     }
+}
+
+#[test]
+fn no_other_model_comes_in_beside_the_one_that_is_allowed() {
+    let World { gateway, upstream, .. } = world();
+    create(&gateway, &json!({"supportedModels": [MODEL]}));
+    let client = with_key(&gateway, KEY);
+    let said = json!([{"role": "user", "content": "hi"}]);
+    for (member, status) in [
+        (r#""Model":"dear""#, 400),
+        (r#""model":"dear""#, 400),
+        (r#""models":["dear"]"#, 403),
+        (r#""fallbacks":[{"model":"dear"}]"#, 403),
+        (&format!(r#""models":["{MODEL}"]"#), 200),
+    ] {
+        let body = format!(r#"{{"model":"{MODEL}","messages":{said},{member}}}"#);
+        let answer = client.send(Request::post("/v1/chat/completions").json_text(body.as_str()));
+        assert_eq!(answer.status, status, "{member}: {}", answer.text());
+    }
+    assert_eq!(upstream.asked_for("/v1/chat/completions").len(), 1);
 }
 
 #[test]

@@ -151,13 +151,16 @@ impl BatchRequests {
                 message: format!("Line {number} of the input file: {what}"),
                 field: "input_file_id",
             };
-            let (mut body, mut url) = (None, None);
-            json::members(line, |member| match member.key.as_ref() {
-                "body" => body = Some((member.at, member.value)),
-                "url" => url = Some(member.value),
+            let (mut body, mut url, mut is_twofold) = (None, None, false);
+            json::members(line, |member| match member.key.to_ascii_lowercase().as_str() {
+                "body" => is_twofold |= body.replace((member.at, member.value)).is_some(),
+                "url" => is_twofold |= url.replace(member.value).is_some(),
                 _ => {}
             })
             .map_err(|_| flaw("it is no JSON object"))?;
+            if is_twofold {
+                return Err(flaw("body or url is given twice"));
+            }
             if url.and_then(json::string).as_deref() != Some(endpoint) {
                 return Err(flaw(&format!("url must be the endpoint of the batch, {endpoint}")));
             }
@@ -174,20 +177,32 @@ impl BatchRequests {
     pub fn of_array(text: &[u8]) -> Result<Self, BatchFlaw> {
         let bad = |message: String| BatchFlaw { message, field: "requests" };
         let text = std::str::from_utf8(text).map_err(|_| bad("The body is not UTF-8".to_owned()))?;
-        let mut array = None;
+        let (mut array, mut is_twofold) = (None, false);
         json::members(text, |member| {
-            if member.key == "requests" {
-                array = Some(member.value);
+            if member.key.eq_ignore_ascii_case("requests") {
+                is_twofold |= array.replace(member.value).is_some();
             }
         })
         .map_err(|_| bad("The body must be a JSON object".to_owned()))?;
+        if is_twofold {
+            return Err(bad("requests: it is given twice".to_owned()));
+        }
         let array = array.ok_or_else(|| bad("requests: Field required".to_owned()))?;
         let items: Vec<&RawValue> = serde_json::from_str(array)
             .map_err(|_| bad("requests: Input should be a valid list".to_owned()))?;
         let mut requests = Self { model: String::new(), places: Vec::new() };
         for (number, item) in items.iter().enumerate() {
             let flaw = |what: &str| bad(format!("requests.{number}.params: {what}"));
-            let params = json::member(item.get(), "params").ok_or_else(|| flaw("Field required"))?;
+            let mut given = Vec::new();
+            json::members(item.get(), |member| {
+                given.extend(member.key.eq_ignore_ascii_case("params").then_some(member.value));
+            })
+            .map_err(|_| flaw("Field required"))?;
+            let params = match given[..] {
+                [] => return Err(flaw("Field required")),
+                [params] => params,
+                _ => return Err(flaw("it is given twice")),
+            };
             let at = params.as_ptr() as usize - text.as_ptr() as usize;
             requests.take(params, at, MOST_OF_ARRAY).map_err(|what| flaw(&what))?;
         }
@@ -198,7 +213,7 @@ impl BatchRequests {
     fn take(&mut self, body: &str, at: usize, most: usize) -> Result<(), String> {
         let mut named = Vec::new();
         json::members(body, |member| {
-            if member.key == "model" {
+            if member.key.eq_ignore_ascii_case("model") {
                 named.push((member.at, member.value));
             }
         })
@@ -320,6 +335,10 @@ mod tests {
             (line("a").replace(URL, "/v1/else"), "Line 1 of the input file: url must be"),
             (line("a").replace("model", "other"), "Line 1 of the input file: model is required"),
             (line("a").replace("body", "other"), "Line 1 of the input file: body is required"),
+            (
+                line("a").replacen("{\"", "{\"Body\":{},\"", 1),
+                "Line 1 of the input file: body or url is given twice",
+            ),
             (line(" "), "Line 1 of the input file: model must be a text"),
             (String::from("\n \n"), "The input file has no requests"),
             (
@@ -346,6 +365,12 @@ mod tests {
             (r#"{"requests":{}}"#, "requests: Input should be"),
             (r#"{"requests":[]}"#, "requests: List should have"),
             (r#"{"requests":[1]}"#, "requests.0.params: Field required"),
+            (r#"{"requests":[],"Requests":[]}"#, "requests: it is given twice"),
+            (
+                r#"{"requests":[{"params":{"model":"a"},"params":{"model":"b"}}]}"#,
+                "requests.0.params: it is given twice",
+            ),
+            (r#"{"requests":[{"params":{"model":"a","Model":"b"}}]}"#, "requests.0.params: it asks"),
             (
                 r#"{"requests":[{"params":{"model":"a"}},{"params":{"model":"b"}}]}"#,
                 "requests.1.params: it asks",

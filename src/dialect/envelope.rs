@@ -54,6 +54,8 @@ pub struct Envelope {
     pub has_tier: bool,
     /// It says in OpenAI's words how much is to be thought, in a dialect that has others (gemini).
     pub has_openai_words: bool,
+    /// Other models that its upstream is to turn to, as some hubs offer it (`models`, `fallbacks`).
+    pub also: Vec<String>,
     place: ModelPlace,
 }
 
@@ -119,6 +121,13 @@ pub fn skim_or(
     let mut found = Found::default();
     let object =
         json::members(text, |member| found.take(dialect, member)).map_err(|error| syntax(text, error))?;
+    if let Some((name, problem)) = found.ambiguous {
+        return Err(EnvelopeError::field(name, problem));
+    }
+    let also: Vec<String> = found.also.iter().flat_map(|list| names_in(list)).take(MAX_ALSO + 1).collect();
+    if also.len() > MAX_ALSO {
+        return Err(EnvelopeError::field("models", "are more than 32"));
+    }
     let (model, place) = found.model(dialect, default_model, object.open)?;
     found.require_messages(dialect)?;
     Ok(Envelope {
@@ -138,6 +147,7 @@ pub fn skim_or(
         has_include: found.has_include,
         has_tier: found.has_tier,
         has_openai_words: found.has_openai_words,
+        also,
     })
 }
 
@@ -188,6 +198,7 @@ pub fn of_form(
         has_include: false,
         has_tier: false,
         has_openai_words: false,
+        also: Vec::new(),
     })
 }
 
@@ -220,11 +231,23 @@ pub fn splice_model(body: &Bytes, envelope: &Envelope, model: &str) -> [Bytes; 3
 
 // === what is collected on the walk ===
 
+/// The most other models that a request may name.
+const MAX_ALSO: usize = 32;
+
+/// What is decided by: parsers do not agree on which of two such members counts, and some take a name in any case.
+const DECISIVE: [&str; 7] =
+    ["model", "stream", "stream_options", "previous_response_id", "conversation", "background", "store"];
+
 #[derive(Default)]
 struct Found<'a> {
     members: usize,
     model: Option<Member<'a>>,
-    has_two_models: bool,
+    /// Those of [`DECISIVE`] that have come, a bit for each.
+    decided: u8,
+    /// One of them that two parsers could read in two ways, and why.
+    ambiguous: Option<(&'static str, &'static str)>,
+    /// Other models that it names.
+    also: Vec<&'a str>,
     has_continuation: bool,
     has_previous: bool,
     has_conversation: bool,
@@ -246,8 +269,10 @@ impl<'a> Found<'a> {
     fn take(&mut self, dialect: Dialect, member: Member<'a>) {
         self.members += 1;
         let value = member.value;
+        self.note_decisive(dialect, &member.key);
         match member.key.as_ref() {
-            "model" => self.has_two_models |= self.model.replace(member).is_some(),
+            "model" => self.model = Some(member),
+            "models" | "fallbacks" => self.also.push(value),
             "messages" => self.messages = Some(value),
             "input" => self.input = value != "null",
             "stream" => self.stream = value == "true",
@@ -278,6 +303,19 @@ impl<'a> Found<'a> {
         }
     }
 
+    fn note_decisive(&mut self, dialect: Dialect, key: &str) {
+        let named = DECISIVE.iter().position(|name| name.eq_ignore_ascii_case(key));
+        // There the path decides.
+        let Some(place) = named.filter(|_| dialect != Dialect::Gemini) else { return };
+        let (name, bit) = (DECISIVE[place], 1 << place);
+        if self.decided & bit != 0 {
+            self.ambiguous = Some((name, "is given twice"));
+        } else if key != name {
+            self.ambiguous = Some((name, "must be in lower case"));
+        }
+        self.decided |= bit;
+    }
+
     fn model(
         &self,
         dialect: Dialect,
@@ -286,9 +324,6 @@ impl<'a> Found<'a> {
     ) -> Result<(String, ModelPlace), EnvelopeError> {
         if dialect == Dialect::Gemini {
             return Ok((String::new(), ModelPlace::Absent { at: open + 1, more_follow: self.members > 0 }));
-        }
-        if self.has_two_models {
-            return Err(EnvelopeError::field("model", "is given twice"));
         }
         let Some(given) = &self.model else {
             let default = default.ok_or_else(|| EnvelopeError::field("model", "is required"))?;
@@ -323,6 +358,14 @@ impl<'a> Found<'a> {
         }
         Err(EnvelopeError::field("messages", problem))
     }
+}
+
+/// The models that a list names, as texts or as the `model` of objects.
+fn names_in(list: &str) -> Vec<String> {
+    let entries: Vec<serde_json::Value> = serde_json::from_str(list).unwrap_or_default();
+    let name =
+        |entry: serde_json::Value| entry.as_str().or_else(|| entry.get("model")?.as_str()).map(str::to_owned);
+    entries.into_iter().filter_map(name).collect()
 }
 
 fn model_name(value: &str) -> Result<String, EnvelopeError> {
@@ -444,6 +487,20 @@ mod tests {
             (Chat, b"{\"model\":5,\"messages\":[1]}", Some("model"), "model must be a string"),
             (Chat, b"{\"model\":\" \",\"messages\":[1]}", Some("model"), "model must not be blank"),
             (Chat, b"{\"model\":\"a\",\"model\":\"a\"}", Some("model"), "model is given twice"),
+            (Chat, b"{\"model\":\"a\",\"Model\":\"b\"}", Some("model"), "model is given twice"),
+            (Chat, b"{\"MODEL\":\"a\"}", Some("model"), "model must be in lower case"),
+            (
+                Responses,
+                b"{\"model\":\"a\",\"Previous_Response_Id\":\"r\"}",
+                Some("previous_response_id"),
+                "previous_response_id must be in lower case",
+            ),
+            (
+                Chat,
+                b"{\"stream_options\":{},\"model\":\"a\",\"stream_options\":null}",
+                Some("stream_options"),
+                "stream_options is given twice",
+            ),
             (Chat, b"{\"model\":\"a\",\"mod\\u0065l\":\"b\"}", Some("model"), "model is given twice"),
             (Chat, b"{\"model\":\"a\"}", Some("messages"), "messages is required"),
             (Chat, b"{\"model\":\"a\",\"messages\":[ ]}", Some("messages"), "messages must not be empty"),

@@ -55,12 +55,12 @@ pub(super) async fn admit_model(
     Ok(call)
 }
 
-/// The refusal of a model that this caller may not ask for.
+/// The refusal of a model that this caller may not ask for, or may not have its upstream turn to (`models`, `fallbacks`).
 pub(super) fn forbidden(core: &Core, call: &Call) -> Option<Response> {
     let key = call.caller.key.as_ref()?;
-    if core.snapshot.load().permits(&call.model, &key.policy) {
-        return None;
-    }
-    let message = format!("Model {} is not allowed for this key", call.model);
+    let snapshot = core.snapshot.load();
+    let mut named = std::iter::once(&*call.model).chain(call.envelope.also.iter().map(String::as_str));
+    let model = named.find(|model| !snapshot.permits(model, &key.policy))?;
+    let message = format!("Model {model} is not allowed for this key");
     Some(call.face.refuse(403, &message, None, Some("model")))
 }

@@ -2,7 +2,7 @@
 
 pub use super::account_state::{AccountStatus, CredentialMode, Health, HealthState};
 use super::routes::MAX_MARKS;
-use super::sql::{Changes, Row, Statement, Value, marks};
+use super::sql::{Changes, Fields, Statement, Value, marks};
 use super::touches::Part;
 use super::{Error, Result, Secret, Store};
 use crate::ids::{AccountId, SiteId};
@@ -188,7 +188,7 @@ pub async fn pick<T>(store: &Store, mut pick: impl FnMut(AccountRow) -> Option<T
         let page = store.query(sql.clone(), vec![after.into()]).await?;
         let is_last = page.len() < PAGE;
         for row in page {
-            let account = read(store, &row)?;
+            let account = read(store, &mut row.fields())?;
             after = account.id;
             picked.extend(pick(account));
         }
@@ -207,20 +207,19 @@ pub async fn list(store: &Store) -> Result<Vec<AccountRow>> {
 pub async fn page(store: &Store, limit: usize, offset: usize) -> Result<Vec<AccountRow>> {
     let sql = format!("SELECT {COLUMNS} FROM accounts ORDER BY id LIMIT ? OFFSET ?");
     let [limit, offset] = [limit, offset].map(|number| i64::try_from(number).unwrap_or(i64::MAX).into());
-    store.query(sql, vec![limit, offset]).await?.iter().map(|row| read(store, row)).collect()
+    store.rows(sql, vec![limit, offset], |row| read(store, row)).await
 }
 
 /// How many accounts there are.
 pub async fn count(store: &Store) -> Result<usize> {
-    let rows = store.query("SELECT COUNT(*) FROM accounts", Vec::new()).await?;
-    let count = rows.first().map(|row| row.fields().int()).transpose()?;
+    let count = store.row("SELECT COUNT(*) FROM accounts", Vec::new(), |row| row.int()).await?;
     Ok(count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default())
 }
 
 /// The accounts of one site by id.
 pub async fn of_site(store: &Store, site_id: SiteId) -> Result<Vec<AccountRow>> {
     let sql = format!("SELECT {COLUMNS} FROM accounts WHERE site_id = ? ORDER BY id");
-    store.query(sql, vec![site_id.into()]).await?.iter().map(|row| read(store, row)).collect()
+    store.rows(sql, vec![site_id.into()], |row| read(store, row)).await
 }
 
 /// The accounts with these ids, as far as there are any, by id.
@@ -229,7 +228,7 @@ pub async fn some(store: &Store, ids: &[AccountId]) -> Result<Vec<AccountRow>> {
     for ids in ids.chunks(MAX_MARKS) {
         let sql = format!("SELECT {COLUMNS} FROM accounts WHERE id IN ({}) ORDER BY id", marks(ids.len()));
         for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
-            accounts.push(read(store, &row)?);
+            accounts.push(read(store, &mut row.fields())?);
         }
     }
     Ok(accounts)
@@ -237,7 +236,7 @@ pub async fn some(store: &Store, ids: &[AccountId]) -> Result<Vec<AccountRow>> {
 
 pub async fn get(store: &Store, id: AccountId) -> Result<Option<AccountRow>> {
     let sql = format!("SELECT {COLUMNS} FROM accounts WHERE id = ?");
-    store.query(sql, vec![id.into()]).await?.first().map(|row| read(store, row)).transpose()
+    store.row(sql, vec![id.into()], |row| read(store, row)).await
 }
 
 /// Stores an account and returns its id; [`Error::Dangling`] when the site is gone.
@@ -452,10 +451,9 @@ pub async fn delete(store: &Store, id: AccountId) -> Result<()> {
     store.batch(vec![delete.touching(Part::Account, [id.into()])]).await.map(drop)
 }
 
-pub(super) fn read(store: &Store, row: &Row) -> Result<AccountRow> {
+pub(super) fn read(store: &Store, row: &mut Fields<'_>) -> Result<AccountRow> {
     let sealer = store.sealer();
     let open = |column, text| sealer.open_column(TABLE, column, text);
-    let mut row = row.fields();
     Ok(AccountRow {
         id: row.id()?,
         site_id: row.id()?,

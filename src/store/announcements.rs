@@ -93,7 +93,7 @@ pub async fn list(store: &Store, filter: &Filter, now: Millis) -> Result<Vec<Ann
     }
     sql.push_str(" ORDER BY first_seen_at DESC, id DESC LIMIT ? OFFSET ?");
     args.extend([filter.limit.into(), filter.offset.into()]);
-    store.query(sql, args).await?.iter().map(|row| read(&mut row.fields())).collect()
+    store.rows(sql, args, read).await
 }
 
 fn read(row: &mut Fields<'_>) -> Result<AnnouncementRow> {
@@ -125,8 +125,7 @@ fn read(row: &mut Fields<'_>) -> Result<AnnouncementRow> {
 /// The keys of a site that were seen before, cleared ones with them.
 pub async fn known_keys(store: &Store, site_id: SiteId) -> Result<Vec<String>> {
     let sql = "SELECT source_key FROM site_announcements WHERE site_id = ?";
-    let rows = store.query(sql, vec![site_id.into()]).await?;
-    rows.iter().map(|row| row.fields().text()).collect()
+    store.rows(sql, vec![site_id.into()], |row| row.text()).await
 }
 
 /// Stores an announcement seen for the first time, with its event; both or neither. Gives its id.

@@ -1,10 +1,9 @@
 //! Which models an account or token can reach, and which an operator switched off on a site.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::routes::MAX_MARKS;
-use super::sql::{OnConflict, SqlDialect, Statement, marks, upsert, upsert_rows};
+use super::sql::{Fields, OnConflict, SqlDialect, Statement, marks, upsert, upsert_rows};
 use super::touches::Part;
 use super::{Result, Store, Value};
 use crate::ids::{AccountId, Id, SiteId, TokenId};
@@ -61,14 +60,14 @@ pub struct DisabledModelRow {
 pub async fn list(store: &Store) -> Result<Vec<ModelRow>> {
     let sql = "SELECT account_id, model_name, available, is_manual, latency_ms, checked_at \
                FROM model_availability ORDER BY account_id, model_name";
-    rows(store, sql, Vec::new()).await
+    store.rows(sql, Vec::new(), read).await
 }
 
 /// The rows of one account by name.
 pub async fn of_account(store: &Store, account_id: AccountId) -> Result<Vec<ModelRow>> {
     let sql = "SELECT account_id, model_name, available, is_manual, latency_ms, checked_at \
                FROM model_availability WHERE account_id = ? ORDER BY model_name";
-    rows(store, sql, vec![account_id.into()]).await
+    store.rows(sql, vec![account_id.into()], read).await
 }
 
 /// So many rows of one account by name, from behind this one.
@@ -82,14 +81,14 @@ pub async fn of_account_after(
         "SELECT account_id, model_name, available, is_manual, latency_ms, checked_at \
          FROM model_availability WHERE account_id = ? AND model_name > ? ORDER BY model_name LIMIT {count}"
     );
-    rows(store, sql, vec![account_id.into(), name.into()]).await
+    store.rows(sql, vec![account_id.into(), name.into()], read).await
 }
 
 /// The accounts that have a model available.
 pub async fn accounts_with_models(store: &Store) -> Result<HashSet<AccountId>> {
     let sql = "SELECT a.id FROM accounts a WHERE EXISTS \
                (SELECT 1 FROM model_availability m WHERE m.account_id = a.id AND m.available = ?)";
-    store.query(sql, vec![true.into()]).await?.iter().map(|row| row.fields().id()).collect()
+    store.rows(sql, vec![true.into()], |row| row.id()).await
 }
 
 /// Who has models.
@@ -117,37 +116,25 @@ pub async fn available_after<I: HasModels>(
         "SELECT {column}, model_name FROM {table} WHERE ({column}, model_name) > (?, ?) AND available = ? \
          ORDER BY {column}, model_name LIMIT {count}"
     );
-    let rows = store.query(sql, vec![id.into(), name.into(), true.into()]).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
-            Ok((row.id()?, row.text()?))
-        })
-        .collect()
+    store.rows(sql, vec![id.into(), name.into(), true.into()], |row| Ok((row.id()?, row.text()?))).await
 }
 
-async fn rows(store: &Store, sql: impl Into<Cow<'static, str>>, args: Vec<Value>) -> Result<Vec<ModelRow>> {
-    let rows = store.query(sql, args).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
-            Ok(ModelRow {
-                account_id: row.id()?,
-                model_name: row.text()?,
-                available: row.bool()?,
-                is_manual: row.bool()?,
-                latency_ms: row.opt_int()?,
-                checked_at: row.int()?,
-            })
-        })
-        .collect()
+fn read(row: &mut Fields<'_>) -> Result<ModelRow> {
+    Ok(ModelRow {
+        account_id: row.id()?,
+        model_name: row.text()?,
+        available: row.bool()?,
+        is_manual: row.bool()?,
+        latency_ms: row.opt_int()?,
+        checked_at: row.int()?,
+    })
 }
 
 /// Every row of the tokens, by token and name.
 pub async fn list_tokens(store: &Store) -> Result<Vec<TokenModelRow>> {
     let sql = "SELECT token_id, model_name, available, latency_ms, checked_at \
                FROM token_model_availability ORDER BY token_id, model_name";
-    token_rows(store, sql, Vec::new()).await
+    store.rows(sql, Vec::new(), read_of_token).await
 }
 
 /// The rows of one account's tokens, by token and name.
@@ -155,23 +142,17 @@ pub async fn of_tokens_of(store: &Store, account_id: AccountId) -> Result<Vec<To
     let sql = "SELECT m.token_id, m.model_name, m.available, m.latency_ms, m.checked_at \
                FROM token_model_availability m JOIN account_tokens t ON t.id = m.token_id \
                WHERE t.account_id = ? ORDER BY m.token_id, m.model_name";
-    token_rows(store, sql, vec![account_id.into()]).await
+    store.rows(sql, vec![account_id.into()], read_of_token).await
 }
 
-async fn token_rows(store: &Store, sql: &'static str, args: Vec<Value>) -> Result<Vec<TokenModelRow>> {
-    let rows = store.query(sql, args).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
-            Ok(TokenModelRow {
-                token_id: row.id()?,
-                model_name: row.text()?,
-                available: row.bool()?,
-                latency_ms: row.opt_int()?,
-                checked_at: row.int()?,
-            })
-        })
-        .collect()
+fn read_of_token(row: &mut Fields<'_>) -> Result<TokenModelRow> {
+    Ok(TokenModelRow {
+        token_id: row.id()?,
+        model_name: row.text()?,
+        available: row.bool()?,
+        latency_ms: row.opt_int()?,
+        checked_at: row.int()?,
+    })
 }
 
 /// What replaces the models discovered before for the account, for a batch that changes more with them
@@ -347,22 +328,17 @@ pub async fn add_manual(store: &Store, account_id: AccountId, models: &[String])
 /// The models switched off, by site and name.
 pub async fn disabled_models(store: &Store) -> Result<Vec<DisabledModelRow>> {
     let sql = "SELECT site_id, model_name FROM site_disabled_models ORDER BY site_id, model_name";
-    read_disabled(&store.query(sql, Vec::new()).await?)
+    store.rows(sql, Vec::new(), read_disabled).await
 }
 
 /// The models switched off on one site, by name.
 pub async fn disabled_models_of(store: &Store, site_id: SiteId) -> Result<Vec<DisabledModelRow>> {
     let sql = "SELECT site_id, model_name FROM site_disabled_models WHERE site_id = ? ORDER BY model_name";
-    read_disabled(&store.query(sql, vec![site_id.into()]).await?)
+    store.rows(sql, vec![site_id.into()], read_disabled).await
 }
 
-fn read_disabled(rows: &[super::Row]) -> Result<Vec<DisabledModelRow>> {
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
-            Ok(DisabledModelRow { site_id: row.id()?, model_name: row.text()? })
-        })
-        .collect()
+fn read_disabled(row: &mut Fields<'_>) -> Result<DisabledModelRow> {
+    Ok(DisabledModelRow { site_id: row.id()?, model_name: row.text()? })
 }
 
 /// Switches these models off on the site, beside those that are off already.
@@ -402,8 +378,7 @@ pub async fn of_site(store: &Store, site_id: SiteId) -> Result<Vec<String>> {
                JOIN account_tokens k ON k.id = t.token_id JOIN accounts a ON a.id = k.account_id \
                WHERE a.site_id = ? AND t.available = ?";
     let args = vec![site_id.into(), true.into(), site_id.into(), true.into()];
-    let rows = store.query(sql, args).await?;
-    let mut models = rows.iter().map(|row| row.fields().text()).collect::<Result<Vec<_>>>()?;
+    let mut models: Vec<String> = store.rows(sql, args, |row| row.text()).await?;
     models.sort_by_cached_key(|name| (name.to_lowercase(), name.clone()));
     Ok(models)
 }

@@ -5,7 +5,7 @@
 //! the process is killed on the way.
 
 use super::amend::{Claim, RowName};
-use super::sql::{Row, Statement};
+use super::sql::{Fields, Statement};
 pub use super::telemetry::stored_response::InBackground;
 use super::{Error, Result, Store};
 use crate::ids::{AccountId, BackgroundResponseId, ChannelId, KeyId, TokenId};
@@ -31,16 +31,14 @@ const COLUMNS: &str = "id, response_id, key_id, site_id, account_id, token_id, c
 /// At most this many, the oldest first.
 pub async fn oldest(store: &Store, most: usize) -> Result<Vec<UnbookedResponse>> {
     let sql = format!("SELECT {COLUMNS} FROM proxy_background_responses ORDER BY id LIMIT {most}");
-    let rows = store.query(sql, Vec::new()).await?;
-    rows.iter().map(read).collect()
+    store.rows(sql, Vec::new(), read).await
 }
 
 /// Those of this id that a key was given; `None` is the proxy token.
 pub async fn find(store: &Store, key_id: Option<KeyId>, response_id: &str) -> Result<Vec<UnbookedResponse>> {
     let sql = format!("SELECT {COLUMNS} FROM proxy_background_responses WHERE response_id = ?");
-    let rows = store.query(sql, vec![response_id.into()]).await?;
-    let found: Result<Vec<UnbookedResponse>> = rows.iter().map(read).collect();
-    found.map(|found| found.into_iter().filter(|unbooked| unbooked.row.key_id == key_id).collect())
+    let found: Vec<UnbookedResponse> = store.rows(sql, vec![response_id.into()], read).await?;
+    Ok(found.into_iter().filter(|unbooked| unbooked.row.key_id == key_id).collect())
 }
 
 /// What books one takes it with this: undone with all that goes with it where somebody else has.
@@ -54,8 +52,7 @@ pub async fn close(store: &Store, id: BackgroundResponseId) -> Result<()> {
     claim(id).take(store).await.map(drop)
 }
 
-fn read(row: &Row) -> Result<UnbookedResponse> {
-    let mut row = row.fields();
+fn read(row: &mut Fields<'_>) -> Result<UnbookedResponse> {
     let (id, response_id, key_id, site_id) = (row.id()?, row.text()?, row.opt_id()?, row.id()?);
     let (account_id, token_id, channel_id) = (row.id()?, row.opt_id()?, row.id()?);
     let (model_requested, model) = (row.text()?, row.text()?);

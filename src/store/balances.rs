@@ -34,9 +34,8 @@ pub async fn record(
 ) -> Result<()> {
     for _ in 0..ATTEMPTS {
         let read = "SELECT extra FROM accounts WHERE id = ?";
-        let rows = store.query(read, vec![account_id.into()]).await?;
-        let Some(row) = rows.first() else { return Ok(()) };
-        let before = row.fields().opt_text()?;
+        let before = store.row(read, vec![account_id.into()], |row| row.opt_text()).await?;
+        let Some(before) = before else { return Ok(()) };
         let mut members: Map<String, Json> =
             before.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         merge(&mut members);

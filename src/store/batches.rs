@@ -5,7 +5,7 @@
 
 use super::amend::{Claim, RowName};
 use super::owner::Owner;
-use super::sql::{Row, Statement, Value, marks};
+use super::sql::{Fields, Statement, Value, marks};
 use super::{Error, Result, Store, prune};
 use crate::ids::{AccountId, BatchId, ChannelId, KeyId, TokenId};
 use crate::request_id::RequestId;
@@ -122,7 +122,7 @@ pub async fn find(store: &Store, owner: &Owner, public_id: &str) -> Result<Optio
     let sql = format!(
         "SELECT {COLUMNS} FROM proxy_batches WHERE public_id = ? AND owner_type = ? AND owner_id = ?"
     );
-    store.query(sql, vec![public_id.into(), kind, id]).await?.first().map(read).transpose()
+    store.row(sql, vec![public_id.into(), kind, id], read).await
 }
 
 /// The batches of this owner, the newest first.
@@ -141,7 +141,7 @@ pub async fn list(store: &Store, owner: &Owner, page: &Page<'_>) -> Result<Vec<B
     let is_backwards = page.before.is_some() && page.after.is_none();
     sql.push_str(if is_backwards { " ORDER BY id LIMIT ?" } else { " ORDER BY id DESC LIMIT ?" });
     args.push(page.limit.into());
-    store.query(sql, args).await?.iter().map(read).collect()
+    store.rows(sql, args, read).await
 }
 
 /// At most this many of those whose end is not booked and that are to be asked for by `now`.
@@ -150,7 +150,7 @@ pub async fn due(store: &Store, now: Millis, most: usize) -> Result<Vec<BatchRow
         "SELECT {COLUMNS} FROM proxy_batches WHERE is_booked = ? AND next_look_at <= ? \
          ORDER BY next_look_at, id LIMIT {most}"
     );
-    store.query(sql, vec![false.into(), now.into()]).await?.iter().map(read).collect()
+    store.rows(sql, vec![false.into(), now.into()], read).await
 }
 
 /// Takes the next look at a batch; false when somebody else has.
@@ -190,8 +190,7 @@ pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
     prune::older_than(store, TABLE, cutoff).await
 }
 
-fn read(row: &Row) -> Result<BatchRow> {
-    let mut row = row.fields();
+fn read(row: &mut Fields<'_>) -> Result<BatchRow> {
     let (id, public_id) = (row.id()?, row.text()?);
     let (owner_kind, owner_id) = (row.text()?, row.text()?);
     let key_id = (Owner::kind_of(&owner_kind) == "managed_key")

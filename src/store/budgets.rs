@@ -17,13 +17,7 @@ const TABLE: &str = "downstream_key_budgets";
 pub async fn all(store: &Store) -> Result<HashMap<(KeyId, String), (Millis, Used)>> {
     let sql =
         format!("SELECT key_id, scope, window_start, used_requests, used_cost, used_tokens FROM {TABLE}");
-    let rows = store.query(sql, Vec::new()).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
-            Ok(((row.id()?, row.text()?), read(&mut row)?))
-        })
-        .collect()
+    store.rows(sql, Vec::new(), |row| Ok(((row.id()?, row.text()?), read(row)?))).await
 }
 
 /// The windows of one key, by scope.
@@ -31,13 +25,7 @@ pub async fn of_key(store: &Store, key: KeyId) -> Result<HashMap<String, (Millis
     let sql = format!(
         "SELECT scope, window_start, used_requests, used_cost, used_tokens FROM {TABLE} WHERE key_id = ?"
     );
-    let rows = store.query(sql, vec![key.into()]).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
-            Ok((row.text()?, read(&mut row)?))
-        })
-        .collect()
+    store.rows(sql, vec![key.into()], |row| Ok((row.text()?, read(row)?))).await
 }
 
 /// Opens a window for a request of this moment, unless one is open. For the holder of the key's turn.
@@ -73,9 +61,7 @@ pub async fn open(
     let sql = format!(
         "SELECT window_start, used_requests, used_cost, used_tokens FROM {TABLE} WHERE key_id = ? AND scope = ?"
     );
-    let rows = store.query(sql, of_row(Vec::new())).await?;
-    if let Some(row) = rows.first() {
-        let (start, used) = read(&mut row.fields())?;
+    if let Some((start, used)) = store.row(sql, of_row(Vec::new()), read).await? {
         budget.open(start, period.end(start, zone), used);
     }
     Ok(())

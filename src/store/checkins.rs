@@ -87,7 +87,7 @@ async fn select(
          JOIN accounts a ON a.id = l.account_id JOIN sites s ON s.id = a.site_id {chosen}\
          ORDER BY l.created_at DESC, l.id DESC LIMIT ? OFFSET ?"
     );
-    store.query(sql, args).await?.iter().map(|row| read(&mut row.fields())).collect()
+    store.rows(sql, args, read).await
 }
 
 /// A check-in in short: account, status, reward.
@@ -108,13 +108,9 @@ pub async fn since_at_active_sites(store: &Store, from: Millis) -> Result<Vec<Re
 /// As in [`spend`](super::spend), the range has an end for PostgreSQL.
 async fn brief(store: &Store, source: &'static str, from: Millis) -> Result<Vec<RewardRow>> {
     let sql = format!("{source} WHERE c.created_at >= ? AND c.created_at < ?");
-    let rows = store.query(sql, vec![from.into(), Millis::MAX.into()]).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
-            Ok((row.id()?, row.text()?, row.opt_text()?))
-        })
-        .collect()
+    store
+        .rows(sql, vec![from.into(), Millis::MAX.into()], |row| Ok((row.id()?, row.text()?, row.opt_text()?)))
+        .await
 }
 
 fn read(row: &mut Fields<'_>) -> Result<CheckinRow> {

@@ -181,7 +181,7 @@ pub async fn find(store: &Store, owner: Owner<'_>) -> Result<Option<AccountRow>>
     let sql =
         format!("SELECT {COLUMNS} FROM accounts WHERE oauth_provider = ? AND {rule} ORDER BY id LIMIT 1");
     let args = [vec![owner.provider.into()], args].concat();
-    store.query(sql, args).await?.first().map(|row| read(store, row)).transpose()
+    store.row(sql, args, |row| read(store, row)).await
 }
 
 /// At most `limit` connections, the newest first, after leaving out `offset`.
@@ -189,15 +189,13 @@ pub async fn page(store: &Store, limit: i64, offset: i64) -> Result<Vec<AccountR
     let sql = format!(
         "SELECT {COLUMNS} FROM accounts WHERE oauth_provider IS NOT NULL ORDER BY id DESC LIMIT ? OFFSET ?"
     );
-    let rows = store.query(sql, vec![limit.into(), offset.into()]).await?;
-    rows.iter().map(|row| read(store, row)).collect()
+    store.rows(sql, vec![limit.into(), offset.into()], |row| read(store, row)).await
 }
 
 /// How many connections there are.
 pub async fn count(store: &Store) -> Result<i64> {
     let sql = "SELECT COUNT(*) FROM accounts WHERE oauth_provider IS NOT NULL";
-    let rows = store.query(sql, Vec::new()).await?;
-    rows.first().map_or(Ok(0), |row| row.fields().int())
+    Ok(store.row(sql, Vec::new(), |row| row.int()).await?.unwrap_or_default())
 }
 
 /// The active accounts on active sites that have a refresh token and an access token that ends before this, the one
@@ -208,18 +206,17 @@ pub async fn expiring(store: &Store, before: Millis) -> Result<Vec<ExpiringToken
                WHERE a.status = 'active' AND s.status = 'active' AND a.oauth_provider IS NOT NULL \
                AND COALESCE(a.refresh_token, '') <> '' AND a.token_expires_at <= ? \
                ORDER BY a.token_expires_at, a.id";
-    let rows = store.query(sql, vec![before.into()]).await?;
-    let read = rows.iter().map(|row| {
-        let mut row = row.fields();
-        Ok(ExpiringToken {
-            account_id: row.id()?,
-            site_id: row.id()?,
-            provider: row.text()?,
-            issued_at: row.opt_int()?,
-            expires_at: row.int()?,
+    store
+        .rows(sql, vec![before.into()], |row| {
+            Ok(ExpiringToken {
+                account_id: row.id()?,
+                site_id: row.id()?,
+                provider: row.text()?,
+                issued_at: row.opt_int()?,
+                expires_at: row.int()?,
+            })
         })
-    });
-    read.collect()
+        .await
 }
 
 /// The available models of these accounts, by name.

@@ -91,13 +91,13 @@ const ATTEMPT: [(&str, &str); 14] = [
 /// The newest traces first.
 pub async fn list(store: &Store, limit: i64) -> Result<Vec<TraceItem>> {
     let sql = format!("SELECT {ITEM} FROM proxy_debug_traces ORDER BY created_at DESC, id DESC LIMIT ?");
-    store.query(sql, vec![limit.into()]).await?.iter().map(|row| read_item(&mut row.fields())).collect()
+    store.rows(sql, vec![limit.into()], read_item).await
 }
 
 /// The number of the trace of a request, if one was recorded.
 pub async fn of_request(store: &Store, request_id: &str) -> Result<Option<TraceId>> {
     let sql = "SELECT id FROM proxy_debug_traces WHERE trace_hint = ? ORDER BY id DESC LIMIT 1";
-    store.query(sql, vec![request_id.into()]).await?.first().map(|row| row.fields().id()).transpose()
+    store.row(sql, vec![request_id.into()], |row| row.id()).await
 }
 
 /// One trace with its attempts, in their order.

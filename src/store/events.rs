@@ -1,7 +1,7 @@
 //! Events: what the operator should notice, shown in the console.
 
 pub use super::new_event::{EventLevel, NewEvent};
-use super::sql::{Row, Statement, Value};
+use super::sql::{Fields, Statement, Value};
 use super::{Result, Store, prune};
 use crate::ids::EventId;
 use crate::time::{Millis, now_ms};
@@ -51,11 +51,10 @@ pub async fn list(store: &Store, filter: &EventFilter) -> Result<Vec<EventRow>> 
     }
     sql.push_str(" ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?");
     args.extend([filter.limit.into(), filter.offset.into()]);
-    store.query(sql, args).await?.iter().map(read).collect()
+    store.rows(sql, args, read).await
 }
 
-fn read(row: &Row) -> Result<EventRow> {
-    let mut row = row.fields();
+fn read(row: &mut Fields<'_>) -> Result<EventRow> {
     Ok(EventRow {
         id: row.id()?,
         kind: row.text()?,
@@ -71,8 +70,8 @@ fn read(row: &Row) -> Result<EventRow> {
 
 /// How many are unread.
 pub async fn count_unread(store: &Store) -> Result<i64> {
-    let rows = store.query("SELECT COUNT(*) FROM events WHERE is_read = ?", vec![false.into()]).await?;
-    rows.first().map_or(Ok(0), |row| row.fields().int())
+    let sql = "SELECT COUNT(*) FROM events WHERE is_read = ?";
+    Ok(store.row(sql, vec![false.into()], |row| row.int()).await?.unwrap_or_default())
 }
 
 /// Marks one as read.

@@ -13,7 +13,7 @@
 use std::collections::HashSet;
 
 use super::owner::Owner;
-use super::sql::{OnConflict, Row, Statement, Value, upsert};
+use super::sql::{Fields, OnConflict, Statement, Value, upsert};
 use super::uploads::Uploads;
 use super::{Error, Result, Store};
 use crate::ids::FileId;
@@ -145,7 +145,7 @@ pub async fn find(store: &Store, owner: &Owner, public_id: &str) -> Result<Optio
     let sql = format!(
         "SELECT {COLUMNS} WHERE f.public_id = ? AND f.owner_type = ? AND f.owner_id = ? AND f.deleted_at IS NULL"
     );
-    store.query(sql, vec![public_id.into(), kind, id]).await?.first().map(read).transpose()
+    store.row(sql, vec![public_id.into(), kind, id], read).await
 }
 
 /// The files of this owner, by age.
@@ -163,15 +163,14 @@ pub async fn list(store: &Store, owner: &Owner, page: &Page<'_>) -> Result<Vec<F
     }
     sql.push_str(if page.newest_first { " ORDER BY f.id DESC LIMIT ?" } else { " ORDER BY f.id LIMIT ?" });
     args.push(page.limit.into());
-    store.query(sql, args).await?.iter().map(read).collect()
+    store.rows(sql, args, read).await
 }
 
 /// Bytes of all files this owner has.
 pub async fn used_bytes(store: &Store, owner: &Owner) -> Result<i64> {
     let sql = "SELECT COALESCE(SUM(byte_size), 0) FROM proxy_files \
                WHERE owner_type = ? AND owner_id = ? AND deleted_at IS NULL";
-    let rows = store.query(sql, Vec::from(owner.args())).await?;
-    rows.first().map_or(Ok(0), |row| row.fields().int())
+    Ok(store.row(sql, Vec::from(owner.args()), |row| row.int()).await?.unwrap_or_default())
 }
 
 /// One chunk of an upload; `None` behind the last, and once it has been deleted.
@@ -199,18 +198,17 @@ pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
     let mut pruned = 0;
     loop {
         let sql = format!("SELECT {COLUMNS} WHERE f.created_at < ? ORDER BY f.created_at, f.id LIMIT ?");
-        let rows = store.query(sql, vec![cutoff.into(), LOOK.into()]).await?;
-        for row in &rows {
-            let file = read(row)?;
+        let files: Vec<FileRow> = store.rows(sql, vec![cutoff.into(), LOOK.into()], read).await?;
+        for file in &files {
             // Once hidden it has given its content back already.
-            match delete(store, &file, cutoff).await {
+            match delete(store, file, cutoff).await {
                 Ok(()) | Err(Error::NotFound) => {}
                 Err(error) => return Err(error),
             }
             let forget = Statement::new("DELETE FROM proxy_files WHERE id = ?", vec![file.id.into()]);
             pruned += store.batch(vec![forget]).await?[0].rows;
         }
-        if rows.len() < LOOK as usize {
+        if files.len() < LOOK as usize {
             return Ok(pruned);
         }
     }
@@ -276,8 +274,7 @@ async fn release(store: &Store, file: &FileRow, mut change: Vec<Statement>) -> R
     }
 }
 
-fn read(row: &Row) -> Result<FileRow> {
-    let mut row = row.fields();
+fn read(row: &mut Fields<'_>) -> Result<FileRow> {
     Ok(FileRow {
         id: row.id()?,
         public_id: row.text()?,

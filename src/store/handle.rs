@@ -1,5 +1,6 @@
 //! The open store, as everything above this room has it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
@@ -9,7 +10,7 @@ use super::error::{OpenError, Result};
 use super::journal::Journal;
 use super::options::StoreOptions;
 use super::seal::Sealer;
-use super::sql::{Row, Value};
+use super::sql::{Fields, Row, Value};
 use super::telemetry::Telemetry;
 
 /// The open store; clones share it. Dropping the last clone writes what is waiting and closes it.
@@ -71,9 +72,29 @@ impl Store {
 
     pub(crate) async fn query(
         &self,
-        sql: impl Into<std::borrow::Cow<'static, str>>,
+        sql: impl Into<Cow<'static, str>>,
         args: Vec<Value>,
     ) -> Result<Vec<Row>> {
         self.database().query(sql, args).await
+    }
+
+    /// Asks, and reads each row of the answer with `read`.
+    pub(crate) async fn rows<T, C: FromIterator<T>>(
+        &self,
+        sql: impl Into<Cow<'static, str>>,
+        args: Vec<Value>,
+        read: impl Fn(&mut Fields<'_>) -> Result<T>,
+    ) -> Result<C> {
+        self.query(sql, args).await?.iter().map(|row| read(&mut row.fields())).collect()
+    }
+
+    /// Asks, and reads the first row of the answer with `read`; `None` where it has none.
+    pub(crate) async fn row<T>(
+        &self,
+        sql: impl Into<Cow<'static, str>>,
+        args: Vec<Value>,
+        read: impl FnOnce(&mut Fields<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        self.query(sql, args).await?.first().map(|row| read(&mut row.fields())).transpose()
     }
 }

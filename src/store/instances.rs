@@ -43,24 +43,22 @@ pub async fn show_up(store: &Store, me: &Instance) -> Result<Vec<Instance>> {
         store.batch(vec![Statement::new(sql, args)]).await?;
     }
     let sql = "SELECT id, name, version, started_at, last_seen_at FROM instances ORDER BY started_at, id";
-    let rows = store.query(sql, Vec::new()).await?;
-    let read = rows.iter().map(|row| {
-        let mut row = row.fields();
-        Ok(Instance {
-            id: row.text()?,
-            name: row.text()?,
-            version: row.text()?,
-            started_at: row.int()?,
-            last_seen_at: row.int()?,
+    store
+        .rows(sql, Vec::new(), |row| {
+            Ok(Instance {
+                id: row.text()?,
+                name: row.text()?,
+                version: row.text()?,
+                started_at: row.int()?,
+                last_seen_at: row.int()?,
+            })
         })
-    });
-    read.collect()
+        .await
 }
 
 /// How many there are, as of the last of them that looked.
 pub async fn count(store: &Store) -> Result<i64> {
-    let rows = store.query("SELECT COUNT(*) FROM instances", Vec::new()).await?;
-    rows.first().map_or(Ok(0), |row| row.fields().int())
+    Ok(store.row("SELECT COUNT(*) FROM instances", Vec::new(), |row| row.int()).await?.unwrap_or_default())
 }
 
 /// Says that this one ends.

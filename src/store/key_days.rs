@@ -34,16 +34,16 @@ pub async fn total(store: &Store, key: Option<KeyId>) -> Result<TotalUsage> {
         "SELECT COALESCE(SUM(requests), 0), COALESCE(SUM(cost), 0), COALESCE(SUM(input_tokens), 0), \
          COALESCE(SUM(output_tokens), 0), COALESCE(SUM(cache_read_tokens), 0) FROM downstream_key_days WHERE {of_key}"
     );
-    let rows = store.query(sql, args).await?;
-    let Some(row) = rows.first() else { return Ok(TotalUsage::default()) };
-    let mut row = row.fields();
-    Ok(TotalUsage {
-        requests: row.int()?,
-        cost: row.usd()?,
-        input_tokens: row.int()?,
-        output_tokens: row.int()?,
-        cache_read_tokens: row.int()?,
-    })
+    let total = store.row(sql, args, |row| {
+        Ok(TotalUsage {
+            requests: row.int()?,
+            cost: row.usd()?,
+            input_tokens: row.int()?,
+            output_tokens: row.int()?,
+            cache_read_tokens: row.int()?,
+        })
+    });
+    Ok(total.await?.unwrap_or_default())
 }
 
 /// What a key used, or all callers together, on each local day since `first`.
@@ -54,13 +54,11 @@ pub async fn since(store: &Store, key: Option<KeyId>, first: &str) -> Result<Has
         "SELECT local_day, SUM(requests), SUM(cost), SUM(tokens) FROM downstream_key_days \
          WHERE {of_key} AND local_day >= ? GROUP BY local_day"
     );
-    let rows = store.query(sql, args).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
+    store
+        .rows(sql, args, |row| {
             Ok((row.text()?, DayUsage { requests: row.int()?, cost: row.usd()?, tokens: row.int()? }))
         })
-        .collect()
+        .await
 }
 
 fn of_key(key: Option<KeyId>) -> (&'static str, Vec<Value>) {

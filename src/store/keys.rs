@@ -12,11 +12,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::seal::Hashing;
-use super::sql::{Row, Statement, Value};
+use super::sql::{Fields, Statement, Value};
 use super::{Error, Result, Secret, Store, budgets};
 use crate::config;
 use crate::hex;
-use crate::ids::{AccountId, Id, KeyId, RouteId, SiteId, TokenId};
+use crate::ids::{AccountId, KeyId, RouteId, SiteId, TokenId};
 use crate::keys::{Bounds, Budget, BudgetLive, Key, KeyLimits, KeyLive, KeyTable, MAX_BUDGETS, Period};
 use crate::money::Usd;
 use crate::routing::{CredentialRef, ModelPattern, Policy};
@@ -92,13 +92,13 @@ const COLUMNS: &str = "id, key_enc, name, description, group_name, tags, enabled
 
 /// All keys, the newest first.
 pub async fn list(store: &Store) -> Result<Vec<KeyRow>> {
-    let rows = store.query(format!("SELECT {COLUMNS} FROM {TABLE} ORDER BY id DESC"), Vec::new()).await?;
-    rows.iter().map(|row| read(store, row)).collect()
+    let sql = format!("SELECT {COLUMNS} FROM {TABLE} ORDER BY id DESC");
+    store.rows(sql, Vec::new(), |row| read(store, row)).await
 }
 
 pub async fn get(store: &Store, id: KeyId) -> Result<Option<KeyRow>> {
     let sql = format!("SELECT {COLUMNS} FROM {TABLE} WHERE id = ?");
-    store.query(sql, vec![id.into()]).await?.first().map(|row| read(store, row)).transpose()
+    store.row(sql, vec![id.into()], |row| read(store, row)).await
 }
 
 /// Stores a new key and gives its id; [`Error::Conflict`] when the key exists.
@@ -298,29 +298,13 @@ pub struct Referable {
 /// The ids of everything that a key may name.
 pub async fn referable(store: &Store) -> Result<Referable> {
     let accounts = "SELECT id, site_id, api_token IS NOT NULL AND api_token <> '' FROM accounts";
+    let tokens = "SELECT id, account_id FROM account_tokens";
     Ok(Referable {
-        routes: ids(&store.query("SELECT id FROM token_routes", Vec::new()).await?)?,
-        sites: ids(&store.query("SELECT id FROM sites", Vec::new()).await?)?,
-        accounts: store.query(accounts, Vec::new()).await?.iter().map(read_account).collect::<Result<_>>()?,
-        tokens: store
-            .query("SELECT id, account_id FROM account_tokens", Vec::new())
-            .await?
-            .iter()
-            .map(|row| {
-                let mut row = row.fields();
-                Ok((row.id()?, row.id()?))
-            })
-            .collect::<Result<_>>()?,
+        routes: store.rows("SELECT id FROM token_routes", Vec::new(), |row| row.id()).await?,
+        sites: store.rows("SELECT id FROM sites", Vec::new(), |row| row.id()).await?,
+        accounts: store.rows(accounts, Vec::new(), |row| Ok((row.id()?, (row.id()?, row.bool()?)))).await?,
+        tokens: store.rows(tokens, Vec::new(), |row| Ok((row.id()?, row.id()?))).await?,
     })
-}
-
-fn ids<I: Id>(rows: &[Row]) -> Result<HashSet<I>> {
-    rows.iter().map(|row| row.fields().id()).collect()
-}
-
-fn read_account(row: &Row) -> Result<(AccountId, (SiteId, bool))> {
-    let mut row = row.fields();
-    Ok((row.id()?, (row.id()?, row.bool()?)))
 }
 
 /// The values of every column that settings have, in the order of the statements above.
@@ -351,8 +335,7 @@ fn json(value: &impl Serialize) -> Result<Value> {
     serde_json::to_string(value).map(Value::Text).map_err(|error| Error::Database(error.to_string()))
 }
 
-fn read(store: &Store, row: &Row) -> Result<KeyRow> {
-    let mut row = row.fields();
+fn read(store: &Store, row: &mut Fields<'_>) -> Result<KeyRow> {
     let id = row.id()?;
     let key = store.sealer().open_column(TABLE, "key_enc", row.opt_str()?);
     let mut settings = KeySettings {

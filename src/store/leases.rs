@@ -49,9 +49,8 @@ pub async fn take(store: &Store, job: &str, owner: &str, for_ms: Millis) -> Resu
         Err(error) => return Err(error),
     }
     let sql = "SELECT token FROM job_leases WHERE job = ? AND owner = ?";
-    let rows = store.query(sql, vec![job.into(), owner.into()]).await?;
-    let Some(row) = rows.first() else { return Ok(Taken::Elsewhere) };
-    Ok(Taken::Ours(Fence::new(job, owner, row.fields().int()?)))
+    let token = store.row(sql, vec![job.into(), owner.into()], |row| row.int()).await?;
+    Ok(token.map_or(Taken::Elsewhere, |token| Taken::Ours(Fence::new(job, owner, token))))
 }
 
 /// Keeps a lease for this long from now; false when another instance has it.

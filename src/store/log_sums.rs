@@ -97,13 +97,10 @@ impl Block {
 /// The end of the last span that is summed, and those that are open.
 async fn reach(store: &Store) -> Result<(Millis, Vec<Millis>)> {
     let last = format!("SELECT MAX(start_at) FROM proxy_log_spans WHERE NOT {OPEN}");
-    let last = store.query(last, Vec::new()).await?;
-    let last = last.first().map(|row| row.fields().opt_int()).transpose()?.flatten();
+    let last = store.row(last, Vec::new(), |row| row.opt_int()).await?.flatten();
     let Some(last) = last else { return Ok((0, Vec::new())) };
     let open = format!("SELECT start_at FROM proxy_log_spans WHERE {OPEN}");
-    let rows = store.query(open, Vec::new()).await?;
-    let open = rows.iter().map(|row| row.fields().int()).collect::<Result<_>>()?;
-    Ok((last + SPAN, open))
+    Ok((last + SPAN, store.rows(open, Vec::new(), |row| row.int()).await?))
 }
 
 /// Sums what has been over for a while, a span per transaction; gives how many spans.
@@ -116,8 +113,8 @@ pub async fn sum_up(store: &Store, now: Millis) -> Result<u64> {
     let mut cursor = reach;
     loop {
         let sql = "SELECT MIN(created_at) FROM proxy_logs WHERE created_at >= ?";
-        let next = store.query(sql, vec![cursor.into()]).await?;
-        let Some(next) = next.first().map(|row| row.fields().opt_int()).transpose()?.flatten() else { break };
+        let next = store.row(sql, vec![cursor.into()], |row| row.opt_int()).await?.flatten();
+        let Some(next) = next else { break };
         let start = start_of(next);
         if start + SPAN + LAG > now {
             break;

@@ -56,23 +56,23 @@ pub async fn get(store: &Store, state: &str) -> Result<Option<LoginRow>> {
         "SELECT provider, status, error, account_id, site_id, details, created_at, updated_at, expires_at \
          FROM {TABLE} WHERE state = ? AND expires_at > ? AND details IS NOT NULL"
     );
-    let rows = store.query(sql, vec![state.into(), now_ms().into()]).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    let mut row = row.fields();
-    Ok(Some(LoginRow {
-        state: state.to_owned(),
-        provider: row.text()?,
-        status: LoginStatus {
-            status: row.text()?,
-            error: row.opt_text()?,
-            account_id: row.opt_id()?,
-            site_id: row.opt_id()?,
-        },
-        details: store.sealer().open(TABLE, "details", row.str()?)?,
-        created_at: row.int()?,
-        updated_at: row.int()?,
-        expires_at: row.int()?,
-    }))
+    let login = store.row(sql, vec![state.into(), now_ms().into()], |row| {
+        Ok(LoginRow {
+            state: state.to_owned(),
+            provider: row.text()?,
+            status: LoginStatus {
+                status: row.text()?,
+                error: row.opt_text()?,
+                account_id: row.opt_id()?,
+                site_id: row.opt_id()?,
+            },
+            details: store.sealer().open(TABLE, "details", row.str()?)?,
+            created_at: row.int()?,
+            updated_at: row.int()?,
+            expires_at: row.int()?,
+        })
+    });
+    login.await
 }
 
 /// Moves a login on that is in one of these states; false when it is in none of them.

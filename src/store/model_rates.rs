@@ -15,11 +15,7 @@ pub struct Rate {
 pub async fn since(store: &Store, day: &str) -> Result<HashMap<String, Rate>> {
     let sql = "SELECT model, SUM(calls), SUM(ok) FROM usage_day WHERE local_day >= ? \
                GROUP BY model HAVING SUM(calls) > 0";
-    let rows = store.query(sql, vec![day.into()]).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
-            Ok((row.text()?, Rate { calls: row.int()?, ok: row.int()? }))
-        })
-        .collect()
+    store
+        .rows(sql, vec![day.into()], |row| Ok((row.text()?, Rate { calls: row.int()?, ok: row.int()? })))
+        .await
 }

@@ -2,7 +2,7 @@
 //! survives deletes.
 
 use super::log_sums::{Block, Parts};
-use super::sql::{Row, Value, anywhere};
+use super::sql::{Fields, Row, Value, anywhere};
 pub use super::telemetry::log_row::{LogStatus, ProxyLogRow, UsageSource};
 use super::telemetry::log_spans;
 use super::{Result, Store, prune};
@@ -166,9 +166,7 @@ pub async fn list(store: &Store, filter: &LogFilter, limit: i64, offset: i64) ->
         args.extend(alike_args.iter().cloned());
         args.extend([missing.into(), left_out.into()]);
         left_out = 0;
-        for row in store.query(sql.clone(), args).await? {
-            items.push(read(&row)?);
-        }
+        items.append(&mut store.rows(sql.clone(), args, read).await?);
     }
     Ok((items, total))
 }
@@ -200,7 +198,7 @@ async fn blocks(store: &Store, filter: &LogFilter) -> Result<Vec<Block>> {
 /// One row with its billing details.
 pub async fn get(store: &Store, id: LogId) -> Result<Option<LogItem>> {
     let sql = format!("SELECT {ITEM}, l.billing_details FROM proxy_logs l {NAMED} WHERE l.id = ?");
-    store.query(sql, vec![id.into()]).await?.first().map(read).transpose()
+    store.row(sql, vec![id.into()], read).await
 }
 
 /// Rows of one request lie so near to one another, in milliseconds.
@@ -212,13 +210,13 @@ pub async fn of_request(store: &Store, request_id: &str, near: Millis) -> Result
         "SELECT {ITEM}, NULL FROM proxy_logs l {NAMED} WHERE {IN_RANGE} AND l.request_id = ? ORDER BY l.id"
     );
     let args = vec![(near - OF_REQUEST).into(), (near + OF_REQUEST).into(), request_id.into()];
-    store.query(sql, args).await?.iter().map(read).collect()
+    store.rows(sql, args, read).await
 }
 
 /// The number of the newest row; 0 without any.
 pub async fn newest_id(store: &Store) -> Result<LogId> {
-    let rows = store.query("SELECT COALESCE(MAX(id), 0) FROM proxy_logs", Vec::new()).await?;
-    rows.first().map_or(Ok(LogId::ZERO), |row| row.fields().id())
+    let newest = store.row("SELECT COALESCE(MAX(id), 0) FROM proxy_logs", Vec::new(), |row| row.id()).await?;
+    Ok(newest.unwrap_or(LogId::ZERO))
 }
 
 /// The first rows above one number and not above another, oldest first.
@@ -227,7 +225,7 @@ pub async fn between(store: &Store, above: LogId, to: LogId, limit: usize) -> Re
         "SELECT {ITEM}, NULL FROM proxy_logs l {NAMED} WHERE l.id > ? AND l.id <= ? ORDER BY l.id LIMIT ?"
     );
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    store.query(sql, vec![above.into(), to.into(), limit.into()]).await?.iter().map(read).collect()
+    store.rows(sql, vec![above.into(), to.into(), limit.into()], read).await
 }
 
 /// Totals of every row the filter lets through, its status aside.
@@ -365,8 +363,7 @@ fn alike(filter: &LogFilter, by_client: bool) -> (String, Vec<Value>) {
     (parts.iter().map(|part| format!(" AND {part}")).collect(), args)
 }
 
-fn read(row: &Row) -> Result<LogItem> {
-    let mut row = row.fields();
+fn read(row: &mut Fields<'_>) -> Result<LogItem> {
     Ok(LogItem {
         id: row.id()?,
         created_at: row.int()?,

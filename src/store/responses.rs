@@ -17,12 +17,11 @@ pub const MAX_ID: usize = 191;
 /// The owners of the answers of this id, each once.
 pub async fn owners(store: &Store, response_id: &str) -> Result<Vec<Owner>> {
     let sql = "SELECT DISTINCT owner_type, owner_id FROM proxy_response_ids WHERE response_id = ?";
-    let rows = store.query(sql, vec![response_id.into()]).await?;
-    let read = rows.iter().map(|row| {
-        let mut row = row.fields();
-        Ok(Owner { kind: Owner::kind_of(&row.text()?), id: row.text()? })
-    });
-    read.collect()
+    store
+        .rows(sql, vec![response_id.into()], |row| {
+            Ok(Owner { kind: Owner::kind_of(&row.text()?), id: row.text()? })
+        })
+        .await
 }
 
 /// Where an answer is.
@@ -40,12 +39,11 @@ pub async fn find(store: &Store, owner: &Owner, response_id: &str) -> Result<Opt
     let [owner_kind, owner_id] = owner.args();
     let sql = "SELECT account_id, token_id, model_requested FROM proxy_response_ids \
                WHERE response_id = ? AND owner_type = ? AND owner_id = ? ORDER BY id DESC LIMIT 1";
-    let rows = store.query(sql, vec![response_id.into(), owner_kind, owner_id]).await?;
-    let read = |row: &super::sql::Row| {
-        let mut row = row.fields();
+    let args = vec![response_id.into(), owner_kind, owner_id];
+    let place = store.row(sql, args, |row| {
         Ok(ResponsePlace { account_id: row.id()?, token_id: row.opt_id()?, model_requested: row.opt_text()? })
-    };
-    rows.first().map(read).transpose()
+    });
+    place.await
 }
 
 /// Forgets an answer that an owner was given.

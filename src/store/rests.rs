@@ -109,21 +109,20 @@ async fn changed(store: &Store, of: Columns, since: Millis) -> Result<Vec<(i64, 
          {provider_cooldown_until}, COALESCE({last_fail_at}, 0), {consecutive_fail_count} \
          FROM {table} WHERE rest_changed_at > ?"
     );
-    let rows = store.query(sql, vec![since.into()]).await?;
-    let read = rows.iter().map(|row| {
-        let mut row = row.fields();
-        let (id, changed_at) = (row.int()?, row.int()?);
-        let stored = StoredRest {
-            rested_at: row.int()?,
-            cleared_at: row.int()?,
-            cooldown_until: row.int()?,
-            provider_cooldown_until: row.int()?,
-            last_fail: row.int()?,
-            consecutive_fail: row.int()?.unsigned_abs(),
-        };
-        Ok((id, changed_at, stored))
-    });
-    read.collect()
+    store
+        .rows(sql, vec![since.into()], |row| {
+            let (id, changed_at) = (row.int()?, row.int()?);
+            let stored = StoredRest {
+                rested_at: row.int()?,
+                cleared_at: row.int()?,
+                cooldown_until: row.int()?,
+                provider_cooldown_until: row.int()?,
+                last_fail: row.int()?,
+                consecutive_fail: row.int()?.unsigned_abs(),
+            };
+            Ok((id, changed_at, stored))
+        })
+        .await
 }
 
 /// Forgets that these channels, or members of route units, ever failed: failures, cooldown and its level.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::routes::{ChannelStats, MAX_MARKS};
-use super::sql::{Changes, Row, Statement, Value, marks};
+use super::sql::{Changes, Fields, Statement, Value, marks};
 use super::{Result, Store, rests};
 use crate::ids::{AccountId, ChannelId, MemberId, SiteId, UnitId};
 use crate::routing::UnitStrategy;
@@ -50,8 +50,8 @@ const MEMBER_COLUMNS: &str = "id, unit_id, account_id, sort_order, success_count
 pub async fn list(store: &Store) -> Result<Vec<UnitRow>> {
     let members = format!("SELECT {MEMBER_COLUMNS} FROM oauth_route_unit_members ORDER BY sort_order, id");
     let units = "SELECT id, site_id, provider, name, strategy, enabled FROM oauth_route_units ORDER BY id";
-    let members = store.query(members, Vec::new()).await?;
-    read(&store.query(units, Vec::new()).await?, &members)
+    let members = store.rows(members, Vec::new(), read_member).await?;
+    Ok(with_members(store.rows(units, Vec::new(), read).await?, members))
 }
 
 /// The unit with its members.
@@ -60,8 +60,8 @@ pub async fn get(store: &Store, id: UnitId) -> Result<Option<UnitRow>> {
         "SELECT {MEMBER_COLUMNS} FROM oauth_route_unit_members WHERE unit_id = ? ORDER BY sort_order, id"
     );
     let unit = "SELECT id, site_id, provider, name, strategy, enabled FROM oauth_route_units WHERE id = ?";
-    let members = store.query(members, vec![id.into()]).await?;
-    Ok(read(&store.query(unit, vec![id.into()]).await?, &members)?.pop())
+    let members = store.rows(members, vec![id.into()], read_member).await?;
+    Ok(with_members(store.rows(unit, vec![id.into()], read).await?, members).pop())
 }
 
 /// The units that these accounts are in, by account.
@@ -193,7 +193,7 @@ pub async fn restore(store: &Store, unit: &UnitRow, channels: &[ChannelId]) -> R
 /// The channels that stand for a unit.
 pub async fn channels_of(store: &Store, id: UnitId) -> Result<Vec<ChannelId>> {
     let sql = "SELECT id FROM route_channels WHERE oauth_route_unit_id = ? ORDER BY id";
-    store.query(sql, vec![id.into()]).await?.iter().map(|row| row.fields().id()).collect()
+    store.rows(sql, vec![id.into()], |row| row.id()).await
 }
 
 /// Forgets that these members ever failed: failures, cooldown and its level.
@@ -213,44 +213,32 @@ fn insert_member(unit: Value, account: AccountId, place: i64, now: Millis) -> St
     )
 }
 
-fn read(units: &[Row], members: &[Row]) -> Result<Vec<UnitRow>> {
+fn with_members(mut units: Vec<UnitRow>, members: Vec<(UnitId, MemberRow)>) -> Vec<UnitRow> {
     let mut of_units: HashMap<UnitId, Vec<MemberRow>> = HashMap::new();
-    for row in members {
-        let mut row = row.fields();
-        let (id, unit) = (row.id()?, row.id()?);
-        of_units.entry(unit).or_default().push(MemberRow {
-            id,
-            account_id: row.id()?,
-            sort_order: row.int()?,
-            stats: ChannelStats {
-                success_count: row.int()?,
-                fail_count: row.int()?,
-                total_latency_ms: row.int()?,
-                total_cost: row.usd()?,
-                last_used_at: row.opt_int()?,
-                last_selected_at: row.opt_int()?,
-                last_fail_at: row.opt_int()?,
-                consecutive_fail_count: row.int()?,
-                cooldown_level: row.int()?,
-                cooldown_until: row.opt_int()?,
-                provider_cooldown_until: row.opt_int()?,
-                cache_input_tokens: row.int()?,
-                cache_read_tokens: row.int()?,
-            },
-        });
+    for (unit, member) in members {
+        of_units.entry(unit).or_default().push(member);
     }
-    let read = units.iter().map(|row| {
-        let mut row = row.fields();
-        let id = row.id()?;
-        Ok(UnitRow {
-            id,
-            site_id: row.id()?,
-            provider: row.text()?,
-            name: row.text()?,
-            strategy: UnitStrategy::parse(row.str()?).unwrap_or_default(),
-            enabled: row.bool()?,
-            members: of_units.remove(&id).unwrap_or_default(),
-        })
-    });
-    read.collect()
+    for unit in &mut units {
+        unit.members = of_units.remove(&unit.id).unwrap_or_default();
+    }
+    units
+}
+
+fn read(row: &mut Fields<'_>) -> Result<UnitRow> {
+    Ok(UnitRow {
+        id: row.id()?,
+        site_id: row.id()?,
+        provider: row.text()?,
+        name: row.text()?,
+        strategy: UnitStrategy::parse(row.str()?).unwrap_or_default(),
+        enabled: row.bool()?,
+        members: Vec::new(),
+    })
+}
+
+/// A member and the unit it is in.
+fn read_member(row: &mut Fields<'_>) -> Result<(UnitId, MemberRow)> {
+    let (id, unit) = (row.id()?, row.id()?);
+    let (account_id, sort_order, stats) = (row.id()?, row.int()?, ChannelStats::read(row)?);
+    Ok((unit, MemberRow { id, account_id, sort_order, stats }))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::sql::{Row, Statement, Value, marks};
+use super::sql::{Fields, Row, Statement, Value, marks};
 use super::touches::Part;
 use super::{Result, Store, rests};
 use crate::ids::{AccountId, ChannelId, RouteId, TokenId, UnitId};
@@ -119,6 +119,25 @@ impl NewChannel {
 }
 
 impl ChannelStats {
+    /// Takes the numbers of a row, which come next in it.
+    pub(super) fn read(row: &mut Fields<'_>) -> Result<Self> {
+        Ok(Self {
+            success_count: row.int()?,
+            fail_count: row.int()?,
+            total_latency_ms: row.int()?,
+            total_cost: row.usd()?,
+            last_used_at: row.opt_int()?,
+            last_selected_at: row.opt_int()?,
+            last_fail_at: row.opt_int()?,
+            consecutive_fail_count: row.int()?,
+            cooldown_level: row.int()?,
+            cooldown_until: row.opt_int()?,
+            provider_cooldown_until: row.opt_int()?,
+            cache_input_tokens: row.int()?,
+            cache_read_tokens: row.int()?,
+        })
+    }
+
     /// These numbers in the form that memory keeps.
     pub fn totals(&self) -> ChannelTotals {
         let count = |value: i64| u64::try_from(value).unwrap_or(0);
@@ -154,8 +173,8 @@ const PLANNED_COLUMNS: &str =
 
 /// All routes by id.
 pub async fn list(store: &Store) -> Result<Vec<RouteRow>> {
-    let rows = store.query(format!("SELECT {COLUMNS} FROM token_routes ORDER BY id"), Vec::new()).await?;
-    let mut routes = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
+    let sql = format!("SELECT {COLUMNS} FROM token_routes ORDER BY id");
+    let mut routes: Vec<RouteRow> = store.rows(sql, Vec::new(), read).await?;
     let sql = "SELECT group_route_id, source_route_id FROM route_group_sources \
                ORDER BY group_route_id, position, source_route_id";
     add_sources(&mut routes, &store.query(sql, Vec::new()).await?)?;
@@ -168,8 +187,7 @@ pub async fn some(store: &Store, ids: &[RouteId]) -> Result<Vec<RouteRow>> {
     for ids in ids.chunks(MAX_MARKS) {
         let (marks, args) = (marks(ids.len()), || ids.iter().map(|id| (*id).into()).collect());
         let sql = format!("SELECT {COLUMNS} FROM token_routes WHERE id IN ({marks}) ORDER BY id");
-        let rows = store.query(sql, args()).await?;
-        let mut found = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
+        let mut found: Vec<RouteRow> = store.rows(sql, args(), read).await?;
         if found.iter().any(RouteRow::is_group) {
             let sql = format!(
                 "SELECT group_route_id, source_route_id FROM route_group_sources \
@@ -185,8 +203,7 @@ pub async fn some(store: &Store, ids: &[RouteId]) -> Result<Vec<RouteRow>> {
 /// So many routes by id, from behind this one.
 pub async fn some_after(store: &Store, after: RouteId, count: u32) -> Result<Vec<RouteRow>> {
     let sql = format!("SELECT {COLUMNS} FROM token_routes WHERE id > ? ORDER BY id LIMIT {count}");
-    let rows = store.query(sql, vec![after.into()]).await?;
-    let mut routes = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
+    let mut routes: Vec<RouteRow> = store.rows(sql, vec![after.into()], read).await?;
     if let (true, Some(last)) = (routes.iter().any(RouteRow::is_group), routes.last()) {
         let sql = "SELECT group_route_id, source_route_id FROM route_group_sources \
                    WHERE group_route_id > ? AND group_route_id <= ? \
@@ -231,19 +248,18 @@ pub async fn channels_after(store: &Store, after: ChannelId, count: u32) -> Resu
         "SELECT {CHANNEL_COLUMNS} FROM route_channels c LEFT JOIN channel_stats s ON s.channel_id = c.id \
          WHERE c.id > ? ORDER BY c.id LIMIT {count}"
     );
-    store.query(sql, vec![after.into()]).await?.iter().map(read_channel).collect()
+    store.rows(sql, vec![after.into()], read_channel).await
 }
 
 /// The accounts that have channels.
 pub async fn accounts_with_channels(store: &Store) -> Result<HashSet<AccountId>> {
-    let rows = store.query("SELECT DISTINCT account_id FROM route_channels", Vec::new()).await?;
-    rows.iter().map(|row| row.fields().id()).collect()
+    store.rows("SELECT DISTINCT account_id FROM route_channels", Vec::new(), |row| row.id()).await
 }
 
 /// What a rebuild looks at of so many channels by id, from behind this one.
 pub async fn planned_after(store: &Store, after: ChannelId, count: u32) -> Result<Vec<rebuild::ChannelRow>> {
     let sql = format!("SELECT {PLANNED_COLUMNS} FROM route_channels WHERE id > ? ORDER BY id LIMIT {count}");
-    store.query(sql, vec![after.into()]).await?.iter().map(read_planned).collect()
+    store.rows(sql, vec![after.into()], read_planned).await
 }
 
 /// What a rebuild looks at of these accounts' channels.
@@ -255,7 +271,7 @@ pub async fn planned_of_accounts(store: &Store, ids: &[AccountId]) -> Result<Vec
             marks(ids.len())
         );
         for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
-            channels.push(read_planned(&row)?);
+            channels.push(read_planned(&mut row.fields())?);
         }
     }
     Ok(channels)
@@ -309,7 +325,7 @@ async fn channels_by(
             marks(ids.len())
         );
         for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
-            channels.push(read_channel(&row)?);
+            channels.push(read_channel(&mut row.fields())?);
         }
     }
     Ok(channels)
@@ -454,8 +470,7 @@ pub(super) fn insert_channel(
     at
 }
 
-fn read(row: &Row) -> Result<RouteRow> {
-    let mut row = row.fields();
+fn read(row: &mut Fields<'_>) -> Result<RouteRow> {
     Ok(RouteRow {
         id: row.id()?,
         model_pattern: row.text()?,
@@ -472,8 +487,7 @@ fn read(row: &Row) -> Result<RouteRow> {
     })
 }
 
-fn read_planned(row: &Row) -> Result<rebuild::ChannelRow> {
-    let mut row = row.fields();
+fn read_planned(row: &mut Fields<'_>) -> Result<rebuild::ChannelRow> {
     Ok(rebuild::ChannelRow {
         id: row.id()?,
         route_id: row.id()?,
@@ -485,8 +499,7 @@ fn read_planned(row: &Row) -> Result<rebuild::ChannelRow> {
     })
 }
 
-fn read_channel(row: &Row) -> Result<ChannelRow> {
-    let mut row = row.fields();
+fn read_channel(row: &mut Fields<'_>) -> Result<ChannelRow> {
     Ok(ChannelRow {
         id: row.id()?,
         route_id: row.id()?,
@@ -500,20 +513,6 @@ fn read_channel(row: &Row) -> Result<ChannelRow> {
         manual_override: row.bool()?,
         created_at: row.int()?,
         updated_at: row.int()?,
-        stats: ChannelStats {
-            success_count: row.int()?,
-            fail_count: row.int()?,
-            total_latency_ms: row.int()?,
-            total_cost: row.usd()?,
-            last_used_at: row.opt_int()?,
-            last_selected_at: row.opt_int()?,
-            last_fail_at: row.opt_int()?,
-            consecutive_fail_count: row.int()?,
-            cooldown_level: row.int()?,
-            cooldown_until: row.opt_int()?,
-            provider_cooldown_until: row.opt_int()?,
-            cache_input_tokens: row.int()?,
-            cache_read_tokens: row.int()?,
-        },
+        stats: ChannelStats::read(row)?,
     })
 }

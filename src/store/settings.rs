@@ -37,8 +37,8 @@ pub async fn all(store: &Store) -> Result<HashMap<String, Secret>> {
 
 /// One saved setting that is no secret, as JSON text.
 pub async fn get(store: &Store, name: &str) -> Result<Option<String>> {
-    let rows = store.query("SELECT value FROM settings WHERE name = ?", vec![name.into()]).await?;
-    rows.first().map_or(Ok(None), |row| row.fields().opt_text())
+    let sql = "SELECT value FROM settings WHERE name = ?";
+    Ok(store.row(sql, vec![name.into()], |row| row.opt_text()).await?.flatten())
 }
 
 /// Saves these settings (name, JSON text) in one transaction.

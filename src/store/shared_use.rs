@@ -26,8 +26,8 @@ fn is_newest(key: &Key, then: Millis) -> bool {
 pub async fn look(store: &Store, key: &Key) -> Result<()> {
     if key.max_cost.is_some() {
         let sql = "SELECT used_cost FROM downstream_api_keys WHERE id = ?";
-        if let Some(row) = store.query(sql, vec![key.id.into()]).await?.first() {
-            key.live.follow_cost(row.fields().usd()?);
+        if let Some(cost) = store.row(sql, vec![key.id.into()], |row| row.usd()).await? {
+            key.live.follow_cost(cost);
         }
     }
     let now = now_ms();

@@ -1,6 +1,6 @@
 //! Sites and the pool of addresses behind each.
 
-use super::sql::{Changes, Fields, OnConflict, Row, Statement, Value, marks, upsert};
+use super::sql::{Changes, Fields, OnConflict, Statement, Value, marks, upsert};
 use super::touches::Part;
 use super::{Error, Result, Secret, Store};
 use crate::ids::{EndpointId, SiteId};
@@ -136,11 +136,11 @@ const ENDPOINT_COLUMNS: &str = "id, site_id, url, enabled, sort_order, cooldown_
 
 /// All sites by id, with their endpoints.
 pub async fn list(store: &Store) -> Result<Vec<SiteRow>> {
-    let rows = store.query(format!("SELECT {COLUMNS} FROM sites ORDER BY id"), Vec::new()).await?;
-    let mut sites = rows.iter().map(|row| read(store, row)).collect::<Result<Vec<_>>>()?;
+    let sql = format!("SELECT {COLUMNS} FROM sites ORDER BY id");
+    let mut sites: Vec<SiteRow> = store.rows(sql, Vec::new(), |row| read(store, row)).await?;
     let sql = format!("SELECT {ENDPOINT_COLUMNS} FROM site_api_endpoints ORDER BY site_id, sort_order, id");
-    for row in store.query(sql, Vec::new()).await? {
-        let endpoint = read_endpoint(&row)?;
+    let endpoints: Vec<EndpointRow> = store.rows(sql, Vec::new(), read_endpoint).await?;
+    for endpoint in endpoints {
         if let Ok(at) = sites.binary_search_by_key(&endpoint.site_id, |site| site.id) {
             sites[at].endpoints.push(endpoint);
         }
@@ -150,23 +150,20 @@ pub async fn list(store: &Store) -> Result<Vec<SiteRow>> {
 
 /// One site with its endpoints.
 pub async fn get(store: &Store, id: SiteId) -> Result<Option<SiteRow>> {
-    let rows = store.query(format!("SELECT {COLUMNS} FROM sites WHERE id = ?"), vec![id.into()]).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    let mut site = read(store, row)?;
+    let sql = format!("SELECT {COLUMNS} FROM sites WHERE id = ?");
+    let site = store.row(sql, vec![id.into()], |row| read(store, row)).await?;
+    let Some(mut site) = site else { return Ok(None) };
     let sql = format!(
         "SELECT {ENDPOINT_COLUMNS} FROM site_api_endpoints WHERE site_id = ? ORDER BY sort_order, id"
     );
-    let endpoints = store.query(sql, vec![id.into()]).await?;
-    site.endpoints = endpoints.iter().map(read_endpoint).collect::<Result<_>>()?;
+    site.endpoints = store.rows(sql, vec![id.into()], read_endpoint).await?;
     Ok(Some(site))
 }
 
 /// The id of the site with this platform and address.
 pub async fn find(store: &Store, platform: &str, url: &str) -> Result<Option<SiteId>> {
-    let rows = store
-        .query("SELECT id FROM sites WHERE platform = ? AND url = ?", vec![platform.into(), url.into()])
-        .await?;
-    rows.first().map(|row| row.fields().id()).transpose()
+    let sql = "SELECT id FROM sites WHERE platform = ? AND url = ?";
+    store.row(sql, vec![platform.into(), url.into()], |row| row.id()).await
 }
 
 /// Stores a site with its endpoints and returns its id; [`Error::Conflict`] when (platform, url) is taken.
@@ -312,9 +309,8 @@ pub async fn delete(store: &Store, id: SiteId) -> Result<()> {
     store.batch(vec![delete.touching(Part::Site, [id.into()])]).await.map(drop)
 }
 
-fn read(store: &Store, row: &Row) -> Result<SiteRow> {
+fn read(store: &Store, row: &mut Fields<'_>) -> Result<SiteRow> {
     let sealer = store.sealer();
-    let mut row: Fields<'_> = row.fields();
     Ok(SiteRow {
         id: row.id()?,
         name: row.text()?,
@@ -343,8 +339,7 @@ fn read(store: &Store, row: &Row) -> Result<SiteRow> {
     })
 }
 
-fn read_endpoint(row: &Row) -> Result<EndpointRow> {
-    let mut row = row.fields();
+fn read_endpoint(row: &mut Fields<'_>) -> Result<EndpointRow> {
     Ok(EndpointRow {
         id: row.id()?,
         site_id: row.id()?,

@@ -12,11 +12,5 @@ pub async fn by_account_since(store: &Store, from: Millis) -> Result<HashMap<Acc
     // PostgreSQL plans without knowing the moments, and reads the whole log for a range that has no end.
     let sql = "SELECT account_id, COALESCE(SUM(estimated_cost), 0) FROM proxy_logs \
                WHERE created_at >= ? AND created_at < ? AND account_id IS NOT NULL GROUP BY account_id";
-    let rows = store.query(sql, vec![from.into(), Millis::MAX.into()]).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
-            Ok((row.id()?, row.usd()?))
-        })
-        .collect()
+    store.rows(sql, vec![from.into(), Millis::MAX.into()], |row| Ok((row.id()?, row.usd()?))).await
 }

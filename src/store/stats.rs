@@ -83,23 +83,19 @@ fn read(row: &mut Fields<'_>) -> Result<Sums> {
 pub async fn active_sites(store: &Store) -> Result<Vec<ActiveSite>> {
     let sql = "SELECT id, name, url, platform FROM sites WHERE status = 'active' \
                ORDER BY is_pinned DESC, sort_order, name, id";
-    let rows = store.query(sql, Vec::new()).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
+    store
+        .rows(sql, Vec::new(), |row| {
             Ok(ActiveSite { id: row.id()?, name: row.text()?, url: row.text()?, platform: row.text()? })
         })
-        .collect()
+        .await
 }
 
 /// Every account on an active site.
 pub async fn holders(store: &Store) -> Result<Vec<Holder>> {
     let sql = "SELECT a.id, a.site_id, a.balance, a.status, a.extra FROM accounts a \
                JOIN sites s ON s.id = a.site_id AND s.status = 'active' ORDER BY a.id";
-    let rows = store.query(sql, Vec::new()).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
+    store
+        .rows(sql, Vec::new(), |row| {
             Ok(Holder {
                 id: row.id()?,
                 site_id: row.id()?,
@@ -108,7 +104,7 @@ pub async fn holders(store: &Store) -> Result<Vec<Holder>> {
                 extra: row.opt_text()?,
             })
         })
-        .collect()
+        .await
 }
 
 /// Calls of the log since a moment, but for those at disabled sites. Latency is left out.
@@ -144,13 +140,7 @@ pub async fn by_site(store: &Store, from_day: Option<&str>) -> Result<Vec<(SiteI
     let sql = format!(
         "SELECT u.site_id, {SUMS} FROM usage_day u WHERE u.local_day >= ? AND {COUNTED} GROUP BY u.site_id"
     );
-    let rows = store.query(sql, vec![from_day.unwrap_or_default().into()]).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
-            Ok((row.id()?, read(&mut row)?))
-        })
-        .collect()
+    store.rows(sql, vec![from_day.unwrap_or_default().into()], |row| Ok((row.id()?, read(row)?))).await
 }
 
 /// Sums by local day and site, but for disabled sites, from a day on, ascending: of one model, or of all.
@@ -166,13 +156,7 @@ pub async fn by_day_and_site(
         "SELECT u.local_day, u.site_id, {SUMS} FROM usage_day u WHERE u.local_day >= ? {of_model} AND {COUNTED} \
          GROUP BY u.local_day, u.site_id ORDER BY u.local_day, u.site_id"
     );
-    let rows = store.query(sql, args).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
-            Ok((row.text()?, row.id()?, read(&mut row)?))
-        })
-        .collect()
+    store.rows(sql, args, |row| Ok((row.text()?, row.id()?, read(row)?))).await
 }
 
 /// Sums by hour bucket and site, but for disabled sites, from a bucket on.
@@ -181,13 +165,7 @@ pub async fn by_hour_and_site(store: &Store, from: Millis) -> Result<Vec<(Millis
         "SELECT u.bucket_start, u.site_id, {SUMS} FROM usage_hour u \
          WHERE u.bucket_start >= ? AND {COUNTED} GROUP BY u.bucket_start, u.site_id"
     );
-    let rows = store.query(sql, vec![from.into()]).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
-            Ok((row.int()?, row.id()?, read(&mut row)?))
-        })
-        .collect()
+    store.rows(sql, vec![from.into()], |row| Ok((row.int()?, row.id()?, read(row)?))).await
 }
 
 /// Sums by model from a local day on: of one site, or of all but the disabled ones.
@@ -199,13 +177,7 @@ pub async fn by_model(store: &Store, from_day: &str, site: Option<SiteId>) -> Re
     args.push(from_day.into());
     let sql =
         format!("SELECT u.model, {SUMS} FROM usage_day u WHERE {of} AND u.local_day >= ? GROUP BY u.model");
-    let rows = store.query(sql, args).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
-            Ok((row.text()?, read(&mut row)?))
-        })
-        .collect()
+    store.rows(sql, args, |row| Ok((row.text()?, read(row)?))).await
 }
 
 /// Forgets all that was used: sums, counters and cooldowns of channels and of members of route units, what accounts have

@@ -6,7 +6,7 @@
 
 use super::routes::MAX_MARKS;
 use super::seal::Hashing;
-use super::sql::{Row, Statement, Value, marks};
+use super::sql::{Fields, Statement, Value, marks};
 use super::touches::Part;
 use super::{Result, Secret, Store};
 use crate::ids::{AccountId, TokenId};
@@ -74,14 +74,14 @@ const COLUMNS: &str = "id, account_id, name, token_enc, token_group, value_statu
 
 /// All tokens by id.
 pub async fn list(store: &Store) -> Result<Vec<TokenRow>> {
-    let rows = store.query(format!("SELECT {COLUMNS} FROM account_tokens ORDER BY id"), Vec::new()).await?;
-    rows.iter().map(|row| read(store, row)).collect()
+    let sql = format!("SELECT {COLUMNS} FROM account_tokens ORDER BY id");
+    store.rows(sql, Vec::new(), |row| read(store, row)).await
 }
 
 /// The tokens of one account by id.
 pub async fn of_account(store: &Store, account_id: AccountId) -> Result<Vec<TokenRow>> {
     let sql = format!("SELECT {COLUMNS} FROM account_tokens WHERE account_id = ? ORDER BY id");
-    store.query(sql, vec![account_id.into()]).await?.iter().map(|row| read(store, row)).collect()
+    store.rows(sql, vec![account_id.into()], |row| read(store, row)).await
 }
 
 /// The tokens of these accounts by id.
@@ -100,7 +100,7 @@ async fn some_by(store: &Store, column: &str, ids: &[impl Copy + Into<Value>]) -
         let marks = marks(ids.len());
         let sql = format!("SELECT {COLUMNS} FROM account_tokens WHERE {column} IN ({marks}) ORDER BY id");
         for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
-            tokens.push(read(store, &row)?);
+            tokens.push(read(store, &mut row.fields())?);
         }
     }
     Ok(tokens)
@@ -108,7 +108,7 @@ async fn some_by(store: &Store, column: &str, ids: &[impl Copy + Into<Value>]) -
 
 pub async fn get(store: &Store, id: TokenId) -> Result<Option<TokenRow>> {
     let sql = format!("SELECT {COLUMNS} FROM account_tokens WHERE id = ?");
-    store.query(sql, vec![id.into()]).await?.first().map(|row| read(store, row)).transpose()
+    store.row(sql, vec![id.into()], |row| read(store, row)).await
 }
 
 /// Brings the tokens of an account from `before` to `after`, and its API key to the default one; gives
@@ -221,8 +221,7 @@ fn known(row: &TokenRow) -> Option<&Secret> {
     row.token.as_ref().filter(|_| row.value_status == READY)
 }
 
-fn read(store: &Store, row: &Row) -> Result<TokenRow> {
-    let mut row = row.fields();
+fn read(store: &Store, row: &mut Fields<'_>) -> Result<TokenRow> {
     Ok(TokenRow {
         id: row.id()?,
         account_id: row.id()?,

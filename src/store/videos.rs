@@ -5,7 +5,7 @@
 //! deleted.
 
 use super::owner::Owner;
-use super::sql::{Row, Statement, Value, marks};
+use super::sql::{Fields, Statement, Value, marks};
 use super::{Result, Secret, Store, prune};
 use crate::ids::{AccountId, ChannelId, SiteId, TokenId, VideoId};
 use crate::time::Millis;
@@ -102,8 +102,7 @@ pub async fn find(store: &Store, owner: &Owner, public_id: &str) -> Result<Optio
     let sql = "SELECT id, public_id, upstream_video_id, site_id, account_id, token_id, channel_id, site_url, \
                through_proxy, token_value, requested_model, last_upstream_status, status_snapshot, \
                last_polled_at FROM proxy_video_tasks WHERE public_id = ? AND owner_type = ? AND owner_id = ?";
-    let rows = store.query(sql, vec![public_id.into(), kind, id]).await?;
-    rows.first().map(|row| read(store, row)).transpose()
+    store.row(sql, vec![public_id.into(), kind, id], |row| read(store, row)).await
 }
 
 /// Records how a poll went. Without a snapshot the last one stays.
@@ -133,8 +132,7 @@ pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
     prune::older_than(store, TABLE, cutoff).await
 }
 
-fn read(store: &Store, row: &Row) -> Result<VideoRow> {
-    let mut row = row.fields();
+fn read(store: &Store, row: &mut Fields<'_>) -> Result<VideoRow> {
     Ok(VideoRow {
         id: row.id()?,
         public_id: row.text()?,

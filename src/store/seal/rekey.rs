@@ -59,9 +59,8 @@ pub async fn replace(store: &Store, purpose: Purpose) -> Result<i64> {
     // Behind a first start's keys, which the writer stores before all else.
     store.batch(Vec::new()).await?;
     // The newest key is never deleted before a newer one is there: no id is given twice.
-    let newest = store.query("SELECT MAX(id) FROM crypto_keys", Vec::new()).await?;
-    let newest = newest.first().map_or(Ok(0), |row| row.fields().int())?;
-    let new = sealer.make(purpose, newest + 1)?;
+    let newest = store.row("SELECT MAX(id) FROM crypto_keys", Vec::new(), |row| row.int()).await?;
+    let new = sealer.make(purpose, newest.unwrap_or_default() + 1)?;
     let retire = Statement::new(
         "UPDATE crypto_keys SET status = 'retired' WHERE id = ? AND status = 'active'",
         vec![sealer.active(purpose).into()],
@@ -78,13 +77,11 @@ pub async fn replace(store: &Store, purpose: Purpose) -> Result<i64> {
 /// Takes over the keys that another instance on the database has made, retired and deleted.
 pub async fn follow(store: &Store) -> Result<()> {
     let sql = "SELECT id, purpose, wrapped, status FROM crypto_keys ORDER BY id";
-    let rows = store.query(sql, Vec::new()).await?;
-    let stored = rows.iter().map(|row| {
-        let mut row = row.fields();
+    let stored = store.rows(sql, Vec::new(), |row| {
         let (id, purpose, wrapped) = (row.int()?, row.text()?, row.text()?);
         Ok(StoredKey { id, purpose, wrapped, is_active: row.str()? == "active" })
     });
-    let stored = stored.collect::<Result<Vec<_>>>()?;
+    let stored: Vec<StoredKey> = stored.await?;
     let sealer = store.sealer();
     // Nobody is between making a hash with the former key and storing it.
     let _pause = sealer.pause_hashing().await;
@@ -98,8 +95,7 @@ async fn may_be_deleted(store: &Store, purpose: Purpose) -> Result<bool> {
         return Ok(true);
     }
     let sql = "SELECT MAX(created_at) FROM crypto_keys WHERE purpose = ? AND status = 'active'";
-    let rows = store.query(sql, vec![purpose.as_str().into()]).await?;
-    let since = rows.first().map_or(Ok(None), |row| row.fields().opt_int())?;
+    let since = store.row(sql, vec![purpose.as_str().into()], |row| row.opt_int()).await?.flatten();
     Ok(since.is_none_or(|since| now_ms() - since >= KEPT_MS))
 }
 

@@ -202,16 +202,16 @@ fn list_or_object(row: &mut Map<String, Json>, member: &'static str, is_list: bo
     let value = match row.get(member) {
         None | Some(Json::Null) => return Ok(()),
         Some(Json::String(text)) if text.trim().is_empty() => return Ok(()),
-        Some(Json::String(text)) => serde_json::from_str(text).unwrap_or_default(),
-        Some(value) => value.clone(),
+        Some(Json::String(text)) => serde_json::from_str(text).ok(),
+        Some(value) => Some(value.clone()),
     };
     match value {
-        Json::Null => {
+        Some(Json::Null) => {
             row.remove(member);
             Ok(())
         }
-        Json::Array(_) if is_list => Ok(()),
-        Json::Object(_) if !is_list => Ok(()),
+        Some(Json::Array(_)) if is_list => Ok(()),
+        Some(Json::Object(_)) if !is_list => Ok(()),
         _ if is_list => Err((member, "JSON text of an array")),
         _ => Err((member, "JSON text of an object")),
     }

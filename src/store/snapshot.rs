@@ -283,6 +283,8 @@ impl<'a> Builder<'a> {
         own: Option<Credential>,
         token: Option<&TokenRow>,
     ) -> Channel {
+        // No site gets a secret of another one's account, whatever was stored.
+        let token = token.filter(|token| token.account_id == account.id);
         let credential = match row.token_id {
             Some(id) => self.token_credential(account.id, id, token),
             None => own,
@@ -371,7 +373,8 @@ pub fn credential(
     account: &AccountRow,
     token: Option<&TokenRow>,
 ) -> Option<Secret> {
-    if token_id.is_some() { token_credential(token) } else { own_credential(account) }
+    let own_token = token.filter(|token| token.account_id == account.id);
+    if token_id.is_some() { token_credential(own_token) } else { own_credential(account) }
 }
 
 fn own_credential(account: &AccountRow) -> Option<Secret> {

@@ -230,6 +230,13 @@ fn an_imported_address_is_written_as_those_are_that_the_api_takes() {
     assert!(refused(&gateway, &document).contains("platform and url"));
 }
 
+/// Puts a key into a document of which one member is this text.
+fn key_with(document: &mut Value, member: &str, text: &str) {
+    let mut key = json!({"id": 1, "name": "k", "key": "sk-of-a-document-1"});
+    key[member] = json!(text);
+    document["accounts"]["downstreamApiKeys"] = json!([key]);
+}
+
 #[test]
 fn a_document_that_is_not_whole_imports_nothing() {
     let gateway = Gateway::start();
@@ -254,6 +261,19 @@ fn a_document_that_is_not_whole_imports_nothing() {
         ("siteId 8", &|document| document["accounts"]["accounts"][0]["siteId"] = json!(8)),
         ("routeId 4", &|document| document["accounts"]["routeChannels"][0]["routeId"] = json!(4)),
         ("tokenId 1", &|document| document["accounts"]["routeChannels"][0]["tokenId"] = json!(1)),
+        ("tokenId 5 is a token of another account", &|document| {
+            let accounts = &mut document["accounts"];
+            let mut other = accounts["accounts"][0].clone();
+            (other["id"], other["username"], other["apiToken"]) =
+                (json!(99), json!("other"), json!("sk-other"));
+            accounts["accounts"].as_array_mut().expect("accounts").push(other);
+            accounts["accountTokens"] =
+                json!([{"id": 5, "accountId": 99, "name": "t", "token": "sk-of-other"}]);
+            accounts["routeChannels"][0]["tokenId"] = json!(5);
+        }),
+        ("allowedIps", &|document| key_with(document, "allowedIps", "[\"10.0.0.1\"")),
+        ("budgets", &|document| key_with(document, "budgets", "[{")),
+        ("excludedSiteIds", &|document| key_with(document, "excludedSiteIds", "[1")),
         ("sites[].name", &|document| document["accounts"]["sites"][0]["name"] = json!(5)),
         ("sites[].url", &|document| {
             drop(document["accounts"]["sites"][0].as_object_mut().expect("an object").remove("url"))

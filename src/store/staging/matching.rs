@@ -79,6 +79,18 @@ impl Staging {
                 ))?;
             }
         }
+        self.refuse_tokens_of_others()
+    }
+
+    /// A channel asks its account's site: with the token of another account that site would get a secret of another one.
+    fn refuse_tokens_of_others(&mut self) -> Result<()> {
+        let Some(index) = Table::index("route_channels") else { return Ok(()) };
+        let foreign = "EXISTS (SELECT 1 FROM account_tokens t WHERE t.file_id = s.token_id AND t.account_id <> s.account_id)";
+        self.connection.execute_batch(&format!(
+            "INSERT INTO refused (tbl, id, label, reason) SELECT {index}, s.file_id, s.label, 'tokenId ' || s.token_id || \
+             ' is a token of another account' FROM route_channels s WHERE {foreign} ORDER BY s.line;
+             DELETE FROM route_channels AS s WHERE {foreign};"
+        ))?;
         Ok(())
     }
 

@@ -222,3 +222,16 @@ fn an_operator_ends_the_rest_of_all_channels_of_an_account() {
     }
     gateway.admin().post("/api/accounts/999/clear-cooldown", &json!({})).expect(404);
 }
+
+#[test]
+fn a_new_key_does_not_wait_for_the_rest_of_the_old_one() {
+    let (gateway, upstream, account) = alone(&[], &["model-a", "model-b"]);
+    upstream.answer_once(CHAT, Reply::error(401, "Incorrect API key provided"));
+    gateway.client().chat("model-a").expect(502);
+    gateway.client().chat("model-a").expect(503);
+    let path = format!("/api/accounts/{}", account["id"]);
+    gateway.admin().put(&path, &json!({"apiToken": "sk-the-next-one"})).expect(200);
+    gateway.client().chat("model-a").expect(200);
+    assert_eq!(upstream.last(CHAT).header("authorization"), Some("Bearer sk-the-next-one"));
+    assert_eq!(gateway.channels("model-a").remove(0)["cooldownUntil"], json!(null));
+}

@@ -41,13 +41,14 @@ const NAMED: [&str; 5] = [TTL, MARK, CONTEXT, THINKING, CACHE_KEY];
 const OF_MESSAGES: [&str; 9] =
     [EFFORT, CONFIG, "service_tier", "metadata", "speed", "inference_geo", "top_k", "top_p", "temperature"];
 const OF_TOOLS: [&str; 4] = ["eager_input_streaming", "defer_loading", "input_examples", STRICT];
-const OF_CHAT: [&str; 18] = [
+const OF_CHAT: [&str; 19] = [
     LIMITS[0],
     "prompt_cache_retention",
     "safety_identifier",
     "service_tier",
     "store",
     "metadata",
+    "user",
     "verbosity",
     "reasoning_effort",
     "stream_options",

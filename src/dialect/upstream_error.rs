@@ -100,7 +100,13 @@ impl UpstreamError {
             .filter_map(Node::str)
             .map(|text| clean(&text, MAX_MESSAGE))
             .find(|text| !text.is_empty());
-        let message = message.or_else(|| match (&kind, &code) {
+        // Some put what a framework says of the request there, as an object.
+        let structured = || {
+            let holder = [error, root].into_iter().filter_map(|holder| holder.get("message"));
+            let mut said = holder.filter(|said| !said.members().is_empty() || !said.items().is_empty());
+            Some(clean(said.next()?.raw(), MAX_MESSAGE))
+        };
+        let message = message.or_else(structured).or_else(|| match (&kind, &code) {
             (Some(kind), Some(code)) => Some(format!("{kind}/{code}")),
             (one, other) => one.as_ref().or(other.as_ref()).cloned(),
         })?;

@@ -29,6 +29,7 @@ use crate::admin::tokens::handlers::refused;
 use crate::core::Core;
 use crate::http::{self, Request, Response};
 use crate::ids::AccountId;
+use crate::jobs::accounts::rests::end_rests;
 use crate::jobs::accounts::setup::adopt_key;
 use crate::jobs::models::refresh;
 use crate::jobs::rebuild_scope::Scope;
@@ -66,6 +67,10 @@ pub async fn update(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         admin.jobs.renewals.forget(id);
     }
     admin.core.publish().await?;
+    let is_given = |secret: &Option<Option<Secret>>| matches!(secret, Some(Some(_)));
+    if is_given(&change.patch.api_token) || is_given(&change.patch.access_token) {
+        end_rests(&admin.core, id).await;
+    }
     // An account that stays expired keeps its models and channels as they are.
     let is_proved = !change.may_recover || (change.refreshes_models && recovers(&admin.core, id).await?);
     if is_proved && change.refreshes_models {

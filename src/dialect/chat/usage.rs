@@ -28,8 +28,10 @@ pub(in crate::dialect) fn write(o: &mut Writer, usage: &Usage) {
         o.field("total_tokens", usage.total.unwrap_or(0).max(prompt.saturating_add(completion)));
         o.object_at("prompt_tokens_details", |o| {
             o.field("cached_tokens", usage.cache_read.unwrap_or(0));
-            // An extension, so only where there is something to say.
-            o.field_if("cache_creation_tokens", usage.cache_creation.filter(|written| *written > 0));
+            // OpenAI's own name and that of others, so only where there is something to say.
+            let written = usage.cache_creation.filter(|written| *written > 0);
+            o.field_if("cache_write_tokens", written);
+            o.field_if("cache_creation_tokens", written);
         });
         o.object_at("completion_tokens_details", |o| {
             o.field("reasoning_tokens", usage.reasoning.unwrap_or(0));

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::cut::{self, Cutter};
 use super::fit::unwrap;
 use crate::dialect::canonical::{CallKind, Event, Part, PartKind, Reply, ReplyContext};
+use crate::dialect::gemini;
 use crate::dialect::literal::Text;
 
 /// Restores a complete answer.
@@ -16,11 +17,14 @@ pub(super) fn reply(reply: &mut Reply<'_>, context: &ReplyContext) {
     if !context.stop.is_empty() {
         reply.candidates.iter_mut().for_each(|candidate| cut::candidate(candidate, &context.stop));
     }
-    if is_idle(context) {
-        return;
-    }
     for part in reply.candidates.iter_mut().flat_map(|candidate| &mut candidate.parts) {
         if let Part::Call(call) = part {
+            if let Some(id) = gemini::named_call_id(&call.id, &context.fallback_id) {
+                call.id = id;
+            }
+            if is_idle(context) {
+                continue;
+            }
             call.name = context.names.client(&call.name).into_owned();
             if is_custom(&call.name, call.kind, context) {
                 call.kind = CallKind::Custom;
@@ -68,11 +72,12 @@ impl Restorer {
         {
             each(Event::Start { id: Text::EMPTY, model: Text::of(&context.model), created: None });
         }
-        if is_idle(context) {
-            return each(event);
-        }
         match event {
             Event::PartStart { key, part: PartKind::Call { id, name, kind } } => {
+                let id = gemini::named_call_id(&id, &context.fallback_id).unwrap_or(id);
+                if is_idle(context) {
+                    return each(Event::PartStart { key, part: PartKind::Call { id, name, kind } });
+                }
                 let name = context.names.client(&name);
                 let custom = is_custom(&name, kind, context);
                 if custom {
@@ -136,6 +141,36 @@ mod tests {
         assert!(seen[0].contains("Custom") && seen[3].contains("Function"), "{seen:?}");
         assert_eq!(seen[1], r#"Delta { key: 0, text: "a\nb" }"#);
         assert_eq!(seen[4], r#"Delta { key: 1, text: "{}" }"#);
+    }
+
+    #[test]
+    fn a_call_of_an_answer_without_a_name_is_named_by_its_request() {
+        let context = ReplyContext { fallback_id: "req-7".to_owned(), ..ReplyContext::default() };
+        let (mut restorer, mut named) = (Restorer::default(), Vec::new());
+        for (key, id) in [(0, "call_g_0"), (1, "call_gabc_1"), (2, "call_g_x")] {
+            let call =
+                PartKind::Call { id: Text::plain(id), name: Text::plain("f"), kind: CallKind::Function };
+            restorer.event(Event::PartStart { key, part: call }, &context, &mut |event| {
+                if let Event::PartStart { part: PartKind::Call { id, .. }, .. } = event {
+                    named.push(id.decode().into_owned());
+                }
+            });
+        }
+        assert_eq!(named, ["call_greq-7_0", "call_gabc_1", "call_g_x"]);
+        let part = Part::Call(Call {
+            id: Text::plain("call_g_2"),
+            name: Text::plain("f"),
+            kind: CallKind::Function,
+            input: Text::EMPTY,
+            signature: None,
+        });
+        let mut whole = Reply {
+            candidates: vec![Candidate { parts: vec![part], ..Candidate::default() }],
+            ..Reply::default()
+        };
+        reply(&mut whole, &context);
+        let Part::Call(call) = &whole.candidates[0].parts[0] else { panic!("no call") };
+        assert_eq!(call.id.decode(), "call_greq-7_2");
     }
 
     #[test]

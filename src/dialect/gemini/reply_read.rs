@@ -71,6 +71,12 @@ fn candidate<'a>(candidate: &Node<'a>, id: &Text<'_>) -> Candidate<'a> {
     Candidate { parts, citations, logprobs, stop }
 }
 
+/// The id of a call of an answer that names neither it nor itself, under this name of the answer; `None` for any other.
+pub fn named_call_id(id: &Text<'_>, answer: &str) -> Option<Text<'static>> {
+    let number = id.literal().strip_prefix("call_g_")?.parse().ok()?;
+    Some(call_id(&Text::of(answer), number))
+}
+
 /// An id for a call that came without one. It names the answer, so that calls of later turns are not
 /// taken for it.
 pub(super) fn call_id(answer: &Text<'_>, number: usize) -> Text<'static> {

@@ -142,7 +142,10 @@ fn put_usage(o: &mut Writer, usage: &Usage) {
     o.field("input_tokens", input);
     o.object_at("input_tokens_details", |o| {
         o.field("cached_tokens", usage.cache_read.unwrap_or(0));
-        o.field_if("cache_creation_tokens", usage.cache_creation.filter(|written| *written > 0));
+        // OpenAI's own name and that of others, so only where there is something to say.
+        let written = usage.cache_creation.filter(|written| *written > 0);
+        o.field_if("cache_write_tokens", written);
+        o.field_if("cache_creation_tokens", written);
     });
     o.field("output_tokens", output);
     o.object_at("output_tokens_details", |o| {

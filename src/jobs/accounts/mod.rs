@@ -2,4 +2,5 @@
 
 pub mod check;
 pub mod health;
+pub mod rests;
 pub mod setup;

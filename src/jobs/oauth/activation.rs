@@ -16,6 +16,7 @@ use super::discovery::{Credential, discover_with, noted};
 use super::site::{ensure_site, site_of};
 use crate::core::Core;
 use crate::jobs::Jobs;
+use crate::jobs::accounts::rests::end_rests;
 use crate::jobs::models::discovery::Found;
 use crate::jobs::prices;
 use crate::jobs::rebuild::rebuild_in;
@@ -46,6 +47,9 @@ pub async fn activate(jobs: &Arc<Jobs>, candidate: Candidate) -> Result<Activate
     let activated = stored.activated;
     match rebuild_in(jobs, Scope::of_accounts([activated.account_id])).await {
         Ok(_) => {
+            if stored.former.is_some() {
+                end_rests(&jobs.core, activated.account_id).await;
+            }
             prices::refresh_soon(jobs, activated.account_id);
             Ok(activated)
         }

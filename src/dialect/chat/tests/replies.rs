@@ -166,7 +166,7 @@ fn all_input_is_counted_wherever_the_vendor_puts_it() {
     assert_eq!(through(&saying(json!({"content":"x"}), "stop")).unwrap().get("usage"), None);
     let usage = Usage { prompt: Some(9), cache_creation: Some(3), ..Usage::default() };
     let written = written(&Reply { usage: Some(usage), ..Reply::default() });
-    let wanted = json!({"cached_tokens":0,"cache_creation_tokens":3});
+    let wanted = json!({"cached_tokens":0,"cache_write_tokens":3,"cache_creation_tokens":3});
     assert_eq!(written["usage"]["prompt_tokens_details"], wanted);
     assert_eq!(written["usage"]["completion_tokens_details"], json!({"reasoning_tokens":0}));
 }

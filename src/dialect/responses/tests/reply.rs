@@ -254,7 +254,7 @@ fn usage_always_has_both_details() {
     assert_eq!(
         written(Usage { prompt: Some(9), cache_read: Some(2), cache_creation: Some(3), ..Usage::default() })
             ["input_tokens_details"],
-        json!({"cached_tokens":2,"cache_creation_tokens":3})
+        json!({"cached_tokens":2,"cache_write_tokens":3,"cache_creation_tokens":3})
     );
     let read = |usage: Value| {
         let text = json!({"output":[],"usage":usage}).to_string();

@@ -207,9 +207,10 @@ impl Running {
         log::info!("{signal}: no new connections; requests in flight have {} s", grace.as_secs());
         let end_of_grace = Instant::now() + grace;
         tokio::spawn(async move {
-            signals.stop(None).await;
+            let signal = signals.stop(None).await;
             log::warn!("second signal: exiting at once");
-            std::process::exit(130);
+            // As a shell tells of it: 128 and the number of the signal.
+            std::process::exit(if signal == "SIGTERM" { 143 } else { 130 });
         });
         match self.serving.await {
             Ok(0) => log::info!("all requests ended"),

@@ -46,11 +46,18 @@ pub fn http_date(ms: Millis) -> String {
 }
 
 /// Reads a time as clients send it: ISO 8601 with an offset, `YYYY-MM-DD HH:MM:SS` or a bare date
-/// taken as UTC, or a number of milliseconds (> 10^12) or seconds (> 10^9). Anything else is `None`.
+/// taken as UTC, a year or a year and a month, all of these also with slashes, a date of mails and HTTP, or a number of seconds
+/// (> 10^9) or milliseconds (beyond the seconds until the year 9999). Anything else is `None`.
 pub fn parse(text: &str) -> Option<Millis> {
-    let text = text.trim();
+    let text = &*text.trim().replace('/', "-");
+    if let Some(date) = year_and_month(text) {
+        return Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond());
+    }
     if let Ok(number) = text.parse::<f64>() {
         return from_number(number);
+    }
+    if let Ok(date) = jiff::fmt::rfc2822::parse(text) {
+        return Some(date.timestamp().as_millisecond());
     }
     if let Ok(stamp) = text.parse::<jiff::Timestamp>() {
         return Some(stamp.as_millisecond());
@@ -60,6 +67,15 @@ pub fn parse(text: &str) -> Option<Millis> {
         .or_else(|_| text.parse::<jiff::civil::Date>().map(|date| date.at(0, 0, 0, 0)))
         .ok()?;
     Some(zoneless.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond())
+}
+
+/// The beginning of `YYYY` or `YYYY-MM`.
+fn year_and_month(text: &str) -> Option<jiff::civil::Date> {
+    let (year, month) = text.split_once('-').unwrap_or((text, "01"));
+    let is =
+        |part: &str, digits: usize| part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit());
+    let (year, month) = (is(year, 4).then_some(year)?, is(month, 2).then_some(month)?);
+    jiff::civil::Date::new(year.parse().ok()?, month.parse().ok()?, 1).ok()
 }
 
 /// When the local day of `ms` began: midnight, or the first instant after one that a change of the
@@ -92,9 +108,11 @@ pub fn from_json(value: &Value) -> Option<Millis> {
 
 /// Milliseconds from a JSON number of milliseconds or seconds, by its size.
 pub fn from_number(number: f64) -> Option<Millis> {
-    if number > 1e12 && number < 9e15 {
+    // The last second that a calendar of four digits can write.
+    const LAST_SECOND: f64 = 253_402_300_799.0;
+    if number > LAST_SECOND && number <= LAST_SECOND * 1000.0 {
         Some(number as Millis)
-    } else if number > 1e9 && number <= 1e12 {
+    } else if number > 1e9 && number <= LAST_SECOND {
         Some((number * 1000.0) as Millis)
     } else {
         None
@@ -145,11 +163,15 @@ mod tests {
             "2026-05-01 08:00:00",
             "1777622400",
             "1777622400000",
+            "2026/05/01 08:00:00",
+            "Fri, 01 May 2026 08:00:00 GMT",
         ] {
             assert_eq!(parse(text), Some(1_777_622_400_000), "{text}");
         }
+        assert_eq!(parse("946684800000"), parse("2000"), "milliseconds of an old time");
+        assert_eq!(parse("2030/02"), parse("2030-02-01"));
         assert_eq!(parse("2026-05-01"), parse("2026-05-01T00:00:00Z"));
-        for text in ["", "soon", "12", "2026-13-01"] {
+        for text in ["", "soon", "12", "2026-13-01", "2026-13"] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

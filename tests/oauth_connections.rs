@@ -122,6 +122,11 @@ fn a_proxy_is_stored_and_the_models_are_asked_for_through_it() {
     let nowhere = patch(&json!({"proxyUrl": "http://user:secret@127.0.0.1:9"})).expect(200);
     assert_eq!(nowhere["proxyUrl"], "http://user:****@127.0.0.1:9");
     assert_eq!(nowhere["modelRefresh"]["success"], false, "{nowhere}");
+    patch(&json!({"proxyUrl": nowhere["proxyUrl"], "useSystemProxy": false})).expect(200);
+    let whole = gateway.admin().get("/api/settings/backup/export").expect(200);
+    let extra = whole["accounts"]["accounts"][0]["extraConfig"].as_str().expect("a text");
+    assert!(extra.contains("http://user:secret@127.0.0.1:9"), "{extra}");
+    patch(&json!({"proxyUrl": "http://user:****@127.0.0.1:8"})).expect(400);
     let cleared = patch(&json!({"proxyUrl": null})).expect(200);
     assert_eq!(cleared["proxyUrl"], json!(null));
     assert_eq!(cleared["refreshedRoutes"], true);

@@ -46,7 +46,17 @@ fn refused() -> Vec<(&'static str, Vec<Value>)> {
                 json!([]),
             ],
         ),
-        ("proxyUrl", vec![json!(7), json!(true), json!({}), json!("ftp://proxy.example"), json!("nonsense")]),
+        (
+            "proxyUrl",
+            vec![
+                json!(7),
+                json!(true),
+                json!({}),
+                json!("ftp://proxy.example"),
+                json!("nonsense"),
+                json!("http://u:****@proxy.example:1"),
+            ],
+        ),
         ("externalCheckinUrl", vec![json!(7), json!([]), json!("ftp://x.example"), json!("nonsense")]),
         (
             "customHeaders",

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::input::Invalid;
+use super::input::{Invalid, Patch};
 
 pub use crate::mask::of_secret as mask;
 
@@ -27,6 +27,18 @@ pub fn is_mask(value: &str) -> bool {
 /// Whether [`mask_proxy_url`] gives this for some address with a password.
 pub fn is_proxy_mask(url: &str) -> bool {
     url.contains("****@") && mask_proxy_url(url) == url
+}
+
+/// A proxy address as it was sent: nothing for the stored one as it is shown, which means "as it is".
+///
+/// # Errors
+/// It is the mask of some other address.
+pub fn sent_proxy(sent: Patch<String>, stored: Option<&str>) -> Result<Patch<String>, Invalid> {
+    match sent {
+        Some(Some(sent)) if is_proxy_echo(&sent, stored) => Ok(None),
+        Some(Some(sent)) if is_proxy_mask(&sent) => Err(Invalid::field("proxyUrl", WHOLE)),
+        sent => Ok(sent),
+    }
 }
 
 /// Whether [`mask_target`] gives this for some address with a path.

@@ -38,7 +38,7 @@ const MAX_FALLBACKS: usize = 20;
 
 pub(super) fn is(document: &Value) -> bool {
     let models = document["model_list"].as_array();
-    models.is_some_and(|models| models.iter().all(|model| model["litellm_params"].is_object()))
+    models.is_some_and(|models| models.iter().any(|model| model["litellm_params"].is_object()))
 }
 
 pub(super) fn read(document: &Value, secrets: &Secrets) -> TakenOver {

@@ -214,7 +214,10 @@ fn take_channels(kind: Kind, rows: &[ForeignRow], draft: &mut Draft) {
         }
     }
     for (channel, accounts) in served.iter().zip(&accounts_of) {
-        let keys = i64::try_from(accounts.len()).unwrap_or(1).max(1);
+        let keys = i64::try_from(accounts.len()).unwrap_or(1);
+        if accounts.is_empty() {
+            continue;
+        }
         for model in &channel.models {
             let Some(route) = draft.route(&channel.place, model) else { continue };
             let is_weighted = weighted.contains(&(model.as_str(), channel.priority));

@@ -205,14 +205,9 @@ fn is_shown_key(key: &Secret, before: &AccountRow) -> bool {
 
 fn set_proxy(patch: &mut AccountPatch, before: &AccountRow, sent: Option<String>) -> Result<(), Invalid> {
     let stored = before.proxy_url.as_ref().map(Secret::expose);
-    match sent.as_deref() {
-        Some(sent) if secrets::is_proxy_echo(sent, stored) => return Ok(()),
-        Some(sent) if secrets::is_proxy_mask(sent) => {
-            return Err(Invalid::field("proxyUrl", secrets::WHOLE));
-        }
-        _ => {}
+    if let Some(sent) = secrets::sent_proxy(Some(sent), stored)? {
+        patch.proxy_url = Some(sent.map(Secret::from));
     }
-    patch.proxy_url = Some(sent.map(Secret::from));
     Ok(())
 }
 

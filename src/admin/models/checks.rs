@@ -55,9 +55,8 @@ fn account(fields: &Fields) -> Result<Option<AccountId>> {
     let refused = || Invalid::field("accountId", "positive integer").into();
     match fields.get("accountId") {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
+        Some(Value::String(text)) if text.is_empty() => Ok(None),
         Some(Value::String(text)) => {
-            let text = text.trim();
             let id = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
             id.filter(|id| (1..=9_007_199_254_740_991).contains(id))
                 .map(|id| Some(AccountId::new(id)))

@@ -74,8 +74,8 @@ pub async fn set_proxy(admin: Arc<Admin>, mut request: Request) -> Result<Respon
     guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
     guard(&admin, &request, &bucket::OAUTH_PROXY)?;
     let id = account_id(&request)?;
-    let choice = ProxyChoice::of(&fields)?;
-    find(&admin.core.store, id).await?;
+    let (account, _) = find(&admin.core.store, id).await?;
+    let choice = ProxyChoice::of(&fields, account.proxy_url.as_ref())?;
     let patch = AccountPatch {
         proxy_url: choice.proxy_url,
         use_system_proxy: choice.use_system_proxy,

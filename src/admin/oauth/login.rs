@@ -23,6 +23,7 @@ use crate::jobs::oauth::login::{LoginRequest, StartError, StartedLogin, start};
 use crate::jobs::oauth::login_sessions::{LoginSession, NotTaken, Stage};
 use crate::limits::bucket;
 use crate::platform::OAuthProvider;
+use crate::store::accounts;
 use crate::time::iso;
 
 /// How long a page waits for the browser before it offers to paste the address.
@@ -43,11 +44,16 @@ pub async fn begin(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     if project_id.is_some_and(|project| project.chars().count() > MAX_KEY_CHARS) {
         return Err(Invalid::field("projectId", "string of at most 191 characters").into());
     }
+    let former = match rebind {
+        Some(id) => accounts::get(&admin.core.store, id).await?,
+        None => None,
+    };
+    let stored = former.and_then(|account| account.proxy_url);
     let login = LoginRequest {
         provider,
         rebind,
         project_id: project_id.map(str::to_owned),
-        proxy: ProxyChoice::of(&fields)?,
+        proxy: ProxyChoice::of(&fields, stored.as_ref())?,
     };
     let started = start(&admin.jobs, login).await.map_err(refusal)?;
     Ok(http::json(StatusCode::OK, &shown(provider, &started, &request.headers)))
@@ -59,7 +65,7 @@ pub async fn rebind(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let fields = Fields::of(&schema::PROXY, request.json_object().await?);
     guard(&admin, &request, &bucket::OAUTH_CONNECTIONS_CHANGE)?;
     let (account, provider) = find(&admin.core.store, account_id(&request)?).await?;
-    let proxy = ProxyChoice::of(&fields)?;
+    let proxy = ProxyChoice::of(&fields, account.proxy_url.as_ref())?;
     let login = LoginRequest { provider, rebind: Some(account.id), project_id: None, proxy };
     let started = start(&admin.jobs, login).await.map_err(refusal)?;
     Ok(http::json(StatusCode::OK, &shown(provider, &started, &request.headers)))

@@ -2,7 +2,8 @@
 
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::Fields;
-use crate::routing::OutboundProxy;
+use crate::admin::secrets;
+use crate::admin::sites::input::proxy_url;
 use crate::store::Secret;
 
 pub use crate::jobs::oauth::activation::ProxyChoice;
@@ -10,18 +11,13 @@ pub use crate::jobs::oauth::activation::ProxyChoice;
 // === impl ProxyChoice ===
 
 impl ProxyChoice {
-    /// By `proxyUrl`, where `null` and blank text mean none, and `useSystemProxy`.
-    pub fn of(fields: &Fields) -> Result<Self> {
-        let proxy_url = match fields.nullable_text("proxyUrl")? {
-            None => None,
-            Some(None) => Some(None),
-            Some(Some(url)) if url.trim().is_empty() => Some(None),
-            Some(Some(url)) => {
-                let url = url.trim();
-                OutboundProxy::parse(url).map_err(|_| AdminError::bad_request("invalid proxy url"))?;
-                Some(Some(Secret::from(url)))
-            }
-        };
+    /// By `proxyUrl`, where `null` and blank text mean none and the stored address as it is shown means that one, and
+    /// `useSystemProxy`.
+    pub fn of(fields: &Fields, stored: Option<&Secret>) -> Result<Self> {
+        fields.nullable_text("proxyUrl")?;
+        let sent = proxy_url(fields).map_err(|_| AdminError::bad_request("invalid proxy url"))?;
+        let sent = secrets::sent_proxy(sent, stored.map(Secret::expose))?;
+        let proxy_url = sent.map(|address| address.map(Secret::from));
         Ok(Self { proxy_url, use_system_proxy: fields.bool("useSystemProxy")? })
     }
 }

@@ -9,6 +9,7 @@ use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use memchr::memmem;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -144,7 +145,19 @@ impl Body for ForwardedEvents {
                 let error = json!({ "error": { "message": cut.to_string(), "type": "stream_error" } });
                 Some(Ok(Frame::data(Bytes::from(format!("event: error\ndata: {error}\n\n")))))
             }
+            Some(Ok(frame)) => Some(Ok(frame.map_data(with_break_named))),
             frame => frame,
         })
+    }
+}
+
+/// Events with a name for the one that tells of a break: the chat dialect has none there.
+fn with_break_named(events: Bytes) -> Bytes {
+    let Some(at) = memmem::rfind(&events, br#""type":"stream_error""#) else { return events };
+    let start = memmem::rfind(&events[..at], b"\n\n").map_or(0, |end| end + 2);
+    let (before, last) = events.split_at(start);
+    match last.starts_with(br#"data: {"error""#) {
+        true => Bytes::from([before, b"event: error\n", last].concat()),
+        false => events,
     }
 }

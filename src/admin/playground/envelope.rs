@@ -118,11 +118,15 @@ fn forced_channel(fields: &Map<String, Value>) -> Option<ChannelId> {
 
 /// Path and query of what is to be asked: of an address only these count.
 pub(super) fn target(text: &str) -> Result<Uri> {
+    let is_plain = !text.contains(char::is_control);
     let text = text.trim();
     if text.is_empty() {
         return Err(Refused::invalid("Invalid path. Expected non-empty string."));
     }
     let refused = || Refused::invalid(format!("The path {text} cannot be tried"));
+    if !is_plain {
+        return Err(refused());
+    }
     let scheme = text
         .split_once("://")
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https"));

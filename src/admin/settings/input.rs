@@ -116,6 +116,10 @@ fn check_channels(change: &Change) -> Result<(), Invalid> {
         ("webhook_", "webhook_enabled", "webhook_url", "webhookUrl"),
         ("bark_", "bark_enabled", "bark_url", "barkUrl"),
     ] {
+        let is_sent = change.sent.iter().any(|(setting, _)| setting.key == key);
+        if is_sent && !after.text(key).is_empty() && !is_web_address(after.text(key)) {
+            return Err(Invalid::field(field, "http or https address"));
+        }
         if is_used(prefix, enabled) && !is_web_address(after.text(key)) {
             return Err(Invalid::field(field, "http or https address while its channel is enabled"));
         }

@@ -121,6 +121,7 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
     let (Some(name), Some(url)) = (input.name, input.url) else {
         return Err(AdminError::bad_request("Invalid name or url. Expected non-empty strings."));
     };
+    let proxy_url = secrets::sent_proxy(input.proxy_url, None)?.flatten();
     let resets = admin.core.resets();
     let (platform, preset) = match (input.platform, input.preset) {
         (Some(platform), Some(preset)) if platform != preset.platform => {
@@ -130,21 +131,18 @@ pub async fn create(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         }
         (Some(platform), preset) => (platform, preset),
         (None, Some(preset)) => (preset.platform, Some(preset)),
-        (None, None) => {
-            let proxy = input.proxy_url.as_ref().and_then(Option::as_deref);
-            match detect(&admin.core, &url, proxy).await {
-                Ok(Some(detected)) => (detected.platform, detected.preset),
-                Ok(None) => return Ok(failure(UNDETECTED, Map::new())),
-                Err(problem) => return Ok(undetectable(&problem)),
-            }
-        }
+        (None, None) => match detect(&admin.core, &url, proxy_url.as_deref()).await {
+            Ok(Some(detected)) => (detected.platform, detected.preset),
+            Ok(None) => return Ok(failure(UNDETECTED, Map::new())),
+            Err(problem) => return Ok(undetectable(&problem)),
+        },
     };
     let site = NewSite {
         name,
         url: url.persisted(),
         platform: platform.id().to_owned(),
         status: input.status.unwrap_or(SiteStatus::Active),
-        proxy_url: input.proxy_url.flatten().map(Secret::from),
+        proxy_url: proxy_url.map(Secret::from),
         use_system_proxy: input.use_system_proxy.unwrap_or(false),
         custom_headers: input.custom_headers.flatten().map(Secret::from),
         external_checkin_url: input.external_checkin_url.flatten(),
@@ -241,14 +239,7 @@ fn taken(error: store::Error) -> AdminError {
 fn patch(input: SiteInput, before: &SiteRow) -> Result<SitePatch, Invalid> {
     let stored_proxy = before.proxy_url.as_ref().map(Secret::expose);
     let stored_headers = before.custom_headers.as_ref().map(Secret::expose);
-    let proxy_url = input
-        .proxy_url
-        .filter(|sent| !sent.as_deref().is_some_and(|sent| secrets::is_proxy_echo(sent, stored_proxy)));
-    if let Some(Some(sent)) = &proxy_url
-        && secrets::is_proxy_mask(sent)
-    {
-        return Err(Invalid::field("proxyUrl", secrets::WHOLE));
-    }
+    let proxy_url = secrets::sent_proxy(input.proxy_url, stored_proxy)?;
     let unmasked = |sent: String| secrets::unmask_headers(&sent, stored_headers).map(Secret::from);
     let custom_headers = input.custom_headers.map(|sent| sent.map(unmasked).transpose()).transpose()?;
     Ok(SitePatch {

@@ -42,7 +42,10 @@ pub fn in_message(message: &str) -> Option<Usd> {
         !counts && (is_paid || BEFORE.iter().any(|word| before.ends_with(word)))
     };
     let found = numbers(&text).find(|number| number.value > 0.0 && tells(number))?;
-    Some(Usd::new(found.value))
+    // Sites that show no money tell units, of which a dollar has so many unless an operator there has changed it.
+    const UNITS_PER_USD: f64 = 500_000.0;
+    let is_units = found.after.trim_start().starts_with("点额度");
+    Some(Usd::new(if is_units { found.value / UNITS_PER_USD } else { found.value }))
 }
 
 /// An amount as logs show it: at most six decimals, no needless ones.
@@ -144,6 +147,7 @@ mod tests {
             ("checked in, reward: 0.5", Some(0.5)),
             ("You earned 0.3 USD", Some(0.3)),
             ("第 12 次签到，+0.02 美元", Some(0.02)),
+            ("签到成功，获得 12500 点额度", Some(0.025)),
             ("奖励 3 天会员", None),
             ("checked in 7", None),
             ("获得 0 额度", None),

@@ -163,7 +163,9 @@ async fn fetch(core: &Core, base: &BaseUrl, request: hyper::http::request::Build
     let request = request.body(Bytes::new()).map_err(|error| error.to_string())?;
     let answer = core.client.fetch(base, request, LIMITS).await.map_err(|error| error.to_string())?;
     if !answer.status().is_success() {
-        return Err(format!("answered with {}", answer.status().as_u16()));
+        let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
+        let said = said["message"].as_str().map(|words| format!(": {words:.200}")).unwrap_or_default();
+        return Err(format!("answered with {}{said}", answer.status().as_u16()));
     }
     serde_json::from_slice(answer.body()).map_err(|_| "the answer is no JSON".to_owned())
 }

@@ -158,7 +158,11 @@ impl ProviderAnswer {
         let words = match (text(error), description) {
             (Some(code), Some(description)) if code != description => Some(format!("{code}: {description}")),
             (code, description) => {
-                let message = || text(&self.body["message"]).or_else(|| self.sentence.clone());
+                let message = || {
+                    text(&self.body["message"])
+                        .or_else(|| text(&self.body["detail"]))
+                        .or_else(|| self.sentence.clone())
+                };
                 description.or(code).or_else(message)
             }
         };

@@ -55,7 +55,12 @@ pub(in crate::upstream::platforms) async fn between(
 fn amount(line: &Value, unit: f64) -> Option<Usd> {
     match line.get("quota").and_then(reply::number) {
         Some(units) if units > 0.0 => Some(Usd::new(units / unit)),
-        _ => first_number(line.get("content")?.as_str()?).map(Usd::new),
+        _ => {
+            let content = line.get("content")?.as_str()?;
+            let number = first_number(content)?;
+            // Sites that show no money tell units.
+            Some(Usd::new(if content.contains("点额度") { number / unit } else { number }))
+        }
     }
 }
 
@@ -81,6 +86,7 @@ mod tests {
             (json!({"quota": 250_000, "content": "5 days"}), Some(0.5)),
             (json!({"quota": 0, "content": "充值 ＄1,250.50 额度"}), Some(1250.5)),
             (json!({"content": "通过兑换码充值 2."}), Some(2.0)),
+            (json!({"quota": 0, "content": "用户签到，获得额度 12500 点额度"}), Some(0.025)),
             (json!({"content": "-3"}), None),
             (json!({"content": "nothing"}), None),
             (json!({}), None),

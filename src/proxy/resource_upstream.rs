@@ -124,12 +124,10 @@ impl KeyForm {
 // === impl UpstreamResponse ===
 
 impl UpstreamResponse {
-    /// Refuses a page, which is of what stands before the upstream.
-    pub(super) fn refuse_page(&self) -> Result<(), Failure> {
-        match self.head.headers.get(&CONTENT_TYPE).is_some_and(is_page) {
-            true => Err(Failure::judged("Upstream returned an HTML page".to_owned())),
-            false => Ok(()),
-        }
+    /// The refusal of an answer that is a page: of what stands before the upstream.
+    pub(super) fn page(&self, face: ErrorShape) -> Option<Response> {
+        let is_page = self.head.headers.get(&CONTENT_TYPE).is_some_and(is_page);
+        is_page.then(|| Failure::judged("Upstream returned an HTML page".to_owned()).into_response(face))
     }
 
     /// The next bytes of the body; `None` at its end.

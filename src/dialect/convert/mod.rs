@@ -208,12 +208,18 @@ pub fn replayed(
         replay(&node, context, &mut out);
         return Ok(Answer { body: Bytes::from(out), usage: reply.usage, signatures: Vec::new() });
     }
+    if to != Dialect::Gemini {
+        gemini::tell_pictures(&mut reply);
+    }
     restore::reply(&mut reply, context);
     let body = written_as_stream(to, &reply, context);
     Ok(Answer { body, usage: reply.usage, signatures: lost_signatures(to, &reply) })
 }
 
 fn write(to: Dialect, mut reply: Reply<'_>, context: &ReplyContext) -> Result<Answer, UpstreamError> {
+    if to != Dialect::Gemini {
+        gemini::tell_pictures(&mut reply);
+    }
     restore::reply(&mut reply, context);
     Ok(Answer {
         body: write_reply(to, &reply, context),

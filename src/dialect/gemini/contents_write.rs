@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::pictures;
 use crate::dialect::canonical::{ConversionError, Turn};
 use crate::dialect::canonical::{File, Image, Part, Request, Role, Source, Thinking, ToolResult};
 use crate::dialect::literal::{Json, Text};
@@ -86,6 +87,7 @@ fn write_model(list: &mut Writer, run: &[Turn<'_>], signs: bool) {
                     _ => {}
                 }
             }),
+            Part::Text(said) => pictures::write_said(list, said),
             part => write_content(list, part),
         }
     }

@@ -8,7 +8,7 @@
 //! | `native` | what must change in a body that is not converted |
 //! | `reply_read`, `reply_write` | a complete answer |
 //! | `stream_read`, `stream_write` | a streamed answer, as `alt=sse` asks for it |
-//! | `grounding`, `probabilities` | where an answer comes from, and its tokens |
+//! | `grounding`, `probabilities`, `pictures` | where an answer comes from, its tokens, and what of it is no text |
 //! | `parts_read`, `member`, `stop` | what all of them consist of |
 //!
 //! The model, and whether the answer is streamed, stand in the path of a request and not in its
@@ -20,6 +20,7 @@ mod grounding;
 pub(super) mod member;
 mod native;
 mod parts_read;
+mod pictures;
 mod probabilities;
 mod reply_read;
 mod reply_write;
@@ -38,6 +39,7 @@ use super::tree::Node;
 mod tests;
 
 pub use native::{with_own_thinking, with_placeholders, without_foreign_thinking};
+pub use pictures::tell_pictures;
 pub use reply_read::{named_call_id, read_reply};
 pub use reply_write::write_reply;
 pub use request_read::read_request;

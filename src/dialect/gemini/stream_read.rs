@@ -4,7 +4,7 @@
 //! `finishReason`, and some models write that in every chunk: the end of the body is the end.
 
 use super::parts_read::{self, Read};
-use super::{grounding, member, probabilities, reply_read, stop};
+use super::{grounding, member, pictures, probabilities, reply_read, stop};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, MAX_CHOICES, Part, PartKind, Stop};
 use crate::dialect::citation::CitedText;
@@ -146,6 +146,14 @@ impl StreamReader {
                 if let Some(signature) = call.signature {
                     each(Event::Signature { key, signature });
                 }
+                each(Event::PartStop { key });
+            }
+            Part::Image(image) => {
+                let Some(text) = pictures::as_text(&image) else { return };
+                self.close_part(each);
+                let key = self.take_key();
+                each(Event::PartStart { key, part: PartKind::Text });
+                each(Event::Delta { key, text });
                 each(Event::PartStop { key });
             }
             _ => {}

@@ -31,7 +31,9 @@ pub(super) async fn stream(
     let asked = ask(proxy, batch, part, client).await;
     let (upstream, answer, mut slot) = asked.map_err(|refused| refused.answer(proxy, face))?;
     let content_type = answer.head.headers.value(&CONTENT_TYPE);
-    answer.refuse_page().map_err(|failure| failure.into_response(face))?;
+    if let Some(refusal) = answer.page(face) {
+        return Err(refusal);
+    }
     slot.keep_alive();
     let mut response = Response::new(ResponseBody::empty());
     let secrets = upstream.secrets();

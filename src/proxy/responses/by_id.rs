@@ -223,7 +223,9 @@ async fn passed(
 ) -> Result<Response, Response> {
     let (upstream, answer, mut slot) = ask(proxy, request, at, method, part).await?;
     let face = face(request);
-    answer.refuse_page().map_err(|failure| failure.into_response(face))?;
+    if let Some(refusal) = answer.page(face) {
+        return Err(refusal);
+    }
     slot.keep_alive();
     let mut response = answered(&upstream, &answer, face);
     *response.body_mut() = ResponseBody::stream(Download::new(proxy, answer, slot));
@@ -242,7 +244,9 @@ async fn told_by_upstream(
     let model = at.model.clone();
     let (upstream, mut answer, mut slot) = ask(proxy, request, at, method, part).await?;
     let face = face(request);
-    answer.refuse_page().map_err(|failure| failure.into_response(face))?;
+    if let Some(refusal) = answer.page(face) {
+        return Err(refusal);
+    }
     let name = (caller.key_id(), request.params.get("id").to_owned());
     let mut response = answered(&upstream, &answer, face);
     let is_stream = http::is_event_stream(response.headers());

@@ -32,7 +32,9 @@ async fn download(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Res
     let mut slot = upstream.slot(&proxy.core, face).await?;
     let call = upstream::request(Method::GET, Resource::Content, &video, request);
     let answer = upstream.send(proxy, &call).await.map_err(|failure| failure.into_response(face))?;
-    answer.refuse_page().map_err(|failure| failure.into_response(face))?;
+    if let Some(refusal) = answer.page(face) {
+        return Err(refusal);
+    }
     slot.keep_alive();
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = answer.head.status;

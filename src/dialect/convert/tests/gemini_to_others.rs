@@ -246,3 +246,22 @@ fn results_with_ids_and_without_find_their_calls() {
         assert_eq!(asked, answered, "{body}");
     }
 }
+
+#[test]
+fn a_picture_of_an_answer_is_told_as_text_and_comes_back_as_a_picture() {
+    let parts = json!([{"text":"Here:"},{"inlineData":{"mimeType":"image/png","data":"iVBO"}}]);
+    let answer = json!({"responseId":"r","candidates":[{"content":{"role":"model","parts":parts},"finishReason":"STOP"}]});
+    let told = "![image](data:image/png;base64,iVBO)";
+    for to in [Chat, Responses, Messages] {
+        let back = Way::new(Gemini, to);
+        assert!(back.reply(&answer).to_string().contains(told), "{to:?}: {}", back.reply(&answer));
+        assert!(back.replayed(&answer).contains(told), "{to:?}");
+        let stream = back.stream_text(&format!("data: {answer}\n\n"));
+        assert!(stream.contains(told), "{to:?}: {stream}");
+    }
+    let said = json!([{"role":"user","content":"Draw."},{"role":"assistant","content":format!("Here:{told}")},
+        {"role":"user","content":"Larger."}]);
+    let body = json!({"model":"m","messages":said});
+    let asked = request(Chat, Gemini, Vendor::Other, &body).unwrap();
+    assert_eq!(asked["contents"][1]["parts"], parts);
+}

@@ -1,0 +1,91 @@
+//! Pictures in answers of the model, for dialects whose answers hold text alone.
+//!
+//! There a picture is text in Markdown, with a data URL, as chat clients show it and as the hubs that offer these models write
+//! it: `![image](data:image/png;base64,…)`. A client sends it back in its next turn, where it becomes a picture again.
+
+use memchr::memmem;
+
+use crate::dialect::canonical::{Image, Part, Reply, Source};
+use crate::dialect::literal::Text;
+use crate::dialect::writer::Writer;
+
+const BEGIN: &str = "![image](data:image/";
+const BASE64: &str = ";base64,";
+
+/// The text that stands for a picture; `None` for one that is an address.
+pub(super) fn as_text(image: &Image<'_>) -> Option<Text<'static>> {
+    let Source::Inline { mime, data } = &image.source else { return None };
+    let mime = mime.decode();
+    let kind = mime.strip_prefix("image/").filter(|kind| !kind.contains([';', ')'])).unwrap_or("png");
+    let mut text = Text::of(&format!("{BEGIN}{kind}{BASE64}"));
+    text.push(data);
+    text.push(&Text::plain(")"));
+    Some(text)
+}
+
+/// Puts texts in place of the pictures of an answer.
+pub fn tell_pictures(reply: &mut Reply<'_>) {
+    for part in reply.candidates.iter_mut().flat_map(|candidate| &mut candidate.parts) {
+        if let Part::Image(image) = part
+            && let Some(text) = as_text(image)
+        {
+            *part = Part::Text(text);
+        }
+    }
+}
+
+/// Writes what the model has said, with the pictures that stand in it as parts of their own.
+pub(super) fn write_said(list: &mut Writer, said: &Text<'_>) {
+    let mut rest = said.literal();
+    let put_text = |list: &mut Writer, text: &str| {
+        if !text.is_empty() {
+            list.object(|o| o.field("text", Text::inside(text)));
+        }
+    };
+    let mut from = 0;
+    while let Some(begin) = memmem::find(&rest.as_bytes()[from..], BEGIN.as_bytes()).map(|at| from + at) {
+        let inner = &rest[begin + BEGIN.len()..];
+        let picture = memchr::memchr(b')', inner.as_bytes()).and_then(|end| {
+            let (kind, data) = inner[..end].split_once(BASE64)?;
+            Some((kind, data, begin + BEGIN.len() + end + 1))
+        });
+        let Some((kind, data, end)) = picture.filter(|(kind, ..)| !kind.contains('\\')) else {
+            from = begin + BEGIN.len();
+            continue;
+        };
+        put_text(list, &rest[..begin]);
+        list.object(|o| {
+            o.object_at("inlineData", |o| {
+                o.joined("mimeType", &["image/", kind]);
+                o.field("data", Text::inside(data));
+            });
+        });
+        (rest, from) = (&rest[end..], 0);
+    }
+    put_text(list, rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_becomes_text_and_a_picture_again() {
+        let source = Source::Inline { mime: Text::plain("image/webp"), data: Text::plain("QUJD") };
+        let text = as_text(&Image { source, detail: None }).unwrap();
+        assert_eq!(text.decode(), "![image](data:image/webp;base64,QUJD)");
+        let said = |text: &str| {
+            let mut json = Writer::new();
+            json.list(|list| write_said(list, &Text::of(text)));
+            json.into_string()
+        };
+        assert_eq!(
+            said("a\n![image](data:image/webp;base64,QUJD)![image](data:image/png;base64,QQ==) b"),
+            r#"[{"text":"a\n"},{"inlineData":{"mimeType":"image/webp","data":"QUJD"}},{"inlineData":{"mimeType":"image/png","data":"QQ=="}},{"text":" b"}]"#
+        );
+        for text in ["no picture", "![image](data:image/png;base64,QQ", "![image](data:image/png,x) ![x](y)"]
+        {
+            assert_eq!(said(text), serde_json::json!([{ "text": text }]).to_string());
+        }
+    }
+}

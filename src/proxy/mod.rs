@@ -32,6 +32,7 @@
 //! | `client`, `session` | the client's application; a conversation and its channel |
 //! | `upstream_socket` | requests to Codex over a WebSocket |
 //! | `retry` | what is asked after a refusal: another dialect, other words, a new token |
+//! | `media_type` | what a body is, by its content type and its first bytes |
 //! | `reply`, `foreign` | errors in the shape of the surface, and of interfaces not spoken here |
 //! | `gemini` | the surface whose paths name the model |
 //! | `responses`, `responses_ws` | answers of the responses dialect after they were given; that dialect over a WebSocket |

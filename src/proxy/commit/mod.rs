@@ -8,7 +8,8 @@
 //!
 //! In one dialect bytes pass as they are; between two they are converted on the way, and so is a stream whose site leaves out
 //! the events that open it. What no dialect can tell, the sound of a
-//! voice or a transcript in any form, is [`media`]; what a body is, by its content type and its first bytes, [`media_type`](super::media_type).
+//! voice or a transcript in any form, is [`media`]; what a body is, by its content type and its first bytes, is told by
+//! [`media_type`](super::media_type).
 
 mod media;
 

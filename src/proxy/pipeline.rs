@@ -74,21 +74,25 @@ pub(super) async fn serve_body(
     let (length, read) = (body.len(), || read_call(&proxy, kind, request, body, caller));
     let call = match proxy.conversions.read_through(length, read).await {
         // Boxed, because few go on from what was stored here.
-        Ok(call) if call.face.dialect == Dialect::Responses => {
-            Box::pin(previous::complete(&proxy, call)).await
-        }
+        Ok(call) if call.face.dialect == Dialect::Responses => Box::pin(completed(&proxy, call)).await,
         read => read,
     };
     let call = match call {
         Ok(call) => call,
         Err(refusal) => return *refusal,
     };
-    if let Some(refusal) = orphaned_output(&call) {
-        return refusal;
-    }
     match BeforeAnswer::of(&call, timer) {
         None => answer(&proxy, call).await,
         Some(heartbeats) => heartbeats.wait(async move { answer(&proxy, call).await }).await,
+    }
+}
+
+/// A responses call with what it goes on from. A long one is looked through beside the threads that serve connections.
+async fn completed(proxy: &Proxy, call: Box<Call>) -> Result<Box<Call>, Box<Response>> {
+    let call = previous::complete(proxy, call).await?;
+    match proxy.conversions.read_through(call.body.len(), || orphaned_output(&call)).await {
+        Some(refusal) => Err(Box::new(refusal)),
+        None => Ok(call),
     }
 }
 

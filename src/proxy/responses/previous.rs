@@ -51,7 +51,8 @@ pub(in crate::proxy) async fn complete(
     proxy: &Proxy,
     mut call: Box<Call>,
 ) -> Result<Box<Call>, Box<Response>> {
-    if let Some((id, turn)) = previous(&proxy.stored_responses, &call) {
+    let find = || previous(&proxy.stored_responses, &call);
+    if let Some((id, turn)) = proxy.conversions.read_through(call.body.len(), find).await {
         let length = call.body.len() + turn.length();
         has_room(proxy, &mut call, length).await?;
         proxy.conversions.read_through(length, || resume(&mut call, id, &turn)).await;

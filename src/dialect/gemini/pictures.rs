@@ -45,7 +45,8 @@ pub(super) fn write_said(list: &mut Writer, said: &Text<'_>) {
     let mut from = 0;
     while let Some(begin) = memmem::find(&rest.as_bytes()[from..], BEGIN.as_bytes()).map(|at| from + at) {
         let inner = &rest[begin + BEGIN.len()..];
-        let picture = memchr::memchr(b')', inner.as_bytes()).and_then(|end| {
+        // No picture goes beyond the beginning of the next one: each byte is looked at once.
+        let picture = memchr::memchr2(b')', b'!', inner.as_bytes()).and_then(|end| {
             let (kind, data) = inner[..end].split_once(BASE64)?;
             Some((kind, data, begin + BEGIN.len() + end + 1))
         });
@@ -83,8 +84,12 @@ mod tests {
             said("a\n![image](data:image/webp;base64,QUJD)![image](data:image/png;base64,QQ==) b"),
             r#"[{"text":"a\n"},{"inlineData":{"mimeType":"image/webp","data":"QUJD"}},{"inlineData":{"mimeType":"image/png","data":"QQ=="}},{"text":" b"}]"#
         );
-        for text in ["no picture", "![image](data:image/png;base64,QQ", "![image](data:image/png,x) ![x](y)"]
-        {
+        for text in [
+            "no picture",
+            "![image](data:image/png;base64,QQ",
+            "![image](data:image/png,x) ![x](y)",
+            "![image](data:image/a![image](data:image/b)",
+        ] {
             assert_eq!(said(text), serde_json::json!([{ "text": text }]).to_string());
         }
     }

@@ -46,7 +46,8 @@ pub(super) fn write_said(list: &mut Writer, said: &Text<'_>) {
     while let Some(begin) = memmem::find(&rest.as_bytes()[from..], BEGIN.as_bytes()).map(|at| from + at) {
         let inner = &rest[begin + BEGIN.len()..];
         // No picture goes beyond the beginning of the next one: each byte is looked at once.
-        let picture = memchr::memchr2(b')', b'!', inner.as_bytes()).and_then(|end| {
+        let end = memchr::memchr2(b')', b'!', inner.as_bytes());
+        let picture = end.filter(|end| inner.as_bytes()[*end] == b')').and_then(|end| {
             let (kind, data) = inner[..end].split_once(BASE64)?;
             Some((kind, data, begin + BEGIN.len() + end + 1))
         });
@@ -88,7 +89,7 @@ mod tests {
             "no picture",
             "![image](data:image/png;base64,QQ",
             "![image](data:image/png,x) ![x](y)",
-            "![image](data:image/a![image](data:image/b)",
+            "![image](data:image/a;base64,b![image](data:image/c)",
         ] {
             assert_eq!(said(text), serde_json::json!([{ "text": text }]).to_string());
         }

@@ -14,9 +14,11 @@ const MAX_BODY: usize = 64 * 1024;
 /// How much of a plain text is shown, in characters.
 const MAX_TEXT: usize = 400;
 /// A message that an API wrote on purpose may be longer: validation errors name what they want.
-const MAX_MESSAGE: usize = 2000;
+pub const MAX_MESSAGE: usize = 2000;
 /// How much of a name (`type`, `code`, `param`) is kept, in characters.
-const MAX_NAME: usize = 128;
+pub const MAX_NAME: usize = 128;
+/// Ends a text that was cut.
+pub const CUT: &str = "...(truncated)";
 
 /// Causes of `google.api.ErrorReason` that speak of a key, its project or its billing.
 const OF_KEY: [&str; 18] = [
@@ -167,12 +169,9 @@ pub fn upstream_text(path: &str, status: u16, detail: &str) -> String {
 // === JSON ===
 
 fn name(value: Option<&Node<'_>>) -> Option<String> {
-    let value = value?;
-    let text = match value.str() {
-        Some(text) => clean(&text, MAX_NAME),
-        None => value.raw().to_owned(),
-    };
-    (!text.is_empty() && (value.is_string() || value.is_number())).then_some(text)
+    let value = value.filter(|value| value.is_string() || value.is_number())?;
+    let text = clean(value.str().as_deref().unwrap_or(value.raw()), MAX_NAME);
+    (!text.is_empty()).then_some(text)
 }
 
 /// `retry_after` and `resets_in_seconds` in seconds, `retry_after_ms`, and Google's
@@ -266,7 +265,7 @@ fn clean(text: &str, limit: usize) -> String {
     match out.char_indices().nth(limit) {
         Some((end, _)) => {
             out.truncate(end);
-            out.push_str("...(truncated)");
+            out.push_str(CUT);
             out
         }
         None => out,

@@ -93,7 +93,11 @@ fn any_body_is_judged() {
         let _ = usage::of_reply(dialect, input);
         let _ = usage::of_tail(dialect, input);
         let error = errors::read(500, input);
-        assert!(!error.message.is_empty() && error.message.chars().count() < 500);
+        let is_within =
+            |text: &String, limit| (1..=limit + errors::CUT.len()).contains(&text.chars().count());
+        assert!(is_within(&error.message, errors::MAX_MESSAGE));
+        let mut names = [error.kind, error.code, error.param].into_iter().flatten();
+        assert!(names.all(|name| is_within(&name, errors::MAX_NAME)));
     });
 }
 

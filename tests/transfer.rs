@@ -2,12 +2,13 @@
 
 mod support;
 
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use support::{Gateway, Home, PROXY_TOKEN, Pair, Setup, run};
+use support::{Gateway, Home, PROXY_TOKEN, Pair, Setup, run, run_with};
 
 /// A gateway that has been in use, stopped.
 fn used() -> Arc<Home> {
@@ -209,6 +210,22 @@ fn a_sealed_export_is_restored_and_imported_with_its_passphrase_only() {
     let again = path("again.json");
     done(&restored, &["export", "-o", text(&again)]);
     assert_eq!(document(&again)["accounts"], document(&plain)["accounts"]);
+
+    // So does standard input, for one of both.
+    let (piped, file) = (Home::new(), |path: &Path| File::open(path).expect("a file"));
+    let imported = |arguments: &[&str], input: &Path| {
+        run_with(&nothing, &piped, &[&["import"], arguments].concat(), file(input))
+    };
+    let twice = imported(&["-", "--passphrase-file", "-"], &sealed);
+    assert_eq!(twice.status.code(), Some(64), "{}", twice.stderr);
+    for (arguments, input) in [
+        (&["-", "--passphrase-file", text(&line)][..], &sealed),
+        (&[text(&sealed), "--passphrase-file", "-"], &line),
+        (&["-"], &plain),
+    ] {
+        let imported = imported(arguments, input);
+        assert!(imported.status.success(), "{arguments:?}: {}", imported.stderr);
+    }
 
     // The variable serves as well.
     let setup = Setup::default().with("BACKUP_PASSPHRASE", "correct hörse");

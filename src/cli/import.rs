@@ -14,6 +14,7 @@ use crate::backup::sealed::{self, Passphrase};
 use crate::backup::{self, Document, ImportError, ImportOptions, Report};
 use crate::config::Config;
 use crate::core::Core;
+use crate::store;
 use crate::takeover::{self, Secrets, TakenOver};
 
 /// A file that can be imported, and what it is.
@@ -57,13 +58,23 @@ pub fn open(
     config: &Config,
     progress: &Progress,
 ) -> Result<Opened, Failure> {
+    let is_piped = path.as_os_str() == "-";
+    let shown = if is_piped { "standard input".into() } else { path.to_string_lossy() };
     let failed = |error: std::io::Error| {
         let code = if error.kind() == std::io::ErrorKind::NotFound { NO_INPUT } else { 1 };
-        Failure::new(code, format!("{}: {error}", path.display()))
+        Failure::new(code, format!("{shown}: {error}"))
     };
-    let refused = |why: String| Failure::new(DATA, format!("{}: {why}", path.display()));
+    let refused = |why: String| Failure::new(DATA, format!("{shown}: {why}"));
+    let unread = |error: std::io::Error| match ImportError::from(error) {
+        ImportError::Refused(why) => refused(why),
+        other => failure(other),
+    };
     let scratch = &config.data_dir;
-    let mut file = File::open(path).map_err(failed)?;
+    if is_piped && matches!(passphrase, PassphraseFrom::File(from) if from == path) {
+        let message = "standard input cannot be both the backup and its passphrase";
+        return Err(Failure::new(USAGE, message));
+    }
+    let mut file = if is_piped { piped(scratch)? } else { File::open(path).map_err(failed)? };
     let mut head = Vec::new();
     (&mut file).take(512).read_to_end(&mut head).map_err(failed)?;
     file.rewind().map_err(failed)?;
@@ -77,7 +88,7 @@ pub fn open(
             (None, Some(own)) => Passphrase::Configured(own),
             (None, None) if is_sealed => {
                 let message = "the backup is sealed: give its passphrase with --passphrase-file FILE (- for standard input), or in BACKUP_PASSPHRASE";
-                return Err(Failure::new(USAGE, format!("{}: {message}", path.display())));
+                return Err(Failure::new(USAGE, format!("{shown}: {message}")));
             }
             (None, None) => Passphrase::Missing,
         };
@@ -92,16 +103,31 @@ pub fn open(
                 return Ok(Opened { document, name: "a backup of Switchyard", taken_over: None });
             }
             Ok(_) => {}
-            Err(error) => return Err(refused(error.to_string())),
+            Err(error) => return Err(unread(error)),
         }
+        file.rewind().map_err(failed)?;
     } else {
         progress.step("Reading");
     }
     let secrets = Secrets { old: old_secrets(config), variable: Some(variable) };
-    let taken_over = takeover::read(path, scratch, &secrets).map_err(|error| refused(error.0))?;
+    // A database that has a name is read together with what stands beside it.
+    let taken_over = match is_piped {
+        true => takeover::read_sent(file, scratch, &secrets),
+        false => takeover::read(path, scratch, &secrets),
+    };
+    let taken_over = taken_over.map_err(|error| refused(error.0))?;
     let text = taken_over.document.to_string();
-    let document = Document::read(text.as_bytes(), scratch).map_err(|error| refused(error.to_string()))?;
+    let document = Document::read(text.as_bytes(), scratch).map_err(unread)?;
     Ok(Opened { document, name: taken_over.kind.name(), taken_over: Some(taken_over) })
+}
+
+/// A file without a name that has what comes from standard input.
+fn piped(scratch: &Path) -> Result<File, Failure> {
+    let copied = backup::scratch_file(scratch).and_then(|mut file| {
+        std::io::copy(&mut std::io::stdin().lock(), &mut file)?;
+        file.rewind().map(|()| file)
+    });
+    copied.map_err(|error| failure(error.into()))
 }
 
 /// What passwords in the file may be sealed under: what was given for it, else what this instance has.
@@ -143,6 +169,10 @@ fn variable(name: &str) -> Option<String> {
 pub fn failure(error: ImportError) -> Failure {
     match error {
         ImportError::Refused(why) => Failure::new(DATA, format!("nothing was imported: {why}")),
+        ImportError::Store(store::Error::Full(what)) => {
+            let advice = "free some space where DATA_DIR is";
+            Failure::new(1, format!("nothing was imported: the disk takes no more ({what}): {advice}"))
+        }
         other => Failure::new(1, format!("nothing was imported: {other}")),
     }
 }

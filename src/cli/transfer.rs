@@ -59,7 +59,7 @@ Takes a backup, or the file of another gateway, into the data directory.
 
 Usage: switchyard import FILE [OPTIONS]
 
-FILE is recognised by its content:
+FILE, or standard input for -, is recognised by its content:
   a backup of Switchyard                  JSON, from `export` or the admin API, sealed or not
   a backup or the database of metapi      JSON; hub.db
   an export of All API Hub                JSON, versions 1.0 to 4.0

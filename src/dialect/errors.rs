@@ -11,7 +11,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 pub use super::error_kinds::{openai as kind_of, openai_code, status_told};
-pub use super::upstream_error::{CUT, MAX_MESSAGE, MAX_NAME, UpstreamError, read, upstream_text};
+pub use super::upstream_error::{
+    CUT, MAX_MESSAGE, MAX_NAME, MAX_RETRY_AFTER, UpstreamError, read, upstream_text,
+};
 
 /// By this code clients of messages know that they must send the whole conversation again.
 pub const THREAD_NOT_FOUND: &str = "thread_not_found";

@@ -17,6 +17,8 @@ const MAX_TEXT: usize = 400;
 pub const MAX_MESSAGE: usize = 2000;
 /// How much of a name (`type`, `code`, `param`) is kept, in characters.
 pub const MAX_NAME: usize = 128;
+/// No upstream is believed to be away for longer.
+pub const MAX_RETRY_AFTER: Duration = Duration::from_hours(30 * 24);
 /// Ends a text that was cut.
 pub const CUT: &str = "...(truncated)";
 
@@ -185,7 +187,7 @@ fn retry_after(error: &Node<'_>, root: &Node<'_>) -> Option<Duration> {
         .or_else(|| number("resets_in_seconds"))
         .or_else(|| number("retry_after_ms").map(|ms| ms / 1000.0))
         .or(delay)?;
-    let seconds = seconds.min(30.0 * 86_400.0);
+    let seconds = seconds.min(MAX_RETRY_AFTER.as_secs_f64());
     Duration::try_from_secs_f64(seconds).ok().filter(|wait| !wait.is_zero())
 }
 

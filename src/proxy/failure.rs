@@ -28,7 +28,7 @@ use hyper::header::{HeaderMap, HeaderName, RETRY_AFTER};
 use memchr::memchr;
 
 use crate::dialect::canonical::ConversionError;
-use crate::dialect::errors::{self, UpstreamError};
+use crate::dialect::errors::{self, MAX_RETRY_AFTER, UpstreamError};
 use crate::dialect::{Dialect, json, messages, optional, output_limit};
 use crate::error_words::ErrorText;
 use crate::http::Response;
@@ -223,12 +223,16 @@ impl Failure {
         complete: bool,
         now: Millis,
     ) -> Self {
-        let error = errors::read(status, &body);
+        let mut error = errors::read(status, &body);
         let text = errors::upstream_text(path, status, &error.message);
         let hint = upstream.get(&RETRY_AFTER).and_then(|value| std::str::from_utf8(value).ok());
         let told = error.retry_after.and_then(|wait| i64::try_from(wait.as_millis()).ok());
         let told = told.map(|wait| now.saturating_add(wait));
         let recovers_at = failure::provider_hint(status, hint, &body, now).or(told);
+        // Some name the time of the reset alone.
+        let until = recovers_at.and_then(|at| u64::try_from(at.saturating_sub(now)).ok());
+        error.retry_after =
+            error.retry_after.or_else(|| Some(Duration::from_millis(until?).min(MAX_RETRY_AFTER)));
         let progress = Progress::whole(Came::of_status(status));
         let token_refusal = TokenRefusal::of(status, upstream, &body);
         let body = complete.then_some(body);

@@ -48,7 +48,11 @@ fn what_may_have_been_carried_out_is_not_asked_for_again() {
 #[test]
 fn a_wait_that_the_body_tells_is_when_the_channel_works_again() {
     const GOOGLE: &[u8] = br#"{"error":{"code":429,"message":"m","details":[{"retryDelay":"4415.5s"}]}}"#;
-    let failure =
-        Failure::status(429, "/x", &AnswerHeaders::default(), Bytes::from_static(GOOGLE), true, 1_000);
-    assert_eq!(failure.recovers_at, Some(4_416_500));
+    const RESET: &[u8] = br#"{"error":{"type":"usage_limit_reached","message":"m","resets_at":61}}"#;
+    for (body, at, wait) in [(GOOGLE, 4_416_500, 4_415_500), (RESET, 61_000, 60_000)] {
+        let failure =
+            Failure::status(429, "/x", &AnswerHeaders::default(), Bytes::from_static(body), true, 1_000);
+        assert_eq!(failure.recovers_at, Some(at));
+        assert_eq!(failure.error.retry_after, Some(Duration::from_millis(wait)), "told to the client, too");
+    }
 }

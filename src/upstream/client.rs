@@ -131,20 +131,17 @@ impl Client {
         self.open(origin).await.map(Wire::new)
     }
 
-    /// Opens a connection. Where nothing is left to open it with, what idle ones hold goes first.
+    /// Opens a connection. Where nothing is left to open it with, what idle ones hold goes first. It is tried again also
+    /// where there were none: another request may just have closed them.
     pub(super) async fn open(&self, origin: &Origin) -> Result<Stream, SendError> {
         match self.dialer.dial(origin).await {
-            Err(error) if error.kind() == ErrorKind::Exhausted && self.drop_idle() => {
+            Err(error) if error.kind() == ErrorKind::Exhausted => {
+                self.pool.close_all();
+                self.sockets.close_all();
                 self.dialer.dial(origin).await
             }
             dialed => dialed,
         }
-    }
-
-    /// Closes what waits for a next request. False when there was nothing.
-    fn drop_idle(&self) -> bool {
-        let (had_connections, had_sockets) = (self.pool.drop_all(), self.sockets.drop_all());
-        had_connections || had_sockets
     }
 
     fn receive(

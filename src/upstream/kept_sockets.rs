@@ -119,10 +119,9 @@ impl KeptSockets {
         drop(stale); // closes the connections, after the lock
     }
 
-    /// Closes all that wait. False when there was none.
-    pub(crate) fn drop_all(&self) -> bool {
-        let dropped = std::mem::take(&mut *lock(&self.waiting));
-        !dropped.is_empty()
+    /// Closes all that wait, within the lock: who asks for the same meanwhile goes on when they are closed.
+    pub(crate) fn close_all(&self) {
+        lock(&self.waiting).clear();
     }
 
     /// How many wait.

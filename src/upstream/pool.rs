@@ -81,14 +81,9 @@ impl Pool {
         }
     }
 
-    /// Closes all idle connections. False when there was none.
-    pub(crate) fn drop_all(&self) -> bool {
-        let mut has_dropped = false;
-        for shard in &self.shards {
-            let dropped = std::mem::take(&mut *lock(shard));
-            has_dropped |= dropped.values().any(|wires| !wires.is_empty());
-        }
-        has_dropped
+    /// Closes all idle connections, within the lock: who asks for the same meanwhile goes on when they are closed.
+    pub(crate) fn close_all(&self) {
+        self.shards.iter().for_each(|shard| lock(shard).clear());
     }
 
     /// How many connections are kept, to all origins.

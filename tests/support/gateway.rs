@@ -231,7 +231,13 @@ pub struct Finished {
 /// Runs `switchyard` with arguments to its end.
 #[track_caller]
 pub fn run(setup: &Setup, home: &Home, arguments: &[&str]) -> Finished {
-    let mut child = setup.command(home, arguments).spawn().expect("it runs");
+    run_with(setup, home, arguments, Stdio::null())
+}
+
+/// Runs `switchyard` to its end with this as its standard input.
+#[track_caller]
+pub fn run_with(setup: &Setup, home: &Home, arguments: &[&str], input: impl Into<Stdio>) -> Finished {
+    let mut child = setup.command(home, arguments).stdin(input).spawn().expect("it runs");
     let (stdout, stderr) = (Arc::default(), Arc::default());
     let readers = [collect(child.stdout.take(), &stdout), collect(child.stderr.take(), &stderr)];
     let limit = SOON * 2;

@@ -118,8 +118,7 @@ pub async fn factory_reset(admin: Arc<Admin>, mut request: Request) -> Result<Re
     if fields.text("confirm")?.is_some_and(|word| word != "RESET") {
         return Err(Invalid::field("confirm", "the word RESET").into());
     }
-    let done = reset_all(&admin).await;
-    let is_elsewhere = done.map_err(|error| AdminError::internal("resetting everything", error))?;
+    let is_elsewhere = reset_all(&admin).await?;
     let mut answer = http::json(StatusCode::OK, &json!({ "success": true }));
     if is_elsewhere {
         admin.core.start_anew().await;

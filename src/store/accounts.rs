@@ -1,8 +1,7 @@
 //! Accounts: credentials on a site. Secrets come opened and go back sealed.
 
 pub use super::account_state::{AccountStatus, CredentialMode, Health, HealthState};
-use super::routes::MAX_MARKS;
-use super::sql::{Changes, Fields, Statement, Value, marks};
+use super::sql::{Changes, Fields, Statement, Value};
 use super::touches::Part;
 use super::{Error, Result, Secret, Store};
 use crate::ids::{AccountId, SiteId};
@@ -224,14 +223,8 @@ pub async fn of_site(store: &Store, site_id: SiteId) -> Result<Vec<AccountRow>> 
 
 /// The accounts with these ids, as far as there are any, by id.
 pub async fn some(store: &Store, ids: &[AccountId]) -> Result<Vec<AccountRow>> {
-    let mut accounts = Vec::with_capacity(ids.len());
-    for ids in ids.chunks(MAX_MARKS) {
-        let sql = format!("SELECT {COLUMNS} FROM accounts WHERE id IN ({}) ORDER BY id", marks(ids.len()));
-        for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
-            accounts.push(read(store, &mut row.fields())?);
-        }
-    }
-    Ok(accounts)
+    let sql = |marks: &str| format!("SELECT {COLUMNS} FROM accounts WHERE id IN ({marks}) ORDER BY id");
+    store.rows_of(ids, sql, |row| read(store, row)).await
 }
 
 pub async fn get(store: &Store, id: AccountId) -> Result<Option<AccountRow>> {

@@ -2,15 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::routes::MAX_MARKS;
-use super::sql::{Fields, OnConflict, SqlDialect, Statement, marks, upsert, upsert_rows};
+use super::sql::{Fields, MAX_MARKS, OnConflict, SqlDialect, Statement, marks, upsert, upsert_rows};
 use super::touches::Part;
 use super::{Result, Store, Value};
 use crate::ids::{AccountId, Id, SiteId, TokenId};
 use crate::time::{Millis, now_ms};
 
-/// How many models one statement stores: each is up to six arguments.
-const ROWS_AT_ONCE: usize = MAX_MARKS / 6;
+/// How many models one statement stores: each is five arguments.
+const ROWS_AT_ONCE: usize = MAX_MARKS / 5;
 
 /// A model of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,14 +94,18 @@ pub async fn accounts_with_models(store: &Store) -> Result<HashSet<AccountId>> {
 pub trait HasModels: Id + Into<Value> {
     /// The table of its models, and the column that says whose they are.
     const MODELS: (&'static str, &'static str);
+    /// Whether an operator may type some of them.
+    const HAS_MANUAL: bool;
 }
 
 impl HasModels for AccountId {
     const MODELS: (&'static str, &'static str) = ("model_availability", "account_id");
+    const HAS_MANUAL: bool = true;
 }
 
 impl HasModels for TokenId {
     const MODELS: (&'static str, &'static str) = ("token_model_availability", "token_id");
+    const HAS_MANUAL: bool = false;
 }
 
 /// So many available models with the numbers of those that have them, by number and name, from behind this one.
@@ -173,43 +176,10 @@ pub fn replace_discovered_statements(
         |model: &&Discovered| !manual.is_empty() && manual.contains(&model.model_name.to_lowercase());
     let found: Vec<&Discovered> = models.iter().filter(|model| !is_manual(model)).collect();
     let discovered = discovered.iter().map(|row| (row.model_name.as_str(), row.available, row.latency_ms));
-    let (gone, found) = changes(discovered, found);
-    let mut batch: Vec<Statement> = gone
-        .chunks(MAX_MARKS - 2)
-        .map(|names| {
-            let sql = format!(
-                "DELETE FROM model_availability WHERE account_id = ? AND is_manual = ? AND model_name IN ({})",
-                marks(names.len())
-            );
-            let mut args = vec![account_id.clone(), false.into()];
-            args.extend(names.iter().map(|name| Value::from(*name)));
-            Statement::new(sql, args).touching(Part::Models, [account_id.clone()])
-        })
-        .collect();
-    let now = now_ms();
-    let columns = [
-        ("available", OnConflict::Replace),
-        ("is_manual", OnConflict::Keep),
-        ("latency_ms", OnConflict::Replace),
-        ("checked_at", OnConflict::Replace),
-    ];
-    batch.extend(found.chunks(ROWS_AT_ONCE).map(|models| {
-        let keys = ["account_id", "model_name"];
-        let sql = upsert_rows(dialect, "model_availability", &keys, &columns, models.len());
-        let row = |model: &&Discovered| {
-            [
-                account_id.clone(),
-                model.model_name.as_str().into(),
-                true.into(),
-                false.into(),
-                model.latency_ms.into(),
-                now.into(),
-            ]
-        };
-        Statement::new(sql, models.iter().flat_map(row).collect())
-            .touching(Part::Models, [account_id.clone()])
-    }));
-    batch
+    replace::<AccountId>(dialect, &account_id, changes(discovered, found))
+        .into_iter()
+        .map(|statement| statement.touching(Part::Models, [account_id.clone()]))
+        .collect()
 }
 
 /// What makes these the models of an account again, whatever came in their place.
@@ -217,17 +187,15 @@ pub fn restore_statements(account_id: AccountId, models: &[ModelRow]) -> Vec<Sta
     let gone = Statement::new("DELETE FROM model_availability WHERE account_id = ?", vec![account_id.into()])
         .touching(Part::Models, [account_id.into()]);
     let rows = models.iter().map(|row| {
-        let sql = "INSERT INTO model_availability \
-                   (account_id, model_name, available, is_manual, latency_ms, checked_at) VALUES (?, ?, ?, ?, ?, ?)";
-        let args = vec![
-            account_id.into(),
-            row.model_name.as_str().into(),
-            row.available.into(),
-            row.is_manual.into(),
-            row.latency_ms.into(),
-            row.checked_at.into(),
+        let row = [
+            ("account_id", account_id.into()),
+            ("model_name", row.model_name.as_str().into()),
+            ("available", row.available.into()),
+            ("is_manual", row.is_manual.into()),
+            ("latency_ms", row.latency_ms.into()),
+            ("checked_at", row.checked_at.into()),
         ];
-        Statement::new(sql, args).touching(Part::Models, [account_id.into()])
+        Statement::insert("model_availability", row).touching(Part::Models, [account_id.into()])
     });
     std::iter::once(gone).chain(rows).collect()
 }
@@ -241,40 +209,37 @@ pub fn replace_discovered_by_token_statements(
     models: &[Discovered],
 ) -> Vec<Statement> {
     let known = known.iter().map(|row| (row.model_name.as_str(), row.available, row.latency_ms));
-    let (gone, found) = changes(known, models.iter().collect());
-    let mut batch: Vec<Statement> = gone
-        .chunks(MAX_MARKS - 1)
-        .map(|names| {
-            let sql = format!(
-                "DELETE FROM token_model_availability WHERE token_id = ? AND model_name IN ({})",
-                marks(names.len())
-            );
-            let mut args = vec![token_id.into()];
-            args.extend(names.iter().map(|name| Value::from(*name)));
-            Statement::new(sql, args)
-        })
-        .collect();
+    replace::<TokenId>(dialect, &token_id.into(), changes(known, models.iter().collect()))
+}
+
+/// What takes away the models that are gone and stores those that were found. A model that an operator has typed
+/// meanwhile stays.
+fn replace<I: HasModels>(
+    dialect: SqlDialect,
+    id: &Value,
+    (gone, found): (Vec<&str>, Vec<&Discovered>),
+) -> Vec<Statement> {
+    let (table, column) = I::MODELS;
+    let rule = if I::HAS_MANUAL { "AND is_manual = ? " } else { "" };
+    let gone = gone.chunks(MAX_MARKS - 2).map(|names| {
+        let marks = marks(names.len());
+        let sql = format!("DELETE FROM {table} WHERE {column} = ? {rule}AND model_name IN ({marks})");
+        let mut args = vec![id.clone()];
+        args.extend(I::HAS_MANUAL.then(|| false.into()));
+        args.extend(names.iter().map(|name| Value::from(*name)));
+        Statement::new(sql, args)
+    });
     let now = now_ms();
-    let columns = [
-        ("available", OnConflict::Replace),
-        ("latency_ms", OnConflict::Replace),
-        ("checked_at", OnConflict::Replace),
-    ];
-    batch.extend(found.chunks(ROWS_AT_ONCE).map(|models| {
-        let keys = ["token_id", "model_name"];
-        let sql = upsert_rows(dialect, "token_model_availability", &keys, &columns, models.len());
+    let columns = ["available", "latency_ms", "checked_at"].map(|name| (name, OnConflict::Replace));
+    let found = found.chunks(ROWS_AT_ONCE).map(|models| {
+        let sql = upsert_rows(dialect, table, &[column, "model_name"], &columns, models.len());
         let row = |model: &&Discovered| {
-            [
-                token_id.into(),
-                model.model_name.as_str().into(),
-                true.into(),
-                model.latency_ms.into(),
-                now.into(),
-            ]
+            let name = model.model_name.as_str().into();
+            [id.clone(), name, true.into(), model.latency_ms.into(), now.into()]
         };
         Statement::new(sql, models.iter().flat_map(row).collect())
-    }));
-    batch
+    });
+    gone.chain(found).collect()
 }
 
 /// The known names that were not found again, and the models that no row has as they were found. The rows are names
@@ -343,31 +308,21 @@ fn read_disabled(row: &mut Fields<'_>) -> Result<DisabledModelRow> {
 
 /// Switches these models off on the site, beside those that are off already.
 pub async fn disable_models(store: &Store, site_id: SiteId, models: &[String]) -> Result<()> {
+    store.batch(switch_off(store, site_id, models).collect()).await.map(drop)
+}
+
+fn switch_off(store: &Store, site_id: SiteId, models: &[String]) -> impl Iterator<Item = Statement> {
     let (now, keep) = (now_ms(), [("created_at", OnConflict::Keep)]);
     let sql = upsert(store.database().dialect(), "site_disabled_models", &["site_id", "model_name"], &keep);
-    let rows = models
-        .iter()
-        .map(|model| Statement::new(sql.clone(), vec![site_id.into(), model.as_str().into(), now.into()]));
-    store.batch(rows.collect()).await.map(drop)
+    models.iter().map(move |model| {
+        Statement::new(sql.clone(), vec![site_id.into(), model.as_str().into(), now.into()])
+    })
 }
 
 /// Makes these the models switched off on the site; [`super::Error::Dangling`] when it is gone.
 pub async fn set_disabled_models(store: &Store, site_id: SiteId, models: &[String]) -> Result<()> {
-    let now = now_ms();
-    let mut batch =
-        vec![Statement::new("DELETE FROM site_disabled_models WHERE site_id = ?", vec![site_id.into()])];
-    let sql = upsert(
-        store.database().dialect(),
-        "site_disabled_models",
-        &["site_id", "model_name"],
-        &[("created_at", OnConflict::Keep)],
-    );
-    batch.extend(
-        models.iter().map(|model| {
-            Statement::new(sql.clone(), vec![site_id.into(), model.as_str().into(), now.into()])
-        }),
-    );
-    store.batch(batch).await.map(drop)
+    let clear = Statement::new("DELETE FROM site_disabled_models WHERE site_id = ?", vec![site_id.into()]);
+    store.batch(std::iter::once(clear).chain(switch_off(store, site_id, models)).collect()).await.map(drop)
 }
 
 /// The models available for a site's accounts or tokens, each once, sorted ignoring case.

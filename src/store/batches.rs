@@ -5,7 +5,7 @@
 
 use super::amend::{Claim, RowName};
 use super::owner::Owner;
-use super::sql::{Fields, Statement, Value, marks};
+use super::sql::{Fields, Statement};
 use super::{Error, Result, Store, prune};
 use crate::ids::{AccountId, BatchId, ChannelId, KeyId, TokenId};
 use crate::request_id::RequestId;
@@ -66,32 +66,29 @@ pub async fn insert(
 ) -> Result<()> {
     let owner = Owner::of_key(place.row.key_id);
     let [owner_kind, owner_id] = owner.args();
-    let args: Vec<Value> = vec![
-        place.public_id.into(),
-        owner_kind,
-        owner_id,
-        place.api.as_str().into(),
-        place.upstream_id.into(),
-        place.row.site_id.into(),
-        place.account_id.into(),
-        place.token_id.into(),
-        place.channel_id.into(),
-        place.model_requested.into(),
-        place.row.model.into(),
-        place.input_file_id.into(),
-        object.into(),
-        place.row.request_id.as_str().into(),
-        i64::from(place.row.retry_count).into(),
-        place.row.created_at.into(),
-        false.into(),
-        next_look_at.into(),
-        now.into(),
-    ];
-    let sql = format!(
-        "INSERT INTO proxy_batches (public_id, owner_type, owner_id, api, upstream_batch_id, site_id, account_id, \
-         token_id, channel_id, model_requested, model_actual, input_file_id, object, request_id, retry_count, \
-         logged_at, is_booked, next_look_at, created_at) VALUES ({})",
-        marks(args.len())
+    let insert = Statement::insert(
+        TABLE,
+        [
+            ("public_id", place.public_id.into()),
+            ("owner_type", owner_kind),
+            ("owner_id", owner_id),
+            ("api", place.api.as_str().into()),
+            ("upstream_batch_id", place.upstream_id.into()),
+            ("site_id", place.row.site_id.into()),
+            ("account_id", place.account_id.into()),
+            ("token_id", place.token_id.into()),
+            ("channel_id", place.channel_id.into()),
+            ("model_requested", place.model_requested.into()),
+            ("model_actual", place.row.model.into()),
+            ("input_file_id", place.input_file_id.into()),
+            ("object", object.into()),
+            ("request_id", place.row.request_id.as_str().into()),
+            ("retry_count", i64::from(place.row.retry_count).into()),
+            ("logged_at", place.row.created_at.into()),
+            ("is_booked", false.into()),
+            ("next_look_at", next_look_at.into()),
+            ("created_at", now.into()),
+        ],
     );
     let [kind, id] = owner.args();
     let oldest = Statement::new(
@@ -109,7 +106,7 @@ pub async fn insert(
             MOST_OF_OWNER.into(),
         ],
     );
-    store.batch(vec![Statement::new(sql, args), oldest]).await.map(drop)
+    store.batch(vec![insert, oldest]).await.map(drop)
 }
 
 const COLUMNS: &str = "id, public_id, owner_type, owner_id, api, upstream_batch_id, site_id, account_id, token_id, \

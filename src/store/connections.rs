@@ -7,8 +7,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::accounts::{AccountRow, COLUMNS, TABLE, read};
-use super::routes::MAX_MARKS;
-use super::sql::{self, Statement, marks};
+use super::sql::{self, MAX_MARKS, Statement, marks, values};
 use super::touches::Part;
 use super::{Result, Secret, Store};
 use crate::ids::{AccountId, Id, SiteId, UnitId};
@@ -228,7 +227,7 @@ pub async fn models_of(store: &Store, ids: &[AccountId]) -> Result<HashMap<Accou
              WHERE available = ? AND account_id IN ({}) ORDER BY account_id, model_name",
             marks(ids.len())
         );
-        let args = std::iter::once(true.into()).chain(ids.iter().map(|id| (*id).into()));
+        let args = std::iter::once(true.into()).chain(values(ids));
         for row in store.query(sql, args.collect()).await? {
             let mut row = row.fields();
             models.entry(row.id()?).or_default().push(row.text()?);
@@ -253,18 +252,12 @@ async fn count_by<I: Id + Into<sql::Value>>(
     rule: &'static str,
     ids: &[I],
 ) -> Result<HashMap<I, i64>> {
-    let mut counts = HashMap::new();
-    for ids in ids.chunks(MAX_MARKS) {
-        let sql = format!(
-            "SELECT {column}, COUNT(*) FROM route_channels WHERE {column} IN ({}) {rule}GROUP BY {column}",
-            marks(ids.len())
-        );
-        for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
-            let mut row = row.fields();
-            counts.insert(row.id()?, row.int()?);
-        }
-    }
-    Ok(counts)
+    let sql = |marks: &str| {
+        format!(
+            "SELECT {column}, COUNT(*) FROM route_channels WHERE {column} IN ({marks}) {rule}GROUP BY {column}"
+        )
+    };
+    store.rows_of(ids, sql, |row| Ok((row.id()?, row.int()?))).await
 }
 
 /// Whether another account than this one is of the same owner at the provider: what that took back from one, it would

@@ -109,20 +109,19 @@ pub async fn finish(
         vec![file.sha256.as_str().into(), kind, id, quota.into()],
     );
     let [owner_kind, owner_id] = owner.args();
-    let row = Statement::new(
-        "INSERT INTO proxy_files (public_id, owner_type, owner_id, filename, mime_type, purpose, byte_size, \
-         sha256, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        vec![
-            file.public_id.as_str().into(),
-            owner_kind,
-            owner_id,
-            file.filename.into(),
-            file.mime_type.into(),
-            file.purpose.into(),
-            file.byte_size.into(),
-            file.sha256.into(),
-            file.created_at.into(),
-            file.created_at.into(),
+    let row = Statement::insert(
+        "proxy_files",
+        [
+            ("public_id", file.public_id.as_str().into()),
+            ("owner_type", owner_kind),
+            ("owner_id", owner_id),
+            ("filename", file.filename.into()),
+            ("mime_type", file.mime_type.into()),
+            ("purpose", file.purpose.into()),
+            ("byte_size", file.byte_size.into()),
+            ("sha256", file.sha256.into()),
+            ("created_at", file.created_at.into()),
+            ("updated_at", file.created_at.into()),
         ],
     );
     match store.batch(vec![blob, row, share.must_change()]).await {

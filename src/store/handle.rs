@@ -10,7 +10,7 @@ use super::error::{OpenError, Result};
 use super::journal::Journal;
 use super::options::StoreOptions;
 use super::seal::Sealer;
-use super::sql::{Fields, Row, Value};
+use super::sql::{Fields, MAX_MARKS, Row, Value, marks, values};
 use super::telemetry::Telemetry;
 
 /// The open store; clones share it. Dropping the last clone writes what is waiting and closes it.
@@ -86,6 +86,22 @@ impl Store {
         read: impl Fn(&mut Fields<'_>) -> Result<T>,
     ) -> Result<C> {
         self.query(sql, args).await?.iter().map(|row| read(&mut row.fields())).collect()
+    }
+
+    /// Asks about these ids, so many at a time as one statement names, and reads each row of the answers with `read`. `sql`
+    /// writes the statement around the placeholders of the ids, which are its only arguments.
+    pub(crate) async fn rows_of<I: Copy + Into<Value>, C: Default + IntoIterator + Extend<C::Item>>(
+        &self,
+        ids: &[I],
+        sql: impl Fn(&str) -> String,
+        read: impl Fn(&mut Fields<'_>) -> Result<C::Item>,
+    ) -> Result<C> {
+        let mut found = C::default();
+        for ids in ids.chunks(MAX_MARKS) {
+            let rows: Vec<C::Item> = self.rows(sql(&marks(ids.len())), values(ids).collect(), &read).await?;
+            found.extend(rows);
+        }
+        Ok(found)
     }
 
     /// Asks, and reads the first row of the answer with `read`; `None` where it has none.

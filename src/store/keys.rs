@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::seal::Hashing;
-use super::sql::{Fields, Statement, Value};
+use super::sql::{Changes, Fields, Statement, Value};
 use super::{Error, Result, Secret, Store, budgets};
 use crate::config;
 use crate::hex;
@@ -105,20 +105,14 @@ pub async fn get(store: &Store, id: KeyId) -> Result<Option<KeyRow>> {
 pub async fn insert(store: &Store, key: &Secret, settings: &KeySettings) -> Result<KeyId> {
     let now = now_ms();
     let hashing = store.sealer().hashing().await;
-    let mut args =
-        vec![hashing.index(key.expose()).into(), store.sealer().seal(TABLE, "key_enc", key.expose())?.into()];
-    args.extend(columns(settings)?);
-    args.extend([now.into(), now.into()]);
-    let insert = Statement::new(
-        "INSERT INTO downstream_api_keys (key_hash, key_enc, name, description, group_name, tags, enabled, \
-         expires_at, max_cost, max_requests, supported_models, allowed_route_ids, site_weight_multipliers, \
-         excluded_site_ids, excluded_credential_refs, max_concurrency, requests_per_minute, tokens_per_minute, \
-         allowed_ips, budgets, created_at, updated_at) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        args,
-    );
+    let born = [
+        ("key_hash", hashing.index(key.expose()).into()),
+        ("key_enc", store.sealer().seal(TABLE, "key_enc", key.expose())?.into()),
+        ("created_at", now.into()),
+        ("updated_at", now.into()),
+    ];
     let mut statements = bring_forward(&hashing, key);
-    statements.push(insert);
+    statements.push(Statement::insert(TABLE, columns(settings)?.into_iter().chain(born)));
     Ok(store.batch(statements).await?.last().map_or(KeyId::ZERO, |inserted| inserted.id()))
 }
 
@@ -136,16 +130,10 @@ pub async fn update(store: &Store, id: KeyId, key: Option<&Secret>, settings: &K
             vec![hash.into(), sealed.into(), id.into()],
         ));
     }
-    let mut args = columns(settings)?;
-    args.extend([now_ms().into(), id.into()]);
-    let update = Statement::new(
-        "UPDATE downstream_api_keys SET name = ?, description = ?, group_name = ?, tags = ?, enabled = ?, \
-         expires_at = ?, max_cost = ?, max_requests = ?, supported_models = ?, allowed_route_ids = ?, \
-         site_weight_multipliers = ?, excluded_site_ids = ?, excluded_credential_refs = ?, max_concurrency = ?, \
-         requests_per_minute = ?, tokens_per_minute = ?, allowed_ips = ?, budgets = ?, updated_at = ? WHERE id = ?",
-        args,
-    );
-    statements.push(update.must_change());
+    let mut changes = Changes::default();
+    changes.set_all(columns(settings)?);
+    changes.set("updated_at", now_ms());
+    statements.push(changes.update(TABLE, id));
     statements.push(budgets::keep_only(id, &settings.scopes()));
     store.batch(statements).await.map(drop)
 }
@@ -308,26 +296,26 @@ pub async fn referable(store: &Store) -> Result<Referable> {
 }
 
 /// The values of every column that settings have, in the order of the statements above.
-fn columns(settings: &KeySettings) -> Result<Vec<Value>> {
-    Ok(vec![
-        settings.name.as_str().into(),
-        settings.description.clone().into(),
-        settings.group_name.clone().into(),
-        json(&settings.tags)?,
-        settings.enabled.into(),
-        settings.expires_at.into(),
-        settings.max_cost.into(),
-        settings.max_requests.into(),
-        json(&settings.supported_models)?,
-        json(&settings.allowed_route_ids)?,
-        json(&settings.site_weight_multipliers)?,
-        json(&settings.excluded_site_ids)?,
-        json(&settings.excluded_credential_refs)?,
-        settings.max_concurrency.map(i64::from).into(),
-        settings.requests_per_minute.map(i64::from).into(),
-        settings.tokens_per_minute.map(i64::from).into(),
-        settings.allowed_ips.as_ref().map_or(Ok(Value::Null), json)?,
-        settings.budgets.as_ref().map_or(Ok(Value::Null), json)?,
+fn columns(settings: &KeySettings) -> Result<[(&'static str, Value); 18]> {
+    Ok([
+        ("name", settings.name.as_str().into()),
+        ("description", settings.description.clone().into()),
+        ("group_name", settings.group_name.clone().into()),
+        ("tags", json(&settings.tags)?),
+        ("enabled", settings.enabled.into()),
+        ("expires_at", settings.expires_at.into()),
+        ("max_cost", settings.max_cost.into()),
+        ("max_requests", settings.max_requests.into()),
+        ("supported_models", json(&settings.supported_models)?),
+        ("allowed_route_ids", json(&settings.allowed_route_ids)?),
+        ("site_weight_multipliers", json(&settings.site_weight_multipliers)?),
+        ("excluded_site_ids", json(&settings.excluded_site_ids)?),
+        ("excluded_credential_refs", json(&settings.excluded_credential_refs)?),
+        ("max_concurrency", settings.max_concurrency.map(i64::from).into()),
+        ("requests_per_minute", settings.requests_per_minute.map(i64::from).into()),
+        ("tokens_per_minute", settings.tokens_per_minute.map(i64::from).into()),
+        ("allowed_ips", settings.allowed_ips.as_ref().map_or(Ok(Value::Null), json)?),
+        ("budgets", settings.budgets.as_ref().map_or(Ok(Value::Null), json)?),
     ])
 }
 

@@ -32,21 +32,20 @@ pub struct LoginRow {
 /// Stores a login that begins, and deletes those that are over.
 pub async fn insert(store: &Store, row: LoginRow) -> Result<()> {
     let details = store.sealer().seal(TABLE, "details", row.details.expose())?;
-    let insert = format!(
-        "INSERT INTO {TABLE} (state, provider, status, details, created_at, updated_at, expires_at) \
-         VALUES (?, ?, ?, ?, ?, ?, ?)"
+    let insert = Statement::insert(
+        TABLE,
+        [
+            ("state", row.state.into()),
+            ("provider", row.provider.into()),
+            ("status", row.status.status.into()),
+            ("details", details.into()),
+            ("created_at", row.created_at.into()),
+            ("updated_at", row.updated_at.into()),
+            ("expires_at", row.expires_at.into()),
+        ],
     );
-    let args = vec![
-        row.state.into(),
-        row.provider.into(),
-        row.status.status.into(),
-        details.into(),
-        row.created_at.into(),
-        row.updated_at.into(),
-        row.expires_at.into(),
-    ];
     let over = format!("DELETE FROM {TABLE} WHERE expires_at <= ?");
-    let batch = [Statement::new(over, vec![now_ms().into()]), Statement::new(insert, args)];
+    let batch = [Statement::new(over, vec![now_ms().into()]), insert];
     store.batch(batch.map(Statement::touching_nothing).into()).await.map(drop)
 }
 

@@ -86,6 +86,7 @@ mod sql;
 mod sqlite;
 pub mod staging;
 pub mod stats;
+mod sums;
 mod telemetry;
 #[cfg(test)]
 mod tests;

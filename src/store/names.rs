@@ -5,9 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::accounts::AccountStatus;
 use super::route_units::{self, UnitRow};
-use super::routes::MAX_MARKS;
 use super::sites::SiteStatus;
-use super::sql::{Fields, Value, marks};
+use super::sql::{Fields, Value};
 use super::{Error, Result, Store};
 use crate::ids::{AccountId, Id, SiteId, TokenId, UnitId};
 use crate::routing::UnitStrategy;
@@ -142,12 +141,5 @@ async fn some<I: Copy + Into<Value>, T>(
     ids: Vec<I>,
     read: impl Fn(&mut Fields<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
-    let mut found = Vec::with_capacity(ids.len());
-    for ids in ids.chunks(MAX_MARKS) {
-        let sql = format!("{select} WHERE id IN ({})", marks(ids.len()));
-        for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
-            found.push(read(&mut row.fields())?);
-        }
-    }
-    Ok(found)
+    store.rows_of(&ids, |marks| format!("{select} WHERE id IN ({marks})"), read).await
 }

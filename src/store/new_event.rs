@@ -67,18 +67,17 @@ impl NewEvent {
     }
 
     fn insertion(self, related: Value, now: Millis) -> Statement {
-        Statement::new(
-            "INSERT INTO events (type, title, message, level, is_read, related_id, related_type, created_at) \
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            vec![
-                self.kind.into(),
-                self.title.into(),
-                self.message.into(),
-                self.level.as_str().into(),
-                false.into(),
-                related,
-                self.related_type.into(),
-                now.into(),
+        Statement::insert(
+            "events",
+            [
+                ("type", self.kind.into()),
+                ("title", self.title.into()),
+                ("message", self.message.into()),
+                ("level", self.level.as_str().into()),
+                ("is_read", false.into()),
+                ("related_id", related),
+                ("related_type", self.related_type.into()),
+                ("created_at", now.into()),
             ],
         )
     }

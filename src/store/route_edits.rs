@@ -1,8 +1,8 @@
 //! What an operator changes of routes and channels by hand. Each change is
 //! one transaction; what a rebuild changes is [`routes::apply`](super::routes::apply).
 
-use super::routes::{MAX_MARKS, NewChannel, insert_channel};
-use super::sql::{Changes, Statement, Value, marks};
+use super::routes::{NewChannel, insert_channel};
+use super::sql::{Changes, MAX_MARKS, Statement, Value, marks, values};
 use super::touches::Part;
 use super::{Result, Store};
 use crate::ids::{ChannelId, RouteId, TokenId};
@@ -45,24 +45,14 @@ pub struct ChannelPatch {
 /// Adds a route and gives its id.
 pub async fn create(store: &Store, draft: &RouteDraft, dependents: Dependents) -> Result<RouteId> {
     let now = now_ms();
-    let mut batch =
-        vec![Statement::new(
-        "INSERT INTO token_routes (model_pattern, display_name, display_icon, route_mode, model_mapping, \
-         routing_strategy, enabled, created_at, updated_at, is_manual) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        vec![
-            draft.model_pattern.as_str().into(),
-            draft.display_name.clone().into(),
-            draft.display_icon.clone().into(),
-            draft.mode().into(),
-            draft.model_mapping.clone().into(),
-            draft.routing_strategy.as_str().into(),
-            draft.enabled.into(),
-            now.into(),
-            now.into(),
-            true.into(),
-        ],
-    )
-    .inserting(Part::Route)];
+    let born = [
+        ("route_mode", draft.mode().into()),
+        ("created_at", now.into()),
+        ("updated_at", now.into()),
+        ("is_manual", true.into()),
+    ];
+    let insert = Statement::insert("token_routes", draft.columns().into_iter().chain(born));
+    let mut batch = vec![insert.inserting(Part::Route)];
     update_dependents(&mut batch, &Value::IdOf(0), draft, dependents);
     Ok(store.batch(batch).await?[0].id())
 }
@@ -70,12 +60,7 @@ pub async fn create(store: &Store, draft: &RouteDraft, dependents: Dependents) -
 /// Rewrites a route. [`super::Error::NotFound`] when there is none of this id.
 pub async fn update(store: &Store, id: RouteId, draft: &RouteDraft, dependents: Dependents) -> Result<()> {
     let mut changes = Changes::default();
-    changes.set("model_pattern", draft.model_pattern.as_str());
-    changes.set("display_name", draft.display_name.clone());
-    changes.set("display_icon", draft.display_icon.clone());
-    changes.set("model_mapping", draft.model_mapping.clone());
-    changes.set("routing_strategy", draft.routing_strategy.as_str());
-    changes.set("enabled", draft.enabled);
+    changes.set_all(draft.columns());
     changes.set("updated_at", now_ms());
     let mut batch = vec![changes.update("token_routes", id).touching(Part::Route, [id.into()])];
     update_dependents(&mut batch, &id.into(), draft, dependents);
@@ -171,10 +156,6 @@ fn update_dependents(batch: &mut Vec<Statement>, route: &Value, draft: &RouteDra
     }));
 }
 
-fn values(ids: &[impl Copy + Into<Value>]) -> impl Iterator<Item = Value> {
-    ids.iter().map(|id| (*id).into())
-}
-
 async fn changed(store: &Store, batch: Vec<Statement>) -> Result<u64> {
     Ok(store.batch(batch).await?.iter().map(|outcome| outcome.rows).sum())
 }
@@ -182,6 +163,18 @@ async fn changed(store: &Store, batch: Vec<Statement>) -> Result<u64> {
 // === impl RouteDraft ===
 
 impl RouteDraft {
+    /// What it may change of a route that there is.
+    fn columns(&self) -> [(&'static str, Value); 6] {
+        [
+            ("model_pattern", self.model_pattern.as_str().into()),
+            ("display_name", self.display_name.clone().into()),
+            ("display_icon", self.display_icon.clone().into()),
+            ("model_mapping", self.model_mapping.clone().into()),
+            ("routing_strategy", self.routing_strategy.as_str().into()),
+            ("enabled", self.enabled.into()),
+        ]
+    }
+
     fn mode(&self) -> &'static str {
         if self.sources.is_some() { "explicit_group" } else { "pattern" }
     }

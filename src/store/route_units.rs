@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::routes::{ChannelStats, MAX_MARKS};
-use super::sql::{Changes, Fields, Statement, Value, marks};
+use super::routes::ChannelStats;
+use super::sql::{Changes, Fields, MAX_MARKS, Statement, Value, marks, values};
 use super::{Result, Store, rests};
 use crate::ids::{AccountId, ChannelId, MemberId, SiteId, UnitId};
 use crate::routing::UnitStrategy;
@@ -66,18 +66,10 @@ pub async fn get(store: &Store, id: UnitId) -> Result<Option<UnitRow>> {
 
 /// The units that these accounts are in, by account.
 pub async fn of_accounts(store: &Store, ids: &[AccountId]) -> Result<HashMap<AccountId, UnitId>> {
-    let mut units = HashMap::new();
-    for ids in ids.chunks(MAX_MARKS) {
-        let sql = format!(
-            "SELECT account_id, unit_id FROM oauth_route_unit_members WHERE account_id IN ({})",
-            marks(ids.len())
-        );
-        for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
-            let mut row = row.fields();
-            units.insert(row.id()?, row.id()?);
-        }
-    }
-    Ok(units)
+    let sql = |marks: &str| {
+        format!("SELECT account_id, unit_id FROM oauth_route_unit_members WHERE account_id IN ({marks})")
+    };
+    store.rows_of(ids, sql, |row| Ok((row.id()?, row.id()?))).await
 }
 
 /// Stores a unit with its members and gives its id; the channels of the first one stand for it from then on, with what
@@ -85,17 +77,16 @@ pub async fn of_accounts(store: &Store, ids: &[AccountId]) -> Result<HashMap<Acc
 /// [`super::Error::Dangling`] when one is gone.
 pub async fn insert(store: &Store, unit: &NewUnit) -> Result<UnitId> {
     let now = now_ms();
-    let insert = Statement::new(
-        "INSERT INTO oauth_route_units (site_id, provider, name, strategy, enabled, created_at, updated_at) \
-         VALUES (?, ?, ?, ?, ?, ?, ?)",
-        vec![
-            unit.site_id.into(),
-            unit.provider.as_str().into(),
-            unit.name.as_str().into(),
-            unit.strategy.as_str().into(),
-            true.into(),
-            now.into(),
-            now.into(),
+    let insert = Statement::insert(
+        "oauth_route_units",
+        [
+            ("site_id", unit.site_id.into()),
+            ("provider", unit.provider.as_str().into()),
+            ("name", unit.name.as_str().into()),
+            ("strategy", unit.strategy.as_str().into()),
+            ("enabled", true.into()),
+            ("created_at", now.into()),
+            ("updated_at", now.into()),
         ],
     );
     let mut batch = vec![insert];
@@ -136,55 +127,50 @@ pub async fn delete(store: &Store, id: UnitId) -> Result<()> {
 /// Stores a unit again that was deleted, with the counters of its members and the channels that stood for it.
 pub async fn restore(store: &Store, unit: &UnitRow, channels: &[ChannelId]) -> Result<()> {
     let now = now_ms();
-    let mut batch = vec![Statement::new(
-        "INSERT INTO oauth_route_units (id, site_id, provider, name, strategy, enabled, created_at, updated_at) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        vec![
-            unit.id.into(),
-            unit.site_id.into(),
-            unit.provider.as_str().into(),
-            unit.name.as_str().into(),
-            unit.strategy.as_str().into(),
-            unit.enabled.into(),
-            now.into(),
-            now.into(),
+    let mut batch = vec![Statement::insert(
+        "oauth_route_units",
+        [
+            ("id", unit.id.into()),
+            ("site_id", unit.site_id.into()),
+            ("provider", unit.provider.as_str().into()),
+            ("name", unit.name.as_str().into()),
+            ("strategy", unit.strategy.as_str().into()),
+            ("enabled", unit.enabled.into()),
+            ("created_at", now.into()),
+            ("updated_at", now.into()),
         ],
     )];
     for member in &unit.members {
         let stats = &member.stats;
-        batch.push(Statement::new(
-            "INSERT INTO oauth_route_unit_members (id, unit_id, account_id, sort_order, success_count, \
-             fail_count, total_latency_ms, total_cost, last_used_at, last_selected_at, last_fail_at, \
-             consecutive_fail_count, cooldown_level, cooldown_until, provider_cooldown_until, cache_input_tokens, \
-             cache_read_tokens, created_at, updated_at) \
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            vec![
-                member.id.into(),
-                unit.id.into(),
-                member.account_id.into(),
-                member.sort_order.into(),
-                stats.success_count.into(),
-                stats.fail_count.into(),
-                stats.total_latency_ms.into(),
-                stats.total_cost.into(),
-                stats.last_used_at.into(),
-                stats.last_selected_at.into(),
-                stats.last_fail_at.into(),
-                stats.consecutive_fail_count.into(),
-                stats.cooldown_level.into(),
-                stats.cooldown_until.into(),
-                stats.provider_cooldown_until.into(),
-                stats.cache_input_tokens.into(),
-                stats.cache_read_tokens.into(),
-                now.into(),
-                now.into(),
+        batch.push(Statement::insert(
+            "oauth_route_unit_members",
+            [
+                ("id", member.id.into()),
+                ("unit_id", unit.id.into()),
+                ("account_id", member.account_id.into()),
+                ("sort_order", member.sort_order.into()),
+                ("success_count", stats.success_count.into()),
+                ("fail_count", stats.fail_count.into()),
+                ("total_latency_ms", stats.total_latency_ms.into()),
+                ("total_cost", stats.total_cost.into()),
+                ("last_used_at", stats.last_used_at.into()),
+                ("last_selected_at", stats.last_selected_at.into()),
+                ("last_fail_at", stats.last_fail_at.into()),
+                ("consecutive_fail_count", stats.consecutive_fail_count.into()),
+                ("cooldown_level", stats.cooldown_level.into()),
+                ("cooldown_until", stats.cooldown_until.into()),
+                ("provider_cooldown_until", stats.provider_cooldown_until.into()),
+                ("cache_input_tokens", stats.cache_input_tokens.into()),
+                ("cache_read_tokens", stats.cache_read_tokens.into()),
+                ("created_at", now.into()),
+                ("updated_at", now.into()),
             ],
         ));
     }
     for ids in channels.chunks(MAX_MARKS - 1) {
         let sql =
             format!("UPDATE route_channels SET oauth_route_unit_id = ? WHERE id IN ({})", marks(ids.len()));
-        let args = std::iter::once(unit.id.into()).chain(ids.iter().map(|id| (*id).into()));
+        let args = std::iter::once(unit.id.into()).chain(values(ids));
         batch.push(Statement::new(sql, args.collect()));
     }
     store.batch(batch).await.map(drop)
@@ -206,10 +192,15 @@ pub async fn clear_failures(store: &Store, members: &[MemberRow]) -> Result<()> 
 }
 
 fn insert_member(unit: Value, account: AccountId, place: i64, now: Millis) -> Statement {
-    Statement::new(
-        "INSERT INTO oauth_route_unit_members (unit_id, account_id, sort_order, created_at, updated_at) \
-         VALUES (?, ?, ?, ?, ?)",
-        vec![unit, account.into(), place.into(), now.into(), now.into()],
+    Statement::insert(
+        "oauth_route_unit_members",
+        [
+            ("unit_id", unit),
+            ("account_id", account.into()),
+            ("sort_order", place.into()),
+            ("created_at", now.into()),
+            ("updated_at", now.into()),
+        ],
     )
 }
 

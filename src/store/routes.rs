@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::sql::{Fields, Row, Statement, Value, marks};
+use super::sql::{Fields, MAX_MARKS, Row, Statement, Value, marks, values};
 use super::touches::Part;
 use super::{Result, Store, rests};
 use crate::ids::{AccountId, ChannelId, RouteId, TokenId, UnitId};
@@ -87,9 +87,6 @@ pub struct NewChannel {
     pub enabled: bool,
     pub manual_override: bool,
 }
-
-/// How many ids one statement names at most: every database takes that many arguments.
-pub(super) const MAX_MARKS: usize = 500;
 
 /// A rebuild of more statements than this commits in several transactions.
 const STATEMENTS_AT_ONCE: usize = 2000;
@@ -185,7 +182,7 @@ pub async fn list(store: &Store) -> Result<Vec<RouteRow>> {
 pub async fn some(store: &Store, ids: &[RouteId]) -> Result<Vec<RouteRow>> {
     let mut routes = Vec::with_capacity(ids.len());
     for ids in ids.chunks(MAX_MARKS) {
-        let (marks, args) = (marks(ids.len()), || ids.iter().map(|id| (*id).into()).collect());
+        let (marks, args) = (marks(ids.len()), || values(ids).collect());
         let sql = format!("SELECT {COLUMNS} FROM token_routes WHERE id IN ({marks}) ORDER BY id");
         let mut found: Vec<RouteRow> = store.rows(sql, args(), read).await?;
         if found.iter().any(RouteRow::is_group) {
@@ -264,32 +261,17 @@ pub async fn planned_after(store: &Store, after: ChannelId, count: u32) -> Resul
 
 /// What a rebuild looks at of these accounts' channels.
 pub async fn planned_of_accounts(store: &Store, ids: &[AccountId]) -> Result<Vec<rebuild::ChannelRow>> {
-    let mut channels = Vec::new();
-    for ids in ids.chunks(MAX_MARKS) {
-        let sql = format!(
-            "SELECT {PLANNED_COLUMNS} FROM route_channels WHERE account_id IN ({}) ORDER BY id",
-            marks(ids.len())
-        );
-        for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
-            channels.push(read_planned(&mut row.fields())?);
-        }
-    }
-    Ok(channels)
+    let sql = |marks: &str| {
+        format!("SELECT {PLANNED_COLUMNS} FROM route_channels WHERE account_id IN ({marks}) ORDER BY id")
+    };
+    store.rows_of(ids, sql, read_planned).await
 }
 
 /// The routes in which these accounts have channels.
 pub async fn of_accounts(store: &Store, ids: &[AccountId]) -> Result<BTreeSet<RouteId>> {
-    let mut routes = BTreeSet::new();
-    for ids in ids.chunks(MAX_MARKS) {
-        let sql = format!(
-            "SELECT DISTINCT route_id FROM route_channels WHERE account_id IN ({})",
-            marks(ids.len())
-        );
-        for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
-            routes.insert(row.fields().id()?);
-        }
-    }
-    Ok(routes)
+    let sql =
+        |marks: &str| format!("SELECT DISTINCT route_id FROM route_channels WHERE account_id IN ({marks})");
+    store.rows_of(ids, sql, |row| row.id()).await
 }
 
 /// By what channels are asked for.
@@ -317,31 +299,20 @@ async fn channels_by(
     column: &str,
     ids: &[impl Copy + Into<Value>],
 ) -> Result<Vec<ChannelRow>> {
-    let mut channels = Vec::new();
-    for ids in ids.chunks(MAX_MARKS) {
-        let sql = format!(
+    let sql = |marks: &str| {
+        format!(
             "SELECT {CHANNEL_COLUMNS} FROM route_channels c LEFT JOIN channel_stats s ON s.channel_id = c.id \
-             WHERE c.{column} IN ({}) ORDER BY c.id",
-            marks(ids.len())
-        );
-        for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
-            channels.push(read_channel(&mut row.fields())?);
-        }
-    }
-    Ok(channels)
+             WHERE c.{column} IN ({marks}) ORDER BY c.id"
+        )
+    };
+    store.rows_of(ids, sql, read_channel).await
 }
 
 /// Forgets that these channels ever failed: failures, cooldown and its level.
 pub async fn clear_failures(store: &Store, channels: &[ChannelId]) -> Result<()> {
-    let clear = channels.chunks(MAX_MARKS).map(|ids| {
-        rests::clear(
-            store,
-            "channel_stats",
-            "channel_id",
-            ids.iter().map(|id| (*id).into()).collect(),
-            now_ms(),
-        )
-    });
+    let clear = channels
+        .chunks(MAX_MARKS)
+        .map(|ids| rests::clear(store, "channel_stats", "channel_id", values(ids).collect(), now_ms()));
     store.batch(clear.collect()).await.map(drop)
 }
 
@@ -401,20 +372,19 @@ pub async fn forget_discovered(store: &Store, plan: &Plan) -> Result<u64> {
 fn removals(plan: &Plan) -> Vec<(usize, Statement)> {
     let now = now_ms();
     fn statement(sql: &str, manual: bool, ids: &[impl Copy + Into<Value>]) -> Statement {
-        let mut args = vec![manual.into()];
-        args.extend(ids.iter().map(|id| (*id).into()));
-        Statement::new(format!("{sql} AND id IN ({})", marks(ids.len())), args)
+        let args = std::iter::once(manual.into()).chain(values(ids));
+        Statement::new(format!("{sql} AND id IN ({})", marks(ids.len())), args.collect())
     }
     let mut removals = Vec::new();
     // A channel that an operator touched since the plan was made is no longer the plan's business.
     removals.extend(plan.delete_channels.chunks(REMOVED_AT_ONCE).map(|ids| {
         let sql = "DELETE FROM route_channels WHERE manual_override = ?";
-        (ids.len(), statement(sql, false, ids).touching(Part::Channel, ids.iter().map(|id| (*id).into())))
+        (ids.len(), statement(sql, false, ids).touching(Part::Channel, values(ids)))
     }));
     removals.extend(plan.delete_routes.chunks(REMOVED_AT_ONCE).map(|ids| {
         let sql = "DELETE FROM token_routes WHERE NOT EXISTS (SELECT 1 FROM route_channels c \
                    WHERE c.route_id = token_routes.id AND c.manual_override = ?)";
-        (ids.len(), statement(sql, true, ids).touching(Part::Route, ids.iter().map(|id| (*id).into())))
+        (ids.len(), statement(sql, true, ids).touching(Part::Route, values(ids)))
     }));
     removals.extend(plan.rebind_channels.iter().map(|rebinding| {
         let rebind = Statement::new(
@@ -448,25 +418,24 @@ pub(super) fn insert_channel(
     now: Millis,
 ) -> usize {
     let at = batch.len();
-    let insert = Statement::new(
-        "INSERT INTO route_channels (route_id, account_id, token_id, oauth_route_unit_id, source_model, priority, \
-         weight, enabled, manual_override, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        vec![
-            route,
-            channel.credential.account_id.into(),
-            channel.credential.token_id.into(),
-            channel.credential.unit_id.into(),
-            channel.source_model.clone().into(),
-            channel.priority.into(),
-            channel.weight.into(),
-            channel.enabled.into(),
-            channel.manual_override.into(),
-            now.into(),
-            now.into(),
+    let insert = Statement::insert(
+        "route_channels",
+        [
+            ("route_id", route),
+            ("account_id", channel.credential.account_id.into()),
+            ("token_id", channel.credential.token_id.into()),
+            ("oauth_route_unit_id", channel.credential.unit_id.into()),
+            ("source_model", channel.source_model.clone().into()),
+            ("priority", channel.priority.into()),
+            ("weight", channel.weight.into()),
+            ("enabled", channel.enabled.into()),
+            ("manual_override", channel.manual_override.into()),
+            ("created_at", now.into()),
+            ("updated_at", now.into()),
         ],
     );
     batch.push(insert.inserting(Part::Channel));
-    batch.push(Statement::new("INSERT INTO channel_stats (channel_id) VALUES (?)", vec![Value::IdOf(at)]));
+    batch.push(Statement::insert("channel_stats", [("channel_id", Value::IdOf(at))]));
     at
 }
 

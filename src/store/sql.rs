@@ -26,6 +26,13 @@ impl Statement {
         Self { sql: sql.into(), args, must_change: false, touches: Touches::Unsaid }
     }
 
+    /// `INSERT` of one row: columns with their values.
+    pub(super) fn insert(table: &str, row: impl IntoIterator<Item = (&'static str, Value)>) -> Self {
+        let (columns, args): (Vec<&str>, Vec<Value>) = row.into_iter().unzip();
+        let marks = marks(args.len());
+        Self::new(format!("INSERT INTO {table} ({}) VALUES ({marks})", columns.join(", ")), args)
+    }
+
     /// Says that it touches these parts, and nothing else that requests are routed by.
     pub(super) fn touching(mut self, part: Part, ids: impl IntoIterator<Item = Value>) -> Self {
         self.touches = Touches::Of(part, ids.into_iter().collect());
@@ -153,6 +160,14 @@ pub(super) fn anywhere(text: &str) -> Value {
     Value::Text(format!("%{escaped}%"))
 }
 
+/// How many ids one statement names at most: every database takes that many arguments.
+pub(super) const MAX_MARKS: usize = 500;
+
+/// Ids as arguments.
+pub(super) fn values(ids: &[impl Copy + Into<Value>]) -> impl Iterator<Item = Value> {
+    ids.iter().map(|id| (*id).into())
+}
+
 /// `?, ?, ?`: the placeholders of a list of `count` values.
 pub fn marks(count: usize) -> String {
     vec!["?"; count].join(", ")
@@ -176,6 +191,13 @@ impl Changes {
     /// Adds `column = value` when there is a value to set.
     pub fn set_some<T: Into<Value>>(&mut self, column: &'static str, value: Option<T>) {
         if let Some(value) = value {
+            self.set(column, value);
+        }
+    }
+
+    /// Adds columns with their values.
+    pub fn set_all(&mut self, row: impl IntoIterator<Item = (&'static str, Value)>) {
+        for (column, value) in row {
             self.set(column, value);
         }
     }

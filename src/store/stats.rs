@@ -3,42 +3,12 @@
 
 use super::cached::CachedTokens;
 use super::log_sums::{OF_ROWS, Parts};
-use super::sql::{Fields, Statement};
+use super::sql::Statement;
+pub use super::sums::Sums;
 use super::{Result, Store};
 use crate::ids::{AccountId, SiteId};
 use crate::money::Usd;
 use crate::time::Millis;
-
-/// Sums over calls; whatever is not a success has failed.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Sums {
-    pub calls: i64,
-    pub ok: i64,
-    pub tokens: i64,
-    /// USD.
-    pub cost: Usd,
-    pub latency_ms: i64,
-    /// How many calls the latency is of.
-    pub latency_n: i64,
-    pub cached: CachedTokens,
-}
-
-impl Sums {
-    pub fn add(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.ok += other.ok;
-        self.tokens = self.tokens.saturating_add(other.tokens);
-        self.cost += other.cost;
-        self.latency_ms += other.latency_ms;
-        self.latency_n += other.latency_n;
-        self.cached.add(&other.cached);
-    }
-
-    /// The average latency, rounded; `None` without one.
-    pub fn latency(&self) -> Option<i64> {
-        (self.latency_n > 0).then(|| (self.latency_ms as f64 / self.latency_n as f64).round() as i64)
-    }
-}
 
 /// An account on an active site, as far as the dashboard looks at it.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,18 +36,6 @@ const SUMS: &str = "COALESCE(SUM(u.calls), 0), COALESCE(SUM(u.ok), 0), COALESCE(
      COALESCE(SUM(u.cache_creation_tokens), 0)";
 /// Rows that count: what was used at a site survives it, and what was at one that is disabled is left out.
 const COUNTED: &str = "site_id > 0 AND site_id NOT IN (SELECT id FROM sites WHERE status <> 'active')";
-
-fn read(row: &mut Fields<'_>) -> Result<Sums> {
-    Ok(Sums {
-        calls: row.int()?,
-        ok: row.int()?,
-        tokens: row.int()?,
-        cost: row.usd()?,
-        latency_ms: row.int()?,
-        latency_n: row.int()?,
-        cached: CachedTokens::read(row)?,
-    })
-}
 
 /// Active sites in the order in which they are shown.
 pub async fn active_sites(store: &Store) -> Result<Vec<ActiveSite>> {
@@ -130,7 +88,7 @@ pub async fn logged_since(store: &Store, from: Millis) -> Result<Sums> {
     }
     let mut sums = Sums::default();
     for row in &rows {
-        sums.add(&read(&mut row.fields())?);
+        sums.add(&Sums::read(&mut row.fields())?);
     }
     Ok(sums)
 }
@@ -140,7 +98,7 @@ pub async fn by_site(store: &Store, from_day: Option<&str>) -> Result<Vec<(SiteI
     let sql = format!(
         "SELECT u.site_id, {SUMS} FROM usage_day u WHERE u.local_day >= ? AND {COUNTED} GROUP BY u.site_id"
     );
-    store.rows(sql, vec![from_day.unwrap_or_default().into()], |row| Ok((row.id()?, read(row)?))).await
+    store.rows(sql, vec![from_day.unwrap_or_default().into()], |row| Ok((row.id()?, Sums::read(row)?))).await
 }
 
 /// Sums by local day and site, but for disabled sites, from a day on, ascending: of one model, or of all.
@@ -156,7 +114,7 @@ pub async fn by_day_and_site(
         "SELECT u.local_day, u.site_id, {SUMS} FROM usage_day u WHERE u.local_day >= ? {of_model} AND {COUNTED} \
          GROUP BY u.local_day, u.site_id ORDER BY u.local_day, u.site_id"
     );
-    store.rows(sql, args, |row| Ok((row.text()?, row.id()?, read(row)?))).await
+    store.rows(sql, args, |row| Ok((row.text()?, row.id()?, Sums::read(row)?))).await
 }
 
 /// Sums by hour bucket and site, but for disabled sites, from a bucket on.
@@ -165,7 +123,7 @@ pub async fn by_hour_and_site(store: &Store, from: Millis) -> Result<Vec<(Millis
         "SELECT u.bucket_start, u.site_id, {SUMS} FROM usage_hour u \
          WHERE u.bucket_start >= ? AND {COUNTED} GROUP BY u.bucket_start, u.site_id"
     );
-    store.rows(sql, vec![from.into()], |row| Ok((row.int()?, row.id()?, read(row)?))).await
+    store.rows(sql, vec![from.into()], |row| Ok((row.int()?, row.id()?, Sums::read(row)?))).await
 }
 
 /// Sums by model from a local day on: of one site, or of all but the disabled ones.
@@ -177,7 +135,7 @@ pub async fn by_model(store: &Store, from_day: &str, site: Option<SiteId>) -> Re
     args.push(from_day.into());
     let sql =
         format!("SELECT u.model, {SUMS} FROM usage_day u WHERE {of} AND u.local_day >= ? GROUP BY u.model");
-    store.rows(sql, args, |row| Ok((row.text()?, read(row)?))).await
+    store.rows(sql, args, |row| Ok((row.text()?, Sums::read(row)?))).await
 }
 
 /// Forgets all that was used: sums, counters and cooldowns of channels and of members of route units, what accounts have

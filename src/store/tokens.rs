@@ -4,9 +4,8 @@
 //! brings the table, and the account's `api_token` that mirrors the default one, from the one to the
 //! other in one transaction.
 
-use super::routes::MAX_MARKS;
 use super::seal::Hashing;
-use super::sql::{Fields, Statement, Value, marks};
+use super::sql::{Changes, Fields, Statement, Value};
 use super::touches::Part;
 use super::{Result, Secret, Store};
 use crate::ids::{AccountId, TokenId};
@@ -95,15 +94,9 @@ pub async fn some(store: &Store, ids: &[TokenId]) -> Result<Vec<TokenRow>> {
 }
 
 async fn some_by(store: &Store, column: &str, ids: &[impl Copy + Into<Value>]) -> Result<Vec<TokenRow>> {
-    let mut tokens = Vec::with_capacity(ids.len());
-    for ids in ids.chunks(MAX_MARKS) {
-        let marks = marks(ids.len());
-        let sql = format!("SELECT {COLUMNS} FROM account_tokens WHERE {column} IN ({marks}) ORDER BY id");
-        for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
-            tokens.push(read(store, &mut row.fields())?);
-        }
-    }
-    Ok(tokens)
+    let sql =
+        |marks: &str| format!("SELECT {COLUMNS} FROM account_tokens WHERE {column} IN ({marks}) ORDER BY id");
+    store.rows_of(ids, sql, |row| read(store, row)).await
 }
 
 pub async fn get(store: &Store, id: TokenId) -> Result<Option<TokenRow>> {
@@ -179,39 +172,29 @@ fn bring_forward(hashing: &Hashing<'_>, account_id: AccountId, row: &TokenRow) -
 
 fn insert(store: &Store, hashing: &Hashing<'_>, account_id: AccountId, row: &TokenRow) -> Result<Statement> {
     let now = now_ms();
-    let mut args = values(store, hashing, row)?;
-    args.extend([account_id.into(), now.into(), now.into()]);
-    Ok(Statement::new(
-        "INSERT INTO account_tokens (name, token_enc, token_hash, token_group, value_status, source, enabled, \
-         is_default, account_id, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        args,
-    )
-    .touching(Part::Account, [account_id.into()]))
+    let born = [("account_id", account_id.into()), ("created_at", now.into()), ("updated_at", now.into())];
+    let insert = Statement::insert(TABLE, columns(store, hashing, row)?.into_iter().chain(born));
+    Ok(insert.touching(Part::Account, [account_id.into()]))
 }
 
 fn update(store: &Store, hashing: &Hashing<'_>, row: &TokenRow) -> Result<Statement> {
-    let mut args = values(store, hashing, row)?;
-    args.extend([now_ms().into(), row.id.into()]);
-    Ok(Statement::new(
-        "UPDATE account_tokens SET name = ?, token_enc = ?, token_hash = ?, token_group = ?, value_status = ?, \
-         source = ?, enabled = ?, is_default = ?, updated_at = ? WHERE id = ?",
-        args,
-    )
-    .must_change()
-    .touching(Part::Account, [row.account_id.into()]))
+    let mut changes = Changes::default();
+    changes.set_all(columns(store, hashing, row)?);
+    changes.set("updated_at", now_ms());
+    Ok(changes.update(TABLE, row.id).touching(Part::Account, [row.account_id.into()]))
 }
 
-/// The columns from `name` to `is_default`.
-fn values(store: &Store, hashing: &Hashing<'_>, row: &TokenRow) -> Result<Vec<Value>> {
-    Ok(vec![
-        row.name.as_str().into(),
-        store.sealer().seal_opt(TABLE, "token_enc", row.token.as_ref())?.into(),
-        known(row).map(|token| hashing.index(token.expose())).into(),
-        row.token_group.as_deref().into(),
-        row.value_status.as_str().into(),
-        row.source.as_str().into(),
-        row.enabled.into(),
-        row.is_default.into(),
+/// What a token is stored with, but for its account and its times.
+fn columns(store: &Store, hashing: &Hashing<'_>, row: &TokenRow) -> Result<[(&'static str, Value); 8]> {
+    Ok([
+        ("name", row.name.as_str().into()),
+        ("token_enc", store.sealer().seal_opt(TABLE, "token_enc", row.token.as_ref())?.into()),
+        ("token_hash", known(row).map(|token| hashing.index(token.expose())).into()),
+        ("token_group", row.token_group.as_deref().into()),
+        ("value_status", row.value_status.as_str().into()),
+        ("source", row.source.as_str().into()),
+        ("enabled", row.enabled.into()),
+        ("is_default", row.is_default.into()),
     ])
 }
 

@@ -5,7 +5,7 @@
 //! deleted.
 
 use super::owner::Owner;
-use super::sql::{Fields, Statement, Value, marks};
+use super::sql::{Fields, Statement};
 use super::{Result, Secret, Store, prune};
 use crate::ids::{AccountId, ChannelId, SiteId, TokenId, VideoId};
 use crate::time::Millis;
@@ -68,32 +68,29 @@ pub async fn insert(store: &Store, owner: &Owner, video: NewVideo) -> Result<()>
     let token = store.sealer().seal_opt(TABLE, "token_value", video.token.as_ref())?;
     let [owner_kind, owner_id] = owner.args();
     let VideoSource { site_id, account_id, token_id, channel_id, url, through_proxy } = video.source;
-    let args: Vec<Value> = vec![
-        video.public_id.into(),
-        owner_kind,
-        owner_id,
-        video.upstream_id.into(),
-        site_id.into(),
-        account_id.into(),
-        token_id.into(),
-        channel_id.into(),
-        url.into(),
-        through_proxy.into(),
-        token.into(),
-        video.requested_model.into(),
-        video.actual_model.into(),
-        video.status.snapshot.into(),
-        video.status.upstream_status.map(i64::from).into(),
-        video.created_at.into(),
-        video.created_at.into(),
-    ];
-    let sql = format!(
-        "INSERT INTO proxy_video_tasks (public_id, owner_type, owner_id, upstream_video_id, site_id, account_id, \
-         token_id, channel_id, site_url, through_proxy, token_value, requested_model, actual_model, \
-         status_snapshot, last_upstream_status, created_at, updated_at) VALUES ({})",
-        marks(args.len())
+    let insert = Statement::insert(
+        TABLE,
+        [
+            ("public_id", video.public_id.into()),
+            ("owner_type", owner_kind),
+            ("owner_id", owner_id),
+            ("upstream_video_id", video.upstream_id.into()),
+            ("site_id", site_id.into()),
+            ("account_id", account_id.into()),
+            ("token_id", token_id.into()),
+            ("channel_id", channel_id.into()),
+            ("site_url", url.into()),
+            ("through_proxy", through_proxy.into()),
+            ("token_value", token.into()),
+            ("requested_model", video.requested_model.into()),
+            ("actual_model", video.actual_model.into()),
+            ("status_snapshot", video.status.snapshot.into()),
+            ("last_upstream_status", video.status.upstream_status.map(i64::from).into()),
+            ("created_at", video.created_at.into()),
+            ("updated_at", video.created_at.into()),
+        ],
     );
-    store.batch(vec![Statement::new(sql, args)]).await.map(drop)
+    store.batch(vec![insert]).await.map(drop)
 }
 
 /// A video of this owner.

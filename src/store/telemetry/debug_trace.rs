@@ -79,42 +79,35 @@ impl DebugTrace {
     /// The insertion of the trace as statement `at` of a batch, and of its attempts behind it.
     pub(in crate::store) fn insert(self, at: usize) -> Vec<Statement> {
         let size = i64::try_from(self.size()).unwrap_or(i64::MAX);
-        let trace = Statement::new(
-            "INSERT INTO proxy_debug_traces (downstream_path, client_kind, session_id, trace_hint, \
-             requested_model, downstream_api_key_id, request_headers_json, request_body_json, \
-             sticky_session_key, sticky_hit_channel_id, selected_channel_id, selected_route_id, \
-             selected_account_id, selected_site_id, selected_site_platform, endpoint_candidates_json, \
-             endpoint_runtime_state_json, decision_summary_json, final_status, final_http_status, \
-             final_upstream_path, final_response_headers_json, final_response_body_json, stored_bytes, \
-             created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, \
-             ?, ?, ?, ?)",
-            vec![
-                self.downstream_path.into(),
-                self.client_kind.into(),
-                self.session_id.into(),
-                self.trace_hint.into(),
-                self.requested_model.into(),
-                self.downstream_api_key_id.into(),
-                self.request_headers_json.into(),
-                self.request_body_json.into(),
-                self.sticky_session_key.into(),
-                self.sticky_hit_channel_id.into(),
-                self.selected_channel_id.into(),
-                self.selected_route_id.into(),
-                self.selected_account_id.into(),
-                self.selected_site_id.into(),
-                self.selected_site_platform.into(),
-                self.endpoint_candidates_json.into(),
-                self.endpoint_runtime_state_json.into(),
-                self.decision_summary_json.into(),
-                self.final_status.into(),
-                self.final_http_status.into(),
-                self.final_upstream_path.into(),
-                self.final_response_headers_json.into(),
-                self.final_response_body_json.into(),
-                size.into(),
-                self.created_at.into(),
-                self.updated_at.into(),
+        let trace = Statement::insert(
+            "proxy_debug_traces",
+            [
+                ("downstream_path", self.downstream_path.into()),
+                ("client_kind", self.client_kind.into()),
+                ("session_id", self.session_id.into()),
+                ("trace_hint", self.trace_hint.into()),
+                ("requested_model", self.requested_model.into()),
+                ("downstream_api_key_id", self.downstream_api_key_id.into()),
+                ("request_headers_json", self.request_headers_json.into()),
+                ("request_body_json", self.request_body_json.into()),
+                ("sticky_session_key", self.sticky_session_key.into()),
+                ("sticky_hit_channel_id", self.sticky_hit_channel_id.into()),
+                ("selected_channel_id", self.selected_channel_id.into()),
+                ("selected_route_id", self.selected_route_id.into()),
+                ("selected_account_id", self.selected_account_id.into()),
+                ("selected_site_id", self.selected_site_id.into()),
+                ("selected_site_platform", self.selected_site_platform.into()),
+                ("endpoint_candidates_json", self.endpoint_candidates_json.into()),
+                ("endpoint_runtime_state_json", self.endpoint_runtime_state_json.into()),
+                ("decision_summary_json", self.decision_summary_json.into()),
+                ("final_status", self.final_status.into()),
+                ("final_http_status", self.final_http_status.into()),
+                ("final_upstream_path", self.final_upstream_path.into()),
+                ("final_response_headers_json", self.final_response_headers_json.into()),
+                ("final_response_body_json", self.final_response_body_json.into()),
+                ("stored_bytes", size.into()),
+                ("created_at", self.created_at.into()),
+                ("updated_at", self.updated_at.into()),
             ],
         );
         let attempts =
@@ -125,26 +118,23 @@ impl DebugTrace {
 
 impl DebugAttempt {
     fn insert(self, trace: usize, index: usize) -> Statement {
-        Statement::new(
-            "INSERT INTO proxy_debug_attempts (trace_id, attempt_index, endpoint, request_path, target_url, \
-             request_headers_json, request_body_json, response_status, response_headers_json, \
-             response_body_json, raw_error_text, downgrade_decision, downgrade_reason, created_at) \
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            vec![
-                Value::IdOf(trace),
-                i64::try_from(index).unwrap_or(i64::MAX).into(),
-                self.endpoint.into(),
-                self.request_path.into(),
-                self.target_url.into(),
-                self.request_headers_json.into(),
-                self.request_body_json.into(),
-                self.response_status.into(),
-                self.response_headers_json.into(),
-                self.response_body_json.into(),
-                self.raw_error_text.into(),
-                self.downgrade_decision.into(),
-                self.downgrade_reason.into(),
-                self.created_at.into(),
+        Statement::insert(
+            "proxy_debug_attempts",
+            [
+                ("trace_id", Value::IdOf(trace)),
+                ("attempt_index", i64::try_from(index).unwrap_or(i64::MAX).into()),
+                ("endpoint", self.endpoint.into()),
+                ("request_path", self.request_path.into()),
+                ("target_url", self.target_url.into()),
+                ("request_headers_json", self.request_headers_json.into()),
+                ("request_body_json", self.request_body_json.into()),
+                ("response_status", self.response_status.into()),
+                ("response_headers_json", self.response_headers_json.into()),
+                ("response_body_json", self.response_body_json.into()),
+                ("raw_error_text", self.raw_error_text.into()),
+                ("downgrade_decision", self.downgrade_decision.into()),
+                ("downgrade_reason", self.downgrade_reason.into()),
+                ("created_at", self.created_at.into()),
             ],
         )
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::ids::{AccountId, ChannelId, KeyId, SiteId, TokenId};
 use crate::request_id::RequestId;
 use crate::store::owner::Owner;
-use crate::store::sql::{Statement, Value};
+use crate::store::sql::Statement;
 use crate::time::Millis;
 
 /// An answer that its upstream has stored.
@@ -40,39 +40,39 @@ impl StoredResponse {
     pub(in crate::store) fn insert(self) -> Vec<Statement> {
         let unbooked = self.in_background.as_ref().map(|row| self.unbooked(row));
         let [owner_kind, owner_id] = Owner::of_key(self.key_id).args();
-        let args: Vec<Value> = vec![
-            self.response_id.into(),
-            owner_kind,
-            owner_id,
-            self.site_id.into(),
-            self.account_id.into(),
-            self.token_id.into(),
-            self.channel_id.into(),
-            self.model_requested.to_string().into(),
-            self.created_at.into(),
-        ];
-        let sql = "INSERT INTO proxy_response_ids (response_id, owner_type, owner_id, site_id, account_id, token_id, \
-                   channel_id, model_requested, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        std::iter::once(Statement::new(sql, args)).chain(unbooked).collect()
+        let insert = Statement::insert(
+            "proxy_response_ids",
+            [
+                ("response_id", self.response_id.into()),
+                ("owner_type", owner_kind),
+                ("owner_id", owner_id),
+                ("site_id", self.site_id.into()),
+                ("account_id", self.account_id.into()),
+                ("token_id", self.token_id.into()),
+                ("channel_id", self.channel_id.into()),
+                ("model_requested", self.model_requested.to_string().into()),
+                ("created_at", self.created_at.into()),
+            ],
+        );
+        std::iter::once(insert).chain(unbooked).collect()
     }
 
     fn unbooked(&self, row: &InBackground) -> Statement {
-        let args: Vec<Value> = vec![
-            self.response_id.as_str().into(),
-            self.key_id.into(),
-            self.site_id.into(),
-            self.account_id.into(),
-            self.token_id.into(),
-            self.channel_id.into(),
-            self.model_requested.to_string().into(),
-            row.model_actual.to_string().into(),
-            row.request_id.as_str().into(),
-            i64::from(row.retry_count).into(),
-            row.created_at.into(),
-        ];
-        let sql = "INSERT INTO proxy_background_responses (response_id, key_id, site_id, account_id, token_id, channel_id, \
-                   model_requested, model_actual, request_id, retry_count, created_at) \
-                   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-        Statement::new(sql, args)
+        Statement::insert(
+            "proxy_background_responses",
+            [
+                ("response_id", self.response_id.as_str().into()),
+                ("key_id", self.key_id.into()),
+                ("site_id", self.site_id.into()),
+                ("account_id", self.account_id.into()),
+                ("token_id", self.token_id.into()),
+                ("channel_id", self.channel_id.into()),
+                ("model_requested", self.model_requested.to_string().into()),
+                ("model_actual", row.model_actual.to_string().into()),
+                ("request_id", row.request_id.as_str().into()),
+                ("retry_count", i64::from(row.retry_count).into()),
+                ("created_at", row.created_at.into()),
+            ],
+        )
     }
 }

@@ -14,24 +14,13 @@ use crate::ids::SiteId;
 use crate::money::Usd;
 use crate::store::cached::CachedTokens;
 use crate::store::sql::Value;
+use crate::store::sums::Sums;
 use crate::time::Millis;
 
 const QUARTER: Millis = 15 * 60 * 1000;
 const HOUR: Millis = 60 * 60 * 1000;
 /// The longest text of a `key` column.
 const MAX_MODEL_CHARS: usize = 191;
-
-/// One bucket.
-#[derive(Default)]
-struct Tally {
-    calls: i64,
-    ok: i64,
-    tokens: i64,
-    cost: Usd,
-    latency_ms: i64,
-    latency_n: i64,
-    cached: CachedTokens,
-}
 
 /// By how much a row counted before says more than it said.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,7 +44,7 @@ pub(in crate::store) struct Usage {
     hour: Millis,
     day: String,
     /// By start of hour and site, then by model; with the day, which is summed up from its hours.
-    tallies: BTreeMap<(Millis, SiteId), (String, BTreeMap<String, Tally>)>,
+    tallies: BTreeMap<(Millis, SiteId), (String, BTreeMap<String, Sums>)>,
 }
 
 impl Usage {
@@ -87,7 +76,7 @@ impl Usage {
         tally.cached.add(&more.cached);
     }
 
-    fn tally(&mut self, at: Millis, site: SiteId, model: &str) -> &mut Tally {
+    fn tally(&mut self, at: Millis, site: SiteId, model: &str) -> &mut Sums {
         self.look_up(at);
         let model = match model.char_indices().nth(MAX_MODEL_CHARS) {
             Some((end, _)) => &model[..end],
@@ -96,7 +85,7 @@ impl Usage {
         let (_, models) =
             self.tallies.entry((self.hour, site)).or_insert_with(|| (self.day.clone(), BTreeMap::new()));
         if !models.contains_key(model) {
-            models.insert(model.to_owned(), Tally::default());
+            models.insert(model.to_owned(), Sums::default());
         }
         models.get_mut(model).expect("it is there, or was just put there")
     }
@@ -117,49 +106,38 @@ impl Usage {
     /// The arguments of one upsert per hour bucket and per day bucket, in the order of their keys.
     pub(in crate::store) fn take(&mut self) -> (Vec<Vec<Value>>, Vec<Vec<Value>>) {
         let mut hours = Vec::new();
-        let mut days: BTreeMap<(String, SiteId, String), Tally> = BTreeMap::new();
+        let mut days: BTreeMap<(String, SiteId, String), Sums> = BTreeMap::new();
         for ((hour, site), (day, models)) in std::mem::take(&mut self.tallies) {
             for (model, tally) in models {
                 let mut args = vec![hour.into(), site.into(), model.as_str().into()];
-                args.extend(tally.sums());
+                args.extend(values(&tally));
                 hours.push(args);
                 days.entry((day.clone(), site, model)).or_default().add(&tally);
             }
         }
         let days = days.into_iter().map(|((day, site, model), tally)| {
             let mut args = vec![day.into(), site.into(), model.into(), self.zone_name.as_str().into()];
-            args.extend(tally.sums());
+            args.extend(values(&tally));
             args
         });
         (hours, days.collect())
     }
 }
 
-impl Tally {
-    fn add(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.ok += other.ok;
-        self.tokens = self.tokens.saturating_add(other.tokens);
-        self.cost += other.cost;
-        self.latency_ms += other.latency_ms;
-        self.latency_n += other.latency_n;
-        self.cached.add(&other.cached);
-    }
-
-    fn sums(&self) -> [Value; 10] {
-        [
-            self.calls.into(),
-            self.ok.into(),
-            (self.calls - self.ok).into(),
-            self.tokens.into(),
-            self.cost.into(),
-            self.latency_ms.into(),
-            self.latency_n.into(),
-            self.cached.input.into(),
-            self.cached.read.into(),
-            self.cached.creation.into(),
-        ]
-    }
+/// The columns of a bucket, behind its keys.
+fn values(sums: &Sums) -> [Value; 10] {
+    [
+        sums.calls.into(),
+        sums.ok.into(),
+        (sums.calls - sums.ok).into(),
+        sums.tokens.into(),
+        sums.cost.into(),
+        sums.latency_ms.into(),
+        sums.latency_n.into(),
+        sums.cached.input.into(),
+        sums.cached.read.into(),
+        sums.cached.creation.into(),
+    ]
 }
 
 #[cfg(test)]

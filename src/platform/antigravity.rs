@@ -1,32 +1,15 @@
-//! The upstream of Antigravity, which a Google sign-in opens.
+//! The upstream of Antigravity, which a Google sign-in opens: the API of Gemini's command line with rules of its own.
 
-use super::profile::{CodeAssist, ModelList, Profile};
-use crate::dialect::Dialect;
-use crate::dialect::canonical::Vendor;
+use super::gemini_cli;
+use super::profile::{CodeAssist, Profile};
 
-pub(super) static PROFILE: Profile = Profile {
+pub(super) const PROFILE: Profile = Profile {
     id: "antigravity",
     aliases: &["anti-gravity"],
     is_official: |at| {
         matches!(at.host, "daily-cloudcode-pa.googleapis.com" | "daily-cloudcode-pa.sandbox.googleapis.com")
     },
     host_words: &["antigravity"],
-    title: None,
-    status: None,
-    own_pages: None,
-    data_paths: &["/v1"],
-    vendor: Vendor::Gemini,
-    dialects: |_, _| &[Dialect::Gemini],
-    unconverted: &[],
-    document_dialects: |_, _| None,
-    fetches_files: false,
-    lists_claude_dialects: false,
-    has_extras: false,
-    path: |_| "/v1internal:generateContent",
-    compaction_path: "/v1/responses/compact",
-    streams_responses_only: false,
-    has_websocket: false,
-    keeps_threads: false,
     code_assist: Some(CodeAssist {
         wants_project: false,
         agent: Some("antigravity"),
@@ -37,16 +20,7 @@ pub(super) static PROFILE: Profile = Profile {
             "https://daily-cloudcode-pa.sandbox.googleapis.com",
         ],
     }),
-    body_edit: None,
-    login_headers: None,
-    own_headers: &[],
-    has_header_defaults: false,
-    relays_codex: false,
-    model_list: ModelList::WithSignIn,
-    management: None,
-    prices: None,
-    usage_log: None,
-    tokens_per_usd: 500_000.0,
+    ..gemini_cli::PROFILE
 };
 
 /// Anthropic's models there, and some of Google's.

@@ -4,7 +4,7 @@ use super::profile::{LoginHeaders, ModelList, PriceList, Profile};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Vendor;
 
-pub(super) static PROFILE: Profile = Profile {
+pub(super) const PROFILE: Profile = Profile {
     id: "claude",
     aliases: &["anthropic"],
     is_official: |at| at.host == "api.anthropic.com" || at.host == "anthropic.com" && at.is_under("/v1"),

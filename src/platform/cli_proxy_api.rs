@@ -5,7 +5,7 @@ use super::relay;
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Vendor;
 
-pub(super) static PROFILE: Profile = Profile {
+pub(super) const PROFILE: Profile = Profile {
     id: "cliproxyapi",
     aliases: &["cpa", "cli-proxy-api"],
     is_official: |at| matches!(at.host, "127.0.0.1" | "localhost") && at.port == Some(PORT),

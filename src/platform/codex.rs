@@ -4,7 +4,7 @@ use super::profile::{BodyEdit, LoginHeaders, ModelList, Profile};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Vendor;
 
-pub(super) static PROFILE: Profile = Profile {
+pub(super) const PROFILE: Profile = Profile {
     id: "codex",
     aliases: &["chatgpt-codex", "chatgpt codex"],
     is_official: |at| at.host == "chatgpt.com" && at.is_under("/backend-api/codex"),

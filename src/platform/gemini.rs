@@ -4,7 +4,7 @@ use super::profile::{Address, BodyEdit, ModelList, PriceList, Profile};
 use crate::dialect::Dialect::{self, Chat, Gemini};
 use crate::dialect::canonical::Vendor;
 
-pub(super) static PROFILE: Profile = Profile {
+pub(super) const PROFILE: Profile = Profile {
     id: "gemini",
     aliases: &["google"],
     is_official,

@@ -4,7 +4,7 @@ use super::profile::{CodeAssist, ModelList, Profile};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Vendor;
 
-pub(super) static PROFILE: Profile = Profile {
+pub(super) const PROFILE: Profile = Profile {
     id: "gemini-cli",
     aliases: &[],
     is_official: |at| at.host == "cloudcode-pa.googleapis.com",

@@ -2,39 +2,14 @@
 
 use serde_json::Value;
 
-use super::profile::{Management, ModelList, NewApiFork, PriceList, Profile, Title, UsageLog};
-use super::relay;
-use crate::dialect::Dialect;
-use crate::dialect::canonical::Vendor;
+use super::one_api;
+use super::profile::{Management, NewApiFork, Profile, Title, UsageLog};
 
-pub(super) static PROFILE: Profile = Profile {
+pub(super) const PROFILE: Profile = Profile {
     id: "new-api",
     aliases: &["newapi", "new api", "wong-gongyi", "vo-api", "super-api", "rix-api", "neo-api"],
-    is_official: |_| false,
-    host_words: &[],
     title: Some(Title { pattern: r"\b(new|vo|super|rix|neo)[-_ ]?api\b|\bwong ?公益站", is_proof: false }),
     status: Some(is_own_status),
-    own_pages: None,
-    data_paths: &["/v1"],
-    vendor: Vendor::Other,
-    dialects: relay::dialects,
-    unconverted: relay::UNCONVERTED,
-    document_dialects: relay::document_dialects,
-    fetches_files: false,
-    lists_claude_dialects: false,
-    has_extras: true,
-    path: Dialect::path,
-    compaction_path: "/v1/responses/compact",
-    streams_responses_only: false,
-    has_websocket: false,
-    keeps_threads: false,
-    code_assist: None,
-    body_edit: None,
-    login_headers: None,
-    own_headers: &[],
-    has_header_defaults: false,
-    relays_codex: false,
-    model_list: ModelList::OpenAi,
     management: Some(Management::NewApi(NewApiFork {
         models: "/api/user/models",
         groups: &["/api/user/self/groups", "/api/user_group_map"],
@@ -57,12 +32,11 @@ pub(super) static PROFILE: Profile = Profile {
         cookie_user_id_headers: &["new-api-user"],
         deletes_with_slash: false,
     })),
-    prices: Some(PriceList::Ratios),
     usage_log: Some(UsageLog {
         path: "/api/log/self?p=0&page=1&size=20&order=-created_at",
         only_without_usage: true,
     }),
-    tokens_per_usd: 500_000.0,
+    ..one_api::PROFILE
 };
 
 fn is_own_status(data: &Value) -> bool {

@@ -7,7 +7,7 @@ use super::relay;
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Vendor;
 
-pub(super) static PROFILE: Profile = Profile {
+pub(super) const PROFILE: Profile = Profile {
     id: "one-api",
     aliases: &["oneapi", "one api"],
     is_official: |_| false,

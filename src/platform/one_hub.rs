@@ -2,39 +2,15 @@
 
 use serde_json::Value;
 
-use super::profile::{Management, ModelList, NewApiFork, PriceList, Profile, Title, UsageLog};
-use super::relay;
-use crate::dialect::Dialect;
-use crate::dialect::canonical::Vendor;
+use super::one_api;
+use super::profile::{Management, NewApiFork, PriceList, Profile, Title, UsageLog};
 
-pub(super) static PROFILE: Profile = Profile {
+pub(super) const PROFILE: Profile = Profile {
     id: "one-hub",
     aliases: &["onehub"],
-    is_official: |_| false,
     host_words: &["onehub", "one-hub"],
     title: Some(Title { pattern: r"\bone[-_ ]?hub\b", is_proof: true }),
     status: Some(is_own_status),
-    own_pages: None,
-    data_paths: &["/v1"],
-    vendor: Vendor::Other,
-    dialects: relay::dialects,
-    unconverted: relay::UNCONVERTED,
-    document_dialects: relay::document_dialects,
-    fetches_files: false,
-    lists_claude_dialects: false,
-    has_extras: true,
-    path: Dialect::path,
-    compaction_path: "/v1/responses/compact",
-    streams_responses_only: false,
-    has_websocket: false,
-    keeps_threads: false,
-    code_assist: None,
-    body_edit: None,
-    login_headers: None,
-    own_headers: &[],
-    has_header_defaults: false,
-    relays_codex: false,
-    model_list: ModelList::OpenAi,
     management: Some(Management::NewApi(NewApiFork {
         models: "/api/available_model",
         groups: &["/api/user_group_map"],
@@ -55,7 +31,7 @@ pub(super) static PROFILE: Profile = Profile {
         path: "/api/log/self?p=0&page=1&size=20&order=-created_at",
         only_without_usage: false,
     }),
-    tokens_per_usd: 500_000.0,
+    ..one_api::PROFILE
 };
 
 fn is_own_status(data: &Value) -> bool {

@@ -5,7 +5,7 @@ use super::relay;
 use crate::dialect::Dialect::{self, Chat, Messages, Responses};
 use crate::dialect::canonical::Vendor;
 
-pub(super) static PROFILE: Profile = Profile {
+pub(super) const PROFILE: Profile = Profile {
     id: "openai",
     aliases: &[],
     is_official: |at| at.host == "api.openai.com",

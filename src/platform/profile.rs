@@ -1,4 +1,5 @@
-//! What has to be known of a platform. Nothing has a default: who adds one answers every question.
+//! What has to be known of a platform. Nothing has a default: who adds one answers every question. A fork names the
+//! platform that it was forked from, and tells what is not so of it.
 
 use hyper::HeaderMap;
 use serde_json::Value;

@@ -9,7 +9,7 @@ use super::relay;
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Vendor;
 
-pub(super) static PROFILE: Profile = Profile {
+pub(super) const PROFILE: Profile = Profile {
     id: "sub2api",
     aliases: &[],
     is_official: |_| false,

@@ -2,39 +2,15 @@
 
 use serde_json::Value;
 
-use super::profile::{Management, ModelList, NewApiFork, PriceList, Profile, Title};
-use super::relay;
-use crate::dialect::Dialect;
-use crate::dialect::canonical::Vendor;
+use super::new_api;
+use super::profile::{Management, NewApiFork, Profile, Title};
 
-pub(super) static PROFILE: Profile = Profile {
+pub(super) const PROFILE: Profile = Profile {
     id: "veloera",
     aliases: &[],
-    is_official: |_| false,
     host_words: &["veloera"],
     title: Some(Title { pattern: r"\bveloera\b", is_proof: true }),
     status: Some(is_own_status),
-    own_pages: None,
-    data_paths: &["/v1"],
-    vendor: Vendor::Other,
-    dialects: relay::dialects,
-    unconverted: relay::UNCONVERTED,
-    document_dialects: relay::document_dialects,
-    fetches_files: false,
-    lists_claude_dialects: false,
-    has_extras: true,
-    path: Dialect::path,
-    compaction_path: "/v1/responses/compact",
-    streams_responses_only: false,
-    has_websocket: false,
-    keeps_threads: false,
-    code_assist: None,
-    body_edit: None,
-    login_headers: None,
-    own_headers: &[],
-    has_header_defaults: false,
-    relays_codex: false,
-    model_list: ModelList::OpenAi,
     management: Some(Management::NewApi(NewApiFork {
         models: "/api/user/models",
         groups: &["/api/user/self/groups", "/api/user_group_map"],
@@ -50,9 +26,9 @@ pub(super) static PROFILE: Profile = Profile {
         cookie_user_id_headers: &["veloera-user", "new-api-user", "user-id"],
         deletes_with_slash: false,
     })),
-    prices: Some(PriceList::Ratios),
     usage_log: None,
     tokens_per_usd: 1_000_000.0,
+    ..new_api::PROFILE
 };
 
 fn is_own_status(data: &Value) -> bool {

@@ -41,38 +41,28 @@ impl SiteClient {
         username: &str,
         password: &str,
     ) -> Result<LoggedIn, SiteError> {
-        let management = self.management("login")?;
-        self.bounded(async {
-            match management {
-                Management::NewApi(_) => new_api::login::login(self, client, username, password).await,
-                Management::Sub2Api => sub2api::login(self, client, username, password).await,
+        match self.management("login")? {
+            Management::NewApi(_) => {
+                self.bounded(new_api::login::login(self, client, username, password)).await
             }
-        })
-        .await
+            Management::Sub2Api => self.bounded(sub2api::login(self, client, username, password)).await,
+        }
     }
 
     /// Whose session it is.
     pub async fn user(&self, client: &Client) -> Result<User, SiteError> {
-        let management = self.management("user information")?;
-        self.bounded(async {
-            match management {
-                Management::NewApi(_) => Ok(new_api::account(self, client).await?.0),
-                Management::Sub2Api => Ok(sub2api::account(self, client).await?.0),
-            }
-        })
-        .await
+        match self.management("user information")? {
+            Management::NewApi(_) => Ok(self.bounded(new_api::account(self, client)).await?.0),
+            Management::Sub2Api => Ok(self.bounded(sub2api::account(self, client)).await?.0),
+        }
     }
 
     /// The balance: what is left, and what has been used.
     pub async fn balance(&self, client: &Client) -> Result<Balance, SiteError> {
-        let management = self.management("a balance")?;
-        self.bounded(async {
-            match management {
-                Management::NewApi(_) => new_api::account(self, client).await?.1,
-                Management::Sub2Api => sub2api::balance(self, client).await,
-            }
-        })
-        .await
+        match self.management("a balance")? {
+            Management::NewApi(_) => self.bounded(new_api::account(self, client)).await?.1,
+            Management::Sub2Api => self.bounded(sub2api::balance(self, client)).await,
+        }
     }
 
     /// What the account was given between two moments, by the site's own log; `None` where no log tells.
@@ -186,14 +176,10 @@ impl SiteClient {
 
     /// The models that the session's user may use; asked where the session is no key.
     pub async fn models_of_session(&self, client: &Client) -> Result<Vec<String>, SiteError> {
-        let management = self.management("a session")?;
-        self.bounded(async {
-            match management {
-                Management::NewApi(fork) => new_api::models_of_session(self, client, fork).await,
-                Management::Sub2Api => sub2api::models_of_session(self, client).await,
-            }
-        })
-        .await
+        match self.management("a session")? {
+            Management::NewApi(fork) => self.bounded(new_api::models_of_session(self, client, fork)).await,
+            Management::Sub2Api => self.bounded(sub2api::models_of_session(self, client)).await,
+        }
     }
 
     /// A key of the session's user to ask for models with, where nothing but a key is told of them.
@@ -211,38 +197,26 @@ impl SiteClient {
 
     /// The API keys of the account, whole where the site shows them whole.
     pub async fn keys(&self, client: &Client) -> Result<Vec<SiteKey>, SiteError> {
-        let management = self.management("API keys of an account")?;
-        self.bounded(async {
-            match management {
-                Management::NewApi(fork) => new_api::keys::list(self, client, fork).await,
-                Management::Sub2Api => sub2api::keys::list(self, client).await,
-            }
-        })
-        .await
+        match self.management("API keys of an account")? {
+            Management::NewApi(fork) => self.bounded(new_api::keys::list(self, client, fork)).await,
+            Management::Sub2Api => self.bounded(sub2api::keys::list(self, client)).await,
+        }
     }
 
     /// Makes a key. Sites do not tell it: list the keys to see it.
     pub async fn create_key(&self, client: &Client, key: &NewSiteKey) -> Result<(), SiteError> {
-        let management = self.management("API keys of an account")?;
-        self.bounded(async {
-            match management {
-                Management::NewApi(_) => new_api::keys::create(self, client, key).await,
-                Management::Sub2Api => sub2api::keys::create(self, client, key).await,
-            }
-        })
-        .await
+        match self.management("API keys of an account")? {
+            Management::NewApi(_) => self.bounded(new_api::keys::create(self, client, key)).await,
+            Management::Sub2Api => self.bounded(sub2api::keys::create(self, client, key)).await,
+        }
     }
 
     /// Deletes a key; one that the site no longer has counts as deleted.
     pub async fn delete_key(&self, client: &Client, key: &str) -> Result<(), SiteError> {
-        let management = self.management("API keys of an account")?;
-        self.bounded(async {
-            match management {
-                Management::NewApi(fork) => new_api::keys::delete(self, client, fork, key).await,
-                Management::Sub2Api => sub2api::keys::delete(self, client, key).await,
-            }
-        })
-        .await
+        match self.management("API keys of an account")? {
+            Management::NewApi(fork) => self.bounded(new_api::keys::delete(self, client, fork, key)).await,
+            Management::Sub2Api => self.bounded(sub2api::keys::delete(self, client, key)).await,
+        }
     }
 
     /// The groups that the account may put its keys into; `default` where the site has no such list.
@@ -279,14 +253,10 @@ impl SiteClient {
 
     /// What the site tells its users. A site without such a page is [`SiteErrorKind::Missing`].
     pub async fn announcements(&self, client: &Client) -> Result<Vec<Announcement>, SiteError> {
-        let management = self.management("announcements")?;
-        self.bounded(async {
-            match management {
-                Management::NewApi(_) => new_api::notices::announcements(self, client).await,
-                Management::Sub2Api => sub2api::announcements(self, client).await,
-            }
-        })
-        .await
+        match self.management("announcements")? {
+            Management::NewApi(_) => self.bounded(new_api::notices::announcements(self, client)).await,
+            Management::Sub2Api => self.bounded(sub2api::announcements(self, client)).await,
+        }
     }
 
     /// Exchanges a refresh token. The caller runs one of these at a time for an account, and stores

@@ -24,7 +24,7 @@ const MAX_HINT_BYTES: usize = 2048;
 const DEFAULT_IMAGE_MODEL: &str = "gpt-image-1";
 
 /// What routing must know about a request body.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Envelope {
     /// The requested model, trimmed and not blank (for gemini empty: its path names the model).
     pub model: String,
@@ -44,8 +44,8 @@ pub struct Envelope {
     /// It goes on in a conversation that its upstream keeps (`conversation` of the responses dialect).
     pub has_conversation: bool,
     pub thread: Thread,
-    /// The client lets its upstream store the answer, which it may then go on from.
-    pub stores: bool,
+    /// The client forbids its upstream to store the answer, from which it could then go on.
+    pub forbids_storing: bool,
     /// The answer is to be made in the background, and asked for once more (`background` of the responses dialect).
     pub in_background: bool,
     /// It says what an answer is to include.
@@ -82,6 +82,13 @@ enum ModelPlace {
     Field(Range<usize>),
     /// The form names none: its field goes there, behind this head.
     NoField { at: usize, head: String },
+}
+
+/// Before the body has been read.
+impl Default for ModelPlace {
+    fn default() -> Self {
+        Self::Absent { at: 0, more_follow: false }
+    }
 }
 
 /// Why a body is refused; always the client's mistake (400).
@@ -131,25 +138,7 @@ pub fn skim_or(
     }
     let (model, place) = found.model(dialect, default_model, object.open)?;
     found.require_messages(dialect)?;
-    Ok(Envelope {
-        model,
-        place,
-        stream: found.stream,
-        stream_options: found.stream_options,
-        prompt_cache_key: found.prompt_cache_key,
-        user: found.user,
-        marks: object.marks,
-        has_continuation: found.has_continuation || found.has_previous,
-        has_previous: found.has_previous,
-        has_conversation: found.has_conversation,
-        thread: found.thread,
-        stores: !found.forbids_storing,
-        in_background: found.in_background,
-        has_include: found.has_include,
-        has_tier: found.has_tier,
-        has_openai_words: found.has_openai_words,
-        also,
-    })
+    Ok(Envelope { model, place, marks: object.marks, also, ..found.envelope })
 }
 
 /// What a form says of the model.
@@ -182,25 +171,7 @@ pub fn of_form(
         }
         FormModel::Absent { at, head } => (DEFAULT_IMAGE_MODEL.to_owned(), ModelPlace::NoField { at, head }),
     };
-    Ok(Envelope {
-        model,
-        place,
-        stream,
-        stream_options: false,
-        prompt_cache_key: None,
-        user: None,
-        marks: Marks::default(),
-        has_continuation: false,
-        has_previous: false,
-        has_conversation: false,
-        thread: Thread::None,
-        stores: true,
-        in_background: false,
-        has_include: false,
-        has_tier: false,
-        has_openai_words: false,
-        also: Vec::new(),
-    })
+    Ok(Envelope { model, place, stream, ..Envelope::default() })
 }
 
 /// The body with `model` in place of the requested one, as up to three pieces to be sent one after
@@ -242,6 +213,8 @@ const DECISIVE: [&str; 7] =
 
 #[derive(Default)]
 struct Found<'a> {
+    /// With what has been said so far, but for the model.
+    envelope: Envelope,
     members: usize,
     model: Option<Member<'a>>,
     /// Those of [`DECISIVE`] that have come, a bit for each.
@@ -250,21 +223,8 @@ struct Found<'a> {
     ambiguous: Option<(&'static str, &'static str)>,
     /// Other models that it names.
     also: Vec<&'a str>,
-    has_continuation: bool,
-    has_previous: bool,
-    has_conversation: bool,
-    thread: Thread,
-    forbids_storing: bool,
-    in_background: bool,
-    has_include: bool,
-    has_tier: bool,
-    has_openai_words: bool,
     messages: Option<&'a str>,
     input: bool,
-    stream: bool,
-    stream_options: bool,
-    prompt_cache_key: Option<String>,
-    user: Option<String>,
 }
 
 impl<'a> Found<'a> {
@@ -272,34 +232,38 @@ impl<'a> Found<'a> {
         self.members += 1;
         let value = member.value;
         self.note_decisive(dialect, &member.key);
+        let said = &mut self.envelope;
         match member.key.as_ref() {
             "model" => self.model = Some(member),
             "models" | "fallbacks" => self.also.push(value),
             "messages" => self.messages = Some(value),
             "input" => self.input = value != "null",
-            "stream" => self.stream = value == "true",
-            "stream_options" => self.stream_options = value.starts_with('{'),
+            "stream" => said.stream = value == "true",
+            "stream_options" => said.stream_options = value.starts_with('{'),
             "prompt_cache_key" => {
-                self.has_continuation = true;
-                self.prompt_cache_key = hint(value);
+                said.has_continuation = true;
+                said.prompt_cache_key = hint(value);
             }
-            "previous_response_id" => self.has_previous = true,
-            "conversation" => self.has_conversation |= dialect == Dialect::Responses && value != "null",
+            "previous_response_id" => {
+                said.has_continuation = true;
+                said.has_previous = true;
+            }
+            "conversation" => said.has_conversation |= dialect == Dialect::Responses && value != "null",
             "thread" if dialect == Dialect::Messages => {
-                self.thread = match json::member(value, "type") {
+                said.thread = match json::member(value, "type") {
                     _ if value == "null" => Thread::None,
                     Some("\"continue\"") => Thread::Continued,
                     _ => Thread::Begun,
                 };
             }
-            "background" => self.in_background = dialect == Dialect::Responses && value == "true",
-            "store" => self.forbids_storing = value == "false",
-            "include" => self.has_include = true,
-            "service_tier" => self.has_tier = true,
-            key if dialect == Dialect::Gemini && OPENAI_WORDS.contains(&key) => self.has_openai_words = true,
-            "user" if dialect != Dialect::Messages => self.user = hint(value),
+            "background" => said.in_background = dialect == Dialect::Responses && value == "true",
+            "store" => said.forbids_storing = value == "false",
+            "include" => said.has_include = true,
+            "service_tier" => said.has_tier = true,
+            key if dialect == Dialect::Gemini && OPENAI_WORDS.contains(&key) => said.has_openai_words = true,
+            "user" if dialect != Dialect::Messages => said.user = hint(value),
             "metadata" if dialect == Dialect::Messages => {
-                self.user = json::member(value, "user_id").and_then(hint);
+                said.user = json::member(value, "user_id").and_then(hint);
             }
             _ => {}
         }
@@ -346,7 +310,9 @@ impl<'a> Found<'a> {
         let problem = match self.messages {
             Some(list) if list.starts_with('[') => {
                 // Of a thread, an answer that paused goes on without another word.
-                if self.thread == Thread::Continued || !list[1..list.len() - 1].trim_ascii().is_empty() {
+                if self.envelope.thread == Thread::Continued
+                    || !list[1..list.len() - 1].trim_ascii().is_empty()
+                {
                     return Ok(());
                 }
                 "must not be empty"

@@ -456,7 +456,8 @@ impl<'a> StartedResponse<'a> {
         let dialect = call.face.dialect;
         let is_stored = match dialect {
             Dialect::Responses => {
-                (call.envelope.stores || call.envelope.in_background) && !self.is_not_stored_upstream()
+                (!call.envelope.forbids_storing || call.envelope.in_background)
+                    && !self.is_not_stored_upstream()
             }
             Dialect::Messages => {
                 call.envelope.thread != Thread::None && self.own && !self.accepted.keeps_nothing

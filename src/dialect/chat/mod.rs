@@ -51,6 +51,7 @@ pub use request_read::{read_messages, read_request, read_stop};
 pub use request_write::write_request;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
+pub(super) use stream_write::{chunk_head, chunk_tail, conclude};
 pub use tools_read::offers_functions;
 pub use unknown_members::UnknownMembers;
 pub(super) use usage::write as put_usage;

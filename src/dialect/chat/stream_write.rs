@@ -22,7 +22,7 @@ use crate::dialect::usage::Usage;
 use crate::dialect::writer::{Writer, append_object};
 
 /// Writes a streamed answer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct StreamWriter {
     /// The index of the answer that this writer writes.
     choice: u64,
@@ -73,25 +73,8 @@ impl StreamWriter {
 
     /// Writes the choice of that index.
     pub fn of_choice(choice: u64, context: &ReplyContext) -> Self {
-        Self {
-            choice,
-            id: Text::EMPTY,
-            model: Text::EMPTY,
-            created: None,
-            head: String::new(),
-            usage_chunk: context.usage_chunk,
-            legacy_calls: context.legacy_calls,
-            usage: None,
-            stop: None,
-            open: BTreeMap::new(),
-            calls: 0,
-            signatures: Vec::new(),
-            signatures_written: 0,
-            tokens: Vec::new(),
-            said: 0,
-            citations: Vec::new(),
-            over: false,
-        }
+        let (usage_chunk, legacy_calls) = (context.usage_chunk, context.legacy_calls);
+        Self { choice, usage_chunk, legacy_calls, ..Self::default() }
     }
 
     /// Appends to `out` the SSE events that say it. Nothing is written before the first part.
@@ -151,15 +134,12 @@ impl StreamWriter {
     }
 
     fn put_head(&mut self, context: &ReplyContext) {
-        let mut json = Writer::new();
-        json.object(|o| {
+        self.head = chunk_head(|o| {
             o.field("id", id(&self.id, context));
             o.field("object", "chat.completion.chunk");
             o.field("created", self.created.unwrap_or(context.now));
             o.field("model", &self.model);
         });
-        let members = json.as_str().strip_suffix('}').unwrap_or_default();
-        self.head = format!("data: {members},\"choices\":[");
     }
 
     fn start_part(&mut self, key: u32, part: &PartKind<'_>, out: &mut String) {
@@ -277,13 +257,7 @@ impl StreamWriter {
 
     /// Appends what follows the last of several answers.
     pub fn conclude(&self, out: &mut String) {
-        if let Some(usage) = self.usage.filter(|_| self.usage_chunk) {
-            let mut json = Writer::new();
-            json.object(|o| usage::write(o, &usage));
-            let members = json.as_str().strip_prefix('{').unwrap_or_default();
-            [self.head.as_str(), "],", members, "\n\n"].iter().for_each(|piece| out.push_str(piece));
-        }
-        out.push_str("data: [DONE]\n\n");
+        conclude(&self.head, self.usage.filter(|_| self.usage_chunk), out);
     }
 
     /// The signatures so far as one tag. Mostly all thinking comes first, and so this is done once; a
@@ -351,9 +325,33 @@ impl StreamWriter {
             o.field("index", self.choice);
             inside(o);
         });
-        // Who asked for usage gets the member in every chunk, and its value in the last.
-        out.push_str(if self.usage_chunk { "],\"usage\":null}\n\n" } else { "]}\n\n" });
+        out.push_str(chunk_tail(self.usage_chunk));
     }
+}
+
+/// What all chunks of a stream begin with, up to their choices, from these members.
+pub(in crate::dialect) fn chunk_head(members: impl FnOnce(&mut Writer)) -> String {
+    let mut json = Writer::new();
+    json.object(members);
+    let members = json.as_str().strip_suffix('}').unwrap_or_default();
+    format!("data: {members},\"choices\":[")
+}
+
+/// What a chunk ends with behind its choices. Who asked for usage gets the member in every chunk, and its value in the
+/// last.
+pub(in crate::dialect) fn chunk_tail(tells_usage: bool) -> &'static str {
+    if tells_usage { "],\"usage\":null}\n\n" } else { "]}\n\n" }
+}
+
+/// Ends a stream of chunks with this head; usage has a chunk of its own.
+pub(in crate::dialect) fn conclude(head: &str, usage: Option<Usage>, out: &mut String) {
+    if let Some(usage) = usage {
+        let mut json = Writer::new();
+        json.object(|o| usage::write(o, &usage));
+        let members = json.as_str().strip_prefix('{').unwrap_or_default();
+        [head, "],", members, "\n\n"].iter().for_each(|piece| out.push_str(piece));
+    }
+    out.push_str("data: [DONE]\n\n");
 }
 
 /// What a call of that kind, and its input, are called.

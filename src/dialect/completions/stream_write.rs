@@ -91,13 +91,7 @@ impl StreamWriter {
 
     /// Appends what follows the last of several answers.
     pub fn conclude(&self, context: &ReplyContext, out: &mut String) {
-        if let Some(usage) = self.usage.filter(|_| context.usage_chunk) {
-            let mut json = Writer::new();
-            json.object(|o| chat::put_usage(o, &usage));
-            let members = json.as_str().strip_prefix('{').unwrap_or_default();
-            [self.head.as_str(), "],", members, "\n\n"].iter().for_each(|piece| out.push_str(piece));
-        }
-        out.push_str("data: [DONE]\n\n");
+        chat::conclude(&self.head, self.usage.filter(|_| context.usage_chunk), out);
     }
 
     fn begin(&mut self, context: &ReplyContext, out: &mut String) {
@@ -111,10 +105,7 @@ impl StreamWriter {
     }
 
     fn put_head(&mut self, context: &ReplyContext) {
-        let mut json = Writer::new();
-        json.object(|o| put_head(o, (&self.id, &self.model, self.created), context));
-        let members = json.as_str().strip_suffix('}').unwrap_or_default();
-        self.head = format!("data: {members},\"choices\":[");
+        self.head = chat::chunk_head(|o| put_head(o, (&self.id, &self.model, self.created), context));
     }
 
     fn chunk(
@@ -133,8 +124,7 @@ impl StreamWriter {
             o.field("finish_reason", reason);
         });
         self.offset += tokens.iter().map(|token| token.text.letters()).sum::<u64>();
-        // Who asked for usage gets the member in every chunk, and its value in the last.
-        let tail = if context.usage_chunk { "],\"usage\":null}\n\n" } else { "]}\n\n" };
+        let tail = chat::chunk_tail(context.usage_chunk);
         [self.head.as_str(), choice.as_str(), tail].iter().for_each(|piece| out.push_str(piece));
     }
 }

@@ -32,7 +32,6 @@ pub fn routes() -> Vec<Route<Proxy>> {
         realtime(),
         kept_responses(),
         forms_of_media(),
-        other_calls(),
         file_routes(),
         video_routes(),
         batch_routes(),
@@ -45,9 +44,9 @@ pub fn routes() -> Vec<Route<Proxy>> {
     .collect()
 }
 
-/// Calls of models: answers, counts of tokens, compactions.
+/// Calls of models with one JSON object.
 fn generation() -> Vec<Route<Proxy>> {
-    use Operation::{Answer, Compact, CountTokens};
+    use Operation::{Answer, Compact, CountTokens, Moderate, Rerank, RerankV2, Speak};
     let calls = [
         (Dialect::Chat, Surface::Chat, Answer, "/v1/chat/completions"),
         (Dialect::Chat, Surface::Chat, Answer, "/chat/completions"),
@@ -65,6 +64,10 @@ fn generation() -> Vec<Route<Proxy>> {
         (Dialect::Responses, Surface::Responses, Compact, "/v1/responses/compact"),
         (Dialect::Responses, Surface::Responses, Compact, "/responses/compact"),
         (Dialect::Responses, Surface::Responses, Compact, "/backend-api/codex/responses/compact"),
+        (Dialect::Audio, Surface::Audio, Speak, "/v1/audio/speech"),
+        (PLAIN_OBJECTS, Surface::Other, Rerank, "/v1/rerank"),
+        (PLAIN_OBJECTS, Surface::Other, RerankV2, "/v2/rerank"),
+        (PLAIN_OBJECTS, Surface::Other, Moderate, "/v1/moderations"),
     ];
     let post = |(dialect, surface, operation, path)| {
         route(Method::POST, path, surface, Some(dialect), move |proxy, request, caller| {
@@ -122,24 +125,6 @@ fn forms_of_media() -> Vec<Route<Proxy>> {
         let path = operation.path(dialect);
         route(Method::POST, path, surface, Some(dialect), move |proxy, request, caller| {
             forms::serve(proxy, CallKind::of_body(dialect, operation), request, caller)
-        })
-    };
-    calls.into_iter().map(post).collect()
-}
-
-/// Calls of models with one JSON object that are in no dialect of answers.
-fn other_calls() -> Vec<Route<Proxy>> {
-    use Operation::{Moderate, Rerank, RerankV2, Speak};
-    let calls = [
-        (Dialect::Audio, Surface::Audio, Speak),
-        (PLAIN_OBJECTS, Surface::Other, Rerank),
-        (PLAIN_OBJECTS, Surface::Other, RerankV2),
-        (PLAIN_OBJECTS, Surface::Other, Moderate),
-    ];
-    let post = |(dialect, surface, operation): (Dialect, Surface, Operation)| {
-        let path = operation.path(dialect);
-        route(Method::POST, path, surface, Some(dialect), move |proxy, request, caller| {
-            pipeline::serve(proxy, CallKind::of_body(dialect, operation), request, caller)
         })
     };
     calls.into_iter().map(post).collect()

@@ -57,24 +57,12 @@ pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: 
 
 /// `GET /v1/messages/batches/{id}`
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(tell(&proxy, &request, &caller, Method::GET, "").await)
+    either(told(&proxy, &request, &caller, API, (Method::GET, "")).await)
 }
 
 /// `POST /v1/messages/batches/{id}/cancel`
 pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(tell(&proxy, &request, &caller, Method::POST, "/cancel").await)
-}
-
-async fn tell(
-    proxy: &Arc<Proxy>,
-    request: &Request,
-    caller: &Caller,
-    method: Method,
-    suffix: &'static str,
-) -> Result<Response, Response> {
-    let batch = of_path(proxy, request, caller, API).await?;
-    let part = Part::of(method, &batch, suffix);
-    told(proxy, request, batch, part).await
+    either(told(&proxy, &request, &caller, API, (Method::POST, "/cancel")).await)
 }
 
 /// `GET /v1/messages/batches/{id}/results`

@@ -17,13 +17,14 @@ use crate::dialect::usage::Usage;
 use crate::http::timer::ReusableTimer;
 use crate::http::{Request, Response};
 use crate::proxy::Proxy;
+use crate::proxy::auth::Caller;
 use crate::proxy::resource_upstream::{UpstreamResponse, in_path};
 use crate::proxy::responses::background::{LateAnswer, Outcome, book_late};
 use crate::store;
 use crate::store::batches::{self, BatchRow};
 use crate::time::{Millis, now_ms};
 
-use super::kept::{NotAsked, Part, api, ask, face, refresh, shown};
+use super::kept::{NotAsked, Part, api, ask, face, of_path, refresh, shown};
 use super::mapping::FIRST_LOOK;
 
 /// How long at most we wait before we ask for one again.
@@ -106,14 +107,17 @@ pub(super) async fn refreshed(proxy: &Arc<Proxy>, mut batch: BatchRow) -> BatchR
     batch
 }
 
-/// The batch as it is now, or as its upstream has it after what was asked.
+/// The batch that the path names, as it is now or as its upstream has it after what was asked.
 pub(super) async fn told(
     proxy: &Arc<Proxy>,
     request: &Request,
-    mut batch: BatchRow,
-    part: Part,
+    caller: &Caller,
+    interface: BatchApi,
+    (method, suffix): (Method, &'static str),
 ) -> Result<Response, Response> {
-    let is_read = part.method == Method::GET;
+    let mut batch = of_path(proxy, request, caller, interface).await?;
+    let is_read = method == Method::GET;
+    let part = Part::of(method, &batch, suffix);
     let client = (&request.headers, request.query.raw(), request.timer.clone());
     match refresh(proxy, &mut batch, part, client).await {
         Ok((_, crossing)) => {

@@ -21,7 +21,7 @@ use crate::store::batches::BatchRow;
 
 use super::booking::{self, told};
 use super::creation::NewBatch;
-use super::kept::{self, Part, face, find, of_path, unreadable};
+use super::kept::{self, Part, face, find, unreadable};
 use super::list::{self, Paging};
 use super::mapping::{ResultFile, SURFACE};
 use super::results;
@@ -90,24 +90,12 @@ async fn page(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Respo
 
 /// `GET /v1/batches/{id}`
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(ask(&proxy, &request, &caller, Method::GET, "").await)
+    either(told(&proxy, &request, &caller, API, (Method::GET, "")).await)
 }
 
 /// `POST /v1/batches/{id}/cancel`
 pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    either(ask(&proxy, &request, &caller, Method::POST, "/cancel").await)
-}
-
-async fn ask(
-    proxy: &Arc<Proxy>,
-    request: &Request,
-    caller: &Caller,
-    method: Method,
-    suffix: &'static str,
-) -> Result<Response, Response> {
-    let batch = of_path(proxy, request, caller, API).await?;
-    let part = Part::of(method, &batch, suffix);
-    told(proxy, request, batch, part).await
+    either(told(&proxy, &request, &caller, API, (Method::POST, "/cancel")).await)
 }
 
 // === files ===

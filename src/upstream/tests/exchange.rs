@@ -162,17 +162,20 @@ async fn a_lookup_whose_rested_connection_dies_is_sent_again() {
     }
 }
 
-fn for_a_text(body: Bytes) -> Box<upstream::Request> {
+/// A request that is `work`.
+fn asks_for(work: Work, body: Bytes) -> Box<upstream::Request> {
     let mut request = Box::new(upstream::Request::from(post(body)));
-    request.work = Work::Text;
+    request.work = work;
     request
+}
+
+fn again(work: Work) -> Box<upstream::Request> {
+    asks_for(work, Bytes::from_static(b"again"))
 }
 
 /// Sends a request that is `work`.
 async fn send_work(client: &Client, upstream: &Upstream, work: Work) -> Result<Answer, SendError> {
-    let mut request = Box::new(upstream::Request::from(post(Bytes::from_static(b"again"))));
-    request.work = work;
-    within(client.send_boxed(&upstream.base.origin, request)).await
+    within(client.send_boxed(&upstream.base.origin, again(work))).await
 }
 
 #[tokio::test]
@@ -232,44 +235,9 @@ async fn a_408_is_an_answer_on_a_new_connection_and_where_the_connection_stays()
     assert_eq!(upstream.connections(), 1);
 }
 
-#[tokio::test]
-async fn what_came_before_a_creation_was_sent_costs_it_nothing() {
-    // In a thread that answers once on each connection, and ends it while the runtime is held up and does not hear of it.
-    for end in ["", GOODBYE] {
-        let (listener, origin) = listener();
-        let (answered, connections) = std::sync::mpsc::channel();
-        let (close, is_read) = std::sync::mpsc::channel();
-        let (tell, closed) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            for mut stream in listener.incoming().flatten() {
-                let _ = stream.read(&mut [0; 1024]);
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-                if answered.send(()).is_err() || is_read.recv().is_err() {
-                    break;
-                }
-                let _ = stream.write_all(end.as_bytes());
-                drop(stream);
-                let _ = tell.send(());
-            }
-        });
-        let client = client();
-        for number in 0..5 {
-            let response = within(client.send(&origin, post(Bytes::from_static(b"a creation")))).await;
-            let response = response.unwrap_or_else(|error| panic!("request {number}: {error}"));
-            assert_eq!(text(response.body).await.expect("a body"), "ok");
-            // No rest, after which any socket would be looked at first.
-            tokio::time::pause();
-            close.send(()).expect("an upstream");
-            closed.recv().expect("the end of the connection");
-            tokio::time::resume();
-        }
-        assert_eq!(connections.try_iter().count(), 5);
-    }
-}
-
-#[tokio::test]
-async fn a_connection_that_is_closed_just_as_it_is_used_again_is_replaced() {
-    // In a thread that answers once on each connection and hangs up while the runtime is held up and does not hear of it.
+/// Sends requests that are `work` one after the other; after each the upstream says `end` and closes the connection.
+async fn every_request_finds_its_connection_ended(work: Work, end: &'static str) {
+    // In a thread, so that it hangs up while the runtime is held up and does not hear of it.
     let (listener, origin) = listener();
     let (answered, connections) = std::sync::mpsc::channel();
     let (close, is_read) = std::sync::mpsc::channel();
@@ -281,22 +249,35 @@ async fn a_connection_that_is_closed_just_as_it_is_used_again_is_replaced() {
             if answered.send(()).is_err() || is_read.recv().is_err() {
                 break;
             }
+            let _ = stream.write_all(end.as_bytes());
             drop(stream);
             let _ = tell.send(());
         }
     });
     let client = client();
     for number in 0..5 {
-        let response = within(client.send_boxed(&origin, for_a_text(Bytes::from_static(b"again")))).await;
+        let response = within(client.send_boxed(&origin, again(work))).await;
         let response = response.unwrap_or_else(|error| panic!("request {number}: {error}"));
         assert_eq!(text(response.body).await.expect("a body"), "ok");
-        // No rest, after which the socket would be looked at first.
+        // No rest, after which any socket would be looked at first.
         tokio::time::pause();
         close.send(()).expect("an upstream");
         closed.recv().expect("the end of the connection");
         tokio::time::resume();
     }
     assert_eq!(connections.try_iter().count(), 5);
+}
+
+#[tokio::test]
+async fn what_came_before_a_creation_was_sent_costs_it_nothing() {
+    for end in ["", GOODBYE] {
+        every_request_finds_its_connection_ended(Work::Creation, end).await;
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_closed_just_as_it_is_used_again_is_replaced() {
+    every_request_finds_its_connection_ended(Work::Text, "").await;
 }
 
 #[tokio::test]
@@ -324,7 +305,8 @@ async fn a_request_that_is_cut_short_on_its_way_is_sent_again() {
     });
     let client = client();
     for body in [Bytes::from_static(b"short"), Bytes::from(vec![b'x'; 32 << 20])] {
-        let response = within(client.send_boxed(&origin, for_a_text(body))).await.expect("a response");
+        let response =
+            within(client.send_boxed(&origin, asks_for(Work::Text, body))).await.expect("a response");
         assert_eq!(text(response.body).await.expect("a body"), "ok");
     }
     assert_eq!(connections.try_iter().count(), 2);

@@ -1,6 +1,5 @@
 //! Whole answers within limits, and redirects.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,25 +18,8 @@ fn login() -> Request<Bytes> {
 }
 
 /// Answers by path, and tells which requests came.
-async fn site(answers: Vec<(&'static str, String)>) -> (Upstream, mpsc::UnboundedReceiver<String>) {
-    let (seen, requests) = mpsc::unbounded_channel();
-    let answers = Arc::new(answers);
-    let upstream = Upstream::start(move |mut stream, _| {
-        let (seen, answers) = (seen.clone(), Arc::clone(&answers));
-        async move {
-            while let Some(request) = read_request(&mut stream).await {
-                let path = request.split(' ').nth(1).expect("a path").to_owned();
-                let _ = seen.send(request);
-                let answer = answers.iter().find(|(at, _)| *at == path).map(|(_, answer)| answer.as_str());
-                let answer = answer.unwrap_or("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
-                if stream.write_all(answer.as_bytes()).await.is_err() {
-                    return;
-                }
-            }
-        }
-    })
-    .await;
-    (upstream, requests)
+async fn site(answers: &[(&str, String)]) -> (Upstream, mpsc::UnboundedReceiver<String>) {
+    Upstream::by_path(answers, "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await
 }
 
 fn redirect(status: u16, location: &str) -> String {
@@ -86,7 +68,7 @@ async fn redirects_on_the_same_host_are_followed() {
 
 #[tokio::test]
 async fn no_credential_follows_a_redirect_elsewhere() {
-    let (other, _requests) = site(vec![("/home", OK.into())]).await;
+    let (other, _requests) = site(&[("/home", OK.into())]).await;
     for elsewhere in [
         format!("http://127.0.0.1:{}/home", other.port),
         format!("http://localhost:{}/home", other.port),
@@ -94,7 +76,7 @@ async fn no_credential_follows_a_redirect_elsewhere() {
         "https://example.com/home".to_owned(),
         "http://[::1/home".to_owned(),
     ] {
-        let (upstream, _requests) = site(vec![("/login", redirect(307, &elsewhere))]).await;
+        let (upstream, _requests) = site(&[("/login", redirect(307, &elsewhere))]).await;
         let error = within(client().fetch(&upstream.base, login(), FetchLimits::default()))
             .await
             .expect_err(&elsewhere);
@@ -106,7 +88,7 @@ async fn no_credential_follows_a_redirect_elsewhere() {
 
 #[tokio::test]
 async fn redirects_come_to_an_end() {
-    let (upstream, mut requests) = site(vec![("/login", redirect(307, "/login"))]).await;
+    let (upstream, mut requests) = site(&[("/login", redirect(307, "/login"))]).await;
     let error =
         within(client().fetch(&upstream.base, login(), FetchLimits::default())).await.expect_err("a loop");
     assert!(matches!(error, FetchError::Redirect(_)), "{error}");

@@ -22,6 +22,7 @@ use std::time::Duration;
 use hyper::http::Request;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 
 use super::{Answer, Client, ClientOptions, RequestBody, SendError, UpstreamBody};
 use crate::routing::BaseUrl;
@@ -80,6 +81,33 @@ impl Upstream {
             }
         })
         .await
+    }
+
+    /// Answers by path, with `otherwise` where there is no such path; tells which requests came.
+    async fn by_path(
+        answers: &[(&str, String)],
+        otherwise: impl Into<String>,
+    ) -> (Self, mpsc::UnboundedReceiver<String>) {
+        let answers: Vec<(String, String)> =
+            answers.iter().map(|(path, answer)| ((*path).to_owned(), answer.clone())).collect();
+        let known = Arc::new((answers, otherwise.into()));
+        let (seen, requests) = mpsc::unbounded_channel();
+        let upstream = Self::start(move |mut stream, _| {
+            let (seen, known) = (seen.clone(), Arc::clone(&known));
+            async move {
+                let (answers, otherwise) = &*known;
+                while let Some(request) = read_request(&mut stream).await {
+                    let path = request.split(' ').nth(1).expect("a path").to_owned();
+                    let _ = seen.send(request);
+                    let found = answers.iter().find(|(at, _)| *at == path).map(|(_, answer)| answer);
+                    if stream.write_all(found.unwrap_or(otherwise).as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        })
+        .await;
+        (upstream, requests)
     }
 
     fn connections(&self) -> usize {

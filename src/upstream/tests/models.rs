@@ -1,13 +1,11 @@
 //! Model discovery against sites of every kind.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::http::{HeaderName, HeaderValue};
-use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 
-use super::{Upstream, client, read_request, within};
+use super::{Upstream, client, within};
 use crate::platform::Platform;
 use crate::routing::BaseUrl;
 use crate::upstream::FetchLimits;
@@ -19,24 +17,7 @@ fn answer(status: u16, body: &str) -> String {
 
 /// Answers by path; 404 for the others.
 async fn site(answers: &[(&str, String)]) -> (Upstream, mpsc::UnboundedReceiver<String>) {
-    let answers: Vec<(String, String)> =
-        answers.iter().map(|(path, answer)| ((*path).to_owned(), answer.clone())).collect();
-    let answers = Arc::new(answers);
-    let (seen, requests) = mpsc::unbounded_channel();
-    let upstream = Upstream::start(move |mut stream, _| {
-        let (seen, answers) = (seen.clone(), Arc::clone(&answers));
-        async move {
-            while let Some(request) = read_request(&mut stream).await {
-                let path = request.split(' ').nth(1).expect("a path").to_owned();
-                let _ = seen.send(request);
-                let found = answers.iter().find(|(at, _)| *at == path).map(|(_, answer)| answer.clone());
-                let found = found.unwrap_or_else(|| answer(404, r#"{"error":{"message":"Invalid URL"}}"#));
-                let _ = stream.write_all(found.as_bytes()).await;
-            }
-        }
-    })
-    .await;
-    (upstream, requests)
+    Upstream::by_path(answers, answer(404, r#"{"error":{"message":"Invalid URL"}}"#)).await
 }
 
 async fn discover(

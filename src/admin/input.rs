@@ -254,6 +254,19 @@ pub fn whole(number: f64) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() <= MAX_EXACT).then_some(number as i64)
 }
 
+/// Puts each of the values in the place of the member of `body`: `read` refuses every one, and names the member.
+#[cfg(test)]
+pub fn refuses_each<T>(read: impl Fn(Value) -> Result<T, Invalid>, body: &Value, cases: &[(&str, Value)]) {
+    for (field, values) in cases {
+        for value in values.as_array().expect("values") {
+            let mut body = body.clone();
+            body[*field] = value.clone();
+            let Err(Invalid(message)) = read(body) else { panic!("{field}: {value} was accepted") };
+            assert!(message.contains(field), "{field}: {value}: {message}");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

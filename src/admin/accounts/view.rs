@@ -373,22 +373,19 @@ mod tests {
 
     #[test]
     fn mode_and_capabilities_follow_the_credential() {
+        use CredentialMode::{ApiKey, Auto, Session};
         let session = |mode, token: &str| AccountRow {
             credential_mode: mode,
             access_token: Some(Secret::from(token)).filter(|_| !token.is_empty()),
             ..sample()
         };
         for (row, mode, can_checkin) in [
-            (session(CredentialMode::Auto, ""), CredentialMode::ApiKey, false),
-            (session(CredentialMode::Auto, "t"), CredentialMode::Session, true),
-            (session(CredentialMode::Session, "t"), CredentialMode::Session, true),
-            (session(CredentialMode::Session, ""), CredentialMode::Session, false),
-            (session(CredentialMode::ApiKey, "t"), CredentialMode::ApiKey, false),
-            (
-                AccountRow { oauth_provider: Some("codex".into()), ..session(CredentialMode::Auto, "t") },
-                CredentialMode::Session,
-                false,
-            ),
+            (session(Auto, ""), ApiKey, false),
+            (session(Auto, "t"), Session, true),
+            (session(Session, "t"), Session, true),
+            (session(Session, ""), Session, false),
+            (session(ApiKey, "t"), ApiKey, false),
+            (AccountRow { oauth_provider: Some("codex".into()), ..session(Auto, "t") }, Session, false),
         ] {
             assert_eq!(shown_mode(&row), mode);
             let expected =
@@ -413,62 +410,22 @@ mod tests {
 
     #[test]
     fn the_first_rule_of_health_that_holds_wins() {
+        use AccountStatus::{Active, Disabled, Expired};
+        use HealthState::{Healthy, Unhealthy, Unknown};
         let record = |state, source: &str| {
             Some(Health { state, reason: "r".into(), source: source.into(), checked_at: Some(0) })
         };
         let with = |status, health| AccountRow { status, health, ..sample() };
         for (row, site_active, has_models, state, source) in [
-            (
-                with(AccountStatus::Disabled, record(HealthState::Healthy, "balance")),
-                true,
-                true,
-                "disabled",
-                "system",
-            ),
-            (
-                with(AccountStatus::Active, record(HealthState::Healthy, "balance")),
-                false,
-                true,
-                "disabled",
-                "system",
-            ),
-            (
-                with(AccountStatus::Expired, record(HealthState::Healthy, "balance")),
-                true,
-                true,
-                "unhealthy",
-                "auth",
-            ),
-            (
-                with(AccountStatus::Active, record(HealthState::Unhealthy, "model-discovery")),
-                true,
-                true,
-                "unhealthy",
-                "model-discovery",
-            ),
-            (
-                with(AccountStatus::Active, record(HealthState::Unhealthy, "auth")),
-                true,
-                true,
-                "healthy",
-                "model-discovery",
-            ),
-            (
-                with(AccountStatus::Active, record(HealthState::Unknown, "none")),
-                true,
-                true,
-                "healthy",
-                "model-discovery",
-            ),
-            (
-                with(AccountStatus::Active, record(HealthState::Unknown, "probe")),
-                true,
-                false,
-                "unknown",
-                "probe",
-            ),
-            (with(AccountStatus::Active, None), true, true, "healthy", "model-discovery"),
-            (with(AccountStatus::Active, None), true, false, "unknown", "none"),
+            (with(Disabled, record(Healthy, "balance")), true, true, "disabled", "system"),
+            (with(Active, record(Healthy, "balance")), false, true, "disabled", "system"),
+            (with(Expired, record(Healthy, "balance")), true, true, "unhealthy", "auth"),
+            (with(Active, record(Unhealthy, "model-discovery")), true, true, "unhealthy", "model-discovery"),
+            (with(Active, record(Unhealthy, "auth")), true, true, "healthy", "model-discovery"),
+            (with(Active, record(Unknown, "none")), true, true, "healthy", "model-discovery"),
+            (with(Active, record(Unknown, "probe")), true, false, "unknown", "probe"),
+            (with(Active, None), true, true, "healthy", "model-discovery"),
+            (with(Active, None), true, false, "unknown", "none"),
         ] {
             let shown = json!(runtime_health(&row, site_active, has_models));
             assert_eq!(

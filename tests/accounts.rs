@@ -202,9 +202,7 @@ fn a_credential_is_never_shown() {
 
 #[test]
 fn a_masked_credential_sent_back_means_unchanged() {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, upstream, account) = Gateway::with_account(&[MODEL]);
     let path = format!("/api/accounts/{}", account["id"]);
     let shown = accounts(&gateway)[0]["apiToken"].clone();
     assert!(shown.as_str().is_some_and(|text| text.contains('*') || text.contains('•')), "{shown}");
@@ -216,9 +214,7 @@ fn a_masked_credential_sent_back_means_unchanged() {
 
 #[test]
 fn a_changed_key_is_used_from_the_next_request_on() {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, upstream, account) = Gateway::with_account(&[MODEL]);
     let path = format!("/api/accounts/{}", account["id"]);
     gateway.admin().put(&path, &json!({"apiToken": "sk-another-key"})).expect(200);
     gateway.client().chat(MODEL).expect(200);
@@ -228,9 +224,7 @@ fn a_changed_key_is_used_from_the_next_request_on() {
 
 #[test]
 fn what_a_former_key_is_refused_says_nothing_of_the_new_one() {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, upstream, account) = Gateway::with_account(&[MODEL]);
     gateway.wait_for_channels(MODEL, 1);
     let gate = Gate::default();
     let refused = Reply::error(401, "Incorrect API key provided").head_waits_for(&gate);
@@ -253,9 +247,7 @@ fn what_a_former_key_is_refused_says_nothing_of_the_new_one() {
 
 #[test]
 fn a_bad_value_in_an_update_is_named_and_changes_nothing() {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, _upstream, account) = Gateway::with_account(&[MODEL]);
     let path = format!("/api/accounts/{}", account["id"]);
     for (field, values) in [
         ("username", vec![json!(7), json!([]), json!(true)]),
@@ -283,9 +275,7 @@ fn a_bad_value_in_an_update_is_named_and_changes_nothing() {
 
 #[test]
 fn an_update_gives_the_row_back() {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, _upstream, account) = Gateway::with_account(&[MODEL]);
     let path = format!("/api/accounts/{}", account["id"]);
     let body = json!({"username": "carol", "unitCost": 0.5, "isPinned": true, "sortOrder": 3});
     let row = gateway.admin().put(&path, &body).expect(200);
@@ -302,9 +292,7 @@ fn an_update_gives_the_row_back() {
 
 #[test]
 fn members_of_extra_config_that_are_set_at_the_same_time_all_hold() {
-    let upstream = Upstream::start(&["alpha"]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, _upstream, account) = Gateway::with_account(&["alpha"]);
     let path = format!("/api/accounts/{}", account["id"]);
     std::thread::scope(|scope| {
         for hand in ["left", "right", "third"] {
@@ -330,9 +318,7 @@ fn members_of_extra_config_that_are_set_at_the_same_time_all_hold() {
 
 #[test]
 fn a_disabled_account_serves_nobody() {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, _upstream, account) = Gateway::with_account(&[MODEL]);
     let path = format!("/api/accounts/{}", account["id"]);
     gateway.admin().put(&path, &json!({"status": "disabled"})).expect(200);
     gateway.client().chat(MODEL).expect(503);
@@ -343,9 +329,7 @@ fn a_disabled_account_serves_nobody() {
 
 #[test]
 fn an_unhealthy_account_is_listed_and_serves_nobody() {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, _upstream, account) = Gateway::with_account(&[MODEL]);
     gateway.wait_for_channels(MODEL, 1);
     let path = format!("/api/accounts/{}", account["id"]);
     gateway.admin().put(&path, &json!({"status": " Unhealthy "})).expect(200);
@@ -366,9 +350,7 @@ fn an_unhealthy_account_is_listed_and_serves_nobody() {
 
 #[test]
 fn a_deleted_account_takes_its_channels_along() {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, _upstream, account) = Gateway::with_account(&[MODEL]);
     let path = format!("/api/accounts/{}", account["id"]);
     assert_eq!(gateway.admin().delete(&path).expect(200)["success"], true);
     assert!(accounts(&gateway).is_empty());

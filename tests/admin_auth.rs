@@ -122,7 +122,7 @@ fn a_new_token_counts_from_the_next_request_on_and_after_a_restart() {
     assert_eq!(changed["success"], true);
     assert_eq!(gateway.admin().get("/api/sites").status, 403);
     let renewed = |gateway: &Gateway| {
-        let caller = gateway.anyone().with("authorization", "Bearer a-new-admin-token");
+        let caller = gateway.with_token("a-new-admin-token");
         caller.get("/api/sites").expect(200)
     };
     renewed(&gateway);

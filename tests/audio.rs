@@ -14,9 +14,7 @@ const KIND: &str = "multipart/form-data; boundary=b1";
 const SOUND: [&[u8]; 2] = [b":\xff\xfb\x90d\0\x01", b"data: \0\xef\xbb\xbf"];
 
 fn started() -> (Gateway, Upstream) {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
-    (gateway, upstream)
+    Gateway::serving_as("new-api", &[MODEL])
 }
 
 fn speech(model: &str) -> Value {
@@ -201,8 +199,7 @@ fn a_key_is_held_to_its_models_and_budgets_here_too() {
     upstream.answer(SPEECH, Reply::bytes(200, "audio/mpeg", SOUND.concat()));
     let key = json!({"name": "k", "key": "sk-client-audio", "supportedModels": [MODEL],
                      "budgets": [{"period": "total", "maxRequests": 1}]});
-    gateway.admin().post("/api/downstream-keys", &key).expect(200);
-    let client = gateway.anyone().with("authorization", "Bearer sk-client-audio");
+    let client = gateway.add_key(&key);
     client.post(SPEECH, &speech("another")).expect(403);
     assert_eq!(client.post(SPEECH, &speech(MODEL)).status, 200);
     let refused = client.post(SPEECH, &speech(MODEL)).expect(429);

@@ -13,8 +13,7 @@ const KEY: &str = "sk-team-background-0123456789";
 const TOKENS: u64 = 110;
 
 fn world() -> (Gateway, Upstream) {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
-    gateway.add_as(&json!({"name": "site", "platform": "openai"}), &upstream);
+    let (gateway, upstream) = Gateway::serving(&[MODEL]);
     upstream.answer(RESPONSES, Reply::json(200, &at("queued")));
     (gateway, upstream)
 }
@@ -37,11 +36,7 @@ fn limited(gateway: &Gateway) -> Caller {
     let budgets = json!([{"period": "day", "maxTokens": TOKENS, "models": [MODEL]}]);
     let body = json!({"name": "team", "key": KEY, "supportedModels": ["*"], "budgets": budgets});
     gateway.admin().post("/api/downstream-keys", &body).expect(200);
-    with_key(gateway)
-}
-
-fn with_key(gateway: &Gateway) -> Caller {
-    gateway.anyone().with("authorization", &format!("Bearer {KEY}"))
+    gateway.with_token(KEY)
 }
 
 #[track_caller]
@@ -132,7 +127,7 @@ fn nobody_need_ask_for_it_and_it_is_booked_over_a_restart() {
     upstream.answer(ONE, Reply::json(200, &done()));
     let gateway = gateway.restart();
     eventually("the gateway has asked for it", || (used(&gateway) == (TOKENS, 1)).then_some(()));
-    with_key(&gateway).get(ONE).expect(200);
+    gateway.with_token(KEY).get(ONE).expect(200);
     assert_eq!(used(&gateway), (TOKENS, 1));
     assert_eq!(upstream.asked_for(ONE)[0].header("authorization"), Some("Bearer sk-upstream-key"));
 }
@@ -160,7 +155,7 @@ fn it_is_at_work_for_its_key_until_it_has_ended() {
     let (gateway, upstream) = world();
     let body = json!({"name": "team", "key": KEY, "supportedModels": ["*"], "maxConcurrency": 1});
     gateway.admin().post("/api/downstream-keys", &body).expect(200);
-    let client = with_key(&gateway);
+    let client = gateway.with_token(KEY);
     begin(&client);
     let next = Request::post(RESPONSES).json(&json!({"model": MODEL, "input": "And now?"}));
     assert_eq!(client.send(next.clone()).expect(429)["error"]["code"], "key_over_concurrency");

@@ -119,8 +119,7 @@ fn key(gateway: &Gateway, name: &str, more: &Value) -> Caller {
     let key = format!("sk-batch-key-{name}-0123456789");
     let mut body = json!({"name": name, "key": key, "supportedModels": ["*"]});
     body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-    gateway.admin().post("/api/downstream-keys", &body).expect(200);
-    gateway.anyone().with("authorization", &format!("Bearer {key}"))
+    gateway.add_key(&body)
 }
 
 /// A key with a budget that counts what it uses.
@@ -170,7 +169,7 @@ fn a_batch_outlives_a_restart_and_is_there_for_its_key_alone() {
         assert_eq!(stranger.get(BATCHES).expect(200)["data"], json!([]));
     }
     let gateway = gateway.restart();
-    let one = gateway.anyone().with("authorization", "Bearer sk-batch-key-one-0123456789");
+    let one = gateway.with_token("sk-batch-key-one-0123456789");
     one.get(&path).expect(200);
     upstream.answer(&format!("{UP}/cancel"), Reply::json(200, &openai("cancelling", None)));
     let cancelled = one.post(&format!("{path}/cancel"), &json!({})).expect(200);

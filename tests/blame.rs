@@ -81,8 +81,7 @@ fn a_request_that_no_dialect_can_carry_leaves_the_sites_dialects_as_they_are() {
     for (status, message) in
         [(400, "messages is required"), (404, "Not found"), (400, "unsupported endpoint")]
     {
-        let (gateway, upstream) = (Gateway::start(), Upstream::start(&[Pair::MODEL]));
-        gateway.add_as(&json!({"name": "hub", "platform": "new-api"}), &upstream);
+        let (gateway, upstream) = Gateway::serving_as("new-api", &[Pair::MODEL]);
         for path in [CHAT, RESPONSES, MESSAGES] {
             upstream.answer_once(path, Reply::error(status, message));
         }
@@ -93,8 +92,7 @@ fn a_request_that_no_dialect_can_carry_leaves_the_sites_dialects_as_they_are() {
 
 #[test]
 fn a_refusal_that_quotes_the_request_says_nothing_of_a_dialect() {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[Pair::MODEL]));
-    gateway.add_as(&json!({"name": "hub", "platform": "new-api"}), &upstream);
+    let (gateway, upstream) = Gateway::serving_as("new-api", &[Pair::MODEL]);
     upstream.answer_once(RESPONSES, Reply::error(404, "Conversation with id 'conv-of-nobody' not found."));
     let ask = |conversation: Value| {
         let body = json!({"model": Pair::MODEL, "input": "x", "conversation": conversation});
@@ -108,8 +106,7 @@ fn a_refusal_that_quotes_the_request_says_nothing_of_a_dialect() {
 
 #[test]
 fn a_dialect_that_a_site_refuses_is_remembered_once_another_has_answered() {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[Pair::MODEL]));
-    gateway.add_as(&json!({"name": "hub", "platform": "new-api"}), &upstream);
+    let (gateway, upstream) = Gateway::serving_as("new-api", &[Pair::MODEL]);
     upstream.answer(CHAT, Reply::error(400, "Unsupported legacy protocol: please use /v1/responses"));
     for _ in 0..2 {
         gateway.client().chat(Pair::MODEL).expect(200);
@@ -186,8 +183,7 @@ fn a_keyword_that_the_client_has_asked_for_rests_no_channel() {
 #[test]
 fn a_model_that_only_a_client_has_named_rests_no_channel() {
     for status in [404, 503] {
-        let (gateway, upstream) = (Gateway::start(), Upstream::start(&["gpt-a"]));
-        let (_, account) = gateway.add("site", &upstream);
+        let (gateway, upstream, account) = Gateway::with_account(&["gpt-a"]);
         let route = gateway.admin().post("/api/routes", &json!({"modelPattern": "made-*"})).expect(200);
         let channels = format!("/api/routes/{}/channels", route["id"]);
         gateway.admin().post(&channels, &json!({"accountId": account["id"]})).expect(200);
@@ -202,8 +198,7 @@ fn a_model_that_only_a_client_has_named_rests_no_channel() {
 
 #[test]
 fn refusals_by_words_raise_no_alarm() {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[Pair::MODEL]));
-    gateway.add("alone", &upstream);
+    let (gateway, upstream) = Gateway::serving(&[Pair::MODEL]);
     for path in [CHAT, RESPONSES, MESSAGES] {
         upstream.answer(path, Reply::error(400, "Rate limit reached"));
     }

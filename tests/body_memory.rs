@@ -54,8 +54,7 @@ fn gzip(body: &[u8]) -> Vec<u8> {
 /// A managed key of this name.
 fn key(gateway: &Gateway, name: &str) -> Caller {
     let value = format!("sk-key-of-{name}-0123456789");
-    gateway.admin().post("/api/downstream-keys", &json!({"name": name, "key": value})).expect(200);
-    gateway.anyone().with("authorization", &format!("Bearer {value}"))
+    gateway.add_key(&json!({"name": name, "key": value}))
 }
 
 /// A chat whose length is told, and that does not come.

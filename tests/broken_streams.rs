@@ -99,9 +99,7 @@ fn an_event_that_breaks_in_the_middle_is_kept_from_the_client() {
     let half = "data: {\"choices\":[{\"del".to_owned();
     let error = "data: {\"error\":{\"message\":\"gone\",\"type\":\"server_error\"}}".to_owned();
     for last in [half, error] {
-        let upstream = Upstream::start(&[Pair::MODEL]);
-        let gateway = Gateway::start();
-        gateway.add("alone", &upstream);
+        let (gateway, upstream) = Gateway::serving(&[Pair::MODEL]);
         upstream.answer(CHAT, Reply::events([content.clone(), last.clone()]));
         let text = gateway.client().chat_streamed(Pair::MODEL).text();
         let rest = text.strip_prefix(&content).unwrap_or_else(|| panic!("{text}"));
@@ -114,9 +112,7 @@ fn an_event_that_breaks_in_the_middle_is_kept_from_the_client() {
 #[test]
 fn a_break_behind_the_end_event_takes_nothing_from_a_gathered_answer() {
     for kept in [wire::chat_events(Pair::MODEL).len(), wire::chat_events(Pair::MODEL).len() - 1] {
-        let upstream = Upstream::start(&[Pair::MODEL]);
-        let gateway = Gateway::start();
-        gateway.add("alone", &upstream);
+        let (gateway, upstream) = Gateway::serving(&[Pair::MODEL]);
         upstream.answer(CHAT, Reply::events(wire::chat_events(Pair::MODEL)).cut_after(kept));
         let answer = gateway.client().chat(Pair::MODEL).expect(200);
         assert_eq!(answer["choices"][0]["finish_reason"], "stop", "{answer}");
@@ -161,9 +157,7 @@ fn an_event_of_broken_json_is_no_content() {
     assert_eq!(text, wire::chat_events(Pair::MODEL).concat(), "another channel can still answer");
 
     // Behind content it is a hole in the answer, which no conversion hides.
-    let upstream = Upstream::start(&[Pair::MODEL]);
-    let gateway = Gateway::start();
-    gateway.add("alone", &upstream);
+    let (gateway, upstream) = Gateway::serving(&[Pair::MODEL]);
     let mut events = wire::chat_events(Pair::MODEL);
     events.insert(3, broken);
     upstream.answer("/v1/messages", Reply::error(404, "Not found"));

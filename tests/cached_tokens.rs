@@ -90,7 +90,7 @@ fn the_share_of_input_that_came_from_caches_is_told_of_all_that_count_it() {
 
     let created = admin.post("/api/downstream-keys", &json!({"name": "k", "key": "sk-of-the-cached-one"}));
     let key = created.expect(200)["item"]["id"].clone();
-    let client = gateway.anyone().with("authorization", "Bearer sk-of-the-cached-one");
+    let client = gateway.with_token("sk-of-the-cached-one");
     // One upstream counts what it had kept within the input, the other beside it; one does not tell.
     upstream.answer(CHAT, Reply::json(200, &with_usage(wire::chat(MODEL), chat_usage())));
     upstream.answer(MESSAGES, Reply::json(200, &with_usage(wire::message(MODEL), message_usage())));

@@ -50,9 +50,7 @@ fn a_channel_added_by_hand_serves_and_survives_rebuilds() {
 
 #[test]
 fn an_edited_channel_outlives_the_offer_it_came_from() {
-    let upstream = Upstream::start(&["model-e", "model-f"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&["model-e", "model-f"]);
     let channel = gateway.channels("model-e").remove(0);
     let path = format!("/api/channels/{}", channel["id"]);
     let body = json!({"weight": 0, "priority": 2, "sourceModel": "model-e-upstream"});
@@ -213,9 +211,7 @@ fn of_equal_channels_added_at_once_one_is_taken() {
 
 #[test]
 fn what_cannot_be_a_channel_is_refused() {
-    let upstream = Upstream::start(&["model-c"]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, _upstream, account) = Gateway::with_account(&["model-c"]);
     let admin = gateway.admin();
     let id = route_id(&gateway, "model-c");
     let path = format!("/api/routes/{id}/channels");

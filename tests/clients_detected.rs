@@ -25,9 +25,7 @@ fn body(path: &str) -> Value {
 }
 
 fn started() -> (Gateway, Upstream) {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&[MODEL]);
     gateway.wait_for_channels(MODEL, 1);
     (gateway, upstream)
 }
@@ -150,9 +148,7 @@ fn a_tier_nobody_knows_goes_to_the_vendor_alone() {
         ("openai", "fast", json!("priority")),
         ("openai", "scale", json!("scale")),
     ] {
-        let upstream = Upstream::start(&[MODEL]);
-        let gateway = Gateway::start();
-        gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
+        let (gateway, upstream) = Gateway::serving_as(platform, &[MODEL]);
         let mut asked = body(RESPONSES);
         asked["service_tier"] = json!(given);
         ask(&gateway, RESPONSES, &[], &asked);

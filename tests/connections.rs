@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::json;
-use support::{Answer, Connection, Gateway, PROXY_TOKEN, Request, SOON, Upstream};
+use support::{Answer, Connection, Gateway, PROXY_TOKEN, Request, SOON};
 
 const MODEL: &str = "model-lines";
 const HEALTH: &[u8] = b"GET /api/desktop/health HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -126,7 +126,7 @@ fn clients_that_keep_their_connections_lose_no_request_to_a_refusal() {
     std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
-                let wrong = gateway.anyone().with("authorization", "Bearer sk-nobodys-key");
+                let wrong = gateway.with_token("sk-nobodys-key");
                 let mut connection = wrong.connect();
                 for _ in 0..30 {
                     let ask = Request::post("/v1/chat/completions").json_text(body.clone());
@@ -177,9 +177,7 @@ fn a_half_sent_request_does_not_hold_up_the_exit() {
 
 #[test]
 fn a_body_that_comes_too_slowly_is_not_waited_for() {
-    let gateway = Gateway::start();
-    let upstream = Upstream::start(&[MODEL]);
-    gateway.add("site", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&[MODEL]);
     let form = "multipart/form-data; boundary=b";
     let bearer = |token: &str| format!("authorization: Bearer {token}");
     std::thread::scope(|scope| {
@@ -293,9 +291,7 @@ fn a_body_length_that_is_said_twice_is_refused_however_the_head_comes() {
 
 #[test]
 fn a_body_that_quotes_such_a_head_is_a_body() {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&[MODEL]);
     let quoted = "\r\n\r\nPOST / HTTP/1.1\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n";
     let body = json!({"model": MODEL, "messages": [{"role": "user", "content": "x"}]}).to_string();
     let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());

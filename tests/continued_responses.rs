@@ -64,8 +64,7 @@ fn a_conversation_goes_on_by_the_id_of_its_last_answer() {
 #[test]
 fn answers_of_an_upstream_that_repeats_its_ids_are_told_apart() {
     let sub2api = || {
-        let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
-        gateway.add_as(&json!({"name": "site", "platform": "sub2api"}), &upstream);
+        let (gateway, upstream) = Gateway::serving_as("sub2api", &[MODEL]);
         upstream.answer(RESPONSES, Reply::events(wire::response_events(MODEL)));
         (gateway, upstream)
     };
@@ -91,8 +90,7 @@ fn an_answer_is_kept_for_its_owner_and_only_if_it_wants() {
     let (gateway, upstream) = started();
     let first = says(&gateway.client(), "One", None, false);
     let key = json!({"name": "other", "key": "sk-managed-key-7", "supportedModels": ["*"]});
-    gateway.admin().post("/api/downstream-keys", &key).expect(200);
-    let other = gateway.anyone().with("authorization", "Bearer sk-managed-key-7");
+    let other = gateway.add_key(&key);
     let body = json!({"model": MODEL, "input": "Two", "previous_response_id": first["id"]});
     let refused = other.post(RESPONSES, &body).expect(400);
     assert_eq!(refused["error"]["code"], "previous_response_not_found", "{refused}");
@@ -161,8 +159,7 @@ fn a_reference_to_an_item_that_is_not_stored_is_refused_with_what_to_send() {
     let unkept = client.post(RESPONSES, &body).expect(200);
     let kept = says(&client, "One", None, false);
     let key = json!({"name": "other", "key": "sk-managed-key-8", "supportedModels": ["*"]});
-    gateway.admin().post("/api/downstream-keys", &key).expect(200);
-    let other = gateway.anyone().with("authorization", "Bearer sk-managed-key-8");
+    let other = gateway.add_key(&key);
     let theirs = json!({"output": [{"id": "msg_1"}]});
     let asked = upstream.asked_for(CHAT).len();
     for (client, answer) in [(&client, &unkept), (&other, &kept), (&client, &theirs)] {
@@ -177,17 +174,7 @@ fn a_reference_to_an_item_that_is_not_stored_is_refused_with_what_to_send() {
 #[test]
 fn an_upstream_that_is_asked_to_store_nothing_has_its_answers_kept_for_it() {
     for platform in ["sub2api", "codex"] {
-        let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
-        let path = match platform {
-            "codex" => {
-                gateway.add_codex(&upstream, MODEL);
-                "/responses"
-            }
-            _ => {
-                gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
-                RESPONSES
-            }
-        };
+        let (gateway, upstream, path) = storing_nothing(platform);
         // The last event repeats no output, as codex has it when nothing is stored.
         let mut events = wire::response_events(MODEL);
         let mut whole = wire::response(MODEL);
@@ -218,14 +205,23 @@ fn key_of(gateway: &Gateway, name: &str) -> (i64, Caller) {
     let key = json!({"name": name, "key": token, "supportedModels": ["*"]});
     let made = gateway.admin().post("/api/downstream-keys", &key).expect(200);
     let id = made["item"]["id"].as_i64().or_else(|| made["id"].as_i64()).expect("an id");
-    (id, gateway.anyone().with("authorization", &format!("Bearer {token}")))
+    (id, gateway.with_token(&token))
+}
+
+/// A gateway before an upstream of a platform that is asked to store nothing, and where that is asked.
+fn storing_nothing(platform: &str) -> (Gateway, Upstream, &'static str) {
+    if platform != "codex" {
+        let (gateway, upstream) = Gateway::serving_as(platform, &[MODEL]);
+        return (gateway, upstream, RESPONSES);
+    }
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
+    gateway.add_codex(&upstream, MODEL);
+    (gateway, upstream, "/responses")
 }
 
 /// A gateway before an upstream that stores the answers it gives.
 fn storing() -> (Gateway, Upstream) {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
-    gateway.add_as(&json!({"name": "site", "platform": "openai"}), &upstream);
-    (gateway, upstream)
+    Gateway::serving(&[MODEL])
 }
 
 /// Asks for an answer that the upstream stores under this id.
@@ -259,8 +255,7 @@ fn no_upstream_is_handed_the_answer_of_another_key() {
     // What was given survives a restart; an id that nobody was given here may be anybody's.
     gateway.wait_for_logs(5);
     let gateway = gateway.restart();
-    let [ann, bob] = ["ann", "bob"]
-        .map(|name| gateway.anyone().with("authorization", &format!("Bearer sk-managed-key-of-{name}")));
+    let [ann, bob] = ["ann", "bob"].map(|name| gateway.with_token(&format!("sk-managed-key-of-{name}")));
     let global = gateway.client();
     let asked = upstream.asked_for(RESPONSES).len();
     for (client, id) in [
@@ -331,8 +326,7 @@ fn no_upstream_is_handed_the_conversation_of_another_key() {
     // What belongs to whom survives a restart.
     gateway.wait_for_logs(5);
     let gateway = gateway.restart();
-    let [ann, bob] = ["ann", "bob"]
-        .map(|name| gateway.anyone().with("authorization", &format!("Bearer sk-managed-key-of-{name}")));
+    let [ann, bob] = ["ann", "bob"].map(|name| gateway.with_token(&format!("sk-managed-key-of-{name}")));
     goes_on_in(&bob, json!("conv_ann")).expect(400);
     goes_on_in(&ann, json!("conv_ann")).expect(200);
     goes_on_in(&gateway.client(), json!("conv_global")).expect(200);
@@ -341,17 +335,7 @@ fn no_upstream_is_handed_the_conversation_of_another_key() {
 #[test]
 fn items_of_an_upstream_that_stores_nothing_can_be_referred_to() {
     for platform in ["sub2api", "codex"] {
-        let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
-        let path = match platform {
-            "codex" => {
-                gateway.add_codex(&upstream, MODEL);
-                "/responses"
-            }
-            _ => {
-                gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
-                RESPONSES
-            }
-        };
+        let (gateway, upstream, path) = storing_nothing(platform);
         upstream.answer(path, Reply::events(wire::response_events(MODEL)));
         let client = gateway.client();
         for streamed in [false, true] {

@@ -16,9 +16,7 @@ fn refresh(gateway: &Gateway, account: &Value) {
 
 #[test]
 fn every_model_of_the_list_is_routed_once() {
-    let upstream = Upstream::start(&["gpt-x", " padded ", "vendor/gpt-y", "GPT-X", "gpt-x"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&["gpt-x", " padded ", "vendor/gpt-y", "GPT-X", "gpt-x"]);
     assert_eq!(gateway.models(), ["gpt-x", "padded", "vendor/gpt-y"]);
     for model in ["gpt-x", "padded", "vendor/gpt-y"] {
         gateway.client().chat(model).expect(200);
@@ -40,9 +38,7 @@ fn the_same_model_on_two_sites_is_one_route_with_two_channels() {
 
 #[test]
 fn a_refresh_adds_what_came_and_removes_what_went() {
-    let upstream = Upstream::start(&["stays", "goes"]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, upstream, account) = Gateway::with_account(&["stays", "goes"]);
     upstream.offer(&["stays", "comes"]);
     refresh(&gateway, &account);
     eventually("the routes follow", || (gateway.models() == ["comes", "stays"]).then_some(()));
@@ -50,9 +46,7 @@ fn a_refresh_adds_what_came_and_removes_what_went() {
 
 #[test]
 fn a_failed_refresh_empties_nothing() {
-    let upstream = Upstream::start(&["kept"]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, upstream, account) = Gateway::with_account(&["kept"]);
     gateway.client().chat("kept").expect(200);
     gateway.wait_for_logs(1);
     let counted = || {
@@ -125,9 +119,7 @@ fn a_site_that_lists_models_without_end_is_used_with_the_first_five_thousand() {
 
 #[test]
 fn a_claude_site_is_asked_in_its_own_way() {
-    let upstream = Upstream::start(&["claude-x"]);
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "c", "platform": "claude"}), &upstream);
+    let (_gateway, upstream) = Gateway::serving_as("claude", &["claude-x"]);
     let asked = upstream.last("/v1/models");
     assert_eq!(asked.header("x-api-key"), Some("sk-upstream-key"));
     assert_eq!(asked.header("anthropic-version"), Some("2023-06-01"));
@@ -161,9 +153,7 @@ fn a_base_address_that_ends_in_a_version_gets_no_second_one() {
 #[test]
 fn a_redirect_to_another_host_gets_no_credential() {
     let other = Upstream::start(&["stolen"]);
-    let upstream = Upstream::start(&["kept"]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, upstream, account) = Gateway::with_account(&["kept"]);
     let elsewhere = other.url().replace("127.0.0.1", "localhost") + "/v1/models";
     upstream.answer("/v1/models", Reply::bytes(302, "text/plain", "").header("location", &elsewhere));
     refresh(&gateway, &account);
@@ -187,9 +177,7 @@ fn an_unreachable_proxy_is_never_gone_around() {
 
 #[test]
 fn an_accounts_own_proxy_is_never_gone_around_either() {
-    let upstream = Upstream::start(&["kept"]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, upstream, account) = Gateway::with_account(&["kept"]);
     let closed = Upstream::start(&[]);
     let proxy = closed.url();
     closed.refuse();

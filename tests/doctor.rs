@@ -60,9 +60,7 @@ fn an_installation_without_faults_is_told_line_by_line() {
 
 #[test]
 fn a_gateway_that_runs_is_looked_at_too_and_goes_on() {
-    let upstream = Upstream::start(&["alpha"]);
-    let gateway = Gateway::start();
-    gateway.add("one", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&["alpha"]);
     let (findings, code) = examine(&Setup::default(), gateway.home());
     assert_eq!((code, &findings["database"][0]["result"]), (Some(0), &json!("ok")), "{findings:#?}");
     assert_eq!(findings["site one"][0]["result"], "ok");

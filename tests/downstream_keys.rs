@@ -2,10 +2,8 @@
 
 mod support;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
 use serde_json::{Value, json};
-use support::{ADMIN_TOKEN, Caller, Gateway, PROXY_TOKEN, Pair, Reply, Request, Upstream, eventually, wire};
+use support::{ADMIN_TOKEN, Gateway, PROXY_TOKEN, Pair, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-keys";
 const KEY: &str = "sk-team-a-0123456789";
@@ -37,10 +35,6 @@ fn create(gateway: &Gateway, fields: &Value) -> Value {
     gateway.admin().post("/api/downstream-keys", &body).expect(200)["item"].clone()
 }
 
-fn with_key(gateway: &Gateway, key: &str) -> Caller {
-    gateway.anyone().with("authorization", &format!("Bearer {key}"))
-}
-
 fn path(item: &Value, rest: &str) -> String {
     format!("/api/downstream-keys/{}{rest}", item["id"])
 }
@@ -65,7 +59,7 @@ fn model_ids(list: &Value) -> Vec<&str> {
 #[test]
 fn a_key_opens_the_door_until_something_bars_it() {
     let World { gateway, upstream, .. } = world();
-    let client = with_key(&gateway, KEY);
+    let client = gateway.with_token(KEY);
     assert_eq!(client.chat(MODEL).expect(403)["error"]["code"], "invalid_api_key");
     let item = create(&gateway, &json!({}));
     client.chat(MODEL).expect(200);
@@ -95,7 +89,7 @@ fn a_key_opens_the_door_until_something_bars_it() {
 #[test]
 fn a_key_without_lists_may_use_every_model_and_one_with_empty_lists_none() {
     let World { gateway, upstream: _upstream, .. } = world();
-    let client = with_key(&gateway, KEY);
+    let client = gateway.with_token(KEY);
     let item = create(&gateway, &json!({}));
     assert_eq!(item["supportedModels"], json!(["*"]));
     client.chat(MODEL).expect(200);
@@ -109,7 +103,7 @@ fn a_key_without_lists_may_use_every_model_and_one_with_empty_lists_none() {
 #[test]
 fn a_model_list_permits_what_its_patterns_match() {
     let World { gateway, upstream, .. } = world();
-    let client = with_key(&gateway, KEY);
+    let client = gateway.with_token(KEY);
     let item = create(&gateway, &json!({}));
     for (patterns, allowed) in [
         (json!([MODEL]), true),
@@ -133,7 +127,7 @@ fn a_model_list_permits_what_its_patterns_match() {
 fn no_other_model_comes_in_beside_the_one_that_is_allowed() {
     let World { gateway, upstream, .. } = world();
     create(&gateway, &json!({"supportedModels": [MODEL]}));
-    let client = with_key(&gateway, KEY);
+    let client = gateway.with_token(KEY);
     let said = json!([{"role": "user", "content": "hi"}]);
     for (member, status) in [
         (r#""Model":"dear""#, 400),
@@ -155,7 +149,7 @@ fn an_allowed_route_permits_its_public_name() {
     let routes = gateway.routes();
     let route = routes.iter().find(|route| route["modelPattern"] == MODEL).expect("the route").clone();
     create(&gateway, &json!({"allowedRouteIds": [route["id"]]}));
-    let client = with_key(&gateway, KEY);
+    let client = gateway.with_token(KEY);
     client.chat(MODEL).expect(200);
     client.chat("other-model").expect(403);
     assert_eq!(model_ids(&client.get("/v1/models").expect(200)), [MODEL]);
@@ -172,7 +166,7 @@ fn excluded_sites_and_credentials_are_passed_over() {
     let pair = Pair::start();
     let channel = pair.channel("first");
     let item = create(&pair.gateway, &json!({}));
-    let client = with_key(&pair.gateway, KEY);
+    let client = pair.gateway.with_token(KEY);
     let site = channel["site"]["id"].clone();
     let credential =
         json!([{"kind": "default_api_key", "siteId": site, "accountId": channel["account"]["id"]}]);
@@ -197,7 +191,7 @@ fn a_multiplier_moves_the_calls_of_this_key_alone() {
     let pair = Pair::start();
     let second = pair.channel("second")["site"]["id"].to_string();
     create(&pair.gateway, &json!({"siteWeightMultipliers": {second: 1e30}}));
-    let client = with_key(&pair.gateway, KEY);
+    let client = pair.gateway.with_token(KEY);
     for _ in 0..10 {
         client.chat(Pair::MODEL).expect(200);
         pair.gateway.client().chat(Pair::MODEL).expect(200);
@@ -210,64 +204,23 @@ fn a_multiplier_moves_the_calls_of_this_key_alone() {
 fn of_a_thousand_parallel_requests_exactly_the_limit_passes() {
     let World { gateway, upstream, .. } = world();
     let item = create(&gateway, &json!({"maxRequests": 500}));
-    let passed = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..200 {
-            scope.spawn(|| {
-                let client = with_key(&gateway, KEY);
-                for _ in 0..5 {
-                    let answer = client.chat(MODEL);
-                    match answer.status {
-                        200 => drop(passed.fetch_add(1, Ordering::Relaxed)),
-                        _ => assert_eq!(answer.expect(403)["error"]["code"], "key_over_requests"),
-                    }
-                }
-            });
-        }
+    let passed = gateway.served_of_crowd((KEY, MODEL), (200, 5), |refused| {
+        assert_eq!(refused.expect(403)["error"]["code"], "key_over_requests");
     });
-    assert_eq!(passed.load(Ordering::Relaxed), 500);
+    assert_eq!(passed, 500);
     assert_eq!(upstream.asked_for("/v1/chat/completions").len(), 500);
     assert_eq!(listed(&gateway, &item)["usedRequests"], 500);
     let reset = gateway.admin().post(&path(&item, "/reset-usage"), &json!({})).expect(200);
     assert_eq!((&reset["item"]["usedRequests"], &reset["item"]["usedCost"]), (&json!(0), &json!(0)));
-    with_key(&gateway, KEY).chat(MODEL).expect(200);
+    gateway.with_token(KEY).chat(MODEL).expect(200);
 }
 
 #[test]
 fn a_kill_never_lets_more_than_the_limit_pass() {
-    let World { mut gateway, upstream: _upstream, .. } = world();
+    let World { gateway, upstream: _upstream, .. } = world();
     let most = 400;
     create(&gateway, &json!({"maxRequests": most}));
-    let mut passed = 0;
-    for round in 1..=3 {
-        let here = AtomicUsize::new(0);
-        let over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                let (client, here, over) = (with_key(&gateway, KEY), &here, &over);
-                scope.spawn(move || {
-                    while !over.load(Ordering::SeqCst) {
-                        match client.try_send(Caller::chat_ask(MODEL, false)) {
-                            Ok(answer) if answer.status == 200 => drop(here.fetch_add(1, Ordering::SeqCst)),
-                            _ => break,
-                        }
-                    }
-                });
-            }
-            eventually("some pass", || (here.load(Ordering::SeqCst) >= 40).then_some(()));
-            gateway.kill();
-            over.store(true, Ordering::SeqCst);
-        });
-        passed += here.into_inner();
-        gateway = gateway.restart();
-        assert!(passed <= most, "round {round}: {passed}");
-    }
-    let client = with_key(&gateway, KEY);
-    while client.chat(MODEL).status == 200 {
-        passed += 1;
-        assert!(passed <= most, "{passed} passed");
-    }
-    assert!(passed >= most - 3 * 40, "a kill loses no more than what was reserved or under way: {passed}");
+    gateway.lets_pass_despite_kills(most, 3, (KEY, MODEL));
 }
 
 #[test]
@@ -275,7 +228,7 @@ fn what_a_key_used_survives_a_stop_to_the_request() {
     let World { mut gateway, upstream: _upstream, .. } = world();
     let item = create(&gateway, &json!({"maxRequests": 1000}));
     for _ in 0..3 {
-        with_key(&gateway, KEY).chat(MODEL).expect(200);
+        gateway.with_token(KEY).chat(MODEL).expect(200);
     }
     let before = listed(&gateway, &item);
     assert_eq!(before["usedRequests"], 3);
@@ -288,10 +241,10 @@ fn what_a_key_used_survives_a_stop_to_the_request() {
         assert_eq!(after[field], before[field], "{field}");
     }
     // A smaller limit counts from what was used, not from what is reserved.
-    with_key(&gateway, KEY).chat(MODEL).expect(200);
+    gateway.with_token(KEY).chat(MODEL).expect(200);
     change(&gateway, &item, &json!({"maxRequests": 5}));
-    with_key(&gateway, KEY).chat(MODEL).expect(200);
-    assert_eq!(with_key(&gateway, KEY).chat(MODEL).expect(403)["error"]["code"], "key_over_requests");
+    gateway.with_token(KEY).chat(MODEL).expect(200);
+    assert_eq!(gateway.with_token(KEY).chat(MODEL).expect(403)["error"]["code"], "key_over_requests");
 }
 
 #[test]
@@ -318,7 +271,7 @@ fn the_usage_of_a_key_that_does_not_open_any_more_is_reset_like_any_other() {
 fn only_calls_that_reach_routing_count() {
     let World { gateway, upstream: _upstream, .. } = world();
     let item = create(&gateway, &json!({"supportedModels": [MODEL], "maxRequests": 2}));
-    let client = with_key(&gateway, KEY);
+    let client = gateway.with_token(KEY);
     client.get("/v1/models").expect(200);
     client.chat("other-model").expect(403);
     client.post("/v1/chat/completions", &json!({"messages": []})).expect(400);
@@ -334,7 +287,7 @@ fn a_success_is_charged_until_the_cost_limit() {
     reply["usage"] = json!({"prompt_tokens": 250_000, "completion_tokens": 250_000, "total_tokens": 500_000});
     upstream.answer("/v1/chat/completions", Reply::json(200, &reply));
     let item = create(&gateway, &json!({"maxCost": 0.5}));
-    let client = with_key(&gateway, KEY);
+    let client = gateway.with_token(KEY);
     client.chat(MODEL).expect(200);
     let cost = gateway.wait_for_logs(1)[0]["estimatedCost"].clone();
     assert!(cost.as_f64().is_some_and(|usd| usd >= 0.5), "{cost}");
@@ -348,7 +301,7 @@ fn a_limit_may_be_as_large_as_a_json_number() {
     let largest = 9_007_199_254_740_991_i64;
     let item = create(&gateway, &json!({"maxRequests": largest, "maxCost": 1e10}));
     assert_eq!((&item["maxRequests"], item["maxCost"].as_f64()), (&json!(largest), Some(1e10)));
-    with_key(&gateway, KEY).chat(MODEL).expect(200);
+    gateway.with_token(KEY).chat(MODEL).expect(200);
     assert_eq!(listed(&gateway, &item)["usedRequests"], 1);
 }
 
@@ -392,7 +345,7 @@ fn a_key_is_whole_in_its_creation_and_its_reveal_and_masked_elsewhere() {
 fn a_key_is_readable_in_no_file_and_no_log_line() {
     let World { mut gateway, upstream: _upstream, .. } = world();
     create(&gateway, &json!({"maxRequests": 1}));
-    let client = with_key(&gateway, KEY);
+    let client = gateway.with_token(KEY);
     client.chat(MODEL).expect(200);
     client.chat(MODEL).expect(403);
     gateway.anyone().get(&format!("/v1/models?key={KEY}")).expect(403);
@@ -448,8 +401,8 @@ fn a_new_value_replaces_the_old_one_at_once_and_wins_over_the_global_token() {
     let World { gateway, upstream: _upstream, .. } = world();
     let item = create(&gateway, &json!({}));
     change(&gateway, &item, &json!({"key": "sk-another-value"}));
-    with_key(&gateway, KEY).chat(MODEL).expect(403);
-    with_key(&gateway, "sk-another-value").chat(MODEL).expect(200);
+    gateway.with_token(KEY).chat(MODEL).expect(403);
+    gateway.with_token("sk-another-value").chat(MODEL).expect(200);
     let same = json!({"name": "global", "key": PROXY_TOKEN, "enabled": false});
     gateway.admin().post("/api/downstream-keys", &same).expect(200);
     assert_eq!(gateway.client().chat(MODEL).expect(403)["error"]["code"], "key_disabled");
@@ -499,7 +452,7 @@ fn summary_overview_and_trend_show_what_a_key_did() {
     let item = create(&gateway, &json!({"tags": ["prod"], "groupName": "a", "description": "Payroll"}));
     let idle = json!({"name": "idle", "key": "sk-idle-key"});
     admin.post("/api/downstream-keys", &idle).expect(200);
-    let client = with_key(&gateway, KEY);
+    let client = gateway.with_token(KEY);
     client.chat(MODEL).expect(200);
     upstream.answer("/v1/chat/completions", Reply::error(400, "no"));
     assert_eq!(client.chat(MODEL).status, 400);

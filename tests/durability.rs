@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::{Caller, Gateway, Setup, Upstream, eventually, run};
+use support::{Caller, Gateway, Setup, eventually, run};
 
 const MODEL: &str = "model-durable";
 
@@ -85,9 +85,7 @@ fn change(admin: &Caller, name: String) -> Option<(i64, String, bool)> {
 
 #[test]
 fn at_most_the_last_moments_of_the_log_are_lost_in_a_kill() {
-    let upstream = Upstream::start(&[MODEL]);
-    let mut gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (mut gateway, _upstream) = Gateway::serving(&[MODEL]);
     let mut sent_before = 0;
     for round in 0..rounds().div_ceil(2) {
         let finished = Mutex::new(Vec::new());

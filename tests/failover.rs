@@ -207,9 +207,7 @@ fn who_is_late_with_the_first_byte_is_not_asked_again() {
 #[test]
 fn each_dialect_that_was_asked_has_one_row() {
     for (status, message) in [(400, "that is unsupported here"), (405, "Method not allowed")] {
-        let upstream = Upstream::start(&[Pair::MODEL]);
-        let gateway = Gateway::start();
-        gateway.add("alone", &upstream);
+        let (gateway, upstream) = Gateway::serving(&[Pair::MODEL]);
         let paths = [CHAT, "/v1/responses", "/v1/messages"];
         for path in paths {
             upstream.answer(path, Reply::error(status, message));
@@ -325,9 +323,7 @@ fn the_clients_own_mistake_reaches_it_unchanged_and_cools_nothing() {
 
 #[test]
 fn an_error_in_another_dialect_is_put_in_the_clients_own() {
-    let upstream = Upstream::start(&[Pair::MODEL]);
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "aggregator", "platform": "new-api"}), &upstream);
+    let (gateway, upstream) = Gateway::serving_as("new-api", &[Pair::MODEL]);
     let foreign = json!({"error": {"message": "max_tokens is too high", "type": "invalid_request_error",
         "param": "max_tokens", "code": null}});
     upstream.answer("/v1/messages", Reply::json(400, &foreign));
@@ -411,8 +407,7 @@ fn what_the_upstream_says_of_its_limits_comes_with_its_failures() {
         ("claude", Reply::error(429, "slow down").header("request-id", "theirs"), 429),
         ("openai", Reply::events([r#"data: {"error":{"message":"slow down"}}"#, "\n\n"]), 502),
     ] {
-        let (gateway, upstream) = (Gateway::start(), Upstream::start(&[Pair::MODEL]));
-        gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
+        let (gateway, upstream) = Gateway::serving_as(platform, &[Pair::MODEL]);
         for path in [CHAT, "/v1/messages", "/v1/responses"] {
             upstream.answer(path, limited(reply.clone()));
         }

@@ -118,8 +118,7 @@ fn sound_reaches_upstreams_that_listen() {
 fn a_file_of_another_key_or_of_nobody_is_not_found_and_nobody_is_asked() {
     let (gateway, upstream) = narrow(CHAT);
     let key = json!({"name": "other", "key": "sk-managed-key-1", "supportedModels": ["*"]});
-    gateway.admin().post("/api/downstream-keys", &key).expect(200);
-    let other = gateway.anyone().with("authorization", "Bearer sk-managed-key-1");
+    let other = gateway.add_key(&key);
     let foreign = upload(&other, "a.pdf", PDF);
     let deleted = upload(&gateway.client(), "a.pdf", PDF);
     gateway.client().delete(&format!("/v1/files/{deleted}")).expect(200);
@@ -165,9 +164,7 @@ fn ids_of_others_stay_and_a_large_file_is_refused_before_it_is_read() {
 
 #[test]
 fn bare_base64_reaches_an_upstream_of_its_dialect_as_a_data_url() {
-    let gateway = Gateway::start();
-    let upstream = Upstream::start(&[MODEL]);
-    gateway.add_as(&json!({"name": "site", "platform": "openai"}), &upstream);
+    let (gateway, upstream) = Gateway::serving(&[MODEL]);
     let address = |data: &str| format!("data:application/pdf;base64,{data}");
     let chat = |data: &str| {
         json!({"model": MODEL, "messages": [{"role": "user", "content": [

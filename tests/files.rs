@@ -50,14 +50,13 @@ fn listed(client: &Caller, query: &str) -> (Vec<String>, bool) {
 
 /// The caller with a key that is there already.
 fn client_of(gateway: &Gateway, number: u32) -> Caller {
-    gateway.anyone().with("authorization", &format!("Bearer sk-managed-key-{number}"))
+    gateway.with_token(&format!("sk-managed-key-{number}"))
 }
 
 fn managed(gateway: &Gateway, number: u32) -> Caller {
     let key = format!("sk-managed-key-{number}");
     let body = json!({"name": format!("key {number}"), "key": key, "supportedModels": ["*"]});
-    gateway.admin().post("/api/downstream-keys", &body).expect(200);
-    gateway.anyone().with("authorization", &format!("Bearer {key}"))
+    gateway.add_key(&body)
 }
 
 /// Bytes that repeat nowhere near.
@@ -439,8 +438,7 @@ fn file_calls_do_not_count_against_a_keys_requests() {
     let gateway = Gateway::start();
     let body =
         json!({"name": "few", "key": "sk-managed-key-few", "supportedModels": ["*"], "maxRequests": 1});
-    gateway.admin().post("/api/downstream-keys", &body).expect(200);
-    let client = gateway.anyone().with("authorization", "Bearer sk-managed-key-few");
+    let client = gateway.add_key(&body);
     for number in 0..3 {
         upload(&client, "a.txt", format!("{number}").as_bytes());
     }

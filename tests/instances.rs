@@ -246,7 +246,7 @@ fn with_key<const N: usize>(gateways: &[Gateway; N], limits: &Value) -> (Upstrea
     let made = gateways[0].admin().post("/api/downstream-keys", &key).expect(200)["item"].clone();
     for gateway in gateways {
         support::eventually("every instance knows the key and the channel", || {
-            let list = gateway.anyone().with("authorization", &format!("Bearer {KEY}")).get("/v1/models");
+            let list = gateway.with_token(KEY).get("/v1/models");
             (list.status == 200 && list.text().contains(MODEL)).then_some(())
         });
     }
@@ -255,7 +255,7 @@ fn with_key<const N: usize>(gateways: &[Gateway; N], limits: &Value) -> (Upstrea
 
 fn chat(gateway: &Gateway) -> Answer {
     let body = json!({"model": MODEL, "messages": [{"role": "user", "content": "x"}]});
-    gateway.anyone().with("authorization", &format!("Bearer {KEY}")).post(CHAT, &body)
+    gateway.with_token(KEY).post(CHAT, &body)
 }
 
 #[test]
@@ -381,9 +381,7 @@ fn a_new_seal_key_is_used_by_all() {
         let task = one.admin().post("/api/settings/maintenance/rotate-seal-key", &json!({})).expect(202);
         one.wait_for_task(&task);
     }
-    let opens = |gateway: &Gateway, key: &str| {
-        gateway.anyone().with("authorization", &format!("Bearer {key}")).get("/v1/models").status == 200
-    };
+    let opens = |gateway: &Gateway, key: &str| gateway.with_token(key).get("/v1/models").status == 200;
     for (name, maker, reader) in [("from-one", one, other), ("from-other", other, one)] {
         let key = format!("sk-{name}-0123456789");
         maker.admin().post("/api/downstream-keys", &json!({"name": name, "key": key})).expect(200);

@@ -10,9 +10,7 @@ const MODEL: &str = "model-kept";
 const COUNT: &str = "/v1/responses/input_tokens";
 
 fn started(platform: &str) -> (Gateway, Upstream) {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
-    gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
-    (gateway, upstream)
+    Gateway::serving_as(platform, &[MODEL])
 }
 
 fn queued() -> Value {
@@ -22,8 +20,7 @@ fn queued() -> Value {
 
 fn other_key(gateway: &Gateway) -> Caller {
     let key = json!({"name": "other", "key": "sk-client-other", "supportedModels": ["*"]});
-    gateway.admin().post("/api/downstream-keys", &key).expect(200);
-    gateway.anyone().with("authorization", "Bearer sk-client-other")
+    gateway.add_key(&key)
 }
 
 #[test]
@@ -58,11 +55,8 @@ fn a_response_in_the_background_is_asked_for_at_the_account_that_makes_it() {
         assert_eq!(cancelled["status"], "cancelled");
         assert_eq!(upstream.last(&format!("{one}/cancel")).method, "POST");
         // It is nobody else's, and an unknown one is nobody's.
-        let other = if round == 0 {
-            other.get(&one)
-        } else {
-            gateway.anyone().with("authorization", "Bearer sk-client-other").get(&one)
-        };
+        let other =
+            if round == 0 { other.get(&one) } else { gateway.with_token("sk-client-other").get(&one) };
         assert_eq!(other.expect(404)["error"]["type"], "not_found_error");
         client.get(&format!("{RESPONSES}/resp_nobody")).expect(404);
         gateway.anyone().get(&one).expect(401);

@@ -2,10 +2,8 @@
 
 mod support;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
 use serde_json::{Value, json};
-use support::{Answer, Caller, Gateway, Reply, Request, Setup, Upstream, eventually, wire};
+use support::{Answer, Gateway, Reply, Request, Setup, Upstream, eventually, wire};
 
 const MODEL: &str = "model-budgets";
 const OTHER: &str = "other-model";
@@ -48,10 +46,6 @@ fn budgets(gateway: &Gateway) -> Vec<Value> {
     list["items"][0]["budgets"].as_array().expect("budgets").clone()
 }
 
-fn with_key(gateway: &Gateway) -> Caller {
-    gateway.anyone().with("authorization", &format!("Bearer {KEY}"))
-}
-
 #[track_caller]
 fn over(answer: &Answer, words: &[&str]) {
     let error = &answer.expect(429)["error"];
@@ -91,8 +85,8 @@ fn a_budget_shows_what_is_used_of_it_and_when_it_resets() {
     assert!(fresh[0]["resetsAt"].as_str().is_some_and(|at| at.ends_with("T00:00:00.000Z")), "{fresh:?}");
     assert_eq!((&fresh[1]["resetsAt"], &fresh[2]["resetsAt"]), (&json!(null), &json!(null)));
     assert_eq!((&fresh[1]["maxCost"], &fresh[1]["models"]), (&json!(1.5), &json!(["model-*"])));
-    with_key(&gateway).chat(MODEL).expect(200);
-    with_key(&gateway).chat(OTHER).expect(200);
+    gateway.with_token(KEY).chat(MODEL).expect(200);
+    gateway.with_token(KEY).chat(OTHER).expect(200);
     let used = budgets(&gateway);
     let both = json!({"cost": 0.00044, "requests": 2, "tokens": 220});
     assert_eq!((&used[0]["used"], &used[2]["used"]), (&both, &both));
@@ -103,7 +97,7 @@ fn a_budget_shows_what_is_used_of_it_and_when_it_resets() {
     assert_eq!(change(&gateway, &item, &json!({"budgets": used}))["budgets"], json!(used));
     let reset = gateway.admin().post(&path(&item, "/reset-usage"), &json!({})).expect(200);
     assert_eq!(reset["item"]["budgets"][0]["used"], nothing);
-    with_key(&gateway).chat(MODEL).expect(200);
+    gateway.with_token(KEY).chat(MODEL).expect(200);
     assert_eq!(budgets(&gateway)[0]["used"]["requests"], 1);
 }
 
@@ -120,16 +114,16 @@ fn a_budget_of_requests_holds_to_the_request_one_at_a_time() {
         let item = create(&gateway, json!([{"period": period, "maxRequests": 3}]));
         let asked = upstream.asked_for(CHAT).len();
         for _ in 0..3 {
-            with_key(&gateway).chat(MODEL).expect(200);
+            gateway.with_token(KEY).chat(MODEL).expect(200);
         }
-        over(&with_key(&gateway).chat(MODEL), &words);
+        over(&gateway.with_token(KEY).chat(MODEL), &words);
         assert_eq!(upstream.asked_for(CHAT).len(), asked + 3, "{period}: no upstream is asked");
-        with_key(&gateway).get("/v1/models").expect(200);
+        gateway.with_token(KEY).get("/v1/models").expect(200);
         // A refused call counts nowhere, and a larger budget counts from what was used.
         assert_eq!(budgets(&gateway)[0]["used"]["requests"], 3, "{period}");
         change(&gateway, &item, &json!({"budgets": [{"period": period, "maxRequests": 4}]}));
-        with_key(&gateway).chat(MODEL).expect(200);
-        over(&with_key(&gateway).chat(MODEL), &["maxRequests of 4"]);
+        gateway.with_token(KEY).chat(MODEL).expect(200);
+        over(&gateway.with_token(KEY).chat(MODEL), &["maxRequests of 4"]);
         gateway.admin().delete(&path(&item, "")).expect(200);
     }
 }
@@ -138,61 +132,19 @@ fn a_budget_of_requests_holds_to_the_request_one_at_a_time() {
 fn of_a_thousand_parallel_requests_exactly_the_budget_passes() {
     let (gateway, upstream) = world();
     create(&gateway, json!([{"period": "month", "maxRequests": 500}, {"period": "5h", "maxRequests": 700}]));
-    let passed = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..200 {
-            scope.spawn(|| {
-                let client = with_key(&gateway);
-                for _ in 0..5 {
-                    let answer = client.chat(MODEL);
-                    match answer.status {
-                        200 => drop(passed.fetch_add(1, Ordering::Relaxed)),
-                        _ => over(&answer, &["month budget", "500"]),
-                    }
-                }
-            });
-        }
-    });
-    assert_eq!((passed.into_inner(), upstream.asked_for(CHAT).len()), (500, 500));
+    let refused = |answer: &Answer| over(answer, &["month budget", "500"]);
+    let passed = gateway.served_of_crowd((KEY, MODEL), (200, 5), refused);
+    assert_eq!((passed, upstream.asked_for(CHAT).len()), (500, 500));
     let used: Vec<_> = budgets(&gateway).iter().map(|budget| budget["used"]["requests"].clone()).collect();
     assert_eq!(used, [500, 500]);
 }
 
 #[test]
 fn a_kill_never_lets_more_than_the_budget_pass() {
-    let (mut gateway, _upstream) = world();
+    let (gateway, _upstream) = world();
     let most = 400;
     create(&gateway, json!([{"period": "total", "maxRequests": most}]));
-    let mut passed = 0;
-    for round in 1..=2 {
-        let here = AtomicUsize::new(0);
-        let over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                let (client, here, over) = (with_key(&gateway), &here, &over);
-                scope.spawn(move || {
-                    while !over.load(Ordering::SeqCst) {
-                        match client.try_send(Caller::chat_ask(MODEL, false)) {
-                            Ok(answer) if answer.status == 200 => drop(here.fetch_add(1, Ordering::SeqCst)),
-                            _ => break,
-                        }
-                    }
-                });
-            }
-            eventually("some pass", || (here.load(Ordering::SeqCst) >= 40).then_some(()));
-            gateway.kill();
-            over.store(true, Ordering::SeqCst);
-        });
-        passed += here.into_inner();
-        gateway = gateway.restart();
-        assert!(passed <= most, "round {round}: {passed}");
-    }
-    let client = with_key(&gateway);
-    while client.chat(MODEL).status == 200 {
-        passed += 1;
-        assert!(passed <= most, "{passed} passed");
-    }
-    assert!(passed >= most - 2 * 40, "a kill loses no more than what was reserved or under way: {passed}");
+    gateway.lets_pass_despite_kills(most, 2, (KEY, MODEL));
 }
 
 #[test]
@@ -202,14 +154,14 @@ fn what_was_used_survives_a_stop_and_a_window_of_yesterday_is_over() {
     let set = json!([{"period": "day", "maxRequests": 2, "maxTokens": 1000}, {"period": "5h", "maxCost": 1}]);
     create(&gateway, set);
     for _ in 0..2 {
-        with_key(&gateway).chat(MODEL).expect(200);
+        gateway.with_token(KEY).chat(MODEL).expect(200);
     }
     let before = budgets(&gateway);
     gateway.signal("TERM");
     gateway.wait_for_exit();
     let mut gateway = gateway.restart();
     assert_eq!(budgets(&gateway), before);
-    over(&with_key(&gateway).chat(MODEL), &["day budget", "maxRequests of 2"]);
+    over(&gateway.with_token(KEY).chat(MODEL), &["day budget", "maxRequests of 2"]);
     gateway.kill();
     let a_day_earlier = "UPDATE downstream_key_budgets SET window_start = window_start - 86400000";
     gateway.home().database().run(a_day_earlier);
@@ -217,29 +169,16 @@ fn what_was_used_survives_a_stop_and_a_window_of_yesterday_is_over() {
     let nothing = json!({"cost": 0, "requests": 0, "tokens": 0});
     assert!(budgets(&gateway).iter().all(|budget| budget["used"] == nothing));
     for _ in 0..2 {
-        with_key(&gateway).chat(MODEL).expect(200);
+        gateway.with_token(KEY).chat(MODEL).expect(200);
     }
-    over(&with_key(&gateway).chat(MODEL), &["day budget"]);
+    over(&gateway.with_token(KEY).chat(MODEL), &["day budget"]);
     assert_eq!(budgets(&gateway)[1]["used"]["requests"], 2, "a refused call counts in no budget");
 }
 
 #[test]
 fn a_budget_of_a_day_holds_at_two_hundred_requests_at_once_over_a_kill_and_over_midnight() {
-    let crowd = |gateway: &Gateway| {
-        let passed = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..200 {
-                scope.spawn(|| {
-                    let answer = with_key(gateway).chat(MODEL);
-                    match answer.status {
-                        200 => drop(passed.fetch_add(1, Ordering::Relaxed)),
-                        _ => over(&answer, &["day budget", "maxRequests of 100"]),
-                    }
-                });
-            }
-        });
-        passed.into_inner()
-    };
+    let refused = |answer: &Answer| over(answer, &["day budget", "maxRequests of 100"]);
+    let crowd = |gateway: &Gateway| gateway.served_of_crowd((KEY, MODEL), (200, 1), refused);
     // New York's clocks are changed in March and November.
     for (zone, midnights) in [
         ("Asia/Shanghai", &["T16:00:00.000Z"][..]),
@@ -273,13 +212,13 @@ fn cost_and_tokens_are_charged_when_they_are_known_and_refuse_the_next() {
     upstream.answer(CHAT, reply(MODEL));
     let item = create(&gateway, json!([{"period": "week", "maxTokens": 220}]));
     for _ in 0..2 {
-        with_key(&gateway).chat(MODEL).expect(200);
+        gateway.with_token(KEY).chat(MODEL).expect(200);
     }
-    over(&with_key(&gateway).chat(MODEL), &["week budget", "maxTokens of 220"]);
+    over(&gateway.with_token(KEY).chat(MODEL), &["week budget", "maxTokens of 220"]);
     change(&gateway, &item, &json!({"budgets": [{"period": "week", "maxCost": "0.0004"}]}));
-    over(&with_key(&gateway).chat(MODEL), &["week budget", "maxCost of 0.0004 USD"]);
+    over(&gateway.with_token(KEY).chat(MODEL), &["week budget", "maxCost of 0.0004 USD"]);
     change(&gateway, &item, &json!({"budgets": [{"period": "week", "maxCost": 0.1}]}));
-    with_key(&gateway).chat(MODEL).expect(200);
+    gateway.with_token(KEY).chat(MODEL).expect(200);
     assert_eq!(budgets(&gateway)[0]["used"]["tokens"], 330);
 }
 
@@ -311,7 +250,7 @@ fn a_stream_is_charged_whose_client_does_not_ask_for_its_usage() {
     let (gateway, upstream) = world();
     upstream.serve(|request| (request.path() == CHAT).then(|| streamed(&request.json())));
     create(&gateway, json!([{"period": "week", "maxTokens": 330}]));
-    let of_key = with_key(&gateway);
+    let of_key = gateway.with_token(KEY);
     for options in [Value::Null, json!({"include_usage": false, "include_obfuscation": false})] {
         let answer = of_key.post(CHAT, &question(options));
         assert_eq!(
@@ -339,7 +278,7 @@ fn who_leaves_before_the_usage_is_told_is_charged_by_what_has_come() {
     let (gateway, upstream) = world();
     upstream.serve(|request| (request.path() == CHAT).then(|| streamed(&request.json()).stalls_after(1)));
     create(&gateway, json!([{"period": "week", "maxTokens": 30}]));
-    let of_key = with_key(&gateway);
+    let of_key = gateway.with_token(KEY);
     let mut asked = question(Value::Null);
     asked["messages"][0]["content"] = "many words ".repeat(20).into();
     let mut stream = of_key.stream(Request::post(CHAT).json(&asked));
@@ -367,7 +306,7 @@ fn a_site_that_cannot_tell_usage_answers_all_the_same() {
     create(&gateway, json!([{"period": "week", "maxTokens": 330}]));
     let mut question = question(Value::Null);
     question.as_object_mut().expect("an object").remove("stream_options");
-    let answer = with_key(&gateway).post(CHAT, &question);
+    let answer = gateway.with_token(KEY).post(CHAT, &question);
     assert_eq!((answer.status, answer.text().matches("Hello").count()), (200, 1), "{}", answer.text());
 }
 
@@ -375,10 +314,10 @@ fn a_site_that_cannot_tell_usage_answers_all_the_same() {
 fn a_budget_of_some_models_leaves_the_others_alone() {
     let (gateway, _upstream) = world();
     create(&gateway, json!([{"period": "day", "maxRequests": 1, "models": [MODEL, "re:^x-"]}]));
-    with_key(&gateway).chat(MODEL).expect(200);
-    over(&with_key(&gateway).chat(MODEL), &["day budget"]);
+    gateway.with_token(KEY).chat(MODEL).expect(200);
+    over(&gateway.with_token(KEY).chat(MODEL), &["day budget"]);
     for _ in 0..3 {
-        with_key(&gateway).chat(OTHER).expect(200);
+        gateway.with_token(KEY).chat(OTHER).expect(200);
     }
     assert_eq!(budgets(&gateway)[0]["used"]["requests"], 1);
 }

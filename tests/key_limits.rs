@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use serde_json::{Value, json};
 use support::{Answer, Caller, Gate, Gateway, Reply, Setup, Upstream, eventually, wire};
 
@@ -34,10 +32,6 @@ fn create(gateway: &Gateway, limits: Value) -> Value {
 #[track_caller]
 fn change(gateway: &Gateway, item: &Value, fields: &Value) -> Value {
     gateway.admin().put(&format!("/api/downstream-keys/{}", item["id"]), fields).expect(200)["item"].clone()
-}
-
-fn with_key(gateway: &Gateway) -> Caller {
-    gateway.anyone().with("authorization", &format!("Bearer {KEY}"))
 }
 
 /// The whole seconds after which a refused client may come again.
@@ -97,9 +91,10 @@ fn so_many_calls_of_a_key_are_at_work_at_once_and_the_next_is_refused() {
     let gate = Gate::new();
     upstream.answer(CHAT, Reply::json(200, &wire::chat(MODEL)).head_waits_for(&gate));
     std::thread::scope(|scope| {
-        let held: Vec<_> = (0..2).map(|_| scope.spawn(|| with_key(&gateway).chat(MODEL).status)).collect();
+        let held: Vec<_> =
+            (0..2).map(|_| scope.spawn(|| gateway.with_token(KEY).chat(MODEL).status)).collect();
         eventually("both are at work", || (upstream.asked_for(CHAT).len() == 2).then_some(()));
-        let refused = with_key(&gateway).chat(MODEL);
+        let refused = gateway.with_token(KEY).chat(MODEL);
         over(&refused, "key_over_concurrency", &["maxConcurrency", "2"]);
         assert_eq!(retry_after(&refused), 1);
         assert_eq!(upstream.asked_for(CHAT).len(), 2, "no upstream is asked");
@@ -110,7 +105,7 @@ fn so_many_calls_of_a_key_are_at_work_at_once_and_the_next_is_refused() {
     });
     upstream.answer(CHAT, Reply::json(200, &wire::chat(MODEL)));
     for _ in 0..5 {
-        with_key(&gateway).chat(MODEL).expect(200);
+        gateway.with_token(KEY).chat(MODEL).expect(200);
     }
 }
 
@@ -121,14 +116,14 @@ fn a_stream_is_at_work_until_it_ends_and_whoever_read_its_end_may_ask_again() {
     let gate = Gate::new();
     let events = wire::chat_events(MODEL);
     upstream.answer_once(CHAT, Reply::events(&events).waits_for(events.len() - 1, &gate));
-    let mut stream = with_key(&gateway).stream(Caller::chat_ask(MODEL, true));
+    let mut stream = gateway.with_token(KEY).stream(Caller::chat_ask(MODEL, true));
     stream.next_event().expect("it streams").expect("an event");
-    over(&with_key(&gateway).chat(MODEL), "key_over_concurrency", &["maxConcurrency"]);
+    over(&gateway.with_token(KEY).chat(MODEL), "key_over_concurrency", &["maxConcurrency"]);
     gate.open();
     assert!(stream.whole().text().contains("[DONE]"));
     for _ in 0..3 {
         upstream.answer_once(CHAT, Reply::events(wire::chat_events(MODEL)));
-        let mut stream = with_key(&gateway).stream(Caller::chat_ask(MODEL, true));
+        let mut stream = gateway.with_token(KEY).stream(Caller::chat_ask(MODEL, true));
         assert_eq!(stream.status, 200, "the one before has ended");
         while stream.next_event().expect("it streams").is_some_and(|event| !event.contains("[DONE]")) {}
     }
@@ -139,43 +134,29 @@ fn a_client_that_hangs_up_gives_its_slot_back() {
     let (gateway, upstream) = world();
     create(&gateway, json!({"maxConcurrency": 1}));
     upstream.answer_once(CHAT, Reply::events(wire::chat_events(MODEL)).stalls_after(2));
-    let mut stream = with_key(&gateway).stream(Caller::chat_ask(MODEL, true));
+    let mut stream = gateway.with_token(KEY).stream(Caller::chat_ask(MODEL, true));
     stream.next_event().expect("it streams").expect("an event");
-    assert_eq!(with_key(&gateway).chat(MODEL).status, 429);
+    assert_eq!(gateway.with_token(KEY).chat(MODEL).status, 429);
     drop(stream);
-    eventually("the slot is free", || (with_key(&gateway).chat(MODEL).status == 200).then_some(()));
+    eventually("the slot is free", || (gateway.with_token(KEY).chat(MODEL).status == 200).then_some(()));
 }
 
 #[test]
 fn so_many_requests_pass_in_a_minute_however_many_come_at_once() {
     let (gateway, upstream) = world();
     let item = create(&gateway, json!({"requestsPerMinute": 20}));
-    let passed = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..40 {
-            scope.spawn(|| {
-                for _ in 0..2 {
-                    let answer = with_key(&gateway).chat(MODEL);
-                    match answer.status {
-                        200 => drop(passed.fetch_add(1, Ordering::Relaxed)),
-                        _ => over(
-                            &answer,
-                            "key_over_requests_per_minute",
-                            &["requestsPerMinute", "20", "resets at"],
-                        ),
-                    }
-                }
-            });
-        }
-    });
-    assert_eq!((passed.into_inner(), upstream.asked_for(CHAT).len()), (20, 20));
-    assert!((1..=60).contains(&retry_after(&with_key(&gateway).chat(MODEL))));
+    let refused = |answer: &Answer| {
+        over(answer, "key_over_requests_per_minute", &["requestsPerMinute", "20", "resets at"]);
+    };
+    let passed = gateway.served_of_crowd((KEY, MODEL), (40, 2), refused);
+    assert_eq!((passed, upstream.asked_for(CHAT).len()), (20, 20));
+    assert!((1..=60).contains(&retry_after(&gateway.with_token(KEY).chat(MODEL))));
     let shown = gateway.admin().get("/api/downstream-keys").expect(200)["items"][0].clone();
     assert_eq!(shown["usedRequests"], 20, "a refused call counts nowhere");
-    with_key(&gateway).get("/v1/models").expect(200);
+    gateway.with_token(KEY).get("/v1/models").expect(200);
     change(&gateway, &item, &json!({"requestsPerMinute": 21}));
-    with_key(&gateway).chat(MODEL).expect(200);
-    assert_eq!(with_key(&gateway).chat(MODEL).status, 429);
+    gateway.with_token(KEY).chat(MODEL).expect(200);
+    assert_eq!(gateway.with_token(KEY).chat(MODEL).status, 429);
     gateway.client().chat(MODEL).expect(200);
 }
 
@@ -187,9 +168,9 @@ fn tokens_count_when_they_are_known_so_that_the_next_request_is_refused() {
     upstream.answer(CHAT, Reply::json(200, &reply));
     create(&gateway, json!({"tokensPerMinute": 200}));
     for _ in 0..2 {
-        with_key(&gateway).chat(MODEL).expect(200);
+        gateway.with_token(KEY).chat(MODEL).expect(200);
     }
-    let refused = with_key(&gateway).chat(MODEL);
+    let refused = gateway.with_token(KEY).chat(MODEL);
     over(&refused, "key_over_tokens_per_minute", &["tokensPerMinute", "200", "resets at"]);
     assert!((1..=60).contains(&retry_after(&refused)));
 }
@@ -198,7 +179,7 @@ fn tokens_count_when_they_are_known_so_that_the_next_request_is_refused() {
 fn a_refusal_has_the_shape_of_its_surface() {
     let (gateway, _upstream) = world();
     create(&gateway, json!({"requestsPerMinute": 1}));
-    let client = with_key(&gateway);
+    let client = gateway.with_token(KEY);
     client.chat(MODEL).expect(200);
     let turn = json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]});
     let messages = client.post("/v1/messages", &turn).expect(429);
@@ -221,7 +202,7 @@ fn a_refusal_has_the_shape_of_its_surface() {
 fn a_turn_over_a_websocket_counts_as_a_request_does() {
     let (gateway, _upstream) = world();
     create(&gateway, json!({"requestsPerMinute": 1}));
-    let mut socket = with_key(&gateway).socket();
+    let mut socket = gateway.with_token(KEY).socket();
     let turn = json!({"model": MODEL, "store": false, "input": "Hi"});
     socket.create(&turn);
     assert_eq!(socket.turn().last().expect("an event")["type"], "response.completed");
@@ -232,7 +213,7 @@ fn a_turn_over_a_websocket_counts_as_a_request_does() {
     let wait: u64 =
         refused["headers"]["retry-after"].as_str().expect("Retry-After").parse().expect("seconds");
     assert!((1..=60).contains(&wait));
-    assert_eq!(with_key(&gateway).chat(MODEL).status, 429);
+    assert_eq!(gateway.with_token(KEY).chat(MODEL).status, 429);
 }
 
 #[test]
@@ -241,14 +222,14 @@ fn a_turn_at_work_over_a_websocket_holds_a_slot() {
     create(&gateway, json!({"maxConcurrency": 1}));
     let gate = Gate::new();
     upstream.answer_once("/v1/responses", Reply::events(wire::response_events(MODEL)).waits_for(0, &gate));
-    let mut socket = with_key(&gateway).socket();
+    let mut socket = gateway.with_token(KEY).socket();
     socket.create(&json!({"model": MODEL, "store": false, "input": "Hi"}));
     eventually("the turn is at work", || (upstream.asked_for("/v1/responses").len() == 1).then_some(()));
-    over(&with_key(&gateway).chat(MODEL), "key_over_concurrency", &["maxConcurrency"]);
+    over(&gateway.with_token(KEY).chat(MODEL), "key_over_concurrency", &["maxConcurrency"]);
     gate.open();
     assert_eq!(socket.turn().last().expect("an event")["type"], "response.completed");
     // Another connection may come before the end of the turn is settled.
-    eventually("the slot is free", || (with_key(&gateway).chat(MODEL).status == 200).then_some(()));
+    eventually("the slot is free", || (gateway.with_token(KEY).chat(MODEL).status == 200).then_some(()));
 }
 
 #[test]
@@ -264,8 +245,8 @@ fn a_key_is_refused_from_addresses_that_it_does_not_allow() {
         (Some("2001:db8::8"), false),
     ] {
         let client = match forwarded {
-            Some(address) => with_key(&gateway).with("x-forwarded-for", address),
-            None => with_key(&gateway),
+            Some(address) => gateway.with_token(KEY).with("x-forwarded-for", address),
+            None => gateway.with_token(KEY),
         };
         let (chat, models) = (client.chat(MODEL), client.get("/v1/models"));
         let status = if allowed { 200 } else { 403 };
@@ -283,7 +264,7 @@ fn a_key_is_refused_from_addresses_that_it_does_not_allow() {
     }
     assert_eq!(upstream.asked_for(CHAT).len(), 3);
     change(&gateway, &item, &json!({"allowedIps": "127.0.0.1"}));
-    with_key(&gateway).chat(MODEL).expect(200);
+    gateway.with_token(KEY).chat(MODEL).expect(200);
     change(&gateway, &item, &json!({"allowedIps": []}));
-    with_key(&gateway).with("x-forwarded-for", "203.0.113.1").chat(MODEL).expect(200);
+    gateway.with_token(KEY).with("x-forwarded-for", "203.0.113.1").chat(MODEL).expect(200);
 }

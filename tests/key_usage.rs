@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Caller, Gateway, Reply, Setup, Upstream, wire};
+use support::{Gateway, Reply, Setup, Upstream, wire};
 
 const MODEL: &str = "model-usage";
 const CHAT: &str = "/v1/chat/completions";
@@ -31,20 +31,16 @@ fn create(gateway: &Gateway, fields: Value) -> Value {
     gateway.admin().post("/api/downstream-keys", &body).expect(200)["item"].clone()
 }
 
-fn with_key(gateway: &Gateway) -> Caller {
-    gateway.anyone().with("authorization", &format!("Bearer {KEY}"))
-}
-
 #[test]
 fn a_key_is_told_its_totals_its_budgets_and_its_last_thirty_days() {
     let (gateway, upstream) = world();
     let limits = json!({"expiresAt": "2099-01-02T03:04:05Z", "budgets": [{"period": "total", "maxCost": 5}]});
     create(&gateway, limits);
     for _ in 0..2 {
-        with_key(&gateway).chat(MODEL).expect(200);
+        gateway.with_token(KEY).chat(MODEL).expect(200);
     }
     gateway.client().chat(MODEL).expect(200);
-    let usage = with_key(&gateway).get("/v1/usage").expect(200);
+    let usage = gateway.with_token(KEY).get("/v1/usage").expect(200);
     assert_eq!(usage["object"], "usage");
     assert_eq!(usage["key"], json!({"name": "team", "expiresAt": "2099-01-02T03:04:05.000Z"}));
     let totals = json!({"requests": 2, "cost": 0.4, "inputTokens": 160_000, "outputTokens": 40_000,
@@ -67,23 +63,23 @@ fn a_key_is_told_its_totals_its_budgets_and_its_last_thirty_days() {
 fn the_billing_forms_of_chat_clients_tell_the_limit_and_what_is_used_of_it() {
     let (gateway, _upstream) = world();
     let item = create(&gateway, json!({"maxCost": 2.5, "expiresAt": "2099-01-01T00:00:00Z"}));
-    with_key(&gateway).chat(MODEL).expect(200);
+    gateway.with_token(KEY).chat(MODEL).expect(200);
     for version in ["/v1", ""] {
         let of = |path: &str| path.replacen("/v1", version, 1);
-        let subscription = with_key(&gateway).get(&of(SUBSCRIPTION)).expect(200);
+        let subscription = gateway.with_token(KEY).get(&of(SUBSCRIPTION)).expect(200);
         assert_eq!(subscription["object"], "billing_subscription");
         for limit in ["soft_limit_usd", "hard_limit_usd", "system_hard_limit_usd"] {
             assert_eq!(subscription[limit], 2.5, "{limit}");
         }
         assert_eq!(subscription["access_until"], 4_070_908_800_i64);
         let dates = "?start_date=2020-01-01&end_date=2020-02-01";
-        let usage = with_key(&gateway).get(&format!("{}{dates}", of(USAGE))).expect(200);
+        let usage = gateway.with_token(KEY).get(&format!("{}{dates}", of(USAGE))).expect(200);
         assert_eq!(usage, json!({"object": "list", "total_usage": 20}));
     }
     // A budget may leave less than the key's limit does.
     let path = format!("/api/downstream-keys/{}", item["id"]);
     gateway.admin().put(&path, &json!({"budgets": [{"period": "total", "maxCost": 0.5}]})).expect(200);
-    assert_eq!(with_key(&gateway).get(SUBSCRIPTION).expect(200)["hard_limit_usd"], 0.7);
+    assert_eq!(gateway.with_token(KEY).get(SUBSCRIPTION).expect(200)["hard_limit_usd"], 0.7);
     let unlimited = gateway.client().get(SUBSCRIPTION).expect(200);
     assert_eq!((&unlimited["hard_limit_usd"], &unlimited["access_until"]), (&json!(100_000_000), &json!(0)));
     assert_eq!(gateway.client().get(USAGE).expect(200)["total_usage"], 20);
@@ -99,27 +95,27 @@ fn to_ask_what_is_used_counts_in_no_limit_and_is_allowed_when_all_is_used() {
     let ask = || {
         for path in ["/v1/usage", SUBSCRIPTION, USAGE] {
             for _ in 0..3 {
-                with_key(&gateway).get(path).expect(200);
+                gateway.with_token(KEY).get(path).expect(200);
             }
         }
     };
     ask();
-    with_key(&gateway).chat(MODEL).expect(200);
+    gateway.with_token(KEY).chat(MODEL).expect(200);
     ask();
-    let error = with_key(&gateway).chat(MODEL).expect(403);
+    let error = gateway.with_token(KEY).chat(MODEL).expect(403);
     assert_eq!(error["error"]["code"], "key_over_cost");
-    let usage = with_key(&gateway).get("/v1/usage").expect(200);
+    let usage = gateway.with_token(KEY).get("/v1/usage").expect(200);
     assert_eq!(usage["totals"]["requests"], 1);
     assert_eq!(usage["budgets"][0]["used"]["requests"], 1);
     let path = format!("/api/downstream-keys/{}", item["id"]);
     gateway.admin().post(&format!("{path}/reset-usage"), &json!({})).expect(200);
-    let totals = with_key(&gateway).get("/v1/usage").expect(200)["totals"].clone();
+    let totals = gateway.with_token(KEY).get("/v1/usage").expect(200)["totals"].clone();
     let nothing =
         json!({"requests": 0, "cost": 0, "inputTokens": 0, "outputTokens": 0, "cacheReadTokens": 0});
     assert_eq!(totals, nothing);
     for barred in [json!({"enabled": false}), json!({"enabled": true, "allowedIps": ["192.0.2.1"]})] {
         gateway.admin().put(&path, &barred).expect(200);
-        with_key(&gateway).get("/v1/usage").expect(403);
+        gateway.with_token(KEY).get("/v1/usage").expect(403);
     }
     gateway.anyone().get("/v1/usage").expect(401);
 }

@@ -23,8 +23,7 @@ fn windows(gateway: &Gateway) -> Vec<Value> {
 
 /// What an answer with these headers tells.
 fn told(headers: &[(&str, &str)]) -> Vec<Value> {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&[MODEL]);
     assert!(windows(&gateway).is_empty(), "nothing is known before the first answer");
     let answer = Reply::json(200, &wire::chat(MODEL));
     upstream.answer(CHAT, headers.iter().fold(answer, |answer, (name, value)| answer.header(name, value)));
@@ -115,8 +114,7 @@ fn windows_of_codex_count_on_any_site_that_answers_responses() {
 
 #[test]
 fn a_window_is_gone_once_its_reset_has_passed() {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&[MODEL]);
     let reset_in = |seconds: &str| {
         let answer = Reply::json(200, &wire::chat(MODEL));
         let names = ["requests", "tokens", "input-tokens", "output-tokens"];

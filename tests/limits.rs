@@ -92,7 +92,7 @@ fn every_path_counts_whoever_asks() {
     let gateway = by_address(6);
     gateway.anyone().get("/nowhere.txt").expect(404);
     gateway.anyone().get(AUTH_INFO).expect(401);
-    gateway.anyone().with("authorization", "Bearer wrong").get(AUTH_INFO).expect(403);
+    gateway.with_token("wrong").get(AUTH_INFO).expect(403);
     gateway.anyone().get("/v1/models").expect(401);
     gateway.anyone().delete("/v1/models").expect(405);
     gateway.admin().get(AUTH_INFO).expect(200);
@@ -141,7 +141,7 @@ fn failed_authentication_touches_only_the_global_bucket() {
     let gateway = by_identity(2);
     for _ in 0..5 {
         gateway.anyone().get(AUTH_INFO).expect(401);
-        gateway.anyone().with("authorization", "Bearer wrong").get(AUTH_INFO).expect(403);
+        gateway.with_token("wrong").get(AUTH_INFO).expect(403);
         gateway.anyone().with("x-api-key", "wrong").get("/v1/models").expect(403);
     }
     for _ in 0..2 {

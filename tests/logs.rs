@@ -242,9 +242,7 @@ fn next_live(live: &mut support::Stream) -> (String, Value) {
 
 #[test]
 fn the_live_log_shows_rows_as_they_come() {
-    let upstream = Upstream::start(&["alpha"]);
-    let gateway = Gateway::start();
-    gateway.add("one", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&["alpha"]);
     gateway.client().chat("alpha").expect(200);
     gateway.wait_for_logs(1);
     assert_eq!(gateway.anyone().get("/api/stats/live").status, 401);

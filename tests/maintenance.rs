@@ -3,15 +3,11 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{ADMIN_TOKEN, Caller, Gate, Gateway, PROXY_TOKEN, Reply, Request, Upstream, eventually, wire};
+use support::{ADMIN_TOKEN, Gate, Gateway, PROXY_TOKEN, Reply, Request, Upstream, eventually, wire};
 
 const CLEAR_CACHE: &str = "/api/settings/maintenance/clear-cache";
 const FACTORY_RESET: &str = "/api/settings/maintenance/factory-reset";
 const BUILT_IN_TOKEN: &str = "change-me-admin-token";
-
-fn with_token(gateway: &Gateway, token: &str) -> Caller {
-    gateway.anyone().with("authorization", &format!("Bearer {token}"))
-}
 
 fn post(gateway: &Gateway, path: &str) -> Value {
     gateway.admin().post(path, &json!({})).expect(202)
@@ -19,9 +15,7 @@ fn post(gateway: &Gateway, path: &str) -> Value {
 
 #[test]
 fn clearing_the_cache_forgets_what_was_discovered_and_asks_anew() {
-    let upstream = Upstream::start(&["alpha", "beta"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&["alpha", "beta"]);
     let before = gateway.routes();
     upstream.offer(&["beta", "gamma"]);
     let answer = post(&gateway, CLEAR_CACHE);
@@ -41,9 +35,7 @@ fn clearing_the_cache_forgets_what_was_discovered_and_asks_anew() {
 
 #[test]
 fn clearing_the_cache_keeps_what_an_operator_made_by_hand() {
-    let upstream = Upstream::start(&["alpha"]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, _upstream, account) = Gateway::with_account(&["alpha"]);
     let id = account["id"].as_i64().expect("an id");
     let admin = gateway.admin();
     admin.post(&format!("/api/accounts/{id}/models/manual"), &json!({"models": ["typed"]})).expect(200);
@@ -64,9 +56,7 @@ fn clearing_the_cache_keeps_what_an_operator_made_by_hand() {
 
 #[test]
 fn a_route_that_a_key_names_keeps_its_number() {
-    let upstream = Upstream::start(&["alpha"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&["alpha"]);
     upstream.answer("/v1/chat/completions", Reply::json(200, &wire::chat("alpha")));
     let route = gateway.routes()[0]["id"].clone();
     let key = json!({"name": "team", "key": "sk-team-1", "allowedRouteIds": [route]});
@@ -76,15 +66,13 @@ fn a_route_that_a_key_names_keeps_its_number() {
     assert_eq!(answer["deletedRouteChannels"], 1, "{answer}");
     gateway.wait_for_task(&answer);
     assert_eq!(gateway.routes()[0]["id"], route);
-    let team = gateway.anyone().with("authorization", "Bearer sk-team-1");
+    let team = gateway.with_token("sk-team-1");
     team.chat("alpha").expect(200);
 }
 
 #[test]
 fn models_of_a_blocked_brand_are_not_routed() {
-    let upstream = Upstream::start(&["claude-x", "gpt-4o", "qwen-max", "house"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&["claude-x", "gpt-4o", "qwen-max", "house"]);
     let names = gateway.admin().get("/api/settings/brand-list").expect(200);
     let names = names["brands"].as_array().expect("names");
     assert_eq!((&names[0], &names[1], names.len()), (&"OpenAI".into(), &"Anthropic".into(), 68));
@@ -97,9 +85,7 @@ fn models_of_a_blocked_brand_are_not_routed() {
 
 #[test]
 fn a_factory_reset_leaves_an_empty_gateway_with_the_built_in_token() {
-    let upstream = Upstream::start(&["alpha"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&["alpha"]);
     upstream.answer("/v1/chat/completions", Reply::json(200, &wire::chat("alpha")));
     gateway.client().chat("alpha").expect(200);
     gateway.wait_for_logs(1);
@@ -113,9 +99,9 @@ fn a_factory_reset_leaves_an_empty_gateway_with_the_built_in_token() {
     gateway.client().chat("alpha").expect(200);
     let meant = json!({"confirm": "RESET"});
     assert_eq!(gateway.admin().post(FACTORY_RESET, &meant).expect(200), json!({"success": true}));
-    with_token(&gateway, ADMIN_TOKEN).get("/api/sites").expect(403);
+    gateway.with_token(ADMIN_TOKEN).get("/api/sites").expect(403);
     let check_empty = |gateway: &Gateway| {
-        let admin = with_token(gateway, BUILT_IN_TOKEN);
+        let admin = gateway.with_token(BUILT_IN_TOKEN);
         for path in ["/api/sites", "/api/routes"] {
             assert_eq!(admin.get(path).expect(200), json!([]), "{path}");
         }
@@ -123,7 +109,7 @@ fn a_factory_reset_leaves_an_empty_gateway_with_the_built_in_token() {
         assert_eq!(admin.get("/api/downstream-keys").expect(200)["items"], json!([]));
         assert_eq!(admin.get("/api/stats/proxy-logs").expect(200)["total"], 0);
         assert_eq!(admin.get("/api/settings/runtime").expect(200)["notifyCooldownSec"], 300);
-        gateway.anyone().with("authorization", "Bearer sk-team-1").get("/v1/models").expect(403);
+        gateway.with_token("sk-team-1").get("/v1/models").expect(403);
         assert_eq!(gateway.models(), Vec::<String>::new());
     };
     check_empty(&gateway);
@@ -162,9 +148,7 @@ fn a_factory_reset_leaves_nothing_of_the_old_data_in_the_files() {
 
 #[test]
 fn a_factory_reset_stops_what_runs_and_the_gateway_serves_at_once() {
-    let upstream = Upstream::start(&["alpha"]);
-    let gateway = Gateway::start();
-    gateway.add("old", &upstream);
+    let (gateway, upstream) = Gateway::serving(&["alpha"]);
     let asked = upstream.asked_for("/v1/models").len();
     let gate = Gate::new();
     let models = json!({"object": "list", "data": [{"id": "alpha", "object": "model"}]});
@@ -173,13 +157,13 @@ fn a_factory_reset_stops_what_runs_and_the_gateway_serves_at_once() {
     eventually("the task asks", || (upstream.asked_for("/v1/models").len() > asked).then_some(()));
     gateway.admin().post(FACTORY_RESET, &json!({})).expect(200);
     gate.open();
-    let admin = with_token(&gateway, BUILT_IN_TOKEN);
+    let admin = gateway.with_token(BUILT_IN_TOKEN);
     assert_eq!(admin.get("/api/tasks").expect(200)["tasks"], json!([]));
     let site = json!({"name": "new", "url": upstream.url(), "platform": "openai"});
     let site = admin.post("/api/sites", &site).expect(200);
     let account = json!({"siteId": site["id"], "accessToken": "sk-new", "credentialMode": "apikey"});
     admin.post("/api/accounts", &account).expect(200);
-    let client = gateway.anyone().with("authorization", &format!("Bearer {PROXY_TOKEN}"));
+    let client = gateway.with_token(PROXY_TOKEN);
     eventually("the new account serves", || (client.chat("alpha").status == 200).then_some(()));
     assert_eq!(upstream.last("/v1/chat/completions").header("authorization"), Some("Bearer sk-new"));
 }
@@ -199,14 +183,12 @@ fn a_site_that_is_looked_at_during_a_factory_reset_is_not_stored() {
         gate.open();
         making.join().expect("it was refused");
     });
-    assert_eq!(with_token(&gateway, BUILT_IN_TOKEN).get("/api/sites").expect(200), json!([]));
+    assert_eq!(gateway.with_token(BUILT_IN_TOKEN).get("/api/sites").expect(200), json!([]));
 }
 
 #[test]
 fn a_request_under_way_leaves_no_trace_behind_a_factory_reset() {
-    let upstream = Upstream::start(&["alpha"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&["alpha"]);
     let gate = Gate::new();
     let answer = Reply::json(200, &wire::chat("alpha")).head_waits_for(&gate);
     upstream.answer_once("/v1/chat/completions", answer);
@@ -222,7 +204,7 @@ fn a_request_under_way_leaves_no_trace_behind_a_factory_reset() {
         asking.join().expect("it was answered");
         reset.join().expect("it was reset");
     });
-    let admin = with_token(&gateway, BUILT_IN_TOKEN);
+    let admin = gateway.with_token(BUILT_IN_TOKEN);
     assert_eq!(admin.get("/api/stats/proxy-logs").expect(200)["total"], 0);
     assert_eq!(admin.get("/api/stats/dashboard").expect(200)["totalUsed"], 0);
 }

@@ -9,10 +9,7 @@ const MODEL: &str = "model-odd";
 const CHAT: &str = "/v1/chat/completions";
 
 fn through() -> (Gateway, Upstream) {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
-    (gateway, upstream)
+    Gateway::serving(&[MODEL])
 }
 
 // === requests ===

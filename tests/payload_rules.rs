@@ -10,9 +10,7 @@ const CHAT: &str = "/v1/chat/completions";
 const RESPONSES: &str = "/v1/responses";
 
 fn before(platform: &str) -> (Gateway, Upstream) {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
-    gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
-    (gateway, upstream)
+    Gateway::serving_as(platform, &[MODEL])
 }
 
 fn rule(gateway: &Gateway, rules: &Value) {

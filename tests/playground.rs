@@ -52,9 +52,7 @@ fn what_is_no_path_of_the_proxy_is_refused_by_name() {
 
 #[test]
 fn a_failure_comes_as_it_is_but_never_as_a_lost_login() {
-    let gateway = Gateway::start();
-    let upstream = Upstream::start(&[MODEL]);
-    gateway.add("Relay", &upstream);
+    let (gateway, upstream) = Gateway::serving(&[MODEL]);
     upstream.answer(CHAT, Reply::json(422, &json!({ "error": { "message": "odd", "type": "x" } })));
     for path in ["/api/test/proxy", "/api/test/proxy/stream"] {
         let error = gateway.admin().post(path, &chat(json!({}))).expect(422)["error"].clone();
@@ -106,9 +104,7 @@ fn a_forced_channel_answers_alone_or_not_at_all() {
 
 #[test]
 fn a_streamed_try_is_told_as_events() {
-    let gateway = Gateway::start();
-    let upstream = Upstream::start(&[MODEL]);
-    gateway.add("Relay", &upstream);
+    let (gateway, upstream) = Gateway::serving(&[MODEL]);
     let asked = json!({ "model": MODEL, "messages": [{ "role": "user", "content": "x" }] });
     let answer = gateway.admin().send(Request::post("/api/test/chat/stream").json(&asked));
     assert_eq!((answer.status, answer.header("x-accel-buffering")), (200, Some("no")));
@@ -133,9 +129,7 @@ fn a_streamed_try_is_told_as_events() {
 
 #[test]
 fn a_job_is_begun_looked_at_and_cancelled() {
-    let gateway = Gateway::start();
-    let upstream = Upstream::start(&[MODEL]);
-    gateway.add("Relay", &upstream);
+    let (gateway, upstream) = Gateway::serving(&[MODEL]);
     let jobs = "/api/test/proxy/jobs";
     let begin = || gateway.admin().post(jobs, &chat(json!({}))).expect(202);
     let look =

@@ -220,7 +220,7 @@ fn a_stream_that_breaks_costs_its_key_what_had_come() {
     ])
     .cut_after(2);
     upstream.answer("/v1/chat/completions", broken);
-    let client = gateway.anyone().with("authorization", &format!("Bearer {key}"));
+    let client = gateway.with_token(key);
     let (_, end) = client.stream(support::Caller::chat_ask(MODEL, true)).rest();
     end.expect("the answer ends as an answer, with an error inside");
     let row = &gateway.wait_for_logs(1)[0];

@@ -81,9 +81,7 @@ fn a_probe_finds_out_which_models_are_served() {
 
 #[test]
 fn a_model_that_reasons_is_asked_with_the_limit_that_it_takes() {
-    let gateway = Gateway::start();
-    let upstream = Upstream::start(&["m-thinks"]);
-    let (_, account) = gateway.add("Relay A", &upstream);
+    let (gateway, upstream, account) = Gateway::with_account(&["m-thinks"]);
     let refusal = "Unsupported parameter: 'max_tokens' is not supported with this model. Use \
                    'max_completion_tokens' instead.";
     upstream.answer_once(CHAT, Reply::error(400, refusal));
@@ -163,9 +161,7 @@ fn what_is_no_account_is_refused() {
 
 #[test]
 fn a_probe_under_way_is_joined() {
-    let gateway = Gateway::start();
-    let upstream = Upstream::start(&["m-a"]);
-    let (_, account) = gateway.add("Relay A", &upstream);
+    let (gateway, upstream, account) = Gateway::with_account(&["m-a"]);
     let gate = Gate::default();
     let answer = wire::faithful("POST", CHAT, &json!({"model": "m-a"}), &[]);
     upstream.answer(CHAT, answer.head_waits_for(&gate));
@@ -189,9 +185,7 @@ fn a_probe_under_way_is_joined() {
 
 #[test]
 fn a_check_asks_for_the_models_and_rebuilds_the_routes() {
-    let gateway = Gateway::start();
-    let upstream = Upstream::start(&["m-a"]);
-    let (_, account) = gateway.add("Relay A", &upstream);
+    let (gateway, upstream, account) = Gateway::with_account(&["m-a"]);
     upstream.offer(&["m-a", "m-b"]);
     let path = format!("/api/models/check/{}", account["id"]);
     let checked = gateway.admin().post(&path, &json!({})).expect(200);

@@ -157,9 +157,7 @@ fn the_log_says_what_goes_wrong_in_the_words_that_operators_look_for() {
 #[test]
 fn a_stream_in_flight_ends_properly_before_a_terminated_process_exits() {
     for signal in ["TERM", "INT"] {
-        let upstream = Upstream::start(&[MODEL]);
-        let mut gateway = Gateway::start();
-        gateway.add("site", &upstream);
+        let (mut gateway, upstream) = Gateway::serving(&[MODEL]);
         let gate = Gate::new();
         let events = wire::chat_events(MODEL);
         let reply = Reply::events(&events).waits_for(3, &gate);
@@ -424,7 +422,7 @@ fn an_env_file_may_begin_with_the_mark_of_an_editor() {
     let file = "\u{feff}AUTH_TOKEN=token-of-the-file\nHOST=127.0.0.1\n";
     std::fs::write(home.path().join(".env"), file).expect("written");
     let gateway = Setup::blank().start_in(home);
-    let caller = gateway.anyone().with("authorization", "Bearer token-of-the-file");
+    let caller = gateway.with_token("token-of-the-file");
     caller.get("/api/sites").expect(200);
 }
 
@@ -465,9 +463,7 @@ fn what_was_stored_is_served_again_after_a_restart() {
 
 #[test]
 fn a_changed_secret_stops_the_start_until_the_old_one_is_named() {
-    let upstream = Upstream::start(&[MODEL]);
-    let mut gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (mut gateway, upstream) = Gateway::serving(&[MODEL]);
     let home = gateway.home().clone();
     gateway.kill();
 

@@ -337,8 +337,7 @@ fn an_optional_member_that_an_upstream_names_is_left_out_once() {
         ("max_tokens: must be greater than thinking.budget_tokens", None),
         ("prompt is too long", None),
     ] {
-        let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
-        gateway.add_as(&json!({"name": "site", "platform": "claude"}), &upstream);
+        let (gateway, upstream) = Gateway::serving_as("claude", &[MODEL]);
         let refusal =
             json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}});
         upstream.answer_once(MESSAGES, Reply::json(400, &refusal));

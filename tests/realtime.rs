@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use serde_json::{Value, json};
-use support::{BINARY, Caller, Gateway, Incoming, Reply, Request, Socket, Upstream, eventually};
+use support::{BINARY, Caller, Gateway, Incoming, Reply, Request, Socket, eventually};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocket};
 
@@ -161,8 +161,7 @@ fn with_key(gateway: &Gateway, more: &Value) -> Caller {
     for (name, value) in more.as_object().expect("an object") {
         key[name] = value.clone();
     }
-    gateway.admin().post("/api/downstream-keys", &key).expect(200);
-    gateway.anyone().with("authorization", "Bearer sk-client-voice")
+    gateway.add_key(&key)
 }
 
 #[test]
@@ -244,8 +243,7 @@ fn a_site_that_opens_no_socket_gives_way_to_the_next() {
 
 #[test]
 fn an_upstreams_refusal_reaches_the_client_with_its_status_and_its_message() {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
-    gateway.add_as(&json!({"name": "site", "platform": "openai"}), &upstream);
+    let (gateway, upstream) = Gateway::serving(&[MODEL]);
     for (status, kind) in [(400, "invalid_request_error"), (429, "insufficient_quota")] {
         let error = json!({"error": {"message": "No voice is left for you.", "type": kind, "code": kind}});
         upstream.answer("/v1/realtime", Reply::json(status, &error));

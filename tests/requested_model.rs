@@ -162,9 +162,7 @@ fn a_turn_of_a_socket_names_it_so() {
 
 #[test]
 fn the_setting_holds_at_once_and_is_off_at_first() {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let (gateway, upstream) = Gateway::serving_as("new-api", &[MODEL]);
     gateway.wait_for_channels(MODEL, 1);
     upstream.answer(MESSAGES, Reply::json(200, &whole(MESSAGES, THERE)));
     for (echo, wanted) in [(None, THERE), (Some(true), MODEL), (Some(false), THERE)] {

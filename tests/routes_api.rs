@@ -75,9 +75,7 @@ fn the_summary_counts_channels_instead_of_listing_them() {
 
 #[test]
 fn what_a_channel_did_is_counted() {
-    let upstream = Upstream::start(&["model-count"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&["model-count"]);
     for _ in 0..3 {
         gateway.client().chat("model-count").expect(200);
     }
@@ -93,9 +91,7 @@ fn what_a_channel_did_is_counted() {
 
 #[test]
 fn the_counters_of_a_channel_survive_a_restart() {
-    let upstream = Upstream::start(&["model-count"]);
-    let mut gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (mut gateway, _upstream) = Gateway::serving(&["model-count"]);
     gateway.client().chat("model-count").expect(200);
     gateway.signal("TERM");
     gateway.wait_for_exit();
@@ -109,9 +105,7 @@ fn the_counters_of_a_channel_survive_a_restart() {
 
 #[test]
 fn a_background_task_can_be_read_until_it_is_done() {
-    let upstream = Upstream::start(&["model-task"]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, _upstream, account) = Gateway::with_account(&["model-task"]);
     let task = gateway.wait_for_task(&account);
     assert_eq!(task["id"], account["jobId"]);
     assert_eq!(task["type"], "account-init");

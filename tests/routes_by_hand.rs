@@ -47,9 +47,7 @@ fn sent_for(gateway: &Gateway, upstream: &Upstream, model: &str) -> Value {
 
 #[test]
 fn glob_and_regex_routes_fill_themselves_and_serve() {
-    let upstream = Upstream::start(&["gpt-a", "gpt-b", "other"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&["gpt-a", "gpt-b", "other"]);
     let regex = json!({"modelPattern": " re:^gpt-[ab]$ ", "displayName": "smart", "displayIcon": "owl"});
     let regex = create(&gateway, &regex);
     assert_eq!((&regex["modelPattern"], &regex["displayIcon"]), (&json!("re:^gpt-[ab]$"), &json!("owl")));
@@ -66,9 +64,7 @@ fn glob_and_regex_routes_fill_themselves_and_serve() {
 
 #[test]
 fn a_mapping_sends_the_mapped_model_upstream() {
-    let upstream = Upstream::start(&["model-m"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&["model-m"]);
     let route = route_of(&gateway, "model-m");
     let mapping = json!({"modelMapping": "{\"model-*\":\"by-glob\",\"model-m\":\"by-name\"}"});
     let changed = gateway.admin().put(&path_of(&route), &mapping).expect(200);
@@ -80,9 +76,7 @@ fn a_mapping_sends_the_mapped_model_upstream() {
 
 #[test]
 fn a_group_serves_by_its_name_with_the_channels_of_its_enabled_sources() {
-    let upstream = Upstream::start(&["one", "two"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&["one", "two"]);
     let (one, two) = (route_of(&gateway, "one"), route_of(&gateway, "two"));
     let group = json!({"routeMode": "explicit_group", "displayName": "team",
         "sourceRouteIds": [one["id"], two["id"]]});
@@ -106,9 +100,7 @@ fn a_group_serves_by_its_name_with_the_channels_of_its_enabled_sources() {
 
 #[test]
 fn groups_are_looked_up_before_names_and_names_before_aliases_and_aliases_before_patterns() {
-    let upstream = Upstream::start(&["m-one", "m-two"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&["m-one", "m-two"]);
     let (one, two) = (route_of(&gateway, "m-one"), route_of(&gateway, "m-two"));
     create(&gateway, &json!({"modelPattern": "m-*", "modelMapping": "{\"m-three\":\"m-two\"}"}));
     assert_eq!(sent_for(&gateway, &upstream, "m-three"), "m-two", "only the pattern fits");
@@ -126,9 +118,7 @@ fn groups_are_looked_up_before_names_and_names_before_aliases_and_aliases_before
 
 #[test]
 fn a_disabled_route_serves_nothing_and_stays_disabled() {
-    let upstream = Upstream::start(&["model-off", "model-on"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&["model-off", "model-on"]);
     let (off, on) = (route_of(&gateway, "model-off"), route_of(&gateway, "model-on"));
     let batch = |ids: &[&Value], action: &str| {
         let body = json!({"ids": ids, "action": action});
@@ -149,9 +139,7 @@ fn a_disabled_route_serves_nothing_and_stays_disabled() {
 
 #[test]
 fn a_changed_pattern_fills_the_route_anew_and_keeps_what_was_added_by_hand() {
-    let upstream = Upstream::start(&["red-1", "blue-1"]);
-    let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
+    let (gateway, _upstream, account) = Gateway::with_account(&["red-1", "blue-1"]);
     let route = create(&gateway, &json!({"modelPattern": "red-*"}));
     assert_eq!(sources(&route), ["red-1"]);
     let by_hand = json!({"accountId": account["id"], "sourceModel": "red-9"});
@@ -209,9 +197,7 @@ fn every_rebuild_refreshes_the_channels_of_pattern_routes() {
 
 #[test]
 fn a_group_hands_its_strategy_to_sources_that_have_none_of_their_own() {
-    let upstream = Upstream::start(&["s-one", "s-two", "s-own", "s-shared"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&["s-one", "s-two", "s-own", "s-shared"]);
     let id = |model: &str| route_of(&gateway, model)["id"].clone();
     let strategy = |model: &str| route_of(&gateway, model)["routingStrategy"].clone();
     gateway
@@ -243,9 +229,7 @@ fn a_group_hands_its_strategy_to_sources_that_have_none_of_their_own() {
 
 #[test]
 fn what_cannot_be_a_route_is_refused_and_changes_nothing() {
-    let upstream = Upstream::start(&["model-r"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&["model-r"]);
     let admin = gateway.admin();
     let exact = route_of(&gateway, "model-r")["id"].clone();
     let glob = create(&gateway, &json!({"modelPattern": "x*"}))["id"].clone();
@@ -301,9 +285,7 @@ fn what_cannot_be_a_route_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_deleted_route_is_gone_for_clients_and_groups() {
-    let upstream = Upstream::start(&["model-d"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&["model-d"]);
     let glob = create(&gateway, &json!({"modelPattern": "re:model-d", "displayName": "alias"}));
     gateway.client().chat("alias").expect(200);
     assert_eq!(gateway.admin().delete(&path_of(&glob)).expect(200), json!({"success": true}));
@@ -329,9 +311,7 @@ fn a_deleted_route_is_gone_for_clients_and_groups() {
 
 #[test]
 fn a_route_made_by_hand_stays_without_channels_and_a_group_keeps_its_order() {
-    let upstream = Upstream::start(&["o-one", "o-two", "o-three"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&["o-one", "o-two", "o-three"]);
     let made = create(&gateway, &json!({"modelPattern": "nobody-has-this"}));
     rebuild(&gateway);
     let ids = |routes: Vec<Value>| routes.iter().map(|route| route["id"].clone()).collect::<Vec<_>>();

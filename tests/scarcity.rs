@@ -68,9 +68,7 @@ fn clients_that_all_wait_have_an_upstream_each() {
 
 #[test]
 fn a_file_that_may_not_grow_stops_no_request() {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&[MODEL]);
     let home = gateway.home().clone();
     drop(gateway);
 

@@ -100,9 +100,7 @@ fn the_schedule_of_check_ins_can_be_set_alone() {
 #[test]
 fn the_log_cleanup_takes_old_rows_by_its_schedule() {
     const DAY_MS: i64 = 86_400_000;
-    let gateway = Gateway::start();
-    let upstream = Upstream::start(&["m-a"]);
-    let (_, account) = gateway.add("Relay A", &upstream);
+    let (gateway, _upstream, account) = Gateway::with_account(&["m-a"]);
     let account = account["id"].as_i64().expect("an id");
     let database = gateway.home().database();
     let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().expect("a clock").as_millis()).expect("small");

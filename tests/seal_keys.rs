@@ -62,7 +62,7 @@ impl World {
     }
 
     fn client(&self) -> Caller {
-        self.gateway.anyone().with("authorization", &format!("Bearer {CLIENT_KEY}"))
+        self.gateway.with_token(CLIENT_KEY)
     }
 
     /// Every credential does what it is there for.
@@ -304,7 +304,7 @@ fn a_factory_reset_during_a_rotation_leaves_one_key_of_each_kind() {
     start(&world.gateway, ROTATE);
     world.gateway.admin().post(FACTORY_RESET, &json!({})).expect(200);
     let with_built_in_token = |gateway: &Gateway| {
-        let admin = gateway.anyone().with("authorization", "Bearer change-me-admin-token");
+        let admin = gateway.with_token("change-me-admin-token");
         assert_eq!(admin.get("/api/sites").expect(200), json!([]));
     };
     with_built_in_token(&world.gateway);

@@ -73,7 +73,7 @@ fn busy_gateway() -> (Gateway, Upstream, Vec<Value>) {
     let change = json!({"oldToken": ADMIN_TOKEN, "newToken": NEW_ADMIN_TOKEN});
     keep(admin.post("/api/settings/auth/change", &change));
 
-    let admin = gateway.anyone().with("authorization", &format!("Bearer {NEW_ADMIN_TOKEN}"));
+    let admin = gateway.with_token(NEW_ADMIN_TOKEN);
     for path in [
         "/api/sites",
         "/api/accounts",
@@ -134,14 +134,13 @@ fn a_stored_credential_is_sealed_and_a_copy_in_another_column_would_not_open() {
     assert_eq!(copied, 1, "a value in another column");
     // It starts all the same, and never sends one column's secret as another's.
     let restarted = gateway.restart();
-    let sites = restarted.anyone().with("authorization", &format!("Bearer {NEW_ADMIN_TOKEN}"));
+    let sites = restarted.with_token(NEW_ADMIN_TOKEN);
     assert!(!sites.get("/api/sites").text().contains(SECOND_KEY));
 }
 
 #[test]
 fn the_mask_of_a_former_secret_is_not_taken_for_a_new_one() {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&["alpha"]));
-    gateway.add("site", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&["alpha"]);
     let admin = gateway.admin();
     let settings = "/api/settings/runtime";
     admin.put(settings, &json!({"smtpPass": "a-former-password"})).expect(200);

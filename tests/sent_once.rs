@@ -192,8 +192,7 @@ fn a_goodbye_that_crosses_a_creation_neither_repeats_it_nor_blames_the_channel()
 
 #[test]
 fn a_file_that_is_uploaded_is_kept_once_and_sent_to_nobody() {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[Pair::MODEL]));
-    gateway.add("alone", &upstream);
+    let (gateway, upstream) = Gateway::serving(&[Pair::MODEL]);
     let before = upstream.asked().len();
     let form = "--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nuser_data\r\n\
                 --b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\

@@ -258,13 +258,11 @@ fn a_good_value_is_stored_in_one_form_and_outlives_a_restart() {
 
 #[test]
 fn a_new_proxy_token_is_in_force_at_once() {
-    let upstream = Upstream::start(&["alpha"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&["alpha"]);
     let answer = put(&gateway, &json!({"proxyToken": " sk-a-new-token-of-clients "}));
     assert_eq!(answer["proxyTokenMasked"], "sk-a****ents");
     assert!(!answer.to_string().contains("sk-a-new-token-of-clients"));
-    let with = |token: &str| gateway.anyone().with("authorization", &format!("Bearer {token}"));
+    let with = |token: &str| gateway.with_token(token);
     with("sk-a-new-token-of-clients").chat("alpha").expect(200);
     with(PROXY_TOKEN).chat("alpha").expect(403);
 }
@@ -292,9 +290,7 @@ fn the_allow_list_holds_at_once_and_never_shuts_out_who_sets_it() {
 
 #[test]
 fn an_error_keyword_counts_from_the_next_request_on() {
-    let upstream = Upstream::start(&["alpha"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&["alpha"]);
     upstream.answer("/v1/chat/completions", Reply::json(200, &wire::chat("alpha")));
     gateway.client().chat("alpha").expect(200);
     put(&gateway, &json!({"proxyErrorKeywords": [wire::TEXT.to_uppercase()]}));
@@ -303,9 +299,7 @@ fn an_error_keyword_counts_from_the_next_request_on() {
 
 #[test]
 fn a_changed_list_of_models_rebuilds_the_routes() {
-    let upstream = Upstream::start(&["alpha", "beta"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&["alpha", "beta"]);
     assert_eq!(gateway.models(), ["alpha", "beta"]);
     put(&gateway, &json!({"globalAllowedModels": ["ALPHA"]}));
     eventually("only the allowed model is offered", || (gateway.models() == ["alpha"]).then_some(()));
@@ -351,9 +345,7 @@ fn each_real_change_is_one_event_without_its_secrets() {
 
 #[test]
 fn a_saved_schedule_takes_the_cleaning_of_logs_over() {
-    let upstream = Upstream::start(&["alpha"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&["alpha"]);
     gateway.client().chat("alpha").expect(200);
     gateway.wait_for_logs(1);
     let saved = put(&gateway, &json!({"logCleanupProgramLogsEnabled": true}));

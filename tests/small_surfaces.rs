@@ -10,10 +10,7 @@ const COUNT: &str = "/v1/messages/count_tokens";
 const COMPACT: &str = "/v1/responses/compact";
 
 fn through(platform: &str) -> (Gateway, Upstream) {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
-    (gateway, upstream)
+    Gateway::serving_as(platform, &[MODEL])
 }
 
 fn to_count() -> Value {
@@ -195,7 +192,7 @@ fn what_names_no_model_is_moderated_by_the_usual_one() {
         )
         .expect(200);
     assert_eq!(item["success"], true, "{item}");
-    let client = gateway.anyone().with("authorization", "Bearer sk-client-mod");
+    let client = gateway.with_token("sk-client-mod");
     client.post("/v1/moderations", &json!({"input": "x"})).expect(403);
     client.post("/v1/moderations", &json!({"input": "x", "model": "text-moderation"})).expect(200);
 }

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Upstream};
+use support::{Gateway, Reply};
 
 const MESSAGES: &str = "/v1/messages";
 const CHAT: &str = "/v1/chat/completions";
@@ -14,8 +14,7 @@ fn refusal(message: &str) -> Reply {
 
 /// What a chat client of `model` gets that asks to think, and the thinking that the upstream was asked for.
 fn ask(model: &str, refusals: &[&str]) -> (u16, Vec<Value>, Vec<Value>) {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[model]));
-    gateway.add_as(&json!({"name": "only", "platform": "claude"}), &upstream);
+    let (gateway, upstream) = Gateway::serving_as("claude", &[model]);
     gateway.wait_for_channels(model, 1);
     for message in refusals.iter().rev() {
         upstream.answer_once(MESSAGES, refusal(message));
@@ -69,8 +68,7 @@ fn a_refused_schema_is_closed_and_then_said_in_words() {
         (&[UNKNOWN, UNKNOWN], vec![&open, &closed, &Value::Null], 200),
         (&["prompt is too long"], vec![&open], 400),
     ] {
-        let (gateway, upstream) = (Gateway::start(), Upstream::start(&["claude-opus-4-6"]));
-        gateway.add_as(&json!({"name": "only", "platform": "claude"}), &upstream);
+        let (gateway, upstream) = Gateway::serving_as("claude", &["claude-opus-4-6"]);
         gateway.wait_for_channels("claude-opus-4-6", 1);
         for message in refusals.iter().rev() {
             upstream.answer_once(MESSAGES, refusal(message));
@@ -89,8 +87,7 @@ fn a_refused_schema_is_closed_and_then_said_in_words() {
 
 #[test]
 fn thoughts_that_another_provider_left_unsigned_are_taken_out_when_refused() {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&["claude-opus-4-6"]));
-    gateway.add_as(&json!({"name": "only", "platform": "claude"}), &upstream);
+    let (gateway, upstream) = Gateway::serving_as("claude", &["claude-opus-4-6"]);
     gateway.wait_for_channels("claude-opus-4-6", 1);
     upstream.answer_once(MESSAGES, refusal("messages.1.content.0: Invalid `signature` in `thinking` block"));
     let thought = json!({"type": "thinking", "thinking": "Hm.", "signature": ""});
@@ -109,8 +106,7 @@ fn what_was_mended_stays_so_when_something_else_is_refused() {
     const OPEN: &str = "output_config.format.schema: 'additionalProperties' must be explicitly set to false";
     const UNKNOWN: &str = "output_config.format: Extra inputs are not permitted";
     let model = "claude-opus-4-6";
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[model]));
-    gateway.add_as(&json!({"name": "only", "platform": "claude"}), &upstream);
+    let (gateway, upstream) = Gateway::serving_as("claude", &[model]);
     gateway.wait_for_channels(model, 1);
     for message in [UNKNOWN, OPEN, NO_ADAPTIVE] {
         upstream.answer_once(MESSAGES, refusal(message));
@@ -135,8 +131,7 @@ fn what_was_mended_stays_so_when_something_else_is_refused() {
 #[test]
 fn an_effort_that_is_refused_is_not_taken_for_the_schema() {
     let model = "claude-opus-4-6";
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[model]));
-    gateway.add_as(&json!({"name": "only", "platform": "claude"}), &upstream);
+    let (gateway, upstream) = Gateway::serving_as("claude", &[model]);
     gateway.wait_for_channels(model, 1);
     for _ in 0..2 {
         upstream.answer_once(MESSAGES, refusal("output_config.effort: Extra inputs are not permitted"));

@@ -12,9 +12,7 @@ const RESPONSES: &str = "/v1/responses";
 const MESSAGES: &str = "/v1/messages";
 
 fn on(platform: &str) -> (Gateway, Upstream) {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
-    gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
-    (gateway, upstream)
+    Gateway::serving_as(platform, &[MODEL])
 }
 
 #[test]

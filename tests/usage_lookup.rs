@@ -41,8 +41,7 @@ fn world(platform: &str, answer: Reply) -> (Gateway, Upstream, support::Caller) 
     let upstream = Upstream::start(&[MODEL]);
     upstream.answer("/v1/chat/completions", answer);
     gateway.add_as(&json!({"name": platform, "platform": platform}), &upstream);
-    gateway.admin().post("/api/downstream-keys", &json!({"name": "k", "key": KEY})).expect(200);
-    let client = gateway.anyone().with("authorization", &format!("Bearer {KEY}"));
+    let client = gateway.add_key(&json!({"name": "k", "key": KEY}));
     (gateway, upstream, client)
 }
 

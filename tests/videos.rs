@@ -25,8 +25,7 @@ fn state(status: &str, progress: u32) -> Reply {
 }
 
 fn started() -> (Gateway, Upstream) {
-    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&[MODEL]);
     upstream.answer(VIDEOS, begun());
     (gateway, upstream)
 }
@@ -66,8 +65,7 @@ fn managed(gateway: &Gateway, key: &str, more: &Value) -> Caller {
     for (name, value) in more.as_object().expect("an object") {
         body[name] = value.clone();
     }
-    gateway.admin().post("/api/downstream-keys", &body).expect(200);
-    gateway.anyone().with("authorization", &format!("Bearer {key}"))
+    gateway.add_key(&body)
 }
 
 fn number(gateway: &Gateway, sql: &str) -> i64 {

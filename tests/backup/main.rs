@@ -121,12 +121,10 @@ fn an_import_keeps_the_numbers_of_the_document_where_they_are_free_and_serves_at
 
 #[test]
 fn an_import_keeps_what_happened_here() {
-    let upstream = Upstream::start(&["model-a"]);
-    let gateway = Gateway::start();
-    gateway.add("here", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&["model-a"]);
     let key = json!({"name": "k", "key": "sk-downstream-key-1", "supportedModels": ["*"]});
     let key_id = gateway.admin().post("/api/downstream-keys", &key).expect(200)["item"]["id"].clone();
-    let caller = gateway.anyone().with("authorization", "Bearer sk-downstream-key-1");
+    let caller = gateway.with_token("sk-downstream-key-1");
     let body = json!({"model": "model-a", "messages": [{"role": "user", "content": "hi"}]});
     caller.post("/v1/chat/completions", &body).expect(200);
     gateway.wait_for_logs(1);
@@ -143,8 +141,7 @@ fn an_import_keeps_what_happened_here() {
     let other =
         gateway.create_site(&json!({"name": "other", "url": "https://other.example", "platform": "openai"}));
     let guest = json!({"name": "guest", "key": "sk-downstream-key-2", "supportedModels": ["*"]});
-    gateway.admin().post("/api/downstream-keys", &guest).expect(200);
-    let guest = gateway.anyone().with("authorization", "Bearer sk-downstream-key-2");
+    let guest = gateway.add_key(&guest);
     guest.post("/v1/chat/completions", &body).expect(200);
     gateway.wait_for_logs(2);
     let before = gateway.channels("model-a");
@@ -574,7 +571,7 @@ fn preferences_are_stored_and_hold_at_once_but_for_those_that_are_unusable() {
     assert_eq!(runtime["notifyCooldownSec"], 77);
     assert_eq!(runtime["codexHeaderDefaults"], json!({"userAgent": "agent/1", "betaFeatures": "one"}));
     gateway.client().get("/v1/models").expect(403);
-    gateway.anyone().with("authorization", "Bearer sk-a-new-proxy-token").get("/v1/models").expect(200);
+    gateway.with_token("sk-a-new-proxy-token").get("/v1/models").expect(200);
     let exported = gateway.admin().get(&format!("{EXPORT}?type=preferences")).expect(200);
     let values: BTreeMap<&str, &Value> = exported["preferences"]["settings"]
         .as_array()

@@ -194,7 +194,7 @@ fn a_reset_in_the_middle_of_an_import_leaves_nothing_of_it() {
     let status = asked.join().expect("no panic there");
     assert!([200, 400, 503].contains(&status), "{status}");
     eventually("nothing of it is at work any more", || (!staged.exists()).then_some(()));
-    let admin = gateway.anyone().with("authorization", "Bearer change-me-admin-token");
+    let admin = gateway.with_token("change-me-admin-token");
     assert_eq!(admin.get("/api/sites").expect(200), json!([]));
     assert_eq!(gateway.admin().get("/api/sites").status, 403, "{ADMIN_TOKEN} is not the token any more");
 }

@@ -5,7 +5,7 @@ mod bodies;
 mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, PROXY_TOKEN, Request, SOON, Upstream};
+use support::{Gateway, PROXY_TOKEN, Request, SOON};
 
 const MODEL: &str = "model-edge";
 
@@ -80,9 +80,7 @@ fn an_unknown_expectation_fails() {
 
 #[test]
 fn a_client_that_expects_to_be_asked_for_its_body_is_asked() {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&[MODEL]);
     let body = chat_body();
     let head = format!(
         "host: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\nexpect: 100-continue\r\n",
@@ -138,9 +136,7 @@ fn a_broken_chunk_is_a_bad_request_and_not_too_large() {
 
 #[test]
 fn trailers_and_chunk_extensions_stay_on_this_side() {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&[MODEL]);
     let body = chat_body();
     let chunked = format!("{:x};secret=1\r\n{body}\r\n0\r\nx-trailer: kept\r\n\r\n", body.len());
     let head =

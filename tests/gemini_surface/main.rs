@@ -128,9 +128,7 @@ fn what_a_gemini_upstream_refuses_or_breaks_is_told_in_its_words() {
 
 #[test]
 fn any_other_upstream_answers_in_geminis_words() {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let (gateway, upstream) = Gateway::serving_as("new-api", &[MODEL]);
     let reply = gateway.client().post(CALL, &body()).expect(200);
     assert_eq!(reply["candidates"][0]["content"]["parts"][0]["text"], wire::TEXT, "{reply}");
     assert_eq!(reply["usageMetadata"]["promptTokenCount"], wire::PROMPT_TOKENS);
@@ -150,9 +148,7 @@ fn any_other_upstream_answers_in_geminis_words() {
 
 #[test]
 fn the_path_is_checked_and_the_small_calls_answer() {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let (gateway, _upstream) = Gateway::serving_as("new-api", &[MODEL]);
     for (path, status, word) in [
         ("/v1beta/models/gemini-test", 400, "INVALID_ARGUMENT"),
         ("/v1beta/models/gemini-test:dance", 404, "NOT_FOUND"),
@@ -175,9 +171,7 @@ fn the_path_is_checked_and_the_small_calls_answer() {
 #[test]
 fn googles_sdks_find_their_way_on_version_one() {
     const SLASHED: &str = "vendor/model:small";
-    let upstream = Upstream::start(&[MODEL, SLASHED]);
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let (gateway, _upstream) = Gateway::serving_as("new-api", &[MODEL, SLASHED]);
     for model in [MODEL, SLASHED] {
         for root in ["/v1", "/v1beta", "/gemini/v1beta"] {
             let path = format!("{root}/models/{model}");
@@ -265,9 +259,7 @@ fn the_version_of_the_path_goes_upstream_unless_the_address_has_its_own() {
 
 #[test]
 fn a_stream_without_events_is_one_array() {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let (gateway, _upstream) = Gateway::serving_as("new-api", &[MODEL]);
     let answer = gateway.client().send(Request::post(STREAM).json(&body()));
     assert_eq!(answer.header("content-type"), Some("application/json; charset=utf-8"));
     let pieces = answer.expect(200);
@@ -311,8 +303,7 @@ fn a_gemini_upstream_counts_itself_and_a_key_counts_what_it_may_ask() {
     assert_eq!(upstream.last(&count).json(), json!({"generateContentRequest": unsigned}));
 
     let key = json!({"name": "narrow", "key": "sk-managed-narrow", "supportedModels": ["other"]});
-    gateway.admin().post("/api/downstream-keys", &key).expect(200);
-    let narrow = gateway.anyone().with("authorization", "Bearer sk-managed-narrow");
+    let narrow = gateway.add_key(&key);
     assert_eq!(narrow.post(&count, &body()).expect(403)["error"]["status"], "PERMISSION_DENIED");
 }
 

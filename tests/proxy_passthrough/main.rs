@@ -27,10 +27,7 @@ const STREAMED: [&str; 4] = ["/v1/chat/completions", "/v1/responses", "/v1/messa
 
 /// A gateway in front of a stub that takes every dialect.
 fn through() -> (Gateway, Upstream) {
-    let upstream = Upstream::start(&[MODEL]);
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
-    (gateway, upstream)
+    Gateway::serving_as("new-api", &[MODEL])
 }
 
 fn ask(path: &str, body: &Value) -> Request {
@@ -258,9 +255,7 @@ fn a_kept_connection_that_died_meanwhile_is_not_the_clients_problem() {
 
 #[test]
 fn models_are_listed_in_the_shape_of_the_asking_client() {
-    let upstream = Upstream::start(&["m-b", "m-a"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, _upstream) = Gateway::serving(&["m-b", "m-a"]);
     let list = gateway.client().get("/v1/models").expect(200);
     assert_eq!(list["object"], "list");
     for (item, id) in list["data"].as_array().expect("a list").iter().zip(["m-a", "m-b"]) {
@@ -416,9 +411,7 @@ fn an_upstreams_own_error_keeps_its_type_code_and_param() {
 
 #[test]
 fn an_image_request_without_a_model_has_a_default() {
-    let upstream = Upstream::start(&["gpt-image-1"]);
-    let gateway = Gateway::start();
-    gateway.add("site", &upstream);
+    let (gateway, upstream) = Gateway::serving(&["gpt-image-1"]);
     gateway.client().post("/v1/images/generations", &json!({"prompt": "A signal box"})).expect(200);
     let asked = upstream.last("/v1/images/generations").json();
     assert!(asked["model"].is_null() || asked["model"] == "gpt-image-1", "{asked}");

@@ -72,7 +72,7 @@ fn key(gateway: &Gateway, fields: &Value) -> (Value, Caller) {
         body[name] = value.clone();
     }
     let item = gateway.admin().post("/api/downstream-keys", &body).expect(200)["item"].clone();
-    (item, gateway.anyone().with("authorization", &format!("Bearer {KEY}")))
+    (item, gateway.with_token(KEY))
 }
 
 fn used(gateway: &Gateway, item: &Value) -> Value {

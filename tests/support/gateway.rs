@@ -296,14 +296,17 @@ impl Gateway {
     /// Calls with the admin token.
     pub fn admin(&self) -> Caller {
         let token = self.setup.variables.get("AUTH_TOKEN");
-        let token = token.map_or("change-me-admin-token", String::as_str);
-        self.anyone().with("authorization", &format!("Bearer {token}"))
+        self.with_token(token.map_or("change-me-admin-token", String::as_str))
     }
 
     /// Calls with the downstream token.
     pub fn client(&self) -> Caller {
         let token = self.setup.variables.get("PROXY_TOKEN");
-        let token = token.map_or("change-me-proxy-sk-token", String::as_str);
+        self.with_token(token.map_or("change-me-proxy-sk-token", String::as_str))
+    }
+
+    /// Calls with this token.
+    pub fn with_token(&self, token: &str) -> Caller {
         self.anyone().with("authorization", &format!("Bearer {token}"))
     }
 

@@ -1,5 +1,7 @@
 //! What an operator does with the admin API, and what a client asks for most often.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use serde_json::{Value, json};
 
 use super::{Answer, Caller, Gateway, Reply, Request, Upstream, eventually};
@@ -74,6 +76,103 @@ impl Pair {
 }
 
 impl Gateway {
+    /// A gateway and an upstream with these models behind it.
+    #[track_caller]
+    pub fn serving(models: &[&str]) -> (Self, Upstream) {
+        Self::serving_as("openai", models)
+    }
+
+    /// As [`Gateway::serving`]; gives the account, too.
+    #[track_caller]
+    pub fn with_account(models: &[&str]) -> (Self, Upstream, Value) {
+        let (gateway, upstream) = (Self::start(), Upstream::start(models));
+        let (_, account) = gateway.add("site", &upstream);
+        (gateway, upstream, account)
+    }
+
+    /// As [`Gateway::serving`], with a site of this platform.
+    #[track_caller]
+    pub fn serving_as(platform: &str, models: &[&str]) -> (Self, Upstream) {
+        let (gateway, upstream) = (Self::start(), Upstream::start(models));
+        gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
+        (gateway, upstream)
+    }
+
+    /// Adds a downstream key; gives a client that has it.
+    #[track_caller]
+    pub fn add_key(&self, key: &Value) -> Caller {
+        self.admin().post("/api/downstream-keys", key).expect(200);
+        self.with_token(key["key"].as_str().expect("a key"))
+    }
+
+    /// Lets so many clients with this key ask for this model at once, each so often. Gives how many requests were served;
+    /// `refused` looks at the other answers.
+    #[track_caller]
+    pub fn served_of_crowd(
+        &self,
+        (key, model): (&str, &str),
+        (clients, requests): (usize, usize),
+        refused: impl Fn(&Answer) + Sync,
+    ) -> usize {
+        let served = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..clients {
+                scope.spawn(|| {
+                    let client = self.with_token(key);
+                    for _ in 0..requests {
+                        let answer = client.chat(model);
+                        match answer.status {
+                            200 => drop(served.fetch_add(1, Ordering::Relaxed)),
+                            _ => refused(&answer),
+                        }
+                    }
+                });
+            }
+        });
+        served.into_inner()
+    }
+
+    /// Kills it so often while four clients ask with this key for this model, then asks until the key has nothing left:
+    /// no more than `most` requests pass, and nearly as many do.
+    #[track_caller]
+    pub fn lets_pass_despite_kills(mut self, most: usize, kills: usize, (key, model): (&str, &str)) {
+        let mut passed = 0;
+        for round in 1..=kills {
+            let here = AtomicUsize::new(0);
+            let over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    let (client, here, over) = (self.with_token(key), &here, &over);
+                    scope.spawn(move || {
+                        while !over.load(Ordering::SeqCst) {
+                            match client.try_send(Caller::chat_ask(model, false)) {
+                                Ok(answer) if answer.status == 200 => {
+                                    here.fetch_add(1, Ordering::SeqCst);
+                                }
+                                _ => break,
+                            }
+                        }
+                    });
+                }
+                eventually("some pass", || (here.load(Ordering::SeqCst) >= 40).then_some(()));
+                self.kill();
+                over.store(true, Ordering::SeqCst);
+            });
+            passed += here.into_inner();
+            self = self.restart();
+            assert!(passed <= most, "round {round}: {passed}");
+        }
+        let client = self.with_token(key);
+        while client.chat(model).status == 200 {
+            passed += 1;
+            assert!(passed <= most, "{passed} passed");
+        }
+        assert!(
+            passed >= most - kills * 40,
+            "a kill loses no more than what was reserved or under way: {passed}"
+        );
+    }
+
     /// Gives a site's channel of a model so much weight that a weighted choice takes it whenever it can be chosen: sites differ by
     /// ten thousand at most, and a thousand tests would meet the other one now and then.
     #[track_caller]

@@ -187,7 +187,7 @@ fn the_tokens_of_new_api_become_keys_that_go_on_working() {
         let refused = [401, 403].contains(&status) && [401, 403].contains(&answer.status);
         assert!(answer.status == status || refused, "{key}: {} {}", answer.status, answer.text());
     }
-    let client = gateway.anyone().with("authorization", "Bearer sk-aaaaaaaaaaaaaaaa");
+    let client = gateway.with_token("sk-aaaaaaaaaaaaaaaa");
     let answer = client.chat("model-a");
     assert_eq!(answer.status, 200, "{}", answer.text());
 }

@@ -220,7 +220,7 @@ fn the_keys_of_cli_proxy_api_are_taken_without_its_logins() {
     assert_eq!((of_claude[0].1.as_str(), of_claude[0].2), ("claude-3-5-sonnet-20241022", 0));
     assert_eq!(channels(&gateway, "plain-model").len(), 2);
     assert_eq!(list(&gateway, "/api/downstream-keys").len(), 1);
-    let client = gateway.anyone().with("authorization", "Bearer sk-client-of-the-proxy");
+    let client = gateway.with_token("sk-client-of-the-proxy");
     assert_eq!(client.get("/v1/models").status, 200);
 }
 

@@ -192,15 +192,10 @@ pub async fn clear_failures(store: &Store, members: &[MemberRow]) -> Result<()> 
 }
 
 fn insert_member(unit: Value, account: AccountId, place: i64, now: Millis) -> Statement {
-    Statement::insert(
-        "oauth_route_unit_members",
-        [
-            ("unit_id", unit),
-            ("account_id", account.into()),
-            ("sort_order", place.into()),
-            ("created_at", now.into()),
-            ("updated_at", now.into()),
-        ],
+    Statement::new(
+        "INSERT INTO oauth_route_unit_members (unit_id, account_id, sort_order, created_at, updated_at) \
+         VALUES (?, ?, ?, ?, ?)",
+        vec![unit, account.into(), place.into(), now.into(), now.into()],
     )
 }
 

@@ -103,6 +103,14 @@ pub struct Turn<'a> {
 }
 
 impl Request<'_> {
+    /// The parts of all turns, with those of a result in its place.
+    pub fn all_parts(&self) -> impl Iterator<Item = &Part<'_>> {
+        self.turns.iter().flat_map(|turn| &turn.parts).flat_map(|part| match part {
+            Part::Result(result) => result.parts.as_slice(),
+            part => std::slice::from_ref(part),
+        })
+    }
+
     /// That nothing is asked for which only an upstream of its own dialect has.
     ///
     /// # Errors

@@ -12,11 +12,7 @@ use crate::dialect::writer::Writer;
 
 /// Whether all that was said can be said here; if not, names what cannot.
 pub(super) fn check(request: &Request<'_>) -> Result<(), ConversionError> {
-    let parts = request.turns.iter().flat_map(|turn| &turn.parts);
-    for part in parts.flat_map(|part| match part {
-        Part::Result(result) => result.parts.as_slice(),
-        part => std::slice::from_ref(part),
-    }) {
+    for part in request.all_parts() {
         match part {
             Part::Foreign(name) => return Err(ConversionError::unsupported(name.decode())),
             Part::Image(Image { source: Source::Id(_), .. })

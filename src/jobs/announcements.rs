@@ -195,7 +195,7 @@ fn seen(announcement: Announcement) -> Seen {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, to_value};
+    use serde_json::to_value;
 
     use super::*;
 
@@ -235,13 +235,7 @@ mod tests {
                 source_key: "k".to_owned(),
                 title: title.to_owned(),
                 content: content.to_owned(),
-                level: NoticeLevel::Info,
-                source_url: None,
-                starts_at: None,
-                ends_at: None,
-                upstream_created_at: None,
-                upstream_updated_at: None,
-                raw_payload: Value::Null,
+                ..Announcement::default()
             };
             assert_eq!(text_of(&announcement), text);
         }

@@ -156,11 +156,7 @@ impl LoginSessions {
     /// Takes a session for the exchange of its code.
     pub fn take(self: &Arc<Self>, state: &str, provider: OAuthProvider) -> Result<Exchange, NotTaken> {
         let mut sessions = self.living();
-        let session = sessions.get_mut(state).filter(|session| session.provider == provider);
-        let session = session.ok_or(NotTaken::Unknown)?;
-        if !matches!(session.stage, Stage::Waiting | Stage::Denied(_)) {
-            return Err(NotTaken::Used);
-        }
+        let session = waiting(&mut sessions, state, provider)?;
         session.move_to(Stage::Exchanging);
         let session = session.clone();
         Ok(Exchange { session, state: state.to_owned(), sessions: self.clone(), has_ended: false })
@@ -169,12 +165,7 @@ impl LoginSessions {
     /// Notes what a provider says that will not have the login.
     pub fn deny(&self, state: &str, provider: OAuthProvider, words: &str) -> Result<(), NotTaken> {
         let mut sessions = self.living();
-        let session = sessions.get_mut(state).filter(|session| session.provider == provider);
-        let session = session.ok_or(NotTaken::Unknown)?;
-        if !matches!(session.stage, Stage::Waiting | Stage::Denied(_)) {
-            return Err(NotTaken::Used);
-        }
-        session.move_to(Stage::Denied(words.to_owned()));
+        waiting(&mut sessions, state, provider)?.move_to(Stage::Denied(words.to_owned()));
         drop(sessions);
         self.changed.notify_waiters();
         Ok(())
@@ -214,6 +205,20 @@ impl LoginSessions {
             session.move_to(stage);
         }
         self.changed.notify_waiters();
+    }
+}
+
+/// The session with this state, if a browser may still come back for it.
+fn waiting<'s>(
+    sessions: &'s mut HashMap<String, LoginSession>,
+    state: &str,
+    provider: OAuthProvider,
+) -> Result<&'s mut LoginSession, NotTaken> {
+    let session = sessions.get_mut(state).filter(|session| session.provider == provider);
+    let session = session.ok_or(NotTaken::Unknown)?;
+    match session.stage {
+        Stage::Waiting | Stage::Denied(_) => Ok(session),
+        _ => Err(NotTaken::Used),
     }
 }
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::core::Core;
 use crate::jobs::sessions::sendable::sendable_secrets;
-use crate::routing::Secret;
+use crate::routing::{BaseUrl, Secret, Site};
 use crate::store::accounts::AccountRow;
 use crate::store::sites::SiteRow;
 use crate::store::snapshot::{management_of_account, management_of_site};
-use crate::upstream::platforms::{MANAGEMENT_LIMITS, SiteClient, SiteError, SiteErrorKind};
+use crate::upstream::platforms::{SiteClient, SiteError, SiteErrorKind};
 
 /// The client of a stored account.
 ///
@@ -17,18 +17,11 @@ use crate::upstream::platforms::{MANAGEMENT_LIMITS, SiteClient, SiteError, SiteE
 pub fn site_client_of(core: &Core, site: &SiteRow, account: &AccountRow) -> Result<SiteClient, SiteError> {
     let settings = core.settings.load();
     let way = management_of_account(site, account, &core.live, settings.system_proxy_url.as_deref());
-    let (address, base) = way.map_err(|problem| SiteError::new(SiteErrorKind::Unreachable, problem))?;
     let session = sendable_secrets([&account.access_token]).first().copied().map(Secret::from);
     Ok(SiteClient {
-        platform: address.platform,
-        base,
-        session,
         keys: sendable_secrets([&account.api_token]).into_iter().map(Secret::from).collect(),
-        user_id: account.platform_user_id.filter(|id| *id > 0),
         username: account.username.clone(),
-        custom_headers: address.custom_headers,
-        limits: MANAGEMENT_LIMITS,
-        memory: Arc::clone(&core.site_memory),
+        ..with_credential(core, way, session, account.platform_user_id)?
     })
 }
 
@@ -45,16 +38,20 @@ pub fn site_client_at(
 ) -> Result<SiteClient, SiteError> {
     let settings = core.settings.load();
     let way = management_of_site(site, &core.live, settings.system_proxy_url.as_deref());
+    with_credential(core, way, credential, user_id)
+}
+
+fn with_credential(
+    core: &Core,
+    way: Result<(Site, BaseUrl), String>,
+    credential: Option<Secret>,
+    user_id: Option<i64>,
+) -> Result<SiteClient, SiteError> {
     let (address, base) = way.map_err(|problem| SiteError::new(SiteErrorKind::Unreachable, problem))?;
     Ok(SiteClient {
-        platform: address.platform,
-        base,
-        session: credential,
-        keys: Vec::new(),
         user_id: user_id.filter(|id| *id > 0),
-        username: None,
         custom_headers: address.custom_headers,
-        limits: MANAGEMENT_LIMITS,
         memory: Arc::clone(&core.site_memory),
+        ..SiteClient::new(address.platform, base, credential)
     })
 }

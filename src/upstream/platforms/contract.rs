@@ -135,7 +135,7 @@ pub struct NewSiteKey {
 }
 
 /// Something the site tells its users.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Announcement {
     /// Stays the same while the announcement does.
     pub source_key: String,
@@ -151,8 +151,9 @@ pub struct Announcement {
     pub raw_payload: Value,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NoticeLevel {
+    #[default]
     Info,
     Warning,
     Error,

@@ -95,6 +95,21 @@ impl<'a> Call<'a> {
 // === impl SiteClient ===
 
 impl SiteClient {
+    /// A client of an account of which nothing is known but its session.
+    pub fn new(platform: Platform, base: BaseUrl, session: Option<Secret>) -> Self {
+        Self {
+            platform,
+            base,
+            session,
+            keys: Vec::new(),
+            user_id: None,
+            username: None,
+            custom_headers: Vec::new(),
+            limits: MANAGEMENT_LIMITS,
+            memory: Arc::default(),
+        }
+    }
+
     /// Every credential once, the session first.
     pub(super) fn credentials(&self) -> Vec<&str> {
         let mut all: Vec<&str> = Vec::new();
@@ -347,17 +362,8 @@ mod tests {
     use super::*;
 
     fn site_client(platform: Platform, session: &str) -> SiteClient {
-        SiteClient {
-            platform,
-            base: BaseUrl::parse("https://example.com", None).expect("a base address"),
-            session: Some(session.into()),
-            keys: Vec::new(),
-            user_id: Some(7),
-            username: None,
-            custom_headers: Vec::new(),
-            limits: MANAGEMENT_LIMITS,
-            memory: Arc::default(),
-        }
+        let base = BaseUrl::parse("https://example.com", None).expect("a base address");
+        SiteClient { user_id: Some(7), ..SiteClient::new(platform, base, Some(session.into())) }
     }
 
     #[test]

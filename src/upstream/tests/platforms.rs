@@ -63,17 +63,8 @@ impl Stub {
 
     pub(super) fn site_client(&self, platform: Platform, session: &str) -> SiteClient {
         let address = format!("http://127.0.0.1:{}", self.upstream.port);
-        SiteClient {
-            platform,
-            base: BaseUrl::parse(&address, None).expect("a base address"),
-            session: Some(Secret::from(session)),
-            keys: Vec::new(),
-            user_id: None,
-            username: None,
-            custom_headers: Vec::new(),
-            limits: MANAGEMENT_LIMITS,
-            memory: Arc::default(),
-        }
+        let base = BaseUrl::parse(&address, None).expect("a base address");
+        SiteClient::new(platform, base, Some(Secret::from(session)))
     }
 
     /// The calls so far, `METHOD /path` each.

@@ -2,7 +2,6 @@
 //! full limit, by a clock that is turned by hand.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
@@ -40,17 +39,8 @@ async fn dripping() -> Upstream {
 }
 
 fn site_client(upstream: &Upstream, platform: Platform) -> SiteClient {
-    SiteClient {
-        platform,
-        base: upstream.base.clone(),
-        session: Some(Secret::from("pat")),
-        keys: Vec::new(),
-        user_id: Some(7),
-        username: None,
-        custom_headers: Vec::new(),
-        limits: MANAGEMENT_LIMITS,
-        memory: Arc::default(),
-    }
+    let session = Some(Secret::from("pat"));
+    SiteClient { user_id: Some(7), ..SiteClient::new(platform, upstream.base.clone(), session) }
 }
 
 /// Waits for the failure of a call and checks that it took its limit, no less and hardly more.

@@ -54,13 +54,8 @@ fn of_notice(answer: &Value) -> Option<Announcement> {
         source_key: format!("notice:{}", sha1(text)),
         title: GENERIC_TITLE.to_owned(),
         content: text.to_owned(),
-        level: NoticeLevel::Info,
-        source_url: None,
-        starts_at: None,
-        ends_at: None,
-        upstream_created_at: None,
-        upstream_updated_at: None,
         raw_payload: answer.clone(),
+        ..Announcement::default()
     })
 }
 
@@ -79,12 +74,9 @@ fn of_console(item: &Value) -> Option<Announcement> {
             "error" | "danger" => NoticeLevel::Error,
             _ => NoticeLevel::Info,
         },
-        source_url: None,
-        starts_at: None,
-        ends_at: None,
         upstream_created_at: time::parse(published),
-        upstream_updated_at: None,
         raw_payload: item.clone(),
+        ..Announcement::default()
     })
 }
 

@@ -63,7 +63,7 @@ fn a_gateway_that_runs_is_looked_at_too_and_goes_on() {
     let (gateway, _upstream) = Gateway::serving(&["alpha"]);
     let (findings, code) = examine(&Setup::default(), gateway.home());
     assert_eq!((code, &findings["database"][0]["result"]), (Some(0), &json!("ok")), "{findings:#?}");
-    assert_eq!(findings["site one"][0]["result"], "ok");
+    assert_eq!(findings["site site"][0]["result"], "ok");
     gateway.client().chat("alpha").expect(200);
     gateway.wait_for_logs(1);
 }

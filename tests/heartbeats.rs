@@ -63,9 +63,7 @@ fn gemini_body() -> Value {
 }
 
 fn gemini_site(gateway: &Gateway) -> Upstream {
-    let upstream = Upstream::start(&[]);
-    let model = json!({"name": format!("models/{MODEL}"), "supportedGenerationMethods": ["generateContent"]});
-    upstream.answer("/v1beta/models", Reply::json(200, &json!({"models": [model]})));
+    let upstream = Upstream::of_google(&[MODEL]);
     gateway.add_as(&json!({"name": "gemini", "platform": "gemini"}), &upstream);
     upstream
 }

@@ -21,6 +21,11 @@ fn instances<const N: usize>(home: &Arc<Home>, setup: &Setup) -> [Gateway; N] {
     [(); N].map(|()| setup.clone().start_in(home.clone()))
 }
 
+/// Two of them, where there is a server that they can share.
+fn two_instances() -> Option<[Gateway; 2]> {
+    support::is_on_server().then(|| instances(&Home::new(), &Setup::default()))
+}
+
 fn ask(gateway: &Gateway) -> Answer {
     gateway.client().send(
         Request::post("/v1/responses").json(&json!({"model": MODEL, "stream": true, "input": "Which way?"})),
@@ -260,11 +265,7 @@ fn chat(gateway: &Gateway) -> Answer {
 
 #[test]
 fn a_cooldown_is_seen_by_all_and_so_is_its_end() {
-    if !support::is_on_server() {
-        return;
-    }
-    let home = Home::new();
-    let gateways: [Gateway; 2] = instances(&home, &Setup::default());
+    let Some(gateways) = two_instances() else { return };
     let (upstream, _) = with_key(&gateways, &json!({}));
     let [one, other] = &gateways;
     let cooling = |gateway: &Gateway| {
@@ -290,11 +291,7 @@ fn a_cooldown_is_seen_by_all_and_so_is_its_end() {
 
 #[test]
 fn what_a_key_uses_at_one_instance_counts_at_all_and_so_does_its_reset() {
-    if !support::is_on_server() {
-        return;
-    }
-    let home = Home::new();
-    let gateways: [Gateway; 2] = instances(&home, &Setup::default());
+    let Some(gateways) = two_instances() else { return };
     let limits = json!({"maxRequests": 1000, "budgets": [{"period": "total", "maxTokens": 1}]});
     let (_upstream, key) = with_key(&gateways, &limits);
     let [one, other] = &gateways;
@@ -309,11 +306,7 @@ fn what_a_key_uses_at_one_instance_counts_at_all_and_so_does_its_reset() {
 
 #[test]
 fn what_a_key_without_limits_has_used_is_told_alike_by_all() {
-    if !support::is_on_server() {
-        return;
-    }
-    let home = Home::new();
-    let gateways: [Gateway; 2] = instances(&home, &Setup::default());
+    let Some(gateways) = two_instances() else { return };
     let (_upstream, key) = with_key(&gateways, &json!({}));
     let told =
         |gateway: &Gateway| gateway.admin().get("/api/downstream-keys").expect(200)["items"][0].clone();
@@ -370,11 +363,7 @@ fn a_key_far_from_its_limit_is_served_while_the_database_is_away() {
 
 #[test]
 fn a_new_seal_key_is_used_by_all() {
-    if !support::is_on_server() {
-        return;
-    }
-    let home = Home::new();
-    let gateways: [Gateway; 2] = instances(&home, &Setup::default());
+    let Some(gateways) = two_instances() else { return };
     let (_upstream, _) = with_key(&gateways, &json!({}));
     let [one, other] = &gateways;
     for _ in 0..2 {

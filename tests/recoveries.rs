@@ -175,12 +175,7 @@ fn a_limit_is_sent_under_its_other_name_where_an_upstream_wants_that() {
 
 #[test]
 fn what_a_model_of_googles_does_not_take_is_left_out() {
-    let upstream = Upstream::start(&[MODEL]);
-    let models = json!({"models": [{"name": format!("models/{MODEL}"),
-        "supportedGenerationMethods": ["generateContent"]}]});
-    upstream.answer("/v1beta/models", Reply::json(200, &models));
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let (gateway, upstream) = Gateway::serving_as("gemini", &[MODEL]);
     let path = format!("/v1beta/models/{MODEL}:generateContent");
     let answer = json!({"candidates": [{"content": {"role": "model", "parts": [{"text": "Left."}]}, "finishReason": "STOP"}]});
     upstream.answer(&path, Reply::json(200, &answer));

@@ -123,10 +123,7 @@ fn geminis_surface_has_its_own_word_for_it() {
         "/v1beta/models/model-asked-for:generateContent",
         "/v1beta/models/model-asked-for:streamGenerateContent",
     );
-    let upstream = Upstream::start(&[MODEL]);
-    let listed =
-        json!({"name": format!("models/{MODEL}"), "supportedGenerationMethods": ["generateContent"]});
-    upstream.answer("/v1beta/models", Reply::json(200, &json!({"models": [listed]})));
+    let upstream = Upstream::of_google(&[MODEL]);
     let said = |model: &str| {
         json!({"candidates": [{"index": 0, "content": {"role": "model", "parts": [{"text": "North."}]},
             "finishReason": "STOP"}], "modelVersion": model})

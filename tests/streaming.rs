@@ -264,10 +264,7 @@ fn one_huge_event_passes() {
 #[test]
 fn a_whole_answer_in_one_huge_event_has_an_end() {
     let said = "é".repeat(1 << 20);
-    let upstream = Upstream::start(&[]);
-    let models =
-        json!({"models": [{"name": "models/gemini-2", "supportedGenerationMethods": ["generateContent"]}]});
-    upstream.answer("/v1beta/models", Reply::json(200, &models));
+    let upstream = Upstream::of_google(&["gemini-2"]);
     let answer = wire::data(&json!({"candidates": [{"content": {"role": "model", "parts": [{"text": said}]},
         "finishReason": "STOP", "index": 0}], "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 2}}));
     upstream.answer("/v1beta/models/gemini-2:streamGenerateContent", Reply::events([&answer]));

@@ -63,12 +63,9 @@ fn a_call_that_came_to_nothing_ends_the_answer_of_other_dialects() {
             "messages": [{"role": "user", "content": "Which way?"}]})
     };
     let ask_responses = |streamed: bool| json!({"model": MODEL, "stream": streamed, "input": "Which way?"});
-    let upstream = Upstream::start(&[MODEL]);
+    let upstream = Upstream::of_google(&[MODEL]);
     let none = json!({"error": {"message": "none"}});
     upstream.answer("/v1beta/openai/chat/completions", Reply::json(404, &none));
-    let models = json!({"models": [{"name": format!("models/{MODEL}"),
-        "supportedGenerationMethods": ["generateContent"]}]});
-    upstream.answer("/v1beta/models", Reply::json(200, &models));
     let gateway = Gateway::start();
     gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
     gateway.wait_for_channels(MODEL, 1);
@@ -96,12 +93,7 @@ fn a_call_that_came_to_nothing_ends_the_answer_of_other_dialects() {
 
 #[test]
 fn what_a_gemini_upstream_refuses_or_breaks_is_told_in_its_words() {
-    let upstream = Upstream::start(&[MODEL]);
-    let models = json!({"models": [{"name": format!("models/{MODEL}"),
-        "supportedGenerationMethods": ["generateContent"]}]});
-    upstream.answer("/v1beta/models", Reply::json(200, &models));
-    let gateway = Gateway::start();
-    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let (gateway, upstream) = Gateway::serving_as("gemini", &[MODEL]);
     let ask = || gateway.client().send(Request::post(&format!("{STREAM}?alt=sse")).json(&body()));
 
     // As in Google's API reference, GenerateContentResponse.PromptFeedback: there are no candidates.
@@ -194,10 +186,7 @@ fn googles_sdks_find_their_way_on_version_one() {
 fn the_operators_rules_of_what_is_no_answer_hold_for_geminis_own() {
     let gateway =
         Gateway::with(&[("PROXY_EMPTY_CONTENT_FAIL", "true"), ("PROXY_ERROR_KEYWORDS", "quota exceeded")]);
-    let upstream = Upstream::start(&[MODEL]);
-    let list = json!({"models": [{"name": format!("models/{MODEL}"),
-        "supportedGenerationMethods": ["generateContent"]}]});
-    upstream.answer("/v1beta/models", Reply::json(200, &list));
+    let upstream = Upstream::of_google(&[MODEL]);
     gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
     let parts = |parts: Value| {
         json!({"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}],
@@ -274,11 +263,8 @@ fn a_stream_without_events_is_one_array() {
 
 #[test]
 fn a_gemini_upstream_counts_itself_and_a_key_counts_what_it_may_ask() {
-    let upstream = Upstream::start(&[MODEL]);
+    let upstream = Upstream::of_google(&[MODEL]);
     let count = format!("/v1beta/models/{MODEL}:countTokens");
-    let models = json!({"models": [{"name": format!("models/{MODEL}"),
-        "supportedGenerationMethods": ["generateContent"]}]});
-    upstream.answer("/v1beta/models", Reply::json(200, &models));
     // As in Google's API reference, models.countTokens.
     upstream.answer(&count, Reply::json(200, &json!({"totalTokens": 10})));
     let gateway = Gateway::start();
@@ -309,10 +295,7 @@ fn a_gemini_upstream_counts_itself_and_a_key_counts_what_it_may_ask() {
 
 #[test]
 fn a_gemini_upstream_without_the_compatible_address_is_asked_in_its_own_dialect() {
-    let upstream = Upstream::start(&[MODEL]);
-    let models = json!({"models": [{"name": format!("models/{MODEL}"),
-        "supportedGenerationMethods": ["generateContent"]}]});
-    upstream.answer("/v1beta/models", Reply::json(200, &models));
+    let upstream = Upstream::of_google(&[MODEL]);
     upstream.answer("/v1beta/openai/chat/completions", Reply::json(404, &json!({"error": "Not found"})));
     upstream.answer(CALL, Reply::json(200, &answer("North.")));
     upstream.answer(STREAM, Reply::events([wire::data(&answer("North."))]));
@@ -349,10 +332,7 @@ fn a_gemini_upstream_without_the_compatible_address_is_asked_in_its_own_dialect(
 
 #[test]
 fn what_else_google_does_is_asked_of_google_where_it_can_be() {
-    let upstream = Upstream::start(&[MODEL]);
-    let models = json!({"models": [{"name": format!("models/{MODEL}"),
-        "supportedGenerationMethods": ["generateContent"]}]});
-    upstream.answer("/v1beta/models", Reply::json(200, &models));
+    let upstream = Upstream::of_google(&[MODEL]);
     let embed = "/v1beta/models/gemini-test:embedContent";
     let embedded = json!({"embedding": {"values": [0.5, -1.0]}});
     upstream.answer(embed, Reply::json(200, &embedded));
@@ -484,9 +464,7 @@ fn the_command_line_is_served_in_its_envelope() {
 
 #[test]
 fn a_gemini_upstream_gets_contents_or_nothing() {
-    let upstream = Upstream::start(&[MODEL]);
-    let models = json!({"models": [{"name": format!("models/{MODEL}"), "supportedGenerationMethods": ["generateContent"]}]});
-    upstream.answer("/v1beta/models", Reply::json(200, &models));
+    let upstream = Upstream::of_google(&[MODEL]);
     upstream.answer("/v1beta/openai/chat/completions", Reply::error(404, "Not found"));
     upstream.answer(CALL, Reply::json(200, &answer("North.")));
     let gateway = Gateway::start();
@@ -514,10 +492,7 @@ fn a_gemini_upstream_gets_contents_or_nothing() {
 
 #[test]
 fn a_models_name_in_a_path_stays_a_name() {
-    let upstream = Upstream::start(&[]);
-    let listed =
-        json!({"name": format!("models/{MODEL}"), "supportedGenerationMethods": ["generateContent"]});
-    upstream.answer("/v1beta/models", Reply::json(200, &json!({ "models": [listed] })));
+    let upstream = Upstream::of_google(&[MODEL]);
     upstream.serve(|asked| {
         asked.target.contains(":generateContent").then(|| Reply::json(200, &answer("North.")))
     });

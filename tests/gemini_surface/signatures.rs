@@ -7,10 +7,7 @@ use crate::support::{Gateway, Reply, Upstream, wire};
 
 #[test]
 fn calls_of_another_provider_get_a_placeholder_once_their_signature_is_missed() {
-    let upstream = Upstream::start(&[MODEL]);
-    let models = json!({"models": [{"name": format!("models/{MODEL}"),
-        "supportedGenerationMethods": ["generateContent"]}]});
-    upstream.answer("/v1beta/models", Reply::json(200, &models));
+    let upstream = Upstream::of_google(&[MODEL]);
     upstream.answer(CALL, Reply::json(200, &answer("North.")));
     let missed = "Function call is missing a thought_signature in functionCall parts.";
     upstream.answer_once(

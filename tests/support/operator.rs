@@ -93,7 +93,8 @@ impl Gateway {
     /// As [`Gateway::serving`], with a site of this platform.
     #[track_caller]
     pub fn serving_as(platform: &str, models: &[&str]) -> (Self, Upstream) {
-        let (gateway, upstream) = (Self::start(), Upstream::start(models));
+        let stub = if platform == "gemini" { Upstream::of_google } else { Upstream::start };
+        let (gateway, upstream) = (Self::start(), stub(models));
         gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
         (gateway, upstream)
     }

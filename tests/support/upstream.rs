@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::reply::{Body, End, Gate, Reply, Step};
 use super::{eventually, wire};
@@ -54,6 +54,17 @@ struct Rule {
 }
 
 impl Upstream {
+    /// A stub that lists these models as Google's API does, too.
+    pub fn of_google(models: &[&str]) -> Self {
+        let upstream = Self::start(models);
+        let listed = models.iter().map(
+            |model| json!({"name": format!("models/{model}"), "supportedGenerationMethods": ["generateContent"]}),
+        );
+        let listed: Vec<Value> = listed.collect();
+        upstream.answer("/v1beta/models", Reply::json(200, &json!({ "models": listed })));
+        upstream
+    }
+
     /// A stub that offers these models.
     pub fn start(models: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

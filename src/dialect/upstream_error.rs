@@ -18,7 +18,7 @@ pub const MAX_MESSAGE: usize = 2000;
 /// How much of a name (`type`, `code`, `param`) is kept, in characters.
 pub const MAX_NAME: usize = 128;
 /// No upstream is believed to be away for longer.
-pub const MAX_RETRY_AFTER: Duration = Duration::from_hours(30 * 24);
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(30 * 86_400);
 /// Ends a text that was cut.
 pub const CUT: &str = "...(truncated)";
 

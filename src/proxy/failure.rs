@@ -226,13 +226,11 @@ impl Failure {
         let mut error = errors::read(status, &body);
         let text = errors::upstream_text(path, status, &error.message);
         let hint = upstream.get(&RETRY_AFTER).and_then(|value| std::str::from_utf8(value).ok());
-        let told = error.retry_after.and_then(|wait| i64::try_from(wait.as_millis()).ok());
-        let told = told.map(|wait| now.saturating_add(wait));
+        let told = error.retry_after.map(|wait| now.saturating_add(wait.as_millis() as Millis));
         let recovers_at = failure::provider_hint(status, hint, &body, now).or(told);
         // Some name the time of the reset alone.
-        let until = recovers_at.and_then(|at| u64::try_from(at.saturating_sub(now)).ok());
-        error.retry_after =
-            error.retry_after.or_else(|| Some(Duration::from_millis(until?).min(MAX_RETRY_AFTER)));
+        let until = recovers_at.map(|at| Duration::from_millis(at.abs_diff(now)).min(MAX_RETRY_AFTER));
+        error.retry_after = error.retry_after.or(until);
         let progress = Progress::whole(Came::of_status(status));
         let token_refusal = TokenRefusal::of(status, upstream, &body);
         let body = complete.then_some(body);
@@ -253,8 +251,7 @@ impl Failure {
         };
         let status = status.as_u16();
         let failure = Self::status(status, path, &headers, body, is_whole, now);
-        let is_ordinary = matches!(status, 200..=399 | 426);
-        let lacks_surface = is_ordinary || failure.lacks_path();
+        let lacks_surface = matches!(status, 200..=399 | 426) || failure.lacks_path();
         Self { lacks_surface, ..failure }
     }
 

@@ -94,6 +94,8 @@ fn a_file_that_may_not_grow_stops_no_request() {
     let ask = Request::post("/v1/files").header("content-type", "multipart/form-data; boundary=b").body(form);
     let error = gateway.client().send(ask).expect(507);
     assert_eq!(error["error"]["code"], "insufficient_storage", "{error}");
+    gateway.admin().post("/api/settings/maintenance/factory-reset", &json!({})).expect(507);
+    assert_eq!(gateway.client().send(Caller::chat_ask(MODEL, false)).status, 200);
     assert!(gateway.is_running(), "{}", gateway.output());
     drop(gateway);
 

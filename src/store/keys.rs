@@ -295,7 +295,7 @@ pub async fn referable(store: &Store) -> Result<Referable> {
     })
 }
 
-/// The values of every column that settings have, in the order of the statements above.
+/// Every column that settings have, with its value.
 fn columns(settings: &KeySettings) -> Result<[(&'static str, Value); 18]> {
     Ok([
         ("name", settings.name.as_str().into()),

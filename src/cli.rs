@@ -97,6 +97,18 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Str
     Ok(command.unwrap_or(Command::Serve))
 }
 
+/// Prints to standard output. Who closed it wants no more (`switchyard --help | head -1`); where it cannot be written for
+/// another reason, such as a full disk, a script that reads the output has to hear of it.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut output = std::io::stdout();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(failure::IO, format!("standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Asks the instance on this machine for its health, over plain HTTP. With TLS configured a
 /// completed connection counts.
 ///

@@ -49,7 +49,11 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(message) => fail(1, &message),
         }),
-        Ok(Command::Doctor { as_json }) => doctor::run(config::from_environment(), as_json),
+        Ok(Command::Doctor { as_json }) => {
+            let report = doctor::run(config::from_environment());
+            let printed = print(&if as_json { report.json() } else { report.table() });
+            if report.has_failure() { ExitCode::FAILURE } else { printed }
+        }
         Ok(Command::Demo) => demo::run(),
         Ok(Command::DeployHelper) => {
             configured(config::from_environment(), |config| match deploy_helper::run(&config) {
@@ -325,9 +329,9 @@ fn fail(code: u8, message: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Prints; a closed standard output (`switchyard --help | head -1`) is not worth a panic.
 fn print(text: &str) -> ExitCode {
-    use std::io::Write;
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    ExitCode::SUCCESS
+    match cli::print(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => fail(failure.code, &failure.message),
+    }
 }

@@ -132,3 +132,24 @@ fn a_site_that_fails_holds_up_no_other() {
     assert_eq!(gateway.result_of_task(&json!({"jobId": one["taskId"]}))["scannedSites"], 1);
     gateway.admin().post(&format!("{PATH}/sync"), &json!({"siteId": "x"})).expect(400);
 }
+
+#[test]
+fn a_site_with_ever_new_words_fills_no_database() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let site = relay.site(&gateway, "Relay A");
+    relay.account(&gateway, &site, "ada");
+    let announce = |from: usize| {
+        let announcements: Vec<Value> =
+            (from..from + 250).map(|n| json!({"content": format!("no {n}")})).collect();
+        let status = json!({"success": true, "data": {"announcements": announcements}});
+        relay.upstream.answer("/api/status", Reply::json(200, &status));
+        sync(&gateway)["inserted"].clone()
+    };
+    for from in [0, 1000, 2000, 3000] {
+        assert_eq!(announce(from), 200);
+    }
+    assert_eq!((list(&gateway, "?limit=500").len(), list(&gateway, "?limit=500&offset=500").len()), (500, 0));
+    // What it shows is what stays known.
+    assert_eq!(announce(3000), 0);
+}

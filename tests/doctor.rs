@@ -154,3 +154,13 @@ fn a_database_server_that_cannot_be_used_is_a_failure_and_its_password_is_told_n
     assert!(!finished.stdout.contains("password-of-the-server"), "{}", finished.stdout);
     assert!(home.files().is_empty());
 }
+
+#[test]
+fn an_output_that_cannot_be_written_is_no_success() {
+    let setup = Setup::default().limited("exec >/dev/full");
+    for command in ["doctor", "--version"] {
+        let finished = run(&setup, &Home::new(), &[command]);
+        assert_eq!(finished.status.code(), Some(74), "{command}: {}", finished.stderr);
+        assert!(finished.stderr.contains("standard output"), "{command}: {}", finished.stderr);
+    }
+}

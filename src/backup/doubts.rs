@@ -1,8 +1,12 @@
 //! What nothing here can use of a row that is taken all the same: one strange row keeps nobody from coming over, and warnings
 //! name it.
 
+use std::collections::BTreeMap;
+
+use http::{HeaderName, HeaderValue};
+
 use crate::platform::Platform;
-use crate::routing::{BaseUrl, OutboundProxy};
+use crate::routing::{BaseUrl, ModelPattern, OutboundProxy};
 use crate::store::Value;
 use crate::store::staging::NewRow;
 use crate::store::staging::tables::Table;
@@ -27,10 +31,14 @@ fn unusable(table: &Table, row: &NewRow) -> Option<String> {
         }
     };
     match table.name {
-        "sites" => platform(text("platform")?)
-            .or_else(|| address(text("url")?))
-            .or_else(|| proxy(text("proxy_url")?)),
+        "sites" => text("platform")
+            .and_then(platform)
+            .or_else(|| text("url").and_then(address))
+            .or_else(|| text("proxy_url").and_then(proxy))
+            .or_else(|| text("custom_headers").and_then(headers)),
         "accounts" => proxy(text("proxy_url")?),
+        // A group may have no pattern of its own.
+        "token_routes" => text("model_pattern").filter(|text| !text.is_empty()).and_then(pattern),
         "downstream_api_keys" => key(text("key_enc")?),
         _ => None,
     }
@@ -49,6 +57,18 @@ fn proxy(url: &str) -> Option<String> {
     OutboundProxy::parse(url)
         .err()
         .map(|_| "its proxy cannot be used, and without it nothing is sent".to_owned())
+}
+
+fn headers(text: &str) -> Option<String> {
+    let headers: BTreeMap<String, String> = serde_json::from_str(text).unwrap_or_default();
+    let unsendable = headers.into_iter().find(|(name, value)| {
+        HeaderName::from_bytes(name.as_bytes()).is_err() || HeaderValue::from_str(value).is_err()
+    });
+    unsendable.map(|(name, _)| format!("its header {name:?} cannot be sent: it is left out of every request"))
+}
+
+fn pattern(text: &str) -> Option<String> {
+    ModelPattern::parse(text).err().map(|why| format!("it matches nothing: {why}"))
 }
 
 fn key(text: &str) -> Option<String> {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::failure::{CANNOT_CREATE, DATA, Failure, NO_INPUT, USAGE};
 use super::import;
 use super::passphrase::PassphraseFrom;
+use super::print;
 use super::progress::Progress;
 use super::transfer::{Import, Transfer};
 use crate::backup::sealed::Sealing;
@@ -166,9 +167,9 @@ async fn migrate(
     core.stop().await;
     let copied = copied.map_err(|error| Failure::new(1, error.to_string()))?;
     let copied = copied.map_err(|error| Failure::new(CANNOT_CREATE, error.to_string()))?;
-    let lines = copied.iter().filter(|copied| copied.rows > 0);
-    let lines: Vec<String> = lines.map(|copied| format!("{:>12}  {}", copied.rows, copied.table)).collect();
-    print(&lines.join("\n"))
+    let filled = copied.iter().filter(|copied| copied.rows > 0);
+    let lines: String = filled.map(|copied| format!("{:>12}  {}\n", copied.rows, copied.table)).collect();
+    print(&lines)
 }
 
 fn back_up(config: &Config, to: &Path, progress: &Progress) -> Result<(), Failure> {
@@ -275,13 +276,6 @@ fn partial(path: &Path) -> PathBuf {
 
 fn table(counts: &Counts) -> String {
     counts.iter().map(|(table, rows)| format!("{table:<24}{rows:>9}\n")).collect()
-}
-
-/// Prints; a closed standard output (`switchyard import … | head -1`) is not worth a panic.
-fn print(text: &str) -> Result<(), Failure> {
-    let end = if text.ends_with('\n') { "" } else { "\n" };
-    let _ = write!(io::stdout(), "{text}{end}");
-    Ok(())
 }
 
 /// A directory for what only looks, gone with it.

@@ -5,6 +5,7 @@ pub const USAGE: u8 = 64;
 pub const DATA: u8 = 65;
 pub const NO_INPUT: u8 = 66;
 pub const CANNOT_CREATE: u8 = 73;
+pub const IO: u8 = 74;
 
 /// Why a command did nothing, or not all.
 #[derive(Debug)]

@@ -17,7 +17,6 @@ mod sites;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::ExitCode;
 
 use rustix::fs::{Access, access};
 
@@ -27,20 +26,19 @@ use crate::core::store_options;
 use crate::http::tls::Tls;
 use crate::open_files;
 use crate::store::inspect::{self, Whereabouts};
-use report::Report;
+pub use report::Report;
 
 /// Fewer open files than this, and a busy gateway runs out of them.
 const FEW_FILES: usize = 4096;
 
-/// Looks at everything and prints what it found, as a table or as JSON.
-pub fn run(reading: Reading, as_json: bool) -> ExitCode {
+/// Looks at everything.
+pub fn run(reading: Reading) -> Report {
     let mut report = Report::default();
     match reading {
         Err(errors) => errors.into_iter().for_each(|error| report.failed("configuration", error)),
         Ok((config, warnings)) => examine(&mut report, &config, warnings),
     }
-    report.print(as_json);
-    if report.has_failure() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    report
 }
 
 fn examine(report: &mut Report, config: &Config, warnings: Vec<String>) {

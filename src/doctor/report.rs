@@ -1,14 +1,13 @@
 //! What the checks found: a table for people, JSON for programs.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use serde::Serialize;
 use serde_json::json;
 
 /// What came of all checks, in the order they were made.
 #[derive(Default)]
-pub(super) struct Report(Vec<Finding>);
+pub struct Report(Vec<Finding>);
 
 #[derive(Serialize)]
 struct Finding {
@@ -38,7 +37,7 @@ impl Report {
         self.add(check, Verdict::Failed, detail);
     }
 
-    pub(super) fn has_failure(&self) -> bool {
+    pub fn has_failure(&self) -> bool {
         self.0.iter().any(|finding| finding.result == Verdict::Failed)
     }
 
@@ -47,23 +46,17 @@ impl Report {
         self.0.iter().filter(|finding| finding.result != Verdict::Ok).count()
     }
 
-    /// Prints to standard output; whoever closed it wants no more.
-    pub(super) fn print(&self, as_json: bool) {
-        let text = if as_json { self.json() } else { self.table() };
-        let _ = std::io::stdout().write_all(text.as_bytes());
-    }
-
     fn add(&mut self, check: &str, result: Verdict, detail: String) {
         // Names of sites and words of upstreams are anybody's: none of them makes a line of its own.
         let in_line = |text: &str| text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         self.0.push(Finding { check: in_line(check), result, detail: in_line(&detail) });
     }
 
-    fn json(&self) -> String {
+    pub fn json(&self) -> String {
         format!("{:#}\n", json!({ "ok": !self.has_failure(), "checks": self.0 }))
     }
 
-    fn table(&self) -> String {
+    pub fn table(&self) -> String {
         let width = self.0.iter().map(|finding| finding.check.chars().count()).max().unwrap_or(0);
         let mut table = String::new();
         for Finding { check, result, detail } in &self.0 {

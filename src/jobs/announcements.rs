@@ -28,6 +28,8 @@ use crate::upstream::platforms::{Announcement, GENERIC_TITLE, NoticeLevel, SiteE
 
 /// How often all sites are asked.
 pub const INTERVAL: Duration = Duration::from_secs(900);
+/// How many announcements of a site are read at once: fewer than are kept, so that what it shows is known the next time.
+const MAX_SHOWN: usize = 200;
 /// The longest key the store can index.
 const MAX_KEY_CHARS: usize = 191;
 
@@ -130,7 +132,7 @@ async fn take_in(
 ) -> store::Result<()> {
     let mut known: HashSet<String> =
         announcements::known_keys(&core.store, site.id).await?.into_iter().collect();
-    for announcement in found {
+    for announcement in found.into_iter().take(MAX_SHOWN) {
         let level = level_of(announcement.level);
         let message = text_of(&announcement);
         let seen = seen(announcement);

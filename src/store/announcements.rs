@@ -1,11 +1,14 @@
-//! What sites announce. One row per site and key of the source, for good: a cleared
-//! row stays hidden, so that the next sync does not take it for new.
+//! What sites announce. One row per site and key of the source: a cleared row stays hidden, so that the next sync does
+//! not take it for new.
 
 use super::events::NewEvent;
 use super::sql::{Fields, Statement, Value};
 use super::{Result, Store};
 use crate::ids::{AnnouncementId, SiteId};
 use crate::time::Millis;
+
+/// How many rows of a site are kept. Some write the time of day into their notice: each reading is another one.
+const MOST: i64 = 500;
 
 /// What a site showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,7 +131,8 @@ pub async fn known_keys(store: &Store, site_id: SiteId) -> Result<Vec<String>> {
     store.rows(sql, vec![site_id.into()], |row| row.text()).await
 }
 
-/// Stores an announcement seen for the first time, with its event; both or neither. Gives its id.
+/// Stores an announcement seen for the first time, with its event; both or neither. Beyond what is kept of a site, those
+/// go that it has not shown for longest. Gives its id.
 pub async fn insert(
     store: &Store,
     site_id: SiteId,
@@ -147,7 +151,12 @@ pub async fn insert(
         args,
     );
     let event = event.insert_related_to(0, now);
-    Ok(store.batch(vec![row, event]).await?[0].id())
+    let forgotten = Statement::new(
+        "DELETE FROM site_announcements WHERE id IN (SELECT id FROM (SELECT id FROM site_announcements \
+         WHERE site_id = ? ORDER BY last_seen_at DESC, id DESC LIMIT 1000 OFFSET ?) AS forgotten)",
+        vec![site_id.into(), MOST.into()],
+    );
+    Ok(store.batch(vec![row, event, forgotten]).await?[0].id())
 }
 
 /// The values of an announcement in the order of its columns.

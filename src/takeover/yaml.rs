@@ -14,6 +14,8 @@ const MAX_DEPTH: usize = 64;
 /// Bytes of the whole in memory, aliases followed: its values and their texts.
 const MAX_SIZE: usize = 16 * 1024 * 1024;
 const VALUE: usize = size_of::<Value>();
+/// The name under which a mapping takes the members of others.
+const MERGE: &str = "<<";
 
 /// An open value and the name it gets in the one around it.
 enum Open {
@@ -45,7 +47,9 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
             }
             Event::SequenceEnd | Event::MappingEnd => match open.pop() {
                 Some(Open::List { items, anchor, size }) => (Value::Array(items), anchor, size),
-                Some(Open::Map { members, anchor, size, .. }) => (Value::Object(members), anchor, size),
+                Some(Open::Map { members, anchor, size, .. }) => {
+                    (Value::Object(merged(members)), anchor, size)
+                }
                 None => return Err(format!("line {line}: an end without a beginning")),
             },
             Event::Scalar(text, style, anchor, tag) => {
@@ -95,6 +99,27 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
     Ok(Value::Null)
 }
 
+/// The members with those of the mappings that `<<` names, where the mapping has none of its own (YAML's merge key, which
+/// readers of 1.1 know, and of 1.2 most).
+fn merged(mut members: Map<String, Value>) -> Map<String, Value> {
+    let named = match members.remove(MERGE) {
+        None => return members,
+        Some(Value::Array(list)) if list.iter().all(Value::is_object) => list,
+        Some(map @ Value::Object(_)) => vec![map],
+        Some(other) => {
+            members.insert(MERGE.to_owned(), other);
+            return members;
+        }
+    };
+    for map in named {
+        let Value::Object(map) = map else { continue };
+        for (name, value) in map {
+            members.entry(name).or_insert(value);
+        }
+    }
+    members
+}
+
 fn member_name(value: Value, line: usize) -> Result<String, String> {
     match value {
         Value::String(name) => Ok(name),
@@ -136,6 +161,14 @@ mod tests {
                     share: &x [1, 2.5]\nagain: *x\nkey: 0123abc\nfalse: false\n";
         let expected = json!({"list": [{"name": "a b", "on": "yes", "n": 12}, {"url": "http://x", "none": null}],
             "block": "two\nlines\n", "share": [1, 2.5], "again": [1, 2.5], "key": "0123abc", "false": false});
+        assert_eq!(read(text), Ok(expected));
+    }
+
+    #[test]
+    fn a_mapping_takes_the_members_of_those_it_names() {
+        let text = "a: &a {key: k, base: x}\nb: &b {base: y, more: 1}\none:\n  <<: *a\n  base: own\nboth: {<<: [*a, *b]}\nodd: {<<: 1}\n";
+        let expected = json!({"a": {"key": "k", "base": "x"}, "b": {"base": "y", "more": 1},
+            "one": {"key": "k", "base": "own"}, "both": {"key": "k", "base": "x", "more": 1}, "odd": {"<<": 1}});
         assert_eq!(read(text), Ok(expected));
     }
 

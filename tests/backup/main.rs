@@ -361,7 +361,10 @@ fn what_cannot_be_used_is_taken_and_named() {
         {"id": 7, "name": "one", "url": "https://one.example", "platform": "of-the-future"},
         {"id": 8, "name": "two", "url": "file:///etc/passwd", "platform": "new-api"},
         {"id": 9, "name": "three", "url": "https://three.example", "platform": "new-api", "proxyUrl": "nonsense"},
-        {"id": 10, "name": "sound", "url": "https://four.example", "platform": "new-api", "proxyUrl": "socks5://p.example:1"}]);
+        {"id": 10, "name": "sound", "url": "https://four.example", "platform": "new-api", "proxyUrl": "socks5://p.example:1"},
+        {"id": 11, "name": "split", "url": "https://five.example", "platform": "new-api",
+         "customHeaders": {"x-team": "a\r\nx-forged: 1"}}]);
+    document["accounts"]["tokenRoutes"][0]["modelPattern"] = json!("re:(");
     document["accounts"]["accounts"][0]["proxyUrl"] = json!("ftp://p.example");
     document["accounts"]["downstreamApiKeys"] = json!([{"name": "k", "key": "no-prefix-of-ours"}]);
     for query in ["?dryRun=1", ""] {
@@ -373,7 +376,9 @@ fn what_cannot_be_used_is_taken_and_named() {
             "sites 7 (one): the platform",
             "sites 8 (two): its address",
             "sites 9 (three): its proxy",
+            "sites 11 (split): its header \"x-team\" cannot be sent",
             "accounts 9 (ann): its proxy",
+            "tokenRoutes 3 (re:(): it matches nothing",
             "downstreamApiKeys (k): it does not begin with sk-",
         ];
         assert_eq!(warnings.len(), expected.len(), "{warnings:?}");

@@ -182,6 +182,15 @@ pub struct JobsConfig {
 /// What reading gave: the configuration and remarks for the log, or every mistake at once.
 pub type Reading = Result<(Config, Vec<String>), Vec<String>>;
 
+impl Config {
+    /// What passwords in an imported document may be sealed under: what was given for it, then what this instance has and
+    /// had.
+    pub fn secrets_of_imports(&self) -> Vec<String> {
+        let own = [&self.credential_secret, &self.auth_token];
+        self.import_secrets.iter().chain(own).chain(&self.credential_secret_previous).cloned().collect()
+    }
+}
+
 /// Reads the process environment over a `.env` file.
 pub fn from_environment() -> Reading {
     from_environment_over(&[])

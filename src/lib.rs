@@ -41,6 +41,7 @@
 //! fence        the lease that a job is done under, carried along with its work
 //! codings      gzip, deflate, br and zstd, decoded: of what clients and upstreams compress
 //! id_map, name_map   maps whose copies share what they have in common
+//! site_headers headers that go with every request to a site, in the one form in which they are stored
 //! site_url     addresses of sites, in the one form in which they are stored and compared
 //! mask         texts without the secrets in them
 //! websocket    what both ends of a WebSocket share: the proof of the handshake, the bounds of frames
@@ -90,6 +91,7 @@ pub mod request_id;
 pub mod routing;
 pub mod service;
 pub mod settings;
+pub mod site_headers;
 pub mod site_url;
 pub mod store;
 pub mod sync;

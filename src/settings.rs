@@ -15,7 +15,6 @@ use hyper::header::HeaderValue;
 use ipnet::IpNet;
 use serde_json::Value;
 
-use crate::config::rule::Rule;
 use crate::config::runtime::Values;
 use crate::config::{self, Config, PLACEHOLDER_AUTH_TOKEN, PLACEHOLDER_PROXY_TOKEN};
 use crate::cron::Cron;
@@ -210,23 +209,15 @@ impl LogCleanup {
     }
 }
 
-/// Whether clients could be given this token: what is saved may be of an older version, or of another hand.
-fn is_proxy_token(token: &str) -> bool {
-    Rule::ProxyToken.sent(&token.into(), &Value::Null).is_ok()
-}
-
 impl Settings {
     /// Saved rows (name to JSON text, secrets opened) over the configuration.
     pub fn new(config: &Config, saved: &HashMap<String, String>) -> Self {
         let mut values = Values::new(config, saved);
         let log_cleanup = LogCleanup::of(config, saved, &mut values);
-        let secret = |name: &str, default: &str, is_sound: fn(&str) -> bool| -> String {
+        let secret = |name: &str, default: &str| -> String {
             let saved = saved.get(name).and_then(|text| serde_json::from_str::<String>(text).ok());
             let saved = saved.as_deref().map(str::trim).filter(|text| !text.is_empty());
-            if saved.is_some_and(|text| !is_sound(text)) {
-                log::warn!("the saved {name} cannot be used, so the one of the environment holds");
-            }
-            saved.filter(|text| is_sound(text)).unwrap_or(default).to_owned()
+            saved.unwrap_or(default).to_owned()
         };
         let keywords = values.texts("proxy_error_keywords");
         let weight =
@@ -235,8 +226,8 @@ impl Settings {
         let some_seconds =
             |name: &str| Some(values.count(name)).filter(|seconds| *seconds > 0).map(Duration::from_secs);
         Self {
-            auth_token: secret("auth_token", &config.auth_token, |_| true),
-            proxy_token: secret("proxy_token", &config.proxy_token, is_proxy_token),
+            auth_token: secret("auth_token", &config.auth_token),
+            proxy_token: secret("proxy_token", &config.proxy_token),
             admin_ip_allowlist: AllowList::of(&values.texts("admin_ip_allowlist")),
             system_proxy_url: Some(values.text("system_proxy_url").to_owned()).filter(|url| !url.is_empty()),
             weights: Weights {

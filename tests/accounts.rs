@@ -349,6 +349,24 @@ fn an_unhealthy_account_is_listed_and_serves_nobody() {
 }
 
 #[test]
+fn an_unhealthy_account_whose_models_are_found_is_active_again() {
+    let (gateway, _upstream, account) = Gateway::with_account(&[MODEL]);
+    gateway.wait_for_channels(MODEL, 1);
+    gateway
+        .admin()
+        .put(&format!("/api/accounts/{}", account["id"]), &json!({"status": "unhealthy"}))
+        .expect(200);
+    let checked =
+        gateway.admin().post(&format!("/api/models/check/{}", account["id"]), &json!({})).expect(200);
+    assert_eq!(
+        (&checked["refresh"]["status"], &checked["rebuild"]["models"]),
+        (&json!("success"), &json!(1))
+    );
+    assert_eq!(accounts(&gateway)[0]["status"], "active");
+    gateway.client().chat(MODEL).expect(200);
+}
+
+#[test]
 fn a_deleted_account_takes_its_channels_along() {
     let (gateway, _upstream, account) = Gateway::with_account(&[MODEL]);
     let path = format!("/api/accounts/{}", account["id"]);

@@ -79,7 +79,7 @@ fn a_bundle_gives_its_accounts() {
             {"name": "one", "platform": "openai", "type": "oauth", "credentials": {
                 "access_token": "access-of-the-bundle", "chatgpt_account_id": "acc", "expires_at": 1_893_456_000}},
             {"name": "two", "platform": "openai", "type": "apikey", "credentials": {"api_key": "sk"}}]});
-    let done = import(&gateway, &json!({"data": bundle}));
+    let done = import(&gateway, &json!({"items": [bundle]}));
     assert_eq!((&done["imported"], &done["failed"]), (&json!(1), &json!(1)), "{done}");
     assert_eq!(done["items"][1]["message"], "unsupported oauth import type: apikey");
     let shown = &list(&gateway)[0];
@@ -105,7 +105,7 @@ fn an_account_of_a_bundle_is_sent_through_the_proxy_that_the_bundle_names() {
                 "credentials": {"access_token": "access-of-the-bundle", "chatgpt_account_id": "acc"}},
             {"name": "two", "platform": "openai", "type": "oauth", "proxy_key": "k-2", "credentials":
                 {"access_token": "access-of-the-bundle", "chatgpt_account_id": "acc-2"}}]});
-    let done = import(&gateway, &json!({"data": bundle}));
+    let done = import(&gateway, &json!({"items": [bundle]}));
     assert_eq!((&done["imported"], &done["failed"]), (&json!(2), &json!(0)), "{done}");
     let shown = list(&gateway);
     let proxy_of = |account: &str| {
@@ -117,7 +117,7 @@ fn an_account_of_a_bundle_is_sent_through_the_proxy_that_the_bundle_names() {
     assert_eq!(proxy.seen()[0].credentials.as_deref(), Some("u s:p@ss"));
     // What the import itself names goes before.
     let crossings = proxy.seen().len();
-    import(&gateway, &json!({"data": bundle, "proxyUrl": other.url("http", "")}));
+    import(&gateway, &json!({"items": [bundle], "proxyUrl": other.url("http", "")}));
     assert_eq!((proxy.seen().len(), other.seen().is_empty()), (crossings, false));
 }
 
@@ -170,6 +170,11 @@ fn what_cannot_be_imported_says_why_and_stores_nothing() {
             "invalid oauth expired timestamp",
         ),
         (json!({"data": {"type": "sub2api-data", "version": 1}}), envelope),
+        (json!({"items": [{"type": "sub2api-data", "version": 1}]}), envelope),
+        (
+            json!({"data": {"accounts": [{"platform": "openai", "credentials": {"access_token": "a"}}]}}),
+            envelope,
+        ),
         (json!({"data": {"type": "codex", "access_token": "a"}, "proxyUrl": "x"}), "invalid proxy url"),
     ] {
         assert_eq!(gateway.admin().post(PATH, &body).expect(400)["message"], message, "{body}");

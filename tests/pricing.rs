@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Upstream, eventually};
+use support::{Gate, Gateway, Reply, Upstream, eventually};
 
 const MODEL: &str = "gpt-x";
 
@@ -79,6 +79,31 @@ fn a_request_costs_what_the_sites_price_list_says() {
         gateway.channels(MODEL).pop().filter(|channel| channel["totalCost"] != 0)
     });
     assert_eq!(channel["totalCost"], 0.035438);
+}
+
+#[test]
+fn a_request_that_ends_before_the_prices_are_read_is_booked_by_them_all_the_same() {
+    let gateway = Gateway::start();
+    let (upstream, gate) = (Upstream::start(&[MODEL]), Gate::default());
+    upstream.answer("/api/pricing", Reply::json(200, &ratios()).head_waits_for(&gate));
+    upstream.answer_model("/v1/chat/completions", MODEL, Reply::json(200, &chat()));
+    let site = json!({"name": "slow to tell", "platform": "new-api"});
+    gateway.add_as(&site, &upstream);
+    let client = gateway.add_key(&json!({"name": "k", "key": "sk-of-the-tests", "maxCost": 1}));
+    client.chat(MODEL).expect(200);
+    assert_eq!(
+        gateway.wait_for_logs(1)[0]["estimatedCost"],
+        0.0256,
+        "12,800 of 500,000 tokens to the dollar"
+    );
+    gate.open();
+    let row = eventually("the row follows", || {
+        gateway.wait_for_logs(1).into_iter().find(|row| row["estimatedCost"] == 0.035438)
+    });
+    assert_eq!(detail(&gateway, &row)["billingDetails"]["breakdown"]["totalCost"], 0.035438);
+    eventually("the channel follows", || (gateway.channels(MODEL)[0]["totalCost"] == 0.035438).then_some(()));
+    let keys = gateway.admin().get("/api/downstream-keys").expect(200);
+    assert_eq!(keys["items"][0]["usedCost"], 0.035438, "{keys}");
 }
 
 #[test]

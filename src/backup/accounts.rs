@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::store::Store;
+use crate::takeover;
 use crate::time::{self, iso};
 
 /// The members of `extraConfig` that are columns as they are.
@@ -93,7 +94,7 @@ pub fn nest(row: &mut Map<String, Value>) {
 /// # Errors
 /// What was expected instead of an `extraConfig` that is neither a text nor an object.
 pub fn flatten(
-    store: &Store,
+    (store, secrets): (&Store, &[String]),
     row: &mut Map<String, Value>,
     left_out: &mut Vec<String>,
 ) -> Result<(), &'static str> {
@@ -112,7 +113,7 @@ pub fn flatten(
         let value = readable(name, config.remove(*name).unwrap_or_default());
         row.insert((*name).to_owned(), value.unwrap_or_else(|| lost(left_out, name)));
     }
-    take_login(store, &mut config, left_out);
+    take_login((store, secrets), &mut config, left_out);
     if let Some(Value::Object(oauth)) = config.get("oauth") {
         let text = |names: &[&str]| {
             let texts = names.iter().filter_map(|name| oauth.get(*name)?.as_str());
@@ -187,17 +188,22 @@ fn readable(column: &str, value: Value) -> Option<Value> {
 }
 
 /// The password of another gateway is sealed under the secret of that one, which may be ours or a former one of ours.
-fn take_login(store: &Store, config: &mut Map<String, Value>, left_out: &mut Vec<String>) {
+fn take_login(
+    (store, secrets): (&Store, &[String]),
+    config: &mut Map<String, Value>,
+    left_out: &mut Vec<String>,
+) {
     let Some(Value::Object(login)) = config.get_mut("autoRelogin") else { return };
     let Some(Value::String(cipher)) = login.remove("passwordCipher") else { return };
     if login.contains_key("password") || cipher.is_empty() {
         return;
     }
-    match store.sealer().open("accounts", "login_password", &cipher) {
-        Ok(password) => drop(login.insert("password".to_owned(), json!(password.expose()))),
-        Err(_) => {
-            left_out.push("its login comes without its password, which no known secret opens".to_owned())
-        }
+    let own = store.sealer().open("accounts", "login_password", &cipher);
+    let password =
+        own.map_or_else(|_| takeover::open_password(&cipher, secrets), |own| Some(own.expose().to_owned()));
+    match password {
+        Some(password) => drop(login.insert("password".to_owned(), json!(password))),
+        None => left_out.push("its login comes without its password, which no known secret opens".to_owned()),
     }
 }
 

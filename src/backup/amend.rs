@@ -5,6 +5,8 @@ use serde_json::{Map, Value as Json};
 
 use super::accounts;
 use crate::config::parse_network;
+use crate::platform::Platform;
+use crate::site_headers;
 use crate::site_url::SiteUrl;
 use crate::store::Store;
 use crate::store::keys::BudgetSettings;
@@ -15,8 +17,10 @@ use crate::store::tokens::{MASKED_PENDING, READY, is_mask};
 type Unfit = (&'static str, &'static str);
 
 /// Brings a row into the form of ours: what is said otherwise in older documents and in those of others.
+///
+/// `known` opens the passwords in it: with this store, or with secrets of other instances.
 pub(super) fn row(
-    store: &Store,
+    known: (&Store, &[String]),
     table: &Table,
     line: i64,
     row: &mut Map<String, Json>,
@@ -26,7 +30,7 @@ pub(super) fn row(
         "sites" => site(row, left_out),
         "site_api_endpoints" => address(row, SiteUrl::canonical),
         "accounts" => {
-            accounts::flatten(store, row, left_out).map_err(|expected| ("extraConfig", expected))?;
+            accounts::flatten(known, row, left_out).map_err(|expected| ("extraConfig", expected))?;
             one_of(row, "status", &["active", "disabled", "expired", "unhealthy"], left_out);
             one_of(row, "credentialMode", &["auto", "session", "apikey"], left_out);
         }
@@ -61,6 +65,10 @@ pub(super) fn row(
 
 fn site(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
     lower(row, "platform");
+    // By another name of its platform a site would be another one than ours at the same address.
+    if let Some(platform) = row.get("platform").and_then(Json::as_str).and_then(Platform::parse) {
+        row.insert("platform".to_owned(), platform.id().into());
+    }
     one_of(row, "status", &["active", "disabled"], left_out);
     one_of(row, "postRefreshProbeScope", &["single", "all"], left_out);
     address(row, SiteUrl::persisted);
@@ -74,10 +82,29 @@ fn site(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
     leave_out_unless(row, "externalCheckinUrl", "is no http(s) address", left_out, |page| {
         page.as_str().is_none_or(|text| text.trim().is_empty() || is_page(text.trim()))
     });
-    leave_out_unless(row, "customHeaders", "are no object of texts", left_out, |headers| {
-        let Some(text) = headers.as_str().map(str::trim) else { return true };
-        text.is_empty() || serde_json::from_str::<Map<String, Json>>(text).is_ok()
+    custom_headers(row, left_out);
+}
+
+/// Headers that can be sent, in the form of ours.
+fn custom_headers(row: &mut Map<String, Json>, left_out: &mut Vec<String>) {
+    let sent = match row.get("customHeaders") {
+        None | Some(Json::Null) => return,
+        Some(Json::String(text)) if text.trim().is_empty() => return,
+        Some(sent) => parsed(sent),
+    };
+    row.remove("customHeaders");
+    let Json::Object(mut headers) = sent else {
+        return left_out.push("customHeaders are no object of texts: they are left out".to_owned());
+    };
+    headers.retain(|name, value| {
+        let fault = site_headers::one(name, value).err();
+        left_out.extend(fault.as_ref().map(|fault| format!("customHeaders: {fault} It is left out")));
+        fault.is_none()
     });
+    match site_headers::canonical(&headers) {
+        Ok(text) => drop(row.insert("customHeaders".to_owned(), text.into())),
+        Err(fault) => left_out.push(format!("customHeaders: {fault} They are left out")),
+    }
 }
 
 /// A limit that cannot be read refuses the document: the key would have none, or let nobody in and not say why.

@@ -1,10 +1,6 @@
 //! What nothing here can use of a row that is taken all the same: one strange row keeps nobody from coming over, and warnings
 //! name it.
 
-use std::collections::BTreeMap;
-
-use http::{HeaderName, HeaderValue};
-
 use crate::platform::Platform;
 use crate::routing::{BaseUrl, ModelPattern, OutboundProxy};
 use crate::store::Value;
@@ -34,8 +30,7 @@ fn unusable(table: &Table, row: &NewRow) -> Option<String> {
         "sites" => text("platform")
             .and_then(platform)
             .or_else(|| text("url").and_then(address))
-            .or_else(|| text("proxy_url").and_then(proxy))
-            .or_else(|| text("custom_headers").and_then(headers)),
+            .or_else(|| text("proxy_url").and_then(proxy)),
         "accounts" => proxy(text("proxy_url")?),
         // A group may have no pattern of its own.
         "token_routes" => text("model_pattern").filter(|text| !text.is_empty()).and_then(pattern),
@@ -57,14 +52,6 @@ fn proxy(url: &str) -> Option<String> {
     OutboundProxy::parse(url)
         .err()
         .map(|_| "its proxy cannot be used, and without it nothing is sent".to_owned())
-}
-
-fn headers(text: &str) -> Option<String> {
-    let headers: BTreeMap<String, String> = serde_json::from_str(text).unwrap_or_default();
-    let unsendable = headers.into_iter().find(|(name, value)| {
-        HeaderName::from_bytes(name.as_bytes()).is_err() || HeaderValue::from_str(value).is_err()
-    });
-    unsendable.map(|(name, _)| format!("its header {name:?} cannot be sent: it is left out of every request"))
 }
 
 fn pattern(text: &str) -> Option<String> {

@@ -156,7 +156,8 @@ impl Import {
         staging: &mut Staging,
         warnings: &mut Vec<String>,
     ) -> Result<(), ImportError> {
-        let reader = RowReader { store: &self.core.store, now: now_ms() };
+        let secrets = self.core.config.secrets_of_imports();
+        let reader = RowReader { store: &self.core.store, former_secrets: &secrets, now: now_ms() };
         for (index, table) in TABLES.iter().enumerate() {
             let path = [place, &[table.array]].concat();
             if document.is_array(&path) {

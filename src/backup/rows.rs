@@ -29,6 +29,8 @@ pub struct Refused {
 /// Reads rows of documents.
 pub struct RowReader<'a> {
     pub store: &'a Store,
+    /// Under which passwords of other instances may be sealed.
+    pub former_secrets: &'a [String],
     pub now: Millis,
 }
 
@@ -59,7 +61,7 @@ impl RowReader<'_> {
             return Err(refuse(None, &label, invalid(table, "id", "positive integer")));
         };
         let shown_id = table.shows_id.then_some(id);
-        let amended = amend::row(self.store, table, line, &mut row, left_out);
+        let amended = amend::row((self.store, self.former_secrets), table, line, &mut row, left_out);
         amended.map_err(|(member, expected)| refuse(shown_id, &label, invalid(table, member, expected)))?;
         let mut values = Vec::with_capacity(table.columns.len());
         let mut present = 0;

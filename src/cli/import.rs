@@ -109,7 +109,7 @@ pub fn open(
     } else {
         progress.step("Reading");
     }
-    let secrets = Secrets { old: old_secrets(config), variable: Some(variable) };
+    let secrets = Secrets { old: config.secrets_of_imports(), variable: Some(variable) };
     // A database that has a name is read together with what stands beside it.
     let taken_over = match is_piped {
         true => takeover::read_sent(file, scratch, &secrets),
@@ -128,18 +128,6 @@ fn piped(scratch: &Path) -> Result<File, Failure> {
         file.rewind().map(|()| file)
     });
     copied.map_err(|error| failure(error.into()))
-}
-
-/// What passwords in the file may be sealed under: what was given for it, else what this instance has.
-fn old_secrets(config: &Config) -> Vec<String> {
-    let own = [&config.credential_secret, &config.auth_token].into_iter().cloned();
-    config
-        .import_secrets
-        .iter()
-        .cloned()
-        .chain(own)
-        .chain(config.credential_secret_previous.clone())
-        .collect()
 }
 
 /// A variable that a file names in place of a key. What is this program's own is nobody's key: the file says to which address

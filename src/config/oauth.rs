@@ -39,6 +39,9 @@ pub struct ProviderSettings {
     pub google: Option<GoogleAddresses<String>>,
     /// 0 takes any port that is free.
     pub callback_port: u16,
+    /// The operator has set the port, so that nothing else wants it: it stays open. The vendor's own program waits at the
+    /// other ones while somebody logs in with it.
+    pub keeps_callback_port: bool,
     /// The variables that a login needs and that are not set.
     pub missing: Vec<String>,
 }
@@ -101,6 +104,7 @@ impl ProviderSettings {
             site_url: vars.web_address(&named("BASE_URL"), profile.site_url),
             google: google.then(|| GoogleAddresses::read(vars, &named("GOOGLE_BASE_URL"))),
             callback_port: vars.port_or_any(&named("CALLBACK_PORT"), profile.callback_port),
+            keeps_callback_port: vars.optional(&named("CALLBACK_PORT")).is_some_and(|port| port != "0"),
             missing,
         }
     }

@@ -86,8 +86,15 @@ pub(super) fn stream_event_of(
             format!("event: error\ndata: {event}\n\n")
         }
         Dialect::Responses => {
-            let event = failed_response(error, sequence, begun);
-            format!("event: response.failed\ndata: {event}\n\n")
+            // SDKs know no stream that does not begin with a response.
+            let opening = (sequence == 0 && begun.is_none()).then(|| {
+                let mut response = unnamed_response();
+                (response["status"], response["output"]) = (json!("in_progress"), json!([]));
+                let event = json!({"type": "response.created", "sequence_number": 0, "response": response});
+                format!("event: response.created\ndata: {event}\n\n")
+            });
+            let event = failed_response(error, sequence + u64::from(opening.is_some()), begun);
+            format!("{}event: response.failed\ndata: {event}\n\n", opening.unwrap_or_default())
         }
         Dialect::Gemini => {
             let name = error.kind.as_deref().filter(|kind| error_kinds::is_googles(kind));
@@ -109,17 +116,55 @@ pub(super) fn stream_event_of(
     Bytes::from(text)
 }
 
+/// A body that is an error as clients of the dialect expect it, with the members that theirs always have; `None` for any
+/// other.
+pub fn completed(dialect: Dialect, body: Bytes, request_id: &str) -> Option<Bytes> {
+    let mut value = super::json::tree(&body)?;
+    let error = value.get_mut("error")?.as_object_mut()?;
+    let says = |key: &str| error.get(key).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    let members = error.len();
+    match dialect {
+        Dialect::Gemini => {
+            let is_whole =
+                error.get("code").is_some_and(Value::is_number) && says("message") && says("status");
+            return is_whole.then_some(body);
+        }
+        _ if !says("message") || !says("type") => return None,
+        Dialect::Messages => {
+            let whole = value
+                .as_object_mut()
+                .filter(|whole| whole.get("type").is_some_and(|kind| kind == "error"))?;
+            if whole.get("request_id").is_some_and(Value::is_string) {
+                return Some(body);
+            }
+            whole.insert("request_id".to_owned(), request_id.into());
+        }
+        _ => {
+            for name in ["param", "code"] {
+                error.entry(name).or_insert(Value::Null);
+            }
+            if error.len() == members {
+                return Some(body);
+            }
+        }
+    }
+    Some(value.to_string().into())
+}
+
 /// `error.type` as an OpenAI-style client is told it in a stream.
 pub(super) fn kind_told(error: &UpstreamError) -> Option<&str> {
     error.kind.as_deref().map(|kind| in_openai_words(kind, error_kinds::status_told(error)))
 }
 
+/// What there is of a response that has not begun.
+fn unnamed_response() -> Value {
+    json!({"id": "resp_unknown", "object": "response", "incomplete_details": null, "metadata": {}})
+}
+
 /// A whole response object: the SDKs' types require its keys.
 fn failed_response(error: &UpstreamError, sequence: u64, begun: Option<&str>) -> Value {
     let begun = begun.and_then(|begun| serde_json::from_str::<Value>(begun).ok());
-    let mut response = begun.filter(Value::is_object).unwrap_or_else(
-        || json!({"id": "resp_unknown", "object": "response", "incomplete_details": null, "metadata": {}}),
-    );
+    let mut response = begun.filter(Value::is_object).unwrap_or_else(unnamed_response);
     response["status"] = json!("failed");
     response["error"] = json!({"code": error.response_code(), "message": error.message});
     if let Some(kind) = kind_told(error) {
@@ -194,14 +239,36 @@ mod tests {
         assert_eq!(failed["sequence_number"], 7);
         assert_eq!(failed["response"]["id"], "resp_1");
         assert_eq!(failed["response"]["error"], json!({"code":"c","message":"gone"}));
+        // One that had not begun begins first.
+        let text = String::from_utf8(stream_event(Dialect::Responses, &error, 0).to_vec()).unwrap();
+        let (created, failed) = text.split_once("\n\n").unwrap();
+        assert_eq!(data(&format!("{created}\n\n"), "event: response.created\n")["sequence_number"], 0);
+        assert_eq!(data(failed, "event: response.failed\n")["sequence_number"], 1);
     }
+
+    #[test]
+    fn an_upstreams_error_gets_what_its_dialect_always_has() {
+        let told = |dialect, body: &'static str| {
+            completed(dialect, Bytes::from_static(body.as_bytes()), "req_1").map(|body| parsed(&body))
+        };
+        let error = r#"{"type":"error","error":{"type":"a","message":"b"}}"#;
+        assert_eq!(told(Dialect::Messages, error).unwrap()["request_id"], "req_1");
+        let named = r#"{"type":"error","error":{"type":"a","message":"b"},"request_id":"req_up"}"#;
+        assert_eq!(told(Dialect::Messages, named).unwrap()["request_id"], "req_up");
+        let chat = told(Dialect::Responses, r#"{"error":{"type":"a","message":"b","more":1}}"#).unwrap();
+        assert_eq!(chat, json!({"error": {"type":"a","message":"b","more":1,"param":null,"code":null}}));
+        for no_error in ["{}", r#"{"error":"a"}"#, r#"{"error":{"message":"b"}}"#, "[]", "nothing"] {
+            assert_eq!(told(Dialect::Chat, no_error), None, "{no_error}");
+        }
+    }
+
     #[test]
     fn an_error_of_another_vendor_is_told_in_the_clients_words() {
         let told = |dialect, kind: &str, code: Option<&str>| {
             let (kind, code) = (Some(kind.to_owned()), code.map(str::to_owned));
             let event = stream_event(dialect, &UpstreamError { kind, code, ..UpstreamError::new("no") }, 0);
             let event = String::from_utf8(event.to_vec()).unwrap();
-            parsed(event.split_once("data: ").unwrap().1.as_bytes())
+            parsed(event.rsplit_once("data: ").unwrap().1.as_bytes())
         };
         for (kind, code, chat, messages, gemini) in [
             ("RESOURCE_EXHAUSTED", Some("429"), "rate_limit_error", "rate_limit_error", "RESOURCE_EXHAUSTED"),

@@ -7,7 +7,7 @@ use crate::core::Core;
 use crate::keys::{BudgetMask, Charge, Key};
 use crate::money::Usd;
 use crate::routing::Channel;
-use crate::routing::pricing::{Bill, Tokens};
+use crate::routing::pricing::{self, Bill, Tokens};
 use crate::store::amend::{Amendment, Claim, Correction, RowName, amend};
 use crate::store::cached::CachedTokens;
 use crate::store::proxy_logs::UsageSource;
@@ -41,6 +41,8 @@ pub struct Known {
 pub async fn book(core: &Core, booked: Booked<'_>, known: Known) -> crate::store::Result<()> {
     let Known { tokens, source, bill } = known;
     let is_claimed = booked.claim.is_some();
+    let platform = booked.channel.map(|channel| channel.account.site.platform);
+    let spend = |cost, tokens| pricing::spend(cost, platform, tokens);
     let more_cost = bill.cost - booked.cost;
     let more_tokens = count(total(tokens)) - count(total(booked.tokens));
     let (told, before) = (cached(tokens), cached(booked.tokens).unwrap_or_default());
@@ -63,6 +65,7 @@ pub async fn book(core: &Core, booked: Booked<'_>, known: Known) -> crate::store
             input: count(tokens.prompt) - count(booked.tokens.prompt),
             output: count(tokens.completion) - count(booked.tokens.completion),
             cost: more_cost,
+            spend: spend(bill.cost, total(tokens)) - spend(booked.cost, total(booked.tokens)),
             cached: more_cached,
         },
         claim: booked.claim,

@@ -18,7 +18,8 @@
 //! | `backups` | files in a directory, and a file on a WebDAV server |
 //! | `probe` | which models are really served, and which cooling channels answer again |
 //! | `prices` | price lists, read before requests need them |
-//! | `usage_lookup`, `late_usage` | exact usage from a site's own log; books what becomes known of a request later |
+//! | `usage_lookup`, `late_prices` | exact usage from a site's own log; prices that are read after a request has ended |
+//! | `late_usage` | books what becomes known of a request later |
 //! | `update_center` | whether there is something newer than what runs |
 //! | `rekey` | replaces the keys that credentials are sealed and found by |
 //! | `health`, `quotas`, `retention` | keeps the health of sites over a restart; gives back unused reservations of keys; deletes old rows and files |
@@ -32,6 +33,7 @@ pub mod checkin;
 mod given_once;
 pub mod health;
 pub mod health_saver;
+pub mod late_prices;
 pub mod late_usage;
 pub mod models;
 pub mod oauth;

@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{self, Instant};
 
 use crate::ids::{AccountId, SiteId};
-use crate::routing::pricing::Catalog;
+use crate::routing::pricing::{Catalog, PriceList};
 use crate::sync::lock;
 
 /// Lists read at once.
@@ -66,6 +66,18 @@ impl Prices {
         if time::timeout(PATIENCE, settled).await.is_err() {
             log::debug!("prices are shown before every site has told its own");
         }
+    }
+
+    /// Waits until this list has been read for the first time.
+    pub(super) async fn until_found(&self, list: &PriceList) {
+        let mut looks = self.first_looks.subscribe();
+        // The sender lives as long as this.
+        drop(looks.wait_for(|_| list.load().is_some()).await);
+    }
+
+    /// Whether the account's list was asked for in vain.
+    pub(super) fn has_failed(&self, account: AccountId) -> bool {
+        lock(&self.due).get(&account).is_some_and(|due| due.failures > 0)
     }
 
     pub(super) fn note_found(&self) {

@@ -41,6 +41,7 @@ pub fn start(jobs: &Arc<Jobs>) -> Scheduler {
         jobs.core.config.jobs.jitter,
         jobs.core.settings_changed.subscribe(),
     );
+    jobs.core.background.spawn("the listeners of logins", oauth::listener::open_kept(jobs.clone()));
     Scheduler::start(all(jobs), &clock)
 }
 

@@ -29,7 +29,7 @@ use crate::upstream::platforms::{USAGE_LOG_LIMITS, fetch_usage_records};
 /// Sites write their log after the answer, some not at once: the pauses before each look.
 const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(2), Duration::from_secs(8)];
 
-/// A settled request whose line is wanted.
+/// A settled request of which more is to be learnt.
 pub struct Lookup {
     pub row: RowName,
     pub channel: Arc<Channel>,
@@ -41,6 +41,21 @@ pub struct Lookup {
     /// As the answer reported them, and what was charged for them.
     pub tokens: Tokens,
     pub cost: Usd,
+}
+
+impl Lookup {
+    /// As it was booked.
+    pub(super) fn booked(&self) -> Booked<'_> {
+        Booked {
+            row: &self.row,
+            channel: Some(&self.channel),
+            key: self.key.as_ref(),
+            budgets: self.budgets,
+            tokens: self.tokens,
+            cost: self.cost,
+            claim: None,
+        }
+    }
 }
 
 /// Queues the lookup and returns at once.
@@ -113,16 +128,7 @@ async fn look(core: &Core, lookup: &Lookup) -> Result<Option<UsageRecord>, Strin
 async fn settle(core: &Core, lookup: &Lookup, record: &UsageRecord) -> crate::store::Result<()> {
     let (tokens, source) = recovered(lookup.tokens, record);
     let bill = bill(&lookup.channel, &lookup.row.model, tokens, record);
-    let booked = Booked {
-        row: &lookup.row,
-        channel: Some(&lookup.channel),
-        key: lookup.key.as_ref(),
-        budgets: lookup.budgets,
-        tokens: lookup.tokens,
-        cost: lookup.cost,
-        claim: None,
-    };
-    book(core, booked, Known { tokens, source, bill }).await
+    book(core, lookup.booked(), Known { tokens, source, bill }).await
 }
 
 /// The line's tokens where it has any, else the answer's.

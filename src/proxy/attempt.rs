@@ -12,7 +12,7 @@ use hyper::header::HeaderValue;
 use crate::dialect::convert::CallSignature;
 use crate::dialect::errors::UpstreamError;
 use crate::dialect::usage::Usage;
-use crate::jobs::usage_lookup;
+use crate::jobs::{late_prices, usage_lookup};
 use crate::keys::{Charge, Key};
 use crate::limits::Lease;
 use crate::mask::Mask;
@@ -343,13 +343,18 @@ impl Attempt {
             self.bind(conversation, now);
         }
         let paid_by = (self.key.as_ref(), self.admission.budgets());
-        let lookup = match is_later {
-            true => None,
-            false => cost::lookup(&self.channel, paid_by, &row, usage.as_ref()),
+        let is_in_log = cost::is_in_log(&self.channel, usage.as_ref());
+        let model = row.model_actual.as_deref().unwrap_or_default();
+        let awaits_prices = !bill.is_priced && late_prices::may_tell(&self.proxy.jobs, &self.channel, model);
+        let settled = match !is_later && (is_in_log || awaits_prices) {
+            true => cost::settled(&self.channel, paid_by, &row, usage.as_ref()),
+            false => None,
         };
         self.proxy.core.store.telemetry().log(row);
-        if let Some(lookup) = lookup {
-            usage_lookup::enqueue(&self.proxy.jobs, lookup);
+        match settled {
+            Some(request) if is_in_log => usage_lookup::enqueue(&self.proxy.jobs, request),
+            Some(request) => late_prices::enqueue(&self.proxy.jobs, request),
+            None => {}
         }
         self.leave_to_background(goes_on_as, told);
     }

@@ -30,23 +30,24 @@ pub(super) fn details(details: Option<&BillingDetails>) -> Option<String> {
     details.and_then(|details| serde_json::to_string(details).ok())
 }
 
-/// What to look for in the site's own log, when it keeps one worth asking.
-pub(super) fn lookup(
+/// Whether the site keeps a log worth asking of an answer with this usage.
+pub(super) fn is_in_log(channel: &Channel, usage: Option<&Usage>) -> bool {
+    usage_record::is_worth_asking(channel.account.site.platform, usage.is_some())
+}
+
+/// What is to be known of a settled request that is booked anew later.
+pub(super) fn settled(
     channel: &Arc<Channel>,
     (key, budgets): (Option<&Arc<Key>>, BudgetMask),
     row: &ProxyLogRow,
     usage: Option<&Usage>,
 ) -> Option<Lookup> {
-    let site = &channel.account.site;
-    if !usage_record::is_worth_asking(site.platform, usage.is_some()) {
-        return None;
-    }
     Some(Lookup {
         row: RowName {
             created_at: row.created_at,
             request_id: row.request_id?,
             retry_count: row.retry_count,
-            site_id: site.id,
+            site_id: channel.account.site.id,
             model: row.model_actual.as_deref()?.to_owned(),
             key_id: row.downstream_api_key_id,
         },

@@ -165,6 +165,11 @@ impl Failure {
         failure
     }
 
+    /// With this status towards the client.
+    pub(super) fn told_as(self, status: u16) -> Self {
+        Self { status, ..self }
+    }
+
     /// The request could not be written in a dialect.
     pub(super) fn unfit(unfit: ConversionError) -> Self {
         let (kind, field, text) = match unfit {
@@ -566,10 +571,12 @@ impl Failure {
             // The client's own mistake reaches it as the upstream put it.
             (Kind::Status, Some(body))
                 if ((400..500).contains(&self.status) || face.dialect == Dialect::Gemini)
-                    && !matches!(self.status, 401..=403)
-                    && is_error_of(face.errors(), &body) =>
+                    && !matches!(self.status, 401..=403) =>
             {
-                face.verbatim(self.status, body)
+                match errors::completed(face.errors(), body, face.id.as_str()) {
+                    Some(body) => face.verbatim(self.status, body),
+                    None => face.upstream_failure(self.status, &self.error),
+                }
             }
             _ => face.upstream_failure(self.status, &self.error),
         };
@@ -580,19 +587,6 @@ impl Failure {
         }
         response
     }
-}
-
-/// Whether a body is an error as clients of the dialect expect it, fit to be handed on as it came.
-fn is_error_of(dialect: Dialect, body: &[u8]) -> bool {
-    json::tree(body).is_some_and(|value| {
-        let error = &value["error"];
-        let says = |key: &str| error[key].as_str().is_some_and(|text| !text.is_empty());
-        match dialect {
-            Dialect::Messages => value["type"] == "error" && says("type") && says("message"),
-            Dialect::Gemini => error["code"].is_number() && says("message") && says("status"),
-            _ => says("message") && says("type"),
-        }
-    })
 }
 
 #[cfg(test)]

@@ -73,10 +73,11 @@ impl ErrorShape {
         Some(Self::of(headers, dialect, id))
     }
 
-    /// 404 for a path that nothing answers. Below the alias `/responses` it is the request that is
-    /// wrong: there is nothing there that could be found.
+    /// 404 for a path that nothing answers. Below the path of responses it is the request that is wrong: there is nothing
+    /// there that could be found.
     pub fn no_such_path(self, path: &str) -> Response {
-        let kind = path.starts_with("/responses/").then_some("invalid_request_error");
+        let is_below = path.strip_prefix("/v1").unwrap_or(path).starts_with("/responses/");
+        let kind = is_below.then_some("invalid_request_error");
         self.write(404, kind, "Not found", None, None)
     }
 

@@ -400,11 +400,11 @@ pub async fn renew(store: &Store, id: AccountId, version: i64, session: &Renewed
     store.batch(vec![renewal]).await.map(drop)
 }
 
-/// Ends the session of an account that is active and has the credential of this row. Its batch is undone with
+/// Ends the session of an account that is active or unhealthy and has the credential of this row. Its batch is undone with
 /// [`Error::NotFound`] where somebody has disabled the account or given it another credential meanwhile.
 pub fn expire_statement(account: &AccountRow) -> Statement {
     let sql = "UPDATE accounts SET status = 'expired', former_status = NULL, updated_at = ? \
-               WHERE id = ? AND status = 'active' AND credential_version = ?";
+               WHERE id = ? AND status IN ('active', 'unhealthy') AND credential_version = ?";
     let args = vec![now_ms().into(), account.id.into(), account.credential_version.into()];
     Statement::new(sql, args).must_change().touching(Part::Account, [account.id.into()])
 }

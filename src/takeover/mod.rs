@@ -42,6 +42,7 @@ use serde_json::Value;
 
 use sqlite::{Copy, Foreign};
 
+pub use old_password::open as open_password;
 pub use sub2api::proxy_url;
 pub use taken::{Error, Kind, LeftOut, Secrets, TakenOver};
 

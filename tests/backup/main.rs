@@ -376,7 +376,7 @@ fn what_cannot_be_used_is_taken_and_named() {
             "sites 7 (one): the platform",
             "sites 8 (two): its address",
             "sites 9 (three): its proxy",
-            "sites 11 (split): its header \"x-team\" cannot be sent",
+            "sites 11 (split): customHeaders: Header \"x-team\" has characters",
             "accounts 9 (ann): its proxy",
             "tokenRoutes 3 (re:(): it matches nothing",
             "downstreamApiKeys (k): it does not begin with sk-",
@@ -671,4 +671,38 @@ fn a_conflict_is_settled_as_the_operator_says() {
         assert!(accounts.iter().all(|account| account["siteId"] == 7), "{conflict}");
         assert_eq!(rows(&document, "routeChannels").len(), 1, "{conflict}");
     }
+}
+
+#[test]
+fn a_site_is_ours_by_whatever_name_its_platform_goes_and_headers_have_one_form() {
+    let gateway = Gateway::start();
+    let mut document = small();
+    document["accounts"]["sites"][0]["platform"] = json!("NewAPI");
+    document["accounts"]["sites"][0]["customHeaders"] =
+        json!("{\"X-B\": \"2\", \"host\": \"evil\", \"a\": \"1\"}");
+    let report = import(&gateway, &document);
+    assert!(
+        report["warnings"].to_string().contains("Header \\\"host\\\" is set by the gateway itself"),
+        "{report}"
+    );
+    let site = &gateway.admin().get("/api/sites").expect(200)[0];
+    assert_eq!((&site["platform"], &site["url"]), (&json!("new-api"), &json!("https://one.example")));
+    let again = json!({"name": "again", "url": "https://one.example", "platform": "new-api"});
+    gateway.admin().post("/api/sites", &again).expect(409);
+    let exported = export(&gateway);
+    assert_eq!(rows(&exported, "sites")[0]["customHeaders"], "{\"a\":\"1\",\"x-b\":\"2\"}");
+}
+
+#[test]
+fn a_password_opens_under_the_secret_that_is_given_for_imports() {
+    // Sealed by node:crypto under the SHA-256 of `the old secret`, as metapi does it.
+    let sealed = "v1:AAECAwQFBgcICQoL:Gx1e1cB8mXbBoL6xndVSLg:0_zTFYvhFvujzc93";
+    let gateway = Gateway::with(&[("IMPORT_CREDENTIAL_SECRET", "the old secret")]);
+    let mut document = small();
+    document["accounts"]["accounts"][0]["extraConfig"] =
+        json!({"autoRelogin": {"username": "ann", "passwordCipher": sealed}});
+    let report = import(&gateway, &document);
+    assert!(report.get("warnings").is_none(), "{report}");
+    let config = rows(&export(&gateway), "accounts")[0]["extraConfig"].to_string();
+    assert!(config.contains("pässword: 1"), "{config}");
 }

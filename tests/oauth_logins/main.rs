@@ -11,7 +11,7 @@ use std::net::TcpListener;
 
 use operator::{ExpectStatus, Operator, browse, split, text};
 use serde_json::{Value, json};
-use support::{Answer, Caller, Gate, Gateway, Provider, Reply, Request, Setup, eventually};
+use support::{Answer, Caller, Gate, Gateway, Provider, Reply, Request, Setup, eventually, free_port};
 
 const MODEL: &str = "model-of-the-login";
 
@@ -108,6 +108,25 @@ fn a_login_is_told_in_steps_and_a_browser_that_comes_back_twice_is_told() {
     browse(&callback).expect_status(500);
     assert_eq!(gateway.session(&started)["status"], "success");
     assert_eq!(provider.asked_for("/token").len(), 1);
+}
+
+#[test]
+fn a_port_that_is_set_is_open_from_the_start_and_stays() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let port = free_port();
+    let setup = provider.setup(Setup::default()).with("PROVIDER_A_CALLBACK_PORT", &port.to_string());
+    let gateway = setup.start();
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+    eventually("the port is open", || std::net::TcpStream::connect(address).ok());
+    let browser = Caller::new(address);
+    browser.get("/elsewhere").expect_status(404);
+    assert_eq!(browser.post("/auth/callback", &json!({})).status, 405);
+    browser.get("/auth/callback").expect_status(500);
+    let started = gateway.begin(&provider, &json!({}));
+    assert_eq!(started["instructions"]["callbackPort"], port);
+    let page = browse(&provider.agree(text(&started["authorizationUrl"])));
+    assert_eq!((page.status, &gateway.session(&started)["status"]), (200, &json!("success")));
+    browser.get("/auth/callback").expect_status(500);
 }
 
 #[test]

@@ -411,7 +411,7 @@ fn other_binary() -> Option<PathBuf> {
 }
 
 /// A port that nobody listens on right now.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("an address").port()
 }

@@ -60,7 +60,7 @@ pub use billing::{Billed, PromptCache};
 pub use connected::{ACCESS_TOKEN, Login};
 pub use database::{Database, Literal, ServerDatabase, is_on_server};
 pub use database_relay::{Cut, DatabaseRelay};
-pub use gateway::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Setup, run, run_with};
+pub use gateway::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Setup, free_port, run, run_with};
 pub use http::{Answer, Caller, Connection, Request, Stream, split_events};
 pub use logins::{Book, Provider};
 pub use mail::{Mail, MailRules, MailServer};

@@ -51,9 +51,8 @@ pub fn take_over_file(file: File, config: &Config) -> Result<TakenOver, ImportEr
 }
 
 fn secrets(config: &Config) -> Secrets {
-    let old = [&config.import_secrets[..], std::slice::from_ref(&config.credential_secret)].concat();
     // Whoever sends a document must not have this process read its variables for him.
-    Secrets { old, variable: None }
+    Secrets { old: config.secrets_of_imports(), variable: None }
 }
 
 fn is_foreign(document: &Document) -> Result<bool, ImportError> {

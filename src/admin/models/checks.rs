@@ -17,8 +17,7 @@ use crate::ids::AccountId;
 use crate::jobs::Jobs;
 use crate::jobs::models::refresh;
 use crate::jobs::probe;
-use crate::jobs::rebuild::rebuild_in;
-use crate::jobs::rebuild_scope::Scope;
+use crate::jobs::rebuild::rebuild;
 use crate::jobs::tasks::{Started, Status, Task};
 
 /// How often a waiting answer looks whether its task has ended.
@@ -28,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub async fn check(admin: Arc<Admin>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let refresh = refresh::refresh_account(&admin.jobs, id).await;
-    let rebuild = rebuild_in(&admin.jobs, Scope::of_accounts([id])).await?;
+    let rebuild = rebuild(&admin.jobs).await?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "refresh": refresh, "rebuild": rebuild })))
 }
 

@@ -1,7 +1,7 @@
 //! `POST /api/oauth/import`: credentials that were exported elsewhere become connected accounts.
 //!
-//! One credential in `data` gives its own error; several in `items`, or in a bundle, are each told in the answer. All of
-//! them are stored before the routes are made, once.
+//! One credential in `data` gives its own error; several in `items`, which may be bundles, are each told in the answer. All
+//! of them are stored before the routes are made, once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,9 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::import_forms::{self, Import, Item, MAX_ITEMS, Unreadable, accounts_of, is_bundle, name_of};
+use super::import_forms::{
+    self, ENVELOPE, Import, Item, MAX_ITEMS, Unreadable, accounts_of, is_bundle, name_of,
+};
 use super::proxy_choice::ProxyChoice;
 use super::schema;
 use crate::admin::errors::{AdminError, Result};
@@ -162,15 +164,15 @@ impl Batch {
             }
             Some(_) => return Err(expected()),
         };
-        let (objects, mut is_single) = match (objects.is_empty(), fields.get("data")) {
+        let (objects, is_single) = match (objects.is_empty(), fields.get("data")) {
             (false, _) => (objects, false),
+            (true, Some(Value::Object(data))) if is_bundle(data) => return Err(refused(ENVELOPE.into())),
             (true, Some(Value::Object(data))) => (vec![data.clone()], true),
             (true, _) => return Err(AdminError::bad_request("data must be a native oauth json object")),
         };
         let mut items = Vec::new();
         for object in objects {
             if is_bundle(&object) {
-                is_single = false;
                 items.extend(accounts_of(&object).map_err(refused)?);
             } else {
                 items.push(Item { object, proxy_url: None });

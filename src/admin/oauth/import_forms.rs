@@ -25,6 +25,9 @@ const SECONDS_BELOW: f64 = 1e11;
 /// Members by which a bundle is known.
 const OF_BUNDLES: [&str; 4] = ["accounts", "proxies", "version", "exported_at"];
 
+/// What is said of a bundle that stands for one credential, or has none.
+pub const ENVELOPE: &str = "native oauth json expected; sub2api envelopes are no longer supported";
+
 /// A credential to be stored.
 pub struct Import {
     pub provider: OAuthProvider,
@@ -62,11 +65,10 @@ pub fn is_bundle(object: &Map<String, Value>) -> bool {
 /// # Errors
 /// When it has no list of accounts, or too many.
 pub fn accounts_of(bundle: &Map<String, Value>) -> Result<Vec<Item>, Unreadable> {
-    let unknown = "native oauth json expected; sub2api envelopes are no longer supported";
     let list = |name: &str| bundle.get(name).or_else(|| bundle.get("data")?.get(name));
-    let Some(Value::Array(accounts)) = list("accounts") else { return Err(unknown.into()) };
+    let Some(Value::Array(accounts)) = list("accounts") else { return Err(ENVELOPE.into()) };
     if accounts.is_empty() {
-        return Err(unknown.into());
+        return Err(ENVELOPE.into());
     }
     if accounts.len() > MAX_ITEMS {
         return Err(too_many());
@@ -79,7 +81,7 @@ pub fn accounts_of(bundle: &Map<String, Value>) -> Result<Vec<Item>, Unreadable>
         _ => HashMap::new(),
     };
     let items = accounts.iter().map(|account| {
-        let object = account.as_object().ok_or_else(|| Unreadable::from(unknown))?;
+        let object = account.as_object().ok_or_else(|| Unreadable::from(ENVELOPE))?;
         let key = object.get("proxy_key").and_then(Value::as_str);
         let proxy_url = key.and_then(|key| proxies.get(key)).cloned();
         Ok(Item { object: in_our_form(object), proxy_url })

@@ -2,9 +2,6 @@
 //! small pure function. Sites are the one resource whose readers are tolerant: switches and numbers
 //! may come as text.
 
-use std::collections::BTreeMap;
-
-use hyper::header::{HeaderName, HeaderValue};
 use serde_json::Value;
 
 use super::presets;
@@ -12,21 +9,15 @@ use super::presets::Preset;
 use crate::admin::input::{Fields, Invalid, MAX_KEY_CHARS, Patch, exact_integer, whole};
 use crate::platform::Platform;
 use crate::routing::OutboundProxy;
+use crate::site_headers;
 use crate::site_url::{SiteUrl, UrlError};
 use crate::store::sites::{NewEndpoint, SiteStatus};
 
 /// More addresses than a pool will ever need; bounds one request's work.
 const MAX_ENDPOINTS: usize = 100;
-/// Enough for any real set of headers, far below what a request head may hold.
-const MAX_CUSTOM_HEADERS: usize = 64;
-const MAX_CUSTOM_HEADER_BYTES: usize = 16 * 1024;
 /// The longest address of a proxy, its credentials included.
 const MAX_ADDRESS_BYTES: usize = 2000;
 const MAX_CONCURRENCY: i64 = 10_000;
-
-/// Headers that frame the message; the gateway alone decides them.
-const FRAMING_HEADERS: [&str; 8] =
-    ["host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade"];
 
 /// What a request says about a site. `None` means the field was not sent.
 #[derive(Debug, Default)]
@@ -228,48 +219,16 @@ fn external_checkin_url(fields: &Fields) -> Result<Patch<String>, Invalid> {
     })
 }
 
-/// The canonical text of `customHeaders`: names lower-cased and sorted, no blanks. `None` inside
-/// clears.
+/// The canonical text of `customHeaders`. `None` inside clears.
 fn custom_headers(fields: &Fields) -> Result<Patch<String>, Invalid> {
-    let shape = || Invalid::field("customHeaders", "JSON object whose values are all strings");
-    let parsed;
-    let object = match fields.get("customHeaders") {
+    let canonical = match fields.get("customHeaders") {
         None => return Ok(None),
-        Some(Value::Null) => return Ok(Some(None)),
-        Some(Value::Object(object)) => object,
-        Some(Value::String(text)) if text.trim().is_empty() => return Ok(Some(None)),
-        Some(Value::String(text)) => {
-            parsed = serde_json::from_str::<Value>(text).map_err(|_| shape())?;
-            parsed.as_object().ok_or_else(shape)?
-        }
-        Some(_) => return Err(shape()),
+        Some(Value::Null) => Ok(None),
+        Some(Value::Object(headers)) => site_headers::canonical(headers),
+        Some(Value::String(text)) => site_headers::of_text(text),
+        Some(_) => Err(site_headers::Fault::shape()),
     };
-    let mut headers: BTreeMap<String, &str> = BTreeMap::new();
-    for (name, value) in object {
-        let refuse = |why: &str| Invalid(format!("Invalid customHeaders. Header \"{name}\" {why}."));
-        let header =
-            HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| refuse("has an invalid name"))?;
-        let value = value.as_str().ok_or_else(|| refuse("must have a string value"))?;
-        HeaderValue::from_str(value).map_err(|_| refuse("has characters that a header cannot carry"))?;
-        if FRAMING_HEADERS.contains(&header.as_str()) {
-            return Err(refuse("is set by the gateway itself"));
-        }
-        if headers.insert(header.as_str().to_owned(), value).is_some() {
-            return Err(refuse("is given twice"));
-        }
-    }
-    if headers.len() > MAX_CUSTOM_HEADERS {
-        return Err(Invalid::field("customHeaders", "at most 64 headers"));
-    }
-    if headers.is_empty() {
-        return Ok(Some(None));
-    }
-    // A map of texts to texts always serialises.
-    let canonical = serde_json::to_string(&headers).map_err(|_| shape())?;
-    if canonical.len() > MAX_CUSTOM_HEADER_BYTES {
-        return Err(Invalid::field("customHeaders", "at most 16 KiB of headers"));
-    }
-    Ok(Some(Some(canonical)))
+    canonical.map(Some).map_err(|fault| Invalid(format!("Invalid customHeaders. {fault}")))
 }
 
 fn endpoints(fields: &Fields) -> Result<Option<Vec<NewEndpoint>>, Invalid> {

@@ -17,11 +17,10 @@ pub(super) fn reply(reply: &mut Reply<'_>, context: &ReplyContext) {
     if !context.stop.is_empty() {
         reply.candidates.iter_mut().for_each(|candidate| cut::candidate(candidate, &context.stop));
     }
-    for part in reply.candidates.iter_mut().flat_map(|candidate| &mut candidate.parts) {
+    let parts = reply.candidates.iter_mut().flat_map(|candidate| &mut candidate.parts);
+    for (number, part) in (0..).zip(parts) {
         if let Part::Call(call) = part {
-            if let Some(id) = gemini::named_call_id(&call.id, &context.fallback_id) {
-                call.id = id;
-            }
+            call.id = named(std::mem::take(&mut call.id), number, context);
             if is_idle(context) {
                 continue;
             }
@@ -74,7 +73,7 @@ impl Restorer {
         }
         match event {
             Event::PartStart { key, part: PartKind::Call { id, name, kind } } => {
-                let id = gemini::named_call_id(&id, &context.fallback_id).unwrap_or(id);
+                let id = named(id, key, context);
                 if is_idle(context) {
                     return each(Event::PartStart { key, part: PartKind::Call { id, name, kind } });
                 }
@@ -99,6 +98,16 @@ impl Restorer {
             other => each(other),
         }
     }
+}
+
+/// The id of a call; one that came without is named after the request and its place in the answer, so that calls of later
+/// turns are not taken for it.
+fn named<'t>(id: Text<'t>, place: u32, context: &ReplyContext) -> Text<'t> {
+    let request = &context.fallback_id;
+    if id.is_empty() && !request.is_empty() {
+        return Text::of(&format!("call_{request}_{place}"));
+    }
+    gemini::named_call_id(&id, request).unwrap_or(id)
 }
 
 fn is_idle(context: &ReplyContext) -> bool {
@@ -147,7 +156,7 @@ mod tests {
     fn a_call_of_an_answer_without_a_name_is_named_by_its_request() {
         let context = ReplyContext { fallback_id: "req-7".to_owned(), ..ReplyContext::default() };
         let (mut restorer, mut named) = (Restorer::default(), Vec::new());
-        for (key, id) in [(0, "call_g_0"), (1, "call_gabc_1"), (2, "call_g_x")] {
+        for (key, id) in [(0, "call_g_0"), (1, "call_gabc_1"), (2, "call_g_x"), (3, "")] {
             let call =
                 PartKind::Call { id: Text::plain(id), name: Text::plain("f"), kind: CallKind::Function };
             restorer.event(Event::PartStart { key, part: call }, &context, &mut |event| {
@@ -156,7 +165,7 @@ mod tests {
                 }
             });
         }
-        assert_eq!(named, ["call_greq-7_0", "call_gabc_1", "call_g_x"]);
+        assert_eq!(named, ["call_greq-7_0", "call_gabc_1", "call_g_x", "call_req-7_3"]);
         let part = Part::Call(Call {
             id: Text::plain("call_g_2"),
             name: Text::plain("f"),

@@ -24,7 +24,7 @@ pub fn advised(message: &str) -> String {
 }
 
 /// Records that a call for `source` (balance, checkin, …) failed. A session that is over makes an
-/// active account expired, about which the operator is notified; `account` has the credential that was shown.
+/// account expired that is in use, about which the operator is notified; `account` has the credential that was shown.
 pub async fn note_failure(
     core: &Core,
     site: &SiteRow,
@@ -33,7 +33,8 @@ pub async fn note_failure(
     error: &SiteError,
 ) -> store::Result<()> {
     let message = advised(&error.message);
-    if error.kind != SiteErrorKind::Expired || account.status != AccountStatus::Active {
+    let may_expire = matches!(account.status, AccountStatus::Active | AccountStatus::Unhealthy);
+    if error.kind != SiteErrorKind::Expired || !may_expire {
         return accounts::set_health(
             &core.store,
             account.id,
@@ -44,7 +45,7 @@ pub async fn note_failure(
     expire(core, site, account, &message).await
 }
 
-/// Makes an active account expired that still has this credential, and tells the operator once.
+/// Makes an active or unhealthy account expired that still has this credential, and tells the operator once.
 pub async fn expire(core: &Core, site: &SiteRow, account: &AccountRow, message: &str) -> store::Result<()> {
     let name = account.username.as_deref().unwrap_or("(no name)");
     let told = format!("Account {} ({name}) on site \"{}\": {message}", account.id, site.name);
@@ -75,10 +76,10 @@ pub async fn expire(core: &Core, site: &SiteRow, account: &AccountRow, message: 
 }
 
 /// What to store when a call for `source` succeeded: the account is healthy, and active again when it
-/// was expired. What is known of a missing check-in stays: a balance says nothing about it.
+/// was expired or unhealthy. What is known of a missing check-in stays: a balance says nothing about it.
 pub fn success_statements(account: &AccountRow, source: &str, reason: &str) -> Vec<Statement> {
     let mut batch = Vec::new();
-    if account.status == AccountStatus::Expired {
+    if matches!(account.status, AccountStatus::Expired | AccountStatus::Unhealthy) {
         batch.push(accounts::revive_statement(account.id));
     }
     let lacks_another = |known: &Health| known.state == HealthState::Degraded && known.source != source;

@@ -36,7 +36,7 @@ use crate::platform::OAuthProvider;
 use crate::routing::rebuild::ServesBy;
 use crate::store;
 use crate::store::Store;
-use crate::store::accounts::{self, AccountRow, Health, HealthState};
+use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthState};
 use crate::store::availability::{self, ModelRow};
 use crate::store::connections::note_statement;
 use crate::store::sites::{self, SiteStatus};
@@ -130,7 +130,7 @@ fn take_turn(last: &mut Option<Instant>, now: Instant) -> bool {
 }
 
 async fn refresh_each(jobs: Arc<Jobs>) -> Vec<RefreshOutcome> {
-    let active = |account: AccountRow| is_active(&account).then_some((account.site_id, account.id));
+    let active = |account: AccountRow| is_asked(&account).then_some((account.site_id, account.id));
     let accounts = match accounts::pick(&jobs.core.store, active).await {
         Ok(accounts) => accounts,
         Err(error) => {
@@ -195,7 +195,7 @@ async fn refresh_once(
     let settings = jobs.core.settings.load_full();
     let site_client = site_client_of(&jobs.core, &row, &account).ok();
     let site = site_of_account(&row, &account, &jobs.core.live, settings.system_proxy_url.as_deref());
-    if asked == Asked::ActiveOnly && !is_active(&account) {
+    if asked == Asked::ActiveOnly && !is_asked(&account) {
         return Ok(Some(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active")));
     }
     let (tokens, discovered_api_token) = tokens_of(jobs, &account).await?;
@@ -292,6 +292,9 @@ async fn store_changes(
                 .extend(availability::replace_discovered_by_token_statements(dialect, *token, known, models));
         }
     }
+    if account.status == AccountStatus::Unhealthy {
+        batch.push(accounts::revive_statement(id));
+    }
     let health = if found.models.is_cut() {
         let reason = format!("more than {MAX_MODELS} models are listed: the first {MAX_MODELS} are used");
         log::warn!("account {id}: {reason}");
@@ -326,8 +329,9 @@ async fn tokens_of(jobs: &Arc<Jobs>, account: &AccountRow) -> store::Result<(Vec
     Ok((rows, found))
 }
 
-fn is_active(account: &AccountRow) -> bool {
-    account.status == accounts::AccountStatus::Active
+/// Whether its models are looked for: an unhealthy one is active again once they are found.
+fn is_asked(account: &AccountRow) -> bool {
+    matches!(account.status, AccountStatus::Active | AccountStatus::Unhealthy)
 }
 
 fn health(id: AccountId, state: HealthState, reason: &str) -> store::Statement {

@@ -1,8 +1,9 @@
-//! Where browsers come back to: a listener for each provider, which lives while a login of it is remembered.
+//! Where browsers come back to: a listener for each provider.
 //!
-//! The port is the one that the vendor knows of its own program. One that is taken is no failure: what the browser was
-//! to bring is in its address bar, and can be pasted. A listener ends when the last login that it was opened for is
-//! forgotten, ten minutes after it began, so that a browser that comes back twice is told; the next one opens it again.
+//! At a port that an operator has set it lives as long as the service. Else the port is the one that the vendor knows of its
+//! own program, which may want it on the same machine: there it lives while a login of it is remembered, ten minutes from
+//! its begin, so that a browser that comes back twice is told; the next login opens it again. A port that is taken is no
+//! failure: what the browser was to bring is in its address bar, and can be pasted.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -33,6 +34,16 @@ const OPTIONS: ServerOptions = ServerOptions {
     tls: None,
 };
 
+/// Opens the listeners at ports that an operator has set, of providers whose settings are whole.
+pub async fn open_kept(jobs: Arc<Jobs>) {
+    for provider in OAuthProvider::ALL {
+        let settings = jobs.core.config.oauth.of(provider);
+        if settings.keeps_callback_port && settings.missing.is_empty() {
+            drop(open(&jobs, provider).await);
+        }
+    }
+}
+
 /// Opens the provider's listener unless it is open.
 pub async fn open(jobs: &Arc<Jobs>, provider: OAuthProvider) -> CallbackPort<'_> {
     let mut slot = jobs.logins.ports.slot(provider).lock().await;
@@ -46,7 +57,7 @@ pub async fn open(jobs: &Arc<Jobs>, provider: OAuthProvider) -> CallbackPort<'_>
     match bound.and_then(|listener| Ok((listener.local_addr()?.port(), listener))) {
         Ok((port, listener)) => {
             *slot = Some(port);
-            let work = listen_while_remembered(jobs.clone(), provider, listener);
+            let work = listen(jobs.clone(), provider, listener);
             jobs.core.background.spawn("the listener of a login", work);
             CallbackPort { port, _slot: slot }
         }
@@ -61,7 +72,9 @@ pub async fn open(jobs: &Arc<Jobs>, provider: OAuthProvider) -> CallbackPort<'_>
     }
 }
 
-async fn listen_while_remembered(jobs: Arc<Jobs>, provider: OAuthProvider, listener: TcpListener) {
+/// Listens while a login is remembered, or for as long as the service runs.
+async fn listen(jobs: Arc<Jobs>, provider: OAuthProvider, listener: TcpListener) {
+    let stays = jobs.core.config.oauth.of(provider).keeps_callback_port;
     let (stop, stopped) = watch::channel(false);
     let handler_for = |_| -> BoxedHandler {
         let jobs = jobs.clone();
@@ -73,6 +86,9 @@ async fn listen_while_remembered(jobs: Arc<Jobs>, provider: OAuthProvider, liste
     };
     let mut serving = pin!(server::serve(listener, OPTIONS, handler_for, stopped, || ()));
     let unneeded = async {
+        if stays {
+            std::future::pending::<()>().await;
+        }
         loop {
             jobs.logins.sessions.until_forgotten(provider).await;
             let slot = jobs.logins.ports.slot(provider).lock().await;
@@ -102,13 +118,13 @@ async fn answer(
     if has_fault {
         return http::text(StatusCode::BAD_REQUEST, "Bad request\n");
     }
-    if uri.path() != provider.profile().callback_path {
-        return http::text(StatusCode::NOT_FOUND, "Not found\n");
-    }
     if method != Method::GET {
         let mut refusal = http::text(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed\n");
         refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
         return refusal;
+    }
+    if uri.path() != provider.profile().callback_path {
+        return http::text(StatusCode::NOT_FOUND, "Not found\n");
     }
     let callback = Callback::of_query(&Query::new(uri.query().unwrap_or_default()));
     let is_connected = match callback {

@@ -27,7 +27,7 @@ mod callback_ports;
 mod candidate;
 pub mod completion;
 pub mod discovery;
-mod listener;
+pub mod listener;
 pub mod login;
 pub mod login_sessions;
 pub mod logins;

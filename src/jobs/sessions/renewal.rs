@@ -16,8 +16,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
-
 use super::renewals::RenewalRefusal;
 use super::site_client::site_client_of;
 use crate::core::Core;
@@ -25,6 +23,7 @@ use crate::ids::{AccountId, SiteId};
 use crate::jobs::Jobs;
 use crate::jobs::given_once;
 use crate::jobs::schedule::Pass;
+use crate::jobs::spread::{Concurrency, spread};
 use crate::platform::Platform;
 use crate::store::accounts::{self, AccountRow, AccountStatus, RenewedSession};
 use crate::store::sites::{self, SiteRow, SiteStatus};
@@ -35,8 +34,8 @@ use crate::time::{Millis, now_ms};
 pub const INTERVAL: Duration = Duration::from_secs(60);
 /// A session that ends within this time is renewed before it does.
 const DUE_BEFORE: Millis = 120_000;
-/// Accounts of a pass renewed at once.
-const PARALLEL: usize = 4;
+/// How many sessions of a pass are renewed at once.
+const AT_ONCE: Concurrency = Concurrency { total: 4, per_site: 2 };
 
 /// Whether the account has the means to get a new session.
 pub fn can_renew(account: &AccountRow, platform: Platform) -> bool {
@@ -62,14 +61,6 @@ pub async fn renew_when_due(jobs: &Arc<Jobs>, id: AccountId) -> Result<(), Renew
     run_renewal(jobs, id, RenewalReason::Due).await
 }
 
-/// What a pass did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct PassSummary {
-    scanned: usize,
-    refreshed: usize,
-    failed: usize,
-}
-
 /// Renews every session that ends soon: of active accounts at active sites.
 pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
     let unreadable = |error: store::Error| error.to_string();
@@ -84,38 +75,28 @@ pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
         return Ok(None);
     }
     let now = now_ms();
-    let mut summary = PassSummary::default();
-    let mut due = Vec::new();
     let renewable = accounts::pick(&jobs.core.store, |account| {
         let platform = *refreshing.get(&account.site_id)?;
         let may = account.status == AccountStatus::Active && has_refresh_token(&account, platform);
-        may.then(|| (account.id, is_due(&account, platform, now)))
+        may.then(|| (account.site_id, account.id, is_due(&account, platform, now)))
     });
-    for (id, is_due) in renewable.await.map_err(unreadable)? {
-        summary.scanned += 1;
-        due.extend(is_due.then_some(id));
-    }
-    let mut waiting = due.into_iter();
-    let mut running = JoinSet::new();
-    loop {
-        while running.len() < PARALLEL {
-            let Some(id) = waiting.next() else { break };
-            let jobs = jobs.clone();
-            running.spawn(async move { renew_when_due(&jobs, id).await.map_err(|refusal| (id, refusal)) });
+    let renewable = renewable.await.map_err(unreadable)?;
+    let scanned = renewable.len();
+    let due = renewable.into_iter().filter(|(_, _, is_due)| *is_due).map(|(site, id, _)| (site, id));
+    let renewed = spread(due.collect(), AT_ONCE, |id| {
+        let jobs = jobs.clone();
+        async move {
+            let renewed = renew_when_due(&jobs, id).await;
+            renewed
+                .inspect_err(|refusal| log::warn!("the session of account {id} was not renewed: {refusal}"))
+                .is_ok()
         }
-        match running.join_next().await {
-            None => break,
-            Some(Ok(Ok(()))) => summary.refreshed += 1,
-            Some(Ok(Err((id, refusal)))) => {
-                log::warn!("the session of account {id} was not renewed: {refusal}");
-                summary.failed += 1;
-            }
-            Some(Err(_)) => summary.failed += 1,
-        }
-    }
-    let PassSummary { scanned, refreshed, failed } = summary;
+    })
+    .await;
+    let (refreshed, total) = (renewed.iter().filter(|renewed| **renewed).count(), renewed.len());
+    let failed = total - refreshed;
     let report = format!("{refreshed} of {scanned} session(s) renewed, {failed} failed");
-    Ok((refreshed + failed > 0).then_some(report))
+    Ok((total > 0).then_some(report))
 }
 
 /// What a renewal is for.

@@ -33,7 +33,7 @@ pub(in crate::proxy) fn trace_of(core: &Core, call: &Call) -> Trace {
     secrets.add(&settings.auth_token);
     let now = now_ms();
     let trace = DebugTrace {
-        downstream_path: call.face.dialect.path().to_owned(),
+        downstream_path: call.operation.path(call.face.dialect).to_owned(),
         client_kind,
         session_id,
         trace_hint: Some(call.face.id.as_str().to_owned()),

@@ -104,6 +104,12 @@ pub fn bill(price: Option<&ModelPrice>, platform: Option<Platform>, tokens: Toke
     }
 }
 
+/// What statistics of spending count of a request: its cost, or the flat estimate where tokens cost nothing, as those of an
+/// answer that broke off.
+pub fn spend(cost: Usd, platform: Option<Platform>, tokens: u64) -> Usd {
+    if cost > Usd::ZERO { cost } else { flat_estimate(platform, tokens) }
+}
+
 /// What tokens cost where no price is known.
 pub fn flat_estimate(platform: Option<Platform>, tokens: u64) -> Usd {
     let per_usd = platform.map_or(TOKENS_PER_USD, |platform| platform.profile().tokens_per_usd);

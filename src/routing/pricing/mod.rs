@@ -18,7 +18,7 @@ pub mod price;
 pub mod read;
 pub mod usage_record;
 
-pub use bill::{Bill, BillingDetails, Tokens, bill, flat_estimate};
+pub use bill::{Bill, BillingDetails, Tokens, bill, flat_estimate, spend};
 pub use catalog::Catalog;
 pub use list::PriceList;
 pub use price::{Billing, CallPrice, Labels, ModelPrice, Ratios};

@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 use super::log_row::{ProxyLogRow, RowName};
 use crate::ids::SiteId;
 use crate::money::Usd;
+use crate::routing::pricing;
 use crate::store::cached::CachedTokens;
 use crate::store::sql::Value;
 use crate::store::sums::Sums;
@@ -31,6 +32,8 @@ pub struct Correction {
     pub output: i64,
     /// USD.
     pub cost: Usd,
+    /// USD, of what statistics count as spent.
+    pub spend: Usd,
     pub cached: CachedTokens,
 }
 
@@ -60,7 +63,7 @@ impl Usage {
         tally.calls += 1;
         tally.ok += i64::from(row.status.is_success());
         tally.tokens = tally.tokens.saturating_add(row.tokens());
-        tally.cost += row.estimated_cost;
+        tally.cost += pricing::spend(row.estimated_cost, row.platform, row.tokens().unsigned_abs());
         tally.cached.add(&row.cached());
         if let Some(latency) = row.latency_ms.filter(|latency| *latency > 0) {
             tally.latency_ms += latency;
@@ -72,7 +75,7 @@ impl Usage {
     pub(in crate::store) fn correct(&mut self, row: &RowName, more: &Correction) {
         let tally = self.tally(row.created_at, row.site_id, &row.model);
         tally.tokens = tally.tokens.saturating_add(more.tokens);
-        tally.cost += more.cost;
+        tally.cost += more.spend;
         tally.cached.add(&more.cached);
     }
 
@@ -184,6 +187,18 @@ mod tests {
         assert_eq!(days.len(), 1);
         assert_eq!(days[0][4..8], [Value::Int(4), Value::Int(2), Value::Int(2), Value::Int(400)]);
         assert_eq!(usage.take().0.len(), 0);
+    }
+
+    #[test]
+    fn tokens_that_cost_nothing_are_spent_at_the_flat_rate_until_their_cost_is_known() {
+        let mut usage = usage("UTC");
+        let broken_off = ProxyLogRow {
+            estimated_cost: Usd::ZERO,
+            total_tokens: Some(1_000_000),
+            ..row("2026-05-01T08:10:00Z", LogStatus::Failed)
+        };
+        usage.count(&broken_off);
+        assert_eq!(usage.take().0[0][7], Value::from(Usd::new(2.0)));
     }
 
     #[test]

@@ -233,7 +233,7 @@ export function ImportConnections({ onClose, reload }) {
   const [items, setItems] = useState([]);
   const act = async () => {
     const data = JSON.parse(text);
-    setItems((await post("/api/oauth/import", Array.isArray(data) ? { items: data } : { data }, { timeoutMs: 300_000 })).items);
+    setItems((await post("/api/oauth/import", { items: [].concat(data) }, { timeoutMs: 300_000 })).items);
     reload();
   };
   return html`<${Dialog} title=${t("Import connections")} onClose=${onClose}>

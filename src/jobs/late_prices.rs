@@ -1,0 +1,64 @@
+//! What requests cost that ended before the price list of their site was read.
+//!
+//! They are booked by the flat estimate. Once the list is there, each is booked by it; where no list comes, or too many wait,
+//! the estimate stands.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::late_usage::{Known, book};
+use super::prices;
+use super::usage_lookup::Lookup;
+use crate::jobs::Jobs;
+use crate::routing::Channel;
+use crate::routing::pricing::{self, Bill};
+use crate::store::proxy_logs::UsageSource;
+
+/// How long a list is waited for: longer than a site may take to tell it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whether a list tells the price of the model by now, or is still on its way.
+pub fn may_tell(jobs: &Jobs, channel: &Channel, model: &str) -> bool {
+    let account = &channel.account;
+    match account.prices.load() {
+        Some(catalog) => catalog.price(model).is_some(),
+        None => account.site.platform.profile().prices.is_some() && !jobs.prices.has_failed(account.id),
+    }
+}
+
+/// Queues a request that was booked by the estimate, and returns at once.
+pub fn enqueue(jobs: &Arc<Jobs>, request: Lookup) {
+    let Ok(place) = jobs.usage_lookup.waiting.clone().try_acquire_owned() else {
+        log::debug!("too many requests wait for prices: the estimate of one stands");
+        return;
+    };
+    let waiting = jobs.clone();
+    jobs.core.background.spawn("a wait for prices", async move {
+        settle(&waiting, &request).await;
+        drop(place);
+    });
+}
+
+async fn settle(jobs: &Arc<Jobs>, request: &Lookup) {
+    let account = &request.channel.account;
+    prices::refresh_unread(jobs, account.id);
+    if timeout(PATIENCE, jobs.prices.until_found(&account.prices)).await.is_err() {
+        return;
+    }
+    let Ok(_slot) = jobs.usage_lookup.slots.acquire().await else { return };
+    let Some(bill) = bill(request) else { return };
+    let known = Known { tokens: request.tokens, source: UsageSource::Upstream, bill };
+    if let Err(error) = book(&jobs.core, request.booked(), known).await {
+        log::warn!("the log row of {} keeps its estimate: {error}", request.row.request_id.as_str());
+    }
+}
+
+/// What the list says; `None` for a model that it does not have.
+fn bill(request: &Lookup) -> Option<Bill> {
+    let account = &request.channel.account;
+    let catalog = account.prices.load()?;
+    let price = catalog.price(&request.row.model)?;
+    Some(pricing::bill(Some(price), Some(account.site.platform), request.tokens))
+}

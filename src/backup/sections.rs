@@ -7,10 +7,6 @@ use serde_json::Value;
 use super::document::Document;
 use crate::store::staging::tables::TABLES;
 
-/// The members that the root of our own documents may have.
-const OWN_MEMBERS: &[&str] =
-    &["accounts", "checksum", "data", "format", "preferences", "timestamp", "type", "version"];
-
 /// Where the sections of a document stand; `None` for one that it does not have.
 #[derive(Debug, Default)]
 pub struct Found {
@@ -39,12 +35,11 @@ fn check(document: &Document) -> io::Result<Result<(), String>> {
         None if document.has(&["checksum"]) => refused("The checksum of the document is not a string"),
         None | Some(Value::Null) => {
             // Where one byte of its name is another, the checksum is not missing: it is not found.
-            let is_ours = document.value(&["format"]).is_some_and(|format| format == "switchyard");
+            let is_checksum = |value: &Value| value.as_str().is_some_and(|text| text.starts_with("sha256:"));
             let members = document.members(&[]);
-            let strange = members.iter().find(|name| !OWN_MEMBERS.contains(*name));
-            match strange.filter(|_| is_ours) {
+            match members.iter().find(|name| document.value(&[name]).as_ref().is_some_and(is_checksum)) {
                 Some(name) => Ok(Err(format!(
-                    "The document is damaged: it has no checksum, and a member {name:?} that no backup has"
+                    "The document is damaged: its checksum has the name {name:?}, which no backup has"
                 ))),
                 None => Ok(Ok(())),
             }

@@ -132,6 +132,7 @@ pub static ACCOUNT: Object = Object::new(
         has("balance", Number),
         has("balanceUsed", Number),
         has("quota", Number),
+        has("platformUserId", OrNull(&Integer)).about("The user id at the site"),
         has("valueScore", Number),
         has("unitCost", OrNull(&Number)),
         has("status", Text),

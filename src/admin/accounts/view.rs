@@ -66,6 +66,7 @@ pub struct AccountView<'a> {
     /// Empty without one; masked like every credential.
     access_token: String,
     api_token: Option<String>,
+    platform_user_id: Option<i64>,
     balance: Usd,
     balance_used: Usd,
     quota: Usd,
@@ -138,6 +139,7 @@ impl<'a> AccountView<'a> {
             username: account.username.as_deref(),
             access_token: masked(&account.access_token).unwrap_or_default(),
             api_token: masked(&account.api_token),
+            platform_user_id: account.platform_user_id,
             balance: account.balance.rounded(),
             balance_used: account.balance_used.rounded(),
             quota: account.quota.rounded(),

@@ -26,13 +26,18 @@ const LIMITS: FetchLimits = FetchLimits { timeout: Duration::from_secs(15), max_
 pub async fn test(admin: Arc<Admin>, mut request: Request) -> Result<Response> {
     let fields = Fields::of(&schema::PROXY_TEST, request.json_object().await?);
     let saved = admin.core.settings.load().system_proxy_url.clone().unwrap_or_default();
+    let has_saved = !saved.is_empty();
     let url = match fields.text("proxyUrl")?.map(str::trim) {
         Some(sent) if !secrets::is_proxy_echo(sent, Some(&saved)) => sent.to_owned(),
         _ => saved,
     };
     let url = url.trim_end_matches('/');
     if url.is_empty() {
-        return Err(Invalid::field("proxyUrl", "the address of a proxy, since none is saved").into());
+        let expected = match has_saved {
+            true => "the address of a proxy, or nothing for the saved one",
+            false => "the address of a proxy, since none is saved",
+        };
+        return Err(Invalid::field("proxyUrl", expected).into());
     }
     let proxy = OutboundProxy::parse(url)
         .map_err(|why| Invalid::field("proxyUrl", &format!("the address of a proxy: {why}")))?;

@@ -1,0 +1,185 @@
+//! What comes in and is not as the API would have it: left out, refused or brought into our form, and named.
+
+use serde_json::{Value, json};
+
+use super::{IMPORT, export, import, refused, rows, small};
+use crate::support::Gateway;
+
+#[test]
+fn what_cannot_be_used_is_taken_and_named() {
+    let gateway = Gateway::start();
+    let mut document = small();
+    document["accounts"]["sites"] = json!([
+        {"id": 7, "name": "one", "url": "https://one.example", "platform": "of-the-future"},
+        {"id": 8, "name": "two", "url": "file:///etc/passwd", "platform": "new-api"},
+        {"id": 9, "name": "three", "url": "https://three.example", "platform": "new-api", "proxyUrl": "nonsense"},
+        {"id": 10, "name": "sound", "url": "https://four.example", "platform": "new-api", "proxyUrl": "socks5://p.example:1"},
+        {"id": 11, "name": "split", "url": "https://five.example", "platform": "new-api",
+         "customHeaders": {"x-team": "a\r\nx-forged: 1"}}]);
+    document["accounts"]["tokenRoutes"][0]["modelPattern"] = json!("re:(");
+    document["accounts"]["accounts"][0]["proxyUrl"] = json!("ftp://p.example");
+    document["accounts"]["downstreamApiKeys"] = json!([{"name": "k", "key": "no-prefix-of-ours"}]);
+    for query in ["?dryRun=1", ""] {
+        let answer =
+            gateway.admin().post(&format!("{IMPORT}{query}"), &json!({ "data": document })).expect(200);
+        let warnings: Vec<&str> =
+            answer["warnings"].as_array().expect("warnings").iter().filter_map(Value::as_str).collect();
+        let expected = [
+            "sites 7 (one): the platform",
+            "sites 8 (two): its address",
+            "sites 9 (three): its proxy",
+            "sites 11 (split): customHeaders: Header \"x-team\" has characters",
+            "accounts 9 (ann): its proxy",
+            "tokenRoutes 3 (re:(): it matches nothing",
+            "downstreamApiKeys (k): it does not begin with sk-",
+        ];
+        assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
+        for (warning, beginning) in warnings.iter().zip(expected) {
+            assert!(warning.starts_with(beginning), "{warning}");
+        }
+        assert!(!answer.to_string().contains("no-prefix-of-ours"));
+    }
+}
+
+#[test]
+fn values_that_the_api_would_not_take_are_left_out_and_named() {
+    let gateway = Gateway::start();
+    let mut document = small();
+    let site = &mut document["accounts"]["sites"][0];
+    for (member, value) in [
+        ("globalWeight", json!(0)),
+        ("sortOrder", json!(-1)),
+        ("maxConcurrency", json!(-5)),
+        ("externalCheckinUrl", json!("ftp://x.example")),
+        ("customHeaders", json!("nope")),
+        ("status", json!("zzz")),
+    ] {
+        site[member] = value;
+    }
+    document["accounts"]["downstreamApiKeys"] =
+        json!([{"name": "k", "key": "sk-0123456789", "siteWeightMultipliers": {"5": 0}}]);
+    let report = import(&gateway, &document);
+    let warnings = report["warnings"].to_string();
+    for member in [
+        "globalWeight",
+        "sortOrder",
+        "maxConcurrency",
+        "externalCheckinUrl",
+        "customHeaders",
+        "status",
+        "siteWeightMultipliers",
+    ] {
+        assert!(warnings.contains(member), "{member}: {warnings}");
+    }
+    let site = &gateway.admin().get("/api/sites").expect(200)[0];
+    for (member, expected) in [
+        ("globalWeight", json!(1)),
+        ("sortOrder", json!(0)),
+        ("maxConcurrency", Value::Null),
+        ("externalCheckinUrl", Value::Null),
+        ("status", json!("active")),
+    ] {
+        assert_eq!(site[member], expected, "{member}");
+    }
+}
+
+#[test]
+fn a_key_whose_limits_cannot_be_read_is_refused() {
+    let gateway = Gateway::start();
+    for (member, value) in [
+        ("maxCost", json!(-1)),
+        ("maxRequests", json!(-1)),
+        ("maxConcurrency", json!(-1)),
+        ("requestsPerMinute", json!(-1)),
+        ("tokensPerMinute", json!(-1)),
+        ("allowedIps", json!(["nope"])),
+        ("budgets", json!([{"period": "now and then", "maxCost": 1}])),
+        ("budgets", json!("[{}]")),
+    ] {
+        let mut document = small();
+        let mut key = json!({"name": "k", "key": "sk-0123456789"});
+        key[member] = value;
+        document["accounts"]["downstreamApiKeys"] = json!([key]);
+        let refused = gateway.admin().post(IMPORT, &json!({ "data": document })).expect(400);
+        assert!(refused["message"].as_str().is_some_and(|why| why.contains(member)), "{refused}");
+    }
+}
+
+#[test]
+fn an_account_comes_over_whatever_another_program_left_in_its_extra_config() {
+    let gateway = Gateway::start();
+    for (written, left, left_out) in [
+        (json!("no JSON"), Value::Null, &["extraConfig"][..]),
+        (json!("[1]"), Value::Null, &["extraConfig"]),
+        (
+            json!(r#"{"platformUserId":"7","useSystemProxy":"1","note":"x"}"#),
+            json!({"platformUserId": 7, "useSystemProxy": true, "note": "x"}),
+            &[],
+        ),
+        (
+            json!(r#"{"platformUserId":[],"useSystemProxy":"perhaps","credentialMode":5,"proxyUrl":{}}"#),
+            Value::Null,
+            &["credentialMode", "platformUserId", "proxyUrl", "useSystemProxy"],
+        ),
+        (
+            json!({"autoRelogin": {"username": "ann", "password": 5, "updatedAt": "once"}, "runtimeHealth": {"checkedAt": []}}),
+            json!({"autoRelogin": {"username": "ann"}}),
+            &["autoRelogin.password", "autoRelogin.updatedAt", "runtimeHealth.checkedAt"],
+        ),
+        (
+            json!({"sub2apiAuth": {"refreshToken": "r", "tokenExpiresAt": "soon"}, "oauth": {"tokenExpiresAt": true}}),
+            json!({"sub2apiAuth": {"refreshToken": "r"}}),
+            &["sub2apiAuth.tokenExpiresAt", "oauth.tokenExpiresAt"],
+        ),
+    ] {
+        let mut document = small();
+        document["accounts"]["accounts"][0]["extraConfig"] = written.clone();
+        let report = import(&gateway, &document);
+        let warnings = report["warnings"].as_array().map_or(0, Vec::len);
+        assert_eq!(warnings, left_out.len(), "{report}");
+        for name in left_out {
+            assert!(report["warnings"].to_string().contains(name), "{name}: {report}");
+        }
+        let exported = export(&gateway);
+        let kept = &rows(&exported, "accounts")[0]["extraConfig"];
+        let kept: Value = kept.as_str().map_or(Value::Null, |text| serde_json::from_str(text).expect("JSON"));
+        assert_eq!(kept, left, "{written}");
+    }
+    let mut document = small();
+    document["accounts"]["accounts"][0]["extraConfig"] = json!(7);
+    assert!(refused(&gateway, &document).contains("extraConfig"));
+}
+
+#[test]
+fn a_site_is_ours_by_whatever_name_its_platform_goes_and_headers_have_one_form() {
+    let gateway = Gateway::start();
+    let mut document = small();
+    document["accounts"]["sites"][0]["platform"] = json!("NewAPI");
+    document["accounts"]["sites"][0]["customHeaders"] =
+        json!("{\"X-B\": \"2\", \"host\": \"evil\", \"a\": \"1\"}");
+    let report = import(&gateway, &document);
+    assert!(
+        report["warnings"].to_string().contains("Header \\\"host\\\" is set by the gateway itself"),
+        "{report}"
+    );
+    let site = &gateway.admin().get("/api/sites").expect(200)[0];
+    assert_eq!((&site["platform"], &site["url"]), (&json!("new-api"), &json!("https://one.example")));
+    let again = json!({"name": "again", "url": "https://one.example", "platform": "new-api"});
+    gateway.admin().post("/api/sites", &again).expect(409);
+    let exported = export(&gateway);
+    assert_eq!(rows(&exported, "sites")[0]["customHeaders"], "{\"a\":\"1\",\"x-b\":\"2\"}");
+}
+
+#[test]
+fn a_password_opens_under_the_secret_that_is_given_for_imports() {
+    // Sealed by node:crypto under the SHA-256 of `the old secret`, as metapi does it.
+    let sealed = "v1:AAECAwQFBgcICQoL:Gx1e1cB8mXbBoL6xndVSLg:0_zTFYvhFvujzc93";
+    let gateway = Gateway::with(&[("IMPORT_CREDENTIAL_SECRET", "the old secret")]);
+    let mut document = small();
+    document["accounts"]["accounts"][0]["extraConfig"] =
+        json!({"autoRelogin": {"username": "ann", "passwordCipher": sealed}});
+    let report = import(&gateway, &document);
+    assert!(report.get("warnings").is_none(), "{report}");
+    let config = rows(&export(&gateway), "accounts")[0]["extraConfig"].to_string();
+    assert!(config.contains("pässword: 1"), "{config}");
+}

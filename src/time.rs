@@ -46,8 +46,9 @@ pub fn http_date(ms: Millis) -> String {
 }
 
 /// Reads a time as clients send it: ISO 8601 with an offset, `YYYY-MM-DD HH:MM:SS` or a bare date
-/// taken as UTC, a year or a year and a month, all of these also with slashes, a date of mails and HTTP, or a number of seconds
-/// (> 10^9) or milliseconds (beyond the seconds until the year 9999). Anything else is `None`.
+/// taken as UTC, a year or a year and a month, all of these also with slashes, a date of mails and HTTP, one whose
+/// month has its English name, or a number of seconds (> 10^9) or milliseconds (beyond the seconds until the year 9999).
+/// Anything else is `None`.
 pub fn parse(text: &str) -> Option<Millis> {
     let text = &*text.trim().replace('/', "-");
     if let Some(date) = year_and_month(text) {
@@ -65,8 +66,21 @@ pub fn parse(text: &str) -> Option<Millis> {
     let zoneless = text
         .parse::<jiff::civil::DateTime>()
         .or_else(|_| text.parse::<jiff::civil::Date>().map(|date| date.at(0, 0, 0, 0)))
-        .ok()?;
+        .ok()
+        .or_else(|| with_named_month(text))?;
     Some(zoneless.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond())
+}
+
+/// A date whose month has its English name: `Nov 27, 2026`, `27 November 2026 10:00`.
+fn with_named_month(text: &str) -> Option<jiff::civil::DateTime> {
+    let text = text.replace(',', " ").split_whitespace().collect::<Vec<_>>().join(" ");
+    ["%b %d %Y", "%B %d %Y", "%d %b %Y", "%d %B %Y"].into_iter().find_map(|date| {
+        let on_day = jiff::civil::Date::strptime(date, &text).map(|date| date.at(0, 0, 0, 0));
+        on_day.ok().or_else(|| {
+            let at = |time| jiff::civil::DateTime::strptime(format!("{date} {time}"), &text).ok();
+            ["%H:%M", "%H:%M:%S"].into_iter().find_map(at)
+        })
+    })
 }
 
 /// The beginning of `YYYY` or `YYYY-MM`.
@@ -165,6 +179,8 @@ mod tests {
             "1777622400000",
             "2026/05/01 08:00:00",
             "Fri, 01 May 2026 08:00:00 GMT",
+            "May 1, 2026 08:00",
+            "1 May 2026 08:00:00",
         ] {
             assert_eq!(parse(text), Some(1_777_622_400_000), "{text}");
         }

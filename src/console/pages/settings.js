@@ -155,7 +155,7 @@ function AdminToken({ value }) {
     ${value.credentialSecretWeak && html`<${Note} kind="warn">${t("ACCOUNT_CREDENTIAL_SECRET, which seals stored credentials, is weak or not set.", "用于加密凭据的 ACCOUNT_CREDENTIAL_SECRET 过弱或未设置。")}<//>`}
     <${Form} act=${change} verb=${t("Change the token", "修改令牌")} disabled=${!old || !fresh}>
       ${secret("old", t("Present token", "当前令牌"))}
-      ${secret("fresh", t("New token"), t("6 to 512 visible ASCII characters without blanks. It holds at once, everywhere.", "6 至 512 个可见 ASCII 字符，不含空格，立即在各处生效。"))}
+      ${secret("fresh", t("New token"), t("6 to 512 ASCII characters, blanks only within. It holds at once, everywhere.", "6 至 512 个 ASCII 字符，首尾不含空格，立即在各处生效。"))}
       ${secret("again", t("New token again", "再次输入新令牌"))}
       ${isDone && !fresh && html`<p class="said good" role="status">${t("The new token is in force.", "新令牌已生效。")}</p>`}
     <//><//>`;

@@ -7,7 +7,7 @@ use crate::store::Value;
 use crate::store::staging::NewRow;
 use crate::store::staging::tables::Table;
 
-/// How many rows are named.
+/// How many doubts are told of a document.
 pub const MOST: usize = 100;
 
 /// Why a row is not used as it is, for people; nothing for one that is. `left_out` is what was not taken of it.

@@ -167,9 +167,9 @@ impl Import {
                 let mut left_out = Vec::new();
                 match reader.read(table, line, row?, &mut left_out) {
                     Ok(row) => {
-                        if warnings.len() < doubts::MOST {
-                            warnings.extend(doubts::of(table, &row, left_out));
-                        }
+                        // One row may have many.
+                        let room = doubts::MOST.saturating_sub(warnings.len());
+                        warnings.extend(doubts::of(table, &row, left_out).take(room));
                         staging.add(hashing, index, row)?;
                     }
                     Err(refused) => staging.refuse(index, refused.id, &refused.label, &refused.reason)?,

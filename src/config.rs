@@ -148,6 +148,9 @@ pub struct ProxyConfig {
     pub tier_rules: TierRules,
     /// The beta under which Codex has WebSockets.
     pub codex_websocket_beta: String,
+    /// The model that Codex is asked for a word of, to learn how much of its limits an account has used; `None` for the
+    /// usual one, or the first that the account has.
+    pub codex_quota_model: Option<String>,
     /// The most parts and calls of a request that is converted.
     pub max_request_parts: usize,
     /// Bytes of memory for all conversions of large bodies together.
@@ -359,6 +362,7 @@ impl ProxyConfig {
             tier_rules: vars.tier_rules(),
             codex_websocket_beta: vars
                 .text("CODEX_RESPONSES_WEBSOCKET_BETA", "responses_websockets=2026-02-06"),
+            codex_quota_model: vars.optional("CODEX_QUOTA_PROBE_MODEL"),
             max_request_parts: vars.integer("MAX_REQUEST_PARTS", 20_000, 100, 10_000_000) as usize,
             conversion_memory: vars.integer("CONVERSION_MEMORY_BYTES", 256 << 20, 1 << 20, 1 << 40) as usize,
         }

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, Provider, Reply, Request, eventually};
+use support::{Gateway, Provider, Reply, Request, Setup, eventually};
 
 const MODEL: &str = "model-connected";
 const ACCESS: &str = "access-token-of-the-login";
@@ -11,9 +11,12 @@ const REFRESH: &str = "refresh-token-of-the-login";
 
 /// A gateway with a connected codex account.
 fn connected(provider: &Provider) -> (Gateway, Value) {
+    connected_at(provider.gateway(), provider)
+}
+
+fn connected_at(mut gateway: Gateway, provider: &Provider) -> (Gateway, Value) {
     provider.book().access.push(ACCESS.to_owned());
     provider.book().refresh.push(REFRESH.to_owned());
-    let mut gateway = provider.gateway();
     gateway.add_codex(provider, MODEL);
     gateway.kill();
     let sql = "UPDATE accounts SET oauth_provider = 'codex', oauth_account_key = 'account-of-ada', \
@@ -183,6 +186,16 @@ fn a_quota_is_read_from_the_headers_of_a_small_request() {
     let renewed = gateway.admin().post(&path, &json!({})).expect(200)["quota"].clone();
     assert_eq!(renewed["lastError"], "no rate limit headers", "{renewed}");
     assert_eq!(provider.book().refreshes, 1);
+}
+
+#[test]
+fn an_operator_chooses_the_model_that_a_quota_is_read_with() {
+    let provider = Provider::start("codex", &[MODEL]);
+    let setup = provider.setup(Setup::default()).with("CODEX_QUOTA_PROBE_MODEL", "model-of-choice");
+    let (gateway, shown) = connected_at(setup.start(), &provider);
+    let path = format!("/api/oauth/connections/{}/quota/refresh", shown["accountId"]);
+    gateway.admin().post(&path, &json!({})).expect(200);
+    assert_eq!(provider.last("/responses").json()["model"], "model-of-choice");
 }
 
 #[test]

@@ -207,6 +207,21 @@ fn the_operators_rules_of_what_is_no_answer_hold_for_geminis_own() {
 }
 
 #[test]
+fn what_else_googles_models_do_is_asked_of_google_as_it_came() {
+    let (gateway, upstream) = (Gateway::start(), Upstream::of_google(&[MODEL]));
+    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    for action in ["generateAnswer", "predict", "embedContent"] {
+        let path = format!("/v1beta/models/{MODEL}:{action}");
+        let (asked, told) = (json!({"answerStyle": "VERBOSE"}), json!({"answer": action}));
+        upstream.answer(&path, Reply::json(200, &told));
+        assert_eq!(gateway.client().post(&path, &asked).expect(200), told);
+        assert_eq!(upstream.last(&path).json(), asked);
+    }
+    let refused = gateway.client().post(&format!("/v1beta/models/{MODEL}:sing"), &json!({})).expect(404);
+    assert_eq!(refused["error"]["message"], "There is no action sing here");
+}
+
+#[test]
 fn the_version_of_the_path_goes_upstream_unless_the_address_has_its_own() {
     let asked = |base: &str, version: &str| {
         let (upstream, gateway) = (Upstream::start(&[MODEL]), Gateway::start());

@@ -23,7 +23,7 @@ use crate::store::{self, Secret};
 use crate::time::{iso, now_ms};
 use crate::upstream::oauth::{Claims, QuotaAsker, QuotaError};
 
-/// The model that a word is asked of, where the account has it or its models are not known.
+/// The model that is asked where none is chosen, and the account has it or its models are not known.
 const PROBE_MODEL: &str = "gpt-5.4";
 /// The two windows: their names here, and among the limits of an account.
 const WINDOWS: [(&str, &str); 2] = [("fiveHour", FIVE_HOURS), ("sevenDay", SEVEN_DAYS)];
@@ -139,14 +139,20 @@ async fn ask(jobs: &Jobs, account: &AccountRow) -> store::Result<Result<Vec<Limi
         return Ok(Err(failed("the account has no access token")));
     };
     let models = connections::models_of(store, &[account.id]).await?.remove(&account.id).unwrap_or_default();
-    let has_probe_model = models.is_empty() || models.iter().any(|model| model == PROBE_MODEL);
-    let model = models.first().filter(|_| !has_probe_model).map_or(PROBE_MODEL, String::as_str);
+    let model = probe_model(core.config.proxy.codex_quota_model.as_deref(), &models);
     let Some(endpoint) = pool::order(&site.endpoints, now_ms()).next() else {
         return Ok(Err(failed("the site has no address")));
     };
     let account_key = account.oauth_account_key.as_deref();
     let asker = QuotaAsker { client: &core.client, base: &endpoint.base, access_token, account_key, model };
     Ok(asker.ask(&core.live.limits(account.id), now_ms()).await)
+}
+
+/// The model that an account with these models is asked for a word of.
+fn probe_model<'a>(chosen: Option<&'a str>, models: &'a [String]) -> &'a str {
+    let has_usual = models.is_empty() || models.iter().any(|model| model == PROBE_MODEL);
+    let of_account = models.first().filter(|_| !has_usual).map(String::as_str);
+    chosen.or(of_account).unwrap_or(PROBE_MODEL)
 }
 
 /// What is shown of an account of this provider before anything was read.

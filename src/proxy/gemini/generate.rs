@@ -13,13 +13,21 @@ use crate::proxy::operation::{CallKind, Operation, PathModel};
 use crate::proxy::pipeline;
 use crate::proxy::reply::ErrorShape;
 
-/// What else Google's models are asked to do. It is handed on as it comes, both ways; texts are also embedded by upstreams of
-/// OpenAI's form.
-const OTHER_ACTIONS: [&str; 6] = [
+/// What else Google's models are asked to do, by its reference of the Gemini API, of PaLM and of Vertex AI. It is handed on
+/// as it comes, both ways; texts are also embedded by upstreams of OpenAI's form.
+const OTHER_ACTIONS: [&str; 14] = [
     embeddings::ONE,
     embeddings::SEVERAL,
     "asyncBatchEmbedContent",
+    "batchEmbedText",
     "batchGenerateContent",
+    "computeTokens",
+    "countMessageTokens",
+    "countTextTokens",
+    "embedText",
+    "generateAnswer",
+    "generateMessage",
+    "generateText",
     "predict",
     "predictLongRunning",
 ];

@@ -111,8 +111,9 @@ impl<K: Copy + Eq + Hash, T: Clone + Send + Sync + 'static> KeyedFlight<K, T> {
         let flight = lock(&self.flights).entry(key).or_default().clone();
         let result = flight.run(background, name, work).await;
         let mut flights = lock(&self.flights);
-        // One reference is the table's, one is ours: no other caller waits for this key.
-        if Arc::strong_count(&flight) <= 2 {
+        drop(flight);
+        // One reference is the table's: no other caller waits for this key.
+        if flights.get(&key).is_some_and(|flight| Arc::strong_count(flight) == 1) {
             flights.remove(&key);
         }
         result

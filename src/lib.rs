@@ -8,7 +8,8 @@
 //! desktop      switchyard desktop: the service for one person on one machine
 //! deploy_helper  switchyard deploy-helper: helm and kubectl, for the update center of a gateway
 //! doctor       switchyard doctor: what is wrong with an installation
-//! cli, demo    switchyard [serve] | desktop | health | doctor | demo | deploy-helper
+//! cli, demo    switchyard [serve] | desktop | health | doctor | demo | deploy-helper | import | export | backup | restore |
+//!              migrate
 //! greeting     what the log says once the service serves
 //! app          the parts, built in order and stopped in reverse
 //! service      one request through the layers, in order

@@ -24,7 +24,7 @@ use crate::limits::{LeaseRules, SessionRules};
 use crate::routing::Weights;
 use crate::routing::brands::BlockedBrands;
 use crate::routing::failure::Cooldown;
-use crate::time::Millis;
+use crate::time::{Millis, millis};
 pub use webdav::{WEBDAV_KEY, WebDav};
 
 /// The settings that, once one of them is saved, replace the retention of the configuration.
@@ -290,10 +290,6 @@ impl Settings {
     pub fn uses_placeholder_proxy_token(&self) -> bool {
         self.proxy_token == PLACEHOLDER_PROXY_TOKEN
     }
-}
-
-fn millis(duration: Duration) -> Millis {
-    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }
 
 #[cfg(test)]

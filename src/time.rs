@@ -16,6 +16,16 @@ pub fn now_ms() -> Millis {
         .map_or(0, |elapsed| i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
 }
 
+/// The current time in whole seconds.
+pub fn now_secs() -> u64 {
+    now_ms().unsigned_abs() / 1000
+}
+
+/// `duration` in milliseconds.
+pub fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
+}
+
 /// Milliseconds on a clock that never steps back, for measuring limits; it says nothing about the time of day.
 pub fn monotonic_ms() -> Millis {
     static START: OnceLock<Instant> = OnceLock::new();

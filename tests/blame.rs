@@ -208,3 +208,26 @@ fn refusals_by_words_raise_no_alarm() {
     eventually("the failure of the channel is told", || events(&gateway).contains("boom").then_some(()));
     assert!(!events(&gateway).contains("Rate limit reached"));
 }
+
+#[test]
+fn an_answer_longer_than_is_held_is_asked_for_once_and_rests_no_channel() {
+    const MODEL: &str = "model-long";
+    let gateway = Gateway::start();
+    let upstreams = ["one", "other"].map(|name| {
+        let upstream = Upstream::with_one_path(MODEL, CHAT);
+        gateway.add_as(&json!({"name": name, "platform": "new-api"}), &upstream);
+        let mut long = wire::chat(MODEL);
+        long["choices"][0]["message"]["content"] = json!("x".repeat(64 << 20));
+        upstream.answer(CHAT, Reply::json(200, &long));
+        upstream
+    });
+    gateway.wait_for_channels(MODEL, 2);
+    let ask = json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]});
+    let refused = gateway.client().post(MESSAGES, &ask).expect(502);
+    assert_eq!(refused["error"]["message"], "the upstream's answer is longer than 64 MiB");
+    assert_eq!(upstreams.iter().map(|upstream| upstream.asked_for(CHAT).len()).sum::<usize>(), 1);
+    for channel in gateway.channels(MODEL) {
+        let state = (&channel["cooldownUntil"], &channel["consecutiveFailCount"]);
+        assert_eq!(state, (&json!(null), &json!(0)), "{channel}");
+    }
+}

@@ -11,7 +11,7 @@ use hyper::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::errors::{ADMIN_ERROR, Result};
-use super::schema::{Answer, JSON, Member, Object, Operation, Shape, has, may, op};
+use super::schema::{Answer, FILE, JSON, Member, Object, Operation, Shape, has, may, op};
 use super::{
     accounts, announcements, auth, backup, channels, checkins, client_schema, decisions, events, health,
     keys, logs, metrics, models, oauth, playground, routes, search, settings, sites, stats, tasks, tokens,
@@ -30,8 +30,6 @@ const ROW: &str = "row";
 /// What an answer is described as.
 const DONE: &str = "Done";
 const FAILED: &str = "Failed";
-/// The media type of bytes.
-const FILE: &str = "application/octet-stream";
 
 /// `GET /api/openapi.json`
 pub async fn get(admin: Arc<Admin>, _request: Request) -> Result<Response> {
@@ -168,11 +166,6 @@ impl Document {
     fn content(&mut self, answer: Answer) -> Value {
         match answer {
             Answer::Json(shape) => json!({ "application/json": { "schema": self.schema(&shape) } }),
-            Answer::JsonOrFile(shape) => {
-                let mut content = self.content(Answer::Json(shape));
-                content[FILE] = json!({ "schema": { "type": "string" } });
-                content
-            }
             Answer::JsonOr(shape, media) => {
                 let mut content = self.content(Answer::Json(shape));
                 for media in media {

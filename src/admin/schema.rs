@@ -86,9 +86,7 @@ pub struct Operation {
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     Json(Shape),
-    /// JSON, or a file of bytes where the request asks for that.
-    JsonOrFile(Shape),
-    /// JSON, or a text of one of these media types where the request asks for that.
+    /// JSON, or bytes of one of these media types where the request asks for that.
     JsonOr(Shape, &'static [&'static str]),
     /// Server-sent events.
     Events,
@@ -98,6 +96,7 @@ pub enum Answer {
 
 pub const JSON: &str = "application/json";
 pub const FORM: &str = "multipart/form-data";
+pub const FILE: &str = "application/octet-stream";
 
 /// Nothing is left to say.
 pub static DONE: Object = Object::new("Done", &[has("success", Shape::Is(true))]);
@@ -251,10 +250,6 @@ impl Operation {
 
     pub const fn gives_or(self, shape: Shape, media: &'static [&'static str]) -> Self {
         Self { gives: Some(Answer::JsonOr(shape, media)), ..self }
-    }
-
-    pub const fn gives_or_file(self, shape: Shape) -> Self {
-        Self { gives: Some(Answer::JsonOrFile(shape)), ..self }
     }
 
     pub const fn streams(self) -> Self {

@@ -19,7 +19,7 @@ use crate::metrics::Surface;
 /// Every route of the admin API.
 pub fn routes() -> Vec<Route<Admin>> {
     vec![
-        public(Method::GET, "/api/desktop/health", health::get),
+        public("/api/desktop/health", health::get),
         admin(Method::GET, "/api/settings/auth/info", auth::info),
         admin(Method::POST, "/api/settings/auth/change", auth::change),
         admin(Method::GET, "/api/settings/runtime", settings::runtime::get),
@@ -77,7 +77,7 @@ pub fn routes() -> Vec<Route<Admin>> {
         admin(Method::POST, "/api/oauth/providers/{provider}/start", oauth::login::begin),
         admin(Method::GET, "/api/oauth/sessions/{state}", oauth::login::session),
         admin(Method::POST, "/api/oauth/sessions/{state}/manual-callback", oauth::login::paste),
-        public(Method::GET, "/api/oauth/callback/{provider}", oauth::callback::get),
+        public("/api/oauth/callback/{provider}", oauth::callback::get),
         admin(Method::POST, "/api/oauth/connections/{id}/rebind", oauth::login::rebind),
         admin(Method::GET, "/api/routes", routes::list::list),
         admin(Method::GET, "/api/routes/summary", routes::list::summary),
@@ -222,12 +222,12 @@ where
     })
 }
 
-fn public<H, F>(method: Method, path: &'static str, handler: H) -> Route<Admin>
+fn public<H, F>(path: &'static str, handler: H) -> Route<Admin>
 where
     H: Fn(Arc<Admin>, Request) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
-    Route::new(method, path, Access::Public, Surface::Admin, move |admin, request| {
+    Route::new(Method::GET, path, Access::Public, Surface::Admin, move |admin, request| {
         answered(Box::pin(handler(admin, request)))
     })
 }

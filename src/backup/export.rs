@@ -63,7 +63,7 @@ fn write_all<W: Write>(core: &Arc<Core>, what: What, out: W) -> Result<W, Import
     if what != What::Preferences {
         out.write_all(b"\"accounts\":{")?;
         // In the order of their names, as the canonical form has them.
-        let mut tables: Vec<&Table> = TABLES.iter().collect();
+        let mut tables: Vec<&Table> = TABLES.iter().filter(|table| table.is_exported()).collect();
         tables.sort_by_key(|table| table.array);
         for (index, table) in tables.into_iter().enumerate() {
             out.write_all(if index == 0 { b"" } else { b"," })?;

@@ -15,7 +15,7 @@ use crate::backup::{self, Document, ImportError, ImportOptions, Report};
 use crate::config::Config;
 use crate::core::Core;
 use crate::store;
-use crate::takeover::{self, Secrets, TakenOver};
+use crate::takeover::{self, Context, TakenOver};
 
 /// A file that can be imported, and what it is.
 pub struct Opened {
@@ -109,11 +109,15 @@ pub fn open(
     } else {
         progress.step("Reading");
     }
-    let secrets = Secrets { old: config.secrets_of_imports(), variable: Some(variable) };
+    let context = Context {
+        secrets: config.secrets_of_imports(),
+        variable: Some(variable),
+        zone: config.time_zone.clone(),
+    };
     // A database that has a name is read together with what stands beside it.
     let taken_over = match is_piped {
-        true => takeover::read_sent(file, scratch, &secrets),
-        false => takeover::read(path, scratch, &secrets),
+        true => takeover::read_sent(file, scratch, &context),
+        false => takeover::read(path, scratch, &context),
     };
     let taken_over = taken_over.map_err(|error| refused(error.0))?;
     let text = taken_over.document.to_string();

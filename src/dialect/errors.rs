@@ -65,12 +65,13 @@ pub fn body(dialect: Dialect, error: &ErrorReply<'_>) -> Bytes {
 // === streams ===
 
 /// The event that tells a client that its stream broke after output. The SDKs raise on it; no end
-/// marker follows. `sequence` counts on responses only.
-pub fn stream_event(dialect: Dialect, error: &UpstreamError, sequence: u64) -> Bytes {
-    stream_event_of(dialect, error, sequence, None)
+/// marker follows.
+pub fn stream_event(dialect: Dialect, error: &UpstreamError) -> Bytes {
+    stream_event_of(dialect, error, 0, None)
 }
 
-/// As [`stream_event`], for the response that `begun` holds as it was begun, where one is known.
+/// As [`stream_event`], for the response that `begun` holds as it was begun, where one is known. `sequence` counts on
+/// responses only.
 pub(super) fn stream_event_of(
     dialect: Dialect,
     error: &UpstreamError,
@@ -240,7 +241,7 @@ mod tests {
         assert_eq!(failed["response"]["id"], "resp_1");
         assert_eq!(failed["response"]["error"], json!({"code":"c","message":"gone"}));
         // One that had not begun begins first.
-        let text = String::from_utf8(stream_event(Dialect::Responses, &error, 0).to_vec()).unwrap();
+        let text = String::from_utf8(stream_event(Dialect::Responses, &error).to_vec()).unwrap();
         let (created, failed) = text.split_once("\n\n").unwrap();
         assert_eq!(data(&format!("{created}\n\n"), "event: response.created\n")["sequence_number"], 0);
         assert_eq!(data(failed, "event: response.failed\n")["sequence_number"], 1);
@@ -266,7 +267,7 @@ mod tests {
     fn an_error_of_another_vendor_is_told_in_the_clients_words() {
         let told = |dialect, kind: &str, code: Option<&str>| {
             let (kind, code) = (Some(kind.to_owned()), code.map(str::to_owned));
-            let event = stream_event(dialect, &UpstreamError { kind, code, ..UpstreamError::new("no") }, 0);
+            let event = stream_event(dialect, &UpstreamError { kind, code, ..UpstreamError::new("no") });
             let event = String::from_utf8(event.to_vec()).unwrap();
             parsed(event.rsplit_once("data: ").unwrap().1.as_bytes())
         };

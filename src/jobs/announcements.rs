@@ -69,7 +69,7 @@ pub fn start_sync(jobs: &Arc<Jobs>, site: Option<SiteId>) -> Started {
 }
 
 async fn task(jobs: &Arc<Jobs>, site: Option<SiteId>) -> Outcome {
-    let synced = sync(jobs, site).await.map_err(|error| error.to_string())?;
+    let synced = sync(jobs, site).await?;
     let message =
         format!("{} site(s) asked, {} new, {} failed", synced.scanned_sites, synced.inserted, synced.failed);
     Ok(Done { message, result: json!(synced) })

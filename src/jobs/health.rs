@@ -26,7 +26,7 @@ pub async fn save_changes(jobs: Arc<Jobs>) -> Pass {
     } else if jobs.core.live.last_health_event() <= saver.saved_at.load(Relaxed) {
         return Ok(None);
     }
-    save(&jobs).await.map_err(|error| error.to_string())?;
+    save(&jobs).await?;
     Ok(None)
 }
 

@@ -43,7 +43,7 @@ const UNPUBLISHED: Duration = Duration::from_secs(3600);
 /// Reads every list that is due. The accounts are those in use now: active, at active sites.
 pub async fn refresh_due(jobs: Arc<Jobs>) -> Pass {
     let active = |account: AccountRow| is_active(&account).then_some(account.id);
-    let active = accounts::pick(&jobs.core.store, active).await.map_err(|error| error.to_string())?;
+    let active = accounts::pick(&jobs.core.store, active).await?;
     let now = Instant::now();
     let due: Vec<AccountId> = {
         let mut known = lock(&jobs.prices.due);

@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::background::contain;
 use crate::cron::Cron;
-use crate::time::{Millis, now_ms};
+use crate::time::{Millis, millis, now_ms};
 
 /// The longest sleep before the time of day is looked at again: it may be set, and a machine may sleep.
 const LOOK_MS: Millis = 30_000;
@@ -257,10 +257,6 @@ async fn change(changed: &mut watch::Receiver<()>) {
 /// Comes when the scheduler stops or is gone.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     stop.wait_for(|stopping| *stopping).await.ok();
-}
-
-fn millis(duration: Duration) -> Millis {
-    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }
 
 /// A number from 0 to `most`; 0 where the system gives no random bytes.

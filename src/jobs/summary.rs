@@ -42,7 +42,7 @@ pub struct Day {
 
 /// Sums the day up and notifies the operator, without a cool-down.
 pub async fn send(jobs: Arc<Jobs>) -> Pass {
-    let day = day(&jobs.core, now_ms()).await.map_err(|error| error.to_string())?;
+    let day = day(&jobs.core, now_ms()).await?;
     let notice = Notice::new(EventLevel::Info, format!("Daily summary {}", day.local_day), day.text());
     let report = jobs.core.notifier.deliver(&notice.always()).await;
     if report.channels.is_empty() {

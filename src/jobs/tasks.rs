@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::background::{Background, contain};
 use crate::sync::lock;
-use crate::time::{self, Millis};
+use crate::time::{self, Millis, millis};
 use crate::uuid;
 
 /// The kind of task whose caller waits for the answer. What it changed is an event of its own, so its start and its end
@@ -408,7 +408,7 @@ fn sweep(tasks: &mut VecDeque<Entry>) {
 }
 
 fn expiry() -> Millis {
-    let kept = Millis::try_from(KEPT.as_millis()).unwrap_or(Millis::MAX);
+    let kept = millis(KEPT);
     time::now_ms().saturating_add(kept)
 }
 

@@ -24,9 +24,8 @@ const TRACE_INTERVAL: Duration = Duration::from_secs(300);
 /// How often what has been over for a while is summed.
 const LOG_SUMS_INTERVAL: Duration = Duration::from_secs(600);
 
-/// How often old ids of videos are deleted.
-const VIDEO_INTERVAL: Duration = Duration::from_secs(3600);
-const RESPONSE_INTERVAL: Duration = Duration::from_secs(3600);
+/// How often old ids of videos, answers and batches are deleted.
+const ID_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// How often accounts that check in at an interval are looked for.
 const CHECKIN_LOOK: Duration = Duration::from_secs(60);
@@ -84,8 +83,8 @@ fn all(jobs: &Arc<Jobs>) -> Vec<Job> {
             When::AtStartAndEvery(jobs.core.config.files.prune_interval),
             prune_files,
         ),
-        shared(jobs, "video retention", When::AtStartAndEvery(VIDEO_INTERVAL), prune_videos),
-        shared(jobs, "response id retention", When::AtStartAndEvery(RESPONSE_INTERVAL), prune_responses),
+        shared(jobs, "video retention", When::AtStartAndEvery(ID_INTERVAL), prune_videos),
+        shared(jobs, "response id retention", When::AtStartAndEvery(ID_INTERVAL), prune_responses),
         job(jobs, "return of unused reservations", When::Every(quotas::INTERVAL), give_back_silent),
     ];
     // Alone on a database nobody wakes each second to look for others.
@@ -192,13 +191,12 @@ fn plan_of_cleanup(jobs: &Jobs) -> Plan {
 
 async fn clean_logs(jobs: Arc<Jobs>) -> Pass {
     let settings = jobs.core.settings.load_full();
-    let cleaned = retention::clean(&jobs.core.store, &settings.log_cleanup, now_ms()).await;
-    let cleaned = cleaned.map_err(|error| error.to_string())?;
+    let cleaned = retention::clean(&jobs.core.store, &settings.log_cleanup, now_ms()).await?;
     Ok(cleaned.map(|(usage, program)| format!("{usage} log row(s), {program} event(s) deleted")))
 }
 
 async fn rebuild_routes(jobs: Arc<Jobs>) -> Pass {
-    let counts = rebuild::rebuild(&jobs).await.map_err(|error| error.to_string())?;
+    let counts = rebuild::rebuild(&jobs).await?;
     Ok(counts.changed().then(|| format!("{counts:?}")))
 }
 
@@ -218,7 +216,7 @@ async fn check_in(jobs: Arc<Jobs>) -> Pass {
 }
 
 async fn refresh_balances(jobs: Arc<Jobs>) -> Pass {
-    let (read, failed) = balance::refresh_all(&jobs).await.map_err(|error| error.to_string())?;
+    let (read, failed) = balance::refresh_all(&jobs).await?;
     let (outcomes, _counts) = refresh::refresh_all_and_rebuild(&jobs).await?;
     let asked = outcomes.len();
     Ok(Some(format!("{read} balance(s) read, {failed} failed; {asked} account(s) asked for models")))
@@ -231,18 +229,18 @@ async fn probe_models(jobs: Arc<Jobs>) -> Pass {
 }
 
 async fn sync_announcements(jobs: Arc<Jobs>) -> Pass {
-    let synced = announcements::sync(&jobs, None).await.map_err(|error| error.to_string())?;
+    let synced = announcements::sync(&jobs, None).await?;
     Ok((synced.inserted + synced.failed > 0)
         .then(|| format!("{} new, {} site(s) failed", synced.inserted, synced.failed)))
 }
 
 /// Also where nothing may be deployed: who named a source wants to hear of what is new there.
 async fn check_for_updates(jobs: Arc<Jobs>) -> Pass {
-    let config = update_center::saved::config(&jobs.core.store).await.map_err(|error| error.to_string())?;
+    let config = update_center::saved::config(&jobs.core.store).await?;
     if !update_center::check::has_whom_to_ask(&jobs.core, &config) {
         return Ok(None);
     }
-    let state = update_center::check::check(&jobs).await.map_err(|error| error.to_string())?;
+    let state = update_center::check::check(&jobs).await?;
     match state.last_check_error {
         Some(problem) => Err(problem),
         None => Ok(None),
@@ -251,46 +249,44 @@ async fn check_for_updates(jobs: Arc<Jobs>) -> Pass {
 
 async fn prune_proxy_logs(jobs: Arc<Jobs>) -> Pass {
     let settings = jobs.core.settings.load_full();
-    let pruned = retention::prune_proxy_logs(&jobs.core.store, &settings.log_cleanup, now_ms()).await;
-    let pruned = pruned.map_err(|error| error.to_string())?;
-    Ok((pruned > 0).then(|| format!("{pruned} row(s) deleted")))
+    let pruned = retention::prune_proxy_logs(&jobs.core.store, &settings.log_cleanup, now_ms()).await?;
+    Ok(deleted(pruned, "row(s)"))
 }
 
 async fn sum_up_proxy_logs(jobs: Arc<Jobs>) -> Pass {
-    let summed = log_sums::sum_up(&jobs.core.store, now_ms()).await.map_err(|error| error.to_string())?;
+    let summed = log_sums::sum_up(&jobs.core.store, now_ms()).await?;
     Ok((summed > 0).then(|| format!("{summed} span(s) summed")))
 }
 
 async fn prune_debug_traces(jobs: Arc<Jobs>) -> Pass {
     let hours = jobs.core.settings.load().values.count("proxy_debug_retention_hours");
-    let pruned = retention::prune_debug_traces(&jobs.core.store, hours, now_ms()).await;
-    let pruned = pruned.map_err(|error| error.to_string())?;
-    Ok((pruned > 0).then(|| format!("{pruned} trace(s) deleted")))
+    Ok(deleted(retention::prune_debug_traces(&jobs.core.store, hours, now_ms()).await?, "trace(s)"))
 }
 
 async fn prune_files(jobs: Arc<Jobs>) -> Pass {
     let days = jobs.core.config.files.retention_days;
-    let pruned =
-        retention::prune_files(&jobs.core.store, &jobs.core.uploads, days, jobs.core.started, now_ms()).await;
-    let (files, uploads) = pruned.map_err(|error| error.to_string())?;
+    let (files, uploads) =
+        retention::prune_files(&jobs.core.store, &jobs.core.uploads, days, jobs.core.started, now_ms())
+            .await?;
     Ok((files + uploads > 0).then(|| format!("{files} file(s) and {uploads} unfinished upload(s) deleted")))
 }
 
 async fn prune_videos(jobs: Arc<Jobs>) -> Pass {
-    let pruned =
-        retention::prune_videos(&jobs.core.store, jobs.core.config.video_retention_days, now_ms()).await;
-    let pruned = pruned.map_err(|error| error.to_string())?;
-    Ok((pruned > 0).then(|| format!("{pruned} video(s) deleted")))
+    let days = jobs.core.config.video_retention_days;
+    Ok(deleted(retention::prune_videos(&jobs.core.store, days, now_ms()).await?, "video(s)"))
 }
 
 async fn prune_responses(jobs: Arc<Jobs>) -> Pass {
-    let pruned = retention::prune_responses(&jobs.core.store, now_ms()).await;
-    let pruned = pruned.map_err(|error| error.to_string())?;
-    Ok((pruned > 0).then(|| format!("{pruned} id(s) deleted")))
+    Ok(deleted(retention::prune_responses(&jobs.core.store, now_ms()).await?, "id(s)"))
+}
+
+/// What the log says of a pass that deletes.
+fn deleted(count: u64, what: &str) -> Option<String> {
+    (count > 0).then(|| format!("{count} {what} deleted"))
 }
 
 async fn give_back_silent(jobs: Arc<Jobs>) -> Pass {
-    quotas::give_back_silent(&jobs.core, now_ms()).await.map_err(|error| error.to_string())?;
+    quotas::give_back_silent(&jobs.core, now_ms()).await?;
     Ok(None)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::time::Millis;
+use crate::time::{Millis, millis};
 
 /// A notice that was sent is remembered for six cool-downs, but at least this long.
 const REMEMBERED_AT_LEAST: Millis = 600_000;
@@ -36,7 +36,7 @@ struct Sent {
 impl Cooldowns {
     /// For how long what was sent is remembered.
     pub(super) fn memory(cooldown: Duration) -> Millis {
-        let cooldown = Millis::try_from(cooldown.as_millis()).unwrap_or(Millis::MAX);
+        let cooldown = millis(cooldown);
         cooldown.saturating_mul(6).max(REMEMBERED_AT_LEAST)
     }
 
@@ -62,7 +62,7 @@ impl Cooldowns {
     /// Whether a notice may go now; if so, how many like it were held back since the last one.
     pub(super) fn pass(&mut self, signature: u64, cooldown: Duration, now: Millis) -> Option<u64> {
         let remembered = Self::memory(cooldown);
-        let cooldown = Millis::try_from(cooldown.as_millis()).unwrap_or(Millis::MAX);
+        let cooldown = millis(cooldown);
         if cooldown == 0 {
             return Some(0);
         }

@@ -1,7 +1,8 @@
 //! The kinds of upstream that a site can be, and what is so of each of them.
 //!
-//! A platform is a file here, with a [`Profile`] in which every field has its answer, and a line of the list below.
-//! The rest of the program does not ask which platform it has to do with: it asks for the field.
+//! A platform is a file here, with a [`Profile`] in which every field has its answer, its own or that of what it was
+//! forked from, and a line of the list below. The rest of the program does not ask which platform it has to do with: it
+//! asks for the field.
 //!
 //! | file | |
 //! |---|---|

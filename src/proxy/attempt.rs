@@ -26,7 +26,7 @@ use crate::settings::Settings;
 use crate::store::amend::RowName;
 use crate::store::background_responses::InBackground;
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
-use crate::time::{Millis, measured_ms, monotonic_ms, now_ms};
+use crate::time::{Millis, measured_ms, millis, monotonic_ms, now_ms};
 
 use super::alerts;
 use super::call::Call;
@@ -499,7 +499,7 @@ impl Attempt {
     /// The conversation stays where it was answered, for as long again.
     fn bind(&self, conversation: Conversation, now: Millis) {
         if let Some(ttl) = self.settings.sticky_ttl {
-            let expires = now.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
+            let expires = now.saturating_add(millis(ttl));
             self.proxy.core.affinity.bind(conversation, self.channel.key(), expires);
         }
     }

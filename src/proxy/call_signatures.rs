@@ -35,14 +35,16 @@ impl CallSignatures {
             return;
         }
         let mut kept = lock(&self.kept);
-        if kept.len() >= MAX_KEPT {
+        let key = (key, call);
+        let is_full = |kept: &HashMap<_, _>| kept.len() >= MAX_KEPT && !kept.contains_key(&key);
+        if is_full(&kept) {
             kept.retain(|_, (_, until)| *until > now);
         }
-        if kept.len() >= MAX_KEPT {
+        if is_full(&kept) {
             let oldest = kept.iter().min_by_key(|(_, (_, until))| *until).map(|(key, _)| key.clone());
             oldest.and_then(|oldest| kept.remove(&oldest));
         }
-        kept.insert((key, call), (signature, now + KEPT_MS));
+        kept.insert(key, (signature, now + KEPT_MS));
         self.count.store(kept.len(), Ordering::Relaxed);
     }
 

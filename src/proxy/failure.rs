@@ -142,6 +142,11 @@ impl Failure {
         Self::of(Kind::NeverWhole, 504, format!("the upstream's answer was not whole within {seconds} s"))
     }
 
+    /// The answer has more bytes than may be held of it, and would have as many elsewhere.
+    pub(super) fn too_long(limit: usize) -> Self {
+        Self::of(Kind::NeverWhole, 502, format!("the upstream's answer is longer than {} MiB", limit >> 20))
+    }
+
     /// An answer with a good status that cannot be used: empty, broken off, no JSON.
     pub(super) fn judged(cause: String) -> Self {
         Self::of(Kind::Judged, 502, cause)

@@ -5,8 +5,10 @@ use serde::Serialize;
 use crate::time::{Millis, now_ms};
 
 /// Whether an account is in use, as its row says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum AccountStatus {
+    #[default]
     Active,
     Disabled,
     Expired,

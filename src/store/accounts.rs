@@ -9,7 +9,7 @@ use crate::money::Usd;
 use crate::time::{Millis, now_ms};
 
 /// A stored account. A blank credential is `None`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct AccountRow {
     pub id: AccountId,
     pub site_id: SiteId,
@@ -68,7 +68,7 @@ impl AccountRow {
 }
 
 /// An account to be stored.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct NewAccount {
     pub site_id: SiteId,
     pub username: Option<String>,
@@ -102,32 +102,7 @@ pub struct NewAccount {
 impl NewAccount {
     /// An active account without credentials.
     pub fn on_site(site_id: SiteId) -> Self {
-        Self {
-            site_id,
-            username: None,
-            access_token: None,
-            api_token: None,
-            unit_cost: None,
-            status: AccountStatus::Active,
-            is_pinned: false,
-            sort_order: None,
-            checkin_enabled: true,
-            oauth_provider: None,
-            oauth_account_key: None,
-            oauth_project_id: None,
-            credential_mode: CredentialMode::Auto,
-            platform_user_id: None,
-            proxy_url: None,
-            use_system_proxy: false,
-            login: None,
-            refresh_token: None,
-            id_token: None,
-            provider_data: None,
-            token_expires_at: None,
-            sub2api_refresh_token: None,
-            sub2api_token_expires_at: None,
-            extra: None,
-        }
+        Self { site_id, checkin_enabled: true, ..Self::default() }
     }
 }
 

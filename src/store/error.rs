@@ -49,6 +49,13 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+/// For whoever only tells a person why it failed.
+impl From<Error> for String {
+    fn from(error: Error) -> Self {
+        error.to_string()
+    }
+}
+
 /// What clients are told when the disk takes no more.
 pub const FULL: &str = "The disk that holds the data of this service is full: nothing was stored. Free some space where \
                         DATA_DIR is, then send it again; model calls are served meanwhile";

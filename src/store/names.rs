@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use serde::Serialize;
+
 use super::accounts::AccountStatus;
 use super::route_units::{self, UnitRow};
 use super::sites::SiteStatus;
@@ -12,7 +14,8 @@ use crate::ids::{AccountId, Id, SiteId, TokenId, UnitId};
 use crate::routing::UnitStrategy;
 
 /// An account as channels show it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct AccountName {
     pub id: AccountId,
     pub site_id: SiteId,
@@ -21,7 +24,8 @@ pub struct AccountName {
 }
 
 /// A site as channels show it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SiteName {
     pub id: SiteId,
     pub name: String,
@@ -31,7 +35,8 @@ pub struct SiteName {
 }
 
 /// A token as channels show it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TokenName {
     pub id: TokenId,
     pub name: String,

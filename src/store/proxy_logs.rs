@@ -1,6 +1,8 @@
 //! The proxy log, as operators read it: lists, totals, what is old. Kept apart from configuration so that history
 //! survives deletes.
 
+use serde::Serialize;
+
 use super::log_sums::{Block, Parts};
 use super::sql::{Fields, Row, Value, anywhere};
 pub use super::telemetry::log_row::{LogStatus, ProxyLogRow, UsageSource};
@@ -11,9 +13,11 @@ use crate::money::Usd;
 use crate::time::Millis;
 
 /// A stored row, with the names its ids have today (`None` once deleted).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct LogItem {
     pub id: LogId,
+    #[serde(skip)]
     pub created_at: Millis,
     pub request_id: Option<String>,
     pub route_id: Option<RouteId>,
@@ -36,14 +40,19 @@ pub struct LogItem {
     pub usage_source: Option<String>,
     pub estimated_cost: Usd,
     /// Only in [`get`], not in lists.
+    #[serde(skip)]
     pub billing_details: Option<String>,
     pub client_family: Option<String>,
     pub client_app_id: Option<String>,
     pub client_app_name: Option<String>,
     pub client_confidence: Option<String>,
+    #[serde(skip)]
     pub session_id: Option<String>,
+    #[serde(skip)]
     pub downstream_path: Option<String>,
+    #[serde(skip)]
     pub upstream_path: Option<String>,
+    #[serde(skip)]
     pub error_message: Option<String>,
     pub retry_count: i64,
     pub decision_reason: Option<String>,
@@ -53,6 +62,7 @@ pub struct LogItem {
     pub downstream_key_name: Option<String>,
     pub downstream_key_group_name: Option<String>,
     /// JSON text of an array.
+    #[serde(skip)]
     pub downstream_key_tags: Option<String>,
 }
 

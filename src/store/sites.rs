@@ -1,5 +1,7 @@
 //! Sites and the pool of addresses behind each.
 
+use serde::Serialize;
+
 use super::sql::{Changes, Fields, OnConflict, Statement, Value, marks, upsert};
 use super::touches::Part;
 use super::{Error, Result, Secret, Store};
@@ -7,7 +9,8 @@ use crate::ids::{EndpointId, SiteId};
 use crate::time::{Millis, now_ms};
 
 /// Whether a site is in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum SiteStatus {
     Active,
     Disabled,

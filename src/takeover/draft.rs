@@ -20,7 +20,7 @@ const MAX_ROWS: usize = 500_000;
 /// Entries of the list of what was not taken; further ones are counted.
 const MAX_LISTED: usize = 2_000;
 /// The longest name of anything, in characters.
-const MAX_NAME: usize = 191;
+pub(super) const MAX_NAME: usize = 191;
 const MAX_GROUP: usize = 64;
 /// The longest credential, in bytes: tokens of logins have some thousand.
 const MAX_CREDENTIAL: usize = 16 * 1024;

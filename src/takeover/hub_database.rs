@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use super::draft::LeftList;
 use super::metapi::{self, TABLES, camel};
 use super::sqlite::Foreign;
-use super::taken::{Error, Kind, Secrets, TakenOver};
+use super::taken::{Context, Error, Kind, TakenOver};
+use super::usage_days::{self, Days};
 
 /// What stays behind, and why.
 const OTHER_TABLES: &[(&str, &str)] = &[
@@ -40,7 +41,7 @@ pub(super) fn is(database: &Foreign) -> bool {
     database.has("sites", &["platform", "url"]) && database.has("accounts", &["site_id", "access_token"])
 }
 
-pub(super) fn read(database: &Foreign, secrets: &Secrets) -> Result<TakenOver, Error> {
+pub(super) fn read(database: &Foreign, context: &Context) -> Result<TakenOver, Error> {
     let mut list = LeftList::default();
     let mut section = Map::new();
     for table in TABLES {
@@ -71,8 +72,12 @@ pub(super) fn read(database: &Foreign, secrets: &Secrets) -> Result<TakenOver, E
     if database.has("model_availability", &["is_manual"]) {
         section.insert("manualModels".to_owned(), manual.into());
     }
-    let accounts = metapi::arrays(&section, secrets, &mut list);
-    tell_of_others(database, &mut list);
+    let mut accounts = metapi::arrays(&section, context, &mut list);
+    let days = usage_days::read(database, &context.zone)?;
+    tell_of_others(database, days.as_ref(), &mut list);
+    if let Some(days) = days {
+        accounts.insert(usage_days::ARRAY.to_owned(), days.rows.into());
+    }
     let (settings, _) = database.rows("settings", &["key", "value"])?;
     let settings = settings.iter().filter_map(|row| {
         let key = row.text("key").filter(|key| !OWN_SETTINGS.contains(&key.as_str()))?;
@@ -84,14 +89,19 @@ pub(super) fn read(database: &Foreign, secrets: &Secrets) -> Result<TakenOver, E
     Ok(metapi::finish(Kind::MetapiDatabase, Some(accounts), settings, list))
 }
 
-fn tell_of_others(database: &Foreign, list: &mut LeftList) {
+fn tell_of_others(database: &Foreign, days: Option<&Days>, list: &mut LeftList) {
     if database.has("proxy_logs", &[]) && database.count("proxy_logs") > 0 {
         let (calls, tokens) = (database.count("proxy_logs"), database.sum("proxy_logs", "total_tokens"));
         let cost = database.sum("proxy_logs", "estimated_cost");
+        let sums = match days {
+            Some(days) if days.is_cut => "of their sums by day, site and model the first 100,000 are taken",
+            Some(_) => "their sums by day, site and model are taken, where their accounts are still there",
+            None => "they do not say when and where they were, so that no statistics can be made of them",
+        };
         list.add(
             format!("proxy_logs ({calls} rows)"),
             format!(
-                "the history of requests stays behind: {calls} calls, {tokens} tokens, {cost:.6} USD in all"
+                "the requests themselves stay behind: {calls} calls, {tokens} tokens, {cost:.6} USD in all; {sums}"
             ),
         );
     }

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::draft::{Channel, DEFAULT_WEIGHT, Draft, platform_at};
 use super::litellm_providers;
-use super::taken::{Kind, Secrets, TakenOver};
+use super::taken::{Context, Kind, TakenOver};
 use crate::platform::Platform;
 
 /// How a configuration names a variable in place of a key.
@@ -41,14 +41,14 @@ pub(super) fn is(document: &Value) -> bool {
     models.is_some_and(|models| models.iter().any(|model| model["litellm_params"].is_object()))
 }
 
-pub(super) fn read(document: &Value, secrets: &Secrets) -> TakenOver {
+pub(super) fn read(document: &Value, context: &Context) -> TakenOver {
     let mut draft = Draft::default();
     let models = || document["model_list"].as_array().into_iter().flatten();
     let is_fraction = |entry: &&Value| {
         entry["litellm_params"]["weight"].as_f64().is_some_and(|weight| weight.fract() != 0.0)
     };
     let file = File {
-        secrets,
+        context,
         variables: &document["environment_variables"],
         in_hundredths: models()
             .filter(is_fraction)
@@ -97,7 +97,7 @@ pub(super) fn read(document: &Value, secrets: &Secrets) -> TakenOver {
 
 /// What holds for all entries of a file.
 struct File<'d> {
-    secrets: &'d Secrets,
+    context: &'d Context,
     /// The variables that the file sets itself.
     variables: &'d Value,
     /// The models with a weight that is no whole number.
@@ -123,9 +123,9 @@ fn take_model(draft: &mut Draft, place: &str, entry: &Value, file: &File) {
         let Some(written) = text(member) else { return Ok(None) };
         let Some(variable) = written.strip_prefix(VARIABLE) else { return Ok(Some(written.to_owned())) };
         let written = file.variables[variable].as_str().map(str::to_owned);
-        let value = written.or_else(|| file.secrets.variable.and_then(|read| read(variable)));
+        let value = written.or_else(|| file.context.variable.and_then(|read| read(variable)));
         if value.is_none() {
-            let reason = match file.secrets.variable {
+            let reason = match file.context.variable {
                 Some(_) => {
                     format!(
                         "the variable {variable} is not set, or is Switchyard's own: set another and import again"

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::draft::LeftList;
 use super::old_password;
-use super::taken::{Kind, Secrets, TakenOver};
+use super::taken::{Context, Kind, TakenOver};
 use crate::time::now_ms;
 
 /// A table: its name in the database, that of its array in a backup, and its columns as the database spells them.
@@ -96,7 +96,7 @@ pub(super) fn is(document: &Value) -> bool {
     accounts_of(document).is_some() || settings_of(document).is_some()
 }
 
-pub(super) fn read(document: &Value, secrets: &Secrets) -> TakenOver {
+pub(super) fn read(document: &Value, context: &Context) -> TakenOver {
     let mut list = LeftList::default();
     let settings = settings_of(document).cloned();
     let accounts = accounts_of(document).map(|accounts| {
@@ -111,7 +111,7 @@ pub(super) fn read(document: &Value, secrets: &Secrets) -> TakenOver {
                 list.add(name, "an array that is not known here");
             }
         }
-        arrays(accounts, secrets, &mut list)
+        arrays(accounts, context, &mut list)
     });
     finish(Kind::MetapiBackup, accounts, settings, list)
 }
@@ -136,7 +136,7 @@ pub(super) fn finish(
 /// The arrays of an accounts section in our form.
 pub(super) fn arrays(
     section: &Map<String, Value>,
-    secrets: &Secrets,
+    context: &Context,
     list: &mut LeftList,
 ) -> Map<String, Value> {
     let mut arrays = Map::new();
@@ -168,7 +168,7 @@ pub(super) fn arrays(
     for array in NEEDED {
         arrays.entry(array).or_insert_with(|| json!([]));
     }
-    open_passwords(&mut arrays, secrets, list);
+    open_passwords(&mut arrays, context, list);
     move_site_keys(&mut arrays);
     arrays
 }
@@ -193,7 +193,7 @@ fn settings_of(document: &Value) -> Option<&Value> {
 }
 
 /// Opens the passwords of accounts that log in again by themselves.
-fn open_passwords(arrays: &mut Map<String, Value>, secrets: &Secrets, list: &mut LeftList) {
+fn open_passwords(arrays: &mut Map<String, Value>, context: &Context, list: &mut LeftList) {
     let Some(Value::Array(accounts)) = arrays.get_mut("accounts") else { return };
     for (at, account) in accounts.iter_mut().enumerate() {
         let mut config = match &account["extraConfig"] {
@@ -202,7 +202,7 @@ fn open_passwords(arrays: &mut Map<String, Value>, secrets: &Secrets, list: &mut
         };
         let Some(Value::Object(login)) = config.get_mut("autoRelogin") else { continue };
         let Some(Value::String(sealed)) = login.remove("passwordCipher") else { continue };
-        match old_password::open(&sealed, &secrets.old) {
+        match old_password::open(&sealed, &context.secrets) {
             Some(password) => drop(login.insert("password".to_owned(), password.into())),
             None if sealed.is_empty() => {}
             None => {

@@ -8,6 +8,7 @@
 //! | file | reads |
 //! |---|---|
 //! | `metapi`, `hub_database` | a backup of metapi; its database |
+//! | `usage_days` | the log of requests in that, summed up |
 //! | `old_password` | the passwords in those, which are sealed under the secret of the instance they come from |
 //! | `all_api_hub` | an export of the browser extension All API Hub |
 //! | `new_api`, `channel_types` | a database of new-api or one-api; what their numbers of upstreams mean |
@@ -32,6 +33,7 @@ mod old_password;
 mod sqlite;
 mod sub2api;
 mod taken;
+mod usage_days;
 mod yaml;
 
 use std::fs::File;
@@ -44,7 +46,7 @@ use sqlite::{Copy, Foreign};
 
 pub use old_password::open as open_password;
 pub use sub2api::proxy_url;
-pub use taken::{Error, Kind, LeftOut, Secrets, TakenOver};
+pub use taken::{Context, Error, Kind, LeftOut, TakenOver};
 
 /// The longest file that is read into memory; databases are read row by row.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
@@ -53,15 +55,15 @@ const MAX_FILE: u64 = 64 * 1024 * 1024;
 ///
 /// # Errors
 /// Says what the file is, if it is none that can be taken over.
-pub fn read(path: &Path, scratch: &Path, secrets: &Secrets) -> Result<TakenOver, Error> {
+pub fn read(path: &Path, scratch: &Path, context: &Context) -> Result<TakenOver, Error> {
     let failed = |error: io::Error| Error(format!("{}: {error}", path.display()));
     let mut file = File::open(path).map_err(failed)?;
     if !file.metadata().map_err(failed)?.is_file() {
         return Err(Error(format!("{} is no file", path.display())));
     }
     match is_database(&mut file).map_err(failed)? {
-        true => from_database(&Foreign::open(path, scratch)?, secrets),
-        false => from_text(&text_of(file)?, secrets),
+        true => from_database(&Foreign::open(path, scratch)?, context),
+        false => from_text(&text_of(file)?, context),
     }
 }
 
@@ -69,15 +71,15 @@ pub fn read(path: &Path, scratch: &Path, secrets: &Secrets) -> Result<TakenOver,
 ///
 /// # Errors
 /// Says what the file is, if it is none that can be taken over.
-pub fn read_sent(mut file: File, scratch: &Path, secrets: &Secrets) -> Result<TakenOver, Error> {
+pub fn read_sent(mut file: File, scratch: &Path, context: &Context) -> Result<TakenOver, Error> {
     if is_database(&mut file).map_err(|error| Error(error.to_string()))? {
         let copy = Copy::of_sent(file, scratch)?;
         let database = Foreign::open(&copy.database(), scratch)?;
         // It is open: what happens to the process from here on, no copy is left.
         drop(copy);
-        return from_database(&database, secrets);
+        return from_database(&database, context);
     }
-    from_text(&text_of(file)?, secrets)
+    from_text(&text_of(file)?, context)
 }
 
 /// Whether SQLite has written it; it is at its beginning then.
@@ -101,7 +103,7 @@ fn text_of(file: File) -> Result<Vec<u8>, Error> {
 ///
 /// # Errors
 /// Says what it is, if it is none that can be taken over.
-pub fn from_text(text: &[u8], secrets: &Secrets) -> Result<TakenOver, Error> {
+pub fn from_text(text: &[u8], context: &Context) -> Result<TakenOver, Error> {
     let text = std::str::from_utf8(text)
         .map_err(|_| Error("it is neither text nor an SQLite database".to_owned()))?
         .trim_start_matches('\u{feff}');
@@ -110,21 +112,21 @@ pub fn from_text(text: &[u8], secrets: &Secrets) -> Result<TakenOver, Error> {
     } else {
         yaml::read(text).map_err(Error)?
     };
-    from_json(&document, secrets)
+    from_json(&document, context)
 }
 
 /// Reads a document that is parsed.
 ///
 /// # Errors
 /// Says what it is, if it is none that can be taken over.
-pub fn from_json(document: &Value, secrets: &Secrets) -> Result<TakenOver, Error> {
+pub fn from_json(document: &Value, context: &Context) -> Result<TakenOver, Error> {
     match recognise(document).map_err(|why| Error(why.to_owned()))? {
         Kind::AllApiHub => Ok(all_api_hub::read(document)),
         Kind::CliProxyApi => Ok(cli_proxy_api::read(document)),
-        Kind::LiteLlm => Ok(litellm::read(document, secrets)),
+        Kind::LiteLlm => Ok(litellm::read(document, context)),
         Kind::Sub2Api => Ok(sub2api::read(document)),
         // The other kinds are databases.
-        _ => Ok(metapi::read(document, secrets)),
+        _ => Ok(metapi::read(document, context)),
     }
 }
 
@@ -162,12 +164,12 @@ fn recognise(document: &Value) -> Result<Kind, &'static str> {
     )
 }
 
-fn from_database(database: &Foreign, secrets: &Secrets) -> Result<TakenOver, Error> {
+fn from_database(database: &Foreign, context: &Context) -> Result<TakenOver, Error> {
     if database.has("crypto_keys", &[]) && database.has("schema_migrations", &[]) {
         return Err(Error("it is a database of Switchyard itself: `switchyard restore` takes it".to_owned()));
     }
     if hub_database::is(database) {
-        return hub_database::read(database, secrets);
+        return hub_database::read(database, context);
     }
     if new_api::is(database) {
         return new_api::read(database);

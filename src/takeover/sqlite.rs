@@ -127,6 +127,21 @@ impl Foreign {
         Ok((rows, is_cut))
     }
 
+    /// Hands over the rows of a query of ours, one by one.
+    pub fn each(
+        &self,
+        sql: &str,
+        mut take: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<()>,
+    ) -> Result<(), Error> {
+        let failed = |error: rusqlite::Error| Error(format!("the database cannot be read: {error}"));
+        let mut statement = self.connection.prepare(sql).map_err(failed)?;
+        let mut rows = statement.query([]).map_err(failed)?;
+        while let Some(row) = rows.next().map_err(failed)? {
+            take(row).map_err(failed)?;
+        }
+        Ok(())
+    }
+
     pub fn count(&self, table: &str) -> i64 {
         let sql = format!("SELECT count(*) FROM {}", quoted(table));
         self.connection.query_row(&sql, [], |row| row.get(0)).unwrap_or(0)

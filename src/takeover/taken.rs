@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jiff::tz::TimeZone;
 use serde_json::Value;
 
 /// Whose file it is.
@@ -44,13 +45,14 @@ pub struct LeftOut {
 pub struct Error(pub String);
 
 /// What reading needs to know that no file says.
-#[derive(Default)]
-pub struct Secrets {
+pub struct Context {
     /// What the passwords in the file may be sealed under, the likeliest first.
-    pub old: Vec<String>,
+    pub secrets: Vec<String>,
     /// Reads a variable that a file names in place of a key. `None` where the file comes from somebody else than the
     /// owner of this process: a file could send any variable to an address of its own.
     pub variable: Option<fn(&str) -> Option<String>>,
+    /// Where days begin and end.
+    pub zone: TimeZone,
 }
 
 impl Kind {

@@ -105,6 +105,20 @@ fn a_turn_can_be_cancelled_before_its_upstream_has_answered() {
 }
 
 #[test]
+fn a_cancel_right_behind_its_turn_cancels_that_turn() {
+    let (gateway, _upstream) = narrow(CHAT);
+    let mut socket = gateway.client().socket();
+    for _ in 0..5 {
+        let mut turn = first();
+        turn["type"] = json!("response.create");
+        socket.send_at_once(&[turn, json!({"type": "response.cancel"})]);
+        let end = socket.turn().pop().expect("an event");
+        assert_eq!(end["response"]["incomplete_details"], json!({"reason": "cancelled"}), "{end}");
+        still_serves(&mut socket);
+    }
+}
+
+#[test]
 fn a_client_that_leaves_frees_the_upstream_and_the_sites_slot() {
     for leave in [Socket::hang_up as fn(Socket), |mut socket: Socket| socket.close(1000)] {
         let upstream = Upstream::start(&[MODEL]);

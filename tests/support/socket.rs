@@ -87,12 +87,15 @@ impl Socket {
         self.frame(true, CLOSE, &code.to_be_bytes());
     }
 
+    /// Several frames in one write.
+    pub fn send_at_once(&mut self, frames: &[Value]) {
+        let bytes = frames.iter().flat_map(|frame| masked(true, TEXT, frame.to_string().as_bytes()));
+        self.write(&bytes.collect::<Vec<u8>>());
+    }
+
     /// One frame, masked as the standard wants it.
     pub fn frame(&mut self, is_last: bool, kind: u8, payload: &[u8]) {
-        let mut bytes = head(is_last, kind, payload.len(), true);
-        bytes.extend(MASK);
-        bytes.extend(payload.iter().zip(MASK.iter().cycle()).map(|(byte, mask)| byte ^ mask));
-        self.write(&bytes);
+        self.write(&masked(is_last, kind, payload));
     }
 
     /// Literal bytes. Who has been closed on may find that nobody reads any more.
@@ -206,6 +209,13 @@ impl Socket {
             other => panic!("a frame of kind {other}"),
         })
     }
+}
+
+fn masked(is_last: bool, kind: u8, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = head(is_last, kind, payload.len(), true);
+    bytes.extend(MASK);
+    bytes.extend(payload.iter().zip(MASK.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+    bytes
 }
 
 /// The beginning of a frame up to its mask.

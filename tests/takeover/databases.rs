@@ -379,7 +379,8 @@ fn hub(is_old: bool) -> String {
          CREATE TABLE `route_channels` (`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,`route_id` integer NOT NULL,`account_id` integer NOT NULL,
            `token_id` integer,`priority` integer DEFAULT 0,`weight` integer DEFAULT 10,`enabled` integer DEFAULT true,
            `manual_override` integer DEFAULT false,`success_count` integer DEFAULT 0,`fail_count` integer DEFAULT 0{});
-         CREATE TABLE `proxy_logs` (`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,`total_tokens` integer,`estimated_cost` real);
+         CREATE TABLE `proxy_logs` (`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,`account_id` integer,`model_requested` text,
+           `model_actual` text,`status` text,`latency_ms` integer,`total_tokens` integer,`estimated_cost` real,`created_at` text);
          CREATE TABLE `settings` (`key` text PRIMARY KEY NOT NULL,`value` text);
          CREATE TABLE `__drizzle_migrations` (id SERIAL PRIMARY KEY,hash text NOT NULL,created_at numeric);",
         newer("`external_checkin_url` text,`proxy_url` text,`use_system_proxy` integer DEFAULT false,`custom_headers` text,`is_pinned` integer DEFAULT false,`sort_order` integer DEFAULT 0,`global_weight` real DEFAULT 1"),
@@ -405,12 +406,18 @@ fn the_database_of_metapi_comes_along_with_its_logins() {
         INSERT INTO token_routes (id,model_pattern,routing_strategy,decision_snapshot) VALUES (11,'model-h','round_robin','{{}}');
         INSERT INTO route_channels (id,route_id,account_id,token_id,priority,weight,enabled,manual_override,success_count,source_model) VALUES
           (13,11,5,9,2,30,1,1,99,'model-up');
-        INSERT INTO proxy_logs (total_tokens,estimated_cost) VALUES (100,0.25), (50,0.5);
+        INSERT INTO proxy_logs (account_id,model_requested,model_actual,status,latency_ms,total_tokens,estimated_cost,created_at) VALUES
+          (5,'model-h','model-up','success',120,100,0.25,datetime('now','-3 days','start of day','+10 hours')),
+          (5,'model-h','model-up','failed',0,50,0.5,datetime('now','-3 days','start of day','+10 hours')),
+          (5,'model-h',NULL,'success',80,500000,0,datetime('now','-3 days','start of day','+18 hours')),
+          (77,'model-h',NULL,'success',80,9,1,datetime('now')), (5,'model-h',NULL,'success',80,9,1,'no time');
         INSERT INTO settings VALUES ('auth_token','\"of-the-old-instance\"'), ('notify_cooldown_sec','77');", hub(false)));
     moving.setup = moving.setup.with("IMPORT_CREDENTIAL_SECRET", "the old secret");
     let told = moving.import(&[]);
-    assert!(told.contains("2 calls, 150 tokens, 0.750000 USD"), "{told}");
+    assert!(told.contains("5 calls, 500168 tokens, 2.750000 USD in all; their sums by day"), "{told}");
     assert!(!told.contains("autoRelogin"), "{told}");
+    // Sums are added once, and go with nothing.
+    moving.import(&["--mode", "replace"]);
 
     let gateway = moving.start();
     let site = find(&list(&gateway, "/api/sites"), "name", "Neu");
@@ -425,6 +432,17 @@ fn the_database_of_metapi_comes_along_with_its_logins() {
         ]),
         json!([3, "new-api", 2.5, 4, true, "2026-01-02T03:04:05.000Z"])
     );
+    // Half past six and half past two of the day after it, where the gateway is.
+    let trend = gateway.admin().get("/api/stats/site-trend?days=30").expect(200)["trend"].clone();
+    let days: Vec<&Value> =
+        trend.as_array().expect("a list").iter().map(|day| &day["sites"]["Neu"]).collect();
+    assert_eq!(days, [&json!({"spend": 0.75, "calls": 2}), &json!({"spend": 1, "calls": 1})], "{trend}");
+    let models = gateway.admin().get("/api/stats/model-by-site?days=30").expect(200)["models"].clone();
+    let of_models = json!([
+        {"model": "model-up", "calls": 2, "spend": 0.75, "tokens": 150},
+        {"model": "model-h", "calls": 1, "spend": 1, "tokens": 500_000},
+    ]);
+    assert_eq!(models, of_models);
     let account = find(&list(&gateway, "/api/accounts"), "username", "ann");
     assert_eq!(
         json!([

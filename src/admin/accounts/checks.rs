@@ -38,7 +38,7 @@ pub async fn refresh(admin: Arc<Admin>, mut request: Request) -> Result<Response
     let spec = tasks::Spec { kind: "status", title, dedupe_key: Some(dedupe_key) };
     let for_task = admin.jobs.clone();
     let started = admin.jobs.tasks.start(spec, move |_progress| async move {
-        let (summary, results) = check(&for_task, only).await.map_err(|error| error.to_string())?;
+        let (summary, results) = check(&for_task, only).await?;
         let message = format!(
             "{} account(s): {} read, {} failed, {} skipped",
             summary.total, summary.success, summary.failed, summary.skipped

@@ -221,7 +221,7 @@ fn start_discovery(jobs: &Arc<Jobs>, created: Created, skip: bool) -> Created {
 async fn initialise(jobs: Arc<Jobs>, id: AccountId) -> tasks::Outcome {
     let refresh = refresh::refresh_account(&jobs, id).await;
     // Rows may be there already (typed by hand, or kept from before): the routes follow in any case.
-    let counts = rebuild_in(&jobs, Scope::of_accounts([id])).await.map_err(|error| error.to_string())?;
+    let counts = rebuild_in(&jobs, Scope::of_accounts([id])).await?;
     if refresh.status == RefreshStatus::Failed {
         return Err(refresh.error_message);
     }

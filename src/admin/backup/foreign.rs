@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::backup::{Document, ImportError};
 use crate::config::Config;
-use crate::takeover::{self, Secrets, TakenOver};
+use crate::takeover::{self, Context, TakenOver};
 
 /// Rows of a foreign document that are read into memory; a backup of ours has no bound.
 const MAX_ROWS: usize = 200_000;
@@ -34,7 +34,7 @@ pub fn take_over(document: &Document, config: &Config) -> Result<Option<TakenOve
     }
     let mut room = MAX_ROWS;
     let whole = value(document, &mut Vec::new(), &mut room)?;
-    let taken = takeover::from_json(&whole, &secrets(config));
+    let taken = takeover::from_json(&whole, &context(config));
     taken.map(Some).map_err(|error| ImportError::Refused(error.to_string()))
 }
 
@@ -43,16 +43,16 @@ pub fn take_over(document: &Document, config: &Config) -> Result<Option<TakenOve
 /// # Errors
 /// When it is none that can be taken over; the text says what it is instead.
 pub fn take_over_file(file: File, config: &Config) -> Result<TakenOver, ImportError> {
-    let taken = takeover::read_sent(file, &config.data_dir, &secrets(config));
+    let taken = takeover::read_sent(file, &config.data_dir, &context(config));
     taken.map_err(|error| {
         let advice = "a backup of ours is sent sealed, or as application/json in the member data";
         ImportError::Refused(format!("The file is not taken over: {error}; {advice}"))
     })
 }
 
-fn secrets(config: &Config) -> Secrets {
+fn context(config: &Config) -> Context {
     // Whoever sends a document must not have this process read its variables for him.
-    Secrets { old: config.secrets_of_imports(), variable: None }
+    Context { secrets: config.secrets_of_imports(), variable: None, zone: config.time_zone.clone() }
 }
 
 fn is_foreign(document: &Document) -> Result<bool, ImportError> {

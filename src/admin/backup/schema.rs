@@ -1,7 +1,7 @@
 //! What the routes of backups take and give.
 
 use crate::admin::schema::Shape::*;
-use crate::admin::schema::{Member, Object, Operation, has, may, op};
+use crate::admin::schema::{FILE, Member, Object, Operation, has, may, op};
 
 pub static OPERATIONS: &[Operation] = &[
     op(
@@ -10,7 +10,7 @@ pub static OPERATIONS: &[Operation] = &[
     )
     .asks(&[may("type", OneOf(&["all", "accounts", "preferences"]))])
     .reads(&[PASSPHRASE])
-    .gives_or_file(Of(&DOCUMENT)),
+    .gives_or(Of(&DOCUMENT), &[FILE]),
     op("POST /api/settings/backup/import", "Take a document's configuration over: all of it, or nothing")
         .asks(&[
             may("mode", Text),

@@ -15,8 +15,7 @@ use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::{paging, require_id};
 use crate::http::{self, Query, Request, Response};
-use crate::ids::{AccountId, ChannelId, KeyId, LogId, RouteId, SiteId, TraceId};
-use crate::money::Usd;
+use crate::ids::{KeyId, SiteId, TraceId};
 use crate::store::proxy_logs::{
     self, ClientFilter, ClientOption, LogFilter, LogItem, LogSummary, StatusFilter,
 };
@@ -217,88 +216,25 @@ struct Detail {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Item {
-    id: LogId,
-    request_id: Option<String>,
-    route_id: Option<RouteId>,
-    channel_id: Option<ChannelId>,
-    account_id: Option<AccountId>,
-    downstream_api_key_id: Option<KeyId>,
-    model_requested: Option<String>,
-    model_actual: Option<String>,
-    status: String,
-    http_status: Option<i64>,
-    is_stream: Option<bool>,
-    first_byte_latency_ms: Option<i64>,
-    latency_ms: Option<i64>,
-    prompt_tokens: Option<i64>,
-    completion_tokens: Option<i64>,
-    total_tokens: Option<i64>,
-    /// `null` where the upstream does not tell.
-    cache_read_tokens: Option<i64>,
-    cache_creation_tokens: Option<i64>,
-    estimated_cost: Usd,
-    client_family: Option<String>,
-    client_app_id: Option<String>,
-    client_app_name: Option<String>,
-    client_confidence: Option<String>,
-    usage_source: Option<String>,
+    #[serde(flatten)]
+    row: LogItem,
     error_message: Option<String>,
-    retry_count: i64,
-    /// Why the attempt went to this channel.
-    decision_reason: Option<String>,
     created_at: String,
-    username: Option<String>,
-    site_id: Option<SiteId>,
-    site_name: Option<String>,
-    site_url: Option<String>,
+    /// `None` of a deleted key, whose id stands in `downstreamApiKeyId` only.
     downstream_key_id: Option<KeyId>,
-    downstream_key_name: Option<String>,
-    downstream_key_group_name: Option<String>,
     downstream_key_tags: Vec<String>,
 }
 
 impl From<LogItem> for Item {
-    fn from(row: LogItem) -> Self {
-        let error_message = tagged_message(&row);
+    fn from(mut row: LogItem) -> Self {
+        row.estimated_cost = row.estimated_cost.rounded();
         let tags = row.downstream_key_tags.as_deref().and_then(|tags| serde_json::from_str(tags).ok());
         Self {
-            error_message,
-            id: row.id,
-            request_id: row.request_id,
-            route_id: row.route_id,
-            channel_id: row.channel_id,
-            account_id: row.account_id,
-            downstream_api_key_id: row.downstream_api_key_id,
-            model_requested: row.model_requested,
-            model_actual: row.model_actual,
-            status: row.status,
-            http_status: row.http_status,
-            is_stream: row.is_stream,
-            first_byte_latency_ms: row.first_byte_latency_ms,
-            latency_ms: row.latency_ms,
-            prompt_tokens: row.prompt_tokens,
-            completion_tokens: row.completion_tokens,
-            total_tokens: row.total_tokens,
-            cache_read_tokens: row.cache_read_tokens,
-            cache_creation_tokens: row.cache_creation_tokens,
-            estimated_cost: row.estimated_cost.rounded(),
-            client_family: row.client_family,
-            client_app_id: row.client_app_id,
-            client_app_name: row.client_app_name,
-            client_confidence: row.client_confidence,
-            usage_source: row.usage_source,
-            retry_count: row.retry_count,
-            decision_reason: row.decision_reason,
+            error_message: tagged_message(&row),
             created_at: time::iso(row.created_at),
-            username: row.username,
-            site_id: row.site_id,
-            site_name: row.site_name,
-            site_url: row.site_url,
-            // A deleted key keeps its id in `downstreamApiKeyId` only.
             downstream_key_id: row.downstream_api_key_id.filter(|_| row.downstream_key_name.is_some()),
-            downstream_key_name: row.downstream_key_name,
-            downstream_key_group_name: row.downstream_key_group_name,
             downstream_key_tags: tags.unwrap_or_default(),
+            row,
         }
     }
 }
@@ -325,48 +261,19 @@ fn tagged_message(row: &LogItem) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::admin::logs::proxy_logs::*;
+    use crate::ids::LogId;
+    use crate::money::Usd;
 
     fn row() -> LogItem {
         LogItem {
             id: LogId::new(1),
             created_at: 1_777_622_400_123,
-            request_id: None,
-            route_id: None,
-            channel_id: None,
-            account_id: None,
-            site_id: None,
             downstream_api_key_id: Some(KeyId::new(4)),
-            model_requested: None,
-            model_actual: None,
             status: "success".to_owned(),
             http_status: Some(200),
-            is_stream: None,
-            first_byte_latency_ms: None,
-            latency_ms: None,
-            prompt_tokens: None,
-            completion_tokens: None,
-            total_tokens: None,
-            cache_read_tokens: None,
-            cache_creation_tokens: None,
-            usage_source: None,
             estimated_cost: Usd::new(0.123_456_78),
-            billing_details: None,
-            client_family: None,
-            client_app_id: None,
-            client_app_name: None,
-            client_confidence: None,
-            session_id: None,
-            downstream_path: None,
-            upstream_path: None,
-            error_message: None,
-            retry_count: 0,
-            decision_reason: None,
-            username: None,
-            site_name: None,
-            site_url: None,
-            downstream_key_name: None,
-            downstream_key_group_name: None,
             downstream_key_tags: Some(r#"["a","b"]"#.to_owned()),
+            ..LogItem::default()
         }
     }
 

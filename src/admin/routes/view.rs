@@ -13,7 +13,7 @@ use crate::admin::Admin;
 use crate::admin::decisions::cache::CachedDecisionFields;
 use crate::admin::ratio;
 use crate::core::Core;
-use crate::ids::{AccountId, ChannelId, RouteId, SiteId, TokenId, UnitId};
+use crate::ids::{AccountId, ChannelId, RouteId, TokenId, UnitId};
 use crate::money::Usd;
 use crate::routing::{ChannelLive, ChannelTotals, ModelPattern};
 use crate::store;
@@ -214,9 +214,9 @@ impl RouteIndex {
             cooldown_level: channel.stats.cooldown_level,
             cooldown_until: live.cooldown_until.map(time::iso),
             limited_until: live.limited_until().map(time::iso),
-            account: self.names.accounts.get(&channel.account_id).map(ChannelAccount::from),
-            site: self.names.site_of(channel.account_id).map(ChannelSite::from),
-            token: token.map(ChannelToken::from),
+            account: self.names.accounts.get(&channel.account_id),
+            site: self.names.site_of(channel.account_id),
+            token,
             route_unit: channel.oauth_route_unit_id.and_then(|id| ChannelUnit::of(&self.names, id)),
         }
     }
@@ -411,9 +411,9 @@ pub struct ListedChannel<'a> {
     cooldown_level: i64,
     cooldown_until: Option<String>,
     limited_until: Option<String>,
-    account: Option<ChannelAccount<'a>>,
-    site: Option<ChannelSite<'a>>,
-    token: Option<ChannelToken<'a>>,
+    account: Option<&'a AccountName>,
+    site: Option<&'a SiteName>,
+    token: Option<&'a TokenName>,
     /// Accounts that share the channel.
     route_unit: Option<ChannelUnit<'a>>,
 }
@@ -451,68 +451,5 @@ impl<'a> ChannelUnit<'a> {
             member_count: unit.members.len(),
             members: unit.members.iter().map(member).collect(),
         })
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ChannelAccount<'a> {
-    id: AccountId,
-    site_id: SiteId,
-    username: Option<&'a str>,
-    status: &'static str,
-}
-
-impl<'a> From<&'a AccountName> for ChannelAccount<'a> {
-    fn from(row: &'a AccountName) -> Self {
-        Self {
-            id: row.id,
-            site_id: row.site_id,
-            username: row.username.as_deref(),
-            status: row.status.as_str(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct ChannelSite<'a> {
-    id: SiteId,
-    name: &'a str,
-    url: &'a str,
-    platform: &'a str,
-    status: &'static str,
-}
-
-impl<'a> From<&'a SiteName> for ChannelSite<'a> {
-    fn from(row: &'a SiteName) -> Self {
-        Self {
-            id: row.id,
-            name: &row.name,
-            url: &row.url,
-            platform: &row.platform,
-            status: row.status.as_str(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ChannelToken<'a> {
-    id: TokenId,
-    name: &'a str,
-    account_id: AccountId,
-    enabled: bool,
-    is_default: bool,
-}
-
-impl<'a> From<&'a TokenName> for ChannelToken<'a> {
-    fn from(row: &'a TokenName) -> Self {
-        Self {
-            id: row.id,
-            name: &row.name,
-            account_id: row.account_id,
-            enabled: row.enabled,
-            is_default: row.is_default,
-        }
     }
 }

@@ -140,7 +140,7 @@ pub async fn cover_synced(jobs: &Arc<Jobs>, synced: &[Synced]) -> Coverage {
 }
 
 async fn synced_all(jobs: &Arc<Jobs>) -> std::result::Result<SyncedAll, String> {
-    let (summary, results) = sync::sync_all(jobs).await.map_err(|error| error.to_string())?;
+    let (summary, results) = sync::sync_all(jobs).await?;
     let coverage_refresh = cover_synced(jobs, &results).await;
     Ok(SyncedAll { summary, results, coverage_refresh })
 }

@@ -196,9 +196,12 @@ pub struct ReplyContext {
 }
 
 impl Dialect {
+    /// Those that can be converted from and to.
+    pub const CONVERTIBLE: [Self; 4] = [Self::Chat, Self::Responses, Self::Messages, Self::Gemini];
+
     /// Whether it can be converted from and to.
     pub fn is_convertible(self) -> bool {
-        matches!(self, Self::Chat | Self::Responses | Self::Messages | Self::Gemini)
+        Self::CONVERTIBLE.contains(&self)
     }
 
     /// Whether its clients can be answered by upstreams of the dialects that are converted, and in another

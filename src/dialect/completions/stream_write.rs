@@ -72,7 +72,7 @@ impl StreamWriter {
             Event::Finish(stop) => self.stop = Some(stop.clone().into_owned()),
             Event::Fail(error) => {
                 self.over = true;
-                let event = errors::stream_event(Dialect::Completions, error, 0);
+                let event = errors::stream_event(Dialect::Completions, error);
                 out.push_str(&String::from_utf8_lossy(&event));
             }
             Event::End => {

@@ -232,7 +232,7 @@ impl StreamWriter {
             first.finish(&mut self.next_index, out);
         }
         self.phase = Phase::Over;
-        let event = errors::stream_event(Dialect::Messages, error, 0);
+        let event = errors::stream_event(Dialect::Messages, error);
         out.push_str(&String::from_utf8_lossy(&event));
     }
 }

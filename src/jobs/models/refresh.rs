@@ -96,7 +96,7 @@ pub async fn refresh_all_and_rebuild(
     jobs: &Arc<Jobs>,
 ) -> Result<(Vec<RefreshOutcome>, RebuildCounts), String> {
     let outcomes = refresh_all(jobs).await.map_err(|Interrupted| "the refresh was interrupted".to_owned())?;
-    let counts = rebuild(jobs).await.map_err(|error| error.to_string())?;
+    let counts = rebuild(jobs).await?;
     Ok((outcomes, counts))
 }
 

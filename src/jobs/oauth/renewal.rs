@@ -65,8 +65,7 @@ pub async fn renew_due(jobs: Arc<Jobs>) -> Pass {
     let now = now_ms();
     let longest = OAuthProvider::ALL.into_iter().map(lead).max().unwrap_or_default();
     let expiring = connections::expiring(&jobs.core.store, now.saturating_add(longest)).await;
-    let due: Vec<ExpiringToken> =
-        expiring.map_err(|error| error.to_string())?.into_iter().filter(|token| is_due(token, now)).collect();
+    let due: Vec<ExpiringToken> = expiring?.into_iter().filter(|token| is_due(token, now)).collect();
     let count = Millis::try_from(due.len()).unwrap_or(Millis::MAX);
     let window = count.saturating_mul(SPREAD).min(LONGEST_SPREAD);
     // At random moments of their window, so that neither a provider nor the store gets all of them in one.

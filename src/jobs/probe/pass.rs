@@ -75,7 +75,7 @@ pub fn start(jobs: &Arc<Jobs>, account: Option<AccountId>) -> Started {
 }
 
 async fn task(jobs: &Arc<Jobs>, account: Option<AccountId>, progress: &Progress) -> Outcome {
-    let (results, summary) = pass(jobs, account, Some(progress)).await.map_err(|error| error.to_string())?;
+    let (results, summary) = pass(jobs, account, Some(progress)).await?;
     let message = format!(
         "{} model(s) probed: {} supported, {} unsupported, {} inconclusive",
         summary.scanned, summary.supported, summary.unsupported, summary.inconclusive

@@ -37,7 +37,7 @@ pub async fn sweep(jobs: Arc<Jobs>) -> Pass {
         if probed.verdict == Verdict::Supported && channel.live.is_cooling(now_ms()) {
             jobs.core.store.flush().await;
             let cleared = routes::clear_failures(&jobs.core.store, &[channel.id]).await;
-            cleared.map_err(|error| error.to_string())?;
+            cleared?;
             channel.live.clear_cooldown();
             log::info!("channel {} ({}) answers again", channel.id, channel.account.site.name);
             recovered += 1;

@@ -29,7 +29,7 @@ use crate::dialect::{Dialect, embeddings, gemini, responses, video};
 use crate::http::{Response, ResponseBody};
 use crate::proxy::Proxy;
 use crate::routing::Channel;
-use crate::time::now_ms;
+use crate::time::now_secs;
 use crate::uuid;
 
 use super::answered::{Answered, NotStored};
@@ -252,12 +252,7 @@ impl<'a> StartedResponse<'a> {
         let length = self.length();
         let held = match self.hold(length, MAX_JUDGED).await {
             Ok((held, true)) => held,
-            Ok((_, false)) => {
-                return Err(uncommittable(
-                    attempt,
-                    Failure::judged("the answer is too long for a video".to_owned()),
-                ));
-            }
+            Ok((_, false)) => return Err(self.uncommittable(attempt, Failure::too_long(MAX_JUDGED))),
             Err(failure) => return Err(self.uncommittable(attempt, failure)),
         };
         let verdict = judge::object(self.accepted.format, &held);
@@ -361,14 +356,14 @@ impl<'a> StartedResponse<'a> {
                 Ok(None) | Err(_) => return Ok(length),
             }
         }
-        Err(too_long())
+        Err(Failure::too_long(MAX_CONVERTED))
     }
 
     /// A complete answer in another form, another dialect, or both.
     async fn converted_whole(&mut self, context: &ReplyContext) -> Result<Answer, Failure> {
         let (held, complete) = self.hold(self.length(), MAX_CONVERTED).await?;
         if !complete {
-            return Err(too_long());
+            return Err(Failure::too_long(MAX_CONVERTED));
         }
         let room = self.proxy.conversions.answer(held.len()).await;
         room.convert(|| self.convert(&held, context)).map_err(|fault| self.judged(fault))
@@ -434,7 +429,7 @@ impl<'a> StartedResponse<'a> {
         if self.call.operation != Operation::Compact {
             return body;
         }
-        let now = u64::try_from(now_ms() / 1000).unwrap_or_default();
+        let now = now_secs();
         let text = std::str::from_utf8(&body).unwrap_or_default();
         responses::as_compaction(text, self.call.face.id.as_str(), now).map_or(body, Bytes::from)
     }
@@ -494,7 +489,7 @@ impl<'a> StartedResponse<'a> {
                 None => proxy.conversions.read_through(call.body.len(), read).await,
             };
             ReplyContext {
-                now: u64::try_from(now_ms() / 1000).unwrap_or_default(),
+                now: now_secs(),
                 answer_id,
                 fallback_id: call.face.id.as_str().to_owned(),
                 model,
@@ -586,10 +581,6 @@ fn ended_empty(progress: &Progress, attempt: &Attempt) -> bool {
     matches!(progress.phase(), Phase::Ended)
         && !progress.output_seen()
         && attempt.settings().judge.fails_empty(false, progress.usage())
-}
-
-fn too_long() -> Failure {
-    Failure::judged("the answer is too long to be converted".to_owned())
 }
 
 fn uncommittable(attempt: Box<Attempt>, failure: Failure) -> Uncommittable {

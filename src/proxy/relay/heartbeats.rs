@@ -135,5 +135,5 @@ fn told(dialect: Dialect, mut response: Response) -> ResponseBody {
         ResponseBody::Full(bytes) => bytes.unwrap_or_default(),
         ResponseBody::Stream(_) => Bytes::new(),
     };
-    ResponseBody::full(errors::stream_event(dialect, &errors::read(status.as_u16(), &refusal), 0))
+    ResponseBody::full(errors::stream_event(dialect, &errors::read(status.as_u16(), &refusal)))
 }

@@ -79,7 +79,7 @@ pub(in crate::proxy) fn left(proxy: &Arc<Proxy>, name: Name, usage: Option<Usage
 /// Books what one has used, unless somebody has.
 pub(in crate::proxy) async fn settle(proxy: &Proxy, name: &Name, outcome: Outcome) {
     let pending = &proxy.background_responses;
-    if pending.knows(name) {
+    if pending.may_have(name) {
         // Its row may still be on the way.
         proxy.core.store.flush().await;
     }

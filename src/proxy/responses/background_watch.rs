@@ -11,7 +11,7 @@ use crate::dialect::Dialect;
 use crate::http::timer::ReusableTimer;
 use crate::proxy::Proxy;
 use crate::store::background_responses as rows;
-use crate::time::{Millis, now_ms};
+use crate::time::{Millis, millis, now_ms};
 use crate::upstream::UpstreamBody;
 
 use super::background::{FIRST_LOOK, LONGEST_PAUSE, Outcome, settle};
@@ -45,7 +45,7 @@ pub fn watch_background_responses(proxy: &Arc<Proxy>) {
 async fn watch(proxy: Arc<Proxy>) {
     reload(&proxy).await;
     let mut reloaded = now_ms();
-    let hour = i64::try_from(RELOAD.as_millis()).unwrap_or(Millis::MAX);
+    let hour = millis(RELOAD);
     loop {
         let pending = &proxy.background_responses;
         let now = now_ms();

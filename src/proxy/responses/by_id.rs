@@ -28,7 +28,7 @@ use crate::limits::Lease;
 use crate::proxy::Proxy;
 use crate::store::owner::Owner;
 use crate::store::responses::{self, MAX_ID};
-use crate::time::now_ms;
+use crate::time::{now_ms, now_secs};
 
 use super::background::{self, Outcome};
 use super::background_watch;
@@ -381,11 +381,8 @@ fn whole(turn: &StoredTurn) -> String {
 /// The response once more as a stream, behind the event that the client has had last.
 fn told_again(turn: &StoredTurn, request: &Request) -> Response {
     let face = face(request);
-    let context = ReplyContext {
-        now: u64::try_from(now_ms() / 1000).unwrap_or_default(),
-        fallback_id: face.id.as_str().to_owned(),
-        ..ReplyContext::default()
-    };
+    let context =
+        ReplyContext { now: now_secs(), fallback_id: face.id.as_str().to_owned(), ..ReplyContext::default() };
     let told = convert::replayed(Dialect::Responses, Dialect::Responses, &whole(turn), &context);
     let told = match told {
         Ok(told) => told,

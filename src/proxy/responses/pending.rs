@@ -53,11 +53,22 @@ impl BackgroundResponses {
         let mut pending = lock(&self.pending);
         if pending.len() < MAX_PENDING {
             pending.entry(name).or_insert(new);
+        } else {
+            log::warn!(
+                "{MAX_PENDING} responses are made in the background; what another one uses is booked when its client \
+                 asks for it, or within the hour after one of these has ended"
+            );
         }
     }
 
     pub(in crate::proxy) fn knows(&self, name: &Name) -> bool {
         lock(&self.pending).contains_key(name)
+    }
+
+    /// As [`Self::knows`], or there are more than are known.
+    pub(super) fn may_have(&self, name: &Name) -> bool {
+        let pending = lock(&self.pending);
+        pending.len() >= MAX_PENDING || pending.contains_key(name)
     }
 
     pub(in crate::proxy) fn forget(&self, name: &Name) {

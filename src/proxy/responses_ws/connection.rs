@@ -14,7 +14,7 @@ use std::future::pending;
 use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -36,7 +36,7 @@ use crate::limits::{BodyOwner, FREE_BODY, HeldMemory, Loan, NoRoom};
 use crate::metrics::Surface;
 use crate::proxy::Proxy;
 use crate::request_id::RequestId;
-use crate::time::{monotonic_ms, now_ms};
+use crate::time::{monotonic_ms, now_secs};
 use crate::uuid;
 
 use super::super::admit;
@@ -72,10 +72,11 @@ struct Inbox {
     /// Bytes of the frames that wait, and the most there may be.
     bytes: AtomicUsize,
     max_bytes: usize,
-    /// Counts the cancels.
-    cancels: watch::Sender<u64>,
-    /// There is a turn that could be cancelled.
-    in_turn: AtomicBool,
+    /// How many frames were taken in, each of which is a turn, and how many of these turns are over.
+    turns: AtomicU64,
+    turns_over: AtomicU64,
+    /// The number of the turn that was cancelled last: that under way, or the first that waits.
+    cancelled: watch::Sender<u64>,
 }
 
 /// The half that serves the turns and writes.
@@ -85,7 +86,9 @@ struct TurnRunner<'a> {
     sender: &'a mut Sender,
     inbox: &'a Inbox,
     frames: mpsc::Receiver<HeldFrame>,
-    cancels: watch::Receiver<u64>,
+    cancelled: watch::Receiver<u64>,
+    /// The number of the turn under way.
+    turn: u64,
     heartbeat: Interval,
     history: History,
     /// What the turn under way and the history have of the memory for bodies.
@@ -102,20 +105,21 @@ pub(super) async fn serve(proxy: Arc<Proxy>, opener: Opener, socket: WebSocket) 
 
 async fn serve_socket(proxy: &Arc<Proxy>, opener: &Opener, socket: WebSocket) {
     let (mut sender, mut receiver, mut stopping) = socket.split();
-    let (inbox, frames, cancels) = Inbox::new(proxy.core.config.request_body_limit);
+    let (inbox, frames, cancelled) = Inbox::new(proxy.core.config.request_body_limit);
     let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let history = History::new(proxy.core.config.request_body_limit);
-    let (inbox, sender_in_turn) = (&inbox, &mut sender);
+    let (inbox, sender_of_turns) = (&inbox, &mut sender);
     let owner = opener.caller(&proxy.core).map_or(BodyOwner::ProxyToken, |caller| caller.body_owner());
     let memory = || proxy.core.body_memory.body(owner);
     let mut runner = TurnRunner {
         proxy,
         opener,
-        sender: sender_in_turn,
+        sender: sender_of_turns,
         inbox,
         frames,
-        cancels,
+        cancelled,
+        turn: 0,
         heartbeat,
         history,
         memory: memory(),
@@ -183,15 +187,22 @@ impl Inbox {
     fn new(max_bytes: usize) -> (Self, mpsc::Receiver<HeldFrame>, watch::Receiver<u64>) {
         let (frames, waiting) = mpsc::channel(MAX_WAITING);
         let (cancels, cancelled) = watch::channel(0);
-        let inbox =
-            Self { frames, bytes: AtomicUsize::new(0), max_bytes, cancels, in_turn: AtomicBool::new(false) };
+        let inbox = Self {
+            frames,
+            bytes: AtomicUsize::new(0),
+            max_bytes,
+            turns: AtomicU64::new(0),
+            turns_over: AtomicU64::new(0),
+            cancelled: cancels,
+        };
         (inbox, waiting, cancelled)
     }
 
     /// Takes a frame in; false when that would be too much.
     fn put(&self, (frame, memory): HeldFrame) -> bool {
-        if self.in_turn.load(Ordering::Relaxed) && frame::cancels(&frame) {
-            self.cancels.send_modify(|count| *count += 1);
+        let first_not_over = self.turns_over.load(Ordering::Relaxed) + 1;
+        if first_not_over <= self.turns.load(Ordering::Relaxed) && frame::cancels(&frame) {
+            self.cancelled.send_replace(first_not_over);
             return true;
         }
         let length = frame.len();
@@ -199,6 +210,7 @@ impl Inbox {
             return false;
         }
         self.bytes.fetch_add(length, Ordering::Relaxed);
+        self.turns.fetch_add(1, Ordering::Relaxed);
         self.frames.try_send((frame, memory)).is_ok()
     }
 
@@ -240,7 +252,9 @@ impl TurnRunner<'_> {
             loan = None;
             self.inbox.taken(&frame);
             self.memory.take_over(memory);
+            self.turn += 1;
             let served = self.turn(frame).await;
+            self.end_turn();
             if self.memory.grow_at_once(self.history.counted()).is_err() {
                 self.history.forget();
             }
@@ -280,15 +294,14 @@ impl TurnRunner<'_> {
                     self.sender.texts(events).await
                 }
             },
-            Ok((call, false)) => {
-                self.cancels.mark_unchanged();
-                self.inbox.in_turn.store(true, Ordering::Relaxed);
-                let sent = self.call(call).await;
-                self.inbox.in_turn.store(false, Ordering::Relaxed);
-                sent
-            }
+            Ok((call, false)) => self.call(call).await,
             Err(refusal) => self.sender.texts([refusal]).await,
         }
+    }
+
+    /// The turn under way cannot be cancelled any more.
+    fn end_turn(&self) {
+        self.inbox.turns_over.store(self.turn, Ordering::Relaxed);
     }
 
     /// The call that a frame makes, and whether that only warms up; or the frame that refuses it. One over the limit is not
@@ -355,7 +368,7 @@ impl TurnRunner<'_> {
             }
         }
         self.history.keep(request, events.output());
-        self.inbox.in_turn.store(false, Ordering::Relaxed);
+        self.end_turn();
         // The client has everything. What is left is the end of the stream, by which it is settled.
         while self.attend(next_data(&mut body)).await?.flatten().is_some() {}
         Ok(())
@@ -378,12 +391,18 @@ impl TurnRunner<'_> {
         loop {
             select! {
                 biased;
-                _ = self.cancels.changed() => return Ok(None),
+                () = cancel(&mut self.cancelled, self.turn) => return Ok(None),
                 value = what.as_mut() => return Ok(Some(value)),
                 _ = self.heartbeat.tick() => self.sender.ping().await?,
             }
         }
     }
+}
+
+/// Waits until the client cancels this turn.
+async fn cancel(cancelled: &mut watch::Receiver<u64>, turn: u64) {
+    // Who tells it outlives the turns.
+    let _ = cancelled.wait_for(|number| *number == turn).await;
 }
 
 /// Waits until what is lent is asked for.
@@ -409,10 +428,6 @@ async fn next_data(body: &mut ResponseBody) -> Option<Bytes> {
 fn with_node<T>(request: &Bytes, read: impl FnOnce(&Node<'_>) -> T) -> Option<T> {
     let node = Node::parse(std::str::from_utf8(request).ok()?).ok()?;
     Some(read(&node))
-}
-
-fn now_secs() -> u64 {
-    u64::try_from(now_ms() / 1000).unwrap_or_default()
 }
 
 #[cfg(test)]

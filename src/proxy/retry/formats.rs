@@ -39,7 +39,7 @@ const MAX_MODEL: usize = 256;
 /// The dialects to try, in order: those that are converted, at most, so that no request allocates for them.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::proxy) struct Formats {
-    room: [Dialect; 4],
+    room: [Dialect; Dialect::CONVERTIBLE.len()],
     count: usize,
 }
 
@@ -78,7 +78,7 @@ impl Deref for Formats {
 
 impl FromIterator<Dialect> for Formats {
     fn from_iter<I: IntoIterator<Item = Dialect>>(dialects: I) -> Self {
-        let mut formats = Self { room: [Dialect::Chat; 4], count: 0 };
+        let mut formats = Self { room: Dialect::CONVERTIBLE, count: 0 };
         for (room, dialect) in formats.room.iter_mut().zip(dialects) {
             *room = dialect;
             formats.count += 1;

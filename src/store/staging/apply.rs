@@ -48,7 +48,7 @@ impl Staging {
         let given: Vec<(usize, &Table)> =
             TABLES.iter().enumerate().filter(|(index, _)| self.is_given(*index)).collect();
         if policy.replaces {
-            for (_, table) in given.iter().rev() {
+            for (_, table) in given.iter().rev().filter(|(_, table)| table.is_exported()) {
                 say(spelling.delete(table));
             }
             for &(table, column) in NAMED {
@@ -83,6 +83,11 @@ impl Staging {
                         "s.group_route_id, s.source_route_id, s.position",
                         table,
                     ));
+                }
+                "usage_day" => {
+                    let columns: Vec<&str> = table.columns.iter().map(|column| column.sql).collect();
+                    let values = format!("s.{}", columns.join(", s."));
+                    say(spelling.add(&format!("usage_day ({})", columns.join(", ")), &values, table));
                 }
                 _ => {
                     spelling.overwrite(table, policy).into_iter().for_each(&mut say);

@@ -121,6 +121,7 @@ impl Staging {
             self.pair_sites_by_origin(index)?;
         }
         let (action, reason) = match policy.conflict {
+            _ if !table.is_exported() => (Action::Skipped, "is there already"),
             Conflict::Skip => (Action::Skipped, "is there already"),
             Conflict::Overwrite => (Action::Updated, "is there already"),
             Conflict::Fill => (Action::Updated, "is there already; only what is empty is filled"),

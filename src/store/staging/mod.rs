@@ -257,7 +257,7 @@ impl Staging {
                 updated: of(Action::Updated)?,
                 skipped: of(Action::Skipped)?,
                 refused: count(format!("SELECT count(*) FROM refused WHERE tbl = {index}"))?,
-                deleted: if policy.replaces { count(deleted)? } else { 0 },
+                deleted: if policy.replaces && table.is_exported() { count(deleted)? } else { 0 },
             };
             all.insert(table.array, counts);
         }

@@ -96,6 +96,12 @@ impl Column {
 }
 
 impl Table {
+    /// Whether our own documents have it. What they do not have is history: an import adds to it, and changes and deletes
+    /// nothing.
+    pub fn is_exported(&self) -> bool {
+        self.columns.iter().any(|column| column.is_exported)
+    }
+
     /// Where a table of this name stands in [`TABLES`].
     pub fn index(name: &str) -> Option<usize> {
         TABLES.iter().position(|table| table.name == name)
@@ -327,6 +333,23 @@ pub const TABLES: &[Table] = &[
             column("tokens_per_minute", "tokensPerMinute", Int, Null),
             column("allowed_ips", "allowedIps", Json, Null),
             column("budgets", "budgets", Json, Null),
+        ],
+    },
+    Table {
+        name: "usage_day", array: "usageDays", required: false, has_id: false, shows_id: false, label: "localDay",
+        scope: Some("site_id"), who: Some(&["local_day", "model"]), unique: &["local_day", "site_id", "model"],
+        columns: &[
+            column("local_day", "localDay", Key, Refused).taken_along(),
+            column("site_id", "siteId", Int, Refused).of("sites").taken_along(),
+            column("model", "model", Key, Refused).taken_along(),
+            column("tz", "timeZone", Key, Missing::Text("UTC")).taken_along(),
+            column("calls", "calls", Int, ZERO).taken_along(),
+            column("ok", "ok", Int, ZERO).taken_along(),
+            column("failed", "failed", Int, ZERO).taken_along(),
+            column("tokens", "tokens", Int, ZERO).taken_along(),
+            column("cost", "cost", Real, Missing::Real(0.0)).taken_along(),
+            column("latency_ms", "latencyMs", Int, ZERO).taken_along(),
+            column("latency_n", "latencyCount", Int, ZERO).taken_along(),
         ],
     },
 ];

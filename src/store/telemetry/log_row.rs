@@ -14,9 +14,10 @@ use crate::store::sql::Arg;
 use crate::time::Millis;
 
 /// How an attempt ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogStatus {
     Success,
+    #[default]
     Failed,
     Retried,
 }
@@ -91,7 +92,7 @@ pub(in crate::store) fn into(rows: usize) -> String {
 pub(in crate::store) const ARGS: usize = 32;
 
 /// One attempt, as the proxy hands it over. Token counts are `None` when unknown, not 0.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ProxyLogRow {
     pub created_at: Millis,
     pub request_id: Option<RequestId>,
@@ -143,44 +144,7 @@ pub struct ProxyLogRow {
 impl ProxyLogRow {
     /// A row with nothing known but when and how it ended.
     pub fn new(created_at: Millis, status: LogStatus) -> Self {
-        Self {
-            created_at,
-            request_id: None,
-            route_id: None,
-            channel_id: None,
-            account_id: None,
-            site_id: None,
-            platform: None,
-            downstream_api_key_id: None,
-            model_requested: None,
-            model_actual: None,
-            status,
-            http_status: None,
-            is_stream: None,
-            first_byte_latency_ms: None,
-            latency_ms: None,
-            prompt_tokens: None,
-            completion_tokens: None,
-            total_tokens: None,
-            input_tokens: None,
-            cache_read_tokens: None,
-            cache_creation_tokens: None,
-            usage_source: None,
-            estimated_cost: Usd::ZERO,
-            is_priced: false,
-            billing_details: None,
-            client_family: None,
-            client_app_id: None,
-            client_app_name: None,
-            client_confidence: None,
-            session_id: None,
-            downstream_path: None,
-            upstream_path: None,
-            error_message: None,
-            retry_count: 0,
-            begins_call: false,
-            decision: None,
-        }
+        Self { created_at, status, ..Self::default() }
     }
 
     /// A success with tokens but without a price costs what such tokens cost on the average site. Here, once, so

@@ -9,9 +9,9 @@
 //!
 //! What it is handed waits in its [`Queue`]. A full group commits at once, with all that has come since,
 //! and the next begins behind it. When the database fails, the group is kept and tried again; meanwhile rows gather up
-//! to a bound, then they are dropped and counted. Counters are never dropped: they wait in their
-//! channels. Nobody waits for a database that fails: a flush ends with the try, so that an operator
-//! still sees what is committed.
+//! to a bound, then they are dropped and counted. Counters wait in their channels until a group takes them; a group whose
+//! rows the database refuses is tried once more without them. Nobody waits for a database that fails: a flush ends with
+//! the try, so that an operator still sees what is committed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -271,6 +271,11 @@ impl Writer {
                 let mut state = self.queue.state();
                 state.with_writer = 0;
                 state.dropped += count as u64;
+                drop(state);
+                if count > 0 {
+                    self.unwritten = Some(Unwritten { rows: Vec::new(), ..group });
+                    self.commit(last);
+                }
             }
             Err(error) if last => {
                 log::error!("{count} log rows are lost, the database fails at the end: {error}");

@@ -1,0 +1,97 @@
+//! The log of requests of metapi's database, summed up by day, site and model, as statistics have it here. The requests
+//! themselves stay behind.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use super::draft::MAX_NAME;
+use super::sqlite::Foreign;
+use super::taken::Error;
+use crate::money::Usd;
+use crate::platform::Platform;
+use crate::routing::pricing;
+
+const TABLE: &str = "proxy_logs";
+/// The array of a document that has the sums.
+pub(super) const ARRAY: &str = "usageDays";
+/// Days of models at sites that are taken: a hundred models over two years.
+const MOST: usize = 100_000;
+/// Seconds; zones change their offset only between quarters of an hour, so that a whole one is in one day.
+const QUARTER: i64 = 15 * 60;
+
+/// The sums of one model at one site on one day.
+#[derive(Default)]
+struct Sums {
+    calls: i64,
+    ok: i64,
+    tokens: f64,
+    /// USD.
+    cost: f64,
+    latency_ms: f64,
+    /// How many calls the latency is of.
+    latency_count: i64,
+}
+
+pub(super) struct Days {
+    /// The rows of the array.
+    pub rows: Vec<Value>,
+    /// There are more than are taken.
+    pub is_cut: bool,
+}
+
+/// Sums the log up; `None` where it tells too little.
+pub(super) fn read(database: &Foreign, zone: &TimeZone) -> Result<Option<Days>, Error> {
+    if !database.has(TABLE, &["account_id", "created_at", "status"]) {
+        return Ok(None);
+    }
+    let column = |name: &str, absent: &'static str| match database.has(TABLE, &[name]) {
+        true => format!("p.{name}"),
+        false => absent.to_owned(),
+    };
+    let (tokens, cost) = (column("total_tokens", "0"), column("estimated_cost", "0"));
+    let (latency, actual, requested) =
+        (column("latency_ms", "0"), column("model_actual", "NULL"), column("model_requested", "NULL"));
+    let sql = format!(
+        "SELECT CAST(strftime('%s', p.created_at) AS INTEGER) / {QUARTER}, s.id, CAST(s.platform AS TEXT),
+           COALESCE(NULLIF(trim({actual}), ''), NULLIF(trim({requested}), ''), 'unknown'),
+           count(*), CAST(total(p.status = 'success') AS INTEGER), total(max(0, CAST({tokens} AS REAL))),
+           total(max(0, CAST({cost} AS REAL))),
+           total(CASE WHEN CAST({cost} AS REAL) > 0 THEN 0 ELSE max(0, CAST({tokens} AS REAL)) END),
+           total(max(0, CAST({latency} AS REAL))), CAST(total(CAST({latency} AS REAL) > 0) AS INTEGER)
+         FROM {TABLE} p JOIN accounts a ON a.id = p.account_id JOIN sites s ON s.id = a.site_id
+         WHERE strftime('%s', p.created_at) IS NOT NULL GROUP BY 1, 2, 4"
+    );
+    let mut days: HashMap<(String, i64, String), Sums> = HashMap::new();
+    let mut is_cut = false;
+    database.each(&sql, |row| {
+        let quarter: i64 = row.get(0)?;
+        let Ok(begin) = Timestamp::from_second(quarter.saturating_mul(QUARTER)) else { return Ok(()) };
+        let day = zone.to_datetime(begin).date().to_string();
+        let model: String = row.get::<_, String>(3)?.chars().take(MAX_NAME).collect();
+        let key = (day, row.get(1)?, model);
+        if days.len() >= MOST && !days.contains_key(&key) {
+            is_cut = true;
+            return Ok(());
+        }
+        let sums = days.entry(key).or_default();
+        sums.calls += row.get::<_, i64>(4)?;
+        sums.ok += row.get::<_, i64>(5)?;
+        sums.tokens += row.get::<_, f64>(6)?;
+        let platform = row.get::<_, Option<String>>(2)?.and_then(|name| Platform::parse(&name));
+        let unpriced = pricing::spend(Usd::ZERO, platform, row.get::<_, f64>(8)? as u64);
+        sums.cost += row.get::<_, f64>(7)? + unpriced.dollars();
+        sums.latency_ms += row.get::<_, f64>(9)?;
+        sums.latency_count += row.get::<_, i64>(10)?;
+        Ok(())
+    })?;
+    let zone = zone.iana_name().unwrap_or("UTC");
+    let rows = days.into_iter().map(|((day, site, model), sums)| {
+        json!({"localDay": day, "siteId": site, "model": model, "timeZone": zone, "calls": sums.calls, "ok": sums.ok,
+            "failed": sums.calls - sums.ok, "tokens": sums.tokens as i64, "cost": sums.cost,
+            "latencyMs": sums.latency_ms as i64, "latencyCount": sums.latency_count})
+    });
+    Ok(Some(Days { rows: rows.collect(), is_cut }))
+}

@@ -26,6 +26,19 @@ fn refusal(message: &str) -> Reply {
     )
 }
 
+#[test]
+fn thinking_that_is_refused_is_asked_for_in_the_other_form_also_by_a_client_of_the_same_dialect() {
+    let (gateway, upstream) = started("claude", &[]);
+    let refused = "\"thinking.type.enabled\" is not supported for this model. Use \"thinking.type.adaptive\"";
+    upstream.answer_once(MESSAGES, refusal(refused));
+    let ask = json!({"model": MODEL, "max_tokens": 9000, "thinking": {"type": "enabled", "budget_tokens": 3000},
+        "messages": [{"role": "user", "content": "Which way?"}]});
+    gateway.client().post(MESSAGES, &ask).expect(200);
+    let sent = upstream.last(MESSAGES).json();
+    assert_eq!(sent["thinking"], json!({"type": "adaptive", "display": "summarized"}));
+    assert_eq!(sent["output_config"], json!({"effort": "medium"}));
+}
+
 fn full() -> Value {
     json!({"model": MODEL, "input": "Which way?", "metadata": {"a": "b"}, "temperature": 0.5, "novelty": 1,
         "include": [], "tools": [{"type": "function", "name": "f", "parameters": {}}]})

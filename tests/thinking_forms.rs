@@ -33,10 +33,12 @@ const NO_BUDGET: &str = "\"thinking.type.enabled\" is not supported for this mod
 #[test]
 fn a_refused_form_of_thinking_is_sent_once_more_in_the_other() {
     let adaptive = json!({"type":"adaptive"});
+    // Who gave a budget was shown the thinking.
+    let shown = json!({"type":"adaptive","display":"summarized"});
     let budget = json!({"type":"enabled","budget_tokens":3200});
     for (model, refusal, forms) in [
         ("claude-latest", NO_ADAPTIVE, [&adaptive, &budget]),
-        ("claude-sonnet-4-5", NO_BUDGET, [&budget, &adaptive]),
+        ("claude-sonnet-4-5", NO_BUDGET, [&budget, &shown]),
     ] {
         let (status, asked, logged) = ask(model, &[refusal]);
         assert_eq!(status, 200, "{model}");

@@ -342,6 +342,8 @@ pub struct Reasoning<'a> {
     pub summary: Option<Text<'a>>,
     /// Expressly switched off.
     pub off: bool,
+    /// Wanted, as much of it as the model sees fit.
+    pub dynamic: bool,
     /// The client takes reasoning back in encrypted form, so that it can be sent along next time.
     pub encrypted: bool,
 }

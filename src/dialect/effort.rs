@@ -114,7 +114,8 @@ pub enum ClaudeThinking {
 
 /// What to send as `thinking`; `None` sends nothing.
 pub fn claude_thinking(reasoning: &Reasoning<'_>, model: Claude, max_tokens: u64) -> Option<ClaudeThinking> {
-    let effort = reasoning.wanted_effort().filter(|_| model.thinks())?;
+    let dynamic = reasoning.dynamic.then(|| if model.is_adaptive() { Effort::High } else { Effort::Medium });
+    let effort = reasoning.wanted_effort().or(dynamic).filter(|_| model.thinks())?;
     if effort == Effort::None {
         return Some(if model.always_thinks() {
             ClaudeThinking::Adaptive { effort: Effort::Low.word() }
@@ -129,7 +130,8 @@ pub fn claude_thinking(reasoning: &Reasoning<'_>, model: Claude, max_tokens: u64
             effort: model.effort_word(if unbounded { Effort::Max } else { effort }),
         });
     }
-    let budget = budget_within(reasoning.wanted_budget()?, max_tokens)?;
+    let budget = reasoning.wanted_budget().unwrap_or_else(|| effort.budget());
+    let budget = budget_within(budget, max_tokens)?;
     Some(ClaudeThinking::Enabled { budget })
 }
 

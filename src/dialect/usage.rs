@@ -142,6 +142,8 @@ struct Tally {
     /// Gemini counts thoughts beside the candidates; elsewhere they are within the output.
     candidates: Option<u64>,
     thoughts: Option<u64>,
+    /// What Google's own tools have read counts beside the prompt.
+    tool_use: Option<u64>,
     /// The sides as the sums of their details.
     input_parts: Option<u64>,
     output_parts: Option<u64>,
@@ -215,6 +217,7 @@ impl Tally {
             }
             "candidatesTokenCount" | "candidates_token_count" => raise(&mut self.candidates, value),
             "thoughtsTokenCount" | "thoughts_token_count" => raise(&mut self.thoughts, value),
+            "toolUsePromptTokenCount" | "tool_use_prompt_token_count" => raise(&mut self.tool_use, value),
             "reasoning_tokens" | "reasoningTokens" => raise(&mut usage.reasoning, value),
             "cache_read_input_tokens" | "cacheReadInputTokens" => {
                 self.cache_apart |= value != NULL;
@@ -280,6 +283,7 @@ impl Tally {
         usage.prompt = usage.prompt.or(self.input_parts);
         usage.completion = usage.completion.or(generated).or(self.output_parts);
         usage.reasoning = usage.reasoning.or(self.thoughts);
+        usage.prompt = usage.prompt.map(|prompt| prompt + self.tool_use.unwrap_or(0));
         match (usage.prompt, usage.completion, usage.total) {
             (None, Some(known), Some(total)) => usage.prompt = Some(total.saturating_sub(known)),
             (Some(known), None, Some(total)) => usage.completion = Some(total.saturating_sub(known)),
@@ -408,6 +412,12 @@ mod tests {
                 Embeddings,
                 json!({"prompt_tokens":8,"total_tokens":8}),
                 [Some(8), Some(0), Some(8), n, n, n],
+                None,
+            ),
+            (
+                Gemini,
+                json!({"promptTokenCount":3,"candidatesTokenCount":4,"toolUsePromptTokenCount":6,"totalTokenCount":13}),
+                [Some(9), Some(4), Some(13), n, n, n],
                 None,
             ),
             (

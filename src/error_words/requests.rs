@@ -42,6 +42,8 @@ const UNKNOWN_TO_RESPONSES: [&str; 6] = [
 /// The names of the header.
 const CONTENT_TYPE: [&str; 2] = ["content-type", "content type"];
 const MEDIA_TYPE: [&str; 2] = ["media type", "application/json"];
+/// Parts of a message, whose type may be another than is allowed where they stand.
+const PARTS: [&str; 5] = ["image_url", "input_image", "input_audio", "input_file", "file_data"];
 /// OpenAI, of reasoning that another account encrypted.
 const ENCRYPTED: [&str; 2] = ["encrypted content", "encrypted_content"];
 /// Google, of calls that no model of its own signed.
@@ -72,7 +74,7 @@ pub fn is_of_something_unknown(text: &str) -> bool {
 
 /// The type of the body is not the one that is wanted, as far as its headers say.
 pub fn is_of_content_type(text: &str) -> bool {
-    has(text, &CONTENT_TYPE) || has(text, &MEDIA_TYPE)
+    (has(text, &CONTENT_TYPE) || has(text, &MEDIA_TYPE)) && !has(text, &PARTS)
 }
 
 /// The body has no messages, as far as the upstream sees.

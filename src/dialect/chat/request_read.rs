@@ -113,6 +113,7 @@ fn reasoning<'a>(body: &Node<'a>) -> Reasoning<'a> {
         budget,
         summary: summary.and_then(Node::text),
         off,
+        dynamic: false,
         // Who asks for thinking is shown it with its signature, and may send both along next time.
         encrypted: wanted && !off,
     }

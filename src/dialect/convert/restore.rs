@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use super::cut::{self, Cutter};
 use super::fit::unwrap;
 use crate::dialect::canonical::{CallKind, Event, Part, PartKind, Reply, ReplyContext};
-use crate::dialect::gemini;
 use crate::dialect::literal::Text;
 
 /// Restores a complete answer.
@@ -104,10 +103,10 @@ impl Restorer {
 /// turns are not taken for it.
 fn named<'t>(id: Text<'t>, place: u32, context: &ReplyContext) -> Text<'t> {
     let request = &context.fallback_id;
-    if id.is_empty() && !request.is_empty() {
-        return Text::of(&format!("call_{request}_{place}"));
+    if !id.is_empty() || request.is_empty() {
+        return id;
     }
-    gemini::named_call_id(&id, request).unwrap_or(id)
+    Text::of(&format!("call_{request}_{place}"))
 }
 
 fn is_idle(context: &ReplyContext) -> bool {
@@ -156,7 +155,7 @@ mod tests {
     fn a_call_of_an_answer_without_a_name_is_named_by_its_request() {
         let context = ReplyContext { fallback_id: "req-7".to_owned(), ..ReplyContext::default() };
         let (mut restorer, mut named) = (Restorer::default(), Vec::new());
-        for (key, id) in [(0, "call_g_0"), (1, "call_gabc_1"), (2, "call_g_x"), (3, "")] {
+        for (key, id) in [(0, "call_1"), (3, "")] {
             let call =
                 PartKind::Call { id: Text::plain(id), name: Text::plain("f"), kind: CallKind::Function };
             restorer.event(Event::PartStart { key, part: call }, &context, &mut |event| {
@@ -165,9 +164,9 @@ mod tests {
                 }
             });
         }
-        assert_eq!(named, ["call_greq-7_0", "call_gabc_1", "call_g_x", "call_req-7_3"]);
+        assert_eq!(named, ["call_1", "call_req-7_3"]);
         let part = Part::Call(Call {
-            id: Text::plain("call_g_2"),
+            id: Text::EMPTY,
             name: Text::plain("f"),
             kind: CallKind::Function,
             input: Text::EMPTY,
@@ -179,7 +178,7 @@ mod tests {
         };
         reply(&mut whole, &context);
         let Part::Call(call) = &whole.candidates[0].parts[0] else { panic!("no call") };
-        assert_eq!(call.id.decode(), "call_greq-7_2");
+        assert_eq!(call.id.decode(), "call_req-7_0");
     }
 
     #[test]

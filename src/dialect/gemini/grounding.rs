@@ -13,12 +13,14 @@ use std::collections::HashMap;
 use super::member;
 use crate::dialect::citation::{Citation, CitedText, Span};
 use crate::dialect::literal::Text;
+use crate::dialect::search::{Found, Page, Search};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
 /// The words of pages that citations repeat at most, in bytes: so many, and so many for each of the metadata.
 const MOST_WORDS: usize = 64 * 1024;
 const MOST_TIMES: usize = 8;
+const MOST_QUERIES: usize = 32;
 
 /// Reads the metadata, into the order of the parts. `text_of` gives the text that a segment of that part is
 /// of, with its place.
@@ -58,6 +60,20 @@ pub(super) fn read<'a, 't>(
     }
     citations.sort_by_key(|(part, _)| *part);
     citations
+}
+
+/// The searches that were made, at most so many as a model makes. What was found stands with the first, because nobody says
+/// which of them found it.
+pub(super) fn searches<'a>(metadata: &Node<'a>) -> impl Iterator<Item = Search<'a>> {
+    let queries = member::items(metadata, "webSearchQueries").iter().filter_map(Node::text);
+    let queries: Vec<_> = queries.filter(|query| !query.is_blank()).take(MOST_QUERIES).collect();
+    let found = member::items(metadata, "groundingChunks").iter().filter_map(page);
+    let mut found: Vec<_> = found.map(|page| Page { url: page.url, title: page.title }).collect();
+    queries.into_iter().map(move |query| Search {
+        id: Text::EMPTY,
+        query,
+        found: Some(Found::Pages(std::mem::take(&mut found))),
+    })
 }
 
 fn page<'a>(chunk: &Node<'a>) -> Option<Citation<'a>> {

@@ -40,7 +40,7 @@ mod tests;
 
 pub use native::{with_own_thinking, with_placeholders, without_foreign_thinking};
 pub use pictures::tell_pictures;
-pub use reply_read::{named_call_id, read_reply};
+pub use reply_read::read_reply;
 pub use reply_write::write_reply;
 pub use request_read::read_request;
 pub use request_write::write_request;

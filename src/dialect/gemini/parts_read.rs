@@ -125,10 +125,11 @@ fn linked<'a>(file: &Node<'a>) -> Option<Part<'a>> {
         return Some(Part::Foreign(Text::plain("fileData")));
     }
     let source = Source::Url(uri);
-    let is_image =
-        member::get(file, "mimeType").and_then(Node::str).is_some_and(|mime| mime.starts_with("image/"));
-    Some(match is_image {
-        true => Part::Image(Image { source, detail: None }),
-        false => Part::File(File { source, name: None }),
+    let mime = member::get(file, "mimeType").and_then(Node::str).unwrap_or_default();
+    Some(match mime.split_once('/').map_or("", |(kind, _)| kind) {
+        "image" => Part::Image(Image { source, detail: None }),
+        // No other dialect fetches what is to be seen or heard.
+        "video" | "audio" => Part::Foreign(Text::plain("fileData")),
+        _ => Part::File(File { source, name: None }),
     })
 }

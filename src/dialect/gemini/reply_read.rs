@@ -4,7 +4,6 @@ use super::parts_read::{self, Read};
 use super::{grounding, member, probabilities, stop};
 use crate::dialect::canonical::{Candidate, MAX_CHOICES, Part, Reply, Stop};
 use crate::dialect::citation::CitedText;
-use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 
@@ -16,7 +15,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
     }
     let id = member::get(body, "responseId").and_then(Node::text).unwrap_or_default();
     let candidates = body.items_at("candidates").iter().take(MAX_CHOICES);
-    let mut candidates: Vec<_> = candidates.map(|node| candidate(node, &id)).collect();
+    let mut candidates: Vec<_> = candidates.map(candidate).collect();
     if candidates.is_empty() && stop::is_blocked(body) {
         candidates.push(Candidate { stop: Stop::Filtered, ..Candidate::default() });
     }
@@ -32,24 +31,21 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
     })
 }
 
-fn candidate<'a>(candidate: &Node<'a>, id: &Text<'_>) -> Candidate<'a> {
+fn candidate<'a>(candidate: &Node<'a>) -> Candidate<'a> {
     let nodes = candidate.path(&["content", "parts"]).map_or(&[][..], Node::items);
-    let mut parts: Vec<Part<'a>> = Vec::new();
+    let metadata = member::get(candidate, "groundingMetadata");
+    let mut parts: Vec<Part<'a>> =
+        metadata.into_iter().flat_map(grounding::searches).map(Part::Search).collect();
     let mut texts = Vec::new();
     for (index, part) in (0..).zip(nodes) {
-        if let Some(Read::Part(mut part)) = parts_read::read(part) {
-            if let Part::Call(call) = &mut part
-                && call.id.is_empty()
-            {
-                call.id = call_id(id, parts.len());
-            }
+        if let Some(Read::Part(part)) = parts_read::read(part) {
             if matches!(part, Part::Text(_)) {
                 texts.push((index, parts.len()));
             }
             parts.push(part);
         }
     }
-    let citations = member::get(candidate, "groundingMetadata").map(|metadata| {
+    let citations = metadata.map(|metadata| {
         let said = texts.iter().filter_map(|(index, place)| {
             let Part::Text(text) = parts.get(*place)? else { return None };
             Some((*index, *place, CitedText::of(text)))
@@ -69,20 +65,4 @@ fn candidate<'a>(candidate: &Node<'a>, id: &Text<'_>) -> Candidate<'a> {
     let stop = stop::read(&reason, called);
     let (citations, logprobs) = (citations.unwrap_or_default(), logprobs.unwrap_or_default());
     Candidate { parts, citations, logprobs, stop }
-}
-
-/// The id of a call of an answer that names neither it nor itself, under this name of the answer; `None` for any other.
-pub fn named_call_id(id: &Text<'_>, answer: &str) -> Option<Text<'static>> {
-    let number = id.literal().strip_prefix("call_g_")?.parse().ok()?;
-    Some(call_id(&Text::of(answer), number))
-}
-
-/// An id for a call that came without one. It names the answer, so that calls of later turns are not
-/// taken for it.
-pub(super) fn call_id(answer: &Text<'_>, number: usize) -> Text<'static> {
-    let answer = answer.decode();
-    let letters =
-        answer.chars().filter(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-'));
-    let answer: String = letters.take(40).collect();
-    Text::of(&format!("call_g{answer}_{number}"))
 }

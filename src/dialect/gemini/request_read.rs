@@ -169,14 +169,17 @@ fn stop<'a>(config: &Node<'a>) -> Vec<Text<'a>> {
     all.iter().filter_map(Node::text).filter(|text| !text.is_blank()).collect()
 }
 
-/// A budget of -1 leaves it to the model.
+/// A budget of -1 leaves it to the model; so does none beside the wish to see thoughts, which says that there shall be some.
 fn reasoning<'a>(config: &Node<'a>) -> Option<Reasoning<'a>> {
     let thinking = member::get(config, "thinkingConfig")?;
     let level = member::get(thinking, "thinkingLevel").and_then(Node::str);
     let shown = member::get(thinking, "includeThoughts").and_then(Node::bool) == Some(true);
+    let effort = level.and_then(|level| Effort::parse(&level));
+    let budget = member::get(thinking, "thinkingBudget").and_then(Node::u64);
     Some(Reasoning {
-        effort: level.and_then(|level| Effort::parse(&level)),
-        budget: member::get(thinking, "thinkingBudget").and_then(Node::u64),
+        effort,
+        budget,
+        dynamic: shown && effort.is_none() && budget.is_none(),
         summary: shown.then(|| Text::plain("auto")),
         encrypted: true,
         ..Reasoning::default()

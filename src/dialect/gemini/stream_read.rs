@@ -4,11 +4,12 @@
 //! `finishReason`, and some models write that in every chunk: the end of the body is the end.
 
 use super::parts_read::{self, Read};
-use super::{grounding, member, pictures, probabilities, reply_read, stop};
+use super::{grounding, member, pictures, probabilities, stop};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, MAX_CHOICES, Part, PartKind, Stop};
 use crate::dialect::citation::CitedText;
 use crate::dialect::literal::Text;
+use crate::dialect::search::Search;
 use crate::dialect::stream_event::StreamEvent;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
@@ -79,6 +80,7 @@ impl StreamReader {
         if let Some(stop) = self.stop.take() {
             self.cite(each);
             self.close_part(each);
+            self.tell_searches(each);
             each(Event::Finish(stop));
             each(Event::End);
         }
@@ -136,10 +138,9 @@ impl StreamReader {
             Part::Call(call) => {
                 self.close_part(each);
                 let key = self.take_key();
-                let own = reply_read::call_id(&self.id, self.calls);
                 self.calls += 1;
-                let id = if call.id.is_empty() { own } else { call.id };
-                each(Event::PartStart { key, part: PartKind::Call { id, name: call.name, kind: call.kind } });
+                let part = PartKind::Call { id: call.id, name: call.name, kind: call.kind };
+                each(Event::PartStart { key, part });
                 if !call.input.is_empty() {
                     each(Event::Delta { key, text: call.input });
                 }
@@ -185,6 +186,21 @@ impl StreamReader {
             if citation.span.is_none_or(|span| span.end > self.before) {
                 each(Event::Cite { key, citation: citation.counted_from(self.before) });
             }
+        }
+    }
+
+    /// Tells of the searches that were made, which the end of the answer names.
+    fn tell_searches(&mut self, each: &mut dyn FnMut(Event<'_>)) {
+        let Some(metadata) = self.grounding.take() else { return };
+        let Ok(metadata) = Node::parse(&metadata) else { return };
+        for Search { id, query, found } in grounding::searches(&metadata) {
+            let key = self.take_key();
+            each(Event::PartStart { key, part: PartKind::Search { id } });
+            each(Event::Delta { key, text: query });
+            if let Some(found) = found {
+                each(Event::Found { key, found });
+            }
+            each(Event::PartStop { key });
         }
     }
 

@@ -1,5 +1,7 @@
 //! The tools of a request, and which of them the model may call.
 
+use std::borrow::Cow;
+
 use super::member;
 use crate::dialect::canonical::{CallKind, Tool, ToolChoice, WebSearch};
 use crate::dialect::json_schema::{NAMED_SCHEMAS, VALUES};
@@ -81,7 +83,7 @@ fn put_schema(json: &mut Writer, schema: &Node<'_>) {
 }
 
 fn put_type(o: &mut Writer, kind: &Node<'_>, nullable: bool) {
-    let Some(kind) = kind.str() else { return o.field("type", kind.json()) };
+    let Some(kind) = enum_name(kind, &TYPES) else { return o.field("type", kind.json()) };
     let kind = if TYPES.contains(&&*kind) { kind.to_ascii_lowercase() } else { kind.into_owned() };
     match nullable && kind != "null" {
         true => o.array("type", |list| [kind.as_str(), "null"].iter().for_each(|kind| list.item(*kind))),
@@ -106,12 +108,27 @@ fn json_key(key: &str) -> &str {
 
 const COUNTS: [&str; 6] =
     ["minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"];
+/// `Type` of `generativelanguage.googleapis.com`, in the order of its numbers from 1.
 const TYPES: [&str; 7] = ["STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"];
+
+/// `FunctionCallingConfig.Mode`, in the order of its numbers from 1.
+const MODES: [&str; 4] = ["AUTO", "ANY", "NONE", "VALIDATED"];
+
+/// A value of an enumeration, which the JSON of protocol buffers writes as its name or its number
+/// (protobuf.dev, "ProtoJSON Format").
+fn enum_name<'n>(value: &'n Node<'_>, names: &[&'static str]) -> Option<Cow<'n, str>> {
+    let numbered = || {
+        let number = usize::try_from(value.u64()?).ok()?;
+        names.get(number.checked_sub(1)?).copied().map(Cow::Borrowed)
+    };
+    value.str().or_else(numbered)
+}
 
 pub(super) fn choice<'a>(body: &Node<'a>) -> Option<ToolChoice<'a>> {
     let config = member::path(body, &["toolConfig", "functionCallingConfig"])?;
     let names: Vec<_> = member::items(config, "allowedFunctionNames").iter().filter_map(Node::text).collect();
-    let mode = config.str_at("mode").to_ascii_uppercase();
+    let mode = config.get("mode").and_then(|mode| enum_name(mode, &MODES)).unwrap_or_default();
+    let mode = mode.to_ascii_uppercase();
     let required = mode == "ANY";
     let kind = CallKind::Function;
     match (&*mode, &names[..]) {

@@ -172,6 +172,8 @@ fn read_document<'a>(
     let missing = || ConversionError::invalid(field(), "must have a source");
     let source = block.get("source").ok_or_else(missing)?;
     let name = block.text_at("title");
+    // What is said of the document, which no other dialect has a place for.
+    parts.extend(block.text_at("context").filter(|context| !context.is_blank()).map(Part::Text));
     if source.str_at("type") != "content" {
         let source = read_source(source).ok_or_else(missing)?;
         parts.push(Part::File(File { source, name }));

@@ -3,7 +3,7 @@
 //! The newest models refuse budgets and older ones refuse adaptive thinking, each with a 400 that
 //! names the type. Schemas are taken only when all their objects are closed and
 //! they say little else ("Structured outputs"), and by some models not at all: those get them in words.
-//! A body that we wrote may then be sent once more in the other form.
+//! A body may then be sent once more in the other form; a client's own only with thinking in the other form.
 
 use bytes::Bytes;
 
@@ -11,6 +11,7 @@ use crate::dialect::canonical::{Effort, Format};
 use crate::dialect::edit::edit;
 use crate::dialect::effort::budget_within;
 use crate::dialect::json_schema::{NAMED_SCHEMAS, VALUES, is_kind};
+use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::writer::Writer;
@@ -59,7 +60,11 @@ pub fn in_other_thinking_form(body: &Node<'_>) -> Option<Bytes> {
                     o.field("type", "enabled");
                     o.field("budget_tokens", budget);
                 }),
-                ("thinking", None, Some(_)) => o.object_at("thinking", |o| o.field("type", "adaptive")),
+                // Who thinks by a budget shows it; the newest models show only what they are asked to.
+                ("thinking", None, Some(_)) => o.object_at("thinking", |o| {
+                    o.field("type", "adaptive");
+                    o.field("display", thinking.text_at("display").unwrap_or(Text::plain("summarized")));
+                }),
                 // Too few tokens to think with.
                 ("thinking", None, None) => {}
                 _ => o.field(key, value.json()),

@@ -128,7 +128,7 @@ fn reasoning<'a>(body: &Node<'a>, encrypted: bool) -> Reasoning<'a> {
         }
     };
     let effort = effort.and_then(Node::str).and_then(|word| Effort::parse(&word));
-    Reasoning { effort, budget, summary, off: effort == Some(Effort::None), encrypted }
+    Reasoning { effort, budget, summary, off: effort == Some(Effort::None), dynamic: false, encrypted }
 }
 
 fn format<'a>(body: &Node<'a>) -> Result<Option<Format<'a>>, ConversionError> {

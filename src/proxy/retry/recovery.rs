@@ -204,7 +204,7 @@ impl Recovery {
         }
         let lower = failure.named_limit().map(Way::LowerLimit).filter(|way| is_new(*way));
         let way = match format {
-            Dialect::Messages if !own && is_new(Way::OtherThinking) && failure.refuses_thinking_form() => {
+            Dialect::Messages if is_new(Way::OtherThinking) && failure.refuses_thinking_form() => {
                 Way::OtherThinking
             }
             Dialect::Messages if is_new(Way::WithoutThoughts) && failure.refuses_thoughts() => {

@@ -1,8 +1,10 @@
 //! Gemini clients at upstreams of other dialects, and gemini upstreams for other clients.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::{Way, request, schema, without_breakpoints};
+use super::{ReplyContext, Target, Way, request, schema, without_breakpoints};
 use crate::dialect::Dialect::{Chat, Gemini, Messages, Responses};
 use crate::dialect::canonical::{ConversionError, Vendor};
 
@@ -123,13 +125,15 @@ fn the_reply_of_the_example_comes_back_from_chat_whole() {
 
 #[test]
 fn calls_of_the_same_function_stay_apart_over_turns() {
-    let answer = |id: &str, proof: &str| {
+    let answer = |proof: &str| {
         let call = json!({"functionCall":{"name":"add","args":{}},"thoughtSignature":proof});
-        json!({"candidates":[{"content":{"parts":[call]},"finishReason":"STOP"}],"responseId":id,"modelVersion":"gemini-3-pro"})
+        json!({"candidates":[{"content":{"parts":[call]},"finishReason":"STOP"}],"responseId":"r","modelVersion":"gemini-3-pro"})
     };
     let mut messages = vec![json!({"role":"user","content":"x"})];
     for (id, proof) in [("r1", "Cq=="), ("r2", "Dq==")] {
-        let message = Way::new(Gemini, Chat).reply(&answer(id, proof))["choices"][0]["message"].take();
+        let context = ReplyContext { fallback_id: id.to_owned(), ..ReplyContext::default() };
+        let way = Way { context: Arc::new(context), ..Way::new(Gemini, Chat) };
+        let message = way.reply(&answer(proof))["choices"][0]["message"].take();
         let call_id = message["tool_calls"][0]["id"].clone();
         messages.extend([message, json!({"role":"tool","tool_call_id":call_id,"content":id})]);
     }
@@ -264,4 +268,74 @@ fn a_picture_of_an_answer_is_told_as_text_and_comes_back_as_a_picture() {
     let body = json!({"model":"m","messages":said});
     let asked = request(Chat, Gemini, Vendor::Other, &body).unwrap();
     assert_eq!(asked["contents"][1]["parts"], parts);
+}
+
+/// As Google's older SDK writes them over HTTP.
+#[test]
+fn enumerations_are_read_by_number_too() {
+    let schema = json!({"type":6,"properties":{"city":{"type":1},"days":{"type":5,"items":{"type":3}},"now":{"type":4}}});
+    let body = json!({"contents":[{"role":"user","parts":[{"text":"x"}]}],
+        "tools":[{"functionDeclarations":[{"name":"a","parameters":schema},{"name":"b"}]}],
+        "toolConfig":{"functionCallingConfig":{"mode":2,"allowedFunctionNames":["b"]}}});
+    let sent = request(Gemini, Chat, Vendor::OpenAi, &body).unwrap();
+    let wanted = json!({"type":"object","properties":{"city":{"type":"string"},
+        "days":{"type":"array","items":{"type":"integer"}},"now":{"type":"boolean"}}});
+    assert_eq!(sent["tools"][0]["function"]["parameters"], wanted);
+    assert_eq!(sent["tool_choice"], json!({"type":"function","function":{"name":"b"}}));
+}
+
+#[test]
+fn thoughts_that_shall_be_seen_are_thought() {
+    let asked = |model: &str, thinking: Value| {
+        let body = json!({"contents":[{"role":"user","parts":[{"text":"x"}]}],
+            "generationConfig":{"maxOutputTokens":20_000,"thinkingConfig":thinking}});
+        let target = Target { model, stream: false, vendor: Vendor::Other };
+        let sent = super::super::request(Gemini, Messages, &body.to_string(), &target).unwrap();
+        let sent: Value = serde_json::from_slice(&sent.body).unwrap();
+        (sent["thinking"].clone(), sent["output_config"]["effort"].clone())
+    };
+    let adaptive = json!({"type":"adaptive","display":"summarized"});
+    for thinking in [json!({"includeThoughts":true}), json!({"includeThoughts":true,"thinkingBudget":-1})] {
+        assert_eq!(asked("claude-opus-4-7", thinking.clone()), (adaptive.clone(), json!("high")));
+        let budget = json!({"type":"enabled","budget_tokens":8192});
+        assert_eq!(asked("claude-sonnet-4-5", thinking.clone()), (budget, Value::Null));
+        assert_eq!(asked("claude-3-5-haiku", thinking), (Value::Null, Value::Null));
+    }
+    assert_eq!(asked("claude-opus-4-7", json!({"thinkingBudget":-1})), (Value::Null, Value::Null));
+}
+
+#[test]
+fn searches_are_told_with_what_was_found() {
+    let chunks = json!([{"web":{"uri":"https://a.example","title":"A"}}]);
+    let grounding = json!({"webSearchQueries":["north","south"],"groundingChunks":chunks});
+    let answer = json!({"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"STOP","groundingMetadata":grounding}],
+        "usageMetadata":{"promptTokenCount":3,"candidatesTokenCount":4,"totalTokenCount":7},"responseId":"r"});
+    let queries = |content: &Value, kind: &str, query: &str| -> Vec<String> {
+        let own = content.as_array().unwrap().iter().filter(|one| one["type"] == kind);
+        own.map(|one| one.pointer(query).and_then(Value::as_str).unwrap_or_default().to_owned()).collect()
+    };
+    let to_messages = Way::new(Gemini, Messages);
+    let stream = format!("data: {answer}\n\n");
+    for told in [to_messages.reply(&answer), to_messages.accumulated(&stream)] {
+        let content = &told["content"];
+        assert_eq!(queries(content, "server_tool_use", "/input/query"), ["north", "south"], "{told}");
+        let found = queries(content, "web_search_tool_result", "/content/0/url");
+        assert_eq!(found, ["https://a.example", ""], "{told}");
+        assert_eq!(told["usage"]["server_tool_use"]["web_search_requests"], 2, "{told}");
+    }
+    let to_responses = Way::new(Gemini, Responses);
+    for told in [to_responses.reply(&answer), to_responses.accumulated(&stream)] {
+        assert_eq!(
+            queries(&told["output"], "web_search_call", "/action/query"),
+            ["north", "south"],
+            "{told}"
+        );
+    }
+    // And back: nothing of it is lost on the way through another form.
+    let own = Way::new(Gemini, Gemini).accumulated(&stream);
+    assert_eq!(
+        own["candidates"][0]["groundingMetadata"]["webSearchQueries"],
+        json!(["north", "south"]),
+        "{own}"
+    );
 }

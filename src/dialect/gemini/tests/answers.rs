@@ -96,10 +96,10 @@ fn the_reason_to_stop_is_understood() {
 }
 
 #[test]
-fn calls_without_ids_get_one_of_their_answer() {
+fn calls_without_ids_get_one_by_their_place() {
     let body = saying(json!([{"text":"x"},{"functionCall":{"name":"f","args":{}}}]), "STOP");
     let written = through(&body).unwrap();
-    assert_eq!(written["candidates"][0]["content"]["parts"][1]["functionCall"]["id"], "call_gr-9_1");
+    assert_eq!(written["candidates"][0]["content"]["parts"][1]["functionCall"]["id"], "call_0");
 }
 
 #[test]

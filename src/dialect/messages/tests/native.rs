@@ -114,11 +114,11 @@ fn a_refused_way_to_ask_for_thinking_has_another() {
         ),
         (
             r#"{"max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":8192}}"#,
-            r#"{"max_tokens":9000,"thinking":{"type":"adaptive"},"output_config":{"effort":"medium"}}"#,
+            r#"{"max_tokens":9000,"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"medium"}}"#,
         ),
         (
-            r#"{"thinking":{"type":"enabled","budget_tokens":65536},"output_config":{"format":{}}}"#,
-            r#"{"thinking":{"type":"adaptive"},"output_config":{"effort":"high","format":{}}}"#,
+            r#"{"thinking":{"type":"enabled","budget_tokens":65536,"display":"omitted"},"output_config":{"format":{}}}"#,
+            r#"{"thinking":{"type":"adaptive","display":"omitted"},"output_config":{"effort":"high","format":{}}}"#,
         ),
     ] {
         let node = Node::parse(before).unwrap();

@@ -42,6 +42,7 @@
 //! fence        the lease that a job is done under, carried along with its work
 //! codings      gzip, deflate, br and zstd, decoded: of what clients and upstreams compress
 //! id_map, name_map   maps whose copies share what they have in common
+//! make_room    maps that strangers fill, and that hold no more than so many entries
 //! site_headers headers that go with every request to a site, in the one form in which they are stored
 //! site_url     addresses of sites, in the one form in which they are stored and compared
 //! mask         texts without the secrets in them
@@ -80,6 +81,7 @@ pub mod jobs;
 pub mod keys;
 pub mod limits;
 pub mod logging;
+pub mod make_room;
 pub mod mask;
 pub mod metrics;
 pub mod money;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::make_room::make_room;
 use crate::time::{Millis, millis};
 
 /// A notice that was sent is remembered for six cool-downs, but at least this long.
@@ -74,11 +75,7 @@ impl Cooldowns {
             return None;
         }
         self.sent.retain(|_, sent| now.saturating_sub(sent.at) <= remembered);
-        if self.sent.len() >= MOST
-            && let Some(oldest) = self.sent.iter().min_by_key(|(_, sent)| sent.at).map(|(key, _)| *key)
-        {
-            self.sent.remove(&oldest);
-        }
+        make_room(&mut self.sent, &signature, MOST, |sent| sent.at);
         let sent = Sent { at: now, held_back: 0, failed: false };
         let before = self.sent.insert(signature, sent);
         Some(before.map_or(0, |before| before.held_back))

@@ -10,6 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::ids::KeyId;
+use crate::make_room::make_room;
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -36,14 +37,10 @@ impl CallSignatures {
         }
         let mut kept = lock(&self.kept);
         let key = (key, call);
-        let is_full = |kept: &HashMap<_, _>| kept.len() >= MAX_KEPT && !kept.contains_key(&key);
-        if is_full(&kept) {
+        if kept.len() >= MAX_KEPT {
             kept.retain(|_, (_, until)| *until > now);
         }
-        if is_full(&kept) {
-            let oldest = kept.iter().min_by_key(|(_, (_, until))| *until).map(|(key, _)| key.clone());
-            oldest.and_then(|oldest| kept.remove(&oldest));
-        }
+        make_room(&mut kept, &key, MAX_KEPT, |(_, until)| *until);
         kept.insert(key, (signature, now + KEPT_MS));
         self.count.store(kept.len(), Ordering::Relaxed);
     }

@@ -21,6 +21,7 @@ use foldhash::quality::RandomState;
 
 use crate::fast_map::FastMap;
 use crate::ids::{ChannelId, ServedBy};
+use crate::make_room::make_room;
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -62,10 +63,7 @@ impl Affinity {
     /// The channel served the conversation: it stays there until `expires`, or moves with a later success.
     pub fn bind(&self, conversation: Conversation, channel: ServedBy, expires: Millis) {
         let mut shard = self.shard(conversation);
-        if shard.len() >= MAX_CONVERSATIONS / SHARDS && !shard.contains_key(&conversation) {
-            let first = shard.iter().min_by_key(|(_, binding)| binding.expires).map(|(first, _)| *first);
-            first.and_then(|first| shard.remove(&first));
-        }
+        make_room(&mut shard, &conversation, MAX_CONVERSATIONS / SHARDS, |binding| binding.expires);
         shard.insert(conversation, Binding { channel, expires });
     }
 

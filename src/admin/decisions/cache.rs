@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::view::Decision;
 use crate::ids::{ChannelId, RouteId};
+use crate::make_room::make_room;
 use crate::routing::{Route, RouteMode, Snapshot};
 use crate::sync::lock;
 use crate::time::{self, Millis};
@@ -53,10 +54,7 @@ pub struct CachedDecisionFields {
 impl DecisionCache {
     pub(super) fn store(&self, snapshot: &Snapshot, route: &Route, decision: Arc<Decision>, at: Millis) {
         let mut cached = self.cached();
-        if cached.len() >= MAX_KEPT && !cached.contains_key(&route.id) {
-            let oldest = cached.iter().min_by_key(|(_, cached)| cached.at).map(|(id, _)| *id);
-            oldest.map(|oldest| cached.remove(&oldest));
-        }
+        make_room(&mut cached, &route.id, MAX_KEPT, |cached| cached.at);
         let fingerprint = fingerprint(snapshot, route);
         cached.insert(route.id, CachedDecision { decision: SharedDecision(decision), at, fingerprint });
     }

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use crate::admin::errors::{AdminError, Result};
 use crate::core::Core;
 use crate::flight::SingleFlight;
+use crate::make_room::make_room;
 use crate::sync::lock;
 
 /// How many answers are kept; the one longest unused goes first.
@@ -51,11 +52,9 @@ impl StatsCache {
 
     fn entry(&self, key: &str) -> Arc<Entry> {
         let mut entries = lock(&self.entries);
-        if !entries.contains_key(key) && entries.len() >= MAX_KEPT {
-            let oldest = entries.iter().min_by_key(|(_, entry)| entry.used()).map(|(key, _)| key.clone());
-            entries.remove(&oldest.unwrap_or_default());
-        }
-        let entry = entries.entry(key.to_owned()).or_default();
+        let key = key.to_owned();
+        make_room(&mut entries, &key, MAX_KEPT, |entry| entry.used());
+        let entry = entries.entry(key).or_default();
         *lock(&entry.used) = Some(Instant::now());
         entry.clone()
     }

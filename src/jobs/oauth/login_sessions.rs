@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::candidate::{Activated, ProxyChoice};
 use crate::ids::AccountId;
+use crate::make_room::make_room;
 use crate::platform::OAuthProvider;
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
@@ -132,11 +133,7 @@ impl LoginSessions {
     /// Keeps a new session under its state.
     pub fn add(&self, state: String, session: LoginSession) {
         let mut sessions = self.living();
-        if sessions.len() >= MOST && !sessions.contains_key(&state) {
-            let oldest =
-                sessions.iter().min_by_key(|(_, session)| session.ends).map(|(state, _)| state.clone());
-            oldest.and_then(|state| sessions.remove(&state));
-        }
+        make_room(&mut sessions, &state, MOST, |session| session.ends);
         sessions.insert(state, session);
         drop(sessions);
         self.changed.notify_waiters();

@@ -22,6 +22,7 @@ use crate::dialect::Dialect;
 use crate::dialect::canonical::Vendor;
 use crate::dialect::json::Marks;
 use crate::ids::SiteId;
+use crate::make_room::make_room;
 use crate::platform::{Platform, names_claude};
 use crate::sync::lock;
 use crate::time::Millis;
@@ -351,10 +352,7 @@ impl Memory {
     fn change(&self, key: MemoryKey<'_>, now: Millis, change: impl FnOnce(&mut Entry)) {
         let mut entries = lock(&self.entries);
         let key = key.kept();
-        if entries.len() >= MAX_ENTRIES && !entries.contains_key(&key) {
-            let oldest = entries.iter().min_by_key(|(_, entry)| entry.touched).map(|(key, _)| key.clone());
-            oldest.and_then(|oldest| entries.remove(&oldest));
-        }
+        make_room(&mut entries, &key, MAX_ENTRIES, |entry| entry.touched);
         let entry = entries.entry(key).or_default();
         entry.touched = now;
         change(entry);

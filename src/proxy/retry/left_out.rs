@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::dialect::Dialect;
 use crate::ids::SiteId;
+use crate::make_room::make_room;
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -40,11 +41,7 @@ impl LeftOut {
     ) {
         let asked = (site, format, model.to_owned());
         let mut refused = lock(&self.refused);
-        if refused.len() >= MAX_MODELS && !refused.contains_key(&asked) {
-            let oldest = refused.iter().min_by_key(|(_, refused)| refused.until);
-            let oldest = oldest.map(|(asked, _)| asked.clone());
-            oldest.and_then(|oldest| refused.remove(&oldest));
-        }
+        make_room(&mut refused, &asked, MAX_MODELS, |refused| refused.until);
         let entry = refused.entry(asked).or_insert(Refused { members: Vec::new(), until: 0 });
         if entry.until <= now {
             *entry = Refused { members: Vec::new(), until: now + KEPT_MS };

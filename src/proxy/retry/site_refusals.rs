@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::ids::SiteId;
+use crate::make_room::make_room;
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -25,10 +26,7 @@ pub struct SiteRefusals {
 impl SiteRefusals {
     pub(in crate::proxy) fn refused(&self, site: SiteId, now: Millis) {
         let mut refused = lock(&self.refused);
-        if refused.len() >= MAX_SITES && !refused.contains_key(&site) {
-            let oldest = refused.iter().min_by_key(|(_, until)| **until).map(|(site, _)| *site);
-            oldest.and_then(|oldest| refused.remove(&oldest));
-        }
+        make_room(&mut refused, &site, MAX_SITES, |until| *until);
         refused.insert(site, now + REFUSED_MS);
         self.count.store(refused.len(), Ordering::Relaxed);
     }

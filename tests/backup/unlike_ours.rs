@@ -183,3 +183,25 @@ fn a_password_opens_under_the_secret_that_is_given_for_imports() {
     let config = rows(&export(&gateway), "accounts")[0]["extraConfig"].to_string();
     assert!(config.contains("pässword: 1"), "{config}");
 }
+
+#[test]
+fn what_another_gateway_has_counted_is_counted_on_and_never_taken_away() {
+    let gateway = Gateway::start();
+    let mut document = small();
+    let day = |model: &str, calls: i64| {
+        json!({"localDay": "2026-01-02", "siteId": 7, "model": model, "timeZone": "Asia/Shanghai", "calls": calls,
+            "ok": calls, "tokens": 10, "cost": 0.5, "latencyMs": 20, "latencyCount": calls})
+    };
+    document["accounts"]["usageDays"] = json!([day("model-a", 2), day("model-b", 3)]);
+    let summary = import(&gateway, &document);
+    let days = || {
+        gateway.admin().get("/api/stats/dashboard?view=summary&refresh=1").expect(200)["totalUsed"].clone()
+    };
+    assert_eq!(days(), 1, "{summary}");
+    for sums in [json!([day("model-a", 9), day("model-c", 1)]), json!([])] {
+        document["accounts"]["usageDays"] = sums;
+        import(&gateway, &document);
+        assert_eq!(days(), 1.5);
+    }
+    assert!(export(&gateway)["accounts"].get("usageDays").is_none());
+}

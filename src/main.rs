@@ -106,8 +106,8 @@ async fn serve(config: Config, listener: Option<std::net::TcpListener>) -> ExitC
         Err(message) => return fail(CONFIG, &message),
     };
     let config = Arc::new(config);
-    let mut ears = match listener.map(TcpListener::from_std).transpose() {
-        Ok(listener) => Ears { listener: listener.map(Arc::new), signals: None },
+    let mut sources = match listener.map(TcpListener::from_std).transpose() {
+        Ok(listener) => Sources { listener: listener.map(Arc::new), signals: None },
         Err(error) => return fail(1, &format!("cannot listen: {error}")),
     };
     let mut is_first = true;
@@ -116,7 +116,7 @@ async fn serve(config: Config, listener: Option<std::net::TcpListener>) -> ExitC
             Ok(app) => app,
             Err(error) => return fail(error.exit_code, &error.message),
         };
-        let running = match Running::begin(app, ears, tls.clone()).await {
+        let running = match Running::begin(app, sources, tls.clone()).await {
             Ok(running) => running,
             Err(message) => return fail(1, &message),
         };
@@ -125,14 +125,15 @@ async fn serve(config: Config, listener: Option<std::net::TcpListener>) -> ExitC
         }
         is_first = false;
         match running.until_stopped().await {
-            Some(still_open) => ears = still_open,
+            Some(still_open) => sources = still_open,
             None => return ExitCode::SUCCESS,
         }
     }
 }
 
-/// What the process hears by, kept from one start to the next: clients that come in between wait, and no signal is lost.
-struct Ears {
+/// The sockets and signals that the process listens on, kept from one start to the next: clients that come in between
+/// wait, and no signal is lost.
+struct Sources {
     listener: Option<Arc<TcpListener>>,
     signals: Option<Signals>,
 }
@@ -141,7 +142,7 @@ struct Ears {
 struct Running {
     app: App,
     tls: Option<Arc<Tls>>,
-    /// To go on with.
+    /// Handed to the next start.
     listener: Arc<TcpListener>,
     signals: Signals,
     stop: watch::Sender<bool>,
@@ -155,8 +156,8 @@ impl Running {
     ///
     /// # Errors
     /// In words, with everything stopped again.
-    async fn begin(app: App, ears: Ears, tls: Option<Arc<Tls>>) -> Result<Self, String> {
-        let (listener, signals) = match listen(&app.core.config, ears).await {
+    async fn begin(app: App, sources: Sources, tls: Option<Arc<Tls>>) -> Result<Self, String> {
+        let (listener, signals) = match listen(&app.core.config, sources).await {
             Ok(listening) => listening,
             Err(message) => {
                 app.stop().await;
@@ -188,7 +189,7 @@ impl Running {
 
     /// Waits for a signal, or for a reset that leads to another database; then stops what was begun, in reverse. After a
     /// reset it gives what to begin anew with.
-    async fn until_stopped(mut self) -> Option<Ears> {
+    async fn until_stopped(mut self) -> Option<Sources> {
         let cause = tokio::select! {
             signal = self.signals.stop(self.tls.as_deref()) => Some(signal),
             () = self.app.core.wants_new_start() => None,
@@ -203,7 +204,7 @@ impl Running {
             }
             self.scheduler.stop().await;
             self.app.stop().await;
-            return Some(Ears { listener: Some(self.listener), signals: Some(self.signals) });
+            return Some(Sources { listener: Some(self.listener), signals: Some(self.signals) });
         };
         drop(self.listener);
         let (app, mut signals) = (self.app, self.signals);
@@ -233,15 +234,15 @@ impl Running {
 }
 
 /// The address, bound, and the signals. Both before the first answer: who has seen one may ask for the stop.
-async fn listen(config: &Config, ears: Ears) -> Result<(Arc<TcpListener>, Signals), String> {
+async fn listen(config: &Config, sources: Sources) -> Result<(Arc<TcpListener>, Signals), String> {
     let (host, port) = (config.host.as_str(), config.port);
-    let bound = match ears.listener {
+    let bound = match sources.listener {
         Some(listener) => Ok(listener),
         None => TcpListener::bind((host, port)).await.map(Arc::new),
     };
     let listener =
         bound.map_err(|error| format!("HOST, PORT: cannot listen on {host} port {port}: {error}"))?;
-    let signals = match ears.signals {
+    let signals = match sources.signals {
         Some(signals) => signals,
         None => Signals::listen().map_err(|error| format!("cannot listen for signals: {error}"))?,
     };

@@ -74,6 +74,30 @@ fn an_announcement_is_news_once() {
 }
 
 #[test]
+fn what_a_site_repeats_of_a_session_is_told_nobody() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let site = relay.site(&gateway, "Relay A");
+    let account = relay.account(&gateway, &site, "ada");
+    let session = "pat-of-the-relay-ada";
+    relay.says("/api/notice", &json!(format!("Hello {session}!")));
+    relay.checks_in(
+        &json!({"success": true, "message": format!("done {session}"), "data": {"quota_awarded": 1e300}}),
+    );
+    sync(&gateway);
+    let row = list(&gateway, "")[0].clone();
+    assert_eq!(row["content"], "Hello [redacted]!");
+    let done =
+        gateway.admin().post(&format!("/api/checkin/trigger/{}", account["id"]), &json!({})).expect(200);
+    assert_eq!(done["message"], "done [redacted]", "{done}");
+    let logs = gateway.admin().get("/api/checkin/logs").expect(200);
+    assert_eq!(logs[0]["checkin_logs"]["reward"], Value::Null, "{logs}");
+    for told in [row, done, logs, gateway.admin().get("/api/events").expect(200)] {
+        assert!(!told.to_string().contains(session), "{told}");
+    }
+}
+
+#[test]
 fn announcements_are_filtered_and_marked_as_read() {
     let gateway = Gateway::start();
     let relay = Relay::start(&["m-a"]);

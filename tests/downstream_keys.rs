@@ -134,13 +134,23 @@ fn no_other_model_comes_in_beside_the_one_that_is_allowed() {
         (r#""model":"dear""#, 400),
         (r#""models":["dear"]"#, 403),
         (r#""fallbacks":[{"model":"dear"}]"#, 403),
+        (r#""fallbacks":{"model":"dear"}"#, 403),
+        (r#""Models":["dear"]"#, 403),
+        (r#""models":"dear""#, 403),
+        (r#""models":["\ud800","dear"]"#, 403),
+        (r#""models":[{"id":"dear"}]"#, 403),
+        (r#""models":null"#, 200),
         (&format!(r#""models":["{MODEL}"]"#), 200),
     ] {
         let body = format!(r#"{{"model":"{MODEL}","messages":{said},{member}}}"#);
         let answer = client.send(Request::post("/v1/chat/completions").json_text(body.as_str()));
         assert_eq!(answer.status, status, "{member}: {}", answer.text());
     }
-    assert_eq!(upstream.asked_for("/v1/chat/completions").len(), 1);
+    assert_eq!(upstream.asked_for("/v1/chat/completions").len(), 2);
+    // Nor in the query.
+    let body = json!({"model": MODEL, "messages": said});
+    client.send(Request::post("/v1/chat/completions?model=dear&a=1").json(&body)).expect(200);
+    assert_eq!(upstream.last("/v1/chat/completions").target, "/v1/chat/completions?a=1");
 }
 
 #[test]

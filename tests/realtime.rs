@@ -114,6 +114,10 @@ fn serve(mut stream: TcpStream, refusal: Option<u16>, asked: &Mutex<Vec<String>>
                     json!({"type": "response.done", "response": {"status": "completed", "usage": usage}}),
                 );
             }
+            "complain" => {
+                let message = "Incorrect API key provided: sk-upstream-key";
+                say(&mut socket, json!({"type": "error", "error": {"message": message}}));
+            }
             "goodbye" => drop(socket.close(None)),
             "trip" => {
                 say(&mut socket, json!({"type": "response.created", "response": {"id": "r"}}));
@@ -294,6 +298,50 @@ fn a_key_that_is_revoked_has_no_further_response() {
     socket.send(&json!({"type": "response.create"}));
     let error = &socket.event()["error"];
     assert_eq!((&error["code"], &error["type"]), (&json!("key_disabled"), &json!("permission_error")));
+}
+
+/// However its type is written, and although the upstream begins by itself.
+#[test]
+fn a_key_that_is_revoked_has_no_response_in_other_words() {
+    let escaped = r#"{"type":"response\u002ecreate"}"#.to_owned();
+    let twice = r#"{"type":"echo","type":"response.create"}"#.to_owned();
+    let long = json!({"type": "response.create", "pad": "x".repeat(1_100_000)}).to_string();
+    for text in [escaped, twice, long] {
+        let voice = Voice::start();
+        let gateway = gateway(&[], &[("site", &voice)]);
+        let mut socket = opened(&with_key(&gateway, &json!({})));
+        gateway.admin().put("/api/downstream-keys/1", &json!({"enabled": false})).expect(200);
+        socket.send_text(&text);
+        assert_eq!(socket.event()["error"]["code"], "key_disabled");
+        assert!(voice.heard().is_empty());
+        socket.send(&json!({"type": "somebody.speaks"}));
+        assert_eq!(socket.event()["type"], "response.created");
+        assert_eq!(socket.event()["error"]["code"], "key_disabled");
+        assert_eq!(socket.closed_with(), 1008);
+    }
+}
+
+#[test]
+fn an_upstream_is_asked_for_one_model_alone() {
+    let voice = Voice::start();
+    let gateway = gateway(&[], &[("site", &voice)]);
+    for more in ["&%6dodel=other", "&Model=other", "&model+=other", "&model%20=other"] {
+        let ask = Caller::socket_ask(&format!("{PATH}{more}&a=1"));
+        let mut socket = gateway.client().try_socket(ask).unwrap();
+        assert_eq!(socket.event()["type"], "session.created");
+        let asked = voice.asked().pop().expect("asked");
+        assert!(asked.starts_with(&format!("GET {PATH}&a=1 ")), "{asked}");
+    }
+}
+
+#[test]
+fn an_upstreams_error_tells_no_key() {
+    let voice = Voice::start();
+    let gateway = gateway(&[], &[("site", &voice)]);
+    let mut socket = opened(&gateway.client());
+    socket.send(&json!({"type": "complain"}));
+    let error = socket.event();
+    assert_eq!(error["error"]["message"], "Incorrect API key provided: [redacted]", "{error}");
 }
 
 #[test]

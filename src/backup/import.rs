@@ -195,7 +195,7 @@ impl Import {
             if one.value.is_none() {
                 report.warnings.push(format!("setting {} skipped: {}", one.key, one.reason));
             }
-            // Of two rows of one name the last holds.
+            // The last of two rows of one name holds.
             taken.retain(|other| other.key != one.key);
             taken.push(one);
         }

@@ -152,6 +152,10 @@ impl BatchRequests {
                 field: "input_file_id",
             };
             let (mut body, mut url, mut is_twofold) = (None, None, false);
+            // Some readers end a line there.
+            if line.strip_suffix("\r\n").unwrap_or(line).contains('\r') {
+                return Err(flaw("it has a carriage return within"));
+            }
             json::members(line, |member| match member.key.to_ascii_lowercase().as_str() {
                 "body" => is_twofold |= body.replace((member.at, member.value)).is_some(),
                 "url" => is_twofold |= url.replace(member.value).is_some(),
@@ -340,6 +344,10 @@ mod tests {
                 "Line 1 of the input file: body or url is given twice",
             ),
             (line(" "), "Line 1 of the input file: model must be a text"),
+            (
+                line("a").replacen("{\"", &format!("{{\"x\":\r{}\r,\"", line("b")), 1),
+                "Line 1 of the input file: it has a carriage return within",
+            ),
             (String::from("\n \n"), "The input file has no requests"),
             (
                 format!("{}\n", line("a")).repeat(MOST_LINES + 1),

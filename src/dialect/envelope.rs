@@ -12,8 +12,10 @@ use super::{
     Dialect,
     effort::OPENAI_WORDS,
     json::{self, Marks, Member, SyntaxError},
+    tree::Node,
 };
 use bytes::Bytes;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Longer names are no model's; they would only fill the log.
@@ -207,13 +209,16 @@ pub fn splice_model(body: &Bytes, envelope: &Envelope, model: &str) -> [Bytes; 3
 const MAX_ALSO: usize = 32;
 const MAX_ALSO_BYTES: usize = MAX_ALSO * MAX_MODEL_BYTES;
 
+/// Where a request names models that may serve it in place of its own; some take a name in any case.
+const ALSO: [&str; 2] = ["models", "fallbacks"];
+
 /// What is decided by: parsers do not agree on which of two such members counts, and some take a name in any case.
 const DECISIVE: [&str; 7] =
     ["model", "stream", "stream_options", "previous_response_id", "conversation", "background", "store"];
 
 #[derive(Default)]
 struct Found<'a> {
-    /// With what has been said so far, but for the model.
+    /// What has been said so far, but for the model.
     envelope: Envelope,
     members: usize,
     model: Option<Member<'a>>,
@@ -235,7 +240,6 @@ impl<'a> Found<'a> {
         let said = &mut self.envelope;
         match member.key.as_ref() {
             "model" => self.model = Some(member),
-            "models" | "fallbacks" => self.also.push(value),
             "messages" => self.messages = Some(value),
             "input" => self.input = value != "null",
             "stream" => said.stream = value == "true",
@@ -261,6 +265,7 @@ impl<'a> Found<'a> {
             "include" => said.has_include = true,
             "service_tier" => said.has_tier = true,
             key if dialect == Dialect::Gemini && OPENAI_WORDS.contains(&key) => said.has_openai_words = true,
+            key if ALSO.iter().any(|name| name.eq_ignore_ascii_case(key)) => self.also.push(value),
             "user" if dialect != Dialect::Messages => said.user = hint(value),
             "metadata" if dialect == Dialect::Messages => {
                 said.user = json::member(value, "user_id").and_then(hint);
@@ -309,7 +314,7 @@ impl<'a> Found<'a> {
         }
         let problem = match self.messages {
             Some(list) if list.starts_with('[') => {
-                // Of a thread, an answer that paused goes on without another word.
+                // An answer of a thread that paused goes on without another word.
                 if self.envelope.thread == Thread::Continued
                     || !list[1..list.len() - 1].trim_ascii().is_empty()
                 {
@@ -328,12 +333,19 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The models that a list names, as texts or as the `model` of objects.
+/// The models that a list names, as texts or as the `model` of objects. What names none in a form that is known stands
+/// for one, which no key that is held to some models has.
 fn names_in(list: &str) -> Vec<String> {
-    let entries: Vec<serde_json::Value> = serde_json::from_str(list).unwrap_or_default();
-    let name =
-        |entry: serde_json::Value| entry.as_str().or_else(|| entry.get("model")?.as_str()).map(str::to_owned);
-    entries.into_iter().filter_map(name).collect()
+    let name = |entry: &Node<'_>| {
+        let named = entry.str().or_else(|| entry.get("model")?.str());
+        named.map_or_else(|| entry.raw().to_owned(), Cow::into_owned)
+    };
+    match Node::parse(list) {
+        Ok(node) if node.is_array() => node.items().iter().map(name).collect(),
+        Ok(node) if node.raw() == "null" => Vec::new(),
+        Ok(node) => vec![name(&node)],
+        Err(_) => vec![list.to_owned()],
+    }
 }
 
 fn model_name(value: &str) -> Result<String, EnvelopeError> {

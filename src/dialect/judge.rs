@@ -108,7 +108,7 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
     let mut holds_answer = false;
     let mut error = None;
     let mut failed = false;
-    // Of the responses dialect, in the background: its output is yet to come.
+    // A response that is made in the background: its output is yet to come.
     let mut is_under_way = false;
     let mut usage = None;
     json::walk(text, |scan, key, depth| {

@@ -21,7 +21,7 @@ const MAX_FIELD: usize = 2048;
 pub fn id(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
     let mut id = None;
-    // Of equal names the last counts, as for most readers.
+    // The last of equal names counts, as for most readers.
     json::members(text, |member| {
         if member.key == "id" {
             id = Some(member.value);

@@ -26,7 +26,7 @@ pub(super) struct WaitingCalls<'a> {
 #[derive(Debug, Default)]
 struct Places {
     all: Vec<usize>,
-    /// So many of them, from the first, do not wait.
+    /// How many of them, from the first, do not wait.
     settled: usize,
 }
 

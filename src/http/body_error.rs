@@ -11,7 +11,7 @@ use crate::limits::NoRoom;
 pub enum BodyError {
     /// Over the limit, in bytes.
     TooLarge { limit: usize },
-    /// So many names and values that reading them would take many times the memory of the body.
+    /// It has so many names and values that reading them would take many times the memory of the body.
     TooManyValues { most: usize },
     /// The rest of it was not waited for.
     Slow(SlowBody),

@@ -28,7 +28,7 @@ use crate::sync::lock;
 
 /// How often a plan is made anew because the rows changed under it.
 const ATTEMPTS: usize = 10;
-/// So many rows are read in one piece: a fraction of a millisecond's work.
+/// Rows that are read in one piece: a fraction of a millisecond's work.
 const PAGE: u32 = 250;
 
 /// What a run looks at; the next run looks at it, too, unless this one succeeds.

@@ -229,7 +229,7 @@ impl BudgetLive {
         } else {
             (window.cost_nano, window.tokens) = (window.cost_nano.max(cost), window.tokens.max(tokens));
         }
-        // Of a limited number the database is told before it is used, of any other behind.
+        // The database is told of a limited number before it is used, and of any other behind.
         let unsaved = if bounds.requests.is_some() { 0 } else { window.unsaved.requests };
         window.requests.set_reserved(stored.requests + unsaved);
     }

@@ -128,7 +128,7 @@ impl NoRoom {
 // === impl BodyMemory ===
 
 impl BodyMemory {
-    /// So many bytes for all bodies together.
+    /// The bytes that there are for all bodies together.
     pub fn new(total: usize) -> Arc<Self> {
         let state = State { free: total, ..State::default() };
         Arc::new(Self { total, share: total / 4 * 3, state: Mutex::new(state) })
@@ -286,7 +286,7 @@ impl Drop for Place<'_> {
 
 impl HeldMemory {
     /// For a body that turns out to be of this owner. To be called before anything is held.
-    pub fn belongs_to(&mut self, owner: BodyOwner) {
+    pub fn assign_to(&mut self, owner: BodyOwner) {
         self.shrink_to(0);
         self.owner = owner;
     }

@@ -128,7 +128,7 @@ impl SeriesTable {
         };
         copy();
         self.slots.store(after.clone());
-        // Those that began meanwhile.
+        // Series that began meanwhile.
         copy();
     }
 

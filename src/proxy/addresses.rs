@@ -108,7 +108,7 @@ impl<'a> Delivery<'a> {
                     if search.dialects.are_all_refused {
                         proxy.formats.forget(self.memory_key());
                     }
-                    let failure = failure.without(&attempt.secrets());
+                    let failure = failure.redacted(&attempt.secrets());
                     return Err((attempt, failure));
                 }
             };

@@ -88,13 +88,13 @@ pub(super) struct Attempt {
     started: Instant,
     /// Taken when settled.
     row: Option<ProxyLogRow>,
-    /// Who pays for a success.
+    /// The managed key that is charged for a success.
     key: Option<Arc<Key>>,
     /// What its call holds of the key's limits, until it is settled.
     admission: Admission,
     /// What the client showed for itself.
     presented: Option<HeaderValue>,
-    /// Those that the call began with.
+    /// The settings that the call began with.
     settings: Arc<Settings>,
     /// What its success binds to the channel.
     conversation: Option<Conversation>,
@@ -179,12 +179,12 @@ impl Attempt {
     }
 
     /// What its call holds of the key's limits, where that is not the call's alone.
-    pub(super) fn holds(&mut self, admission: Admission) {
+    pub(super) fn hold(&mut self, admission: Admission) {
         self.admission = admission;
     }
 
-    /// What went before is not its time.
-    pub(super) fn begins_now(&mut self) {
+    /// Counts its time from now on.
+    pub(super) fn restart_clock(&mut self) {
         self.started = Instant::now();
         if let Some(row) = &mut self.row {
             row.created_at = now_ms();
@@ -217,7 +217,7 @@ impl Attempt {
         redact::sent(&self.channel, self.presented.as_ref())
     }
 
-    /// Those that the call began with: a change meanwhile is for the calls after it.
+    /// The settings that the call began with: a change meanwhile is for the calls after it.
     pub(super) fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -229,7 +229,7 @@ impl Attempt {
 
     /// The answer of this id is made in the background: it is at work, and what it uses is not booked, until its end is
     /// known. Gives what names the row of this attempt.
-    pub(super) fn goes_on_as(&mut self, answer_id: &str) -> Option<InBackground> {
+    pub(super) fn continue_in_background(&mut self, answer_id: &str) -> Option<InBackground> {
         let row = self.row.as_ref()?;
         let at = StoredAt {
             account: self.channel.account.id,
@@ -248,7 +248,7 @@ impl Attempt {
     }
 
     /// What it uses is not booked when it is settled. Gives the name of its row, under which that is done later.
-    pub(super) fn is_booked_later(&mut self) -> Option<RowName> {
+    pub(super) fn book_later(&mut self) -> Option<RowName> {
         let row = self.row.as_ref()?;
         self.is_booked_later = true;
         Some(RowName {
@@ -391,7 +391,7 @@ impl Attempt {
     }
 
     /// The model has said about so many tokens: its client may leave before the upstream tells.
-    pub(super) fn has_said(&mut self, tokens: u64) {
+    pub(super) fn presume_output(&mut self, tokens: u64) {
         if let Some(presumed) = &mut self.presumed {
             presumed.output = tokens;
         }
@@ -491,7 +491,7 @@ impl Attempt {
     }
 
     /// Who goes on from the answer of this id comes back here: no other channel has stored it.
-    pub(super) fn has_stored(&self, answer_id: &str) {
+    pub(super) fn bind_answer(&self, answer_id: &str) {
         let key_id = self.key.as_ref().map(|key| key.id);
         self.bind(session::opened_by(&self.proxy.core, key_id, answer_id), now_ms());
     }

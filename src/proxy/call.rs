@@ -235,12 +235,12 @@ fn streams_speech(body: &[u8]) -> bool {
     json::member(text, "stream_format") == Some("\"sse\"")
 }
 
-/// The query that goes upstream: everything but `key`, which is a credential, and `alt`, which
-/// says in which form gemini's clients want a stream.
+/// The query that goes upstream: everything but `key`, which is a credential, `alt`, which says in which form gemini's
+/// clients want a stream, and a model beside the one that was asked for.
 pub(super) fn forwarded_query(raw: &str) -> String {
     let mut out = String::new();
     for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
-        if !matches!(name_in(pair).as_ref(), "key" | "alt") {
+        if !matches!(name_in(pair).as_ref(), "key" | "alt") && !names_model(pair) {
             out.push(if out.is_empty() { '?' } else { '&' });
             out.push_str(pair);
         }
@@ -262,6 +262,11 @@ fn presented(headers: &HeaderMap, query: &str) -> Option<HeaderValue> {
 fn name_in(pair: &str) -> Cow<'_, str> {
     let name = pair.split('=').next().unwrap_or_default();
     percent_encoding::percent_decode_str(name).decode_utf8_lossy()
+}
+
+/// Whether a pair of a query names a model, for whichever reader.
+fn names_model(pair: &str) -> bool {
+    name_in(pair).replace('+', " ").trim().eq_ignore_ascii_case("model")
 }
 
 /// Tokens are counted at the surface's beta, as its own clients do.

@@ -170,8 +170,8 @@ impl Failure {
         failure
     }
 
-    /// With this status towards the client.
-    pub(super) fn told_as(self, status: u16) -> Self {
+    /// The client gets this status.
+    pub(super) fn with_status(self, status: u16) -> Self {
         Self { status, ..self }
     }
 
@@ -294,7 +294,7 @@ impl Failure {
     }
 
     /// Takes the secrets of the request out of everything that came back: some upstreams repeat what they were sent.
-    pub(super) fn without(mut self, secrets: &Mask) -> Self {
+    pub(super) fn redacted(mut self, secrets: &Mask) -> Self {
         self.error.hide(|text| secrets.hide(text));
         secrets.hide(&mut self.text);
         // Escapes can hide a secret in the bytes, and a client resolves them.
@@ -322,7 +322,7 @@ impl Failure {
 
     /// This is the answer to a request with the words `said`: what the client wrote says nothing of the channel. The
     /// client asked for the model `requested`, the channel for `model`.
-    pub(super) fn to(
+    pub(super) fn in_answer_to(
         mut self,
         said: impl FnOnce() -> Vec<Bytes>,
         requested: &str,
@@ -559,7 +559,7 @@ impl Failure {
     }
 
     /// The upstream spoke another dialect than the client: its own body would not be understood.
-    pub(super) fn in_other_words(mut self) -> Self {
+    pub(super) fn without_body(mut self) -> Self {
         self.body = None;
         self
     }

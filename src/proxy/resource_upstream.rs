@@ -242,7 +242,7 @@ impl ResourceUpstream {
         let timeouts = Timeouts::of(proxy, &proxy.core.settings.load(), timer.clone());
         let sending = proxy.core.client.send_boxed(&endpoint.base.origin, outgoing);
         let answer = answered(pin!(sending), label, &timeouts, &Trace::default(), None).await;
-        let (head, body) = answer.map_err(|failure| failure.without(&self.secrets()))?;
+        let (head, body) = answer.map_err(|failure| failure.redacted(&self.secrets()))?;
         Ok(UpstreamResponse { head, body, idle: timeouts.idle })
     }
 }

@@ -330,7 +330,7 @@ where
     match let_in(&proxy.core, &request, dialect, auth::authenticate) {
         Ok(caller) => {
             if let Some(memory) = &mut request.memory {
-                memory.belongs_to(caller.body_owner());
+                memory.assign_to(caller.body_owner());
             }
             handler(proxy, request, caller).await
         }

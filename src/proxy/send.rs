@@ -156,11 +156,11 @@ impl Delivery<'_> {
                 }))
             }
             Err(failure) => {
-                let failure = self.to_the_call(failure.without(&attempt.secrets())).await;
+                let failure = self.to_the_call(failure.redacted(&attempt.secrets())).await;
                 // Nothing else can be asked for in its place.
                 let is_converted = format.is_convertible() && !call.operation.is_extra();
                 let failure = if is_converted { failure } else { failure.of_surface() };
-                Err(if format == call.face.dialect { failure } else { failure.in_other_words() })
+                Err(if format == call.face.dialect { failure } else { failure.without_body() })
             }
         }
     }

@@ -186,7 +186,7 @@ pub fn plan(inventory: &Inventory<'_>) -> Plan {
             plan.delete_routes.push(route.id);
             continue;
         }
-        // Of several routes with one pattern, the first gets the channels.
+        // The first of several routes with one pattern gets the channels.
         let grows = known.insert(model);
         settle(route, own, offers, &preferred, grows, &mut plan);
         own.iter().for_each(|_| (inventory.between_steps)());

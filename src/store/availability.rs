@@ -69,7 +69,7 @@ pub async fn of_account(store: &Store, account_id: AccountId) -> Result<Vec<Mode
     store.rows(sql, vec![account_id.into()], read).await
 }
 
-/// So many rows of one account by name, from behind this one.
+/// The next rows of one account by name, at most so many, from behind this one.
 pub async fn of_account_after(
     store: &Store,
     account_id: AccountId,
@@ -108,7 +108,7 @@ impl HasModels for TokenId {
     const HAS_MANUAL: bool = false;
 }
 
-/// So many available models with the numbers of those that have them, by number and name, from behind this one.
+/// The next available models, at most so many, with the numbers of those that have them, by number and name, from behind this one.
 pub async fn available_after<I: HasModels>(
     store: &Store,
     (id, name): (I, &str),

@@ -12,7 +12,7 @@ use crate::request_id::RequestId;
 use crate::time::Millis;
 
 const TABLE: &str = "proxy_batches";
-/// So many batches of one owner are kept; beyond them the oldest go, once they are booked.
+/// Batches of one owner that are kept; beyond them the oldest go, once they are booked.
 const MOST_OF_OWNER: i64 = 10_000;
 
 /// Where a batch is, and what was asked for.

@@ -381,7 +381,7 @@ mod tests {
         let before = STEPS.iter().position(|step| step.name == "0072_half_open").expect("the step");
         run(&mut database, &STEPS[..before], 0).expect("the schema before it");
         database.raw().execute_batch("PRAGMA foreign_keys = OFF").expect("no routes are needed");
-        // Of its own failure with a hint and without, of another channel's limit, of none.
+        // A failure of its own with a hint and without, another channel's limit, none.
         for (id, failed, cools, provider) in [
             (1, Some(1_000), Some(9_000_000), None),
             (2, Some(1_000), Some(601_000), None),

@@ -197,7 +197,7 @@ pub async fn some(store: &Store, ids: &[RouteId]) -> Result<Vec<RouteRow>> {
     Ok(routes)
 }
 
-/// So many routes by id, from behind this one.
+/// The next routes by id, at most so many, from behind this one.
 pub async fn some_after(store: &Store, after: RouteId, count: u32) -> Result<Vec<RouteRow>> {
     let sql = format!("SELECT {COLUMNS} FROM token_routes WHERE id > ? ORDER BY id LIMIT {count}");
     let mut routes: Vec<RouteRow> = store.rows(sql, vec![after.into()], read).await?;

@@ -262,7 +262,7 @@ impl Wire {
             if !may_wait && !self.has_more {
                 return Poll::Pending;
             }
-            // Of an answer that came before its request was sent.
+            // Left over from an answer that came before its request was sent.
             let _ = self.send(cx);
             match ready!(self.read(cx)) {
                 Ok(1..) => {}

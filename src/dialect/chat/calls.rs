@@ -20,7 +20,7 @@ pub(super) struct Piece<'a> {
 impl<'a> Piece<'a> {
     pub(super) fn read(piece: &Node<'a>) -> Self {
         let custom = piece.get("custom");
-        // Of a legacy call the members stand in the open.
+        // The members of a legacy call stand in the open.
         let inner = custom.or(piece.get("function")).unwrap_or(piece);
         Self {
             index: piece.u64_at("index"),

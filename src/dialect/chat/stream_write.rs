@@ -152,7 +152,7 @@ impl StreamWriter {
                 OpenPart::Call { number: self.calls, kind: *kind, has_input: false }
             }
         };
-        if !matches!(kind, OpenPart::Thinking(..)) {
+        if !matches!(kind, OpenPart::Thinking(..)) && self.signatures.len() >= 2 * self.signatures_written {
             self.write_signatures(out);
         }
         self.open.insert(key, kind);
@@ -260,8 +260,8 @@ impl StreamWriter {
         conclude(&self.head, self.usage.filter(|_| self.usage_chunk), out);
     }
 
-    /// The signatures so far as one tag. Mostly all thinking comes first, and so this is done once; a
-    /// later tag repeats the signatures before, for clients that keep the last.
+    /// The signatures so far as one tag. Mostly all thinking comes first, and so this is done once; a later tag repeats
+    /// the signatures before, for clients that keep the last. So there is one only when they have doubled, and at the end.
     fn write_signatures(&mut self, out: &mut String) {
         if self.signatures_written == self.signatures.len() {
             return;

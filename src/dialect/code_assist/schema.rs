@@ -88,7 +88,7 @@ impl<'n, 'a> Plain<'n, 'a> {
     }
 
     fn put_items(&mut self, o: &mut Writer, place: &Place<'n, 'a>) {
-        // Of the items of a tuple the first stands for all.
+        // The first item of a tuple stands for all.
         let of = |part: &'n Node<'a>, key: &str| {
             let items = part.get(key)?;
             if items.is_array() { items.items().first() } else { Some(items) }

@@ -203,7 +203,7 @@ fn settle_ids(request: &mut Request<'_>, to: Dialect) {
     if is_settled {
         return;
     }
-    // Of the calls before alone: a later one changes no id, so that the conversation begins as before.
+    // It is made from the calls before alone: a later one changes no id, so that the conversation begins as before.
     let mut taken: HashSet<String> = HashSet::new();
     let mut made: HashSet<String> = HashSet::new();
     // How far each stem has been counted: the numbers before are taken.

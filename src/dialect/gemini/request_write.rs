@@ -47,7 +47,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
             o.field("generationConfig", crate::dialect::literal::Json::checked(config.as_str()));
         }
     });
-    // Of a conversation of empty texts, or of blank instructions, nothing is left.
+    // Nothing is left of a conversation of empty texts, or of blank instructions.
     if !says_something {
         return Err(ConversionError::unsupported("messages"));
     }

@@ -49,7 +49,7 @@ use crate::upstream::platforms::DiscoveryKind;
 const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
 /// How often an account is asked about whose credential is changed meanwhile.
 const ATTEMPTS: usize = 3;
-/// So many stored models are read in one piece: a fraction of a millisecond's work.
+/// Stored models that are read in one piece: a fraction of a millisecond's work.
 const PAGE: u32 = 250;
 /// How long a site may take to tell the keys of an account that has none here.
 const KEY_WAIT: Duration = Duration::from_secs(8);

@@ -17,7 +17,7 @@ use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
 /// How many names are noted with the account; all of them are stored as its models.
 const MOST_NOTED: usize = 100;
 
-/// With what models are asked for.
+/// The credentials that models are asked for with.
 pub(super) struct Credential<'a> {
     pub access_token: &'a Secret,
     pub account_key: Option<&'a str>,

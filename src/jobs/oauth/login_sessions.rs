@@ -52,7 +52,7 @@ pub struct LoginSession {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
     Waiting,
-    /// With what the provider said. A person may think again.
+    /// The login failed, with what the provider said. A person may think again.
     Denied(String),
     Exchanging,
     Connected(Activated),

@@ -24,6 +24,9 @@ use crate::upstream::platforms::{SiteError, SiteKey};
 /// Accounts asked at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
 
+/// The most keys of an account that are brought here: each is held against all of its tokens.
+const MOST_KEYS: usize = 1000;
+
 /// Why an account that is an API key itself is passed over.
 const KEY_ACCOUNT: &str = "apikey_connection";
 
@@ -195,6 +198,8 @@ async fn merged(
 ) -> store::Result<Synced> {
     let _turn = core.token_edits.lock().await;
     let mut token_set = TokenSet::read(&core.store, outcome.account_id).await?;
+    let listed = keys.len();
+    keys.truncate(MOST_KEYS);
     keys.retain(|key| !token_set.has_lost(key, before));
     let mut done = Synced { status: SyncStatus::Synced, synced: true, total: keys.len(), ..outcome.clone() };
     let mut pending = Vec::new();
@@ -217,6 +222,9 @@ async fn merged(
     let rows = token_set.save(&core.store).await?;
     core.publish().await?;
     done.default_token_id = rows.iter().find(|row| row.is_default).map(|row| row.id);
+    if listed > MOST_KEYS {
+        done.message = Some(format!("the site lists {listed} keys; the first {MOST_KEYS} are taken"));
+    }
     if !pending.is_empty() {
         done.reason = Some("upstream_masked_tokens");
         done.message =

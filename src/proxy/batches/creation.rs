@@ -100,10 +100,11 @@ impl NewBatch {
         let (head, object) = match made {
             Ok(made) => made,
             Err(failure) => {
-                let failure = failure.without(&attempt.secrets());
+                let failure = failure.redacted(&attempt.secrets());
                 let (call, channel) = (&self.call, &choice.channel);
-                let failure =
-                    failure.to(|| call.said(), &call.envelope.model, channel, &choice.model).of_surface();
+                let failure = failure
+                    .in_answer_to(|| call.said(), &call.envelope.model, channel, &choice.model)
+                    .of_surface();
                 attempt.fail(&failure);
                 return Err(failure);
             }
@@ -148,7 +149,7 @@ impl NewBatch {
             channel_id: choice.channel.id,
             model_requested: self.call.envelope.model.clone(),
             input_file_id: self.input_file_id.clone(),
-            row: attempt.is_booked_later().ok_or_else(|| "its call has no name".to_owned())?,
+            row: attempt.book_later().ok_or_else(|| "its call has no name".to_owned())?,
         };
         let shown =
             mapping::shown(&proxy.core, &place, text, &mapping::base(&proxy.core, &self.call.headers));

@@ -61,7 +61,7 @@ impl StartedResponse<'_> {
         let content_type = content_type.filter(|value| !secrets.repeats(value.as_bytes()));
         reply.headers_mut().insert(header::CONTENT_TYPE, content_type.unwrap_or(UNKNOWN));
         if self.first.is_empty() {
-            // Of silence there may be nothing to write down.
+            // There may be nothing to write down of silence.
             attempt.succeed(None);
             return reply;
         }

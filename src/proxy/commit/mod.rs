@@ -463,9 +463,10 @@ impl<'a> StartedResponse<'a> {
             && call.operation == Operation::Answer
             && let Some(id) = answer_id(dialect, answer)
         {
-            attempt.has_stored(&id);
+            attempt.bind_answer(&id);
             if dialect == Dialect::Responses {
-                let in_background = call.envelope.in_background.then(|| attempt.goes_on_as(&id)).flatten();
+                let in_background =
+                    call.envelope.in_background.then(|| attempt.continue_in_background(&id)).flatten();
                 owners::bind(self.proxy, call, attempt.channel(), &id, in_background);
             }
         }
@@ -584,6 +585,6 @@ fn ended_empty(progress: &Progress, attempt: &Attempt) -> bool {
 }
 
 fn uncommittable(attempt: Box<Attempt>, failure: Failure) -> Uncommittable {
-    let failure = failure.without(&attempt.secrets());
+    let failure = failure.redacted(&attempt.secrets());
     Uncommittable { attempt, failure }
 }

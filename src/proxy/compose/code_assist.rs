@@ -27,8 +27,9 @@ pub(in crate::proxy) fn path(operation: Operation, stream: bool) -> &'static str
 pub(in crate::proxy) fn obstacle(account: &Account) -> Option<Failure> {
     let api = account.site.platform.profile().code_assist.as_ref()?;
     let lacks_project = api.wants_project && account.oauth_project.is_none();
-    lacks_project
-        .then(|| Failure::local(format!("{} oauth project id missing", account.site.platform)).told_as(500))
+    lacks_project.then(|| {
+        Failure::local(format!("{} oauth project id missing", account.site.platform)).with_status(500)
+    })
 }
 
 /// A request to a model of an account, in its envelope.

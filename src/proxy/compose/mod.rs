@@ -59,7 +59,7 @@ impl Delivery<'_> {
     /// The failure as an answer to this call, in which its words are looked for.
     pub(in crate::proxy) async fn to_the_call(&self, failure: Failure) -> Failure {
         let call = self.call;
-        let to = || failure.to(|| call.said(), &call.envelope.model, self.channel, self.model);
+        let to = || failure.in_answer_to(|| call.said(), &call.envelope.model, self.channel, self.model);
         self.proxy.conversions.read_through(self.call.body.len(), to).await
     }
 

@@ -63,7 +63,7 @@ impl Opening {
         slots: Slots,
     ) -> Result<Answered, Failure> {
         let mut attempt = Attempt::begin(proxy, &self.call, choice, number, Slots::default());
-        attempt.holds(lock(&self.admission).clone());
+        attempt.hold(lock(&self.admission).clone());
         attempt.via(PATH);
         let mut choice = choice.clone();
         let mut opened = self.connect(proxy, &choice).await;
@@ -75,7 +75,7 @@ impl Opening {
         let socket = match opened {
             Ok(socket) => socket,
             Err(failure) => {
-                let failure = failure.without(&attempt.secrets());
+                let failure = failure.redacted(&attempt.secrets());
                 attempt.fail(&failure);
                 return Err(failure);
             }
@@ -138,9 +138,6 @@ impl Opening {
 
     /// The client's query with the model's name at the upstream.
     fn query(&self, model: &str) -> String {
-        let model = in_path(model);
-        let pairs = self.call.query.trim_start_matches('?').split('&').filter(|pair| !pair.is_empty());
-        let others = pairs.filter(|pair| pair.split('=').next() != Some("model"));
-        others.fold(format!("?model={model}"), |query, pair| query + "&" + pair)
+        format!("?model={}{}", in_path(model), self.call.query.replacen('?', "&", 1))
     }
 }

@@ -14,12 +14,13 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::select;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use crate::background;
 use crate::dialect::errors;
+use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, json as scan, usage};
 use crate::http::websocket::{self, CloseReason, Received, Receiver, Sender, Stopping, WebSocket};
 use crate::proxy::Proxy;
@@ -33,6 +34,7 @@ use crate::proxy::call::Call;
 use crate::proxy::key::over_limit::refused_by;
 use crate::proxy::key::quota::{self, NotAdmitted};
 use crate::proxy::socket_opener::Opener;
+use crate::proxy::trace::redact;
 
 /// How often a client is pinged, and how long it may answer nothing.
 const HEARTBEAT: Duration = Duration::from_secs(30);
@@ -129,18 +131,18 @@ impl Session {
                 Err(_) => return CloseReason::Theirs,
             };
             self.proxy.core.metrics.received_bytes.add(frame.len() as u64);
-            if !is_text {
-                // No event that is known here.
-                if upstream.send_binary(frame).await.is_err() {
-                    return CloseReason::Failed(GONE);
-                }
-            } else if kind_among(&frame, &["response.create"]).is_some()
+            // Some upstreams read binary frames as they do texts.
+            if kind_among(&frame, &["response.create"]).is_some()
                 && let Err(refusal) = self.ask(turn).await
             {
                 if refused.send(refusal.event()).await.is_err() {
                     return CloseReason::Theirs;
                 }
-            } else if upstream.send(frame).await.is_err() {
+                memory.shrink_to(0);
+                continue;
+            }
+            let sent = if is_text { upstream.send(frame).await } else { upstream.send_binary(frame).await };
+            if sent.is_err() {
                 return CloseReason::Failed(GONE);
             }
             memory.shrink_to(0);
@@ -182,7 +184,7 @@ impl Session {
                     continue;
                 }
             };
-            let text = match came {
+            let mut text = match came {
                 FromUpstream::Text(text) => text,
                 FromUpstream::Binary(bytes) => {
                     self.proxy.core.metrics.sent_bytes.add(bytes.len() as u64);
@@ -200,13 +202,17 @@ impl Session {
                 }
             };
             self.proxy.core.metrics.sent_bytes.add(text.len() as u64);
-            let refused = match kind_among(text.as_bytes(), &["response.created", "response.done"]) {
+            let kind = kind_among(text.as_bytes(), &["response.created", "response.done", "error"]);
+            if matches!(kind, Some("response.done" | "error")) {
+                redact::sent(&self.choice.channel, None).hide(&mut text);
+            }
+            let refused = match kind {
                 Some("response.created") => self.begun(turn).await.err(),
-                Some(_) => {
+                Some("response.done") => {
                     self.done(turn, &text);
                     None
                 }
-                None => None,
+                _ => None,
             };
             if sender.texts([text]).await.is_err() {
                 return CloseReason::Theirs;
@@ -236,15 +242,16 @@ impl Session {
     /// A response begins, unless one is under way: it is admitted as a request, all but the first.
     async fn begin(&self, turn: &Mutex<Turn>) -> Result<(), Refusal> {
         let _one_at_a_time = self.beginning.lock().await;
+        if lock(turn).is_under_way() {
+            return Ok(());
+        }
+        self.check_key()?;
         {
             let mut turn = lock(turn);
-            let has_begun = turn.has_begun;
+            turn.has_begun = true;
             if let Some(attempt) = &mut turn.attempt {
-                if !has_begun {
-                    // Until now nobody spoke: that is not the upstream's time.
-                    attempt.begins_now();
-                    turn.has_begun = true;
-                }
+                // Until now nobody spoke: that is not the upstream's time.
+                attempt.restart_clock();
                 return Ok(());
             }
         }
@@ -253,7 +260,7 @@ impl Session {
             Some(key) => quota::admit(&self.proxy.core, key, &self.call.model).await.map_err(Refusal::of)?,
         };
         let mut attempt = Attempt::begin(&self.proxy, &self.call, &self.choice, 0, Slots::default());
-        attempt.holds(admission);
+        attempt.hold(admission);
         attempt.via("/v1/realtime");
         *lock(turn) = Turn { attempt: Some(attempt), has_begun: true };
         Ok(())
@@ -261,20 +268,20 @@ impl Session {
 
     /// A response is done: it is settled, with what it says of its usage.
     fn done(&self, turn: &Mutex<Turn>, text: &str) {
-        let event = scan::tree(text.as_bytes()).unwrap_or_default();
-        let response = &event["response"];
-        let used = usage::of_record(Dialect::Responses, &response["usage"]);
+        let event = Node::parse(text).ok();
+        let used = event.as_ref().and_then(|event| usage::of_event(Dialect::Responses, event));
+        let of_response = |path: &[&str]| event.as_ref()?.get("response")?.path(path);
         let attempt = std::mem::take(&mut *lock(turn)).attempt;
-        // Of several at once only one was counted; all are paid for.
+        // Only one of several at once was counted; all are paid for.
         let mut attempt = attempt.unwrap_or_else(|| {
             let mut attempt = Attempt::begin(&self.proxy, &self.call, &self.choice, 0, Slots::default());
             attempt.via("/v1/realtime");
             attempt
         });
         attempt.first_byte();
-        if response["status"] == "failed" {
-            let error = &response["status_details"]["error"];
-            let error = errors::read(502, json!({ "error": error }).to_string().as_bytes());
+        if of_response(&["status"]).and_then(Node::str).as_deref() == Some("failed") {
+            let error = of_response(&["status_details", "error"]).map_or("null", Node::raw);
+            let error = errors::read(502, format!(r#"{{"error":{error}}}"#).as_bytes());
             attempt.break_off(&format!("response.done: {}", error.message), Some(&error), used);
         } else {
             attempt.succeed(used);
@@ -299,6 +306,13 @@ impl Session {
             Ok(_) => Ok(()),
             Err(refused) => Err(Refusal::rejected(&refused)),
         }
+    }
+}
+
+impl Turn {
+    /// A response has been asked for, or has begun, and is not done.
+    fn is_under_way(&self) -> bool {
+        self.attempt.is_some() && self.has_begun
     }
 }
 
@@ -333,11 +347,16 @@ fn event(kind: &str, code: &str, message: &str) -> String {
         .to_string()
 }
 
-/// Which of these events a frame is. Most are pieces of sound, which are not read.
+/// Which of these events a frame is, for whichever reader: its type may be written with escapes, and be there twice.
 fn kind_among(frame: &[u8], kinds: &[&'static str]) -> Option<&'static str> {
-    let is_named =
-        |kind: &&&'static str| memchr::memmem::find(frame, format!("\"{kind}\"").as_bytes()).is_some();
-    kinds.iter().find(is_named)?;
-    let event: Value = scan::tree(frame)?;
-    kinds.iter().find(|kind| event["type"] == **kind).copied()
+    let mut found = None;
+    // What is broken behind the type is the other end's to judge.
+    let _ = scan::members(std::str::from_utf8(frame).ok()?, |member| {
+        if member.key == "type"
+            && let Some(kind) = scan::string(member.value)
+        {
+            found = kinds.iter().find(|known| **known == kind).copied().or(found);
+        }
+    });
+    found
 }

@@ -414,7 +414,7 @@ impl Drop for Relay {
     fn drop(&mut self) {
         let progress = self.transit.progress();
         let (events, bytes) = (progress.events(), self.received / BYTES_PER_TOKEN);
-        self.attempt.has_said(bytes.saturating_sub(events * FRAME / BYTES_PER_TOKEN).max(events));
+        self.attempt.presume_output(bytes.saturating_sub(events * FRAME / BYTES_PER_TOKEN).max(events));
         self.attempt.abandon(progress.usage());
     }
 }

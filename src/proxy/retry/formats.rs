@@ -34,7 +34,7 @@ const PREFERRED_MS: Millis = 24 * 60 * 60 * 1000;
 /// How long a refused dialect is not tried.
 const BLOCKED_MS: Millis = 6 * 60 * 60 * 1000;
 const MAX_ENTRIES: usize = 512;
-/// So many characters of a model's name tell it from others.
+/// The characters of a model's name that tell it from others.
 const MAX_MODEL: usize = 256;
 
 /// The dialects to try, in order: those that are converted, at most, so that no request allocates for them.

@@ -196,7 +196,7 @@ fn moment(value: &str) -> Option<Millis> {
 /// `6m0s`, `1h2m3.5s`, `20ms`, or a number of seconds; `None` for a moment.
 fn span(value: &str) -> Option<f64> {
     if let Ok(seconds) = value.parse::<f64>() {
-        // So many seconds are a date.
+        // A number as large as this is a date in seconds.
         return Some(seconds).filter(|seconds| (0.0..1e9).contains(seconds));
     }
     let (mut rest, mut seconds) = (value, 0.0);

@@ -32,7 +32,7 @@ use crate::store::sites::{self, SiteRow};
 use crate::store::tokens::{self, TokenRow};
 use crate::store::{Result, Store, Touched};
 
-/// So many rows are read by their numbers, whatever there is; more than these as all of them, if they are a quarter
+/// Rows that are read by their numbers, whatever there is; more than these as all of them, if they are a quarter
 /// of all.
 const FEW: usize = 1000;
 /// Channels that are made without a pause: half a millisecond's work.

@@ -124,7 +124,7 @@ async fn project_of_gemini(
             is_revoked: false,
         });
     };
-    // Of a paying user the own project counts, and what it is billed.
+    // A paying user's own project counts, and what it is billed.
     let is_free = asked_for.starts_with(FREE_PROJECT)
         || FREE_TIERS.iter().any(|free| {
             tier.eq_ignore_ascii_case(free) || tier.eq_ignore_ascii_case(&format!("{free}-tier"))

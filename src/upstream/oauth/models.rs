@@ -46,7 +46,7 @@ const ANTIGRAVITY_ADDRESSES: [&str; 3] = [
     "https://daily-cloudcode-pa.sandbox.googleapis.com",
 ];
 
-/// With what, and where, models are asked for.
+/// The credentials and the address that models are asked for with.
 pub struct Reach<'a> {
     pub access_token: &'a Secret,
     pub account_key: Option<&'a str>,

@@ -89,7 +89,11 @@ impl SiteClient {
         };
         match &self.platform.profile().management {
             Some(Management::NewApi(fork)) => match fork.check_in {
-                Some(route) => self.bounded(new_api::check_in::check_in(self, client, (fork, route))).await,
+                Some(route) => {
+                    let checked =
+                        self.bounded(new_api::check_in::check_in(self, client, (fork, route))).await?;
+                    Ok(CheckIn { message: self.conceal(checked.message), ..checked })
+                }
                 None => unsupported(),
             },
             Some(Management::Sub2Api) | None => unsupported(),
@@ -164,14 +168,18 @@ impl SiteClient {
 
     /// The models that the account may use, by whichever of its credentials tells first.
     pub async fn models(&self, client: &Client) -> Result<Vec<String>, SiteError> {
-        self.bounded(async {
+        let listed = self.bounded(async {
             match &self.platform.profile().management {
                 Some(Management::NewApi(fork)) => new_api::models(self, client, fork).await,
                 Some(Management::Sub2Api) => sub2api::models(self, client).await,
                 None => self.listed_models(client).await,
             }
-        })
-        .await
+        });
+        let mut names = listed.await?;
+        // Every client would be told it.
+        let mask = self.mask();
+        names.retain(|name| !mask.is_in(name.as_bytes()));
+        Ok(names)
     }
 
     /// The models that the session's user may use; asked where the session is no key.
@@ -253,10 +261,20 @@ impl SiteClient {
 
     /// What the site tells its users. A site without such a page is [`SiteErrorKind::Missing`].
     pub async fn announcements(&self, client: &Client) -> Result<Vec<Announcement>, SiteError> {
-        match self.management("announcements")? {
-            Management::NewApi(_) => self.bounded(new_api::notices::announcements(self, client)).await,
-            Management::Sub2Api => self.bounded(sub2api::announcements(self, client)).await,
+        let mut announcements = match self.management("announcements")? {
+            Management::NewApi(_) => self.bounded(new_api::notices::announcements(self, client)).await?,
+            Management::Sub2Api => self.bounded(sub2api::announcements(self, client)).await?,
+        };
+        let mask = self.mask();
+        for announcement in &mut announcements {
+            mask.hide(&mut announcement.title);
+            mask.hide(&mut announcement.content);
+            let raw = announcement.raw_payload.to_string();
+            if mask.is_in(raw.as_bytes()) {
+                announcement.raw_payload = mask.hide_in(&raw).parse().unwrap_or_default();
+            }
         }
+        Ok(announcements)
     }
 
     /// Exchanges a refresh token. The caller runs one of these at a time for an account, and stores

@@ -268,14 +268,19 @@ impl SiteClient {
 
     /// Some sites quote what they were sent: the credential that they refuse, a header.
     pub(super) fn conceal(&self, mut message: String) -> String {
+        self.mask().hide(&mut message);
+        message
+    }
+
+    /// What the site is sent that nobody else is told.
+    pub(super) fn mask(&self) -> Mask {
         let mut mask = Mask::default();
         self.credentials().into_iter().for_each(|credential| mask.add(credential));
         for (name, value) in &self.custom_headers {
             mask.add_header(name, value);
         }
         self.base.add_secrets(&mut mask);
-        mask.hide(&mut message);
-        message
+        mask
     }
 
     /// Keeps an operation within the client's time limit, all its calls together. Boxed outside the `async`

@@ -96,7 +96,7 @@ fn an_answer_of_every_dialect_becomes_a_completion() {
         let wanted = json!({"text":"Once upon a time","index":0,"logprobs":null,"finish_reason":"length"});
         assert_eq!(answer["choices"], json!([wanted]), "{from:?}");
         assert_eq!(answer["usage"]["total_tokens"], 7, "{from:?}");
-        // The same as a stream, and back.
+        // As a stream, and back.
         let replayed = way.replayed(&reply);
         assert!(replayed.ends_with("data: [DONE]\n\n"), "{replayed}");
         let accumulated = Way::new(Completions, Completions).accumulated(&replayed);

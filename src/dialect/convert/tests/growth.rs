@@ -380,3 +380,40 @@ fn twice_the_parts_are_twice_the_steps() {
         }
     }
 }
+
+/// Thinking between calls, each with its signature: what a client is told of it stays in proportion.
+#[test]
+fn a_stream_of_signed_thinking_grows_as_its_answer_does() {
+    let told = |turns: u64| {
+        let event = |value: Value| format!("event: {}\ndata: {value}\n\n", value["type"].as_str().unwrap());
+        let mut stream =
+            event(json!({"type":"message_start","message":{"id":"m","type":"message","role":"assistant",
+            "model":"m","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}));
+        for index in 0..2 * turns {
+            let (block, delta) = match index % 2 {
+                0 => (
+                    json!({"type":"thinking","thinking":"","signature":""}),
+                    json!({"type":"signature_delta","signature":"a signature of some length"}),
+                ),
+                _ => (
+                    json!({"type":"tool_use","id":format!("t{index}"),"name":"f","input":{}}),
+                    json!({"type":"input_json_delta","partial_json":"{}"}),
+                ),
+            };
+            stream += &event(json!({"type":"content_block_start","index":index,"content_block":block}));
+            if index % 2 == 0 {
+                let thought = json!({"type":"thinking_delta","thinking":"hm"});
+                stream += &event(json!({"type":"content_block_delta","index":index,"delta":thought}));
+            }
+            stream += &event(json!({"type":"content_block_delta","index":index,"delta":delta}));
+            stream += &event(json!({"type":"content_block_stop","index":index}));
+        }
+        stream += &event(
+            json!({"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":1}}),
+        );
+        stream += &event(json!({"type":"message_stop"}));
+        Way::new(Dialect::Messages, Dialect::Chat).stream_text(&stream).len()
+    };
+    let (some, twice) = (told(500), told(1000));
+    assert!(twice < some * 5 / 2, "{some} bytes, {twice} for twice as much");
+}

@@ -19,6 +19,8 @@ use crate::upstream::platforms::error::{SiteError, SiteErrorKind};
 use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{AuthScheme, Call, SiteClient};
 
+/// A reward beyond this is none that a site gives.
+const MOST_UNITS: f64 = 1e15;
 /// The route of older forks.
 const SIGN_IN: &str = "/api/user/sign_in";
 
@@ -90,7 +92,8 @@ async fn read(
     let data = answer.get("data").unwrap_or(&Value::Null);
     let number = |name: &str| {
         let value = data.get(name)?;
-        value.as_f64().or_else(|| first_number(value.as_str()?)).filter(|number| *number > 0.0)
+        let number = value.as_f64().or_else(|| first_number(value.as_str()?));
+        number.filter(|number| *number > 0.0 && *number <= MOST_UNITS)
     };
     let reward = match fork.reward.iter().find_map(|name| number(name)) {
         Some(units) => Some(Usd::new(units / unit(site_client, client).await).rounded()),

@@ -142,7 +142,11 @@ async fn listed(
         if has_all || keys.len() == before || items.len() < SMALLEST_PAGE {
             break;
         }
-        page = number("page").and_then(|page| u32::try_from(page).ok()).unwrap_or(page).max(page) + 1;
+        page = number("page")
+            .and_then(|page| u32::try_from(page).ok())
+            .unwrap_or(page)
+            .max(page)
+            .saturating_add(1);
     }
     Ok(own(keys, site_client.known_user_id()))
 }

@@ -2,8 +2,12 @@
 
 mod support;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
-use support::{Gateway, Home, Reply, Request, Setup, Upstream, eventually, seconds_ahead, wire};
+use support::{
+    Gateway, Home, Reply, Request, Setup, Upstream, eventually, eventually_within, seconds_ahead, wire,
+};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -304,4 +308,21 @@ fn the_live_log_ends_when_the_service_stops_or_the_token_changes() {
     gateway.signal("TERM");
     assert!(after.rest().1.is_ok(), "it ends cleanly");
     assert!(gateway.wait_for_exit().success());
+}
+
+#[test]
+fn what_a_refused_row_counts_towards_is_counted() {
+    let (gateway, _upstream) = Gateway::serving(&["model-counted"]);
+    gateway.home().database().refuse_inserts("proxy_logs", "NEW.retry_count >= 0");
+    for _ in 0..3 {
+        gateway.client().chat("model-counted").expect(200);
+    }
+    // A server says no more than that it failed: it is asked for twelve seconds.
+    eventually_within(Duration::from_secs(60), "the rows are dropped", || {
+        let dropped = gateway.admin().get("/api/events").expect(200);
+        dropped.to_string().contains("log row").then_some(())
+    });
+    let gateway = gateway.restart();
+    assert_eq!(gateway.channels("model-counted")[0]["successCount"], 3);
+    assert_eq!(gateway.logs().len(), 0);
 }

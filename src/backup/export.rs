@@ -11,7 +11,7 @@ use super::{canonical, document, preferences, rows};
 use crate::aside::{aside, give_way};
 use crate::core::Core;
 use crate::store::staging::tables::{Kind, TABLES, Table};
-use crate::store::{Moment, Row, settings};
+use crate::store::{Moment, Row, rekey, settings};
 use crate::time::now_ms;
 
 /// Rows that are read at once.
@@ -58,6 +58,7 @@ pub async fn export<W: Write + Send + 'static>(
 
 fn write_all<W: Write>(core: &Arc<Core>, what: What, out: W) -> Result<W, ImportError> {
     let mut out = Digested { out: io::BufWriter::new(out), digest: document::Digest::default() };
+    Handle::current().block_on(rekey::follow_new(&core.store))?;
     let moment = Moment::of(&core.store)?;
     out.write_all(b"{")?;
     if what != What::Preferences {

@@ -26,6 +26,7 @@ impl Core {
             // A reset took the snapshot out of force.
             self.store.journal().note_everything();
         }
+        rekey::follow_new(&self.store).await?;
         let changes = self.store.journal().take();
         let settings = self.settings.load_full();
         let system_proxy = settings.system_proxy_url.as_deref();
@@ -53,6 +54,7 @@ impl Core {
     /// one, before answering.
     pub async fn publish_keys(&self) -> store::Result<()> {
         let _turn = self.publishing.lock().await;
+        rekey::follow_new(&self.store).await?;
         let keys = store::keys::load_table(&self.store, &self.keys.load()).await?;
         self.keys.store(Arc::new(keys));
         Ok(())
@@ -61,6 +63,7 @@ impl Core {
     /// Puts saved settings in force. Call it after every committed change of a setting.
     pub async fn reload_settings(&self) -> store::Result<()> {
         let _turn = self.publishing.lock().await;
+        rekey::follow_new(&self.store).await?;
         self.settings.store(Arc::new(load_settings(&self.config, &self.store).await?));
         self.settings_changed.send_replace(());
         Ok(())

@@ -88,6 +88,21 @@ pub async fn follow(store: &Store) -> Result<()> {
     sealer.follow(&stored)
 }
 
+/// As [`follow`], where there is a key that is not known here. To be called before rows are read that another instance may
+/// have sealed anew a moment ago.
+pub async fn follow_new(store: &Store) -> Result<()> {
+    if !store.database().is_shared() {
+        return Ok(());
+    }
+    let sql = "SELECT MAX(id) FROM crypto_keys";
+    let newest = store.row(sql, Vec::new(), |row| row.opt_int()).await?.flatten();
+    let known = [Purpose::Seal, Purpose::Index].map(|purpose| store.sealer().active(purpose));
+    match newest.is_some_and(|newest| !known.iter().any(|id| *id >= newest)) {
+        true => follow(store).await,
+        false => Ok(()),
+    }
+}
+
 /// Whether a retired key may be deleted. Another instance that has not heard of the new one yet, or is cut off, would go
 /// on sealing with it: while there are others it is kept for a day.
 async fn may_be_deleted(store: &Store, purpose: Purpose) -> Result<bool> {

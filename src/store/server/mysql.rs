@@ -239,6 +239,8 @@ fn failed(error: mysql_async::Error) -> Error {
         1205 | 1213 => Error::Busy,
         1021 | 1114 => Error::Full(error.message),
         1040 | 1053 | 1203 | 1927 => Error::Unreachable(error.message),
+        // A server that is a primary no longer: another connection may lead to the one that is.
+        1290 | 1792 | 1836 => Error::Unreachable(format!("it takes no changes: {}", error.message)),
         code => Error::Database(format!("{} ({code})", error.message)),
     }
 }

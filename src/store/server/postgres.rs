@@ -208,7 +208,13 @@ pub(super) fn failed(error: tokio_postgres::Error) -> Error {
     match *cause.code() {
         SqlState::UNIQUE_VIOLATION => Error::Conflict(what()),
         SqlState::FOREIGN_KEY_VIOLATION => Error::Dangling(what()),
-        SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Error::Busy,
+        SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED | SqlState::QUERY_CANCELED => {
+            Error::Busy
+        }
+        // A server that is a primary no longer: another connection may lead to the one that is.
+        SqlState::READ_ONLY_SQL_TRANSACTION => {
+            Error::Unreachable(format!("it takes no changes: {}", cause.message()))
+        }
         SqlState::DISK_FULL => Error::Full(cause.message().to_owned()),
         SqlState::ADMIN_SHUTDOWN
         | SqlState::CRASH_SHUTDOWN

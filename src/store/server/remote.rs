@@ -206,7 +206,9 @@ impl<C: Client> Connection for Remote<C> {
     }
 
     fn begin(&mut self) -> Result<()> {
-        self.begin_within(CHANGE)
+        self.begin_within(CHANGE)?;
+        self.session.set_in_transaction(true);
+        Ok(())
     }
 
     fn run(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
@@ -215,7 +217,9 @@ impl<C: Client> Connection for Remote<C> {
 
     fn end(&mut self, keep: bool) -> Result<()> {
         let end = if keep { "COMMIT" } else { "ROLLBACK" };
-        self.session.run(LONG, async |client| client.script(end).await)
+        let ended = self.session.run(LONG, async |client| client.script(end).await);
+        self.session.set_in_transaction(false);
+        ended
     }
 
     fn columns(&mut self, table: &str) -> Result<Vec<String>> {
@@ -230,6 +234,7 @@ impl<C: Client> Connection for Remote<C> {
         let failed = |step| move |error| MigrateError { step, error };
         if C::WORDS.undoes_schema {
             self.begin_within(LONG).map_err(failed("begin"))?;
+            self.session.set_in_transaction(true);
         }
         for Script { name, sql, note } in scripts {
             let done = self.session.run(LONG, async |client| {
@@ -255,7 +260,9 @@ impl<C: Client> Connection for Remote<C> {
                 client.script(sql).await?;
             }
             Ok(())
-        })
+        })?;
+        self.session.set_in_transaction(true);
+        Ok(())
     }
 
     fn apply_staged(&mut self, file: &Path, statements: &[Statement]) -> Result<Applied> {

@@ -24,6 +24,8 @@ pub(super) struct Session<C: Client> {
     lost: Option<Name>,
     /// There until the end.
     runtime: Option<Runtime>,
+    /// A transaction of the caller's is under way, which another connection would know nothing of.
+    in_transaction: bool,
     /// When the server was last dialled in vain, and how long nobody dials again.
     rests: Option<(Instant, Duration)>,
 }
@@ -37,7 +39,14 @@ impl<C: Client> Session<C> {
             .enable_all()
             .build()
             .map_err(|error| Error::Database(format!("cannot make a runtime: {error}")))?;
-        let mut session = Self { address, client: None, lost: None, runtime: Some(runtime), rests: None };
+        let mut session = Self {
+            address,
+            client: None,
+            lost: None,
+            runtime: Some(runtime),
+            in_transaction: false,
+            rests: None,
+        };
         session.connect()?;
         Ok(session)
     }
@@ -88,9 +97,17 @@ impl<C: Client> Session<C> {
         self.runtime.as_ref().ok_or(Error::Closed)
     }
 
+    /// From now on a connection that is lost is not replaced, or is again.
+    pub(super) fn set_in_transaction(&mut self, in_transaction: bool) {
+        self.in_transaction = in_transaction;
+    }
+
     fn connect(&mut self) -> Result<()> {
         if self.client.is_some() {
             return Ok(());
+        }
+        if self.in_transaction {
+            return Err(unreachable("the connection was lost in the middle of a transaction"));
         }
         if let Some((at, pause)) = self.rests
             && at.elapsed() < pause

@@ -280,6 +280,7 @@ impl Writer {
             Err(error) if last => {
                 log::error!("{count} log rows are lost, the database fails at the end: {error}");
             }
+            Err(Error::Database(why)) if group.pause == RETRY_MOST && count > 0 => self.salvage(group, &why),
             Err(error) => {
                 log::error!("writing {count} log rows failed, trying again: {error}");
                 self.queue.state().flushes.clear();
@@ -290,6 +291,51 @@ impl Writer {
                     ..group
                 });
             }
+        }
+    }
+
+    /// Writes what the database takes of a group that has failed again and again: the counters, then the rows one by one.
+    /// Where it does not take the counters either, it is the database that fails, and all is kept.
+    fn salvage(&mut self, group: Unwritten, why: &str) {
+        let mut write = |rows: &[ProxyLogRow], statements: &[Statement]| {
+            self.groups += 1;
+            self.connection.write(self.groups, rows, statements, false)
+        };
+        let mut kept = Vec::new();
+        let statements = match write(&[], &group.statements) {
+            Ok(()) => Vec::new(),
+            Err(_) => group.statements,
+        };
+        let mut dropped = 0;
+        for row in group.rows {
+            let is_taken = statements.is_empty();
+            match is_taken.then(|| write(std::slice::from_ref(&row), &[])) {
+                Some(Ok(())) => {}
+                Some(Err(Error::Database(_) | Error::Conflict(_) | Error::Dangling(_) | Error::NotFound)) => {
+                    dropped += 1
+                }
+                Some(Err(_)) | None => kept.push(row),
+            }
+        }
+        let mut state = self.queue.state();
+        state.with_writer = kept.len();
+        state.dropped += dropped;
+        state.flushes.clear();
+        drop(state);
+        if dropped > 0 {
+            log::error!("dropping {dropped} log rows the database refuses: {why}");
+        }
+        if !kept.is_empty() || !statements.is_empty() {
+            log::error!("writing {} log rows failed, trying again: {why}", kept.len());
+            self.groups += 1;
+            self.unwritten = Some(Unwritten {
+                number: self.groups,
+                rows: kept,
+                statements,
+                flushes: Vec::new(),
+                again_at: Instant::now() + group.pause,
+                pause: group.pause,
+            });
         }
     }
 

@@ -105,7 +105,15 @@ async fn replace_key(jobs: &Arc<Jobs>, purpose: Purpose) -> Result<Response> {
     if let Some(running) = rekey::running(jobs, purpose) {
         return Ok(queued(&running));
     }
-    let id = store::rekey::replace(&jobs.core.store, purpose).await?;
+    let id = match store::rekey::replace(&jobs.core.store, purpose).await {
+        // The key that it would have followed is retired already.
+        Err(store::Error::NotFound) => {
+            let message =
+                format!("Another instance has just replaced the {purpose} key. Try again in a moment");
+            return Err(AdminError::conflict(message));
+        }
+        replaced => replaced?,
+    };
     log::info!("{purpose} key {id} is in use from now on");
     Ok(queued(&rekey::start(jobs, purpose)))
 }

@@ -34,18 +34,19 @@ impl ServerAddress {
     ) -> Result<Self, OpenError> {
         let url = url.trim();
         let schemes = kind.schemes();
-        let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
-        if !scheme.is_some_and(|scheme| schemes.contains(&scheme.as_str())) {
+        let parts = url.split_once("://").map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest));
+        let Some((scheme, rest)) = parts.filter(|(scheme, _)| schemes.contains(&scheme.as_str())) else {
             return Err(OpenError::Unsupported(format!(
                 "DB_URL: DB_TYPE={} needs {}://user:password@host:port/database",
                 kind.as_str(),
                 schemes[0]
             )));
-        }
-        let is_required = options.is_required || asks_for_tls(url);
+        };
+        let url = format!("{scheme}://{rest}");
+        let is_required = options.is_required || asks_for_tls(&url);
         let tls = is_required.then(|| client_config(options)).transpose()?;
         Ok(Self {
-            url: url.to_owned(),
+            url,
             tls,
             #[cfg(feature = "mysql")]
             tls_options: options.clone(),

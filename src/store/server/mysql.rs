@@ -20,11 +20,12 @@ const MOST_PREPARED: usize = 256;
 const PROBED_AFTER: Duration = Duration::from_secs(10);
 
 /// What a session is told first: what is read is what is committed; `||` joins texts and double quotes mean names, as in
-/// the other databases; a value that does not fit is an error; times are in UTC; texts are compared byte by byte.
+/// the other databases; a value that does not fit is an error; times are in UTC; texts are compared byte by byte. Tables
+/// know transactions, and a statement may change many rows, whatever the server's own defaults are.
 const SETUP: [&str; 2] = [
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     "SET SESSION sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT,STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', \
-     time_zone = '+00:00', collation_connection = 'utf8mb4_bin'",
+     time_zone = '+00:00', collation_connection = 'utf8mb4_bin', sql_safe_updates = 0, default_storage_engine = 'InnoDB'",
 ];
 
 /// Errors of a step that an earlier start has taken in part: the table is there, the column, the index; what was to go
@@ -43,6 +44,10 @@ pub(super) fn dialler(address: ServerAddress) -> Result<Opener, OpenError> {
     let wrong =
         |error| OpenError::Unsupported(format!("DB_URL: not an address of a MySQL database: {error}"));
     let opts = Opts::from_url(url).map_err(wrong)?;
+    if opts.db_name().is_none_or(str::is_empty) {
+        let message = "DB_URL: the address names no database; it is mysql://user:password@host:port/database";
+        return Err(OpenError::Unsupported(message.to_owned()));
+    }
     let tls = address.tls.is_some().then(|| {
         let options = &address.tls_options;
         let tls = SslOpts::default().with_danger_accept_invalid_certs(options.is_insecure);

@@ -76,9 +76,14 @@ fn token(kind: Kind) -> &'static str {
 async fn make<C: Client>(client: &mut C, name: &str, columns: &[Column], keys: &[String]) -> Result<()> {
     let columns: Vec<String> = columns.iter().map(|(name, token)| format!("{name} {token} NULL")).collect();
     // An index made by a statement of its own would end the transaction where the schema cannot be undone.
+    // Some servers want a primary key of every table.
     let inline: String = match C::WORDS.undoes_schema {
         true => String::new(),
-        false => keys.iter().map(|columns| format!(", KEY ({columns})")).collect(),
+        false => keys
+            .iter()
+            .fold(", staged_row BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY".to_owned(), |inline, columns| {
+                inline + &format!(", KEY ({columns})")
+            }),
     };
     let sql = format!("CREATE TEMPORARY TABLE staged_{name} ({}{inline})", columns.join(", "));
     client.script(&expand(&sql, C::WORDS.dialect)).await?;

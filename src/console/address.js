@@ -46,7 +46,7 @@ export function followLinks() {
     const link = event.target.closest?.("a[href]");
     const isOurs = link && link.origin === location.origin && !link.target && !link.hasAttribute("download");
     const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
-    if (!isOurs || !isPlain || event.defaultPrevented || link.pathname.startsWith("/api/")) return;
+    if (!isOurs || !isPlain || event.defaultPrevented || link.hash || link.pathname.startsWith("/api/")) return;
     event.preventDefault();
     go(link.pathname, Object.fromEntries(new URLSearchParams(link.search)));
     scrollTo(0, 0);

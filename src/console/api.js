@@ -64,14 +64,17 @@ export async function send(method, path, { body, signal, as = token.get(), timeo
       cache: "no-store", credentials: "omit", signal: signals.length ? AbortSignal.any(signals) : undefined });
   } catch (error) {
     if (signal?.aborted) throw error;
-    tell("offline");
+    // A slow action does not mean that nobody is there.
+    if (!limit?.aborted || method === "GET") tell("offline");
     throw new Failure("offline", limit?.aborted ? "timeout" : "unreachable");
   }
-  tell("online");
-  if (answer.ok) return answer;
-  const said = await answer.text().catch(() => "");
+  const said = answer.ok ? "" : await answer.text().catch(() => "");
   let value = null;
   try { value = JSON.parse(said); } catch { /* a proxy's page */ }
+  const isAway = value === null && /50[234]/.test(answer.status);
+  tell(isAway ? "offline" : "online");
+  if (answer.ok) return answer;
+  if (isAway) throw new Failure("offline", "unreachable");
   const failure = new Failure(kindOf(answer.status, value?.code), words(value, answer.status), {
     status: answer.status, value, retryAfter: Number(answer.headers.get("retry-after")) || null,
   });

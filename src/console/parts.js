@@ -127,8 +127,10 @@ export function Dialog({ title, onClose, children, wide }) {
   const id = useId();
   useEffect(() => {
     const before = document.activeElement;
-    dialog.current.showModal();
-    return () => before?.focus?.();
+    const own = dialog.current;
+    own.showModal();
+    own.querySelector("[autofocus], input, select, textarea, footer button")?.focus();
+    return () => { own.close(); before?.focus?.(); };
   }, []);
   return html`
     <dialog ref=${dialog} class=${wide ? "wide" : ""} aria-labelledby=${id} onCancel=${(event) => { event.preventDefault(); onClose(); }}>

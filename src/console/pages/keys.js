@@ -236,7 +236,7 @@ function Detail({ item, onDone }) {
     [t("Calls at once"), item.maxConcurrency], [t("Requests a minute"), item.requestsPerMinute && number(item.requestsPerMinute)],
     [t("Tokens a minute"), item.tokensPerMinute && number(item.tokensPerMinute)], [t("Addresses"), item.allowedIps?.join(", ")],
     [t("Budgets", "预算"), item.budgets && html`<${BudgetsUsed} budgets=${item.budgets} />`],
-    [t("Expires"), item.expiresAt ? html`<${Time} at=${item.expiresAt} plain />` : t("never")], [t("Made", "创建于"), html`<${Time} at=${item.createdAt} plain />`],
+    [t("Expires"), item.expiresAt ? html`<${Time} at=${item.expiresAt} plain />` : t("no end", "永不")], [t("Made", "创建于"), html`<${Time} at=${item.createdAt} plain />`],
     [t("Description"), item.description], [t("Group"), item.groupName], [t("Tags"), item.tags.join(", ")], [t("Models"), item.supportedModels.join(", ") || "–"],
     [t("Routes"), amount(item.allowedRouteIds)], [t("Sites left out"), amount(item.excludedSiteIds)], [t("Credentials left out"), amount(item.excludedCredentialRefs)],
     [t("Weights of sites"), amount(Object.keys(item.siteWeightMultipliers))]];
@@ -295,7 +295,7 @@ export function Page() {
     { label: t("24 hours"), class: "less", cell: (key) => html`<span class="bound number">${money(key.rangeUsage.totalCost)}
       <br /><span class="quiet">${count(key.rangeUsage.totalRequests, "{count} request", "{count} requests")}</span></span>` },
     { label: t("Group and tags"), class: "less", cell: (key) => html`${[key.groupName, ...key.tags].filter(Boolean).map((name) => html`<${Badge} key=${name}><bdi>${name}</bdi><//> `)}` },
-    { label: t("Expires"), class: "less", cell: (key) => (key.expiresAt ? html`<${Time} at=${key.expiresAt} />` : html`<span class="quiet">${t("never")}</span>`) },
+    { label: t("Expires"), class: "less", cell: (key) => (key.expiresAt ? html`<${Time} at=${key.expiresAt} />` : html`<span class="quiet">${t("no end", "永不")}</span>`) },
     { label: t("Last used", "上次使用"), class: "less", cell: (key) => html`<span class=${key.lastUsedAt ? "" : "quiet"}>${ago(key.lastUsedAt)}</span>` },
   ];
   const fresh = html`<${Opens} class="first" label=${t("New key")}>${(close) => html`<${NewKey} onClose=${close} onDone=${read.reload} />`}<//>`;

@@ -122,7 +122,7 @@ function reachedBy(row, channel, rows) {
 
 async function tryOut(model, forcedChannelId) {
   const began = performance.now();
-  await post("/api/test/chat", { model, forcedChannelId, max_tokens: 16, messages: [{ role: "user", content: "Say OK." }] });
+  await post("/api/test/chat", { model, forcedChannelId, max_tokens: 16, messages: [{ role: "user", content: "Say OK." }] }, { timeoutMs: 300_000 });
   return performance.now() - began;
 }
 

@@ -108,7 +108,8 @@ impl HasModels for TokenId {
     const HAS_MANUAL: bool = false;
 }
 
-/// The next available models, at most so many, with the numbers of those that have them, by number and name, from behind this one.
+/// The next available models, at most so many, with the numbers of those that have them, by number and name, from behind
+/// this one.
 pub async fn available_after<I: HasModels>(
     store: &Store,
     (id, name): (I, &str),

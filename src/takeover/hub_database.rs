@@ -94,9 +94,15 @@ fn tell_of_others(database: &Foreign, days: Option<&Days>, list: &mut LeftList) 
         let (calls, tokens) = (database.count("proxy_logs"), database.sum("proxy_logs", "total_tokens"));
         let cost = database.sum("proxy_logs", "estimated_cost");
         let sums = match days {
-            Some(days) if days.is_cut => "of their sums by day, site and model the first 100,000 are taken",
-            Some(_) => "their sums by day, site and model are taken, where their accounts are still there",
-            None => "they do not say when and where they were, so that no statistics can be made of them",
+            Some(days) if days.is_cut => {
+                format!("of their sums by day, site and model {} are taken", usage_days::MOST)
+            }
+            Some(_) => {
+                "their sums by day, site and model are taken, where their accounts are still there".into()
+            }
+            None => {
+                "they do not say when and where they were, so that no statistics can be made of them".into()
+            }
         };
         list.add(
             format!("proxy_logs ({calls} rows)"),

@@ -18,7 +18,7 @@ const TABLE: &str = "proxy_logs";
 /// The array of a document that has the sums.
 pub(super) const ARRAY: &str = "usageDays";
 /// Days of models at sites that are taken: a hundred models over two years.
-const MOST: usize = 100_000;
+pub(super) const MOST: usize = 100_000;
 /// Seconds; zones change their offset only between quarters of an hour, so that a whole one is in one day.
 const QUARTER: i64 = 15 * 60;
 

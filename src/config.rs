@@ -229,7 +229,8 @@ pub fn from_environment_over(defaults: &[(&str, String)]) -> Reading {
     }
 }
 
-/// Reads a configuration out of names and values; pure, so that tests can give any environment.
+/// Reads a configuration out of names and values: any environment.
+#[cfg(test)]
 pub fn read(values: &HashMap<String, String>) -> Reading {
     read_beside(values, &HashSet::new())
 }

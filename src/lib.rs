@@ -46,61 +46,63 @@
 //! site_headers headers that go with every request to a site, in the one form in which they are stored
 //! site_url     addresses of sites, in the one form in which they are stored and compared
 //! mask         texts without the secrets in them
+//! one_line     texts of strangers, made fit for one line
 //! websocket    what both ends of a WebSocket share: the proof of the handshake, the bounds of frames
 //! time, cron, logging, metrics, money, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
 //! ids          the ids of rows, a type for each kind of row
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod admin;
+pub(crate) mod admin;
 pub mod app;
 pub mod aside;
-pub mod background;
-pub mod backup;
+pub(crate) mod background;
+pub(crate) mod backup;
 pub mod cli;
-pub mod codings;
+pub(crate) mod codings;
 pub mod config;
-pub mod console;
-pub mod core;
+pub(crate) mod console;
+pub(crate) mod core;
 pub mod cron;
 pub mod demo;
 pub mod deploy_helper;
 pub mod desktop;
 pub mod dialect;
 pub mod doctor;
-pub mod error_words;
-pub mod fast_map;
-pub mod fence;
-pub mod flight;
+pub(crate) mod error_words;
+pub(crate) mod fast_map;
+pub(crate) mod fence;
+pub(crate) mod flight;
 pub mod greeting;
-pub mod hex;
+pub(crate) mod hex;
 pub mod http;
-pub mod id_map;
-pub mod ids;
+pub(crate) mod id_map;
+pub(crate) mod ids;
 pub mod jobs;
-pub mod keys;
-pub mod limits;
+pub(crate) mod keys;
+pub(crate) mod limits;
 pub mod logging;
-pub mod make_room;
-pub mod mask;
-pub mod metrics;
-pub mod money;
-pub mod name_map;
-pub mod notify;
+pub(crate) mod make_room;
+pub(crate) mod mask;
+pub(crate) mod metrics;
+pub(crate) mod money;
+pub(crate) mod name_map;
+pub(crate) mod notify;
+pub(crate) mod one_line;
 pub mod open_files;
-pub mod platform;
-pub mod proxy;
-pub mod request_id;
+pub(crate) mod platform;
+pub(crate) mod proxy;
+pub(crate) mod request_id;
 pub mod routing;
-pub mod service;
-pub mod settings;
-pub mod site_headers;
+pub(crate) mod service;
+pub(crate) mod settings;
+pub(crate) mod site_headers;
 pub mod site_url;
 pub mod store;
-pub mod sync;
-pub mod takeover;
-pub mod time;
+pub(crate) mod sync;
+pub(crate) mod takeover;
+pub(crate) mod time;
 pub mod upstream;
-pub mod uuid;
-pub mod wake_flag;
-pub mod websocket;
+pub(crate) mod uuid;
+pub(crate) mod wake_flag;
+pub(crate) mod websocket;

@@ -246,7 +246,7 @@ impl Service {
             }
             Found::Nothing => match (Foreign::at(path), ErrorShape::at(path, &head.headers, id)) {
                 (Some(foreign), _) => foreign.no_such_path(),
-                (None, Some(face)) => face.no_such_path(path),
+                (None, Some(shape)) => shape.no_such_path(path),
                 (None, None) => self
                     .page(head)
                     .unwrap_or_else(|| refuse(&head.headers, path, id, StatusCode::NOT_FOUND, "Not found")),
@@ -326,8 +326,8 @@ enum Routed {
 /// A refusal before any handler: in the shape of the surface under the proxy's paths, else in the
 /// admin shape.
 fn refuse(headers: &HeaderMap, path: &str, id: RequestId, status: StatusCode, message: &str) -> Response {
-    if let Some(face) = ErrorShape::at(path, headers, id) {
-        return face.refuse(status.as_u16(), message, None, None);
+    if let Some(shape) = ErrorShape::at(path, headers, id) {
+        return shape.refuse(status.as_u16(), message, None, None);
     }
     http::json(status, &json!({ "success": false, "message": message, "error": message }))
 }

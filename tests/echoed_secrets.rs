@@ -153,6 +153,15 @@ fn nothing_that_an_upstream_repeats_of_its_request_is_told_or_kept() {
     let path = format!("/api/models/check/{}", account["id"]);
     let checked = gateway.admin().post(&path, &json!({}));
     says_nothing("a check", &checked.text());
+    // One that lists its models, and among them what it was sent.
+    upstream.serve(|asked| {
+        let names = [MODEL.to_owned(), "model-fresh".to_owned(), KEY.to_owned(), echo(asked)];
+        let models = names.map(|name| json!({"id": name.replace(['\r', '\n'], " ")}));
+        Some(Reply::json(200, &json!({"object": "list", "data": models})))
+    });
+    says_nothing("a check", &gateway.admin().post(&path, &json!({})).text());
+    gateway.wait_for_channels("model-fresh", 1);
+    says_nothing("the models", &gateway.client().get("/v1/models").text());
     gateway.admin().post("/api/accounts/health/refresh", &json!({"accountId": account["id"], "wait": true}));
 
     for path in [

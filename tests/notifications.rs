@@ -414,7 +414,7 @@ fn a_model_that_nobody_offers_is_told_without_a_route() {
     let told = sink.last("/hook/K3Y-OF-THE-HOOK").json();
     assert_eq!(told["title"], "No available channel");
     let message = told["message"].as_str().expect("a message");
-    assert!(message.contains("gone \"model\"  X: <b>*_`[x](y)</b>"), "{message}");
+    assert!(message.contains("gone \"model\" X: <b>*_`[x](y)</b>"), "{message}");
     let event = &alerts(&gateway)[0];
     assert_eq!((&event["relatedType"], &event["relatedId"]), (&json!("route"), &Value::Null));
     // Other names are the same story.

@@ -114,6 +114,11 @@ fn serve(mut stream: TcpStream, refusal: Option<u16>, asked: &Mutex<Vec<String>>
                     json!({"type": "response.done", "response": {"status": "completed", "usage": usage}}),
                 );
             }
+            "ramble" => {
+                say(&mut socket, json!({"type": "response.created", "response": {"id": "r"}}));
+                let second = "A".repeat(64_000);
+                say(&mut socket, json!({"type": "response.output_audio.delta", "delta": second}));
+            }
             "complain" => {
                 let message = "Incorrect API key provided: sk-upstream-key";
                 say(&mut socket, json!({"type": "error", "error": {"message": message}}));
@@ -286,6 +291,25 @@ fn each_response_counts_against_the_limits_of_its_key() {
         let keys = gateway.admin().get("/api/downstream-keys").expect(200);
         (keys["items"][0]["budgets"][0]["used"]["requests"] == 2).then_some(())
     });
+}
+
+#[test]
+fn who_leaves_before_a_response_is_done_pays_for_what_was_heard() {
+    let voice = Voice::start();
+    let gateway = gateway(&[], &[("site", &voice)]);
+    let client = with_key(&gateway, &json!({"budgets": [{"period": "week", "maxTokens": 15}]}));
+    let mut socket = opened(&client);
+    socket.send(&json!({"type": "ramble"}));
+    for expected in ["response.created", "response.output_audio.delta"] {
+        assert_eq!(socket.event()["type"], expected);
+    }
+    drop(socket);
+    eventually("a second of speech is about 20 tokens", || {
+        let keys = gateway.admin().get("/api/downstream-keys").expect(200);
+        (keys["items"][0]["budgets"][0]["used"]["tokens"] == 21).then_some(())
+    });
+    let Err(answer) = client.try_socket(ask()) else { panic!("another one was opened") };
+    assert_eq!(answer.expect(429)["error"]["code"], "key_over_budget");
 }
 
 #[test]

@@ -36,27 +36,13 @@ const CONTAINERS: &[&str] = &["data", "accounts", "preferences", "apiCredentialP
 const MAX_DEPTH: usize = 4;
 /// With which some programs begin a text in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// What rows that are pushed gather to before they are written.
+/// How much is read of a file at a time.
 const RUN: usize = 64 << 10;
 
 /// A whole document. Paths name members from the root down: `&["accounts", "sites"]`.
 pub struct Document {
     file: File,
     root: Node,
-}
-
-/// Makes a [`Document`] in our own form of rows that come in any order.
-pub struct Draft {
-    file: BufWriter<File>,
-    written: u64,
-    arrays: BTreeMap<&'static str, Pushed>,
-    settings: Pushed,
-}
-
-#[derive(Default)]
-struct Pushed {
-    rows: Rows,
-    open: Vec<u8>,
 }
 
 /// The elements of an array, each on a line.
@@ -236,82 +222,6 @@ fn unreadable(error: serde_json::Error) -> io::Error {
             io::ErrorKind::InvalidData,
             format!("The document cannot be read as JSON: {error}"),
         ),
-    }
-}
-
-// === impl Draft ===
-
-impl Draft {
-    pub fn new(dir: &Path) -> io::Result<Self> {
-        Ok(Self {
-            file: BufWriter::new(scratch::file(dir)?),
-            written: 0,
-            arrays: BTreeMap::new(),
-            settings: Pushed::default(),
-        })
-    }
-
-    /// Adds a row to an array of the accounts: `sites`, `accounts`, … in the form of our own backups. The arrays that a
-    /// document must have are there without rows, too.
-    pub fn push(&mut self, array: &'static str, mut row: Value) -> io::Result<()> {
-        let pushed = self.arrays.entry(array).or_default();
-        pushed.add(&mut row, &mut self.file, &mut self.written)
-    }
-
-    /// Adds a setting to the preferences.
-    pub fn setting(&mut self, key: &str, value: Value) -> io::Result<()> {
-        let mut row = serde_json::json!({ "key": key, "value": value });
-        self.settings.add(&mut row, &mut self.file, &mut self.written)
-    }
-
-    /// The document: with accounts when `arrays` or rows say so, with preferences when there is a setting.
-    pub fn finish(mut self, arrays: &[&'static str]) -> io::Result<Document> {
-        for array in arrays {
-            self.arrays.entry(array).or_default();
-        }
-        let mut members = BTreeMap::new();
-        let timestamp = crate::time::now_ms().to_string();
-        self.file.write_all(timestamp.as_bytes())?;
-        let end = self.written + timestamp.len() as u64;
-        members.insert("timestamp".to_owned(), Node::Value(Extent { start: self.written, end }));
-        self.written = end;
-        let mut accounts = BTreeMap::new();
-        for (array, mut pushed) in std::mem::take(&mut self.arrays) {
-            pushed.write(&mut self.file, &mut self.written)?;
-            accounts.insert(array.to_owned(), Node::Array(pushed.rows));
-        }
-        if !accounts.is_empty() {
-            members.insert("accounts".to_owned(), Node::Object(accounts));
-        }
-        let mut settings = std::mem::take(&mut self.settings);
-        settings.write(&mut self.file, &mut self.written)?;
-        if settings.rows.count > 0 {
-            let settings = BTreeMap::from([("settings".to_owned(), Node::Array(settings.rows))]);
-            members.insert("preferences".to_owned(), Node::Object(settings));
-        }
-        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        Ok(Document { file, root: Node::Object(members) })
-    }
-}
-
-impl Pushed {
-    fn add(&mut self, row: &mut Value, file: &mut BufWriter<File>, written: &mut u64) -> io::Result<()> {
-        canonical::write(row, &mut self.open)?;
-        self.open.push(b'\n');
-        self.rows.count += 1;
-        if self.open.len() >= RUN { self.write(file, written) } else { Ok(()) }
-    }
-
-    fn write(&mut self, file: &mut BufWriter<File>, written: &mut u64) -> io::Result<()> {
-        if self.open.is_empty() {
-            return Ok(());
-        }
-        file.write_all(&self.open)?;
-        let end = *written + self.open.len() as u64;
-        self.rows.runs.push(Extent { start: *written, end });
-        *written = end;
-        self.open.clear();
-        Ok(())
     }
 }
 
@@ -559,24 +469,5 @@ mod tests {
         }
         let long = format!("{{\"a\":[\"{}\"]}}", "x".repeat(5 << 20));
         assert!(read(&long).is_err_and(|error| error.to_string().contains("longer than 4 MiB")));
-    }
-
-    #[test]
-    fn rows_that_were_pushed_in_any_order_stand_together() {
-        let mut draft = Draft::new(&std::env::temp_dir()).expect("a file");
-        for id in 0..5000 {
-            draft.push("sites", serde_json::json!({"id": id, "name": "a site with a name"})).expect("pushed");
-            draft.push("accounts", serde_json::json!({"id": id, "siteId": id})).expect("pushed");
-        }
-        draft.setting("checkin_cron", "0 8 * * *".into()).expect("pushed");
-        let document = draft.finish(&["tokenRoutes"]).expect("a document");
-        let ids = |array| {
-            let path = ["accounts", array];
-            let rows = document.rows(&path).map(|row| row.expect("a row")["id"].as_i64());
-            rows.collect::<Option<Vec<i64>>>().expect("ids")
-        };
-        assert_eq!((ids("sites"), ids("accounts")), ((0..5000).collect(), (0..5000).collect()));
-        assert!(document.is_array(&["accounts", "tokenRoutes"]));
-        assert_eq!(document.rows(&["preferences", "settings"]).count(), 1);
     }
 }

@@ -3,14 +3,13 @@
 //! ```text
 //! export   rows of one moment ─▶ canonical JSON ─▶ any `Write`
 //! import   any `Read` ─▶ Document ─▶ checked ─▶ staged ─▶ planned ─▶ one transaction ─▶ in force
-//!                  Draft ─┘ (rows of another gateway, in our form)     └▶ a dry run ends here: Report
+//!                                                                      └▶ a dry run ends here: Report
 //! ```
 //!
 //! Who takes over from elsewhere and who works from a command line use the same three things, none of which knows HTTP:
 //!
-//! - [`Document::read`] takes a file of any size; [`Draft`] makes a document of rows that are pushed (`sites`, `accounts`,
-//!   `accountTokens`, … with numbers of their own that refer to each other). Looking into a document before it is
-//!   imported: [`Document::rows`], [`Document::value`], [`Document::members`].
+//! - [`Document::read`] takes a file of any size. Looking into it before it is imported: [`Document::rows`],
+//!   [`Document::value`], [`Document::members`].
 //! - [`import()`] puts it in force, or with `dry_run` tells what it would do; all of it holds, or nothing. It publishes what
 //!   requests are routed by. Who keeps caches above the core clears them afterwards, and rebuilds the routes.
 //! - [`export()`] writes one; through [`sealed::Sealing`] it is encrypted with a passphrase, and [`sealed::open`] reads it.
@@ -45,12 +44,12 @@ pub mod sealed;
 mod sections;
 
 pub use canonical::pretty;
-pub use document::{Document, Draft};
+pub use document::Document;
 pub use export::{What, export};
 pub use import::import;
 pub use options::ImportOptions;
 pub use progress::{Progress, Stage};
-pub use report::{ImportError, Report, RowReport, Sections};
+pub use report::{ImportError, Report};
 pub use scratch::file as scratch_file;
 
-pub use crate::store::staging::{Action, Conflict, Counts};
+pub use crate::store::staging::{Conflict, Counts};

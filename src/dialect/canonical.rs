@@ -72,8 +72,6 @@ pub struct Request<'a> {
     /// Members that change what comes back and that only their own dialect understands
     /// (`modalities`, `mcp_servers`, `container`, …), by name.
     pub native: Vec<&'static str>,
-    /// Chat clients that asked for the trailing usage chunk (`stream_options.include_usage`).
-    pub usage_chunk: bool,
 }
 
 /// Who spoke.

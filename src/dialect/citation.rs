@@ -98,7 +98,6 @@ impl<'a> Citation<'a> {
 /// mark at every so many characters neither is counted from the beginning each time.
 #[derive(Debug)]
 pub struct CitedText<'t> {
-    text: &'t Text<'t>,
     /// What it says.
     plain: Cow<'t, str>,
     /// The byte at which every [`MARK_EVERY`]th character begins, from the first on.
@@ -111,12 +110,7 @@ impl<'t> CitedText<'t> {
     pub fn of(text: &'t Text<'_>) -> Self {
         let plain = text.decode();
         let marks = plain.char_indices().step_by(MARK_EVERY).map(|(at, _)| at).collect();
-        Self { text, plain, marks }
-    }
-
-    /// All of it, as written.
-    pub fn text(&self) -> &'t Text<'t> {
-        self.text
+        Self { plain, marks }
     }
 
     /// All of it, decoded.

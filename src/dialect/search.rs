@@ -36,16 +36,6 @@ pub struct Page<'a> {
     pub title: Option<Text<'a>>,
 }
 
-impl Search<'_> {
-    pub fn into_owned(self) -> Search<'static> {
-        Search {
-            id: self.id.into_owned(),
-            query: self.query.into_owned(),
-            found: self.found.map(Found::into_owned),
-        }
-    }
-}
-
 impl Found<'_> {
     pub fn into_owned(self) -> Found<'static> {
         match self {

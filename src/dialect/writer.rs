@@ -99,12 +99,8 @@ impl Writer {
         self.comma = true;
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.out.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.out.is_empty()
     }
 
     pub fn as_str(&self) -> &str {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::one_line::one_line;
 use serde::Serialize;
 use serde_json::json;
 
@@ -48,8 +49,7 @@ impl Report {
 
     fn add(&mut self, check: &str, result: Verdict, detail: String) {
         // Names of sites and words of upstreams are anybody's: none of them makes a line of its own.
-        let in_line = |text: &str| text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        self.0.push(Finding { check: in_line(check), result, detail: in_line(&detail) });
+        self.0.push(Finding { check: one_line(check), result, detail: one_line(&detail) });
     }
 
     pub fn json(&self) -> String {
@@ -85,7 +85,7 @@ mod tests {
         report.failed("clock", "wrong".to_owned());
         assert_eq!(
             report.table(),
-            "database  ok       sound\nsite a b  WARNING  slow   [31m\nclock     FAILED   wrong\n"
+            "database  ok       sound\nsite a b  WARNING  slow [31m\nclock     FAILED   wrong\n"
         );
         assert!(report.has_failure());
         let json: serde_json::Value = serde_json::from_str(&report.json()).expect("JSON");

@@ -29,7 +29,6 @@ use crate::time::Millis;
 pub use budget::{Bounds, Budget, BudgetDelta, BudgetLive, Reached, Used};
 pub use limits::{BudgetMask, Charge, KeyLimits, MAX_BUDGETS, NotTaken, OverLimit};
 pub use live::{KeyDelta, KeyLive};
-pub use looks::Looks;
 pub use period::Period;
 pub use quota::{Quota, Reach};
 pub use shown::ShownBudget;

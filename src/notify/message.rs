@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use jiff::tz::TimeZone;
 
 use super::Notice;
+use crate::one_line::one_line;
 use crate::store::events::EventLevel;
 use crate::time::{self, Millis};
 
@@ -76,12 +77,6 @@ pub(super) fn with_merged(message: &str, merged: u64) -> String {
         0 => message.to_owned(),
         count => format!("{message}\n\n{count} identical alerts merged during the cool-down"),
     }
-}
-
-/// Line ends and other control characters become single blanks: what is one line stays one.
-pub(super) fn one_line(text: &str) -> String {
-    let words = text.split(|c: char| c.is_control() || c.is_whitespace());
-    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// At most so many UTF-16 units, as chat services count, and bytes, the note at the end included.

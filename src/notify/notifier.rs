@@ -13,9 +13,10 @@ use tokio::time::timeout;
 
 use super::channel::Channel;
 use super::cooldown::{Cooldowns, Mark};
-use super::message::{Message, Zone, one_line, with_merged};
+use super::message::{Message, Zone, with_merged};
 use super::{Notice, Repeats};
 use crate::config::Config;
+use crate::one_line::one_line;
 use crate::settings::Settings;
 use crate::store::events::{self, NewEvent};
 use crate::store::throttle::{self, SentRow};

@@ -3,8 +3,9 @@
 use percent_encoding::utf8_percent_encode;
 use serde_json::Value;
 
-use super::message::{Message, one_line};
+use super::message::Message;
 use super::post::{UNRESERVED, refusal_code};
+use crate::one_line::one_line;
 
 const SERVICE: &str = "https://sctapi.ftqq.com";
 

@@ -20,7 +20,7 @@ use smtp_proto::EXT_START_TLS;
 
 use super::failure::{Failure, TIMEOUT, without};
 use super::mail::Envelope;
-use super::message::one_line;
+use crate::one_line::short_line;
 use crate::upstream::{Client, Stream};
 
 /// How much of a server's words is repeated.
@@ -155,5 +155,5 @@ fn refused(step: &'static str) -> impl Fn(Error) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    one_line(text).chars().take(MAX_QUOTED).collect()
+    short_line(text, MAX_QUOTED, "")
 }

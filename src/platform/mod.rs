@@ -33,10 +33,10 @@ mod veloera;
 
 use std::fmt;
 
-pub use oauth::{OAuthProfile, OAuthProvider};
+pub use oauth::OAuthProvider;
 pub use profile::{
     Abilities, Address, BodyEdit, CodeAssist, LoginHeaders, Management, ModelList, NewApiFork, OwnPages,
-    Page, PageAnswer, PriceList, Profile, Title, UsageLog,
+    PageAnswer, PriceList, Profile,
 };
 pub use relay::names_claude;
 

@@ -165,7 +165,7 @@ impl<'a> Delivery<'a> {
 
     /// The dialects to ask in, in order, as far as the site is known.
     fn formats(&self, now: Millis) -> Formats {
-        let (site, client) = (&self.channel.account.site, self.call.face.dialect);
+        let (site, client) = (&self.channel.account.site, self.call.shape.dialect);
         if self.call.operation != Operation::Answer {
             return formats::order_of_others(site.platform, client, self.call.operation);
         }
@@ -208,7 +208,7 @@ impl<'a> Delivery<'a> {
     /// What experience with the site's dialects is kept under.
     fn memory_key(&self) -> MemoryKey<'_> {
         let site = self.channel.account.site.id;
-        MemoryKey { site, client: self.call.face.dialect, model: &self.call.model }
+        MemoryKey { site, client: self.call.shape.dialect, model: &self.call.model }
     }
 }
 
@@ -216,7 +216,7 @@ impl<'a> Delivery<'a> {
 /// calls that it does not have.
 fn continues_elsewhere(call: &Call) -> bool {
     let envelope = &call.envelope;
-    call.face.dialect == Dialect::Messages
+    call.shape.dialect == Dialect::Messages
         && (envelope.has_continuation || envelope.user.is_some())
         && messages::answers_elsewhere(&call.body)
 }

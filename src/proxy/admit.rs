@@ -27,14 +27,14 @@ pub(super) async fn admit(proxy: &Arc<Proxy>, call: &mut Call) -> Result<(), Res
     if call.envelope.has_previous || call.envelope.has_conversation {
         Box::pin(owners::check(proxy, call)).await?;
     }
-    if stored_files::may_be_resolved(call.face.dialect, call.envelope.marks) {
+    if stored_files::may_be_resolved(call.shape.dialect, call.envelope.marks) {
         Box::pin(files::resolve(proxy, call)).await?;
     }
     let Some(key) = &call.caller.key else { return Ok(()) };
     call.admission = quota::admit(&proxy.core, key, &call.model).await.map_err(|refused| match refused {
-        NotAdmitted::OverTotal(why) => call.face.reject_caller(&Refused::Rejected(why)),
-        NotAdmitted::Over(limit) => call.face.over_limit(limit, now_ms()),
-        NotAdmitted::Unavailable => call.face.refuse(503, "The request could not be counted", None, None),
+        NotAdmitted::OverTotal(why) => call.shape.reject_caller(&Refused::Rejected(why)),
+        NotAdmitted::Over(limit) => call.shape.over_limit(limit, now_ms()),
+        NotAdmitted::Unavailable => call.shape.refuse(503, "The request could not be counted", None, None),
     })?;
     Ok(())
 }
@@ -44,13 +44,13 @@ pub(super) async fn admit_model(
     proxy: &Arc<Proxy>,
     head: Head<'_>,
     model: &str,
-    face: ErrorShape,
+    shape: ErrorShape,
 ) -> Result<Box<Call>, Response> {
     // What every dialect reads as a request.
     let messages = json!([{ "role": "user", "content": "" }]);
     let body = Bytes::from(json!({ "model": model, "messages": messages }).to_string());
     let call = Call::read(proxy, head, body);
-    let mut call = call.map_err(|(_, error)| face.refuse(400, &error.message, None, error.field))?;
+    let mut call = call.map_err(|(_, error)| shape.refuse(400, &error.message, None, error.field))?;
     admit(proxy, &mut call).await?;
     Ok(call)
 }
@@ -62,5 +62,5 @@ pub(super) fn forbidden(core: &Core, call: &Call) -> Option<Response> {
     let mut named = std::iter::once(&*call.model).chain(call.envelope.also.iter().map(String::as_str));
     let model = named.find(|model| !snapshot.permits(model, &key.policy))?;
     let message = format!("Model {model} is not allowed for this key");
-    Some(call.face.refuse(403, &message, None, Some("model")))
+    Some(call.shape.refuse(403, &message, None, Some("model")))
 }

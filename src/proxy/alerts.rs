@@ -9,6 +9,7 @@
 use crate::core::Core;
 use crate::error_words::sites::{self, Meaning};
 use crate::ids::{RouteId, TokenId};
+use crate::one_line::short_line;
 use crate::routing::{AccountStatus, Channel};
 use crate::store::events::{EventLevel, NewEvent};
 
@@ -33,10 +34,10 @@ pub(super) fn unserved(core: &Core, call: &Call, last: Option<&Failure>) {
     let snapshot = core.snapshot.load();
     let route = snapshot.lookup(&call.envelope.model, call.caller.policy()).map(|found| found.route.id);
     core.notifier.alert(format_args!("unserved:{}", route.unwrap_or(RouteId::ZERO)), || {
-        let model = shortened(&call.model, MAX_MODEL);
+        let model = short_line(&call.model, MAX_MODEL, "…");
         let (title, message) = match last {
             Some(failure) => {
-                let cause = shortened(&failure.text, MAX_CAUSE);
+                let cause = short_line(&failure.text, MAX_CAUSE, "…");
                 (
                     "All channels failed",
                     format!("Model {model}: no channel gave an answer; the last one: {cause}"),
@@ -85,14 +86,4 @@ pub(super) fn refused(core: &Core, channel: &Channel, failure: &Failure) {
             related_type: Some("account"),
         }
     });
-}
-
-/// One line of at most so many characters.
-fn shortened(text: &str, most: usize) -> String {
-    let mut chars = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let mut short: String = chars.by_ref().take(most).collect();
-    if chars.next().is_some() {
-        short.push('…');
-    }
-    short
 }

@@ -224,7 +224,7 @@ impl Delivery<'_> {
         let Round { operation, recovery, .. } = round;
         let prepare = || self.prepare(*operation, format).ok();
         let words = || recovery.next(call, (site.platform, format), failure, prepare);
-        let other_words = match format == call.face.dialect {
+        let other_words = match format == call.shape.dialect {
             true => conversions.read_through(length, words).await,
             false => conversions.answer(length).await.convert(words),
         };
@@ -248,7 +248,7 @@ impl Delivery<'_> {
         round: &mut Round,
         dialects: &mut Dialects,
     ) {
-        let (platform, client) = (self.channel.account.site.platform, self.call.face.dialect);
+        let (platform, client) = (self.channel.account.site.platform, self.call.shape.dialect);
         let Round { queue, refusals, .. } = round;
         formats::order_for_document(queue, platform, client, self.model, &self.call.body);
         if let Some(wanted) = downgrade.to.and_then(|to| queue.iter().position(|own| *own == to)) {

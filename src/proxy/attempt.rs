@@ -136,7 +136,7 @@ impl Attempt {
         proxy.core.live.rotations.record(reason, &call.envelope.model, channel.account.site.id, started_at);
         proxy.core.metrics.attempts.add(1);
         let row = ProxyLogRow {
-            request_id: Some(call.face.id),
+            request_id: Some(call.shape.id),
             route_id: Some(channel.route_id),
             channel_id: Some(channel.id),
             account_id: Some(channel.account.id),
@@ -146,7 +146,7 @@ impl Attempt {
             model_requested: Some(call.model.clone()),
             model_actual: Some(model.clone()),
             is_stream: Some(call.envelope.stream),
-            downstream_path: Some(call.operation.path(call.face.dialect)),
+            downstream_path: Some(call.operation.path(call.shape.dialect)),
             retry_count: number,
             begins_call: number == 0,
             decision: Some(*reason),

@@ -55,7 +55,7 @@ pub(super) struct Head<'a> {
 
 /// One client request as all its attempts see it.
 pub(super) struct Call {
-    pub(super) face: ErrorShape,
+    pub(super) shape: ErrorShape,
     pub(super) operation: Operation,
     pub(super) envelope: Envelope,
     /// The requested model, shared with every log row.
@@ -162,22 +162,24 @@ impl Call {
             ask_for_beta(&mut query);
         }
         let client = Client::detect(head.path, dialect, &head.headers, envelope.user.as_deref());
-        let face = ErrorShape::new(dialect, head.id).to_client(client.names_version);
+        let shape = ErrorShape::new(dialect, head.id).to_client(client.names_version);
         let path = operation.path(dialect);
         let key_id = head.caller.key_id();
         let settings = proxy.core.settings.load_full();
-        let is_charged_stream = envelope.stream
-            && operation == Operation::Answer
-            && head.caller.key.as_ref().is_some_and(|key| key.counts_usage());
+        let counts_usage = head.caller.key.as_ref().is_some_and(|key| key.counts_usage());
+        let is_charged_stream = counts_usage && envelope.stream && operation == Operation::Answer;
+        let is_charged_socket = counts_usage && operation == Operation::Converse;
         let asks_for_usage = is_charged_stream
             && matches!(dialect, Dialect::Chat | Dialect::Completions)
             && std::str::from_utf8(&body).is_ok_and(chat::leaves_usage_open);
-        let presumed_input = is_charged_stream.then(|| presumed_tokens(&body));
+        // What is said through a socket stands in no body.
+        let presumed_input =
+            is_charged_stream.then(|| presumed_tokens(&body)).or(is_charged_socket.then_some(0));
         let session = Session::going_on(&proxy.core, &body, &envelope, key_id)
             .or_else(|| Session::of(&proxy.core, &settings, &client, path, &envelope, key_id, head.session));
         Ok(Box::new(Self {
             operation,
-            face,
+            shape,
             client,
             session,
             model: Arc::from(envelope.model.as_str()),
@@ -206,7 +208,7 @@ impl Call {
 
     /// What an upstream does for it: says where it may be sent again.
     pub(super) fn work(&self) -> Work {
-        self.operation.work(self.face.dialect)
+        self.operation.work(self.shape.dialect)
     }
 
     /// Whether the request has these words, which are in lower case.

@@ -570,20 +570,20 @@ impl Failure {
     }
 
     /// The answer when no further attempt is made.
-    pub(super) fn into_response(self, face: ErrorShape) -> Response {
+    pub(super) fn into_response(self, shape: ErrorShape) -> Response {
         let wait = self.error.retry_after.map(|wait| wait.as_secs_f64().ceil() as u64);
         let mut response = match (self.kind, self.body) {
             // The client's own mistake reaches it as the upstream put it.
             (Kind::Status, Some(body))
-                if ((400..500).contains(&self.status) || face.dialect == Dialect::Gemini)
+                if ((400..500).contains(&self.status) || shape.dialect == Dialect::Gemini)
                     && !matches!(self.status, 401..=403) =>
             {
-                match errors::completed(face.errors(), body, face.id.as_str()) {
-                    Some(body) => face.verbatim(self.status, body),
-                    None => face.upstream_failure(self.status, &self.error),
+                match errors::completed(shape.errors(), body, shape.id.as_str()) {
+                    Some(body) => shape.verbatim(self.status, body),
+                    None => shape.upstream_failure(self.status, &self.error),
                 }
             }
-            _ => face.upstream_failure(self.status, &self.error),
+            _ => shape.upstream_failure(self.status, &self.error),
         };
         response.headers_mut().extend(self.headers.map(|headers| *headers).unwrap_or_default());
         if let Some(seconds) = wait {

@@ -26,23 +26,23 @@ pub(super) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) ->
     if request.headers.contains_key(GOOGLE_SDK) {
         return gemini_list(proxy, request, caller).await;
     }
-    let face = ErrorShape::of(&request.headers, None, request.id);
+    let shape = ErrorShape::of(&request.headers, None, request.id);
     let models = available(&proxy.jobs, &caller).await;
     let created = proxy.core.started / 1000;
-    if face.dialect != Dialect::Messages {
+    if shape.dialect != Dialect::Messages {
         let data: Vec<Value> = models.iter().map(|model| openai_entry(model, created)).collect();
         return http::json(StatusCode::OK, &json!({ "object": "list", "data": data }));
     }
     let (page, has_more) = match page(&models, &request.query) {
         Ok(page) => page,
-        Err(message) => return face.refuse(400, &message, None, None),
+        Err(message) => return shape.refuse(400, &message, None, None),
     };
     let data: Vec<Value> = page.iter().map(|model| messages_entry(model, proxy.core.started)).collect();
     let mut response = http::json(
         StatusCode::OK,
         &json!({ "data": data, "first_id": page.first(), "last_id": page.last(), "has_more": has_more }),
     );
-    headers::request_id(face.dialect, face.id, response.headers_mut());
+    headers::request_id(shape.dialect, shape.id, response.headers_mut());
     response
 }
 
@@ -56,33 +56,33 @@ pub(super) async fn gemini_list(proxy: Arc<Proxy>, _: Request, caller: Caller) -
 /// `GET /v1/models/{id}`
 pub(super) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let is_google = request.headers.contains_key(GOOGLE_SDK);
-    let face = ErrorShape::of(&request.headers, is_google.then_some(Dialect::Gemini), request.id);
-    one(&proxy.jobs, &request, &caller, face).await
+    let shape = ErrorShape::of(&request.headers, is_google.then_some(Dialect::Gemini), request.id);
+    one(&proxy.jobs, &request, &caller, shape).await
 }
 
 /// One model in gemini's shape.
 pub(super) async fn gemini_get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    let face = ErrorShape::new(Dialect::Gemini, request.id);
-    one(&proxy.jobs, &request, &caller, face).await
+    let shape = ErrorShape::new(Dialect::Gemini, request.id);
+    one(&proxy.jobs, &request, &caller, shape).await
 }
 
-async fn one(jobs: &Arc<Jobs>, request: &Request, caller: &Caller, face: ErrorShape) -> Response {
+async fn one(jobs: &Arc<Jobs>, request: &Request, caller: &Caller, shape: ErrorShape) -> Response {
     let model = request.params.get("model").to_owned();
     if !available(jobs, caller).await.contains(&model) {
-        return face.refuse(
+        return shape.refuse(
             404,
             &format!("The model `{model}` does not exist or this key may not use it"),
             Some("model_not_found"),
             Some("model"),
         );
     }
-    let entry = match face.dialect {
+    let entry = match shape.dialect {
         Dialect::Messages => messages_entry(&model, jobs.core.started),
         Dialect::Gemini => gemini_entry(&model),
         _ => openai_entry(&model, jobs.core.started / 1000),
     };
     let mut response = http::json(StatusCode::OK, &entry);
-    headers::request_id(face.dialect, face.id, response.headers_mut());
+    headers::request_id(shape.dialect, shape.id, response.headers_mut());
     response
 }
 

@@ -204,7 +204,7 @@ fn choose(
     let Some(matched) = snapshot.lookup(&call.envelope.model, call.caller.policy()) else {
         return Chosen::Nothing { earliest_cooldown: None, reserve: None };
     };
-    let dialect = call.face.dialect;
+    let dialect = call.shape.dialect;
     let forced = call.caller.forced_channel;
     let offers = |channel: &Channel| {
         forced.is_none_or(|only| only == channel.id)

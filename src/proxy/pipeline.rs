@@ -74,7 +74,7 @@ pub(super) async fn serve_body(
     let (length, read) = (body.len(), || read_call(&proxy, kind, request, body, caller));
     let call = match proxy.conversions.read_through(length, read).await {
         // Boxed, because few go on from what was stored here.
-        Ok(call) if call.face.dialect == Dialect::Responses => Box::pin(completed(&proxy, call)).await,
+        Ok(call) if call.shape.dialect == Dialect::Responses => Box::pin(completed(&proxy, call)).await,
         read => read,
     };
     let call = match call {
@@ -105,11 +105,11 @@ fn read_call(
 ) -> Result<Box<Call>, Box<Response>> {
     proxy.core.metrics.received_bytes.add(body.len() as u64);
     let head = Head::of(kind, &mut request, caller);
-    let refuse = |face: ErrorShape, message: &str, field| Box::new(face.refuse(400, message, None, field));
+    let refuse = |shape: ErrorShape, message: &str, field| Box::new(shape.refuse(400, message, None, field));
     let call =
-        Call::read(proxy, head, body).map_err(|(face, error)| refuse(face, &error.message, error.field))?;
+        Call::read(proxy, head, body).map_err(|(shape, error)| refuse(shape, &error.message, error.field))?;
     if call.operation == Operation::Compact && call.envelope.stream {
-        return Err(refuse(call.face, "A compaction cannot be streamed", Some("stream")));
+        return Err(refuse(call.shape, "A compaction cannot be streamed", Some("stream")));
     }
     Ok(call)
 }
@@ -128,7 +128,7 @@ pub(super) async fn answer(proxy: &Arc<Proxy>, mut call: Box<Call>) -> Response 
         response = own_usage::left_out(response);
     }
     if call.operation == Operation::CountTokens && !response.status().is_success() {
-        let estimate = || estimated_count(call.face, &call.body);
+        let estimate = || estimated_count(call.shape, &call.body);
         response = proxy.conversions.read_through(call.body.len(), estimate).await;
     }
     mem::take(&mut call.trace).response_sent(response)
@@ -137,14 +137,14 @@ pub(super) async fn answer(proxy: &Arc<Proxy>, mut call: Box<Call>) -> Response 
 /// A tool's output in a responses request must name its call. Codex is let through: it
 /// sends what its own API takes.
 fn orphaned_output(call: &Call) -> Option<Response> {
-    let has_outputs = call.face.dialect == Dialect::Responses && call.envelope.marks.outputs;
+    let has_outputs = call.shape.dialect == Dialect::Responses && call.envelope.marks.outputs;
     if !has_outputs || call.operation == Operation::AlphaSearch || call.client.family == Family::Codex {
         return None;
     }
     let body = Node::parse(std::str::from_utf8(&call.body).ok()?).ok()?;
     match responses::validate(&body) {
         Err(ConversionError::Invalid { field, message }) => {
-            Some(call.face.refuse(400, &message, None, Some(&field)))
+            Some(call.shape.refuse(400, &message, None, Some(&field)))
         }
         _ => None,
     }
@@ -152,10 +152,10 @@ fn orphaned_output(call: &Call) -> Option<Response> {
 
 /// Coding clients count all the time and expect a number: where no upstream counts, an estimate
 /// does, and says so.
-fn estimated_count(face: ErrorShape, body: &Bytes) -> Response {
+fn estimated_count(shape: ErrorShape, body: &Bytes) -> Response {
     let text = std::str::from_utf8(body).unwrap_or_default();
     let tokens = Node::parse(text).map_or(0, |body| estimate_tokens(&body));
-    let body = Bytes::from(match face.dialect {
+    let body = Bytes::from(match shape.dialect {
         Dialect::Gemini => format!("{{\"totalTokens\":{tokens}}}"),
         Dialect::Responses => {
             format!("{{\"object\":\"response.input_tokens\",\"input_tokens\":{tokens}}}")
@@ -164,7 +164,7 @@ fn estimated_count(face: ErrorShape, body: &Bytes) -> Response {
     });
     let mut response = crate::http::json_bytes(StatusCode::OK, body);
     response.headers_mut().insert("x-switchyard-estimated", HeaderValue::from_static("1"));
-    headers::request_id(face.dialect, face.id, response.headers_mut());
+    headers::request_id(shape.dialect, shape.id, response.headers_mut());
     response
 }
 
@@ -215,7 +215,7 @@ async fn route(proxy: &Arc<Proxy>, call: &Call, way: Way<'_>) -> Answered {
                 return unserved(&proxy.core, call, last, earliest_cooldown).into();
             }
             Picked::Saturated => {
-                return call.face.site_saturated(proxy.core.leases.rules().retry_after_secs()).into();
+                return call.shape.site_saturated(proxy.core.leases.rules().retry_after_secs()).into();
             }
         };
         tried.push(choice.channel.key());
@@ -240,7 +240,7 @@ async fn route(proxy: &Arc<Proxy>, call: &Call, way: Way<'_>) -> Answered {
 /// the client's SDK either.
 fn refused_for_good(call: &Call, failure: Failure) -> Response {
     let may_be_made = failure.may_repeat(call.work()) == Repeat::Nowhere;
-    let response = failure.into_response(call.face);
+    let response = failure.into_response(call.shape);
     if may_be_made { not_again(response) } else { response }
 }
 
@@ -257,17 +257,17 @@ fn unserved(
 ) -> Response {
     if let (Some(channel), None) = (call.caller.forced_channel, &last) {
         let message = format!("Channel {channel} is not available for this model");
-        return call.face.refuse(503, &message, None, None);
+        return call.shape.refuse(503, &message, None, None);
     }
     if last.is_none() && earliest_cooldown.is_none() && is_offered_by_none(core, call) {
-        let (model, what) = (&call.model, call.operation.name(call.face.dialect));
+        let (model, what) = (&call.model, call.operation.name(call.shape.dialect));
         let message = format!("Model {model} has no {what} here: no site that serves it offers that call");
-        return call.face.refuse(404, &message, None, Some("model"));
+        return call.shape.refuse(404, &message, None, Some("model"));
     }
     alerts::unserved(core, call, last.as_deref());
     match last {
-        Some(failure) => failure.into_response(call.face),
-        None => call.face.no_channels(earliest_cooldown.map(seconds_until)),
+        Some(failure) => failure.into_response(call.shape),
+        None => call.shape.no_channels(earliest_cooldown.map(seconds_until)),
     }
 }
 
@@ -277,7 +277,7 @@ fn is_offered_by_none(core: &Core, call: &Call) -> bool {
     let (model, policy) = (&call.envelope.model, call.caller.policy());
     let Some(found) = snapshot.lookup(model, policy) else { return false };
     let offers =
-        |channel: &Channel| is_served(channel.account.site.platform, call.face.dialect, call.operation);
+        |channel: &Channel| is_served(channel.account.site.platform, call.shape.dialect, call.operation);
     let query = SelectionQuery::new(model, policy, now_ms());
     let request = RouteRequest::new(found.route, found.by_display_name, &query);
     let has_model = |channel: &Channel| {

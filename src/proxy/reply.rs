@@ -37,7 +37,7 @@ impl ErrorShape {
         Self { dialect, errors: dialect, id }
     }
 
-    /// The face of a path under `/v1`: by the request's headers where the path does not tell.
+    /// The shape of a path under `/v1`: by the request's headers where the path does not tell.
     pub fn of(headers: &HeaderMap, dialect: Option<Dialect>, id: RequestId) -> Self {
         let names_version = headers.contains_key("anthropic-version");
         let by_header = if names_version { Dialect::Messages } else { Dialect::Chat };
@@ -55,7 +55,7 @@ impl ErrorShape {
         self.errors
     }
 
-    /// The face of a path that led to no handler; `None` where it is no path of the proxy interface.
+    /// The shape of a path that led to no handler; `None` where it is no path of the proxy interface.
     pub fn at(path: &str, headers: &HeaderMap, id: RequestId) -> Option<Self> {
         let path = percent_decode_str(path).decode_utf8_lossy();
         let under = |root: &str| {
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_without_a_handler_still_has_a_face() {
+    fn a_path_without_a_handler_still_has_a_shape() {
         for (path, anthropic, expected) in [
             ("/v1/messages", false, Some(Dialect::Messages)),
             ("/anthropic/v1/nothing", false, Some(Dialect::Messages)),
@@ -227,8 +227,8 @@ mod tests {
             if anthropic {
                 headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
             }
-            let face = ErrorShape::at(path, &headers, RequestId::next());
-            assert_eq!(face.map(|face| face.dialect), expected, "{path}");
+            let shape = ErrorShape::at(path, &headers, RequestId::next());
+            assert_eq!(shape.map(|shape| shape.dialect), expected, "{path}");
         }
     }
 }

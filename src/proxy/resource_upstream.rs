@@ -125,9 +125,9 @@ impl KeyForm {
 
 impl UpstreamResponse {
     /// The refusal of an answer that is a page: of what stands before the upstream.
-    pub(super) fn page(&self, face: ErrorShape) -> Option<Response> {
+    pub(super) fn page(&self, shape: ErrorShape) -> Option<Response> {
         let is_page = self.head.headers.get(&CONTENT_TYPE).is_some_and(is_page);
-        is_page.then(|| Failure::judged("Upstream returned an HTML page".to_owned()).into_response(face))
+        is_page.then(|| Failure::judged("Upstream returned an HTML page".to_owned()).into_response(shape))
     }
 
     /// The next bytes of the body; `None` at its end.
@@ -184,9 +184,9 @@ impl ResourceUpstream {
     }
 
     /// A slot at its site.
-    pub(super) async fn slot(&self, core: &Core, face: ErrorShape) -> Result<Lease, Response> {
+    pub(super) async fn slot(&self, core: &Core, shape: ErrorShape) -> Result<Lease, Response> {
         let lease = core.leases.lease(self.site_id).await;
-        lease.map_err(|_| face.site_saturated(core.leases.rules().retry_after_secs()))
+        lease.map_err(|_| shape.site_saturated(core.leases.rules().retry_after_secs()))
     }
 
     /// Sends a request to one address after the other until one answers with a 2xx status.

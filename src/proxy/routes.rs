@@ -255,8 +255,8 @@ fn socket(path: &'static str) -> Route<Proxy> {
                 return responses_ws::open(proxy, request);
             }
             authenticated(proxy, request, dialect, |_, request, _| async move {
-                let face = ErrorShape::of(&request.headers, dialect, request.id);
-                let mut response = face.refuse(426, ONLY_FOR_SOCKETS, None, None);
+                let shape = ErrorShape::of(&request.headers, dialect, request.id);
+                let mut response = shape.refuse(426, ONLY_FOR_SOCKETS, None, None);
                 response.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
                 response
             })
@@ -274,8 +274,8 @@ fn refusing(
     message: &'static str,
 ) -> Route<Proxy> {
     route(method, path, surface, Some(dialect), move |_, request, _| {
-        let face = ErrorShape::of(&request.headers, Some(dialect), request.id);
-        std::future::ready(face.refuse(status, message, None, None))
+        let shape = ErrorShape::of(&request.headers, Some(dialect), request.id);
+        std::future::ready(shape.refuse(status, message, None, None))
     })
 }
 

@@ -28,12 +28,12 @@ const MOST_RESULTS: f64 = 20.0;
 
 /// `POST /v1/search`
 pub(super) async fn search(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Response {
-    let face = ErrorShape::of(&request.headers, Some(Dialect::Chat), request.id);
+    let shape = ErrorShape::of(&request.headers, Some(Dialect::Chat), request.id);
     let body = match request.bytes().await {
         Ok(body) => body,
-        Err(error) => return face.body_error(&error),
+        Err(error) => return shape.body_error(&error),
     };
-    serve(proxy, request, body, caller, face).await
+    serve(proxy, request, body, caller, shape).await
 }
 
 async fn serve(
@@ -41,30 +41,30 @@ async fn serve(
     request: Request,
     body: Bytes,
     caller: Caller,
-    face: ErrorShape,
+    shape: ErrorShape,
 ) -> Response {
     match proxy.conversions.read_through(body.len(), || checked(&body)).await {
         Ok(body) => {
             pipeline::serve_body(proxy, CallKind::of_body(SURFACE, Operation::Search), request, body, caller)
                 .await
         }
-        Err(InvalidSearch { field, message }) => face.refuse(400, message, None, field),
+        Err(InvalidSearch { field, message }) => shape.refuse(400, message, None, field),
     }
 }
 
 /// `POST /v1/alpha/search`
 pub(super) async fn alpha(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Response {
-    let face = ErrorShape::of(&request.headers, Some(Dialect::Chat), request.id);
+    let shape = ErrorShape::of(&request.headers, Some(Dialect::Chat), request.id);
     let body = match request.bytes().await {
         Ok(body) => body,
-        Err(error) => return face.body_error(&error),
+        Err(error) => return shape.body_error(&error),
     };
     let is_plain = || {
         let text = std::str::from_utf8(&body).unwrap_or_default();
         json::member(text, "query").is_some() && json::member(text, "commands").is_none()
     };
     if proxy.conversions.read_through(body.len(), is_plain).await {
-        return serve(proxy, request, body, caller, face).await;
+        return serve(proxy, request, body, caller, shape).await;
     }
     let kind = CallKind::of_body(Dialect::Responses, Operation::AlphaSearch);
     pipeline::serve_body(proxy, kind, request, body, caller).await

@@ -160,7 +160,7 @@ impl Delivery<'_> {
                 // Nothing else can be asked for in its place.
                 let is_converted = format.is_convertible() && !call.operation.is_extra();
                 let failure = if is_converted { failure } else { failure.of_surface() };
-                Err(if format == call.face.dialect { failure } else { failure.without_body() })
+                Err(if format == call.shape.dialect { failure } else { failure.without_body() })
             }
         }
     }

@@ -22,7 +22,7 @@
 //!
 //! Times are epoch milliseconds. Sealed columns are opened on reading into [`Secret`]s and sealed
 //! on writing; nothing above this room sees a sealed text. Nothing here runs on the proxy's path:
-//! it reads the snapshot that [`snapshot::load`] builds.
+//! it reads the snapshot that [`snapshot::Source`] builds.
 
 mod account_state;
 pub mod accounts;

@@ -67,9 +67,3 @@ pub fn put_statement(store: &Store, name: &str, value: &str, now: Millis) -> Res
 pub fn forget_all() -> Statement {
     Statement::new("DELETE FROM settings WHERE name <> ?", vec![KDF.into()])
 }
-
-/// Forgets a saved setting, so that the environment holds again.
-pub async fn remove(store: &Store, name: &str) -> Result<()> {
-    let delete = Statement::new("DELETE FROM settings WHERE name = ?", vec![name.into()]);
-    store.batch(vec![delete]).await.map(drop)
-}

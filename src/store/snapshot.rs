@@ -18,28 +18,16 @@ use super::route_units::{MemberRow, UnitRow};
 use super::routes::{ChannelRow, RouteRow};
 use super::sites::{EndpointRow, SiteRow, SiteStatus};
 use super::tokens::TokenRow;
-use super::{Result, Secret, Store};
+use super::{Result, Secret};
 use crate::dialect::json;
 use crate::ids::{AccountId, RouteId, SiteId, TokenId};
 use crate::platform::{OAuthProvider, Platform};
 use crate::routing::{
     self, Account, BaseUrl, Channel, Credential, Endpoint, EndpointLive, EndpointState, LiveTable,
-    ModelPattern, OutboundProxy, Route, RouteMode, Site, Snapshot, UnitRole, Weights,
+    ModelPattern, OutboundProxy, Route, RouteMode, Site, UnitRole,
 };
 use crate::sync::lock;
 pub use source::Source;
-
-/// Reads everything and builds the snapshot. Live values of what is gone leave the table. Loads must not
-/// overlap: the later one could otherwise publish the older state.
-pub async fn load(
-    store: &Store,
-    live: &LiveTable,
-    system_proxy_url: Option<&str>,
-    weights: Weights,
-) -> Result<Snapshot> {
-    let source = Source::load(store, live, system_proxy_url, weights).await?;
-    Ok(Snapshot::clone(source.snapshot()))
-}
 
 /// A site as calls for one of its accounts see it: through the account's outbound proxy when it has one.
 pub fn site_of_account(

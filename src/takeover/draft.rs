@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::taken::{Kind, LeftOut, TakenOver};
 use crate::config;
 use crate::money::Usd;
+use crate::one_line::short_line;
 use crate::platform::{Address, Platform};
 use crate::site_url::SiteUrl;
 use crate::time::{iso, now_ms};
@@ -378,10 +379,8 @@ impl LeftList {
             self.more += 1;
             return;
         }
-        let (place, reason) = (place.into(), reason.into());
-        let line =
-            |text: String| text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect();
-        self.entries.push(LeftOut { place: line(place), reason: line(reason) });
+        let line = |text: String| short_line(&text, 300, "");
+        self.entries.push(LeftOut { place: line(place.into()), reason: line(reason.into()) });
     }
 
     pub fn finish(self, kind: Kind, document: Value) -> TakenOver {

@@ -46,7 +46,7 @@ use sqlite::{Copy, Foreign};
 
 pub use old_password::open as open_password;
 pub use sub2api::proxy_url;
-pub use taken::{Context, Error, Kind, LeftOut, TakenOver};
+pub use taken::{Context, Error, Kind, TakenOver};
 
 /// The longest file that is read into memory; databases are read row by row.
 const MAX_FILE: u64 = 64 * 1024 * 1024;

@@ -10,6 +10,7 @@ use crate::admin::sites::input::proxy_url;
 use crate::ids::SiteId;
 use crate::store::accounts::{AccountStatus, CredentialMode};
 use crate::time::Millis;
+use crate::upstream::platforms::bare_credential;
 
 /// More keys than anyone pastes; bounds the work of one request.
 const MAX_KEYS: usize = 200;
@@ -224,12 +225,7 @@ fn credential_mode(fields: &Fields) -> Result<CredentialMode, Invalid> {
 
 /// A credential in one line, since it is sent in a header; without the word `Bearer` before it.
 fn credential(name: &str, text: &str) -> Result<String, Invalid> {
-    let text = text.trim();
-    // Some paste the whole header.
-    let text = match text.get(..7) {
-        Some(word) if word.eq_ignore_ascii_case("bearer ") => text[7..].trim_start(),
-        _ => text,
-    };
+    let text = bare_credential(text);
     if text.len() > MAX_CREDENTIAL_BYTES || text.chars().any(char::is_control) {
         return Err(Invalid::field(name, "credential of one line, at most 16 KiB"));
     }

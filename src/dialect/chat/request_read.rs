@@ -55,7 +55,6 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
         top_logprobs: number("top_logprobs"),
         openai: SHARED.iter().filter_map(|key| Some((*key, body.json_at(key)?))).collect(),
         native: native(body),
-        usage_chunk: body.path(&["stream_options", "include_usage"]).and_then(Node::bool) == Some(true),
         system: messages.system,
         turns: messages.turns,
     };

@@ -67,10 +67,6 @@ enum OpenPart {
 }
 
 impl StreamWriter {
-    pub fn new(context: &ReplyContext) -> Self {
-        Self::of_choice(0, context)
-    }
-
     /// Writes the choice of that index.
     pub fn of_choice(choice: u64, context: &ReplyContext) -> Self {
         let (usage_chunk, legacy_calls) = (context.usage_chunk, context.legacy_calls);

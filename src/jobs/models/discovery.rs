@@ -22,7 +22,9 @@ use crate::store::accounts::AccountRow;
 use crate::store::availability::Discovered;
 use crate::store::tokens::TokenRow;
 use crate::time::{measured_ms, now_ms};
-use crate::upstream::platforms::{self, DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, SiteClient};
+use crate::upstream::platforms::{
+    self, DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, SessionModels, SiteClient,
+};
 
 /// The longest model name the store can index.
 const MAX_NAME_CHARS: usize = 191;
@@ -113,9 +115,9 @@ async fn list(
     let began = Instant::now();
     let names = match (ask(core, site, credential).await, session) {
         (Err(error), Some(session)) if error.kind != DiscoveryKind::Timeout => {
-            match session.key_for_models(&core.client).await {
-                Ok(Some(key)) => ask(core, site, key.expose()).await?,
-                Ok(None) => session.models_of_session(&core.client).await.map_err(|_less_telling| error)?,
+            match session.models_of_session(&core.client).await {
+                Ok(SessionModels::Listed(names)) => names,
+                Ok(SessionModels::ByKey(key)) => ask(core, site, key.expose()).await?,
                 Err(_less_telling) => return Err(error),
             }
         }

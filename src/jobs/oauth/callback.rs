@@ -8,6 +8,7 @@
 //! | `CODE` | the login is known from where it is pasted |
 
 use crate::http::Query;
+use crate::one_line::short_line;
 use crate::routing::Secret;
 
 /// A longer code is none of ours.
@@ -85,8 +86,7 @@ fn words(error: &str, description: Option<&str>) -> String {
         Some(description) => format!("{error}: {description}"),
         None => error.to_owned(),
     };
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    line.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_WORDS).collect()
+    short_line(&text, MAX_WORDS, "")
 }
 
 #[cfg(test)]

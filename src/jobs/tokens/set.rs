@@ -15,6 +15,7 @@
 use crate::ids::{AccountId, TokenId};
 use crate::store::tokens::{self, MASKED_PENDING, TokenRow, is_mask};
 use crate::store::{self, Secret, Store};
+use crate::upstream::platforms::bare_credential;
 
 /// Who brought a token here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,11 +269,7 @@ enum MatchState {
 
 /// A key without what people and sites put before it.
 pub fn bare(key: &str) -> &str {
-    let key = key.trim();
-    let key = match key.get(..7) {
-        Some(scheme) if scheme.eq_ignore_ascii_case("bearer ") => key[7..].trim_start(),
-        _ => key,
-    };
+    let key = bare_credential(key);
     key.strip_prefix("sk-").unwrap_or(key)
 }
 

@@ -21,7 +21,7 @@ use crate::store::batches;
 
 use super::booking::{self, told};
 use super::creation::NewBatch;
-use super::kept::{NotAsked, Part, ask, face, of_path, unknown, unreadable};
+use super::kept::{NotAsked, Part, ask, of_path, shape, unknown, unreadable};
 use super::list::{self, Paging};
 use super::results as result_lines;
 
@@ -35,15 +35,15 @@ pub(in crate::proxy) async fn create(proxy: Arc<Proxy>, request: Request, caller
 }
 
 async fn begin(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Result<Response, Response> {
-    let face = face(&request, API);
-    let text = request.bytes().await.map_err(|error| face.body_error(&error))?;
-    let refuse = |message: &str, field| face.refuse(400, message, None, Some(field));
+    let shape = shape(&request, API);
+    let text = request.bytes().await.map_err(|error| shape.body_error(&error))?;
+    let refuse = |message: &str, field| shape.refuse(400, message, None, Some(field));
     let read = || BatchRequests::of_array(&text);
     let requests = proxy.conversions.read_through(text.len(), read).await;
     let requests = requests.map_err(|flaw| refuse(&flaw.message, flaw.field))?;
     let kind = CallKind::of_body(Dialect::Messages, Operation::CreateBatch);
     let head = Head::of(kind, &mut request, caller);
-    let call = Arc::from(admit_model(&proxy, head, &requests.model, face).await?);
+    let call = Arc::from(admit_model(&proxy, head, &requests.model, shape).await?);
     let object = Bytes::new();
     let batch = NewBatch { call, api: API, requests, text, object, input_file_id: None };
     Ok(pipeline::create_batch(&proxy, &Arc::new(batch)).await)
@@ -84,7 +84,7 @@ pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller
 }
 
 async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Result<Response, Response> {
-    let face = face(request, API);
+    let shape = shape(request, API);
     let batch = of_path(proxy, request, caller, API).await?;
     let batch = booking::refreshed(proxy, batch).await;
     booking::settle(proxy, &batch).await;
@@ -95,13 +95,13 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
         Err(refused) if refused.is_for_good() => {}
         Err(NotAsked::Failed(failure))
             if matches!(failure.upstream_status(), Some(404 | 405 | 410 | 501)) => {}
-        Err(refused) => return Err(refused.answer(proxy, face)),
+        Err(refused) => return Err(refused.answer(proxy, shape)),
     }
     match batches::delete(&proxy.core.store, batch.id).await {
         Ok(()) => {}
         // A concurrent request was faster.
-        Err(store::Error::NotFound) => return Err(unknown(face, &batch.place.public_id)),
-        Err(error) => return Err(unreadable(face, &error)),
+        Err(store::Error::NotFound) => return Err(unknown(shape, &batch.place.public_id)),
+        Err(error) => return Err(unreadable(shape, &error)),
     }
     let deleted = json!({ "id": batch.place.public_id, "type": "message_batch_deleted" });
     Ok(http::json(StatusCode::OK, &deleted))

@@ -24,7 +24,7 @@ use crate::store;
 use crate::store::batches::{self, BatchRow};
 use crate::time::{Millis, now_ms};
 
-use super::kept::{NotAsked, Part, api, ask, face, of_path, refresh, shown};
+use super::kept::{NotAsked, Part, api, ask, of_path, refresh, shape, shown};
 use super::mapping::FIRST_LOOK;
 
 /// How long at most we wait before we ask for one again.
@@ -128,7 +128,7 @@ pub(super) async fn told(
         Err(refused) if is_read && refused.is_for_good() && api(&batch).has_ended(&batch.object) => {
             Ok(shown(proxy, &batch, request, HeaderMap::new()))
         }
-        Err(refused) => Err(refused.answer(proxy, face(request, api(&batch)))),
+        Err(refused) => Err(refused.answer(proxy, shape(request, api(&batch)))),
     }
 }
 

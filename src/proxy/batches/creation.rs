@@ -75,7 +75,7 @@ impl NewBatch {
         slots: Slots,
     ) -> Result<Answered, Failure> {
         let mut attempt = Attempt::begin(proxy, &self.call, choice, number, slots);
-        attempt.via(self.call.operation.path(self.call.face.dialect));
+        attempt.via(self.call.operation.path(self.call.shape.dialect));
         let (batch, making, choice) = (self.clone(), proxy.clone(), choice.clone());
         let made = async move { batch.make(&making, choice, attempt).await };
         let made = proxy.core.background.carry_through("the creation of a batch", made).await;
@@ -109,14 +109,14 @@ impl NewBatch {
                 return Err(failure);
             }
         };
-        let (secrets, face) = (attempt.secrets(), self.call.face);
+        let (secrets, shape) = (attempt.secrets(), self.call.shape);
         match self.store(proxy, &choice, &mut attempt, &object).await {
             Ok(shown) => {
                 attempt.succeed(None);
                 let mut response = http::json_bytes(StatusCode::OK, Bytes::from(shown));
                 let repeats = |value: &[u8]| secrets.is_in(value);
                 headers::downstream(&head.headers, repeats, response.headers_mut());
-                headers::request_id(face.dialect, face.id, response.headers_mut());
+                headers::request_id(shape.dialect, shape.id, response.headers_mut());
                 Ok(response)
             }
             Err(why) => {
@@ -125,7 +125,7 @@ impl NewBatch {
                 log::error!("batch {:?} of site {site} could not be stored: {why}", video::id(&object));
                 let why = "The batch was created, but its id could not be stored";
                 attempt.fail(&Failure::local(why.to_owned()));
-                Ok(face.made_and_lost(why))
+                Ok(shape.made_and_lost(why))
             }
         }
     }
@@ -179,7 +179,7 @@ impl NewBatch {
     }
 
     fn path(&self) -> &'static str {
-        self.call.operation.path(self.call.face.dialect)
+        self.call.operation.path(self.call.shape.dialect)
     }
 }
 
@@ -237,7 +237,7 @@ impl Address<'_> {
     async fn send(&self, asked: Asked) -> Result<(AnswerHead, Bytes), Failure> {
         let Self { proxy, call, channel, endpoint, values } = *self;
         let Asked { method, path, label, content_type, body } = asked;
-        let (dialect, account) = (call.face.dialect, &channel.account);
+        let (dialect, account) = (call.shape.dialect, &channel.account);
         let is_creation = label != FILES && method == Method::POST;
         let mut request = Box::new(upstream::Request::new(method, endpoint.base.join(&path), body));
         let agent = call.settings.codex_headers.user_agent.as_ref();

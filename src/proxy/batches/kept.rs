@@ -64,7 +64,7 @@ pub(super) fn dialect(api: BatchApi) -> Dialect {
     }
 }
 
-pub(super) fn face(request: &Request, api: BatchApi) -> ErrorShape {
+pub(super) fn shape(request: &Request, api: BatchApi) -> ErrorShape {
     ErrorShape::of(&request.headers, Some(dialect(api)), request.id)
 }
 
@@ -88,9 +88,9 @@ pub(super) async fn of_path(
     caller: &Caller,
     api: BatchApi,
 ) -> Result<BatchRow, Response> {
-    let (id, face) = (request.params.get("id"), face(request, api));
-    let found = find(&proxy.core.store, caller, api, id).await.map_err(|error| unreadable(face, &error))?;
-    found.ok_or_else(|| unknown(face, id))
+    let (id, shape) = (request.params.get("id"), shape(request, api));
+    let found = find(&proxy.core.store, caller, api, id).await.map_err(|error| unreadable(shape, &error))?;
+    found.ok_or_else(|| unknown(shape, id))
 }
 
 /// Asks the account that has it. Gives the slot at its site, too.
@@ -143,16 +143,16 @@ impl NotAsked {
         matches!(self, Self::Unreachable(Unreachable::Gone(_)))
     }
 
-    pub(super) fn answer(self, proxy: &Proxy, face: ErrorShape) -> Response {
+    pub(super) fn answer(self, proxy: &Proxy, shape: ErrorShape) -> Response {
         match self {
             Self::Unreachable(Unreachable::Gone(_)) => {
                 let why = "The account that has this batch was deleted, or has no credential any more";
-                face.refuse(410, why, Some("batch_unreachable"), Some("batch_id"))
+                shape.refuse(410, why, Some("batch_unreachable"), Some("batch_id"))
             }
-            Self::Unreachable(Unreachable::Misconfigured(why)) => Failure::local(why).into_response(face),
-            Self::Unreachable(Unreachable::Store(error)) => unreadable(face, &error),
-            Self::Saturated => face.site_saturated(proxy.core.leases.rules().retry_after_secs()),
-            Self::Failed(failure) => failure.into_response(face),
+            Self::Unreachable(Unreachable::Misconfigured(why)) => Failure::local(why).into_response(shape),
+            Self::Unreachable(Unreachable::Store(error)) => unreadable(shape, &error),
+            Self::Saturated => shape.site_saturated(proxy.core.leases.rules().retry_after_secs()),
+            Self::Failed(failure) => failure.into_response(shape),
         }
     }
 }
@@ -195,17 +195,17 @@ pub(super) fn shown(proxy: &Proxy, batch: &BatchRow, request: &Request, crossing
     proxy.core.metrics.sent_bytes.add(object.len() as u64);
     let mut response = http::json_bytes(StatusCode::OK, Bytes::from(object));
     response.headers_mut().extend(crossing);
-    let face = face(request, api(batch));
-    headers::request_id(face.dialect, face.id, response.headers_mut());
+    let shape = shape(request, api(batch));
+    headers::request_id(shape.dialect, shape.id, response.headers_mut());
     response
 }
 
-pub(super) fn unknown(face: ErrorShape, id: &str) -> Response {
+pub(super) fn unknown(shape: ErrorShape, id: &str) -> Response {
     let shown: String = id.chars().take(100).collect();
-    face.refuse(404, &format!("No such batch: {shown}"), None, Some("batch_id"))
+    shape.refuse(404, &format!("No such batch: {shown}"), None, Some("batch_id"))
 }
 
-pub(super) fn unreadable(face: ErrorShape, error: &store::Error) -> Response {
+pub(super) fn unreadable(shape: ErrorShape, error: &store::Error) -> Response {
     log::error!("a request for a batch failed in the store: {error}");
-    face.refuse(503, "Batches cannot be looked up at the moment", None, None)
+    shape.refuse(503, "Batches cannot be looked up at the moment", None, None)
 }

@@ -11,7 +11,7 @@ use crate::proxy::reply::ErrorShape;
 use crate::store::batches::{self, BatchRow, Page};
 use crate::store::owner::Owner;
 
-use super::kept::{face, find, unreadable};
+use super::kept::{find, shape, unreadable};
 use super::mapping;
 
 /// How an interface is asked for a page.
@@ -33,8 +33,8 @@ pub(super) async fn page(
     caller: &Caller,
     paging: &Paging,
 ) -> Result<Map<String, Value>, Response> {
-    let face = face(request, paging.api);
-    let limit = paging.limit(request, face).map_err(|refusal| *refusal)?;
+    let shape = shape(request, paging.api);
+    let limit = paging.limit(request, shape).map_err(|refusal| *refusal)?;
     let bound = async |name: Option<&'static str>| match name {
         None => Ok(None),
         Some(name) => bound(proxy, request, caller, (paging.api, name)).await,
@@ -42,7 +42,7 @@ pub(super) async fn page(
     let (after, before) = (bound(Some(paging.after)).await?, bound(paging.before).await?);
     let asked = Page { api: paging.api.id(), after, before, limit: limit + 1 };
     let found = batches::list(&proxy.core.store, &Owner::of_key(caller.key_id()), &asked).await;
-    let mut found = found.map_err(|error| unreadable(face, &error))?;
+    let mut found = found.map_err(|error| unreadable(shape, &error))?;
     let has_more = found.len() > limit as usize;
     found.truncate(limit as usize);
     if before.is_some() && after.is_none() {
@@ -63,11 +63,11 @@ async fn bound(
     (api, name): (BatchApi, &'static str),
 ) -> Result<Option<BatchId>, Response> {
     let Some(id) = request.query.get(name) else { return Ok(None) };
-    let face = face(request, api);
+    let shape = shape(request, api);
     match find(&proxy.core.store, caller, api, &id).await {
         Ok(Some(batch)) => Ok(Some(batch.id)),
-        Ok(None) => Err(face.refuse(400, &format!("{name} names no batch that is there"), None, Some(name))),
-        Err(error) => Err(unreadable(face, &error)),
+        Ok(None) => Err(shape.refuse(400, &format!("{name} names no batch that is there"), None, Some(name))),
+        Err(error) => Err(unreadable(shape, &error)),
     }
 }
 
@@ -81,13 +81,13 @@ fn objects(proxy: &Proxy, request: &Request, batches: &[BatchRow]) -> Value {
 // === impl Paging ===
 
 impl Paging {
-    fn limit(&self, request: &Request, face: ErrorShape) -> Result<i64, Box<Response>> {
+    fn limit(&self, request: &Request, shape: ErrorShape) -> Result<i64, Box<Response>> {
         match request.query.get("limit").map(|limit| limit.parse::<i64>()) {
             None => Ok(self.usual),
             Some(Ok(limit)) if (1..=self.most).contains(&limit) => Ok(limit),
             Some(_) => {
                 let message = format!("limit must be a number from 1 to {}", self.most);
-                Err(Box::new(face.refuse(400, &message, None, Some("limit"))))
+                Err(Box::new(shape.refuse(400, &message, None, Some("limit"))))
             }
         }
     }

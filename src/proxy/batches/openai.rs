@@ -21,7 +21,7 @@ use crate::store::batches::BatchRow;
 
 use super::booking::{self, told};
 use super::creation::NewBatch;
-use super::kept::{self, Part, face, find, unreadable};
+use super::kept::{self, Part, find, shape, unreadable};
 use super::list::{self, Paging};
 use super::mapping::{ResultFile, SURFACE};
 use super::results;
@@ -47,13 +47,13 @@ pub(in crate::proxy) async fn create(proxy: Arc<Proxy>, request: Request, caller
 }
 
 async fn begin(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Result<Response, Response> {
-    let face = face(&request, API);
-    let object = request.bytes().await.map_err(|error| face.body_error(&error))?;
-    let refuse = |message: &str, field: &str| face.refuse(400, message, None, Some(field));
+    let shape = shape(&request, API);
+    let object = request.bytes().await.map_err(|error| shape.body_error(&error))?;
+    let refuse = |message: &str, field: &str| shape.refuse(400, message, None, Some(field));
     let text = std::str::from_utf8(&object).ok().filter(|text| text.trim_start().starts_with('{'));
     let fields: Value = text
         .and_then(|text| serde_json::from_str(text).ok())
-        .ok_or_else(|| face.refuse(400, "The body must be a JSON object", None, None))?;
+        .ok_or_else(|| shape.refuse(400, "The body must be a JSON object", None, None))?;
     let member = |name: &str| fields[name].as_str().filter(|text| !text.is_empty());
     let missing = |name: &str| refuse(&format!("{name} is required"), name);
     let input = member("input_file_id").ok_or_else(|| missing("input_file_id"))?;
@@ -63,14 +63,14 @@ async fn begin(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Resul
         return Err(refuse(&format!("endpoint must be one of {}", ENDPOINTS.join(", ")), "endpoint"));
     }
     let named = ("input_file_id", MAX_INPUT);
-    let file = files::whole(&proxy.core, &caller, (input, "batch"), named, face).await?;
+    let file = files::whole(&proxy.core, &caller, (input, "batch"), named, shape).await?;
     let read = || BatchRequests::of_lines(&file.content, endpoint);
     let requests = proxy.conversions.read_through(file.content.len(), read).await;
     let requests = requests.map_err(|flaw| refuse(&flaw.message, flaw.field))?;
     // The object is short; the file is what takes memory.
     request.memory = Some(file.memory);
     let head = Head::of(CallKind::of_body(SURFACE, Operation::CreateBatch), &mut request, caller);
-    let call = Arc::from(admit_model(&proxy, head, &requests.model, face).await?);
+    let call = Arc::from(admit_model(&proxy, head, &requests.model, shape).await?);
     let input_file_id = Some(input.to_owned());
     let text = file.content;
     let batch = NewBatch { call, api: API, requests, text, object, input_file_id };
@@ -139,7 +139,7 @@ async fn about_file(
     file: (ResultFile, String),
     method: Method,
 ) -> Result<Response, Response> {
-    let face = face(request, API);
+    let shape = shape(request, API);
     let (batch, path) = of_file(proxy, request, caller, file).await?;
     if method == Method::DELETE {
         booking::settle(proxy, &batch).await;
@@ -147,8 +147,8 @@ async fn about_file(
     let part = Part { method, path, label: "/v1/files/{id}", accept: "application/json" };
     let client = (&request.headers, request.query.raw(), request.timer.clone());
     let asked = kept::ask(proxy, &batch, part, client).await;
-    let (_, answer, _slot) = asked.map_err(|refused| refused.answer(proxy, face))?;
-    let (_, object) = answer.read().await.map_err(|failure| failure.into_response(face))?;
+    let (_, answer, _slot) = asked.map_err(|refused| refused.answer(proxy, shape))?;
+    let (_, object) = answer.read().await.map_err(|failure| failure.into_response(shape))?;
     let object = object_with(&String::from_utf8_lossy(&object), &[("id", request.params.get("id"))]);
     Ok(http::json_bytes(StatusCode::OK, Bytes::from(object)))
 }
@@ -160,13 +160,13 @@ async fn of_file(
     caller: &Caller,
     (file, batch_id): (ResultFile, String),
 ) -> Result<(BatchRow, String), Response> {
-    let (face, id) = (face(request, API), request.params.get("id"));
+    let (shape, id) = (shape(request, API), request.params.get("id"));
     let no_file = || {
         let shown: String = id.chars().take(100).collect();
-        face.refuse(404, &format!("No such file: {shown}"), None, Some("file_id"))
+        shape.refuse(404, &format!("No such file: {shown}"), None, Some("file_id"))
     };
     let found = find(&proxy.core.store, caller, API, &batch_id).await;
-    let batch = found.map_err(|error| unreadable(face, &error))?.ok_or_else(no_file)?;
+    let batch = found.map_err(|error| unreadable(shape, &error))?.ok_or_else(no_file)?;
     let upstream_id = text_of(&batch.object, file.member()).ok_or_else(no_file)?;
     Ok((batch, format!("/v1/files/{}", in_path(&upstream_id))))
 }

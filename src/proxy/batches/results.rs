@@ -26,19 +26,19 @@ pub(super) async fn stream(
     batch: &BatchRow,
     part: Part,
 ) -> Result<Response, Response> {
-    let face = kept::face(request, api(batch));
+    let shape = kept::shape(request, api(batch));
     let client = (&request.headers, request.query.raw(), request.timer.clone());
     let asked = ask(proxy, batch, part, client).await;
-    let (upstream, answer, mut slot) = asked.map_err(|refused| refused.answer(proxy, face))?;
+    let (upstream, answer, mut slot) = asked.map_err(|refused| refused.answer(proxy, shape))?;
     let content_type = answer.head.headers.value(&CONTENT_TYPE);
-    if let Some(refusal) = answer.page(face) {
+    if let Some(refusal) = answer.page(shape) {
         return Err(refusal);
     }
     slot.keep_alive();
     let mut response = Response::new(ResponseBody::empty());
     let secrets = upstream.secrets();
     headers::downstream(&answer.head.headers, |value| secrets.is_in(value), response.headers_mut());
-    headers::request_id(face.dialect, face.id, response.headers_mut());
+    headers::request_id(shape.dialect, shape.id, response.headers_mut());
     let lines = HeaderValue::from_static("application/x-jsonl");
     response.headers_mut().insert(CONTENT_TYPE, content_type.unwrap_or(lines));
     never_shown(response.headers_mut());

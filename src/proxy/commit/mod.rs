@@ -82,7 +82,7 @@ pub(super) async fn commit(
     };
     attempt.first_byte();
     accepted.timeouts.first_byte = None;
-    if call.face.dialect == Dialect::Audio {
+    if call.shape.dialect == Dialect::Audio {
         let answer = StartedResponse { proxy, call, accepted, first, own: true, answer_id: String::new() };
         return Box::pin(answer.media(attempt)).await;
     }
@@ -94,8 +94,8 @@ pub(super) async fn commit(
         first = first.slice(first.len() - unmarked.len()..);
     }
     let format = accepted.format;
-    let own = format == call.face.dialect;
-    let is_named = !own && call.face.dialect == Dialect::Responses;
+    let own = format == call.shape.dialect;
+    let is_named = !own && call.shape.dialect == Dialect::Responses;
     let answer_id = if is_named { uuid::random_hex() } else { String::new() };
     let answer = StartedResponse { proxy, call, accepted, first, own, answer_id };
     match (call.envelope.stream, streams) {
@@ -126,7 +126,7 @@ struct StartedResponse<'a> {
 impl<'a> StartedResponse<'a> {
     /// A stream: held while it has shown nothing that a client would miss.
     async fn stream(mut self, mut attempt: Box<Attempt>) -> Result<Answered, Uncommittable> {
-        let (dialect, format) = (self.call.face.dialect, self.accepted.format);
+        let (dialect, format) = (self.call.shape.dialect, self.accepted.format);
         let mut held = match self.own {
             true => HeldStream::passed(format),
             false => HeldStream::converted(self.converter(attempt.model()).await),
@@ -171,7 +171,7 @@ impl<'a> StartedResponse<'a> {
         let mut response = Response::new(ResponseBody::empty());
         self.put_headers(attempt.channel(), &mut response);
         headers::event_stream(response.headers_mut());
-        headers::request_id(dialect, self.call.face.id, response.headers_mut());
+        headers::request_id(dialect, self.call.shape.id, response.headers_mut());
         let not_stored = self.not_stored();
         if held.failure().is_none() {
             self.note_stored(&held.ready, &mut attempt);
@@ -191,7 +191,7 @@ impl<'a> StartedResponse<'a> {
 
     /// What writes a stream in the client's dialect, from its first event on.
     fn converter(&self, model: &str) -> impl Future<Output = StreamConverter> + use<'a> {
-        let (from, to) = (self.accepted.format, self.call.face.dialect);
+        let (from, to) = (self.accepted.format, self.call.shape.dialect);
         let reply_context = self.reply_context(model);
         async move { StreamConverter::new(from, to, Arc::new(reply_context.await)) }
     }
@@ -313,7 +313,7 @@ impl<'a> StartedResponse<'a> {
     /// A stream as a complete answer, with the usage as its upstream counts: the client's dialect may count cached
     /// tokens in another way.
     async fn gathered(&mut self, context: &ReplyContext) -> Result<Answer, Failure> {
-        let (from, to) = (self.accepted.format, self.call.face.dialect);
+        let (from, to) = (self.accepted.format, self.call.shape.dialect);
         if !from.is_answerable() {
             return Err(self.judged(Fault::NotJson));
         }
@@ -385,7 +385,7 @@ impl<'a> StartedResponse<'a> {
     }
 
     fn convert(&self, held: &Bytes, context: &ReplyContext) -> Result<Answer, Fault> {
-        let (from, to) = (self.accepted.format, self.call.face.dialect);
+        let (from, to) = (self.accepted.format, self.call.shape.dialect);
         if !self.own && [from, to].contains(&Dialect::Embeddings) {
             return self.embedded(held, context);
         }
@@ -420,7 +420,7 @@ impl<'a> StartedResponse<'a> {
         let kind = kind.split(';').next().unwrap_or_default().trim();
         let text = std::str::from_utf8(held).ok().filter(|_| kind.eq_ignore_ascii_case("text/plain"))?;
         let is_text = !text.trim_start().starts_with(['{', '[', '<']) && !text.trim().is_empty();
-        let is_told = self.call.envelope.stream && self.call.face.dialect.is_answerable();
+        let is_told = self.call.envelope.stream && self.call.shape.dialect.is_answerable();
         (is_told && is_text).then_some(text)
     }
 
@@ -431,12 +431,12 @@ impl<'a> StartedResponse<'a> {
         }
         let now = now_secs();
         let text = std::str::from_utf8(&body).unwrap_or_default();
-        responses::as_compaction(text, self.call.face.id.as_str(), now).map_or(body, Bytes::from)
+        responses::as_compaction(text, self.call.shape.id.as_str(), now).map_or(body, Bytes::from)
     }
 
     /// A client may go on from this answer, and its upstream will know nothing of it.
     fn is_not_stored_upstream(&self) -> bool {
-        self.call.face.dialect == Dialect::Responses && (!self.own || self.accepted.keeps_nothing)
+        self.call.shape.dialect == Dialect::Responses && (!self.own || self.accepted.keeps_nothing)
     }
 
     /// Such an answer gets an id of ours, under which it may be stored. A converted one is written with it.
@@ -448,7 +448,7 @@ impl<'a> StartedResponse<'a> {
     /// An answer that its upstream stores is for this channel alone to go on from.
     fn note_stored(&self, answer: &[u8], attempt: &mut Attempt) {
         let call = self.call;
-        let dialect = call.face.dialect;
+        let dialect = call.shape.dialect;
         let is_stored = match dialect {
             Dialect::Responses => {
                 (!call.envelope.forbids_storing || call.envelope.in_background)
@@ -483,7 +483,7 @@ impl<'a> StartedResponse<'a> {
         let answer_id = Some(self.answer_id.clone()).filter(|id| !id.is_empty());
         async move {
             let read = || {
-                convert::context_of(call.face.dialect, std::str::from_utf8(&call.body).unwrap_or_default())
+                convert::context_of(call.shape.dialect, std::str::from_utf8(&call.body).unwrap_or_default())
             };
             let reply_context = match known {
                 Some(known) => known,
@@ -492,7 +492,7 @@ impl<'a> StartedResponse<'a> {
             ReplyContext {
                 now: now_secs(),
                 answer_id,
-                fallback_id: call.face.id.as_str().to_owned(),
+                fallback_id: call.shape.id.as_str().to_owned(),
                 model,
                 ..reply_context
             }
@@ -517,7 +517,7 @@ impl<'a> StartedResponse<'a> {
     fn response(&self, attempt: &Attempt) -> Response {
         let mut response = Response::new(ResponseBody::empty());
         self.put_headers(attempt.channel(), &mut response);
-        headers::request_id(self.call.face.dialect, self.call.face.id, response.headers_mut());
+        headers::request_id(self.call.shape.dialect, self.call.shape.id, response.headers_mut());
         response
     }
 

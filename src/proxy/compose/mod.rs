@@ -49,7 +49,7 @@ impl Delivery<'_> {
     ) -> Result<Result<Outgoing, ConversionError>, Failure> {
         let (conversions, length) = (&self.proxy.conversions, self.call.body.len());
         let prepare = || self.prepare(operation, format);
-        if format == self.call.face.dialect {
+        if format == self.call.shape.dialect {
             return Ok(conversions.read_through(length, prepare).await);
         }
         let room = conversions.request(length).await.map_err(|Overloaded| Failure::overloaded())?;
@@ -98,7 +98,7 @@ impl Delivery<'_> {
     fn without_unknown(&self, format: Dialect, outgoing: Outgoing) -> Outgoing {
         let asked = (self.channel.account.site.id, format, self.model);
         let mut unknown = self.proxy.left_out.members(asked, now_ms());
-        if format == self.call.face.dialect {
+        if format == self.call.shape.dialect {
             // A schema that came in this dialect is its client's to mend.
             unknown.retain(|member| *member != optional::OPEN_OBJECTS);
         }
@@ -118,7 +118,7 @@ impl Delivery<'_> {
     /// What OpenAI may find the conversation's cached prompt by, where the client could not say it.
     fn cache_key(&self, operation: Operation, format: Dialect) -> Option<String> {
         let site = &self.channel.account.site;
-        let is_converted = operation == Operation::Answer && format != self.call.face.dialect;
+        let is_converted = operation == Operation::Answer && format != self.call.shape.dialect;
         if !is_converted || !cache_key::is_known(site.platform, format) {
             return None;
         }
@@ -152,7 +152,7 @@ impl Delivery<'_> {
         (path, format): (&'static str, Dialect),
         stream: bool,
     ) -> Result<PathAndQuery, ConversionError> {
-        let query = if format == self.call.face.dialect { self.call.query.as_str() } else { "" };
+        let query = if format == self.call.shape.dialect { self.call.query.as_str() } else { "" };
         Ok(match query {
             _ if self.code_assist().is_some() => {
                 endpoint.base.join(code_assist::path(self.call.operation, stream))
@@ -169,7 +169,7 @@ impl Delivery<'_> {
         credential: &CredentialHeaders,
         outgoing: Outgoing,
     ) -> (Box<upstream::Request>, Option<Box<ReplyContext>>) {
-        let (account, client) = (&self.channel.account, self.call.face.dialect);
+        let (account, client) = (&self.channel.account, self.call.shape.dialect);
         let site = &account.site;
         let Outgoing { pieces, stream, betas, content_type, bare, reply_context } = outgoing;
         let pieces = match self.code_assist() {
@@ -205,7 +205,7 @@ impl Delivery<'_> {
         let (action, query) = match self.call.operation {
             Operation::CountTokens => ("countTokens", query.to_owned()),
             Operation::OfGemini(action) => (action, query.to_owned()),
-            Operation::Answer if self.call.face.dialect == Dialect::Embeddings => {
+            Operation::Answer if self.call.shape.dialect == Dialect::Embeddings => {
                 (embeddings::SEVERAL, query.to_owned())
             }
             _ if stream => ("streamGenerateContent", format!("?alt=sse{}", query.replacen('?', "&", 1))),

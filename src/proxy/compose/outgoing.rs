@@ -98,8 +98,8 @@ pub(in crate::proxy) fn prepare(
         return Err(ConversionError::unsupported(member));
     }
     let mut outgoing = match operation {
-        Operation::Answer if to.format == call.face.dialect => native(call, to)?,
-        Operation::Answer if call.face.dialect == Dialect::Embeddings => {
+        Operation::Answer if to.format == call.shape.dialect => native(call, to)?,
+        Operation::Answer if call.shape.dialect == Dialect::Embeddings => {
             Outgoing::of([embeddings::to_gemini(text(call), to.model)?, Bytes::new(), Bytes::new()], false)
         }
         Operation::Answer => converted(call, to)?,
@@ -122,7 +122,7 @@ pub(in crate::proxy) fn prepare(
     let Some(rules) = to.rules.filter(|rules| {
         let is_other =
             matches!(operation, Operation::CountTokens | Operation::OfGemini(_) | Operation::AlphaSearch);
-        let is_exempt = is_other || call.face.dialect == Dialect::Embeddings;
+        let is_exempt = is_other || call.shape.dialect == Dialect::Embeddings;
         to.format.is_convertible() && !is_exempt && rules.concern(target)
     }) else {
         return Ok(outgoing);
@@ -173,7 +173,7 @@ fn native(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionError>
         // These keep nothing that it could refer to.
         return Err(ConversionError::unsupported(PREVIOUS));
     }
-    if always_streams && call.face.dialect == Dialect::Responses && refers_to_items(call) {
+    if always_streams && call.shape.dialect == Dialect::Responses && refers_to_items(call) {
         return Err(ConversionError::unsupported(REFERENCE));
     }
     let pieces = match native_edit(call, to)? {
@@ -195,8 +195,8 @@ fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionErr
         Vendor::Gemini => call.call_signatures.find(call.key_id, id, now_ms()),
         _ => None,
     };
-    parts::check(call.face.dialect, text(call), to.max_parts)?;
-    let converted = convert::request_with(call.face.dialect, to.format, text(call), &target, signature_of)?;
+    parts::check(call.shape.dialect, text(call), to.max_parts)?;
+    let converted = convert::request_with(call.shape.dialect, to.format, text(call), &target, signature_of)?;
     call.trace.members_dropped(&converted.unknown);
     let mut written = converted.body;
     if let Some(key) = to.cache_key {

@@ -16,7 +16,7 @@ use crate::proxy::auth::Caller;
 use crate::proxy::download::never_shown;
 use crate::store::{self, Store, files};
 
-use super::lookup::{face, find};
+use super::lookup::{find, shape};
 
 /// What may stand as it is in a quoted file name and in RFC 8187's form of it.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_');
@@ -25,7 +25,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'
 pub(in crate::proxy) async fn content(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
     let file = match find(&proxy.core.store, &request, &caller).await {
         Ok(file) => file,
-        Err(refusal) => return refusal.answer(face(&request)),
+        Err(refusal) => return refusal.answer(shape(&request)),
     };
     let mut response = Response::new(ResponseBody::stream(Content {
         store: proxy.core.store.clone(),

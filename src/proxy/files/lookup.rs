@@ -9,7 +9,7 @@ use crate::store::owner::Owner;
 
 use super::refusal::FileRefusal;
 
-pub(super) fn face(request: &Request) -> ErrorShape {
+pub(super) fn shape(request: &Request) -> ErrorShape {
     ErrorShape::of(&request.headers, None, request.id)
 }
 

@@ -15,7 +15,7 @@ use crate::store::files::{self, Page};
 use crate::store::owner::Owner;
 use crate::time::now_ms;
 
-use super::lookup::{face, find, owner};
+use super::lookup::{find, owner, shape};
 use super::refusal::FileRefusal;
 use super::shown;
 
@@ -26,25 +26,25 @@ const ANTHROPIC_PAGE: i64 = 20;
 
 /// `GET /v1/files`
 pub(in crate::proxy) async fn list(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    let face = face(&request);
-    match page(&proxy.core, face, &request.query, &owner(&caller)).await {
+    let shape = shape(&request);
+    match page(&proxy.core, shape, &request.query, &owner(&caller)).await {
         Ok(page) => http::json(StatusCode::OK, &page),
-        Err(refusal) => refusal.answer(face),
+        Err(refusal) => refusal.answer(shape),
     }
 }
 
 /// `GET /v1/files/{id}`
 pub(in crate::proxy) async fn get(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    let face = face(&request);
+    let shape = shape(&request);
     match find(&proxy.core.store, &request, &caller).await {
-        Ok(file) => http::json(StatusCode::OK, &shown::file(&proxy.core, face, &file)),
-        Err(refusal) => refusal.answer(face),
+        Ok(file) => http::json(StatusCode::OK, &shown::file(&proxy.core, shape, &file)),
+        Err(refusal) => refusal.answer(shape),
     }
 }
 
 /// `DELETE /v1/files/{id}`
 pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    let face = face(&request);
+    let shape = shape(&request);
     let deleted = async {
         let file = find(&proxy.core.store, &request, &caller).await?;
         files::delete(&proxy.core.store, &file, now_ms()).await.map_err(|error| match error {
@@ -52,16 +52,16 @@ pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller
             store::Error::NotFound => FileRefusal::unknown_file(&file.public_id),
             error => error.into(),
         })?;
-        Ok(shown::deleted(face, &file.public_id))
+        Ok(shown::deleted(shape, &file.public_id))
     };
     match deleted.await {
         Ok(answer) => http::json(StatusCode::OK, &answer),
-        Err(refusal) => FileRefusal::answer(refusal, face),
+        Err(refusal) => FileRefusal::answer(refusal, shape),
     }
 }
 
-async fn page(core: &Core, face: ErrorShape, query: &Query, owner: &Owner) -> Result<Value, FileRefusal> {
-    let asked = Asked::read(face, query)?;
+async fn page(core: &Core, shape: ErrorShape, query: &Query, owner: &Owner) -> Result<Value, FileRefusal> {
+    let asked = Asked::read(shape, query)?;
     let place = match &asked.place {
         None => None,
         Some((param, id)) => match files::find(&core.store, owner, id).await? {
@@ -80,7 +80,7 @@ async fn page(core: &Core, face: ErrorShape, query: &Query, owner: &Owner) -> Re
     if asked.is_backwards() {
         rows.reverse();
     }
-    Ok(shown::list(core, face, &rows, has_more))
+    Ok(shown::list(core, shape, &rows, has_more))
 }
 
 /// The page that is asked for.
@@ -94,8 +94,8 @@ struct Asked {
 const BEFORE: &str = "before_id";
 
 impl Asked {
-    fn read(face: ErrorShape, query: &Query) -> Result<Self, FileRefusal> {
-        let (default, max, places) = match shown::is_anthropic(face) {
+    fn read(shape: ErrorShape, query: &Query) -> Result<Self, FileRefusal> {
+        let (default, max, places) = match shown::is_anthropic(shape) {
             true => (ANTHROPIC_PAGE, ANTHROPIC_MAX_PAGE, &["after_id", BEFORE][..]),
             false => (MAX_PAGE, MAX_PAGE, &["after"][..]),
         };

@@ -31,8 +31,8 @@ impl FileRefusal {
         Self { param: Some("file_id"), ..Self::new(404, format!("No such file: {shown}")) }
     }
 
-    pub(super) fn answer(self, face: ErrorShape) -> Response {
-        let mut response = face.refuse(self.status, &self.message, self.code, self.param);
+    pub(super) fn answer(self, shape: ErrorShape) -> Response {
+        let mut response = shape.refuse(self.status, &self.message, self.code, self.param);
         if let Some(seconds) = self.retry_after_secs {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }

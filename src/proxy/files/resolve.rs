@@ -29,24 +29,24 @@ const MAX_INLINED: i64 = 32 << 20;
 /// Puts the files that a call names into its body, and those that it carries where their kind belongs. One
 /// that the caller does not have is a 404.
 pub(in crate::proxy) async fn resolve(proxy: &Proxy, call: &mut Call) -> Result<(), Response> {
-    let face = call.face;
-    if call.envelope.marks.file_data && matches!(face.dialect, Dialect::Chat | Dialect::Responses) {
+    let shape = call.shape;
+    if call.envelope.marks.file_data && matches!(shape.dialect, Dialect::Chat | Dialect::Responses) {
         let body = proxy.conversions.read_through(call.body.len(), || in_media_blocks(call)).await;
-        replace(proxy, call, body.map_err(|refusal| refusal.answer(face))?).await?;
+        replace(proxy, call, body.map_err(|refusal| refusal.answer(shape))?).await?;
     }
-    if stored_files::may_occur(face.dialect, call.envelope.marks) {
-        let body = inlined(proxy, call).await.map_err(|refusal| refusal.answer(face))?;
+    if stored_files::may_occur(shape.dialect, call.envelope.marks) {
+        let body = inlined(proxy, call).await.map_err(|refusal| refusal.answer(shape))?;
         replace(proxy, call, body).await?;
     }
     Ok(())
 }
 
 async fn replace(proxy: &Proxy, call: &mut Call, body: Option<Bytes>) -> Result<(), Response> {
-    let (Some(body), face) = (body, call.face) else { return Ok(()) };
+    let (Some(body), shape) = (body, call.shape) else { return Ok(()) };
     // The envelope holds positions in the body, which have moved.
-    let skim = || envelope::skim(face.dialect, &body);
+    let skim = || envelope::skim(shape.dialect, &body);
     let envelope = proxy.conversions.read_through(body.len(), skim).await;
-    call.envelope = envelope.map_err(|error| face.refuse(400, &error.message, None, error.field))?;
+    call.envelope = envelope.map_err(|error| shape.refuse(400, &error.message, None, error.field))?;
     call.body = body;
     if let Some(memory) = &mut call.memory {
         memory.shrink_to(call.body.len());
@@ -58,7 +58,7 @@ async fn replace(proxy: &Proxy, call: &mut Call, body: Option<Bytes>) -> Result<
 fn in_media_blocks(call: &Call) -> Result<Option<Bytes>, FileRefusal> {
     let text = std::str::from_utf8(&call.body).unwrap_or_default();
     let Ok(body) = Node::parse(text) else { return Ok(None) };
-    let body = stored_files::with_media_blocks(call.face.dialect, &body, mime::inline_type);
+    let body = stored_files::with_media_blocks(call.shape.dialect, &body, mime::inline_type);
     body.map(|body| body.map(Bytes::from)).map_err(|NotTaken(said)| {
         let said: String = said.chars().take(100).collect();
         let what = if said.is_empty() { "of unknown type".to_owned() } else { format!("of type {said}") };
@@ -90,7 +90,7 @@ async fn inlined(proxy: &Proxy, call: &mut Call) -> Result<Option<Bytes>, FileRe
     }
     let inlined = || {
         let body = Node::parse(std::str::from_utf8(&call.body).unwrap_or_default()).ok()?;
-        Some(Bytes::from(stored_files::inlined(call.face.dialect, &body, &stored)))
+        Some(Bytes::from(stored_files::inlined(call.shape.dialect, &body, &stored)))
     };
     Ok(proxy.conversions.read_through(needed, inlined).await)
 }
@@ -119,7 +119,7 @@ async fn rows(
 
 /// The bytes of a file, chunk by chunk, as its block will carry them.
 async fn read(store: &Store, call: &Call, row: &FileRow) -> Result<Content, FileRefusal> {
-    let as_text = stored_files::is_carried_as_text(call.face.dialect, &row.mime_type);
+    let as_text = stored_files::is_carried_as_text(call.shape.dialect, &row.mime_type);
     let size = usize::try_from(row.byte_size).unwrap_or_default();
     let mut text = Vec::with_capacity(if as_text { size } else { 0 });
     let capacity = if as_text { 0 } else { size.div_ceil(3) * 4 };

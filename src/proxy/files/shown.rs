@@ -13,13 +13,13 @@ use crate::time;
 const DAY_SECS: i64 = 86_400;
 
 /// Whether the client reads files as Anthropic has them.
-pub(super) fn is_anthropic(face: ErrorShape) -> bool {
-    face.errors() == Dialect::Messages
+pub(super) fn is_anthropic(shape: ErrorShape) -> bool {
+    shape.errors() == Dialect::Messages
 }
 
 /// One file, without its content.
-pub(super) fn file(core: &Core, face: ErrorShape, file: &FileRow) -> Value {
-    if is_anthropic(face) {
+pub(super) fn file(core: &Core, shape: ErrorShape, file: &FileRow) -> Value {
+    if is_anthropic(shape) {
         return json!({
             "id": file.public_id,
             "type": "file",
@@ -49,22 +49,22 @@ pub(super) fn file(core: &Core, face: ErrorShape, file: &FileRow) -> Value {
 }
 
 /// A page of a list.
-pub(super) fn list(core: &Core, face: ErrorShape, files: &[FileRow], has_more: bool) -> Value {
+pub(super) fn list(core: &Core, shape: ErrorShape, files: &[FileRow], has_more: bool) -> Value {
     let mut list = json!({
-        "data": files.iter().map(|row| file(core, face, row)).collect::<Vec<_>>(),
+        "data": files.iter().map(|row| file(core, shape, row)).collect::<Vec<_>>(),
         "first_id": files.first().map(|file| &file.public_id),
         "last_id": files.last().map(|file| &file.public_id),
         "has_more": has_more,
     });
-    if !is_anthropic(face) {
+    if !is_anthropic(shape) {
         list["object"] = json!("list");
     }
     list
 }
 
 /// A file that is there no more.
-pub(super) fn deleted(face: ErrorShape, id: &str) -> Value {
-    if is_anthropic(face) {
+pub(super) fn deleted(shape: ErrorShape, id: &str) -> Value {
+    if is_anthropic(shape) {
         return json!({ "id": id, "type": "file_deleted" });
     }
     json!({ "id": id, "object": "file", "deleted": true })

@@ -22,7 +22,7 @@ use crate::store::owner::Owner;
 use crate::store::uploads::Upload;
 use crate::time::now_ms;
 
-use super::lookup::{face, owner};
+use super::lookup::{owner, shape};
 use super::mime;
 use super::refusal::FileRefusal;
 use super::shown;
@@ -43,10 +43,10 @@ const REMOVAL_RETRY: Duration = Duration::from_secs(60);
 
 /// `POST /v1/files`
 pub(in crate::proxy) async fn upload(proxy: Arc<Proxy>, mut request: Request, caller: Caller) -> Response {
-    let face = face(&request);
+    let shape = shape(&request);
     match receive(&proxy.core, &mut request, &owner(&caller)).await {
-        Ok(file) => http::json(StatusCode::OK, &shown::file(&proxy.core, face, &file)),
-        Err(refusal) => refusal.answer(face),
+        Ok(file) => http::json(StatusCode::OK, &shown::file(&proxy.core, shape, &file)),
+        Err(refusal) => refusal.answer(shape),
     }
 }
 

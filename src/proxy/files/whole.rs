@@ -24,9 +24,9 @@ pub(in crate::proxy) async fn whole(
     caller: &Caller,
     (id, purpose): (&str, &str),
     (param, most): (&'static str, usize),
-    face: ErrorShape,
+    shape: ErrorShape,
 ) -> Result<WholeFile, Response> {
-    read(core, caller, (id, purpose), (param, most)).await.map_err(|refusal| refusal.answer(face))
+    read(core, caller, (id, purpose), (param, most)).await.map_err(|refusal| refusal.answer(shape))
 }
 
 async fn read(

@@ -36,10 +36,10 @@ const OTHER_ACTIONS: [&str; 14] = [
 ///
 /// Who streams without `alt=sse` gets one JSON array, piece by piece.
 pub(in crate::proxy) async fn call(proxy: Arc<Proxy>, request: Request, caller: Caller) -> Response {
-    let face = ErrorShape::new(Dialect::Gemini, request.id);
+    let shape = ErrorShape::new(Dialect::Gemini, request.id);
     let named = request.params.get("model").to_owned();
     let Some((model, action)) = named.rsplit_once(':').filter(|(model, _)| !model.trim().is_empty()) else {
-        return face.refuse(400, "The path must end in models/{model}:{action}", None, Some("model"));
+        return shape.refuse(400, "The path must end in models/{model}:{action}", None, Some("model"));
     };
     let (operation, stream) = match action {
         "generateContent" => (Operation::Answer, false),
@@ -47,7 +47,7 @@ pub(in crate::proxy) async fn call(proxy: Arc<Proxy>, request: Request, caller: 
         "countTokens" => (Operation::CountTokens, false),
         _ => match OTHER_ACTIONS.into_iter().find(|known| *known == action) {
             Some(known) => (Operation::OfGemini(known), false),
-            None => return face.refuse(404, &format!("There is no action {action} here"), None, None),
+            None => return shape.refuse(404, &format!("There is no action {action} here"), None, None),
         },
     };
     let version = named_version(request.params.get("version"));
@@ -66,15 +66,15 @@ pub(in crate::proxy) async fn call_of_cli(
     operation: Operation,
     stream: bool,
 ) -> Response {
-    let face = ErrorShape::new(Dialect::Gemini, request.id);
+    let shape = ErrorShape::new(Dialect::Gemini, request.id);
     let body = match request.bytes().await {
         Ok(body) => body,
-        Err(error) => return face.body_error(&error),
+        Err(error) => return shape.body_error(&error),
     };
     let open = || code_assist::open(&body);
     let opened = match proxy.conversions.read_through(body.len(), open).await {
         Ok(opened) => opened,
-        Err((field, message)) => return face.refuse(400, message, None, field),
+        Err((field, message)) => return shape.refuse(400, message, None, field),
     };
     let of_path = Some(PathModel { model: opened.model, stream, version: None });
     let kind = CallKind { dialect: Dialect::Gemini, operation, of_path };

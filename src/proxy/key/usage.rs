@@ -121,8 +121,8 @@ fn answer(request: &Request, body: store::Result<Value>) -> Response {
         Ok(body) => http::json(StatusCode::OK, &body),
         Err(error) => {
             log::error!("reading what a key has used: {error}");
-            let face = ErrorShape::of(&request.headers, None, request.id);
-            face.refuse(503, "The usage could not be read", None, None)
+            let shape = ErrorShape::of(&request.headers, None, request.id);
+            shape.refuse(503, "The usage could not be read", None, None)
         }
     }
 }

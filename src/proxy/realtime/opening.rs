@@ -27,24 +27,24 @@ const KEY_PROTOCOL: &str = "openai-insecure-api-key.";
 /// `GET /v1/realtime` with `Upgrade: websocket`.
 pub(in crate::proxy) async fn open(proxy: Arc<Proxy>, mut request: Request) -> Response {
     take_key(&mut request.headers);
-    let face = ErrorShape::of(&request.headers, Some(SURFACE), request.id);
+    let shape = ErrorShape::of(&request.headers, Some(SURFACE), request.id);
     let opener = match Opener::let_in(&proxy.core, &request) {
         Ok(opener) => opener,
         Err(refused) => {
             proxy.core.note_auth_failure(request.client_ip, &refused.message());
-            return closing(face.reject_caller(&refused));
+            return closing(shape.reject_caller(&refused));
         }
     };
     if !Handshake::is_asked(&request) {
         let message = "GET /v1/realtime is for WebSocket upgrades";
-        let mut refusal = face.refuse(426, message, None, None);
+        let mut refusal = shape.refuse(426, message, None, None);
         refusal.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
         return closing(refusal);
     }
     if let Err(wait) = proxy.core.rates.admit_socket(&opener.rates, monotonic_ms()) {
         return closing(too_many_of_peer(wait));
     }
-    match begin(proxy, request, opener, face).await {
+    match begin(proxy, request, opener, shape).await {
         Ok(response) => response,
         Err(refusal) => closing(*refusal),
     }
@@ -54,21 +54,21 @@ async fn begin(
     proxy: Arc<Proxy>,
     mut request: Request,
     opener: Opener,
-    face: ErrorShape,
+    shape: ErrorShape,
 ) -> Result<Response, Box<Response>> {
-    let refuse = |message: &str, field| Box::new(face.refuse(400, message, None, field));
+    let refuse = |message: &str, field| Box::new(shape.refuse(400, message, None, field));
     let model = request.query.get("model").filter(|model| !model.trim().is_empty());
     let model = model.ok_or_else(|| refuse("model is required in the query", Some("model")))?;
     let protocol = offers(&request.headers, PROTOCOL);
     let handshake = Handshake::of(&mut request).map_err(|bad| {
-        let mut refusal = face.refuse(bad.status(), bad.message(), None, None);
+        let mut refusal = shape.refuse(bad.status(), bad.message(), None, None);
         bad.advise(refusal.headers_mut());
         Box::new(refusal)
     })?;
-    let caller = opener.caller(&proxy.core).map_err(|refused| Box::new(face.reject_caller(&refused)))?;
+    let caller = opener.caller(&proxy.core).map_err(|refused| Box::new(shape.reject_caller(&refused)))?;
     let kind = CallKind::of_body(SURFACE, Operation::Converse);
     let head = Head::of(kind, &mut request, caller);
-    let call = admit_model(&proxy, head, &model, face).await.map_err(Box::new)?;
+    let call = admit_model(&proxy, head, &model, shape).await.map_err(Box::new)?;
     let opening = Opening::new(call, opener, handshake);
     let mut response = pipeline::open_socket(&proxy, &opening).await;
     if response.status() == hyper::StatusCode::SWITCHING_PROTOCOLS {

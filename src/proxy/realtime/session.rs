@@ -45,6 +45,20 @@ const GONE: &str = "the upstream closed its WebSocket";
 /// How long sending the last frame may take.
 const LAST_FRAME: Duration = Duration::from_secs(2);
 
+/// What is looked at of what the upstream says: how a response goes, and its parts in words and in speech.
+const LOOKED_AT: [&str; 8] = [
+    "response.created",
+    "response.done",
+    "error",
+    "response.output_text.delta",
+    "response.text.delta",
+    "response.function_call_arguments.delta",
+    "response.output_audio.delta",
+    "response.audio.delta",
+];
+/// Base64 of 16-bit samples at 24 kHz, of which OpenAI makes 20 tokens a second.
+const BYTES_PER_TOKEN_OF_SPEECH: u64 = 3200;
+
 /// A conversation, as long as both sockets are open.
 pub(in crate::proxy) struct Session {
     pub(in crate::proxy) proxy: Arc<Proxy>,
@@ -64,6 +78,8 @@ struct Turn {
     attempt: Option<Box<Attempt>>,
     /// It has been asked for, or has begun.
     has_begun: bool,
+    /// About how many tokens of it were heard.
+    heard: u64,
 }
 
 /// Why a response is not made.
@@ -89,7 +105,7 @@ pub(in crate::proxy) async fn serve(
 
 async fn converse(mut session: Session, opening: Box<Attempt>, upstream: UpstreamSocket, client: WebSocket) {
     session.slots.site.keep_alive();
-    let turn = Mutex::new(Turn { attempt: Some(opening), has_begun: false });
+    let turn = Mutex::new(Turn { attempt: Some(opening), ..Turn::default() });
     let (mut sender, mut receiver, mut stopping) = client.split();
     let (mut to_upstream, mut from_upstream) = upstream.split();
     let said = Mutex::new(None);
@@ -202,7 +218,7 @@ impl Session {
                 }
             };
             self.proxy.core.metrics.sent_bytes.add(text.len() as u64);
-            let kind = kind_among(text.as_bytes(), &["response.created", "response.done", "error"]);
+            let kind = kind_among(text.as_bytes(), &LOOKED_AT);
             if matches!(kind, Some("response.done" | "error")) {
                 redact::sent(&self.choice.channel, None).hide(&mut text);
             }
@@ -210,6 +226,10 @@ impl Session {
                 Some("response.created") => self.begun(turn).await.err(),
                 Some("response.done") => {
                     self.done(turn, &text);
+                    None
+                }
+                Some(part) if part.ends_with(".delta") => {
+                    lock(turn).hear(part, text.len() as u64);
                     None
                 }
                 _ => None,
@@ -262,7 +282,7 @@ impl Session {
         let mut attempt = Attempt::begin(&self.proxy, &self.call, &self.choice, 0, Slots::default());
         attempt.hold(admission);
         attempt.via("/v1/realtime");
-        *lock(turn) = Turn { attempt: Some(attempt), has_begun: true };
+        *lock(turn) = Turn { attempt: Some(attempt), has_begun: true, heard: 0 };
         Ok(())
     }
 
@@ -290,13 +310,13 @@ impl Session {
 
     /// The sockets are closed: what was under way is settled.
     fn settle(&self, turn: &Mutex<Turn>, reason: CloseReason, said: Option<String>) {
-        let Turn { attempt, has_begun } = std::mem::take(&mut *lock(turn));
+        let Turn { attempt, has_begun, heard } = std::mem::take(&mut *lock(turn));
         let Some(mut attempt) = attempt else { return };
         match (has_begun, reason) {
             (false, _) => attempt.succeed(None),
             (true, CloseReason::Failed(why)) => attempt.break_off(said.as_deref().unwrap_or(why), None, None),
-            // Dropped, as any call whose client has gone.
-            (true, _) => drop(attempt),
+            // Dropped, as any call whose client has gone: its key pays for what was heard.
+            (true, _) => attempt.presume_output(heard),
         }
     }
 
@@ -310,6 +330,12 @@ impl Session {
 }
 
 impl Turn {
+    /// A part of the response, in an event of so many bytes.
+    fn hear(&mut self, part: &str, bytes: u64) {
+        let is_speech = part.ends_with("audio.delta");
+        self.heard += if is_speech { bytes.div_ceil(BYTES_PER_TOKEN_OF_SPEECH) } else { 1 };
+    }
+
     /// A response has been asked for, or has begun, and is not done.
     fn is_under_way(&self) -> bool {
         self.attempt.is_some() && self.has_begun

@@ -33,7 +33,7 @@ use crate::proxy::reply::ErrorShape;
 
 /// How the heartbeats before an answer go.
 pub(in crate::proxy) struct BeforeAnswer {
-    face: ErrorShape,
+    shape: ErrorShape,
     /// How long after the request the first one goes, and how long after each the next.
     first: Duration,
     pause: Duration,
@@ -45,8 +45,8 @@ impl BeforeAnswer {
     pub(in crate::proxy) fn of(call: &Call, timer: ReusableTimer) -> Option<Self> {
         let Heartbeats { first, pause } = call.settings.heartbeats;
         let first = first.filter(|_| call.envelope.stream && call.operation == Operation::Answer)?;
-        let face = call.face;
-        face.dialect.is_answerable().then(|| Self { face, first, pause: pause.unwrap_or(first), timer })
+        let shape = call.shape;
+        shape.dialect.is_answerable().then(|| Self { shape, first, pause: pause.unwrap_or(first), timer })
     }
 
     /// The answer, or the beginning of a stream in which it will stand.
@@ -65,11 +65,11 @@ impl BeforeAnswer {
         if let Some(response) = in_time.await {
             return response;
         }
-        let face = self.face;
+        let shape = self.shape;
         let state = State::Waiting { answering, until };
         let mut response = Response::new(ResponseBody::stream(LateAnswer { rules: self, state }));
         headers::event_stream(response.headers_mut());
-        headers::request_id(face.dialect, face.id, response.headers_mut());
+        headers::request_id(shape.dialect, shape.id, response.headers_mut());
         response
     }
 }
@@ -104,11 +104,11 @@ impl Body for LateAnswer {
             match state {
                 State::Answered(body) => return Pin::new(body).poll_frame(context),
                 State::Waiting { answering, until } => match answering.as_mut().poll(context) {
-                    Poll::Ready(response) => *state = State::Answered(told(rules.face.dialect, response)),
+                    Poll::Ready(response) => *state = State::Answered(told(rules.shape.dialect, response)),
                     Poll::Pending => {
                         ready!(rules.timer.poll_until(*until, context));
                         *until = Instant::now() + rules.pause;
-                        let heartbeat = errors::heartbeat(rules.face.dialect);
+                        let heartbeat = errors::heartbeat(rules.shape.dialect);
                         return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(heartbeat)))));
                     }
                 },

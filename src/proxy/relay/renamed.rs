@@ -13,7 +13,7 @@ use crate::proxy::call::Call;
 
 /// The answer under the name that was asked for; a refusal as it is.
 pub(in crate::proxy) fn of(call: &Call, answer: Response) -> Response {
-    named(call.face.dialect, &call.envelope.model, answer)
+    named(call.shape.dialect, &call.envelope.model, answer)
 }
 
 /// Names the model as the client did, in an answer that belongs to an earlier request.

@@ -103,7 +103,7 @@ pub(in crate::proxy) async fn cancel(proxy: Arc<Proxy>, request: Request, caller
         Ok(Kept::Here(_)) => {
             let message =
                 "This response is complete: only one that is made in the background can be cancelled";
-            Err(face(&request).refuse(400, message, None, None))
+            Err(shape(&request).refuse(400, message, None, None))
         }
         Ok(Kept::At(at)) => told_by_upstream(&proxy, (&request, &caller), at, Method::POST, CANCEL).await,
         Err(refusal) => Err(refusal),
@@ -131,9 +131,9 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
         background_watch::stop(proxy, &name, &at).await;
     }
     let (upstream, answer, _slot) = ask(proxy, request, at, Method::DELETE, WHOLE).await?;
-    let face = face(request);
-    let mut response = answered(&upstream, &answer, face);
-    let (_, body) = answer.read().await.map_err(|failure| failure.into_response(face))?;
+    let shape = shape(request);
+    let mut response = answered(&upstream, &answer, shape);
+    let (_, body) = answer.read().await.map_err(|failure| failure.into_response(shape))?;
     if is_unbooked {
         background::settle(proxy, &name, Outcome::Untold).await;
     }
@@ -148,7 +148,7 @@ async fn remove(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Resul
 
 /// The response that the path names, if it is the caller's.
 async fn find(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Kept, Response> {
-    let (id, face) = (request.params.get("id"), face(request));
+    let (id, shape) = (request.params.get("id"), shape(request));
     let key_id = caller.key_id();
     if let Some(turn) = proxy.stored_responses.find(&(key_id, id.to_owned()), now_ms()) {
         return Ok(Kept::Here(turn));
@@ -157,17 +157,17 @@ async fn find(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Kept,
         return Ok(Kept::At(at));
     }
     if id.len() > MAX_ID {
-        return Err(unknown(face, id));
+        return Err(unknown(shape, id));
     }
     let (store, owner) = (&proxy.core.store, Owner::of_key(key_id));
     let unreadable = |error| {
         log::error!("looking up where a response is failed: {error}");
-        face.refuse(503, "Responses cannot be looked up at the moment", None, None)
+        shape.refuse(503, "Responses cannot be looked up at the moment", None, None)
     };
     // An upstream that gives one id to several keys has told nobody's.
     let owners = responses::owners(store, id).await.map_err(unreadable)?;
     if owners.iter().any(|other| *other != owner) {
-        return Err(unknown(face, id));
+        return Err(unknown(shape, id));
     }
     let found = responses::find(store, &owner, id).await.map_err(unreadable)?;
     let at = |found: responses::ResponsePlace| StoredAt {
@@ -175,7 +175,7 @@ async fn find(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Kept,
         token: found.token_id,
         model: found.model_requested.map(Arc::from),
     };
-    found.map(|found| Kept::At(at(found))).ok_or_else(|| unknown(face, id))
+    found.map(|found| Kept::At(at(found))).ok_or_else(|| unknown(shape, id))
 }
 
 /// Asks the account that has it.
@@ -186,17 +186,17 @@ async fn ask(
     method: Method,
     part: Part,
 ) -> Result<(ResourceUpstream, UpstreamResponse, Lease), Response> {
-    let (id, face) = (request.params.get("id"), face(request));
+    let (id, shape) = (request.params.get("id"), shape(request));
     let upstream = ResourceUpstream::of(&proxy.core, at.account, at.token).await;
     let upstream = upstream.map_err(|unreachable| match unreachable {
-        Unreachable::Gone(_) => unknown(face, id),
-        Unreachable::Misconfigured(why) => Failure::local(why).into_response(face),
+        Unreachable::Gone(_) => unknown(shape, id),
+        Unreachable::Misconfigured(why) => Failure::local(why).into_response(shape),
         Unreachable::Store(error) => {
             log::error!("looking up where a response is failed: {error}");
-            face.refuse(503, "Responses cannot be looked up at the moment", None, None)
+            shape.refuse(503, "Responses cannot be looked up at the moment", None, None)
         }
     })?;
-    let slot = upstream.slot(&proxy.core, face).await?;
+    let slot = upstream.slot(&proxy.core, shape).await?;
     let path = format!("/v1/responses/{}{}", in_path(id), part.suffix);
     let asked = ResourceRequest {
         method,
@@ -209,7 +209,7 @@ async fn ask(
         query: request.query.raw(),
         timer: request.timer.clone(),
     };
-    let answer = upstream.send(proxy, &asked).await.map_err(|failure| failure.into_response(face))?;
+    let answer = upstream.send(proxy, &asked).await.map_err(|failure| failure.into_response(shape))?;
     Ok((upstream, answer, slot))
 }
 
@@ -222,12 +222,12 @@ async fn passed(
     part: Part,
 ) -> Result<Response, Response> {
     let (upstream, answer, mut slot) = ask(proxy, request, at, method, part).await?;
-    let face = face(request);
-    if let Some(refusal) = answer.page(face) {
+    let shape = shape(request);
+    if let Some(refusal) = answer.page(shape) {
         return Err(refusal);
     }
     slot.keep_alive();
-    let mut response = answered(&upstream, &answer, face);
+    let mut response = answered(&upstream, &answer, shape);
     *response.body_mut() = ResponseBody::stream(Download::new(proxy, answer, slot));
     Ok(response)
 }
@@ -243,17 +243,17 @@ async fn told_by_upstream(
 ) -> Result<Response, Response> {
     let model = at.model.clone();
     let (upstream, mut answer, mut slot) = ask(proxy, request, at, method, part).await?;
-    let face = face(request);
-    if let Some(refusal) = answer.page(face) {
+    let shape = shape(request);
+    if let Some(refusal) = answer.page(shape) {
         return Err(refusal);
     }
     let name = (caller.key_id(), request.params.get("id").to_owned());
-    let mut response = answered(&upstream, &answer, face);
+    let mut response = answered(&upstream, &answer, shape);
     let is_stream = http::is_event_stream(response.headers());
     let mut held = BytesMut::new();
     if !is_stream {
         let is_whole =
-            answer.hold(&mut held, MAX_HELD).await.map_err(|failure| failure.into_response(face))?;
+            answer.hold(&mut held, MAX_HELD).await.map_err(|failure| failure.into_response(shape))?;
         if is_whole {
             if let Some(outcome) = Outcome::of_object(&held) {
                 background::settle(proxy, &name, outcome).await;
@@ -356,13 +356,13 @@ impl Rewrite for Watched {
 }
 
 /// The head for a client of an upstream's answer.
-fn answered(upstream: &ResourceUpstream, answer: &UpstreamResponse, face: ErrorShape) -> Response {
+fn answered(upstream: &ResourceUpstream, answer: &UpstreamResponse, shape: ErrorShape) -> Response {
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = answer.head.status;
     let secrets = upstream.secrets();
     let repeats = |value: &[u8]| secrets.is_in(value);
     headers::downstream(&answer.head.headers, repeats, response.headers_mut());
-    headers::request_id(face.dialect, face.id, response.headers_mut());
+    headers::request_id(shape.dialect, shape.id, response.headers_mut());
     if answer.head.headers.get(&CONTENT_TYPE).is_some_and(is_event_stream) {
         headers::event_stream(response.headers_mut());
     } else {
@@ -380,13 +380,16 @@ fn whole(turn: &StoredTurn) -> String {
 
 /// The response once more as a stream, behind the event that the client has had last.
 fn told_again(turn: &StoredTurn, request: &Request) -> Response {
-    let face = face(request);
-    let context =
-        ReplyContext { now: now_secs(), fallback_id: face.id.as_str().to_owned(), ..ReplyContext::default() };
+    let shape = shape(request);
+    let context = ReplyContext {
+        now: now_secs(),
+        fallback_id: shape.id.as_str().to_owned(),
+        ..ReplyContext::default()
+    };
     let told = convert::replayed(Dialect::Responses, Dialect::Responses, &whole(turn), &context);
     let told = match told {
         Ok(told) => told,
-        Err(error) => return face.upstream_failure(502, &error),
+        Err(error) => return shape.upstream_failure(502, &error),
     };
     let after = request.query.get("starting_after").and_then(|number| number.parse::<u64>().ok());
     let text = String::from_utf8_lossy(&told.body);
@@ -399,31 +402,31 @@ fn told_again(turn: &StoredTurn, request: &Request) -> Response {
     let events: String = text.split_inclusive("\n\n").filter(is_new).collect();
     let mut response = Response::new(ResponseBody::full(Bytes::from(events)));
     headers::event_stream(response.headers_mut());
-    headers::request_id(face.dialect, face.id, response.headers_mut());
+    headers::request_id(shape.dialect, shape.id, response.headers_mut());
     response
 }
 
 /// A page of the items that were asked with.
 fn items_page(turn: &StoredTurn, request: &Request) -> Response {
-    let (query, face) = (&request.query, face(request));
+    let (query, shape) = (&request.query, shape(request));
     let limit = match query.get("limit").map(|limit| limit.parse::<usize>()) {
         None => USUAL_ITEMS,
         Some(Ok(limit @ 1..=MAX_ITEMS)) => limit,
         Some(_) => {
             let message = "limit must be a whole number from 1 to 100";
-            return face.refuse(400, message, None, Some("limit"));
+            return shape.refuse(400, message, None, Some("limit"));
         }
     };
     let mut items = input_of(turn, request.params.get("id"));
     match query.get("order").as_deref() {
         Some("asc") => {}
         None | Some("desc") => items.reverse(),
-        Some(_) => return face.refuse(400, "order must be asc or desc", None, Some("order")),
+        Some(_) => return shape.refuse(400, "order must be asc or desc", None, Some("order")),
     }
     if let Some(after) = query.get("after") {
         let known = items.iter().position(|item| item["id"] == after.as_str());
         let Some(at) = known else {
-            return face.refuse(400, "after must be the id of an item", None, Some("after"));
+            return shape.refuse(400, "after must be the id of an item", None, Some("after"));
         };
         items.drain(..=at);
     }
@@ -457,11 +460,11 @@ fn input_of(turn: &StoredTurn, response_id: &str) -> Vec<Value> {
 
 // === what is said ===
 
-fn face(request: &Request) -> ErrorShape {
+fn shape(request: &Request) -> ErrorShape {
     ErrorShape::of(&request.headers, Some(Dialect::Responses), request.id)
 }
 
-fn unknown(face: ErrorShape, id: &str) -> Response {
+fn unknown(shape: ErrorShape, id: &str) -> Response {
     let shown: String = id.chars().take(MAX_ID).collect();
-    face.refuse(404, &format!("Response with id '{shown}' not found."), None, Some("response_id"))
+    shape.refuse(404, &format!("Response with id '{shown}' not found."), None, Some("response_id"))
 }

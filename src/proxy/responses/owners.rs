@@ -92,7 +92,7 @@ pub(in crate::proxy) async fn check(proxy: &Proxy, call: &mut Call) -> Result<()
     for member in [PREVIOUS, CONVERSATION] {
         if ids.iter().filter(|(other, _)| *other == member).count() > 1 {
             let message = format!("{member} is given twice");
-            return Err(call.face.refuse(400, &message, None, Some(member)));
+            return Err(call.shape.refuse(400, &message, None, Some(member)));
         }
     }
     for (member, id) in ids {
@@ -119,7 +119,7 @@ async fn check_id(proxy: &Proxy, call: &mut Call, member: &'static str, id: Stri
                 _ => ("Conversation", None),
             };
             let message = format!("{what} with id '{shown}' not found.");
-            Err(call.face.refuse(400, &message, code, Some(member)))
+            Err(call.shape.refuse(400, &message, code, Some(member)))
         }
         None => {
             call.unknown_history.get_or_insert(member);
@@ -131,7 +131,7 @@ async fn check_id(proxy: &Proxy, call: &mut Call, member: &'static str, id: Stri
 async fn stored_holder(proxy: &Proxy, call: &Call, id: &str) -> Result<Option<Holder>, Response> {
     let owners = responses::owners(&proxy.core.store, id).await.map_err(|error| {
         log::error!("looking up whose a response is failed: {error}");
-        call.face.refuse(503, "The previous response could not be looked up", None, None)
+        call.shape.refuse(503, "The previous response could not be looked up", None, None)
     })?;
     let own = Owner::of_key(call.key_id);
     let holder = match owners.as_slice() {

@@ -67,13 +67,13 @@ async fn has_room(proxy: &Proxy, call: &mut Call, length: usize) -> Result<(), B
     }
     let owner = call.caller.body_owner();
     let memory = call.memory.get_or_insert_with(|| proxy.core.body_memory.body(owner));
-    let face = call.face;
-    Box::pin(memory.grow_to(length)).await.map_err(|no_room| Box::new(face.body_error(&no_room.into())))
+    let shape = call.shape;
+    Box::pin(memory.grow_to(length)).await.map_err(|no_room| Box::new(shape.body_error(&no_room.into())))
 }
 
 /// The answer stored here that a request goes on from.
 fn previous(store: &ResponseStore, call: &Call) -> Option<(String, Arc<StoredTurn>)> {
-    let refers = call.face.dialect == Dialect::Responses
+    let refers = call.shape.dialect == Dialect::Responses
         && matches!(call.operation, Operation::Answer | Operation::CountTokens)
         && call.envelope.has_previous;
     let text = refers.then(|| std::str::from_utf8(&call.body).ok()).flatten()?;
@@ -107,7 +107,7 @@ pub(in crate::proxy) async fn resolve_references(
     proxy: &Proxy,
     mut call: Box<Call>,
 ) -> Result<Box<Call>, Box<Response>> {
-    let may_refer = call.face.dialect == Dialect::Responses
+    let may_refer = call.shape.dialect == Dialect::Responses
         && !matches!(call.operation, Operation::CountTokens | Operation::AlphaSearch)
         && (call.envelope.marks.own || proxy.stored_responses.has_items())
         && memmem::find(&call.body, b"item_reference").is_some();
@@ -128,7 +128,7 @@ pub(in crate::proxy) async fn resolve_references(
     match proxy.conversions.read_through(length, put_in).await {
         None => {}
         Some(Ok((envelope, whole))) => (call.envelope, call.body) = (envelope, whole),
-        Some(Err(error)) => return Err(Box::new(call.face.refuse(400, &error.message, None, error.field))),
+        Some(Err(error)) => return Err(Box::new(call.shape.refuse(400, &error.message, None, error.field))),
     }
     Ok(call)
 }
@@ -155,7 +155,7 @@ fn referred_to(proxy: &Proxy, call: &Call) -> Result<Vec<ItemReferredTo>, Box<Re
             ConversionError::Invalid { field, message } => (message, field),
             ConversionError::Unsupported { field, .. } => (field.clone(), field),
         };
-        Box::new(call.face.refuse(400, &message, None, Some(&field)))
+        Box::new(call.shape.refuse(400, &message, None, Some(&field)))
     })
 }
 
@@ -166,7 +166,7 @@ fn has_id(item: &str, id: &str) -> bool {
 /// Stores a response whose upstream does not, under an id of ours, when the client may refer to it.
 pub(in crate::proxy) fn remember(proxy: &Proxy, call: &Call, answered: Answered) -> Response {
     let Answered { response: mut answer, not_stored } = answered;
-    let may_go_on = call.face.dialect == Dialect::Responses && call.operation == Operation::Answer;
+    let may_go_on = call.shape.dialect == Dialect::Responses && call.operation == Operation::Answer;
     let Some(not_stored) = not_stored.filter(|_| may_go_on) else {
         return answer;
     };

@@ -177,8 +177,8 @@ fn final_error(reason: CloseReason) -> Option<String> {
 
 /// The frame for who finds no memory.
 fn no_room() -> String {
-    let face = ErrorShape::new(Dialect::Responses, RequestId::next());
-    refusal::of_response(face.body_error(&NoRoom.into()))
+    let shape = ErrorShape::new(Dialect::Responses, RequestId::next());
+    refusal::of_response(shape.body_error(&NoRoom.into()))
 }
 
 // === impl Inbox ===
@@ -309,16 +309,16 @@ impl TurnRunner<'_> {
     fn begin(&mut self, frame: &Bytes) -> Result<(Box<Call>, bool), String> {
         let (proxy, opener) = (self.proxy, self.opener);
         proxy.core.rates.admit_frame(&opener.rates, monotonic_ms()).map_err(refusal::too_many)?;
-        let face = ErrorShape::new(Dialect::Responses, RequestId::next());
+        let shape = ErrorShape::new(Dialect::Responses, RequestId::next());
         let caller = opener
             .caller(&proxy.core)
-            .map_err(|refused| refusal::of_response(face.reject_caller(&refused)))?;
+            .map_err(|refused| refusal::of_response(shape.reject_caller(&refused)))?;
         let frame = frame::read(std::str::from_utf8(frame).unwrap_or_default());
         let frame = frame.map_err(|refusal| refusal.frame())?;
         let request = self.history.request(&frame).map_err(|refusal| refusal.frame())?;
         let head = Head {
             kind: CallKind::of_body(Dialect::Responses, Operation::Answer),
-            id: face.id,
+            id: shape.id,
             caller,
             path: Dialect::Responses.path(),
             headers: opener.headers.clone(),
@@ -331,7 +331,7 @@ impl TurnRunner<'_> {
         let mut call = Call::read(proxy, head, request)
             .map_err(|(_, error)| FrameRefusal::invalid(error.field, error.message).frame())?;
         // A frame is of this dialect, whatever the headers of the upgrade say of errors over HTTP.
-        call.face = face;
+        call.shape = shape;
         Ok((call, frame.is_warm_up))
     }
 

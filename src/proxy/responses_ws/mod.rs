@@ -42,12 +42,12 @@ const SOCKET_BETA: &str = "responses_websockets=";
 
 /// `GET /v1/responses` with `Upgrade: websocket`.
 pub(super) fn open(proxy: Arc<Proxy>, mut request: Request) -> Response {
-    let face = ErrorShape::of(&request.headers, Some(Dialect::Responses), request.id);
+    let shape = ErrorShape::of(&request.headers, Some(Dialect::Responses), request.id);
     let mut opener = match Opener::let_in(&proxy.core, &request) {
         Ok(opener) => opener,
         Err(refused) => {
             proxy.core.note_auth_failure(request.client_ip, &refused.message());
-            return closing(face.reject_caller(&refused));
+            return closing(shape.reject_caller(&refused));
         }
     };
     if let Err(wait) = proxy.core.rates.admit_socket(&opener.rates, monotonic_ms()) {
@@ -56,7 +56,7 @@ pub(super) fn open(proxy: Arc<Proxy>, mut request: Request) -> Response {
     let handshake = match Handshake::of(&mut request) {
         Ok(handshake) => handshake,
         Err(bad) => {
-            let mut refusal = face.refuse(bad.status(), bad.message(), None, None);
+            let mut refusal = shape.refuse(bad.status(), bad.message(), None, None);
             bad.advise(refusal.headers_mut());
             return closing(refusal);
         }

@@ -197,7 +197,7 @@ impl Recovery {
         let status = failure.upstream_status().filter(|status| (400..500).contains(status))?;
         let words = failure.words().as_str();
         let is_new = |way: Way| !self.tried.contains(&way);
-        let own = format == call.face.dialect;
+        let own = format == call.shape.dialect;
         let without = failure.refused_members(format).into_iter().map(Way::Without).find(|way| is_new(*way));
         if self.guesses == MAX_GUESSES {
             return without;

@@ -33,10 +33,10 @@ pub(in crate::proxy) fn trace_of(core: &Core, call: &Call) -> Trace {
     secrets.add(&settings.auth_token);
     let now = now_ms();
     let trace = DebugTrace {
-        downstream_path: call.operation.path(call.face.dialect).to_owned(),
+        downstream_path: call.operation.path(call.shape.dialect).to_owned(),
         client_kind,
         session_id,
-        trace_hint: Some(call.face.id.as_str().to_owned()),
+        trace_hint: Some(call.shape.id.as_str().to_owned()),
         requested_model: Some(call.model.to_string()),
         downstream_api_key_id: call.key_id,
         sticky_hit_channel_id: sticky_hit(core, call),

@@ -14,7 +14,7 @@ use crate::proxy::download::{Download, never_shown};
 use crate::proxy::headers;
 use crate::proxy::reply::either;
 
-use super::lookup::{face, find, refused};
+use super::lookup::{find, refused, shape};
 use super::upstream::{self, Resource};
 
 /// The headers that describe the bytes.
@@ -26,13 +26,13 @@ pub(in crate::proxy) async fn content(proxy: Arc<Proxy>, request: Request, calle
 }
 
 async fn download(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Result<Response, Response> {
-    let face = face(request);
-    let video = find(&proxy.core.store, request, caller, face).await?;
-    let upstream = upstream::of(&proxy.core, &video).await.map_err(|error| refused(face, &error))?;
-    let mut slot = upstream.slot(&proxy.core, face).await?;
+    let shape = shape(request);
+    let video = find(&proxy.core.store, request, caller, shape).await?;
+    let upstream = upstream::of(&proxy.core, &video).await.map_err(|error| refused(shape, &error))?;
+    let mut slot = upstream.slot(&proxy.core, shape).await?;
     let call = upstream::request(Method::GET, Resource::Content, &video, request);
-    let answer = upstream.send(proxy, &call).await.map_err(|failure| failure.into_response(face))?;
-    if let Some(refusal) = answer.page(face) {
+    let answer = upstream.send(proxy, &call).await.map_err(|failure| failure.into_response(shape))?;
+    if let Some(refusal) = answer.page(shape) {
         return Err(refusal);
     }
     slot.keep_alive();
@@ -41,7 +41,7 @@ async fn download(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Res
     let secrets = upstream.secrets();
     let repeats = |value: &[u8]| secrets.is_in(value);
     headers::downstream(&answer.head.headers, repeats, response.headers_mut());
-    headers::request_id(face.dialect, face.id, response.headers_mut());
+    headers::request_id(shape.dialect, shape.id, response.headers_mut());
     for name in FORWARDED {
         if let Some(value) = answer.head.headers.value(&name).filter(|value| !repeats(value.as_bytes())) {
             response.headers_mut().insert(name, value);

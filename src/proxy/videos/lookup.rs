@@ -18,35 +18,35 @@ pub(super) async fn find(
     store: &Store,
     request: &Request,
     caller: &Caller,
-    face: ErrorShape,
+    shape: ErrorShape,
 ) -> Result<VideoRow, Response> {
     let id = request.params.get("id");
     if !id.starts_with(PREFIX) {
-        return Err(unknown(face, id));
+        return Err(unknown(shape, id));
     }
     let owner = Owner::of_key(caller.key_id());
     let found = videos::find(store, &owner, id).await;
-    found.map_err(|error| unreadable(face, &error))?.ok_or_else(|| unknown(face, id))
+    found.map_err(|error| unreadable(shape, &error))?.ok_or_else(|| unknown(shape, id))
 }
 
-pub(super) fn face(request: &Request) -> ErrorShape {
+pub(super) fn shape(request: &Request) -> ErrorShape {
     ErrorShape::of(&request.headers, None, request.id)
 }
 
-pub(super) fn unknown(face: ErrorShape, id: &str) -> Response {
+pub(super) fn unknown(shape: ErrorShape, id: &str) -> Response {
     let shown: String = id.chars().take(100).collect();
-    face.refuse(404, &format!("No such video: {shown}"), None, Some("video_id"))
+    shape.refuse(404, &format!("No such video: {shown}"), None, Some("video_id"))
 }
 
-pub(super) fn unreadable(face: ErrorShape, error: &store::Error) -> Response {
+pub(super) fn unreadable(shape: ErrorShape, error: &store::Error) -> Response {
     log::error!("a request for a video failed in the store: {error}");
-    face.refuse(503, "Videos cannot be looked up at the moment", None, None)
+    shape.refuse(503, "Videos cannot be looked up at the moment", None, None)
 }
 
-pub(super) fn refused(face: ErrorShape, unreachable: &Unreachable) -> Response {
+pub(super) fn refused(shape: ErrorShape, unreachable: &Unreachable) -> Response {
     match unreachable {
-        Unreachable::Gone(why) => face.refuse(410, why, Some("video_unreachable"), Some("video_id")),
-        Unreachable::Misconfigured(why) => Failure::local(why.clone()).into_response(face),
-        Unreachable::Store(error) => unreadable(face, error),
+        Unreachable::Gone(why) => shape.refuse(410, why, Some("video_unreachable"), Some("video_id")),
+        Unreachable::Misconfigured(why) => Failure::local(why.clone()).into_response(shape),
+        Unreachable::Store(error) => unreadable(shape, error),
     }
 }

@@ -23,7 +23,7 @@ use crate::store::{self, Store};
 use crate::time::{Millis, now_ms};
 use crate::upstream::AnswerHead;
 
-use super::lookup::{face, find, refused, unknown, unreadable};
+use super::lookup::{find, refused, shape, unknown, unreadable};
 use super::upstream::{self, Resource};
 
 /// The surface whose headers and errors videos share: JSON in, JSON out, nothing converted.
@@ -47,17 +47,17 @@ pub(in crate::proxy) async fn delete(proxy: Arc<Proxy>, request: Request, caller
 }
 
 async fn retrieve(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Response, Response> {
-    let face = face(request);
-    let video = find(&proxy.core.store, request, caller, face).await?;
+    let shape = shape(request);
+    let video = find(&proxy.core.store, request, caller, shape).await?;
     let upstream =
-        upstream::of(&proxy.core, &video).await.map_err(|unreachable| refused(face, &unreachable))?;
-    let _slot = upstream.slot(&proxy.core, face).await?;
+        upstream::of(&proxy.core, &video).await.map_err(|unreachable| refused(shape, &unreachable))?;
+    let _slot = upstream.slot(&proxy.core, shape).await?;
     let (head, body) = match fetch(proxy, &upstream, &video, request).await {
         Ok(fetched) => fetched,
         Err(failure) => {
             let upstream_status = failure.upstream_status();
             record(&proxy.core.store, &video, VideoStatus { upstream_status, snapshot: None }).await;
-            return Err(failure.into_response(face));
+            return Err(failure.into_response(shape));
         }
     };
     let upstream_status = Some(head.status.as_u16());
@@ -67,7 +67,7 @@ async fn retrieve(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<R
     *response.status_mut() = head.status;
     let secrets = upstream.secrets();
     headers::downstream(&head.headers, |value| secrets.is_in(value), response.headers_mut());
-    headers::request_id(face.dialect, face.id, response.headers_mut());
+    headers::request_id(shape.dialect, shape.id, response.headers_mut());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let body = video::with_id(&body, &video.public_id);
     proxy.core.metrics.sent_bytes.add(body.len() as u64);
@@ -81,31 +81,31 @@ async fn retrieve(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<R
 /// A video that its upstream does not know or cannot delete, or that cannot be reached any more, only loses
 /// its mapping.
 async fn remove(proxy: &Proxy, request: &Request, caller: &Caller) -> Result<Response, Response> {
-    let face = face(request);
-    let video = find(&proxy.core.store, request, caller, face).await?;
+    let shape = shape(request);
+    let video = find(&proxy.core.store, request, caller, shape).await?;
     match upstream::of(&proxy.core, &video).await {
         Err(Unreachable::Gone(_)) => {}
-        Err(unreachable) => return Err(refused(face, &unreachable)),
+        Err(unreachable) => return Err(refused(shape, &unreachable)),
         Ok(upstream) => {
-            let _slot = upstream.slot(&proxy.core, face).await?;
+            let _slot = upstream.slot(&proxy.core, shape).await?;
             let call = upstream::request(Method::DELETE, Resource::Video, &video, request);
             match upstream.send(proxy, &call).await {
                 // Read to its end, so that the connection can be reused.
                 Ok(answer) => drop(answer.read().await),
                 Err(failure) if matches!(failure.upstream_status(), Some(404 | 405 | 410 | 501)) => {}
-                Err(failure) => return Err(failure.into_response(face)),
+                Err(failure) => return Err(failure.into_response(shape)),
             }
         }
     }
     match videos::delete(&proxy.core.store, video.id).await {
         Ok(()) => {}
         // A concurrent request was faster.
-        Err(store::Error::NotFound) => return Err(unknown(face, &video.public_id)),
-        Err(error) => return Err(unreadable(face, &error)),
+        Err(store::Error::NotFound) => return Err(unknown(shape, &video.public_id)),
+        Err(error) => return Err(unreadable(shape, &error)),
     }
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    headers::request_id(face.dialect, face.id, response.headers_mut());
+    headers::request_id(shape.dialect, shape.id, response.headers_mut());
     Ok(response)
 }
 

@@ -428,8 +428,6 @@ async fn settings_come_back_as_saved() {
     assert_eq!(all["proxy_token"].expose(), "\"sk-hidden-token\"");
     assert_eq!(all.len(), 2, "the store's own rows are no settings");
     assert!(!dir.holds("sk-hidden-token"));
-    settings::remove(&store, "proxy_token").await.unwrap();
-    assert!(!settings::all(&store).await.unwrap().contains_key("proxy_token"));
 }
 
 #[tokio::test]

@@ -1,10 +1,20 @@
 //! From rows to what requests read.
 
-use super::super::snapshot::load;
+use super::super::snapshot::Source;
 use super::*;
 use crate::ids::{AccountId, ChannelId, TokenId};
 use crate::routing::rebuild::{Credential, NewChannel, NewRoute, Plan, Rebinding};
 use crate::routing::{Channel, LiveTable, ProxyScheme, Snapshot, Weights};
+
+async fn load(
+    store: &Store,
+    live: &LiveTable,
+    system_proxy_url: Option<&str>,
+    weights: Weights,
+) -> Result<Arc<Snapshot>> {
+    let source = Source::load(store, live, system_proxy_url, weights).await?;
+    Ok(Arc::clone(source.snapshot()))
+}
 
 /// Adds a route with one channel for this account and token, and returns the channel's id.
 async fn channel(store: &Store, account: AccountId, token: Option<TokenId>) -> ChannelId {

@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::grant::TokenError;
 use crate::config::oauth::ProviderSettings;
 use crate::mask::Mask;
+use crate::one_line::short_line;
 use crate::platform::OAuthProvider;
 use crate::routing::{BaseUrl, OutboundProxy, Secret};
 use crate::upstream::{Client, FetchLimits};
@@ -177,11 +178,9 @@ fn sentence(body: &[u8]) -> Option<String> {
     (is_sentence && !text.contains("_token")).then(|| text.to_owned())
 }
 
-/// A provider's text in one line of at most [`MAX_MESSAGE`] characters, without control characters.
+/// A provider's text in one line of at most [`MAX_MESSAGE`] characters.
 pub(super) fn fit(text: &str) -> String {
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let words: Vec<&str> = line.split_whitespace().collect();
-    words.join(" ").chars().take(MAX_MESSAGE).collect()
+    short_line(text, MAX_MESSAGE, "")
 }
 
 fn form(pairs: &[(&str, &str)]) -> String {

@@ -167,6 +167,15 @@ pub struct Refreshed {
     pub expires_at: Millis,
 }
 
+/// Where the models of a session stand that is no key itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionModels {
+    /// The site lists them for the session's user.
+    Listed(Vec<String>),
+    /// The site lists them for keys alone: this is one of the user's.
+    ByKey(Secret),
+}
+
 // === impl NewSiteKey ===
 
 impl Default for NewSiteKey {

@@ -15,11 +15,13 @@
 //! | `detection` | which platform answers at an address |
 //! | `models` | which models a key may use, on every platform |
 //! | `prices`, `usage_log` | what an account is charged, and the lines of its log |
+//! | `credential` | credentials as people paste them |
 //! | `user_ids` | the user's number, read out of name, token or cookie |
 //! | `memory` | what is remembered of sites and sessions |
 //! | `error`, `reply` | failures; odd answers |
 
 mod contract;
+mod credential;
 mod detection;
 mod error;
 mod memory;
@@ -35,8 +37,9 @@ mod user_ids;
 
 pub use contract::{
     Allowance, Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, NoticeLevel, Refreshed, Role,
-    SiteKey, Subscription, SubscriptionSummary, User,
+    SessionModels, SiteKey, Subscription, SubscriptionSummary, User,
 };
+pub use credential::bare_credential;
 pub use detection::detect;
 pub use error::{SiteError, SiteErrorKind};
 pub use memory::SiteMemory;

@@ -217,7 +217,12 @@ async fn ask(
     let response = client.fetch(base, request, limits).await.map_err(|error| unanswered(&error))?;
     let status = response.status();
     let result = if status.is_success() {
-        reply::read(response.body().clone(), reply::model_names).await
+        let names = reply::read(response.body().clone(), reply::model_names).await;
+        // What quotes a credential is no model, and every client would be told it.
+        names.map(|mut names| {
+            names.retain(|name| !mask.is_in(name.as_bytes()));
+            names
+        })
     } else {
         Err(reply::failure(status, response.body()))
     };

@@ -121,26 +121,6 @@ pub(super) fn learn_unit(site_client: &SiteClient, status: &Value) -> f64 {
     unit
 }
 
-/// The models that a key lists, else those that the session's user may use.
-pub(super) async fn models(
-    site_client: &SiteClient,
-    client: &Client,
-    fork: &NewApiFork,
-) -> Result<Vec<String>, SiteError> {
-    let refusal = match site_client.listed_models(client).await {
-        Ok(models) => return Ok(models),
-        Err(error) if matches!(error.kind, SiteErrorKind::Timeout | SiteErrorKind::Unreachable) => {
-            return Err(error);
-        }
-        Err(error) => error,
-    };
-    if site_client.session.is_none() {
-        return Err(refusal);
-    }
-    let own = models_of_session(site_client, client, fork).await;
-    own.map_err(|error| SiteError::more_telling(Some(refusal), error))
-}
-
 /// The models that the session's user may use.
 pub(super) async fn models_of_session(
     site_client: &SiteClient,

@@ -9,11 +9,12 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::contract::{
-    Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, Refreshed, SiteKey, User,
+    Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, Refreshed, SessionModels, SiteKey, User,
 };
+use super::credential::bare_credential;
 use super::error::{SiteError, SiteErrorKind};
 use super::models::{self, DiscoveryError, DiscoveryKind};
-use super::site_client::{SiteClient, bare};
+use super::site_client::SiteClient;
 use super::{new_api, sub2api};
 use crate::error_words::sites;
 use crate::money::Usd;
@@ -166,41 +167,25 @@ impl SiteClient {
         Ok(Identity::Session { user, balance: balance.ok(), api_token: usable_key(keys) })
     }
 
-    /// The models that the account may use, by whichever of its credentials tells first.
-    pub async fn models(&self, client: &Client) -> Result<Vec<String>, SiteError> {
-        let listed = self.bounded(async {
-            match &self.platform.profile().management {
-                Some(Management::NewApi(fork)) => new_api::models(self, client, fork).await,
-                Some(Management::Sub2Api) => sub2api::models(self, client).await,
-                None => self.listed_models(client).await,
-            }
-        });
-        let mut names = listed.await?;
-        // Every client would be told it.
-        let mask = self.mask();
-        names.retain(|name| !mask.is_in(name.as_bytes()));
-        Ok(names)
-    }
-
-    /// The models that the session's user may use; asked where the session is no key.
-    pub async fn models_of_session(&self, client: &Client) -> Result<Vec<String>, SiteError> {
+    /// What the session leads to where it is no key: the models of its user, or a key to ask for them with. Names with a
+    /// credential in them are left out, since every client would be told them.
+    pub async fn models_of_session(&self, client: &Client) -> Result<SessionModels, SiteError> {
         match self.management("a session")? {
-            Management::NewApi(fork) => self.bounded(new_api::models_of_session(self, client, fork)).await,
-            Management::Sub2Api => self.bounded(sub2api::models_of_session(self, client)).await,
-        }
-    }
-
-    /// A key of the session's user to ask for models with, where nothing but a key is told of them.
-    pub async fn key_for_models(&self, client: &Client) -> Result<Option<Secret>, SiteError> {
-        match &self.platform.profile().management {
-            Some(Management::Sub2Api) => self.bounded(sub2api::first_key(self, client)).await.map(Some),
-            Some(Management::NewApi(_)) | None => Ok(None),
+            Management::NewApi(fork) => {
+                let mut names = self.bounded(new_api::models_of_session(self, client, fork)).await?;
+                let mask = self.mask();
+                names.retain(|name| !mask.is_in(name.as_bytes()));
+                Ok(SessionModels::Listed(names))
+            }
+            Management::Sub2Api => {
+                self.bounded(sub2api::first_key(self, client)).await.map(SessionModels::ByKey)
+            }
         }
     }
 
     /// Whether this text is the client's session.
     pub fn is_session(&self, text: &str) -> bool {
-        self.session().is_ok_and(|session| session == bare(text))
+        self.session().is_ok_and(|session| session == bare_credential(text))
     }
 
     /// The API keys of the account, whole where the site shows them whole.
@@ -285,32 +270,6 @@ impl SiteClient {
             Management::NewApi(_) => Err(self.lacks(WHAT)),
             Management::Sub2Api => self.bounded(sub2api::refresh(self, client, refresh_token)).await,
         }
-    }
-
-    /// The models by each credential in turn, keys first, until one tells.
-    pub(super) async fn listed_models(&self, client: &Client) -> Result<Vec<String>, SiteError> {
-        let mut failure = None;
-        let keys = self.keys.iter().chain(&self.session).map(|secret| secret.expose().trim());
-        for key in keys.filter(|key| !key.is_empty()) {
-            let listed = models::list_models(
-                client,
-                &self.base,
-                self.platform,
-                key,
-                &self.custom_headers,
-                self.limits,
-            );
-            match listed.await {
-                Ok(models) => return Ok(models),
-                Err(error) => {
-                    let error = of_discovery(error, self.user_id.is_some());
-                    failure = Some(SiteError::more_telling(failure, error));
-                }
-            }
-        }
-        Err(failure.unwrap_or_else(|| {
-            SiteError::new(SiteErrorKind::Refused, "the account has no credential that can be used")
-        }))
     }
 
     /// How the platform manages accounts; a failure that names `what` was asked for where it does not.

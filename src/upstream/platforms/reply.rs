@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::aside::aside;
 use crate::error_words::sites;
+use crate::one_line::short_line;
 
 /// A body of so many bytes is read in under a millisecond.
 const SHORT: usize = 64 * 1024;
@@ -182,22 +183,9 @@ pub(super) fn is_page(body: &[u8]) -> bool {
             .any(|tag| start.contains(tag))
 }
 
-/// White space collapsed, cut to a readable length.
+/// One line of a readable length.
 pub(super) fn one_line(text: &str) -> String {
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-        if line.len() > MAX_MESSAGE * 4 {
-            break;
-        }
-    }
-    match line.char_indices().nth(MAX_MESSAGE) {
-        Some((cut, _)) => format!("{}…", &line[..cut]),
-        None => line,
-    }
+    short_line(text, MAX_MESSAGE, "…")
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use hyper::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, Header
 use hyper::http::{Method, Request, Response, Uri};
 use serde_json::Value;
 
+use super::credential::{bare_credential, is_cookie};
 use super::error::{SiteError, SiteErrorKind};
 use super::memory::{Known, SiteMemory};
 use super::{reply, user_ids};
@@ -114,7 +115,7 @@ impl SiteClient {
     pub(super) fn credentials(&self) -> Vec<&str> {
         let mut all: Vec<&str> = Vec::new();
         for secret in self.session.iter().chain(&self.keys) {
-            let text = bare(secret.expose());
+            let text = bare_credential(secret.expose());
             if !text.is_empty() && !all.contains(&text) {
                 all.push(text);
             }
@@ -130,7 +131,7 @@ impl SiteClient {
 
     /// The session, or why there is none.
     pub(super) fn session(&self) -> Result<&str, SiteError> {
-        let session = self.session.as_ref().map(|session| bare(session.expose()));
+        let session = self.session.as_ref().map(|session| bare_credential(session.expose()));
         session.filter(|session| !session.is_empty()).ok_or_else(|| {
             SiteError::new(SiteErrorKind::Refused, "the account has no session, only an API key or nothing")
         })
@@ -346,20 +347,6 @@ impl SiteClient {
             None => &[],
         }
     }
-}
-
-/// The credential without the word that some paste along.
-pub(super) fn bare(credential: &str) -> &str {
-    let text = credential.trim();
-    let word = text.get(..7).filter(|word| word.eq_ignore_ascii_case("bearer "));
-    word.map_or(text, |word| text[word.len()..].trim())
-}
-
-/// Whether a credential can only be meant as a cookie line.
-pub(super) fn is_cookie(credential: &str) -> bool {
-    credential.starts_with("session=")
-        || credential.starts_with("token=")
-        || credential.split_once('=').is_some_and(|(_, rest)| rest.contains(';'))
 }
 
 #[cfg(test)]

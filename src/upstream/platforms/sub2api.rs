@@ -73,29 +73,6 @@ pub(super) async fn balance(site_client: &SiteClient, client: &Client) -> Result
     Ok(Balance { subscriptions, ..account?.1? })
 }
 
-/// What a key lists; where the session's token is no key, what the user's first enabled key lists.
-pub(super) async fn models(site_client: &SiteClient, client: &Client) -> Result<Vec<String>, SiteError> {
-    let refusal = match site_client.listed_models(client).await {
-        Err(error) if !matches!(error.kind, SiteErrorKind::Timeout | SiteErrorKind::Unreachable) => error,
-        listed => return listed,
-    };
-    if site_client.session.is_none() {
-        return Err(refusal);
-    }
-    let own = models_of_session(site_client, client).await;
-    own.map_err(|error| SiteError::more_telling(Some(refusal), error))
-}
-
-/// The models that the user's first enabled key lists.
-pub(super) async fn models_of_session(
-    site_client: &SiteClient,
-    client: &Client,
-) -> Result<Vec<String>, SiteError> {
-    let key = first_key(site_client, client).await?;
-    let with_key = SiteClient { session: None, keys: vec![key], ..site_client.clone() };
-    with_key.listed_models(client).await
-}
-
 /// The user's first enabled key.
 pub(super) async fn first_key(site_client: &SiteClient, client: &Client) -> Result<Secret, SiteError> {
     let keys = keys::list(site_client, client).await?;

@@ -6,6 +6,8 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::Value;
 
+use super::credential::bare_credential;
+
 /// Either alphabet, with or without padding.
 const LENIENT: GeneralPurposeConfig = GeneralPurposeConfig::new()
     .with_decode_padding_mode(DecodePaddingMode::Indifferent)
@@ -37,7 +39,7 @@ pub fn of_username(name: &str) -> Option<i64> {
 
 /// The payload's `id`, or a numeric `sub`.
 fn of_jwt(session: &str) -> Option<i64> {
-    let payload = session.strip_prefix("Bearer ").unwrap_or(session).split('.').nth(1)?;
+    let payload = bare_credential(session).split('.').nth(1)?;
     let payload: Value = serde_json::from_slice(&decode(payload)?).ok()?;
     let number = |name: &str| match payload.get(name)? {
         Value::String(text) => text.parse().ok(),

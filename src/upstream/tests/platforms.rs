@@ -12,7 +12,7 @@ use crate::platform::Platform;
 use crate::routing::{BaseUrl, Secret};
 use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{
-    Identity, MANAGEMENT_LIMITS, NewSiteKey, Role, SiteClient, SiteError, SiteErrorKind,
+    Identity, MANAGEMENT_LIMITS, NewSiteKey, Role, SessionModels, SiteClient, SiteError, SiteErrorKind,
 };
 
 /// A site that answers by method and path; what it has no answer for is a 404 of the family.
@@ -493,22 +493,12 @@ async fn the_models_of_a_sessions_user_are_listed_in_each_forks_way() {
     ] {
         let stub = Stub::start(&[(call, 200, body)]).await;
         let site_client = stub.site_client(platform, "pat");
-        let models = within(site_client.models(&client())).await;
-        assert_eq!(models, Ok(vec!["m-1".to_owned(), "m-2".to_owned()]), "{platform}");
-        assert_eq!(stub.calls()[0], "GET /v1/models", "{platform}: as a key first");
+        let models = within(site_client.models_of_session(&client())).await;
+        let listed = vec!["m-1".to_owned(), "m-2".to_owned()];
+        assert_eq!(models, Ok(SessionModels::Listed(listed)), "{platform}");
     }
     let keys = r#"{"code":0,"data":{"items":[{"id":1,"key":"sk-off","status":"inactive"},{"id":2,"key":"sk-on","status":"active"}],"pages":1}}"#;
-    let gate = |request: &str| {
-        let is_key = request.to_ascii_lowercase().contains("bearer sk-on\r\n");
-        let refused = r#"{"code":"INVALID_API_KEY","message":"Invalid API key"}"#;
-        (request.starts_with("GET /v1/models") && !is_key).then(|| (401, refused.to_owned()))
-    };
-    let list = r#"{"object":"list","data":[{"id":"m-1"}]}"#;
-    let stub = Stub::with(
-        gate,
-        &[("GET /v1/models", 200, list), ("GET /api/v1/keys?page=1&page_size=100", 200, keys)],
-    )
-    .await;
-    let models = within(stub.site_client(Platform::Sub2Api, "a.b.c").models(&client())).await;
-    assert_eq!(models, Ok(vec!["m-1".to_owned()]));
+    let stub = Stub::start(&[("GET /api/v1/keys?page=1&page_size=100", 200, keys)]).await;
+    let models = within(stub.site_client(Platform::Sub2Api, "a.b.c").models_of_session(&client())).await;
+    assert_eq!(models, Ok(SessionModels::ByKey(Secret::from("sk-on"))));
 }

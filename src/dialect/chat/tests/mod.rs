@@ -80,7 +80,7 @@ fn short(event: &Event<'_>) -> String {
 /// The chunks that a writer makes of a stream of this dialect; `[DONE]` as a string.
 fn rewritten(chunks: &[String], context: &ReplyContext) -> Vec<Value> {
     let mut reader = StreamReader::default();
-    let mut writer = StreamWriter::new(context);
+    let mut writer = StreamWriter::of_choice(0, context);
     let mut out = String::new();
     for chunk in chunks {
         reader.read(&StreamEvent::new(b"", chunk), &mut |event| writer.write(&event, context, &mut out));

@@ -32,7 +32,7 @@ fn usage() -> Value {
 }
 
 fn write(events: &[Event<'_>], context: &ReplyContext) -> Vec<Value> {
-    let mut writer = StreamWriter::new(context);
+    let mut writer = StreamWriter::of_choice(0, context);
     let mut out = String::new();
     events.iter().for_each(|event| writer.write(event, context, &mut out));
     data(&out)

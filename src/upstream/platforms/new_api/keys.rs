@@ -9,9 +9,10 @@ use crate::platform::NewApiFork;
 use crate::routing::Secret;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{NewSiteKey, SiteKey};
+use crate::upstream::platforms::credential::bare_credential;
 use crate::upstream::platforms::error::SiteError;
 use crate::upstream::platforms::reply;
-use crate::upstream::platforms::site_client::{Call, SiteClient, bare};
+use crate::upstream::platforms::site_client::{Call, SiteClient};
 
 const PAGE_SIZE: usize = 100;
 /// No server of the family gives fewer on a page that is not the last.
@@ -224,7 +225,7 @@ fn shown_form(key: &str) -> Secret {
 }
 
 fn wire_form(key: &str) -> &str {
-    let key = bare(key);
+    let key = bare_credential(key);
     key.strip_prefix("sk-").unwrap_or(key)
 }
 

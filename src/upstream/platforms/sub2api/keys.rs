@@ -9,9 +9,10 @@ use crate::routing::Secret;
 use crate::time::now_ms;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{NewSiteKey, SiteKey};
+use crate::upstream::platforms::credential::bare_credential;
 use crate::upstream::platforms::error::SiteError;
 use crate::upstream::platforms::reply;
-use crate::upstream::platforms::site_client::{Call, SiteClient, bare};
+use crate::upstream::platforms::site_client::{Call, SiteClient};
 
 const MAX_PAGES: u64 = 50;
 const DAY_SECONDS: i64 = 86_400;
@@ -105,7 +106,7 @@ pub(in crate::upstream::platforms) async fn delete(
     client: &Client,
     key: &str,
 ) -> Result<(), SiteError> {
-    let wanted = bare(key);
+    let wanted = bare_credential(key);
     let listed = list(site_client, client).await?;
     let Some(id) = listed.iter().find(|key| key.key.expose() == wanted).and_then(|key| key.id) else {
         return Ok(());

@@ -13,7 +13,7 @@ mod turns;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use support::{Gateway, Home, Request, Setup};
+use support::{Gateway, Home, Request, ServerDatabase, Setup};
 
 /// A gateway with a site, an account and a key.
 fn with_data(home: &Arc<Home>) -> Gateway {
@@ -325,4 +325,17 @@ fn a_server_that_is_not_there_ends_the_start_with_what_to_look_at() {
     let said = support::run(&setup, &Home::new(), &["serve"]);
     assert_eq!(said.status.code(), Some(78), "{}", said.stderr);
     assert!(said.stderr.contains("DB_URL"), "{}", said.stderr);
+}
+
+#[test]
+fn a_database_that_cannot_hold_every_text_is_refused() {
+    let options = "WITH ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0";
+    let postgres =
+        std::env::var("SWITCHYARD_TEST_DATABASE").is_ok_and(|server| server.starts_with("postgres"));
+    let Some(database) = postgres.then(|| ServerDatabase::create_with(options)).flatten() else { return };
+    let setup =
+        Setup::default().with("PORT", "4999").with("DB_TYPE", "postgres").with("DB_URL", &database.url());
+    let said = support::run(&setup, &Home::new(), &["serve"]);
+    assert_eq!(said.status.code(), Some(78), "{}", said.stderr);
+    assert!(said.stderr.contains("its encoding is LATIN1"), "{}", said.stderr);
 }

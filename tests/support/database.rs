@@ -58,13 +58,18 @@ fn server() -> Option<String> {
 impl ServerDatabase {
     /// A new one; `None` where tests use SQLite.
     pub fn create() -> Option<Self> {
+        Self::create_with("")
+    }
+
+    /// A new one with these options of `CREATE DATABASE`.
+    pub fn create_with(options: &str) -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let server = server()?.trim_end_matches('/').to_owned();
         let name = format!("test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let database = Self { server, name };
         // What a run that was killed left under this number goes first.
         database.run(&format!("DROP DATABASE IF EXISTS {}", database.name));
-        database.run(&format!("CREATE DATABASE {}", database.name));
+        database.run(&format!("CREATE DATABASE {} {options}", database.name));
         Some(database)
     }
 

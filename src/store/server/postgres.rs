@@ -22,6 +22,8 @@ use crate::store::sql::{Arg, Outcome, Row, SqlDialect};
 
 /// Statements that a connection keeps prepared.
 const MOST_PREPARED: usize = 256;
+/// Encodings of databases that hold what is sent in UTF-8.
+const TAKES_UTF8: [&str; 2] = ["UTF8", "SQL_ASCII"];
 
 /// Where to, and with what.
 #[derive(Clone)]
@@ -96,6 +98,13 @@ impl Client for PostgresClient {
 
     async fn dial(address: &PostgresAddress) -> Result<Self> {
         let (client, connection) = dial_any(address).await?;
+        if let Some(encoding) =
+            connection.parameter("server_encoding").filter(|name| !TAKES_UTF8.contains(name))
+        {
+            return Err(Error::Database(format!(
+                "its encoding is {encoding}, which cannot hold every text: make one WITH ENCODING 'UTF8' TEMPLATE template0"
+            )));
+        }
         // It ends with the client, and with an error that the next question meets as well.
         tokio::spawn(async move { drop(connection.await) });
         Self::greet(client).await

@@ -43,6 +43,7 @@
 //! | `pipeline`, `answered` | the steps in their order; what comes of them |
 //! | `call_signatures` | signatures of calls that clients cannot carry |
 //! | `key` | the limits of the key that a call is made with; what its holder is told |
+//! | `tail` | the end of an answer that is too long to be held |
 //! | `cost` | what an answer cost |
 //! | `trace` | what an operator has recorded of a call, without secrets |
 //! | `alerts` | alerts to the operator |
@@ -92,6 +93,7 @@ mod send;
 mod session;
 mod socket_opener;
 mod state;
+mod tail;
 mod trace;
 mod upstream_socket;
 mod videos;

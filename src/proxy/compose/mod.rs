@@ -1,10 +1,12 @@
 //! Step 7: the request as one address of a channel gets it, in one dialect. The body is written by
-//! [`outgoing`], the headers by [`headers`].
+//! [`prepare`], the headers by [`headers`].
 
 pub(super) mod cache_key;
 pub(super) mod code_assist;
 pub(super) mod login_headers;
+mod native;
 pub(super) mod outgoing;
+mod prepare;
 
 use std::sync::Arc;
 
@@ -87,7 +89,7 @@ impl Delivery<'_> {
             max_parts: self.proxy.core.config.proxy.max_request_parts,
             cache_key: cache_key.as_deref(),
         };
-        let outgoing = outgoing::prepare(self.call, operation, destination)?;
+        let outgoing = prepare::prepare(self.call, operation, destination)?;
         Ok(match operation {
             Operation::Answer => self.without_unknown(format, outgoing),
             _ => outgoing,

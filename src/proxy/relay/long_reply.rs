@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::dialect::{Dialect, usage};
@@ -14,9 +14,7 @@ use crate::upstream::UpstreamBody;
 
 use super::silence::SilenceTimer;
 use crate::proxy::attempt::Attempt;
-
-/// How much of the end of a long JSON answer is kept to read its usage from.
-const TAIL: usize = 16 * 1024;
+use crate::proxy::tail::Tail;
 
 /// A complete answer that is not held: what was read of it, then the rest as it comes.
 pub(in crate::proxy) struct LongReply {
@@ -24,7 +22,7 @@ pub(in crate::proxy) struct LongReply {
     dialect: Option<Dialect>,
     upstream: Option<UpstreamBody>,
     held: Option<Bytes>,
-    tail: BytesMut,
+    tail: Tail,
     /// Exact when the upstream gave a length.
     length: Option<u64>,
     attempt: Box<Attempt>,
@@ -45,7 +43,7 @@ impl LongReply {
             dialect,
             upstream: Some(upstream),
             held: Some(held),
-            tail: BytesMut::new(),
+            tail: Tail::default(),
             length,
             attempt,
             silence: SilenceTimer::new(idle),
@@ -59,18 +57,13 @@ impl LongReply {
     }
 
     fn settle(&mut self) {
-        let usage = self.dialect.and_then(|dialect| usage::of_tail(dialect, &self.tail));
+        let usage = self.dialect.and_then(|dialect| usage::of_tail(dialect, self.tail.bytes()));
         self.attempt.succeed(usage);
     }
 
     fn send(&mut self, bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         self.silence.heard();
-        let keep = &bytes[bytes.len().saturating_sub(TAIL)..];
-        if self.tail.len() + keep.len() > 2 * TAIL {
-            let surplus = self.tail.len().saturating_sub(TAIL);
-            bytes::Buf::advance(&mut self.tail, surplus);
-        }
-        self.tail.extend_from_slice(keep);
+        self.tail.push(&bytes);
         self.attempt.proxy().core.metrics.sent_bytes.add(bytes.len() as u64);
         if let Some(length) = &mut self.length {
             *length = length.saturating_sub(bytes.len() as u64);

@@ -19,6 +19,7 @@ use super::holders::StoredAt;
 use super::pending::{MAX_PENDING, Name, Pending};
 use crate::proxy::key::quota::Admission;
 use crate::proxy::resource_upstream::{ResourceRequest, ResourceUpstream, Unreachable, in_path};
+use crate::proxy::tail;
 
 /// How long we ask for one.
 const LONGEST_WORK: Millis = 86_400_000;
@@ -28,7 +29,6 @@ const UNKNOWN_AFTER: Millis = 600_000;
 const RELOAD: Duration = Duration::from_secs(3600);
 /// How much of an answer is kept, of its end where it is longer, and how long its bytes may take.
 const MAX_HELD: usize = 256 * 1024;
-const TAIL: usize = 16 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why one cannot be asked for.
@@ -144,7 +144,7 @@ async fn read(mut body: UpstreamBody) -> Option<Outcome> {
         held.extend_from_slice(&data.ok()?);
         if held.len() > MAX_HELD {
             is_whole = false;
-            held = held.split_off(held.len() - TAIL);
+            held = held.split_off(held.len() - tail::KEPT);
         }
     }
     if is_whole { Outcome::of_object(&held) } else { Outcome::of_tail(&held) }

@@ -45,13 +45,13 @@ use crate::proxy::reply::{ErrorShape, either};
 use crate::proxy::resource_upstream::{
     ResourceRequest, ResourceUpstream, Unreachable, UpstreamResponse, in_path,
 };
+use crate::proxy::tail::Tail;
 
 /// How many items of an input are shown at once, unless the client says otherwise, and the most of them.
 const USUAL_ITEMS: usize = 20;
 const MAX_ITEMS: usize = 100;
-/// The longest answer that is held, and what is kept of the end of a longer one.
+/// The longest answer that is held.
 const MAX_HELD: usize = 2 << 20;
-const TAIL: usize = 16 * 1024;
 
 /// What is asked of a response, as a path.
 #[derive(Clone, Copy)]
@@ -266,7 +266,7 @@ async fn told_by_upstream(
     slot.keep_alive();
     let told = match is_stream {
         true => Told::Events(Box::new(StreamObserver::new(Dialect::Responses))),
-        false => Told::Tail(BytesMut::new()),
+        false => Told::Tail(Tail::default()),
     };
     let watched = Watched { told: Some(told), name, proxy: proxy.clone() };
     let download = ResponseBody::stream(Download::new(proxy, answer, slot).behind(held.freeze()));
@@ -295,26 +295,21 @@ struct Watched {
 enum Told {
     Events(Box<StreamObserver>),
     /// The end of an object.
-    Tail(BytesMut),
+    Tail(Tail),
 }
 
 impl Told {
     fn feed(&mut self, bytes: &[u8]) {
         match self {
             Self::Events(observer) => drop(observer.feed(bytes)),
-            Self::Tail(tail) => {
-                tail.extend_from_slice(&bytes[bytes.len().saturating_sub(TAIL)..]);
-                if tail.len() > 2 * TAIL {
-                    *tail = tail.split_off(tail.len() - TAIL);
-                }
-            }
+            Self::Tail(tail) => tail.push(bytes),
         }
     }
 
     /// What the response has used, if it has ended.
     fn outcome(&self) -> Option<Outcome> {
         match self {
-            Self::Tail(tail) => Outcome::of_tail(tail),
+            Self::Tail(tail) => Outcome::of_tail(tail.bytes()),
             Self::Events(observer) => match (observer.phase(), observer.usage()) {
                 (Phase::Ended | Phase::Failed(_), Some(usage)) => Some(Outcome::Used(usage)),
                 (Phase::Ended, None) => Some(Outcome::Untold),

@@ -1,0 +1,160 @@
+//! A body that stays in its client's dialect, and what is changed in it all the same: by as few edits as there are reasons.
+
+use std::borrow::Cow;
+
+use memchr::memmem;
+
+use crate::dialect::canonical::ConversionError;
+use crate::dialect::data_urls::with_data_urls;
+use crate::dialect::edit::edit;
+use crate::dialect::envelope::{Thread, splice_model};
+use crate::dialect::signature::PREFIX_IN_BYTES;
+use crate::dialect::tree::Node;
+use crate::dialect::{Dialect, chat, gemini, json, messages, responses};
+
+use super::outgoing::{
+    Destination, Outgoing, PREVIOUS, always_streams, keeps_threads, platform_edit, quoted, streams_only,
+    text, tiered, whole,
+};
+use crate::proxy::call::Call;
+use crate::proxy::client::Family;
+
+/// Fields of the responses dialect that bridges leave in messages bodies.
+const CONTINUATION: [&str; 2] = ["previous_response_id", "prompt_cache_key"];
+const REFERENCE: &str = "item_reference";
+const ENCRYPTED_REASONING: &str = "[\"reasoning.encrypted_content\"]";
+
+/// A client's body, and what it has become.
+struct Edits<'c> {
+    call: &'c Call,
+    /// `None` while it can go as it came, which is nearly always.
+    changed: Option<String>,
+}
+
+/// A body that stays in the client's dialect.
+pub(super) fn unconverted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionError> {
+    let always_streams = always_streams(to.platform, to.format);
+    if always_streams && call.envelope.has_previous && continues(text(call)) {
+        // These keep nothing that it could refer to.
+        return Err(ConversionError::unsupported(PREVIOUS));
+    }
+    if always_streams && call.shape.dialect == Dialect::Responses && refers_to_items(call) {
+        return Err(ConversionError::unsupported(REFERENCE));
+    }
+    let pieces = match edited(call, to)? {
+        // The path names the model.
+        None if to.format == Dialect::Gemini => whole(call.body.clone()),
+        None => splice_model(&call.body, &call.envelope, to.model),
+        Some(body) if to.format == Dialect::Gemini => whole(body),
+        Some(body) => whole(edit(&body, &[("model", &quoted(to.model))], &[]).into_owned()),
+    };
+    Ok(Outgoing::of(pieces, call.envelope.stream || always_streams || streams_only(to)))
+}
+
+fn continues(body: &str) -> bool {
+    json::member(body, PREVIOUS).is_some_and(|id| id != "null")
+}
+
+/// Whether items stand in the body by their ids alone. Those of answers stored here have been put in before.
+fn refers_to_items(call: &Call) -> bool {
+    memmem::find(&call.body, REFERENCE.as_bytes()).is_some()
+        && Node::parse(text(call)).is_ok_and(|body| responses::refers_to_items(&body))
+}
+
+/// What a count of gemini's is asked with, where it is not the client's body.
+pub(super) fn gemini_count(call: &Call, to: Destination<'_>) -> Option<String> {
+    let mut body = Edits { call, changed: None };
+    body.edit_gemini(to);
+    body.changed
+}
+
+/// The client's body where it cannot go as it came.
+fn edited(call: &Call, to: Destination<'_>) -> Result<Option<String>, ConversionError> {
+    let mut body = Edits { call, changed: None };
+    match to.format {
+        Dialect::Messages => body.edit_messages(to),
+        Dialect::Gemini => body.edit_gemini(to),
+        Dialect::Chat => body.edit_chat(),
+        Dialect::Responses => body.edit_responses(to)?,
+        _ => {}
+    }
+    if call.asks_for_usage {
+        body.put(chat::with_usage(body.text()));
+    }
+    if matches!(to.format, Dialect::Chat | Dialect::Responses) && call.envelope.marks.file_data {
+        body.rewrite(with_data_urls);
+    }
+    let last = platform_edit(to, || Cow::Borrowed(body.text()));
+    body.put(last);
+    Ok(body.changed)
+}
+
+// === impl Edits ===
+
+impl Edits<'_> {
+    fn text(&self) -> &str {
+        self.changed.as_deref().unwrap_or_else(|| text(self.call))
+    }
+
+    /// Puts in what the body becomes; with `None` it stays as it is.
+    fn put(&mut self, changed: Option<String>) {
+        self.changed = changed.or_else(|| self.changed.take());
+    }
+
+    /// Puts in what a reader of all of it makes of it.
+    fn rewrite<T: Into<Vec<u8>>>(&mut self, write: impl FnOnce(&Node<'_>) -> Option<T>) {
+        let written = Node::parse(self.text()).ok().and_then(|body| write(&body));
+        self.put(written.and_then(|body| String::from_utf8(body.into()).ok()));
+    }
+
+    /// Sets members, and takes others out.
+    fn edit(&mut self, set: &[(&str, &str)], removed: &[&str]) {
+        self.changed = Some(edit(self.text(), set, removed).into_owned());
+    }
+
+    fn edit_messages(&mut self, to: Destination<'_>) {
+        if self.call.envelope.marks.own {
+            self.rewrite(messages::without_foreign_thinking);
+        }
+        let is_kept = keeps_threads(to.platform, to.format);
+        let thread = (self.call.envelope.thread != Thread::None && !is_kept).then_some("thread");
+        if self.call.envelope.has_continuation || thread.is_some() {
+            let removed: Vec<&str> = CONTINUATION.into_iter().chain(thread).collect();
+            self.edit(&[], &removed);
+        }
+    }
+
+    /// Takes out what Google cannot read: thoughts that another provider signed, and words of OpenAI's.
+    fn edit_gemini(&mut self, to: Destination<'_>) {
+        if memmem::find(&self.call.body, PREFIX_IN_BYTES.as_bytes()).is_some() {
+            self.rewrite(gemini::without_foreign_thinking);
+        }
+        if self.call.envelope.has_openai_words {
+            self.rewrite(|body| gemini::with_own_thinking(body, to.model));
+        }
+    }
+
+    fn edit_chat(&mut self) {
+        if self.call.envelope.marks.own {
+            self.rewrite(chat::without_foreign_signatures);
+        }
+        // A chat has no earlier answer to go on from.
+        if self.call.envelope.has_previous {
+            self.edit(&[], &[PREVIOUS]);
+        }
+    }
+
+    fn edit_responses(&mut self, to: Destination<'_>) -> Result<(), ConversionError> {
+        if self.call.envelope.marks.own {
+            self.rewrite(responses::without_own_ids);
+        }
+        // Codex wants back what it thought, whether it says so or not.
+        if self.call.client.family == Family::Codex && !self.call.envelope.has_include {
+            self.edit(&[("include", ENCRYPTED_REASONING)], &[]);
+        }
+        if self.call.envelope.has_tier {
+            self.put(tiered(self.call, to, self.text())?);
+        }
+        Ok(())
+    }
+}

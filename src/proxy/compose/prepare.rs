@@ -1,0 +1,166 @@
+//! A request's body as its destination gets it: as it came, or converted; the question what it comes to; a form.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use crate::dialect::canonical::{ConversionError, Target, Vendor};
+use crate::dialect::edit::edit;
+use crate::dialect::envelope::{Thread, splice_model};
+use crate::dialect::{Dialect, convert, embeddings, json, parts, payload_rules};
+use crate::time::now_ms;
+
+use super::outgoing::{
+    Destination, Outgoing, PREVIOUS, always_streams, edit_of, edited, keeps_threads, platform_edit, quoted,
+    streams_only, text, tiered, whole,
+};
+use super::{cache_key, native};
+use crate::proxy::call::Call;
+use crate::proxy::form_body;
+use crate::proxy::operation::Operation;
+
+/// What a count has no use for.
+const NOT_COUNTED: [&str; 5] = ["betas", "max_tokens", "stream", "previous_response_id", "prompt_cache_key"];
+/// Counting was a beta once, and still is for those who say so.
+const COUNT_BETA: &str = "token-counting-2024-11-01";
+/// What a compaction has no use for, nor a count of responses.
+const NOT_COMPACTED: [&str; 2] = ["stream", "stream_options"];
+
+/// The body of a call for its destination, as the operator's rules want it. The operation is the call's,
+/// or what stands in for it.
+pub(super) fn prepare(
+    call: &Call,
+    operation: Operation,
+    to: Destination<'_>,
+) -> Result<Outgoing, ConversionError> {
+    // Any other would answer the new words without the conversation.
+    let goes_on = call.envelope.thread == Thread::Continued && operation == Operation::Answer;
+    if goes_on && !keeps_threads(to.platform, to.format) {
+        return Err(ConversionError::unsupported("thread"));
+    }
+    if let Some(member) = to.withheld
+        && to.format == Dialect::Responses
+    {
+        return Err(ConversionError::unsupported(member));
+    }
+    let mut outgoing = match operation {
+        Operation::Answer if to.format == call.shape.dialect => native::unconverted(call, to)?,
+        Operation::Answer if call.shape.dialect == Dialect::Embeddings => {
+            Outgoing::of(whole(embeddings::to_gemini(text(call), to.model)?), false)
+        }
+        Operation::Answer => converted(call, to)?,
+        Operation::CountTokens => count(call, to),
+        Operation::Compact => compaction(call, to),
+        operation if operation.is_form() => form(call, to),
+        Operation::OfGemini(action) if to.format == Dialect::Embeddings => {
+            let body = embeddings::to_openai(action, text(call), to.model)?;
+            Outgoing::of(whole(body), false)
+        }
+        // The path names the model.
+        Operation::OfGemini(_) => Outgoing::of(whole(call.body.clone()), false),
+        _ => Outgoing::of(splice_model(&call.body, &call.envelope, to.model), call.envelope.stream),
+    };
+    let target = payload_rules::Target {
+        platform: to.platform.id(),
+        model: to.model,
+        requested: &call.envelope.model,
+    };
+    let Some(rules) = to.rules.filter(|rules| {
+        let is_other =
+            matches!(operation, Operation::CountTokens | Operation::OfGemini(_) | Operation::AlphaSearch);
+        let is_exempt = is_other || call.shape.dialect == Dialect::Embeddings;
+        to.format.is_convertible() && !is_exempt && rules.concern(target)
+    }) else {
+        return Ok(outgoing);
+    };
+    let body = outgoing.pieces.concat();
+    if let Some(ruled) = rules.apply(&String::from_utf8_lossy(&body), target) {
+        // What some refuse to read, no rule can give them.
+        let last = edit_of(to).filter(|own| own.outranks_rules);
+        let fit = last.map(|own| edited(own, Cow::Borrowed(ruled.as_str())));
+        outgoing.pieces = whole(fit.unwrap_or(ruled));
+    }
+    Ok(outgoing)
+}
+
+/// The question how many tokens the call's request has.
+fn count(call: &Call, to: Destination<'_>) -> Outgoing {
+    // Gemini's path names the model, and its body has nothing that a count has no use for.
+    if to.format == Dialect::Gemini {
+        let as_it_came = || whole(call.body.clone());
+        return Outgoing::of(native::gemini_count(call, to).map_or_else(as_it_came, whole), false);
+    }
+    if to.format == Dialect::Responses {
+        let body = edit(text(call), &[("model", &quoted(to.model))], &NOT_COMPACTED).into_owned();
+        return Outgoing::of(whole(body), false);
+    }
+    let body = edit(text(call), &[("model", &quoted(to.model))], &NOT_COUNTED).into_owned();
+    Outgoing { betas: Some(betas(text(call))), ..Outgoing::of(whole(body), false) }
+}
+
+fn compaction(call: &Call, to: Destination<'_>) -> Outgoing {
+    let store = to.platform.profile().streams_responses_only.then_some("store");
+    let removed: Vec<&str> = NOT_COMPACTED.into_iter().chain(store).collect();
+    let body = edit(text(call), &[("model", &quoted(to.model))], &removed).into_owned();
+    Outgoing::of(whole(body), false)
+}
+
+/// A form, which is handed on as one.
+fn form(call: &Call, to: Destination<'_>) -> Outgoing {
+    let pieces = splice_model(&call.body, &call.envelope, to.model);
+    let content_type = form_body::form_type(&call.headers).cloned();
+    Outgoing { content_type, ..Outgoing::of(pieces, call.envelope.stream) }
+}
+
+/// A body in another dialect than the client's.
+fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionError> {
+    let stream = call.envelope.stream || always_streams(to.platform, to.format) || streams_only(to);
+    let target = Target { model: to.model, stream, vendor: to.platform.profile().vendor };
+    // Only gemini wants signatures of calls back, and only clients of chat and its own bring them.
+    let signature_of = |id: &str| match target.vendor {
+        Vendor::Gemini => call.call_signatures.find(call.key_id, id, now_ms()),
+        _ => None,
+    };
+    parts::check(call.shape.dialect, text(call), to.max_parts)?;
+    let converted = convert::request_with(call.shape.dialect, to.format, text(call), &target, signature_of)?;
+    call.trace.members_dropped(&converted.unknown);
+    let mut written = converted.body;
+    if let Some(key) = to.cache_key {
+        written = with_cache_key(&written, key);
+    }
+    if to.format == Dialect::Responses && call.envelope.has_tier {
+        let tiered = tiered(call, to, &String::from_utf8_lossy(&written))?;
+        written = tiered.map_or(written, Bytes::from);
+    }
+    let mut context = converted.context;
+    if let Some(previous) = &call.previous {
+        context.echo.push((PREVIOUS, quoted(previous)));
+    }
+    let pieces = match platform_edit(to, || String::from_utf8_lossy(&written)) {
+        None => whole(written),
+        Some(body) => whole(body),
+    };
+    Ok(Outgoing { reply_context: Some(Box::new(context)), ..Outgoing::of(pieces, stream) })
+}
+
+/// The body with a key for the cache of its prompt, unless its client gave one.
+fn with_cache_key(body: &Bytes, key: &str) -> Bytes {
+    let text = String::from_utf8_lossy(body);
+    match json::member(&text, cache_key::MEMBER) {
+        Some(_) => body.clone(),
+        None => Bytes::from(edit(&text, &[(cache_key::MEMBER, &quoted(key))], &[]).into_owned()),
+    }
+}
+
+/// `betas` of a messages body: a list or a comma-separated text.
+fn betas(body: &str) -> Vec<String> {
+    let given = json::member(body, "betas").and_then(|value| serde_json::from_str(value).ok());
+    let named: Vec<String> = match given {
+        Some(serde_json::Value::String(text)) => text.split(',').map(|beta| beta.trim().to_owned()).collect(),
+        Some(serde_json::Value::Array(items)) => {
+            items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+        }
+        _ => Vec::new(),
+    };
+    named.into_iter().filter(|beta| !beta.is_empty()).chain([COUNT_BETA.to_owned()]).collect()
+}

@@ -218,43 +218,37 @@ pub fn insert_statement(store: &Store, account: NewAccount) -> Result<Statement>
     let seal = |column, secret: &Option<Secret>| store.sealer().seal_opt(TABLE, column, secret.as_ref());
     let (login_username, login_password) = account.login.unzip();
     let login_updated_at = login_username.is_some().then_some(now);
-    Ok(Statement::new(
-        "INSERT INTO accounts (site_id, username, access_token, api_token, unit_cost, status, is_pinned, \
-         sort_order, checkin_enabled, oauth_provider, oauth_account_key, oauth_project_id, credential_mode, \
-         platform_user_id, proxy_url, use_system_proxy, login_username, login_password, login_updated_at, \
-         refresh_token, id_token, provider_data, token_expires_at, sub2api_refresh_token, \
-         sub2api_token_expires_at, extra, created_at, updated_at) \
-         SELECT ?, ?, ?, ?, ?, ?, ?, COALESCE(?, COALESCE(MAX(sort_order), -1) + 1), ?, ?, ?, ?, ?, ?, ?, ?, \
-         ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM accounts",
-        vec![
-            account.site_id.into(),
-            account.username.into(),
-            seal("access_token", &account.access_token)?.into(),
-            seal("api_token", &account.api_token)?.into(),
-            account.unit_cost.into(),
-            account.status.as_str().into(),
-            account.is_pinned.into(),
-            account.sort_order.into(),
-            account.checkin_enabled.into(),
-            account.oauth_provider.into(),
-            account.oauth_account_key.into(),
-            account.oauth_project_id.into(),
-            account.credential_mode.as_str().into(),
-            account.platform_user_id.into(),
-            seal("proxy_url", &account.proxy_url)?.into(),
-            account.use_system_proxy.into(),
-            login_username.into(),
-            seal("login_password", &login_password)?.into(),
-            login_updated_at.into(),
-            seal("refresh_token", &account.refresh_token)?.into(),
-            seal("id_token", &account.id_token)?.into(),
-            seal("provider_data", &account.provider_data)?.into(),
-            account.token_expires_at.into(),
-            seal("sub2api_refresh_token", &account.sub2api_refresh_token)?.into(),
-            account.sub2api_token_expires_at.into(),
-            account.extra.into(),
-            now.into(),
-            now.into(),
+    Ok(Statement::insert_in_order(
+        TABLE,
+        account.sort_order,
+        [
+            ("site_id", account.site_id.into()),
+            ("username", account.username.into()),
+            ("access_token", seal("access_token", &account.access_token)?.into()),
+            ("api_token", seal("api_token", &account.api_token)?.into()),
+            ("unit_cost", account.unit_cost.into()),
+            ("status", account.status.as_str().into()),
+            ("is_pinned", account.is_pinned.into()),
+            ("checkin_enabled", account.checkin_enabled.into()),
+            ("oauth_provider", account.oauth_provider.into()),
+            ("oauth_account_key", account.oauth_account_key.into()),
+            ("oauth_project_id", account.oauth_project_id.into()),
+            ("credential_mode", account.credential_mode.as_str().into()),
+            ("platform_user_id", account.platform_user_id.into()),
+            ("proxy_url", seal("proxy_url", &account.proxy_url)?.into()),
+            ("use_system_proxy", account.use_system_proxy.into()),
+            ("login_username", login_username.into()),
+            ("login_password", seal("login_password", &login_password)?.into()),
+            ("login_updated_at", login_updated_at.into()),
+            ("refresh_token", seal("refresh_token", &account.refresh_token)?.into()),
+            ("id_token", seal("id_token", &account.id_token)?.into()),
+            ("provider_data", seal("provider_data", &account.provider_data)?.into()),
+            ("token_expires_at", account.token_expires_at.into()),
+            ("sub2api_refresh_token", seal("sub2api_refresh_token", &account.sub2api_refresh_token)?.into()),
+            ("sub2api_token_expires_at", account.sub2api_token_expires_at.into()),
+            ("extra", account.extra.into()),
+            ("created_at", now.into()),
+            ("updated_at", now.into()),
         ],
     )
     .inserting(Part::Account))

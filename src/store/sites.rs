@@ -172,33 +172,30 @@ pub async fn find(store: &Store, platform: &str, url: &str) -> Result<Option<Sit
 /// Stores a site with its endpoints and returns its id; [`Error::Conflict`] when (platform, url) is taken.
 pub async fn insert(store: &Store, site: NewSite) -> Result<SiteId> {
     let now = now_ms();
-    let sealer = store.sealer();
-    let mut batch =
-        vec![Statement::new(
-        "INSERT INTO sites (name, url, platform, status, proxy_url, use_system_proxy, custom_headers, \
-         external_checkin_url, is_pinned, sort_order, global_weight, max_concurrency, \
-         initialization_preset_id, created_at, updated_at) \
-         SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, COALESCE(?, COALESCE(MAX(sort_order), -1) + 1), ?, ?, ?, ?, ? \
-         FROM sites",
-        vec![
-            site.name.into(),
-            site.url.into(),
-            site.platform.into(),
-            site.status.as_str().into(),
-            sealer.seal_opt(TABLE, "proxy_url", site.proxy_url.as_ref())?.into(),
-            site.use_system_proxy.into(),
-            sealer.seal_opt(TABLE, "custom_headers", site.custom_headers.as_ref())?.into(),
-            site.external_checkin_url.into(),
-            site.is_pinned.into(),
-            site.sort_order.into(),
-            site.global_weight.into(),
-            site.max_concurrency.filter(|limit| *limit > 0).into(),
-            site.initialization_preset_id.into(),
-            now.into(),
-            now.into(),
-        ],
-    )
-    .inserting(Part::Site)];
+    let seal = |column, secret: &Option<Secret>| store.sealer().seal_opt(TABLE, column, secret.as_ref());
+    let mut batch = vec![
+        Statement::insert_in_order(
+            TABLE,
+            site.sort_order,
+            [
+                ("name", site.name.into()),
+                ("url", site.url.into()),
+                ("platform", site.platform.into()),
+                ("status", site.status.as_str().into()),
+                ("proxy_url", seal("proxy_url", &site.proxy_url)?.into()),
+                ("use_system_proxy", site.use_system_proxy.into()),
+                ("custom_headers", seal("custom_headers", &site.custom_headers)?.into()),
+                ("external_checkin_url", site.external_checkin_url.into()),
+                ("is_pinned", site.is_pinned.into()),
+                ("global_weight", site.global_weight.into()),
+                ("max_concurrency", site.max_concurrency.filter(|limit| *limit > 0).into()),
+                ("initialization_preset_id", site.initialization_preset_id.into()),
+                ("created_at", now.into()),
+                ("updated_at", now.into()),
+            ],
+        )
+        .inserting(Part::Site),
+    ];
     batch.extend(site.endpoints.iter().map(|endpoint| put_endpoint(store, Value::IdOf(0), endpoint, now)));
     Ok(store.batch(batch).await?[0].id())
 }

@@ -34,6 +34,23 @@ impl Statement {
     }
 
     /// Says that it touches these parts, and nothing else that requests are routed by.
+    /// Stores a row at this place of the operator's order, or behind all others.
+    pub(super) fn insert_in_order(
+        table: &str,
+        sort_order: Option<i64>,
+        row: impl IntoIterator<Item = (&'static str, Value)>,
+    ) -> Self {
+        let (mut columns, mut args): (Vec<_>, Vec<_>) = row.into_iter().unzip();
+        let values = marks(columns.len());
+        columns.push("sort_order");
+        args.push(sort_order.into());
+        let sql = format!(
+            "INSERT INTO {table} ({}) SELECT {values}, COALESCE(?, COALESCE(MAX(sort_order), -1) + 1) FROM {table}",
+            columns.join(", ")
+        );
+        Self::new(sql, args)
+    }
+
     pub(super) fn touching(mut self, part: Part, ids: impl IntoIterator<Item = Value>) -> Self {
         self.touches = Touches::Of(part, ids.into_iter().collect());
         self

@@ -1,10 +1,19 @@
-// The address of a page: its path, and its filters in the query. Going back and forward is the browser's.
+// The address of a page: its path, and its filters in the query.
 
 import { useEffect, useState } from "./vendor/htm-preact.js";
+import { t } from "./words.js";
 
 const CHANGED = "switchyard:address";
 
-const read = () => ({ path: location.pathname, query: Object.fromEntries(new URLSearchParams(location.search)) });
+const read = (url = location) => ({ path: url.pathname, query: Object.fromEntries(new URLSearchParams(url.search)) });
+
+// Asks before changes `within` are lost: what holds some is marked as `unsaved`.
+export const mayLeave = (within = document, what = ".unsaved") => !within.querySelector(what)
+  || confirm(t("What was changed is not saved. Give it up?", "修改尚未保存。要放弃吗？"));
+
+// Another page loses all of them, another opened row those in the row.
+let here = read();
+const mayGo = ({ path, query }) => path !== here.path ? mayLeave() : query.open === here.query.open || mayLeave(document, ".detail .unsaved");
 
 // `/log` and `{status: "failed"}` as an address; what is empty is left out.
 export function href(path, query = {}) {
@@ -13,12 +22,16 @@ export function href(path, query = {}) {
   return text ? `${path}?${text}` : path;
 }
 
-// Goes to a page. `replace` leaves no step to go back to: for filters that change while one types.
+// Goes to a page, if changes may be lost. `replace` leaves no step to go back to: for filters that change while one types.
 export function go(path, query = {}, { replace = false } = {}) {
   const target = href(path, query);
-  if (target === location.pathname + location.search) return;
+  const next = read(new URL(target, location));
+  if (!mayGo(next)) return false;
+  if (target === location.pathname + location.search) return true;
+  here = next;
   history[replace ? "replaceState" : "pushState"](null, "", target);
   dispatchEvent(new Event(CHANGED));
+  return true;
 }
 
 // Where we are; renders again when that changes.
@@ -40,15 +53,21 @@ export function useFilter(name, usual = "") {
   return [query[name] ?? usual, set];
 }
 
-// Links of the console load no page anew; those with a modifier key or to elsewhere are the browser's.
+// Links of the console load no page anew; those with a modifier key or to elsewhere are the browser's. Going back and closing the
+// tab ask, too, before changes are lost.
 export function followLinks() {
+  addEventListener("beforeunload", (event) => { if (document.querySelector(".unsaved")) event.preventDefault(); });
+  addEventListener("popstate", (event) => {
+    if (mayGo(read())) { here = read(); return; }
+    event.stopImmediatePropagation();
+    history.pushState(null, "", href(here.path, here.query));
+  });
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[href]");
     const isOurs = link && link.origin === location.origin && !link.target && !link.hasAttribute("download");
     const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
     if (!isOurs || !isPlain || event.defaultPrevented || link.hash || link.pathname.startsWith("/api/")) return;
     event.preventDefault();
-    go(link.pathname, Object.fromEntries(new URLSearchParams(link.search)));
-    scrollTo(0, 0);
+    if (go(link.pathname, read(link).query)) scrollTo(0, 0);
   });
 }

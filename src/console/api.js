@@ -1,4 +1,4 @@
-// Requests to the admin API: with the token, with a bound on time, and with failures that can be told in words.
+// Requests to the admin API: with the token, a bound on time, and failures that can be told in words.
 //
 // A failure is a `Failure` whose `kind` says what happened, so that nothing has to look at its words:
 //   signin   the token is missing or wrong            forbidden  this address may not ask
@@ -16,7 +16,7 @@ export class Failure extends Error {
   }
 }
 
-// === the token: for this tab, or for this browser when the operator asked for that ===
+// === the token: for this tab or, on request, this browser ===
 
 export const token = {
   get: () => sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY) ?? "",
@@ -31,7 +31,7 @@ export const token = {
   },
 };
 
-// Who wants to know that the token stopped working, or that the server cannot be reached, or can be again.
+// Hear of `signin`: the token does not hold; of `offline` and `online`.
 const listeners = new Set();
 export function listen(listener) {
   listeners.add(listener);
@@ -51,7 +51,7 @@ function words(value, status) {
   return value?.message ?? (typeof error === "string" ? error : error?.message) ?? `HTTP ${status}`;
 }
 
-// Sends a request and gives the answer as `fetch` does; a status that is no success is a `Failure`.
+// Gives the answer as `fetch` does; a status that is no success is a `Failure`.
 export async function send(method, path, { body, signal, as = token.get(), timeoutMs = TIMEOUT_MS, headers: more } = {}) {
   const headers = { ...(body !== undefined && { "content-type": "application/json" }), ...more, authorization: `Bearer ${as}` };
   // What comes from a file may be longer than a text can be here.
@@ -82,7 +82,6 @@ export async function send(method, path, { body, signal, as = token.get(), timeo
   throw failure;
 }
 
-// Sends a request and gives what the answer says, as JSON.
 async function ask(method, path, body, more = {}) {
   const answer = await send(method, path, { ...more, body });
   const text = await answer.text();
@@ -100,7 +99,7 @@ export const post = (path, body = {}, more) => ask("POST", path, body, more);
 export const put = (path, body, more) => ask("PUT", path, body, more);
 export const remove = (path, body, more) => ask("DELETE", path, body, more);
 
-// The events of a stream (WHATWG server-sent events), each as `{event, data}`; `data` is text.
+// WHATWG server-sent events, each as `{event, data}`; `data` is text.
 export async function* events(answer) {
   const decoder = new TextDecoderStream();
   const reader = answer.body.pipeThrough(decoder).getReader();
@@ -123,7 +122,7 @@ export async function* events(answer) {
   }
 }
 
-// Waits for a background task, telling each state of it; gives the ended task.
+// Waits for a task, telling each state of it; gives the ended one.
 export async function task(id, onChange = () => {}, signal) {
   for (;;) {
     const { task: state } = await get(`/api/tasks/${encodeURIComponent(id)}`, { signal });

@@ -1,4 +1,4 @@
-// Small pictures of numbers: a curve, bars, a strip of cells. Drawn as SVG; each says in words what it shows.
+// Small pictures of numbers; each says in words what it shows.
 
 import { html } from "./vendor/htm-preact.js";
 import { t } from "./words.js";
@@ -9,7 +9,7 @@ export function Curve({ values, label }) {
   return html`<svg class="curve" viewBox="0 0 ${values.length - 1} 1" preserveAspectRatio="none" role="img" aria-label=${label}><polyline points=${points.join(" ")} /></svg>`;
 }
 
-// Bars side by side: `bars` are `{label, value}`.
+// `bars` are `{label, value}`.
 function Bars({ bars, label }) {
   const most = Math.max(1e-9, ...bars.map(({ value }) => value));
   return html`<svg class="bars" viewBox="0 0 ${bars.length} 1" preserveAspectRatio="none" role="img" aria-label=${label}>
@@ -23,7 +23,7 @@ const DAY = 86_400_000;
 // A moment's date in the browser's time zone; Swedish writes it as ISO 8601 does.
 export const dateOf = (moment) => new Date(moment).toLocaleDateString("sv");
 
-// A bar for each of the last days, also for those without requests; `told` are `[date, value]`.
+// A bar for each of the last days; `told` are `[date, value]` of some.
 export function Days({ told, days, shown }) {
   const sums = new Map();
   for (const [date, value] of told) sums.set(date, (sums.get(date) ?? 0) + value);
@@ -36,6 +36,6 @@ export function Days({ told, days, shown }) {
     <${Bars} bars=${bars} label=${bars.map((bar) => bar.label).join("; ")} /><p class="axis quiet"><span>${all[0].date}</span><span>${all.at(-1).date}</span></p>`;
 }
 
-// A strip of cells, such as the last 24 hours: `cells` are `{kind, label}` with kind good, warn, bad or none.
+// `cells` are `{kind, label}` with kind good, warn, bad or none.
 export const Strip = ({ cells, label }) => html`
   <span class="strip" role="img" aria-label=${label}>${cells.map((cell, index) => html`<i class=${cell.kind} title=${cell.label} key=${index}></i>`)}</span>`;

@@ -8,7 +8,7 @@ export const CHINESE = {
   "Read balances": "读取余额", "Sites and accounts": "站点和账号", "Connect by login": "浏览器登录连接", "Probe all models": "探测全部模型", "Announcements": "公告",
   "Add accounts to {name}": "为 {name} 添加账号", "Address": "地址", "Platform": "平台", "API keys": "API 密钥", "Log in": "登录", "Add the account": "添加账号",
   "Verify without saving": "只验证不保存", "Password": "密码", "Passphrase": "口令", "healthy": "正常", "{count} models": "{count} 个模型", "degraded": "受限",
-  "unhealthy": "异常", "expired": "已过期", "Check-ins": "签到", "session": "会话", "API key": "API 密钥", "Check in": "签到", "Keep at the top": "置顶",
+  "unhealthy": "异常", "expired": "已过期", "Check-ins": "签到", "session": "会话", "API key": "API 密钥", "Check in": "签到", 
   "Add accounts": "添加账号", "Their tokens and channels go with them.": "其令牌和通道会一并删除。", "Sync tokens": "同步令牌", "In use": "使用中", "Off": "已停用",
   "No channel": "无通道", "Model": "模型", "Pattern": "通配", "Group": "分组", "Kind": "类型", "State": "状态", "Strategy": "策略", "Models and routes": "模型与路由",
   "Read models anew": "刷新模型并重建", "New route": "新建路由", "All": "全部", "Nothing matches the filter.": "没有符合筛选条件的内容。", "Account {id}": "账号 {id}",

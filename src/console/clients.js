@@ -1,7 +1,7 @@
-// Lines to paste that connect a client to this server. A model's name and a key come from outside: each is quoted for the
-// language it stands in, and a name that could hide or end something is not offered at all.
+// Lines to paste that connect a client. A model's name and a key come from outside: each is quoted for the language it stands in,
+// and a name that could hide something is not offered.
 
-// Without control characters, and without those that are not seen or change the direction of what is.
+// Nothing in it is unseen, or changes the direction.
 export const isPastable = (text) => !/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/.test(text);
 
 const word = (text) => (/^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
@@ -10,10 +10,9 @@ const quoted = JSON.stringify;
 export const CLIENTS = [["claude", "Claude Code"], ["codex", "Codex"], ["gemini", "Gemini CLI"], ["openai", "OpenAI SDK"],
   ["anthropic", "Anthropic SDK"], ["openwebui", "Open WebUI"], ["cline", "Cline"], ["curl", "curl"]];
 
-// The line that puts the key where the others look for it.
 export const keyLine = (key) => `export SWITCHYARD_KEY=${key ? word(key) : "$PROXY_TOKEN"}`;
 
-// The blocks of one client: `[title, text]`.
+// Blocks of `[title, text]`.
 export function lines(client, base, model) {
   const api = `${base}/v1`;
   const said = [{ role: "user", content: "Say hello" }];

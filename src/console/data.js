@@ -1,14 +1,14 @@
-// What a page reads: a value with its age and what went wrong with the last attempt. A failed read never blanks what was
-// read before: it makes it stale. Nothing is asked for while the tab is hidden.
+// What a page reads: a value with its age and what went wrong with the last attempt. A failed read blanks nothing, it makes it
+// stale. Nothing is asked for while the tab is hidden.
 
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { events, get, send } from "./api.js";
+import { events, get, listen, send } from "./api.js";
 
 const UNREAD = { value: undefined, at: null, failure: null, isLoading: true };
 
 // Reads `path` now, when `path` changes, and every `every` seconds while the tab is seen; null reads nothing.
 // With `keeps` the value of the path before stays until the next is there: a list does not jump.
-// What is not read by GET is read by the function `read`; then `path` is only a name for it.
+// The function `read` reads what is not had by GET; then `path` is only a name.
 // Gives `{value, at, failure, isLoading, reload, set}`: `set` puts in what a change has answered.
 export function useRead(path, { every = 0, read = get, keeps = false } = {}) {
   const [state, setState] = useState(UNREAD);
@@ -26,13 +26,16 @@ export function useRead(path, { every = 0, read = get, keeps = false } = {}) {
       if (mine === turn.current) setState((before) => ({ ...before, failure, isLoading: false }));
     }
   }, [path]);
-  // Before the page is painted: what it shows is on its way a frame sooner.
+  // Before the page is painted: a frame sooner.
   useLayoutEffect(() => {
     setState((before) => (path === null ? { ...UNREAD, isLoading: false } : keeps ? before : UNREAD));
     reload();
     return () => { turn.current += 1; };
   }, [reload]);
   useTicks(path === null ? 0 : every, reload);
+  // What failed while the server was away is read anew once it is back.
+  const waits = !state.isLoading && state.failure?.kind === "offline";
+  useEffect(() => (waits ? listen((what) => { if (what === "online") reload(); }) : undefined), [waits, reload]);
   const set = useCallback((value) => {
     turn.current += 1;
     setState({ value, at: Date.now(), failure: null, isLoading: false });
@@ -74,8 +77,7 @@ async function keepOpen(path, signal, onOpen, onEvent) {
   }
 }
 
-// Calls `hear` when the stream at `path` tells of news, at most twice a second, while the tab is seen; null hears nothing.
-// Gives whether the stream is open.
+// Calls `hear` when the stream at `path` has news, at most twice a second, while the tab is seen. Gives whether it is open.
 export function useStream(path, hear) {
   const [isOpen, setOpen] = useState(false);
   const latest = useRef(hear);
@@ -99,7 +101,7 @@ export function useStream(path, hear) {
   return isOpen;
 }
 
-// A value once it has stayed the same for a while: for what is typed and then asked for.
+// A value once it stays the same for a while: for what is typed.
 export function useSettled(value) {
   const [settled, setSettled] = useState(value);
   useEffect(() => {
@@ -109,7 +111,6 @@ export function useSettled(value) {
   return settled;
 }
 
-// The time now, in milliseconds, renewed every second: for countdowns.
 export function useNow() {
   const [now, setNow] = useState(Date.now());
   useTicks(1, () => setNow(Date.now()));

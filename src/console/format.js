@@ -1,8 +1,8 @@
-// Numbers, amounts, times and durations as people read them, in the operator's language.
+// Numbers, amounts and times as people read them.
 
 import { currentLanguage, t } from "./words.js";
 
-// Formats are dear to make and are asked for by every row: each is made once.
+// Formats are dear: each is made once.
 const made = new Map();
 function format(options, kind = "NumberFormat") {
   const key = `${locale()} ${kind} ${JSON.stringify(options)}`;
@@ -30,10 +30,8 @@ export function money(value) {
   return format({ style: "currency", currency: "USD", minimumFractionDigits: 2, maximumFractionDigits: small ? 6 : 2 }).format(value);
 }
 
-// A number between 0 and 100.
 export const percent = (value, digits = 0) => (value == null ? "–" : `${number(value, digits)} %`);
 
-// A moment, in the browser's time zone.
 export function moment(text) {
   if (!text) return "–";
   return format({ dateStyle: "medium", timeStyle: "medium" }, "DateTimeFormat").format(new Date(text));
@@ -41,7 +39,6 @@ export function moment(text) {
 
 export const clock = (text) => (text ? format({ timeStyle: "medium" }, "DateTimeFormat").format(new Date(text)) : "–");
 
-// How long ago, or how long until.
 export function ago(text) {
   if (!text) return t("never");
   const seconds = Math.round((new Date(text).getTime() - Date.now()) / 1000);

@@ -6,9 +6,8 @@ import { t } from "./words.js";
 const ROW = 44;
 const BEYOND = 12;
 
-// A table of `rows`. `columns` are `{label, cell(row), class?}`; the first column is the row's heading. Each row is as
-// high as any other until it is opened: `opened` is the key of the open row, or empty, `detail(row)` what it shows. `empty` stands
-// where no row does.
+// `columns` are `[label, cell(row), class?]`; the first is the row's heading. All rows are as high but the opened one: `opened` is
+// its key, or empty, `detail(row)` what it shows. `empty` stands where no row does.
 export function List({ rows, columns, keyOf = (row) => String(row.id), opened, onOpen, detail, label, empty = t("Nothing matches the filter.") }) {
   const box = useRef(null);
   const [seen, setSeen] = useState({ first: 0, count: 40 });
@@ -38,38 +37,52 @@ export function List({ rows, columns, keyOf = (row) => String(row.id), opened, o
     return () => watch.disconnect();
   }, [openIndex, opened]);
 
-  const shown = rows.slice(seen.first, seen.first + seen.count);
-  const before = seen.first * ROW + (openIndex >= 0 && openIndex < seen.first ? detailHeight : 0);
-  const behindRows = Math.max(0, rows.length - seen.first - seen.count);
-  const behind = behindRows * ROW + (openIndex >= seen.first + seen.count ? detailHeight : 0);
+  // A row that the address opens comes into sight by the focus.
+  const focused = useRef("");
+  useEffect(() => {
+    if (!opened) focused.current = "";
+    if (openIndex < 0 || focused.current === opened) return;
+    focused.current = opened;
+    box.current.querySelector(".open .opener").focus();
+  }, [opened, openIndex]);
+
+  const end = Math.min(rows.length, seen.first + seen.count);
+  const drawn = Array.from({ length: Math.max(0, end - seen.first) }, (_, at) => seen.first + at);
+  // The open row stays in the page: something may be typed in it.
+  if (openIndex >= end) drawn.push(openIndex);
+  else if (openIndex >= 0 && openIndex < seen.first) drawn.unshift(openIndex);
+  const gap = (many) => many > 0 && html`<div style=${{ height: `${many * ROW}px` }} aria-hidden="true"></div>`;
+  let next = 0;
   const toggle = (row) => onOpen?.(keyOf(row) === opened ? "" : keyOf(row));
 
   if (!rows.length) return html`<div class="empty">${empty}</div>`;
   return html`
     <div class="list" role="table" aria-label=${label} aria-rowcount=${rows.length + 1} ref=${box}>
-      <div class="row head" role="row">${columns.map((column, at) => html`<div role="columnheader" class=${column.class} key=${at}>${column.label}</div>`)}</div>
-      <div style=${{ height: `${before}px` }} aria-hidden="true"></div>
-      ${shown.map((row, index) => {
+      <div class="row head" role="row">${columns.map(([name, , kind], at) => html`<div role="columnheader" class=${kind} key=${at}>${name}</div>`)}</div>
+      ${drawn.flatMap((index) => {
+        const row = rows[index];
         const key = keyOf(row);
         const isOpen = key === opened;
-        return html`
-          <div class="row ${isOpen ? "open" : ""} ${onOpen ? "opens" : ""}" role="row" key=${key} aria-rowindex=${seen.first + index + 2}
+        const skipped = index - next;
+        next = index + 1;
+        return html`${gap(skipped)}
+          <div class="row ${isOpen ? "open" : ""} ${onOpen ? "opens" : ""}" role="row" key=${key} aria-rowindex=${index + 2}
             onClick=${(event) => { if (onOpen && !event.target.closest("button, a, input, select, label")) toggle(row); }}>
-            ${columns.map((column, at) => html`<div role=${at ? "cell" : "rowheader"} class=${column.class} key=${at}>
+            ${columns.map(([, cell, kind], at) => html`<div role=${at ? "cell" : "rowheader"} class=${kind} key=${at}>
               ${at === 0 && onOpen ? html`<button class="link opener" aria-expanded=${isOpen} onClick=${() => toggle(row)}>
-                <span aria-hidden="true">${isOpen ? "▾" : "▸"}</span>${column.cell(row)}</button>` : column.cell(row)}</div>`)}
+                <span aria-hidden="true">${isOpen ? "▾" : "▸"}</span>${cell(row)}</button>` : cell(row)}</div>`)}
           </div>
           ${isOpen && html`<div class="detail" role="row" ref=${open} key=${`${key}-detail`}><div role="cell">${detail(row)}</div></div>`}`;
       })}
-      <div style=${{ height: `${behind}px` }} aria-hidden="true"></div>
+      ${gap(rows.length - next)}
     </div>`;
 }
 
-// Pages of a list that the server cuts: `page` counts from 1. One that is turned begins at its top.
+// `page` counts from 1. One that is turned begins at its top.
 export function Pages({ page, pageSize, total, onChange }) {
   const last = Math.max(1, Math.ceil(total / pageSize));
-  if (last === 1) return null;
-  const turn = (by) => { onChange(page + by); scrollTo(0, 0); };
+  if (last === 1 && page === 1) return null;
+  const turn = (by) => { onChange(Math.min(page + by, last)); scrollTo(0, 0); };
   return html`<nav class="pages" aria-label=${t("Pages")}>
     <button disabled=${page <= 1} onClick=${() => turn(-1)}>${t("Newer", "较新")}</button>
     <span>${t("Page {page} of {last}", "第 {page} 页，共 {last} 页", { page, last })}</span>

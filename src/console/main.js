@@ -1,13 +1,13 @@
 // Begins: sign-in, the frame, the page that the address names.
 
 import { html, render, useEffect, useErrorBoundary, useLayoutEffect, useState } from "./vendor/htm-preact.js";
-import { followLinks, useAddress } from "./address.js";
+import { followLinks, mayLeave, useAddress } from "./address.js";
 import { Failure, get, listen, token } from "./api.js";
 import { useRead, useTicks } from "./data.js";
 import { explain, setLanguage, t } from "./words.js";
 import { Field, Form, Languages, Link, Note, Unread } from "./parts.js";
 
-// Each page, `Page` of the module of its path, is loaded when it is first opened.
+// Each page, `Page` of its module, is loaded when it is first opened.
 const PAGES = [["/", "Overview"], ["/sites", "Sites"], ["/routes", "Models"], ["/log", "Log"], ["/keys", "Keys"], ["/playground", "Playground"], ["/settings", "Settings"]];
 const load = (path) => import(`./pages${path === "/" ? "/overview" : path}.js`).then((module) => module.Page);
 const loaded = new Map();
@@ -21,13 +21,13 @@ function setTheme(theme) {
 }
 
 // A page that breaks, or cannot be loaded, takes nothing else with it.
-function Guarded({ at }) {
+function Guarded({ at, isAway }) {
   const [error, forget] = useErrorBoundary((seen) => console.error(seen));
   const [failure, setFailure] = useState(null);
   const [, arrived] = useState(0);
   useLayoutEffect(() => {
-    if (!loaded.has(at)) load(at).then((Page) => { loaded.set(at, Page); arrived((count) => count + 1); }, setFailure);
-  }, [at]);
+    if (!loaded.has(at)) load(at).then((Page) => { loaded.set(at, Page); setFailure(null); arrived((count) => count + 1); }, setFailure);
+  }, [at, isAway]);
   const Page = loaded.get(at);
   if (error || failure) {
     return html`<${Note} kind="bad">${failure ? t("This page could not be loaded.", "无法加载此页面。") : t("This page broke: {why}", "此页面出错：{why}", { why: error.message })}
@@ -36,21 +36,17 @@ function Guarded({ at }) {
   return Page ? html`<${Page} />` : html`<p class="quiet" role="status" aria-busy="true">${t("Loading …")}</p>`;
 }
 
-// Whether the server is away, and how often it came back. While it is away it is asked for in a seen tab.
-function useConnection() {
-  const [state, setState] = useState({ isAway: false, returned: 0 });
-  useEffect(() => listen((what) => setState((before) => {
-    if (what === "signin" || before.isAway === (what === "offline")) return before;
-    return { isAway: !before.isAway, returned: before.returned + (before.isAway ? 1 : 0) };
-  })), []);
-  useTicks(state.isAway ? 2 : 0, () => get("/api/events/count").catch(() => {}));
-  return state;
+// Whether the server is away. While it is, it is asked for in a seen tab.
+function useAway() {
+  const [isAway, setAway] = useState(false);
+  useEffect(() => listen((what) => { if (what !== "signin") setAway(what === "offline"); }), []);
+  useTicks(isAway ? 2 : 0, () => get("/api/events/count").catch(() => {}));
+  return isAway;
 }
 
-// What failed while the server was away is read anew once it is back: `returned` is a part of the page's key.
 function Frame({ onSignOut, onLanguage }) {
   const { path } = useAddress();
-  const { isAway, returned } = useConnection();
+  const isAway = useAway();
   const [at, name] = pageAt(path);
   const unread = useRead("/api/events/count", { every: 15 });
   useEffect(() => { if (unread.at) unread.reload(); }, [path]);
@@ -81,12 +77,12 @@ function Frame({ onSignOut, onLanguage }) {
         <${Languages} onChange=${onLanguage} />
         <label><span class="unseen">${t("Colours", "配色")}</span><select value=${theme} onChange=${(event) => { setTheme(event.target.value); chooseTheme(event.target.value); }}>
           <option value="system">${t("System", "跟随系统")}</option><option value="light">${t("Light", "浅色")}</option><option value="dark">${t("Dark", "深色")}</option></select></label>
-        <button class="quiet" onClick=${onSignOut}>${t("Sign out", "退出")}</button>
+        <button class="quiet" onClick=${() => mayLeave() && onSignOut()}>${t("Sign out", "退出")}</button>
       </div>
     </header>
     ${isAway && html`<${Note} kind="warn">${t("The server cannot be reached. What is shown may be old; it is tried again by itself.", "无法连接服务器，显示的内容可能已过时；系统会自动重试。")}<//>`}
     ${Search && html`<${Search} pages=${PAGES} onClose=${() => setSearch(null)} />`}
-    <main id="page" tabindex="-1"><h1>${t(name)}</h1><${Guarded} key=${`${path} ${returned}`} at=${at} /></main>`;
+    <main id="page" tabindex="-1"><h1>${t(name)}</h1><${Guarded} key=${path} at=${at} isAway=${isAway} /></main>`;
 }
 
 function SignIn({ why, onDone, onLanguage }) {
@@ -107,7 +103,7 @@ function SignIn({ why, onDone, onLanguage }) {
     <main class="signin">
       <h1>Switchyard</h1>
       ${why && html`<${Note} kind="warn">${why}<//>`}
-      <${Form} act=${signIn} verb=${t("Sign in", "登录")} disabled=${!typed.trim()}>
+      <${Form} act=${signIn} keeps verb=${t("Sign in", "登录")} disabled=${!typed.trim()}>
         <${Field} kind="password" label=${t("Admin token")} hint=${t("The value of AUTH_TOKEN. It goes to this server only.", "即 AUTH_TOKEN 的值，只会发送给本服务器。")}
           value=${typed} onChange=${setTyped} autocomplete="current-password" autofocus />
         <${Field} kind="switch" label=${t("Keep it in this browser", "保存在此浏览器中")} hint=${t("Otherwise it is forgotten when this tab is closed.", "否则关闭此标签页后即被忘记。")}
@@ -136,7 +132,7 @@ function Console() {
 
 setTheme(localStorage.getItem(THEME) ?? "system");
 followLinks();
-// The page that the address names is on its way while the frame is drawn; whether it comes is told there.
+// The page is on its way while the frame is drawn; whether it comes is told there.
 const [first] = pageAt(location.pathname);
 if (token.get()) load(first).catch(() => {});
 render(html`<${Console} />`, document.getElementById("console"));

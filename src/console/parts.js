@@ -1,7 +1,7 @@
-// What pages are made of. Markup comes from templates alone, so a hostile name is text wherever it stands.
+// What pages are made of. Markup comes from templates alone: a hostile name is text.
 
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
-import { useFilter } from "./address.js";
+import { mayLeave, useFilter } from "./address.js";
 import { Failure, good, post, task } from "./api.js";
 import { useAction, useNow } from "./data.js";
 import { ago, countdown, moment } from "./format.js";
@@ -10,7 +10,6 @@ import { coded, currentLanguage, explain, languages, t } from "./words.js";
 export { html, useEffect, useMemo, useRef, useState };
 
 let lastId = 0;
-// An id for a label and its field.
 function useId() {
   const id = useRef(null);
   id.current ??= `part-${++lastId}`;
@@ -19,7 +18,7 @@ function useId() {
 
 // === telling ===
 
-// A message that stays until its cause is gone. `kind`: info, good, warn or bad.
+// `kind`: info, good, warn or bad.
 export const Note = ({ kind = "info", children }) =>
   html`<div class="note ${kind}" role=${kind === "bad" ? "alert" : "status"}>${children}</div>`;
 
@@ -29,12 +28,10 @@ export const Link = ({ act, children }) => html`<button type="button" class="lin
 export const Failed = ({ of: { failure, reload } }) => failure && html`
   <${Note} kind="bad">${explain(failure)} ${reload && html`<${Link} act=${reload}>${t("Try again")}<//>`}<//>`;
 
-// A failed read that fills no section of its own.
 export const Unread = ({ read }) => read.failure && html`<span class="badge warn" title=${explain(read.failure)}>${t("not read", "未读取")}</span>`;
 
-// A section that shows what was read: `read` is what `useRead` gives, `children` a function of the value. Before the first
-// value it says that it loads; after a failed attempt the old value stays, marked as stale. With `empty` a list without rows says so.
-// `also` are reads that add something to what is shown: one that failed says so.
+// A section that shows what was read: `read` is what `useRead` gives, `children` a function of the value. After a failed attempt the
+// old value stays, marked as stale. With `empty` a list without rows says so. `also` are reads that add something.
 export function Section({ title, read, also = [], actions, empty, isEmpty = (value) => (value?.items ?? value)?.length === 0, children, class: kind = "" }) {
   const { value, failure, isLoading, at, reload } = read ?? {};
   const has = !read || value !== undefined;
@@ -54,17 +51,16 @@ export const Badge = ({ kind = "", title, children }) => html`<span class="badge
 
 export const Time = ({ at, plain }) => html`<time datetime=${at} title=${moment(at)}>${plain ? moment(at) : ago(at)}</time>`;
 
-// Counts down to a moment; nothing once it has passed.
 export function Countdown({ until }) {
   const left = new Date(until).getTime() - useNow();
   return left > 0 ? html`<span class="number" title=${moment(until)}>${countdown(left)}</span>` : null;
 }
 
-// A part of a whole, as a bar with its number. `value` is 0 to 100.
+// `value` is 0 to 100.
 export const Bar = ({ value, label, kind = "" }) => html`
   <span class="bar ${kind}" role="img" aria-label=${label}><span style=${{ width: `${Math.max(0, Math.min(100, value))}%` }}></span></span>`;
 
-// How much of a bound is used; without a bound how much is used. `name` says where, when there are several.
+// How much is used, of a bound where there is one. `name` says where, when there are several.
 export function Bound({ used, most, show, label, name = label }) {
   if (most === null) return html`<span class="number">${show(used)}</span>`;
   const part = most === 0 ? 100 : (used / most) * 100;
@@ -72,26 +68,26 @@ export function Bound({ used, most, show, label, name = label }) {
   return html`<span class="bound number">${name !== label && `${label}: `}${words}<${Bar} value=${part} label=${`${name}: ${words}`} kind=${part >= 100 ? "bad" : part >= 80 ? "warn" : ""} /></span>`;
 }
 
-// Names with their values; `of` are `[name, value]`.
+// `of` are `[name, value]`.
 export const Pairs = ({ of }) => html`<dl class="pairs">${of.map(([name, value]) => html`<dt key=${name}>${name}</dt><dd><bdi>${value ?? "–"}</bdi></dd>`)}</dl>`;
 
 // === doing ===
 
-// A button that runs the async function `act`, shows that it runs, and tells how it went; then `after` runs.
-export function Action({ act, after, children, class: kind = "", done, title, disabled }) {
+// A button that runs the async function `act`, shows that it runs, and tells how it went; then `after` runs. `asks` is asked first.
+export function Action({ act, after, children, class: kind = "", done, title, disabled, asks }) {
   const action = useAction(async () => { const done = await act(); await after?.(); return done; });
   return html`<span class="action">
     <button type="button" class=${kind} title=${title} disabled=${disabled || action.isRunning} aria-busy=${action.isRunning}
-      onClick=${action.run}>${children}</button>
+      onClick=${() => (!asks || confirm(asks)) && action.run()}>${children}</button>
     ${action.failure && html`<span class="said bad" role="alert">${explain(action.failure)}</span>`}
     ${action.done && done && html`<span class="said good" role="status">${typeof done === "function" ? done(action.done) : done}</span>`}
   </span>`;
 }
 
-// Switches something on or off: `act` takes what it is to be.
+// `act` takes whether it is to be on.
 export const Switch = ({ isOn, act, ...more }) => html`<${Action} act=${() => act(!isOn)} ...${more}>${isOn ? t("Switch off") : t("Switch on")}<//>`;
 
-// The server's tasks by kind: what the button that starts one says, and how it is started.
+// The server's tasks: the button that starts one, and its path.
 export const TASKS = {
   "checkin-all": ["Check in", "/api/checkin/trigger"], "sync-all-account-tokens": ["Sync tokens", "/api/account-tokens/sync-all"],
   "site-announcements:all": ["Announcements", "/api/site-announcements/sync"], "refresh-models-and-rebuild-routes": ["Read models anew", "/api/routes/rebuild"],
@@ -102,11 +98,11 @@ export const taskTitle = ({ dedupeKey, type, title }) => (TASKS[dedupeKey] ? t(T
 
 export const Healthy = ({ is }) => html`<${Badge} kind=${is ? "good" : "bad"}>${is ? t("healthy") : t("unhealthy")}<//>`;
 
-// An event's title is English: what it is of stands before it.
+// The English title, behind what it is of.
 export const eventTitle = ({ type, relatedType, title }) => coded(["task", "settings", "update_center"].includes(relatedType) ? relatedType : type, title, title);
 export const Level = ({ of: level }) => html`<${Badge} kind=${{ warning: "warn", error: "bad" }[level]}>${t(level)}<//>`;
 
-// A button for a task of the server: `start` gives the answer that names it, and it is told until it ends.
+// `start` gives the answer that names a task; it is told until it ends.
 export function TaskAction({ start, after, ...more }) {
   const [state, setState] = useState(null);
   const act = async () => {
@@ -121,7 +117,7 @@ export function TaskAction({ start, after, ...more }) {
     ${state && html`<span class="said" role="status"><bdi>${state.message}</bdi></span>`}`;
 }
 
-// A dialog over the page. Escape and the cross close it; focus goes in, and back to where it was.
+// A dialog over the page. Escape and the cross close it, unless something is unsaved; focus goes in, and back to where it was.
 export function Dialog({ title, onClose, children, wide }) {
   const dialog = useRef(null);
   const id = useId();
@@ -132,20 +128,25 @@ export function Dialog({ title, onClose, children, wide }) {
     own.querySelector("[autofocus], input, select, textarea, footer button")?.focus();
     return () => { own.close(); before?.focus?.(); };
   }, []);
+  const close = (event) => {
+    event.preventDefault();
+    event.stopPropagation();
+    if (mayLeave(dialog.current)) onClose();
+  };
   return html`
-    <dialog ref=${dialog} class=${wide ? "wide" : ""} aria-labelledby=${id} onCancel=${(event) => { event.preventDefault(); onClose(); }}>
-      <header><h2 id=${id}>${title}</h2><button class="icon" aria-label=${t("Close")} onClick=${onClose}>×</button></header>
+    <dialog ref=${dialog} class=${wide ? "wide" : ""} aria-labelledby=${id} onCancel=${close} onKeyDown=${(event) => event.key === "Escape" && close(event)}>
+      <header><h2 id=${id}>${title}</h2><button class="icon" aria-label=${t("Close")} onClick=${close}>×</button></header>
       ${children}
     </dialog>`;
 }
 
-// A button that opens a dialog: `children` draws it, a function of what closes it.
+// A button that opens what `children` draws, a function of what closes it; `InDialog` draws a dialog around, with `after` it.
 export function Opens({ label, children, ...more }) {
   const [isOpen, setOpen] = useState(false);
   return html`<button type="button" ...${more} onClick=${() => setOpen(true)}>${label}</button>${isOpen && children(() => setOpen(false))}`;
 }
 
-// Asks before something is gone for good. `name` says what goes; with `phrase` it has to be typed in.
+// Asks before something is gone. `name` says what; with `phrase` that has to be typed in.
 function Confirm({ title, name, consequence, verb, phrase, act, onClose }) {
   const [typed, setTyped] = useState("");
   const action = useAction(async () => { await act(); onClose(true); });
@@ -164,12 +165,14 @@ function Confirm({ title, name, consequence, verb, phrase, act, onClose }) {
     <//>`;
 }
 
-// A button that asks first. The dialog names what goes.
+export const InDialog = ({ label, title = label, wide, after, children, ...more }) => html`<${Opens} label=${label} ...${more}>${(close) => html`
+  <${Dialog} title=${title} wide=${wide} onClose=${close}>${children(() => { close(); after?.(); })}<//>`}<//>`;
+
 export const Removal = ({ label = t("Delete", "删除"), title = label, after, class: kind = "danger quiet", ...more }) => html`
   <${Opens} label=${label} class=${kind}>${(close) => html`<${Confirm} title=${title} verb=${label} ...${more}
     onClose=${(isDone) => { close(); if (isDone) after?.(); }} />`}<//>`;
 
-// Rows that are marked, by key: `flip(key)` marks one or not, `tick(key, name)` draws a box for that.
+// Marked rows by key: `flip(key)` marks one or not, `tick(key, name)` draws a box for that.
 export function useMarks() {
   const [keys, setKeys] = useState(new Set());
   const flip = (key) => setKeys(new Set(keys.has(key) ? [...keys].filter((one) => one !== key) : [...keys, key]));
@@ -177,18 +180,19 @@ export function useMarks() {
   return { keys, setKeys, flip, tick };
 }
 
-// So many names of a batch are told: as many as one reads.
 const NAMED = 8;
 
-// What is done with all `rows`, `{id, name}`, at once: `path` takes them. Those that failed are named until the next try.
-// `children` draws what else there is: a function of `send(action, more)`.
-export function Batch({ path, rows, label, actions = [], consequence, after, children }) {
+// What is done with all `rows`, `{id, name}`: `path` takes them, `label` counts them. Those that failed are named until the next try.
+// `children` draws more, a function of `send(action, more)`.
+export function Batch({ path, rows, label: labelOf, actions = [], consequence, after, children }) {
   const [failed, setFailed] = useState([]);
+  const label = labelOf(rows.length);
   const send = async (action, more) => {
     const { failedItems = [] } = await post(`/api/${path}/batch`, { ids: rows.map(({ id }) => id), action, ...more }, { timeoutMs: 300_000 });
     setFailed(failedItems.map(({ id, message }) => ({ message, name: rows.find((row) => row.id === id).name })));
     await after();
   };
+  const asks = `${t("Switch off")}: ${label}\n\n${rows.slice(0, NAMED).map(({ name }) => name).join("\n")}${rows.length > NAMED ? "\n…" : ""}`;
   const names = html`<ul>${rows.slice(0, NAMED).map(({ id, name }) => html`<li key=${id}><bdi>${name}</bdi></li>`)}</ul>
     ${rows.length > NAMED && html`<p>${t("{count} more", { count: rows.length - NAMED })}</p>`}`;
   return html`
@@ -196,7 +200,7 @@ export function Batch({ path, rows, label, actions = [], consequence, after, chi
       <ul>${failed.map(({ name, message }) => html`<li><bdi>${name}</bdi>: <bdi>${message}</bdi></li>`)}</ul>
       <${Link} act=${() => setFailed([])}>${t("Close")}<//><//>`}
     ${rows.length > 0 && html`<div class="note actions" role="group" aria-label=${label}><strong>${label}</strong>
-      ${[["enable", t("Switch on")], ["disable", t("Switch off")], ...actions].map(([action, text]) => html`<${Action} key=${action} act=${() => send(action)} done=${t("Done")}>${text}<//>`)}
+      ${[["enable", t("Switch on")], ["disable", t("Switch off")], ...actions].map(([action, text]) => html`<${Action} key=${action} asks=${action === "disable" && asks} act=${() => send(action)} done=${t("Done")}>${text}<//>`)}
       ${children?.(send)}
       <${Removal} title=${t("Delete all of these?", "删除以下各项？")} name=${names} consequence=${consequence} act=${() => send("delete")} /></div>`}`;
 }
@@ -224,7 +228,7 @@ export function Field({ label, hint, kind = "text", value, onChange, choices, fr
     ${from.map((read) => html`<${Failed} of=${read} />`)}</div>`;
 }
 
-// A field of a page's filters, kept in the address under `name`.
+// A filter, kept in the address under `name`.
 export function Filter({ name, usual, ...more }) {
   const [value, set] = useFilter(name, usual);
   return html`<${Field} value=${value} onChange=${set} ...${more} />`;
@@ -233,49 +237,56 @@ export function Filter({ name, usual, ...more }) {
 export const Languages = ({ onChange, class: kind }) => html`<label class=${kind}><span class="unseen">${t("Language", "语言")}</span>
   <select value=${currentLanguage()} onChange=${(event) => onChange(event.target.value)}>${languages.map(([key, label]) => html`<option value=${key}>${label}</option>`)}</select></label>`;
 
-// Draws the fields of a form: `field(name, label, more)`.
 export const fieldsOf = (values, set) => (name, label, more) =>
   html`<${Field} label=${label} value=${values[name] ?? ""} onChange=${(value) => set(name, value)} ...${more} />`;
 
-// A form over what was read: `field(name, label, more)` draws a field, `changes` is what is to be sent.
+// A form over what was read: `field(name, label, more)` draws a field, `changes` is what is to be sent. Once something is changed,
+// what is read anew is not put under the operator's hands: `shown` is what stands there.
 export function useDraft(read) {
   const [changes, setChanges] = useState({});
-  const set = (name, value) => setChanges(({ [name]: _, ...rest }) => (String(value) === String(read[name] ?? "") ? rest : { ...rest, [name]: value }));
-  const values = { ...read, ...changes };
-  return { values, changes, set, isSame: !Object.keys(changes).length, field: fieldsOf(values, set), clear: () => setChanges({}), replace: setChanges };
+  const isSame = !Object.keys(changes).length;
+  const held = useRef();
+  if (isSame) held.current = read;
+  const shown = held.current;
+  const set = (name, value) => setChanges(({ [name]: _, ...rest }) => (String(value) === String(shown[name] ?? "") ? rest : { ...rest, [name]: value }));
+  const values = { ...shown, ...changes };
+  return { values, changes, shown, set, isSame, field: fieldsOf(values, set), clear: () => setChanges({}), replace: setChanges };
 }
 
-// A form whose Enter sends it. `act` is an async function.
-export function Form({ act, verb = t("Save"), onCancel, children, disabled }) {
-  const action = useAction(act);
+// A form whose Enter sends it by the async function `act`. Changes are unsaved until then, unless the page `keeps` them.
+export function Form({ act, verb = t("Save"), onCancel, children, disabled, keeps }) {
+  const [isChanged, setChanged] = useState(false);
+  const action = useAction(async () => { await act(); setChanged(false); });
   const send = (event) => { event.preventDefault(); action.run(); };
-  return html`<form onSubmit=${send}>
+  const cancel = () => { setChanged(false); onCancel(); };
+  return html`<form class=${isChanged && !keeps ? "unsaved" : ""} onSubmit=${send} onInput=${() => setChanged(true)}
+    onClick=${({ target }) => target.closest("fieldset button, .link:not([aria-expanded])") && setChanged(true)}>
     ${children}
     <${Failed} of=${action} />
     <footer>
-      ${onCancel && html`<button type="button" onClick=${onCancel}>${t("Cancel")}</button>`}
+      ${onCancel && html`<button type="button" onClick=${cancel}>${t("Cancel")}</button>`}
       <button class="first" disabled=${disabled || action.isRunning} aria-busy=${action.isRunning}>${verb}</button>
     </footer>
   </form>`;
 }
 
-// Tabs inside a page; `items` are `[key, label]`. Arrow keys go from one to the next.
-export function Tabs({ items, value, onChange, label }) {
+// Tabs inside a page; `items` are `[key, label]`. Arrow keys go from one to the next. Another tab loses the forms below, unless it `keeps` them.
+export function Tabs({ items, value, onChange, label, keeps }) {
   const bar = useRef(null);
+  const choose = (key) => (keeps || mayLeave(bar.current.parentElement, "form.unsaved")) && onChange(key);
   const step = (event) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;
     const next = (items.findIndex(([key]) => key === value) + by + items.length) % items.length;
-    onChange(items[next][0]);
+    choose(items[next][0]);
     bar.current.children[next].focus();
   };
   return html`<div class="tabs" role="tablist" aria-label=${label} ref=${bar} onKeyDown=${step}>
     ${items.map(([key, text]) => html`<button type="button" role="tab" key=${key} aria-selected=${key === value}
-      tabindex=${key === value ? 0 : -1} onClick=${() => onChange(key)}>${text}</button>`)}
+      tabindex=${key === value ? 0 : -1} onClick=${() => choose(key)}>${text}</button>`)}
   </div>`;
 }
 
-// Text to take away, with a button that copies it.
 export function Copyable({ text, label }) {
   const [copied, setCopied] = useState(false);
   const area = useRef(null);
@@ -292,14 +303,13 @@ export function Copyable({ text, label }) {
     <button type="button" class="quiet" onClick=${copy}>${copied ? t("Copied") : t("Copy", "复制")}</button></div>`;
 }
 
-// A secret that stands masked until it is asked for: `read` gives it.
 export function Reveal({ masked, read, label }) {
   const [value, setValue] = useState(null);
   return value === null ? html`<span class="mono">${masked}</span> <${Action} class="quiet" act=${async () => setValue(await read())}>${t("Reveal", "显示")}<//>`
     : html`<${Copyable} text=${value} label=${label} /> <button type="button" class="quiet" onClick=${() => setValue(null)}>${t("Hide", "隐藏")}</button>`;
 }
 
-// What is stored is shown masked, if at all: the field is empty until something is typed; null takes away what is stored.
+// The field is empty until something is typed; null takes away what is stored.
 export const Kept = ({ label, kind, stored, masked, empty, value, onChange }) => html`
   <${Field} kind=${kind} label=${label} value=${value ?? ""} onChange=${onChange} placeholder=${stored ? t("unchanged") : empty}
     hint=${value === null ? t("Removed when saved.", "保存时移除。") : masked} />
@@ -308,7 +318,6 @@ export const Kept = ({ label, kind, stored, masked, empty, value, onChange }) =>
 // A new key: `sk-` and 192 random bits.
 export const newKey = () => `sk-${Array.from(crypto.getRandomValues(new Uint8Array(24)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 
-// Gives a file to the browser's downloads.
 export function saveFile(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
@@ -317,7 +326,6 @@ export function saveFile(blob, name) {
   URL.revokeObjectURL(link.href);
 }
 
-// Opens and closes what belongs to a row or a heading.
 export function Fold({ label, children }) {
   const [open, setOpen] = useState(false);
   const id = useId();
@@ -328,8 +336,8 @@ export function Fold({ label, children }) {
   </div>`;
 }
 
-// Chooses among many by typing. What is chosen stands first, each with a button that takes it out. `options` are `{key, text}`;
-// `beside(key)` puts a field beside a chosen one; `from` is as in `Field`.
+// Chooses among many by typing; what is chosen stands first. `options` are `{key, text}`; `beside(key)` puts a field beside a chosen
+// one; `from` is as in `Field`.
 export function Pick({ label, hint, options, from = [], chosen, onChange, beside }) {
   const [typed, setTyped] = useState("");
   const wanted = typed.trim().toLowerCase();
@@ -350,18 +358,17 @@ export function Pick({ label, hint, options, from = [], chosen, onChange, beside
   </fieldset>`;
 }
 
-// A small table that scrolls sideways where it has to. `rows` are lists of cells.
+// `rows` are lists of cells.
 export const Table = ({ label, head = [], rows }) => html`<div class="scrolls" tabindex="0" role="region" aria-label=${label}><table>
   <thead><tr>${head.map((name) => html`<th>${name}</th>`)}</tr></thead>
   <tbody>${rows.map((cells) => html`<tr>${cells.map((cell) => html`<td><bdi>${cell}</bdi></td>`)}</tr>`)}</tbody></table></div>`;
 
-// === an account: for its row, for the red list, and where it is searched for ===
+// === an account ===
 
 export const nameOf = (account) => account.username || t("Account {id}", account);
 
 export const isInTrouble = ({ status, runtimeHealth }) => ["expired", "unhealthy"].includes(status) || ["unhealthy", "degraded"].includes(runtimeHealth.state);
 
-// Why an account is as it is: what found that, and its words, where there are any.
 export const healthReason = ({ source, reason }) => coded(source, reason, source !== "none" && reason);
 
 export function StateBadge({ account: { status, runtimeHealth: { state, ...why } } }) {
@@ -370,7 +377,6 @@ export function StateBadge({ account: { status, runtimeHealth: { state, ...why }
   return html`<${Badge} title=${healthReason(why)} kind=${{ healthy: "good", degraded: "warn", unhealthy: "bad", expired: "bad" }[told]}>${words[told] ?? told}<//>`;
 }
 
-// Reads the balance, or the models where there is none.
 export async function recheck({ id, capabilities }) {
   if (capabilities?.canRefreshBalance) return good(await post(`/api/accounts/${id}/balance`));
   const { refresh } = good(await post(`/api/models/check/${id}`));

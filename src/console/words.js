@@ -9,7 +9,7 @@ let shared = {};
 
 export const currentLanguage = () => language;
 
-// Goes over to a language; to English when the Chinese words that pages share cannot be loaded.
+// It is English where the Chinese words cannot be loaded.
 export async function setLanguage(chosen) {
   const { CHINESE } = chosen === "zh" ? await import("./chinese.js").catch(() => ({})) : {};
   shared = CHINESE ?? {};
@@ -28,8 +28,7 @@ if ((saved ?? usual) === "zh") {
   document.documentElement.lang = "en";
 }
 
-// The text in the operator's language, with values in it: `t("Add {name}", "添加 {name}", { name })`. What several pages say has
-// its Chinese in `chinese.js`, and only English here. Values are text; markup in them stays text.
+// `t("Add {name}", "添加 {name}", { name })`; what several pages say has its Chinese in `chinese.js`. Markup in values stays text.
 export function t(text, chinese, values) {
   if (typeof chinese !== "string") return t(text, shared[text] ?? text, values ?? chinese);
   const said = language === "zh" ? chinese : text;
@@ -39,10 +38,10 @@ export function t(text, chinese, values) {
 // Names in a row, none of which turns the next around.
 export const joined = (...names) => names.filter(Boolean).map((name) => (/[\u0590-\u08ff\u202a-\u2069]/.test(name) ? `\u2068${name}\u2069` : name)).join(" / ");
 
-// "1 model", "3 models": two texts in English; in Chinese one is for both.
+// "1 model", "3 models"; in Chinese one text is for both.
 export const count = (number, one, many, chinese = shared[many]) => t(number === 1 ? one : many, chinese, { count: number });
 
-// What a code of the server means: its own English words; in Chinese ours, before what else it says.
+// What a code of the server means: its own English words, or our Chinese before what else it says.
 export const coded = (code, words, more) => (shared[code] ? [shared[code], more].filter(Boolean).join("：") : words);
 
 // What a status means, before the server's own words, which are English.
@@ -51,8 +50,13 @@ const FAILURES = {
   409: (why) => t("Against what is there: {why}", "与现有内容冲突：{why}", { why }), 500: (why) => t("The server failed: {why}", "服务器出错：{why}", { why }), 503: (why) => t("Not possible now: {why}", "暂时无法处理：{why}", { why }), 507: (why) => t("The disk is full: {why}", "磁盘已满：{why}", { why }),
 };
 
+// Types of errors that are this server's when a model is tried; others are of its site.
+const OWN = /^(server|validation|invalid_request)_error$|^not_found$/;
+
 // What a failure means, in words.
 export function explain(failure) {
+  const { type } = failure?.value?.error ?? {};
+  if (type && !OWN.test(type)) return t("The site failed, HTTP {status}: {why}", "站点出错，HTTP {status}：{why}", { status: failure.status, why: failure.message });
   switch (failure?.kind) {
     case "signin": return t("The token is not accepted any more. It may have been changed: sign in again.", "令牌已不被接受，可能已被修改：请重新登录。");
     case "forbidden": return failure.value?.code === "builtin_token" ? t("The built-in token works on this machine only. Set AUTH_TOKEN and start anew.", "内置令牌仅限本机，请设置 AUTH_TOKEN 后重启。")

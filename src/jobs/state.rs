@@ -14,7 +14,7 @@ use super::oauth::renewals::FailedRenewals;
 use super::price_lists::Prices;
 use super::probe::busy::Probes;
 use super::sessions::renewals::Renewals;
-use super::tasks::{COPY, Notice, Tasks, WAITED};
+use super::tasks::{COPY, DRY_RUN, IMPORT, Notice, Tasks};
 use super::usage_lookups::UsageLookup;
 use crate::core::Core;
 use crate::notify::Notifier;
@@ -91,7 +91,7 @@ fn task_events(
     move |notice| {
         let (store, notifier) = (store.clone(), notifier.clone());
         Box::pin(async move {
-            if [WAITED, COPY].contains(&notice.kind) {
+            if [IMPORT, DRY_RUN, COPY].contains(&notice.kind) {
                 return;
             }
             let event = NewEvent {

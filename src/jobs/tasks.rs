@@ -26,10 +26,10 @@ use crate::sync::lock;
 use crate::time::{self, Millis, millis};
 use crate::uuid;
 
-/// The kind of task whose caller waits for the answer. What it changed is an event of its own, so its start and its end
-/// are none.
-pub const WAITED: &str = "backup-import";
-/// One more: what is in the database, copied into another.
+/// Kinds of tasks whose callers wait for the answer, and whose start and end are therefore no events: an import, one that is
+/// only tried, and a copy of what is in the database into another.
+pub const IMPORT: &str = "backup-import";
+pub const DRY_RUN: &str = "backup-dry-run";
 pub const COPY: &str = "database-migrate";
 
 /// How long an ended task can be read.

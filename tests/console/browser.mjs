@@ -27,6 +27,13 @@ export class Watched {
     watched.page.on("pageerror", (error) => complain(`uncaught: ${error.message}`));
     watched.page.on("request", (request) => { if (new URL(request.url()).origin !== new URL(gateway.url).origin
       && !request.url().startsWith("data:")) complain(`asked elsewhere: ${request.url()}`); });
+    // What the page asks is answered by `answer`, yes or no, where a test expects it; a tab may always be closed.
+    watched.asked = [];
+    watched.page.on("dialog", (dialog) => {
+      watched.asked.push(dialog.message());
+      if (watched.answer === undefined && dialog.type() !== "beforeunload") complain(`asked: ${dialog.message()}`);
+      return watched.answer || dialog.type() === "beforeunload" ? dialog.accept() : dialog.dismiss();
+    });
     await watched.page.addInitScript(() => {
       addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));
       addEventListener("unhandledrejection", (event) => console.error(`unhandled: ${event.reason}`));
@@ -43,6 +50,11 @@ export class Watched {
   // Nothing loads any more.
   async settle() {
     await this.page.waitForFunction(() => document.querySelector("h1") && !document.querySelector("[aria-busy='true']"));
+  }
+
+  // The tab goes behind another, and comes back.
+  async look(away) {
+    await this.page.evaluate((hidden) => { Object.defineProperty(document, "hidden", { value: hidden, configurable: true }); document.dispatchEvent(new Event("visibilitychange")); }, away);
   }
 
   text() { return this.page.locator("body").innerText(); }

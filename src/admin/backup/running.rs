@@ -22,7 +22,7 @@ use crate::backup::sealed::{self, Passphrase};
 use crate::backup::{self, Document, ImportError, ImportOptions, Progress, Report, Stage};
 use crate::config::Config;
 use crate::jobs::rebuild;
-use crate::jobs::tasks::{self, Done, Spec, WAITED};
+use crate::jobs::tasks::{self, DRY_RUN, Done, IMPORT, Spec};
 use crate::takeover::{Kind, TakenOver};
 
 /// What goes in the address of an import.
@@ -48,8 +48,9 @@ pub async fn import(
     options: ImportOptions,
 ) -> Result<Map<String, Value>> {
     let (tell, told) = oneshot::channel();
-    let title = if options.dry_run { "Dry run of an import" } else { "Import of a backup" };
-    let spec = Spec { kind: WAITED, title: title.to_owned(), dedupe_key: None };
+    let (kind, title) =
+        if options.dry_run { (DRY_RUN, "Dry run of an import") } else { (IMPORT, "Import of a backup") };
+    let spec = Spec { kind, title: title.to_owned(), dedupe_key: None };
     let importer = admin.clone();
     admin.jobs.tasks.start(spec, |task| async move {
         let progress = options.progress.clone();

@@ -1,4 +1,4 @@
-// The page Keys: what clients authenticate with, what each has used and may use, and how a client is connected.
+// The page Keys: what clients authenticate with, and how one is connected.
 
 import { href, useAddress, useFilter } from "../address.js";
 import { Failure, get, post, put, remove } from "../api.js";
@@ -7,13 +7,13 @@ import { useRead } from "../data.js";
 import { ago, money, number, short } from "../format.js";
 import { List } from "../list.js";
 import {
-  Badge, Batch, Bound, Copyable, Dialog, Field, Filter, Fold, Form, Note, Opens, Pairs, Pick, Removal, Reveal, Section, Switch, Tabs, Time, fieldsOf, html,
+  Badge, Batch, Bound, Copyable, Dialog, Field, Filter, Fold, Form, InDialog, Note, Opens, Pairs, Pick, Removal, Reveal, Section, Switch, Tabs, Time, fieldsOf, html,
   newKey, useDraft, useMemo, useState, useMarks
 } from "../parts.js";
 import { count, joined, t } from "../words.js";
 import { Connect } from "./keys/connect.js";
 
-// === the limits at each moment and by period ===
+// === limits ===
 
 const LOST = () => t("Clients that use it are refused at once. The log stays.", "使用它的客户端会立即被拒绝，日志保留。");
 
@@ -59,19 +59,17 @@ const Limits = ({ draft, set, field }) => html`
   ${field("allowedIps", t("Addresses"), { kind: "area", hint: t("One a line, such as 192.0.2.7 or 10.0.0.0/8. Empty is from everywhere.", "每行一个，如 192.0.2.7 或 10.0.0.0/8；留空为不限来源。") })}
   <${Budgets} rows=${draft.budgets} onChange=${(budgets) => set({ budgets })} />`;
 
-// The budgets of a key with how much of each is used.
+const bounds = ({ maxCost, maxRequests, maxTokens, used }) => [[t("Cost"), used.cost, maxCost, money], [t("Requests"), used.requests, maxRequests, number],
+  [t("Tokens"), used.tokens, maxTokens, number]].filter(([, , most]) => most !== null);
+
 function BudgetsUsed({ budgets }) {
   const names = Object.fromEntries(PERIODS());
-  const bounds = ({ maxCost, maxRequests, maxTokens, used }) => [[t("Cost"), used.cost, maxCost, money], [t("Requests"), used.requests, maxRequests, number],
-    [t("Tokens"), used.tokens, maxTokens, number]].filter(([, , most]) => most !== null);
   return html`<ul class="plain">${budgets.map((budget, at) => html`<li key=${at}>
     <strong>${names[budget.period] ?? budget.period}</strong>${budget.models && html` <bdi class="quiet">${budget.models.join(", ")}</bdi>`}
     ${bounds(budget).map(([label, used, most, show]) => html`<${Bound} key=${label} label=${label} name=${`${names[budget.period]}, ${label}`} used=${used} most=${most} show=${show} />`)}
     ${budget.resetsAt && html`<span class="quiet">${t("Resets", "重置于")} <${Time} at=${budget.resetsAt} plain /></span>`}
   </li>`)}</ul>`;
 }
-
-// === a key as fields, and fields as what is sent ===
 
 const local = (iso) => {
   if (!iso) return "";
@@ -82,7 +80,7 @@ const refKey = ({ kind, siteId, accountId, tokenId }) => [kind, siteId, accountI
 
 const same = (value) => value;
 
-// For each member of a key: what a new one has, how it is shown, and how what is shown is sent.
+// Of each member: what a new key has, how it is shown, how that is sent.
 const TEXT = [null, text, orNull];
 const PICKED = [[], same, same];
 const FIELDS = {
@@ -114,7 +112,7 @@ function changes(before, after) {
 
 // === the fields ===
 
-// What can be picked is read when the operator looks at it.
+// Read once the operator looks at it.
 function Policies({ draft, set, field }) {
   const [routes, sites, accounts, tokens] = ["routes/lite", "sites", "accounts", "account-tokens"].map((name) => useRead(`/api/${name}`));
   const ofSites = (sites.value ?? []).map((site) => ({ key: site.id, text: site.name }));
@@ -156,19 +154,21 @@ function KeyFields({ draft, setDraft }) {
     <${Fold} label=${t("Models, routes, sites", "模型、路由、站点")}><${Policies} draft=${draft} set=${set} field=${field} /><//>`;
 }
 
-function EditKey({ item, onClose, onDone }) {
-  // What was shown when the dialog opened: a renewed list changes nothing under the operator's hands.
+const OwnValue = (more) => html`<${Field} class="mono" hint=${t("6 to 512 visible ASCII characters that begin with sk-.", "以 sk- 开头的 6 至 512 个可见 ASCII 字符。")} ...${more} />`;
+
+function EditKey({ item, onDone }) {
+  // A renewed list changes nothing under the operator's hands.
   const [before] = useState(() => draftOf(item));
   const [draft, setDraft] = useState(before);
+  const [own, setOwn] = useState("");
   const save = async () => {
-    const body = changes(before, draft);
+    const body = { ...changes(before, draft), ...(own.trim() && { key: own.trim() }) };
     if (Object.keys(body).length) await put(`/api/downstream-keys/${item.id}`, body);
     onDone();
   };
-  return html`<${Dialog} wide title=${t("Change a key", "修改密钥")} onClose=${onClose}>
-    <p class="name"><bdi>${item.name}</bdi></p>
-    <${Form} act=${save} onCancel=${onClose}><${KeyFields} draft=${draft} setDraft=${setDraft} /><//>
-  <//>`;
+  return html`<p class="name"><bdi>${item.name}</bdi></p>
+    <${Form} act=${save} onCancel=${onDone}><${KeyFields} draft=${draft} setDraft=${setDraft} />
+      <${OwnValue} value=${own} onChange=${setOwn} label=${t("New value", "新值")} placeholder=${t("unchanged")} /><//>`;
 }
 
 function NewKey({ onClose, onDone }) {
@@ -195,21 +195,19 @@ function NewKey({ onClose, onDone }) {
       <${KeyFields} draft=${draft} setDraft=${setDraft} />
       <${Field} label=${t("Value", "取值")} value=${way} onChange=${setWay}
         choices=${[["generated", t("Made up by this browser", "由浏览器生成")], ["own", t("One of my own", "自定义")]]} />
-      ${way === "own" && html`<${Field} label=${t("Own value", "自定义值")} required value=${own} onChange=${setOwn} class="mono"
-        hint=${t("6 to 512 visible ASCII characters that begin with sk-.", "以 sk- 开头的 6 至 512 个可见 ASCII 字符。")} />`}
+      ${way === "own" && html`<${OwnValue} label=${t("Own value", "自定义值")} required value=${own} onChange=${setOwn} />`}
     <//><//>`;
 }
 
 // === what a key may do now ===
 
-// `[kind of badge, words, name for the filter]`.
+// `[kind of badge, words, filter]`.
 function stateOf(key) {
   if (!key.enabled) return ["", t("Off"), "off"];
   if (key.expiresAt !== null && Date.parse(key.expiresAt) <= Date.now()) return ["bad", t("Expired", "已过期"), "blocked"];
   if (key.maxCost !== null && key.usedCost >= key.maxCost) return ["bad", t("Budget spent"), "blocked"];
   if (key.maxRequests !== null && key.usedRequests >= key.maxRequests) return ["bad", t("Used up", "次数用尽"), "blocked"];
-  const spent = key.budgets?.filter(({ used, maxCost, maxRequests, maxTokens }) => [[used.cost, maxCost], [used.requests, maxRequests], [used.tokens, maxTokens]]
-    .some(([sum, most]) => most !== null && sum >= most));
+  const spent = key.budgets?.filter((budget) => bounds(budget).some(([, used, most]) => used >= most));
   if (spent?.length) return spent.some(({ models }) => !models) ? ["bad", t("Budget spent"), "blocked"] : ["warn", t("Budget spent"), "on"];
   if (!key.supportedModels.length && !key.allowedRouteIds.length) return ["warn", t("Allows no model", "未允许任何模型"), "blocked"];
   return ["good", t("On"), "on"];
@@ -217,7 +215,6 @@ function stateOf(key) {
 
 // === a key opened ===
 
-// What a key used on each of the last 30 days.
 function Usage({ id }) {
   const read = useRead(href(`/api/downstream-keys/${id}/trend`, { range: "all", timeZone: ZONE }), { every: 30 });
   const charts = [[t("Requests"), "totalRequests", number], [t("Cost"), "totalCost", money], [t("Tokens"), "totalTokens", short]];
@@ -242,7 +239,7 @@ function Detail({ item, onDone }) {
     [t("Weights of sites"), amount(Object.keys(item.siteWeightMultipliers))]];
   return html`
     <div class="actions">
-      <${Opens} label=${t("Edit")}>${(close) => html`<${EditKey} item=${item} onClose=${close} onDone=${() => { close(); onDone(); }} />`}<//>
+      <${InDialog} wide label=${t("Edit")} title=${t("Change a key", "修改密钥")} after=${onDone}>${(done) => html`<${EditKey} item=${item} onDone=${done} />`}<//>
       <${Switch} isOn=${item.enabled} act=${(enabled) => put(path, { enabled })} after=${onDone} />
       <a href=${`/keys?connect=1&key=${item.id}`}>${t("Connect a client")}</a>
       <a href=${`/log?tab=sums&what=calls&key=${item.id}`}>${t("Costs and counts")}</a>
@@ -256,17 +253,15 @@ function Detail({ item, onDone }) {
 
 // === the page ===
 
-// Puts keys into a group, or tags on them.
 function Labels({ send }) {
   const { values: { group, tags }, field, clear } = useDraft({ group: "", tags: "" });
   const save = async () => {
     await send("updateMetadata", { ...(group.trim() && { groupOperation: "set", groupName: group }), ...(tags.trim() && { tagOperation: "append", tags }) });
     clear();
   };
-  return html`<${Opens} label=${t("Group and tags")}>${(close) => html`<${Dialog} title=${t("Group and tags")} onClose=${close}>
-    <${Form} act=${async () => { await save(); close(); }} disabled=${!group.trim() && !tags.trim()}>
+  return html`<${InDialog} label=${t("Group and tags")}>${(done) => html`<${Form} act=${async () => { await save(); done(); }} disabled=${!group.trim() && !tags.trim()}>
       ${field("group", t("Group"), { hint: t("Empty leaves it as it is.", "留空则保持不变。") })}
-      ${field("tags", t("Tags to add", "要添加的标签"), { hint: t("With commas between them.") })}<//><//>`}<//>`;
+      ${field("tags", t("Tags to add", "要添加的标签"), { hint: t("With commas between them.") })}<//>`}<//>`;
 }
 
 export function Page() {
@@ -281,22 +276,22 @@ export function Page() {
   const wanted = search.trim().toLowerCase();
   const shown = prepared.filter(({ key, text }) => (!wanted || text.includes(wanted)) && (!state || stateOf(key)[2] === state)
     && (!group || key.groupName === group)).map(({ key }) => key);
-  const picked = keys.filter((key) => ticked.has(key.id));
+  const picked = shown.filter((key) => ticked.has(key.id));
   const any = [["", t("All")]];
   const groups = [...new Set(keys.map((key) => key.groupName).filter(Boolean))].sort();
   const columns = [
-    { label: t("Name"), cell: (key) => html`<bdi>${key.name}</bdi>` },
-    { label: t("State"), cell: (key) => {
+    [t("Name"), (key) => html`<bdi>${key.name}</bdi>`],
+    [t("State"), (key) => {
       const [kind, words] = stateOf(key);
       return html`${tick(key.id, key.name)} <${Badge} kind=${kind}>${words}<//>`;
-    } },
-    { label: t("Cost"), cell: (key) => html`<${Bound} used=${key.usedCost} most=${key.maxCost} show=${money} label=${t("Cost")} />` },
-    { label: t("Requests"), class: "less", cell: (key) => html`<${Bound} used=${key.usedRequests} most=${key.maxRequests} show=${number} label=${t("Requests")} />` },
-    { label: t("24 hours"), class: "less", cell: (key) => html`<span class="bound number">${money(key.rangeUsage.totalCost)}
-      <br /><span class="quiet">${count(key.rangeUsage.totalRequests, "{count} request", "{count} requests")}</span></span>` },
-    { label: t("Group and tags"), class: "less", cell: (key) => html`${[key.groupName, ...key.tags].filter(Boolean).map((name) => html`<${Badge} key=${name}><bdi>${name}</bdi><//> `)}` },
-    { label: t("Expires"), class: "less", cell: (key) => (key.expiresAt ? html`<${Time} at=${key.expiresAt} />` : html`<span class="quiet">${t("no end", "永不")}</span>`) },
-    { label: t("Last used", "上次使用"), class: "less", cell: (key) => html`<span class=${key.lastUsedAt ? "" : "quiet"}>${ago(key.lastUsedAt)}</span>` },
+    }],
+    [t("Cost"), (key) => html`<${Bound} used=${key.usedCost} most=${key.maxCost} show=${money} label=${t("Cost")} />`],
+    [t("Requests"), (key) => html`<${Bound} used=${key.usedRequests} most=${key.maxRequests} show=${number} label=${t("Requests")} />`, "less"],
+    [t("24 hours"), (key) => html`<span class="bound number">${money(key.rangeUsage.totalCost)}
+      <br /><span class="quiet">${count(key.rangeUsage.totalRequests, "{count} request", "{count} requests")}</span></span>`, "less"],
+    [t("Group and tags"), (key) => html`${[key.groupName, ...key.tags].filter(Boolean).map((name) => html`<${Badge} key=${name}><bdi>${name}</bdi><//> `)}`, "less"],
+    [t("Expires"), (key) => (key.expiresAt ? html`<${Time} at=${key.expiresAt} />` : html`<span class="quiet">${t("no end", "永不")}</span>`), "less"],
+    [t("Last used", "上次使用"), (key) => html`<span class=${key.lastUsedAt ? "" : "quiet"}>${ago(key.lastUsedAt)}</span>`, "less"],
   ];
   const fresh = html`<${Opens} class="first" label=${t("New key")}>${(close) => html`<${NewKey} onClose=${close} onDone=${read.reload} />`}<//>`;
   return html`
@@ -310,7 +305,7 @@ export function Page() {
             <${Filter} name="state" label=${t("State")} choices=${[...any, ["on", t("On")], ["blocked", t("Cannot be used", "不可用")], ["off", t("Off")]]} />
             <${Filter} name="group" label=${t("Group")} choices=${[...any, ...groups.map((name) => [name, `\u2068${name}\u2069`])]} />
           </div>
-          <${Batch} path="downstream-keys" rows=${picked} label=${count(picked.length, "{count} key chosen", "{count} keys chosen", "已选 {count} 个密钥")}
+          <${Batch} path="downstream-keys" rows=${picked} label=${(many) => count(many, "{count} key chosen", "{count} keys chosen", "已选 {count} 个密钥")}
             consequence=${LOST()} after=${read.reload}>${(send) => html`
             ${picked.length < shown.length && html`<button class="quiet" onClick=${() => setTicked(new Set(shown.map((key) => key.id)))}>${t("Choose all {count}", "全选 {count} 个", { count: shown.length })}</button>`}
             <${Labels} send=${send} />

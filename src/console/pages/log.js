@@ -38,7 +38,7 @@ function Sums() {
     const sum = bySite.get(id) ?? { name: one.siteName, calls: 0, spend: 0 };
     bySite.set(id, { ...sum, calls: sum.calls + one.calls, spend: sum.spend + one.spend });
   }
-  // The usage of a key is counted by itself: it is shown of no site or model alone.
+  // The usage of a key is known of no site or model alone.
   const seen = (more) => ({ ...query, ...more, ...(more.key ? { site: "", model: "" } : "site" in more || "model" in more ? { key: "" } : {}) });
   const field = (name, label, value, choices) => html`<${Field} label=${label} value=${value} choices=${choices}
     onChange=${(chosen) => go(path, seen({ [name]: chosen }), { replace: true })} />`;
@@ -86,7 +86,6 @@ function Cost({ row }) {
     rows=${[...parts, [t("Sum", "合计"), usage.totalTokens, null, by.totalCost]].map(([name, tokens, price, cost]) => [name, number(tokens), price === null ? "" : money(price), money(cost)])} />`;
 }
 
-// Whatever texts a trace or an attempt has, under the names that the API gives them.
 const Texts = ({ of }) => Object.entries(of).filter(([name, text]) => text && /Json$|Text$|Reason$|Url$/.test(name))
   .map(([name, text]) => html`<p class="quiet mono">${name}</p><${Copyable} label=${name} text=${pretty(text)} />`);
 
@@ -135,18 +134,18 @@ const PAGE = 50;
 const instant = (local) => { const at = new Date(local); return local && !Number.isNaN(at.getTime()) ? at.toISOString() : ""; };
 
 const columns = (newest) => [
-  { label: t("Time"), cell: (row) => html`<span title=${moment(row.createdAt)} class="number">${new Date(row.createdAt).toDateString() === new Date().toDateString()
-    ? clock(row.createdAt) : moment(row.createdAt)}</span>${row.id > newest && html` <${Badge} kind="good">${t("new")}<//>`}` },
-  { label: t("Model"), cell: (row) => html`<bdi>${row.modelRequested ?? "–"}</bdi>` },
-  { label: t("Status"), cell: (row) => html`<${Status} row=${row} />` },
-  { label: t("Site"), class: "less", cell: (row) => html`<bdi>${row.siteName ?? "–"}</bdi>${row.username && html` <bdi class="quiet">${row.username}</bdi>`}` },
-  { label: t("Key"), class: "less", cell: (row) => html`<bdi>${row.downstreamKeyName ?? (row.downstreamApiKeyId ? `#${row.downstreamApiKeyId}` : "–")}</bdi>` },
-  { label: t("Tokens in / out"), class: "less end", cell: (row) => `${short(row.promptTokens)} / ${short(row.completionTokens)}` },
-  { label: t("Took"), class: "less end", cell: (row) => duration(row.latencyMs) },
-  { label: t("Cost"), class: "less end", cell: (row) => money(row.estimatedCost) },
+  [t("Time"), (row) => html`<span title=${moment(row.createdAt)} class="number">${new Date(row.createdAt).toDateString() === new Date().toDateString()
+    ? clock(row.createdAt) : moment(row.createdAt)}</span>${row.id > newest && html` <${Badge} kind="good">${t("new")}<//>`}`],
+  [t("Model"), (row) => html`<bdi>${row.modelRequested ?? "–"}</bdi>`],
+  [t("Status"), (row) => html`<${Status} row=${row} />`],
+  [t("Site"), (row) => html`<bdi>${row.siteName ?? "–"}</bdi>${row.username && html` <bdi class="quiet">${row.username}</bdi>`}`, "less"],
+  [t("Key"), (row) => html`<bdi>${row.downstreamKeyName ?? (row.downstreamApiKeyId ? `#${row.downstreamApiKeyId}` : "–")}</bdi>`, "less"],
+  [t("Tokens in / out"), (row) => `${short(row.promptTokens)} / ${short(row.completionTokens)}`, "less end"],
+  [t("Took"), (row) => duration(row.latencyMs), "less end"],
+  [t("Cost"), (row) => money(row.estimatedCost), "less end"],
 ];
 
-// The number of the newest row that was there when one began to look.
+// The newest row when one began to look.
 function useNewest(items, isLive) {
   const newest = useRef(null);
   newest.current = isLive ? newest.current ?? items?.reduce((most, { id }) => Math.max(most, id), 0) : null;
@@ -190,11 +189,11 @@ function Rows() {
           ${field("from", t("From", "从"), { kind: "datetime-local" })}${field("to", t("Until", "到"), { kind: "datetime-local" })}
           ${isFiltered && html`<button class="quiet" onClick=${() => go(path, { live }, { replace: true })}>${t("No filter", "清除筛选")}</button>`}
         </div>
-        ${sums && html`<p class="quiet" role="status">${t("{total} requests, {failed} failed; {tokens} tokens, {cost}", "{total} 个请求，失败 {failed}；{tokens} 令牌，{cost}", { total: number(sums.totalCount),
+        ${sums && html`<p class="quiet" role="status">${t("{total} attempts, {failed} failed; {tokens} tokens, {cost}", "{total} 次尝试，失败 {failed}；{tokens} 令牌，{cost}", { total: number(sums.totalCount),
           failed: number(sums.failedCount), tokens: short(sums.totalTokensAll), cost: money(sums.totalCost) })}
           ${live === "1" && open && html` <${Badge} kind="warn">${t("paused while a row is open", "展开时暂停")}<//>`}</p>`}
         <${List} label=${t("Requests")} rows=${value.items} columns=${shape} opened=${open} onOpen=${(key) => address({ open: key })}
-          empty=${isFiltered ? t("Nothing matches the filter.") : t("No requests yet.")} detail=${(row) => html`<${LogDetail} key=${row.id} id=${row.id} />`} />
+          empty=${value.total > 0 ? t("The list ends before this page.", "列表没有这一页。") : isFiltered ? t("Nothing matches the filter.") : t("No requests yet.")} detail=${(row) => html`<${LogDetail} key=${row.id} id=${row.id} />`} />
         <${Pages} page=${page} pageSize=${PAGE} total=${value.total} onChange=${(next) => go(path, { ...query, page: next === 1 ? "" : next, open: "" })} />`}
     <//>`;
 }

@@ -1,6 +1,6 @@
 // The page Overview: first steps until somebody was answered, then figures, troubles, news, and each site's day.
 
-import { post, send } from "../api.js";
+import { get, post, send } from "../api.js";
 import { Curve, Strip } from "../chart.js";
 import { useNow, useRead } from "../data.js";
 import { clock, duration, money, number, percent } from "../format.js";
@@ -11,14 +11,11 @@ import {
 } from "../parts.js";
 import { joined, t } from "../words.js";
 
-// === what needs a hand, and unread events ===
-
-// So many routes are looked through for channels that cool.
 const LOOKED = 1000;
 const SHOWN = 50;
 const NEWS = 6;
 
-// Channels that rest, by account: many models of one account are one trouble.
+// Channels that rest: many models of one account are one trouble.
 function coolingOf(routes, now) {
   const found = new Map();
   const seen = new Set();
@@ -32,8 +29,8 @@ function coolingOf(routes, now) {
   return [...found.values()];
 }
 
-// Failed tasks that did not succeed since.
-const failedOf = (tasks) => tasks.filter((one, index) => one.status === "failed"
+// Those that did not succeed since. Who tries an import is told at once.
+const failedOf = (tasks) => tasks.filter((one, index) => one.status === "failed" && one.type !== "backup-dry-run"
   && !tasks.slice(0, index).some((later) => later.status === "succeeded" && (later.dedupeKey ?? later.type) === (one.dedupeKey ?? one.type)));
 
 const Row = ({ badge, title, about, children }) => html`<li class="trouble">${badge}<div><strong><bdi>${title}</bdi></strong><br />${about}</div><span class="actions">${children}</span></li>`;
@@ -68,7 +65,6 @@ function Troubles({ accounts }) {
     ${isRead && !items.length && html`<p class="good-text">✓ ${t("All is well.", "一切正常。")}</p>`}`}<//>`;
 }
 
-// Warnings and errors stand before what only informs.
 export function Events() {
   const read = useRead("/api/events?read=false&limit=100", { every: 15 });
   const after = (path) => async () => { await post(path); await read.reload(); };
@@ -84,13 +80,17 @@ export function Events() {
 
 // === the page ===
 
+// Whether anybody was answered: the sums stay when the log is cleared.
+const wasAnswered = async () => (await get("/api/stats/proxy-logs?status=success&limit=1")).items.length > 0
+  || (await get("/api/stats/model-by-site?days=90")).models.some(({ tokens }) => tokens > 0);
+
 export function Page() {
   const accounts = useRead("/api/accounts", { every: 20 });
-  const answered = useRead("/api/stats/proxy-logs?status=success&pageSize=1", { every: 15 });
+  const answered = useRead("answered", { every: 15, read: wasAnswered });
   const day = useRead("/api/stats/dashboard", { every: 15 });
-  if (!answered.value && !answered.failure) return html`<${Section} read=${answered} />`;
+  if (answered.value === undefined && !answered.failure) return html`<${Section} read=${answered} />`;
   // Whether anybody was answered may not be known: the figures tell what is.
-  return answered.value?.items.length !== 0 ? html`<${Failed} of=${answered} /><${Figures} day=${day} /><${Troubles} accounts=${accounts} /><${Hours} day=${day} /><${Events} />`
+  return answered.value !== false ? html`<${Failed} of=${answered} /><${Figures} day=${day} /><${Troubles} accounts=${accounts} /><${Hours} day=${day} /><${Events} />`
     : html`<${Guide} accounts=${accounts} /><${Troubles} accounts=${accounts} /><${Events} />`;
 }
 
@@ -111,10 +111,9 @@ function Guide({ accounts }) {
   }}<//>`;
 }
 
-// How many requests are under way, from the lines `switchyard_name number` of the metrics.
 const inFlight = async (path) => Number(/^switchyard_requests_in_flight (\S+)$/m.exec(await (await send("GET", path)).text())?.[1]);
 
-// What was spent on each of the last 30 days; told are only those on which something happened.
+// Told are only days on which something happened.
 function spendOf(trend) {
   const told = new Map(trend.map(({ date, sites }) => [date, Object.values(sites).reduce((sum, site) => sum + site.spend, 0)]));
   const last = Date.parse(trend.at(-1)?.date ?? 0);
@@ -131,9 +130,9 @@ function Figures({ day }) {
     return html`<dl class="figures">
       ${figure(t("Balance"), money(totalBalance))}
       ${figure(t("Spent today"), money(todaySpend), trend.value && spendOf(trend.value.trend), t("30 days", "30 天"), trend)}
-      ${figure(t("Requests"), number(proxy24h.total), hours("totalRequests"), t("24 h"))}
-      ${figure(t("Errors", "错误"), html`<span class=${proxy24h.failed ? "bad-text" : ""}>${number(proxy24h.failed)}</span>`, hours("failedCount"), proxy24h.total > 0 && percent((100 * proxy24h.failed) / proxy24h.total, 1))}
-      ${figure(t("Requests a minute"), number(performance.requestsPerMinute))}
+      ${figure(t("Attempts"), number(proxy24h.total), hours("totalRequests"), t("24 h"))}
+      ${figure(t("Failed attempts", "失败的尝试"), html`<span class=${proxy24h.failed ? "bad-text" : ""}>${number(proxy24h.failed)}</span>`, hours("failedCount"), proxy24h.total > 0 && percent((100 * proxy24h.failed) / proxy24h.total, 1))}
+      ${figure(t("Attempts a minute", "每分钟尝试数"), number(performance.requestsPerMinute))}
       ${flight.failure?.status !== 404 && figure(t("In flight", "处理中"), number(flight.value), null, null, flight)}
       ${cacheHitRatio !== null && figure(t("Cache hits", "缓存命中"), percent(100 * cacheHitRatio, 1), null, t("24 h"))}
     </dl>`;
@@ -146,11 +145,11 @@ function Hours({ day }) {
     label: `${clock(hour.startUtc)}: ${hour.successCount} / ${hour.totalRequests}`,
   });
   const columns = [
-    { label: t("Site"), cell: (row) => html`<a href=${`/sites?open=s${row.siteId}`}><bdi>${row.siteName}</bdi></a>` },
-    { label: t("The last 24 hours", "最近 24 小时"), cell: (row) => html`<${Strip} cells=${row.buckets.map(cell)} label=${`${row.siteName}: ${percent(row.availabilityPercent, 1)}`} />` },
-    { label: t("Answered", "成功率"), class: "end", cell: (row) => percent(row.availabilityPercent, 1) },
-    { label: t("Latency", "延迟"), class: "end less", cell: (row) => duration(row.averageLatencyMs) },
-    { label: t("Requests"), class: "end less", cell: (row) => number(row.totalRequests) },
+    [t("Site"), (row) => html`<a href=${`/sites?open=s${row.siteId}`}><bdi>${row.siteName}</bdi></a>`],
+    [t("The last 24 hours", "最近 24 小时"), (row) => html`<${Strip} cells=${row.buckets.map(cell)} label=${`${row.siteName}: ${percent(row.availabilityPercent, 1)}`} />`],
+    [t("Answered", "成功率"), (row) => percent(row.availabilityPercent, 1), "end"],
+    [t("Latency", "延迟"), (row) => duration(row.averageLatencyMs), "end less"],
+    [t("Attempts"), (row) => number(row.totalRequests), "end less"],
   ];
   const title = t("Sites, hour by hour", "各站点逐时状况");
   return day.value && html`<${Section} title=${title}><div class="hours"><${List} label=${title} rows=${day.value.siteAvailability} columns=${columns} keyOf=${(row) => row.siteId} /></div><//>`;

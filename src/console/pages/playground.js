@@ -1,5 +1,4 @@
-// The page Playground: a conversation with a model or one channel of it, and what was sent and came back.
-// It is kept for this tab and this token alone.
+// The page Playground: a conversation with a model or one channel of it, kept for this tab and this token alone.
 
 import { go, href, useAddress } from "../address.js";
 import { events, send, token } from "../api.js";
@@ -31,7 +30,6 @@ const DIALECTS = {
   },
 };
 
-// The text of an event, and the failure that it tells, if it tells one.
 function readEvent(delta, { event, data }) {
   let value;
   try { value = JSON.parse(data); } catch { return event === "error" ? { failure: data } : {}; }
@@ -39,7 +37,7 @@ function readEvent(delta, { event, data }) {
   return { text: value && delta(value), failure: error && (error.message ?? JSON.stringify(error)) };
 }
 
-// What is typed as further fields of a request; null when it is no object.
+// Null when what is typed is no object.
 function furtherOf(text) {
   try {
     const value = JSON.parse(text.trim() || "{}");
@@ -56,14 +54,13 @@ const STEPS = () => ({ sent: t("Sent", "已发送"), begun: t("Answer begins", "
 let kept = { as: null };
 const remembered = () => (kept.as === token.get() ? kept : { as: token.get(), messages: [], exchange: null, draft: "", options: {} });
 
-// The body of an answer, which is also told as text to `hear`.
 function heard(answer, hear) {
   const decoder = new TextDecoder();
   const tap = new TransformStream({ transform(chunk, out) { hear(decoder.decode(chunk, { stream: true })); out.enqueue(chunk); } });
   return { body: answer.body.pipeThrough(tap) };
 }
 
-// Sends a conversation. `tell` hears of each change of the exchange: `{request, status, raw, text, at, failure, isRunning}`.
+// `tell` hears of each change of the exchange: `{request, status, raw, text, at, failure, isRunning}`.
 async function converse({ dialect, channel, ...conversation }, signal, tell) {
   const { path, body, delta } = DIALECTS[dialect];
   const jsonBody = { ...body(conversation), ...conversation.further, stream: true };
@@ -71,7 +68,7 @@ async function converse({ dialect, channel, ...conversation }, signal, tell) {
   const since = () => performance.now() - began;
   const exchange = { request: `POST ${path}${channel ? `\n# ${t("through channel {id} alone", "只经通道 {id}", { id: channel })}` : ""}\n\n${JSON.stringify(jsonBody, null, 2)}`, status: null,
     raw: "", text: "", at: { sent: 0 }, failure: null, isRunning: true };
-  // Many events are drawn at once, the more the longer the answer is.
+  // The longer the answer, the more events are drawn at once.
   let timer = null;
   const show = () => { clearTimeout(timer); timer = null; tell({ ...exchange, at: { ...exchange.at } }); };
   const draw = () => { timer ??= setTimeout(show, 40 + exchange.raw.length / 500); };
@@ -112,7 +109,6 @@ function Exchange({ exchange }) {
       <${Copyable} label=${t("Answer")} text=${exchange.raw.length < MOST ? exchange.raw : `${exchange.raw}…`} /><//>`;
 }
 
-// Which channels serve the model, to choose one alone.
 function ChannelField({ model, value, onChange }) {
   const settled = useSettled(model);
   const read = useRead(settled ? `/api/routes/decision?model=${encodeURIComponent(settled)}` : null);

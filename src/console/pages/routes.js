@@ -6,7 +6,7 @@ import { useRead } from "../data.js";
 import { duration, money, number, percent } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Bar, Batch, Countdown, Dialog, Failed, Filter, Fold, Form, Note, Opens, Pick, Removal, Section, Switch, Table, Tabs, TaskAction, html, useDraft,
+  Action, Badge, Bar, Batch, Countdown, Failed, Filter, Fold, Form, InDialog, Note, Pick, Removal, Section, Switch, Table, Tabs, TaskAction, html, useDraft,
   useMemo, useState
 } from "../parts.js";
 import { count, joined, t } from "../words.js";
@@ -16,14 +16,13 @@ import { isExact, matcher } from "./routes/pattern.js";
 
 const LOST = () => t("Its channels go with it. A rebuild makes the routes of known models anew.", "其通道会一并删除。重建会重新生成已知模型的路由。");
 
-// So many models that a pattern names are told.
 const NAMED = 30;
 
 const strategies = () => [
   ["weighted", t("Weighted", "加权")], ["round_robin", t("In turn, without priorities", "轮流，不看优先级")], ["stable_first", t("Stable first", "稳定优先")],
 ];
 
-// The rules of a mapping as lines, `asked for => sent`; null if it is no such thing.
+// A mapping as lines, `asked for => sent`; null if it is none.
 function lines(mapping) {
   if (!mapping) return "";
   try {
@@ -36,7 +35,6 @@ function mappingOf(text) {
   return rules.length ? JSON.stringify(Object.fromEntries(rules)) : null;
 }
 
-// Which known models a pattern names, while it is typed.
 function Preview({ pattern, exact }) {
   const found = useMemo(() => {
     const matches = matcher(pattern);
@@ -58,7 +56,7 @@ function RouteForm({ route, rows, onDone }) {
   const isGroup = mode === "explicit_group";
   const exact = useMemo(() => rows.filter((row) => row.kind === "model"), [rows]);
   const stored = lines(route?.modelMapping);
-  const { values: is, changes, field, set } = useDraft({ modelPattern: route?.modelPattern ?? "", displayName: route?.displayName ?? "",
+  const { values: is, changes, field, set } = useDraft({ modelPattern: route?.modelPattern ?? "", displayName: route?.displayName ?? "", displayIcon: route?.displayIcon ?? "",
     routingStrategy: route?.routingStrategy ?? "weighted", sourceRouteIds: route?.sourceRouteIds ?? [], mapping: stored ?? "" });
   const isMappingNew = "mapping" in changes;
   const mapping = mappingOf(is.mapping);
@@ -66,7 +64,7 @@ function RouteForm({ route, rows, onDone }) {
     const { mapping: _, ...body } = changes;
     // What was typed for the other kind of route is not meant.
     delete body[isGroup ? "modelPattern" : "sourceRouteIds"];
-    if (body.displayName === "") body.displayName = null;
+    for (const name of ["displayName", "displayIcon"]) if (body[name] === "") body[name] = null;
     if (isMappingNew) body.modelMapping = mapping;
     if (!route && isGroup) body.routeMode = mode;
     const saved = route ? await put(`/api/routes/${route.id}`, body) : await post("/api/routes", body);
@@ -74,7 +72,7 @@ function RouteForm({ route, rows, onDone }) {
   };
   const lacks = isGroup ? !is.displayName.trim() || !is.sourceRouteIds.length : !is.modelPattern.trim();
   return html`
-    ${!route && html`<${Tabs} label=${t("Kind")} value=${mode} onChange=${setMode} items=${[["pattern", t("Model or pattern")], ["explicit_group", t("Group")]]} />`}
+    ${!route && html`<${Tabs} keeps label=${t("Kind")} value=${mode} onChange=${setMode} items=${[["pattern", t("Model or pattern")], ["explicit_group", t("Group")]]} />`}
     <${Form} act=${save} verb=${route ? t("Save") : t("Create")} onCancel=${() => onDone()} disabled=${lacks || (isMappingNew && mapping === undefined)}>
       ${!isGroup && html`${field("modelPattern", t("Model or pattern"), { class: "mono" })}
         <${Preview} pattern=${is.modelPattern} exact=${exact} />`}
@@ -83,15 +81,15 @@ function RouteForm({ route, rows, onDone }) {
       ${field("displayName", isGroup ? t("Name of the group", "分组名称") : t("Another name for clients", "供客户端使用的别名"), { hint: isGroup ? t("It goes before a model of the same name.", "它优先于同名的模型。") : t("Optional") })}
       ${isGroup && html`<${Pick} label=${t("Models of the group")} chosen=${is.sourceRouteIds} onChange=${(ids) => set("sourceRouteIds", ids)}
         options=${exact.map((row) => ({ key: row.id, text: row.modelPattern }))} />`}
+      ${field("displayIcon", t("Icon for clients", "供客户端使用的图标"), { hint: t("Optional") })}
       ${field("routingStrategy", t("Strategy"), { choices: strategies() })}
       ${field("mapping", t("Model mapping"), { kind: "area", class: "mono", placeholder: "gpt-4 => gpt-4o", hint: t("A rule a line: name or pattern => name sent upstream. The first that matches counts.", "每行一条规则：名称或通配 => 发给上游的名称。以首个匹配的为准。"),
         failure: isMappingNew && mapping === undefined ? t("A line is not of the form: name => name", "有一行不是“名称 => 名称”的形式") : stored === null && !isMappingNew ? t("What is stored cannot be read as rules; it stays unless you write new ones.", "已保存的内容无法读作规则；不写新规则就会保持不变。") : undefined })}
     <//>`;
 }
 
-// === a route opened: its channels by priority, how likely each is and why ===
+// === a route opened ===
 
-// So many channels of a priority are drawn before one asks for more.
 const MOST = 50;
 
 const reasons = () => ({
@@ -102,7 +100,7 @@ const reasons = () => ({
   token_unusable: t("No usable key", "没有可用的密钥"), other_model: t("Serves another model", "服务于其他模型"),
 });
 
-// How a route would decide now: for one name, or for a pattern of all channels, each by its own model.
+// A pattern decides for all channels, each by its own model.
 async function decide(row) {
   if (row.kind === "pattern") {
     const { decisions } = await post("/api/routes/decision/route-wide/batch", { routeIds: [row.id] });
@@ -112,7 +110,7 @@ async function decide(row) {
   return decisions[row.id]?.[row.name];
 }
 
-// The name under which a request reaches this very route, to try one of its channels; null if there is none.
+// The name under which a request reaches this very route; null if there is none.
 function reachedBy(row, channel, rows) {
   if (row.displayName) return row.displayName;
   const name = row.kind === "model" ? row.modelPattern : channel.sourceModel;
@@ -150,14 +148,13 @@ function Channel({ channel, chance, row, rows, draft, onDraft, after }) {
     <div class="actions">
       <${Action} class="quiet" act=${() => tryOut(asks, id)} disabled=${!asks || !channel.enabled} done=${(took) => t("Answered in {time}", "{time} 内已回应", { time: duration(took) })}>${t("Try", "试用")}<//>
       ${asks && html`<a href=${href("/playground", { model: asks, channel: id })}>${t("Playground")}</a>`}
-      <${Opens} class="quiet" label=${t("Edit")}>${(close) => html`<${Dialog} title=${t("Edit the channel", "编辑通道")} onClose=${close}><p class="name"><bdi>${name}</bdi></p>
-        <${ChannelForm} channel=${channel} onDone=${() => { close(); after(); }} /><//>`}<//>
+      <${InDialog} class="quiet" label=${t("Edit")} title=${t("Edit the channel", "编辑通道")} after=${after}>${(done) => html`<p class="name"><bdi>${name}</bdi></p>
+        <${ChannelForm} channel=${channel} onDone=${done} />`}<//>
       <${Switch} class="quiet" isOn=${channel.enabled} act=${(enabled) => put(`/api/channels/${id}`, { enabled })} after=${after} />
       <${Removal} title=${t("Delete the channel", "删除通道")} name=${name} after=${after} act=${() => remove(`/api/channels/${id}`)} /></div>
   </li>`;
 }
 
-// The changed priorities and weights, saved together: priorities at once, weights one by one.
 function Changes({ drafts, channels, onDone }) {
   const changed = (field) => channels.filter((one) => drafts[one.id]?.[field] !== undefined && drafts[one.id][field] !== String(one[field]))
     .map(({ id }) => ({ id, [field]: Number(drafts[id][field]), isValid: /^\d{1,9}$/.test(drafts[id][field]) }));
@@ -168,12 +165,11 @@ function Changes({ drafts, channels, onDone }) {
     for (const { id, weight } of weights) await put(`/api/channels/${id}`, { weight });
     onDone();
   };
-  return all.length > 0 && html`<div class="note changes"><span role="status">${count(all.length, "{count} change is not saved", "{count} changes are not saved", "{count} 处修改未保存")}</span>
+  return all.length > 0 && html`<div class="note changes unsaved"><span role="status">${count(all.length, "{count} change is not saved", "{count} changes are not saved", "{count} 处修改未保存")}</span>
     <${Action} class="first" act=${save} disabled=${!all.every((one) => one.isValid)}>${t("Save")}<//>
     <button onClick=${onDone}>${t("Discard", "放弃")}</button></div>`;
 }
 
-// Adds a channel by hand, or changes by which key and name one asks.
 function ChannelForm({ row, channel, onDone }) {
   const accounts = useRead(channel ? null : "/api/accounts");
   const [account, setAccount] = useState(channel ? [channel.accountId] : []);
@@ -193,7 +189,6 @@ function ChannelForm({ row, channel, onDone }) {
     ${field("sourceModel", t("Name at the site", "在站点上的名称"), { hint: t("Optional"), class: "mono" })}<//>`;
 }
 
-// What sites ask for the model, where they tell.
 function Prices({ model }) {
   const read = useRead("/api/models/marketplace?includePricing=1", { read: async (path) => {
     const { models } = await get(path);
@@ -223,11 +218,9 @@ function RouteDetail({ row, rows, after }) {
   const sources = rows.filter((other) => row.sourceRouteIds.includes(other.id));
   return html`
     <div class="actions">
-      <${Opens} label=${t("Edit")}>${(close) => html`<${Dialog} title=${t("Edit the route", "编辑路由")} wide onClose=${close}>
-        <${RouteForm} route=${row} rows=${rows} onDone=${() => { close(); reload(); }} /><//>`}<//>
+      <${InDialog} wide label=${t("Edit")} title=${t("Edit the route", "编辑路由")} after=${reload}>${(done) => html`<${RouteForm} route=${row} rows=${rows} onDone=${done} />`}<//>
       <${Switch} isOn=${row.enabled} act=${(enabled) => put(`/api/routes/${row.id}`, { enabled })} after=${reload} />
-      ${row.kind !== "group" && html`<${Opens} label=${t("Add a channel")}>${(close) => html`<${Dialog} title=${t("Add a channel")} onClose=${close}>
-        <${ChannelForm} row=${row} onDone=${() => { close(); reload(); }} /><//>`}<//>`}
+      ${row.kind !== "group" && html`<${InDialog} label=${t("Add a channel")} after=${reload}>${(done) => html`<${ChannelForm} row=${row} onDone=${done} />`}<//>`}
       ${isResting && html`<${Action} act=${clear} title=${t("Of all channels of the route, and their failures are forgotten", "解除该路由所有通道的冷却并清除失败记录")}>${t("Clear cooldowns", "解除冷却")}<//>`}
       <a href=${href("/playground", { model: row.name })}>${t("Playground")}</a>
       <a href=${href("/log", { search: row.name })}>${t("Log")}</a>
@@ -250,7 +243,6 @@ function RouteDetail({ row, rows, after }) {
 
 // === the page ===
 
-// What the list filters by, prepared once for each answer.
 function prepared(routes) {
   const rows = routes.map((route) => ({
     ...route,
@@ -266,14 +258,14 @@ const STATES = { on: ["good", "In use"], off: ["", "Off"], empty: ["bad", "No ch
 const KINDS = { model: "Model", pattern: "Pattern", group: "Group" };
 
 const columns = () => [
-  { label: t("Model"), cell: (row) => html`<bdi>${row.name}</bdi>` },
-  { label: t("Kind"), class: "less", cell: (row) => html`${t(KINDS[row.kind])}${row.name !== row.modelPattern
-    && html` <bdi class="quiet mono">${row.modelPattern}</bdi>`}` },
-  { label: t("Channels", "通道"), class: "number", cell: (row) => row.enabledChannelCount === row.channelCount
-    ? number(row.channelCount) : t("{on} of {all}", "{on} / {all}", { on: row.enabledChannelCount, all: row.channelCount }) },
-  { label: t("State"), cell: (row) => html`<${Badge} kind=${STATES[row.state][0]}>${t(STATES[row.state][1])}<//>` },
-  { label: t("Strategy"), class: "less", cell: (row) => strategies().find(([key]) => key === row.routingStrategy)?.[1] ?? row.routingStrategy },
-  { label: t("Sites"), class: "less", cell: (row) => html`<bdi class="quiet">${row.siteNames.join(", ")}</bdi>` },
+  [t("Model"), (row) => html`<bdi>${row.name}</bdi>`],
+  [t("Kind"), (row) => html`${t(KINDS[row.kind])}${row.name !== row.modelPattern
+    && html` <bdi class="quiet mono">${row.modelPattern}</bdi>`}`, "less"],
+  [t("Channels", "通道"), (row) => row.enabledChannelCount === row.channelCount
+    ? number(row.channelCount) : t("{on} of {all}", "{on} / {all}", { on: row.enabledChannelCount, all: row.channelCount }), "number"],
+  [t("State"), (row) => html`<${Badge} kind=${STATES[row.state][0]}>${t(STATES[row.state][1])}<//>`],
+  [t("Strategy"), (row) => strategies().find(([key]) => key === row.routingStrategy)?.[1] ?? row.routingStrategy, "less"],
+  [t("Sites"), (row) => html`<bdi class="quiet">${row.siteNames.join(", ")}</bdi>`, "less"],
 ];
 
 const said = (made) => t("{models} models; routes +{createdRoutes} −{removedRoutes}, channels +{createdChannels} −{removedChannels}.", "{models} 个模型；路由 +{createdRoutes} −{removedRoutes}，通道 +{createdChannels} −{removedChannels}。", made);
@@ -293,8 +285,7 @@ export function Page() {
       actions=${html`
         <${Action} act=${rebuild} done=${said}>${t("Rebuild", "重建路由")}<//>
         <${TaskAction} start=${() => post("/api/routes/rebuild")} after=${read.reload}>${t("Read models anew")}<//>
-        <${Opens} class="first" label=${t("New route")}>${(close) => html`<${Dialog} title=${t("New route")} wide onClose=${close}>
-          <${RouteForm} rows=${rows} onDone=${() => { close(); read.reload(); }} /><//>`}<//>`}>
+        <${InDialog} wide class="first" label=${t("New route")} after=${read.reload}>${(done) => html`<${RouteForm} rows=${rows} onDone=${done} />`}<//>`}>
       ${() => html`
         <div class="filters" role="search">
           <${Filter} name="q" kind="search" label=${t("Search")} placeholder=${t("Model or site", "模型或站点")} />
@@ -302,7 +293,7 @@ export function Page() {
           <${Filter} name="state" label=${t("State")} choices=${[["", t("All")], ...Object.entries(STATES).map(([key, [, label]]) => [key, t(label)])]} />
         </div>
         ${(wanted || kind || state) && shown.length > 0 && html`<${Fold} label=${t("With all {count} that are shown", "对显示的全部 {count} 条", { count: shown.length })}>
-          <${Batch} path="routes" rows=${shown} after=${read.reload} label=${count(shown.length, "{count} route", "{count} routes", "{count} 条路由")}
+          <${Batch} path="routes" rows=${shown} after=${read.reload} label=${(many) => count(many, "{count} route", "{count} routes", "{count} 条路由")}
             consequence=${LOST()} /><//>`}
         <${List} label=${t("Models and routes")} rows=${shown} columns=${columns()} opened=${open} onOpen=${setOpen}
           detail=${(row) => html`<${RouteDetail} key=${row.id} row=${row} rows=${rows} after=${read.reload} />`} />`}

@@ -2,7 +2,7 @@
 
 import { go } from "../address.js";
 import { useRead } from "../data.js";
-import { Dialog, Failed, html, nameOf, useMemo, useState } from "../parts.js";
+import { Dialog, Failed, html, nameOf, useEffect, useMemo, useState } from "../parts.js";
 import { count, joined, t } from "../words.js";
 
 const MOST = 20;
@@ -27,6 +27,7 @@ export function Search({ pages, onClose }) {
   const found = useMemo(() => known.filter(({ text }) => text.includes(wanted)), [known, wanted]);
   const shown = found.slice(0, MOST);
   const at = Math.min(chosen, shown.length - 1);
+  useEffect(() => document.getElementById(`found-${at}`)?.scrollIntoView({ block: "nearest" }), [at]);
   const open = ({ one: [, , path, query] }) => { onClose(); go(path, query); };
   const press = (event) => {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];

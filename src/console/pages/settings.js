@@ -9,7 +9,7 @@ import { currentLanguage, t } from "../words.js";
 import { FORMS } from "./settings/table.js";
 import { About, Backup, Database, Events, Maintenance, Tasks, Updates } from "./settings/upkeep.js";
 
-// === a schedule in words; whether one can be read at all is the server's to say ===
+// === a schedule in words ===
 
 const NUMBERS = /^\d+(,\d+)*$/;
 const two = (text) => text.padStart(2, "0");
@@ -42,7 +42,6 @@ function cronWords(text) {
 const kindOf = ([, usual, , , kind]) => kind ?? { boolean: "switch", number: "number" }[typeof usual] ?? "text";
 const valueAt = (values, field) => field.split(".").reduce((held, name) => held?.[name], values);
 
-// A value as the field shows it.
 function shown(kind, value) {
   switch (kind) {
     case "switch": case "brands": return value;
@@ -102,15 +101,18 @@ function Setting({ row, held, edit, onEdit, zone }) {
   }
 }
 
-// `edits` are the changes of the whole page by field, so that they survive a look at another tab; `beside` are parts that stand
-// under a field: `{field: (typed, held) => part}`.
+// `edits` are the changes of the whole page by field, kept from tab to tab; `beside` stands under fields: `{field: (typed, held) => part}`.
 function SettingsForm({ form: [title, chineseTitle, rows], read, edits, setEdits, beside = {} }) {
   const [isSaved, setSaved] = useState(false);
   const heldOf = ([field]) => read.value[`${field}Masked`] ?? valueAt(read.value, field);
   const known = rows.filter((row) => heldOf(row) !== undefined);
-  const isChanged = (row) => edits[row[0]] !== undefined && JSON.stringify(edits[row[0]]) !== JSON.stringify(shown(kindOf(row), heldOf(row)));
-  const changed = known.filter(isChanged);
-  const edit = (field) => (value) => { setSaved(false); setEdits((before) => ({ ...before, [field]: value })); };
+  const changed = known.filter(([field]) => edits[field] !== undefined);
+  const edit = (row) => (value) => {
+    const isSame = JSON.stringify(value) === JSON.stringify(shown(kindOf(row), heldOf(row)));
+    setSaved(false);
+    setEdits(({ [row[0]]: _, ...rest }) => (isSame || value === undefined ? rest : { ...rest, [row[0]]: value }));
+  };
+  const drop = () => changed.forEach((row) => edit(row)());
   const save = async () => {
     const body = {};
     for (const row of changed) {
@@ -123,14 +125,13 @@ function SettingsForm({ form: [title, chineseTitle, rows], read, edits, setEdits
       body[name] = member ? { ...body[name], [member]: value } : value;
     }
     read.set(await put("/api/settings/runtime", body));
-    setEdits((before) => Object.fromEntries(Object.entries(before).filter(([field]) => !changed.some((row) => row[0] === field))));
+    drop();
     setSaved(true);
   };
   return html`<${Section} title=${t(title, chineseTitle)}>
-    <${Form} act=${save} disabled=${!changed.length || read.failure !== null}
-      onCancel=${changed.length ? () => setEdits((before) => ({ ...before, ...Object.fromEntries(changed.map(([field]) => [field, undefined])) })) : undefined}>
-      ${known.map((row) => html`<${Setting} key=${row[0]} row=${row} held=${heldOf(row)} edit=${edits[row[0]]} onEdit=${edit(row[0])} zone=${read.value.serverTimeZone} />
-        ${beside[row[0]]?.(edits[row[0]], heldOf(row), edit(row[0]))}`)}
+    <${Form} keeps act=${save} disabled=${!changed.length || read.failure !== null} onCancel=${changed.length ? drop : undefined}>
+      ${known.map((row) => html`<${Setting} key=${row[0]} row=${row} held=${heldOf(row)} edit=${edits[row[0]]} onEdit=${edit(row)} zone=${read.value.serverTimeZone} />
+        ${beside[row[0]]?.(edits[row[0]], heldOf(row), edit(row))}`)}
       ${isSaved && html`<p class="said good" role="status">${t("Saved")}</p>`}
     <//><//>`;
 }
@@ -166,7 +167,7 @@ function ProxyTest({ typed }) {
   return html`<${Action} act=${test} done=${(answer) => t("It gives a way out: {status} in {time}", "可以出站：{status}，{time}", { status: answer.statusCode, time: duration(answer.latencyMs) })}>${t("Test the proxy", "测试代理")}<//>`;
 }
 
-// Shows a token that was made up here, so that it can be taken away; one that was typed stays hidden.
+// Shows a token that was made up here; one that was typed stays hidden.
 function MadeUp({ typed, edit }) {
   const [made, setMade] = useState(null);
   return typed && typed === made ? html`<${Copyable} text=${made} label=${t("New token")} />`
@@ -193,7 +194,7 @@ const TABS = () => [["routing", t("Routing", "路由")], ["limits", t("Limits", 
   ["rewriting", t("Rewriting", "改写")], ["access", t("Access", "访问")], ["backup", t("Backup", "备份")], ["tasks", t("Tasks")], ["events", t("Events")], ["maintenance", t("Maintenance", "维护")], ["database", t("Database")], ["updates", t("Updates")], ["about", t("About")]];
 const PARTS = { backup: Backup, tasks: Tasks, events: Events, maintenance: Maintenance, database: Database, updates: Updates, about: About };
 
-// One message on every channel that is used; each tells how it went, also when all failed.
+// Each channel tells how it went, also when all failed.
 function NoticeTest() {
   const [channels, setChannels] = useState([]);
   const test = async () => {
@@ -212,15 +213,15 @@ export function Page() {
   const { query } = useAddress();
   const tabs = TABS();
   const tab = tabs.some(([name]) => name === query.tab) ? query.tab : "routing";
-  const read = useRead("/api/settings/runtime");
+  const read = useRead("/api/settings/runtime", { every: 60 });
   const [edits, setEdits] = useState({});
   const Part = PARTS[tab];
   const beside = tab === "access" && read.value ? besideAccess(read.value) : undefined;
-  return html`
+  return html`<div class=${Object.keys(edits).length ? "unsaved" : ""}>
     <${Tabs} label=${t("Settings")} value=${tab} onChange=${(name) => go("/settings", { tab: name }, { replace: true })} items=${tabs} />
     ${Part ? html`<${Part} />` : !read.value ? html`<${Section} read=${read} />` : html`
       <${Failed} of=${read} />
       ${tab === "notices" && html`<${NoticeTest} />`}
       <div class="columns">${tab === "access" && html`<${AdminToken} value=${read.value} />`}
-        ${FORMS[tab].map((form) => html`<${SettingsForm} key=${form[0]} form=${form} read=${read} edits=${edits} setEdits=${setEdits} beside=${beside} />`)}</div>`}`;
+        ${FORMS[tab].map((form) => html`<${SettingsForm} key=${form[0]} form=${form} read=${read} edits=${edits} setEdits=${setEdits} beside=${beside} />`)}</div>`}</div>`;
 }

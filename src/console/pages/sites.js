@@ -1,4 +1,4 @@
-// The page Sites: one tree of sites and their accounts, and what can be done with each or with many.
+// The page Sites: one tree of sites and their accounts.
 
 import { useAddress, useFilter } from "../address.js";
 import { events, get, good, post, put, remove, send } from "../api.js";
@@ -6,13 +6,11 @@ import { useRead } from "../data.js";
 import { money } from "../format.js";
 import { List } from "../list.js";
 import {
-  Action, Badge, Batch, Countdown, Dialog, Field, Filter, Fold, Form, Link, Note, Opens, Removal, Reveal, Section, StateBadge, Switch, TASKS, Tabs, TaskAction,
+  Action, Badge, Batch, Countdown, Dialog, Field, Filter, Fold, Form, InDialog, Link, Note, Removal, Reveal, Section, StateBadge, Switch, TASKS, Tabs, TaskAction,
   Time, healthReason, html, isInTrouble, nameOf, recheck, useDraft, useMemo, useState, useMarks
 } from "../parts.js";
 import { coded, count, joined, t } from "../words.js";
 import { AddAccount, AddSite, Connections, ImportConnections, Login, PLATFORMS, ProxyField, Windows, hasSessions } from "./sites/add.js";
-
-// === what sites announce ===
 
 function Announcements({ site, sites = [site] }) {
   const read = useRead(`/api/site-announcements?limit=100${site ? `&siteId=${site.id}` : ""}`);
@@ -29,7 +27,10 @@ function Announcements({ site, sites = [site] }) {
 
 // === a site opened ===
 
-// More models than this are found by searching.
+const placeOf = (field) => [field("isPinned", t("Keep at the top", "置顶"), { kind: "switch" }), field("sortOrder", t("Place in the order", "排序位置"), { kind: "number", min: 0 })];
+// Some of what is sent are numbers, empty ones null.
+const numbered = (body, names) => { for (const name of names) if (name in body) body[name] = body[name] === "" ? null : Number(body[name]); return body; };
+
 const SHOWN = 200;
 
 function SiteDetail({ site, reload, onAdd }) {
@@ -47,27 +48,36 @@ function SiteDetail({ site, reload, onAdd }) {
     <${Tab} key=${tab} site=${site} reload=${reload} />`;
 }
 
+// One that is switched off begins with #.
+const poolOf = ({ apiEndpoints }) => apiEndpoints.map(({ url, enabled }) => (enabled ? url : `# ${url}`)).join("\n");
+const linesOf = (text) => text.split("\n").map((line) => line.trim()).filter(Boolean);
+const merged = (before, typed, now) => [...typed.filter((line) => !before.includes(line) || now.includes(line)),
+  ...now.filter((line) => !before.includes(line) && !typed.includes(line))];
+
 function EditSite({ site, reload }) {
-  const { changes, values, field, set, clear } = useDraft({ ...site, pool: site.apiEndpoints.map((one) => one.url).join("\n"), proxyUrl: "", customHeaders: "", header: "", content: "" });
-  const shown = JSON.parse(values.customHeaders || site.customHeaders || "{}");
-  const { pool, header, content, ...body } = changes;
-  if (pool !== undefined) {
-    body.apiEndpoints = pool.split("\n").map((url) => url.trim()).filter(Boolean)
-      .map((url) => ({ url, enabled: site.apiEndpoints.find((one) => one.url === url)?.enabled ?? true }));
-  }
-  for (const name of ["maxConcurrency", "globalWeight", "postRefreshProbeLatencyThresholdMs"]) if (name in body) body[name] = body[name] === "" ? null : Number(body[name]);
-  if (header?.trim() && content) body.customHeaders = JSON.stringify({ ...shown, [header.trim()]: content });
-  const save = async () => { await put(`/api/sites/${site.id}`, body); clear(); await reload(); };
-  const without = (name) => set("customHeaders", JSON.stringify(Object.fromEntries(Object.entries(shown).filter(([one]) => one !== name))));
-  return html`<${Form} act=${save} disabled=${!Object.keys(body).length}>
+  const { changes, values, shown, field, set, clear, isSame } = useDraft({ ...site, pool: poolOf(site), proxyUrl: "", gone: [], header: "", content: "" });
+  const { gone } = values;
+  const headersOf = (one) => Object.entries(JSON.parse(one.customHeaders || "{}")).filter(([name]) => !gone.includes(name));
+  const save = async () => {
+    const { pool, gone: _, header, content, ...body } = changes;
+    numbered(body, ["maxConcurrency", "globalWeight", "postRefreshProbeLatencyThresholdMs", "sortOrder"]);
+    // A list is sent whole, with what others did to it since it was shown.
+    const now = (await get("/api/sites")).find(({ id }) => id === site.id) ?? site;
+    if (gone.length || header) body.customHeaders = JSON.stringify(Object.fromEntries([...headersOf(now), ...(header ? [[header.trim(), content]] : [])]));
+    if (pool !== undefined) body.apiEndpoints = merged(...[shown.pool, pool, poolOf(now)].map(linesOf)).map((line) => ({ url: line.replace(/^#\s*/, ""), enabled: line[0] !== "#" }));
+    await put(`/api/sites/${site.id}`, body);
+    clear();
+    await reload();
+  };
+  return html`<${Form} act=${save} disabled=${isSame || !values.header.trim() !== !values.content}>
     <div class="columns"><div>
       ${field("name", t("Name"))}
       ${field("url", t("Address"))}
       ${field("platform", t("Platform"), { choices: PLATFORMS })}
-      ${field("pool", t("Further addresses, one a line", "其他地址，每行一个"), { kind: "area", hint: t("Tried in this order; one that fails rests for five minutes.", "按此顺序尝试，失败的休息五分钟。") })}
+      ${field("pool", t("Further addresses, one a line", "其他地址，每行一个"), { kind: "area", hint: t("Tried in this order; one that fails rests for five minutes. A # before one switches it off.", "按此顺序尝试，失败的休息五分钟；前加 # 即停用。") })}
       ${site.apiEndpoints.filter((one) => one.lastFailureReason).map((one) => html`<p key=${one.url} class="hint bad"><bdi>${one.url}</bdi>: <bdi>${one.lastFailureReason}</bdi>
         <${Time} at=${one.lastFailedAt} /> <${Countdown} until=${one.cooldownUntil} /></p>`)}
-      ${field("isPinned", t("Keep at the top"), { kind: "switch" })}
+      ${placeOf(field)}
       ${field("postRefreshProbeEnabled", t("Probe after the models were read", "读取模型后探测"), { kind: "switch" })}
       ${String(values.postRefreshProbeEnabled) === "true" && html`<div class="filters">
         ${field("postRefreshProbeScope", t("What"), { choices: [["single", t("One model", "一个模型")], ["all", t("All")]] })}
@@ -79,12 +89,12 @@ function EditSite({ site, reload }) {
       <${ProxyField} stored=${site.proxyUrl} values=${values} set=${set} />
       ${field("useSystemProxy", t("Use the system's proxy"), { kind: "switch" })}
       ${field("externalCheckinUrl", t("Page for checking in", "签到页面"))}
-      ${Object.entries(shown).map(([name, value]) => html`<p key=${name}><code>${name}: ${value}</code> <${Link} act=${() => without(name)}>${t("Remove {name}", "移除 {name}", { name })}<//></p>`)}
+      ${headersOf(site).map(([name, value]) => html`<p key=${name}><code>${name}: ${value}</code> <${Link} act=${() => set("gone", [...gone, name])}>${t("Remove {name}", "移除 {name}", { name })}<//></p>`)}
       <div class="filters">${field("header", t("Header of every request", "每个请求附带的标头"))} ${field("content", t("Its value", "值"))}</div>
     </div></div><//>`;
 }
 
-// The models of an account, or all of a site. What is switched off is off at the whole site.
+// Of an account, or all of a site. What is switched off is off at the whole site.
 function Models({ site, account }) {
   const off = `/api/sites/${site.id}/disabled-models`;
   const read = useRead(account ? `/api/accounts/${account.id}/models` : `/api/sites/${site.id}/available-models`);
@@ -116,8 +126,10 @@ function Models({ site, account }) {
     <${Field} label=${t("Models the site does not list", "站点未列出的模型")} hint=${t("Several with commas between.", "多个用逗号分隔。")} value=${added} onChange=${setAdded} /><//>`}`;
 }
 
-// Asks the models of a site now and tells each as it answers.
+const probes = (what) => t("Probe all models of {what}?", "探测 {what} 的全部模型？", { what });
+
 function Probe({ site }) {
+  const known = useRead(`/api/sites/${site.id}/available-models`);
   const [told, setTold] = useState([]);
   const run = (scope) => async () => {
     setTold([]);
@@ -130,7 +142,7 @@ function Probe({ site }) {
   const words = { supported: t("answers", "有回答"), unsupported: t("does not answer; switched off", "无回答，已停用"), inconclusive: t("not clear", "不确定") };
   return html`
     <${Note} kind="warn">${t("Models are asked with tiny requests, which may cost something. What is not served is switched off at this site.", "会向模型发送极小的请求，可能产生少量费用。不提供的模型会在此站点停用。")}<//>
-    <div class="actions"><${Action} act=${run("single")}>${t("Probe one model", "探测一个模型")}<//><${Action} act=${run("all")}>${t("Probe all models")}<//></div>
+    <div class="actions"><${Action} act=${run("single")}>${t("Probe one model", "探测一个模型")}<//><${Action} asks=${probes(`${site.name} (${known.value?.models.length ?? "?"})`)} act=${run("all")}>${t("Probe all models")}<//></div>
     <div role="status"><ul class="plain">${told.map((one) => html`<li key=${one.modelName}><bdi>${one.modelName}</bdi>
       <span class=${{ supported: "good-text", unsupported: "bad-text" }[one.status]}>${words[one.status]}</span> ${one.latencyMs > 0 && `${one.latencyMs} ms`} <bdi>${one.reason}</bdi></li>`)}</ul></div>`;
 }
@@ -156,8 +168,7 @@ function AccountDetail({ account, site, reload }) {
       ${action(t("Read the models", "读取模型"), () => recheck({ id }), ({ modelCount }) => count(modelCount, "{count} model", "{count} models"))}
       ${can.canCheckin && action(t("Check in"), async () => good(await post(`/api/checkin/trigger/${id}`)), ({ message }) => html`<bdi>${message}</bdi>`)}
       ${action(t("End cooling"), () => post(`${path}/clear-cooldown`))}
-      ${isSession && hasSessions(site.platform) && html`<${Opens} label=${t("Log in again")}>${(close) => html`<${Dialog} title=${t("Log in again")} onClose=${close}>
-        <${AddAccount} site=${site} account=${account} reload=${reload} /><//>`}<//>`}
+      ${isSession && hasSessions(site.platform) && html`<${InDialog} label=${t("Log in again")}>${() => html`<${AddAccount} site=${site} account=${account} reload=${reload} />`}<//>`}
       <${Switch} isOn=${account.status !== "disabled"} act=${(isOn) => put(path, { status: isOn ? "active" : "disabled" })} after=${reload} done=${t("Done")} />
       <${Removal} title=${t("Delete this account?", "删除此账号？")} name=${nameOf(account)}
         consequence=${t("Their tokens and channels go with them.")} act=${() => remove(path)} after=${reload} />
@@ -188,7 +199,7 @@ function Tokens({ account, reload }) {
   const group = (draw, now = "") => draw("group", t("Group"), { choices: [...new Set(["", now, ...groups.value?.groups ?? []])].map((name) => [name, name || "–"]) });
   const sync = html`<${Action} act=${then(() => post(`/api/account-tokens/sync/${account.id}`))} done=${(told) => t("{created} new, {updated} known", "新增 {created}，已有 {updated}", told)}>${t("Sync tokens")}<//>`;
   return html`<${Section} class="plain" read=${read} also=${[groups]} actions=${sync}>${(rows) => html`
-    <${Batch} path="account-tokens" rows=${rows.filter(({ id }) => keys.has(id))} after=${after} label=${count(keys.size, "{count} token", "{count} tokens", "{count} 个令牌")}
+    <${Batch} path="account-tokens" rows=${rows.filter(({ id }) => keys.has(id))} after=${after} label=${(many) => count(many, "{count} token", "{count} tokens", "{count} 个令牌")}
       consequence=${LOST()} />
     <ul class="plain">${rows.map((token) => html`<${Token} key=${token.id} token=${token} then=${then} group=${group} tick=${tick} />`)}</ul>`}<//>
   <${Form} act=${add} verb=${t("Add a token", "添加令牌")}><div class="columns">
@@ -228,21 +239,18 @@ function Checkins({ account }) {
 
 function EditAccount({ account, reload }) {
   const { changes, field, values, set, clear, isSame } = useDraft({ ...account, apiToken: "", proxyUrl: "" });
-  const body = { ...changes };
-  if ("unitCost" in body) body.unitCost = body.unitCost === "" ? null : Number(body.unitCost);
-  const save = async () => { await put(`/api/accounts/${account.id}`, body); clear(); await reload(); };
+  const save = async () => { await put(`/api/accounts/${account.id}`, numbered({ ...changes }, ["unitCost", "sortOrder"])); clear(); await reload(); };
   return html`<${Form} act=${save} disabled=${isSame}>
     ${field("username", t("Name"))}
     ${!account.oauthProvider && field("apiToken", t("API key"), { kind: "password", placeholder: t("unchanged") })}
     ${account.capabilities.canCheckin && field("checkinEnabled", t("Check in by itself", "自动签到"), { kind: "switch" })}
     ${field("unitCost", t("Cost of a request, in US dollars", "每次请求成本（美元）"), { kind: "number", min: 0, step: "any" })}
     <${ProxyField} stored=${JSON.parse(account.extraConfig ?? "{}").proxyUrl} values=${values} set=${set} />
-    ${field("isPinned", t("Keep at the top"), { kind: "switch" })}<//>`;
+    ${placeOf(field)}<//>`;
 }
 
 // === the page ===
 
-// Sites in their order, each with its accounts and the text that a filter looks at.
 function treeOf({ sites, accounts }) {
   const order = (one, other) => other.isPinned - one.isPinned || one.sortOrder - other.sortOrder || one.id - other.id;
   const nodes = new Map([...sites].sort(order).map((site) => [site.id, { key: `s${site.id}`, site, accounts: [], text: `${site.name} ${site.url} ${site.platform}`.toLowerCase() }]));
@@ -279,21 +287,22 @@ export function Page() {
   const ticked = (kind) => rows.filter(({ key }) => key[0] === kind && keys.has(key)).map(({ site, account }) => ({ id: (account ?? site).id, name: account ? joined(site.name, nameOf(account)) : site.name }));
   const [sites, accounts] = [ticked("s"), ticked("a")];
   const columns = [
-    { label: t("Site"), cell: ({ site, account }) => (account ? html`<span class="child"><bdi>${nameOf(account)}</bdi></span>`
-      : html`<bdi>${site.name}</bdi> <span class="quiet less">${site.platform}</span>`) },
-    { label: t("State"), cell: ({ site, account }) => (account ? html`<${StateBadge} account=${account} />`
-      : site.status === "active" ? html`<${Badge} kind="good">${t("on")}<//>` : html`<${Badge}>${t("off")}<//>`) },
-    { label: t("Balance"), class: "end", cell: (row) => {
+    [t("Site"), ({ site, account }) => (account ? html`<span class="child"><bdi>${nameOf(account)}</bdi></span>`
+      : html`<bdi>${site.name}</bdi> <span class="quiet less">${site.platform}</span>`)],
+    [t("State"), ({ site, account }) => (account ? html`<${StateBadge} account=${account} />`
+      : site.status === "active" ? html`<${Badge} kind="good">${t("on")}<//>` : html`<${Badge}>${t("off")}<//>`)],
+    [t("Balance"), (row) => {
       const told = accountsOf(row).filter((one) => one.capabilities.canRefreshBalance);
       return told.length ? money(told.reduce((sum, one) => sum + one.balance, 0)) : "–";
-    } },
-    { label: t("Spent today"), class: "end less", cell: (row) => money(accountsOf(row).reduce((sum, one) => sum + one.todaySpend, 0)) },
-    { label: t("Accounts"), class: "end less", cell: ({ key, site, accounts: mine }) => mine && html`<button class="quiet"
-      aria-expanded=${!folded.has(key)} onClick=${() => fold(key)}><span class="unseen">${site.name}</span> ${mine.length} ${folded.has(key) ? "▸" : "▾"}</button>` },
-    { label: html`<span class="unseen">${t("Tick", "勾选")}</span>`, class: "end", cell: ({ key, site, account }) => tick(key, account ? nameOf(account) : site.name) },
+    }, "end"],
+    [t("Spent today"), (row) => money(accountsOf(row).reduce((sum, one) => sum + one.todaySpend, 0)), "end less"],
+    [t("Accounts"), ({ key, site, accounts: mine }) => mine && html`<button class="quiet"
+      aria-expanded=${!folded.has(key)} onClick=${() => fold(key)}><span class="unseen">${site.name}</span> ${mine.length} ${folded.has(key) ? "▸" : "▾"}</button>`, "end less"],
+    [html`<span class="unseen">${t("Tick", "勾选")}</span>`, ({ key, site, account }) => tick(key, account ? nameOf(account) : site.name), "end"],
   ];
   const detail = ({ key, site, account }) => (account ? html`<${AccountDetail} key=${key} account=${account} site=${site} reload=${read.reload} />`
     : html`<${SiteDetail} key=${key} site=${site} reload=${read.reload} onAdd=${() => setAdding(String(site.id))} />`);
+  const active = read.value?.accounts.filter(({ status }) => status === "active").length;
   const addingTo = read.value?.sites.find((site) => String(site.id) === adding);
   return html`
     <div class="filters">
@@ -304,15 +313,15 @@ export function Page() {
       <button onClick=${() => setAdding("import")}>${t("Import connections")}</button>
     </div>
     <${Section} read=${read}>${() => html`
-      <${Batch} path="sites" rows=${sites} after=${read.reload} label=${count(sites.length, "{count} site", "{count} sites", "{count} 个站点")} consequence=${t("Their tokens and channels go with them.")}
+      <${Batch} path="sites" rows=${sites} after=${read.reload} label=${(many) => count(many, "{count} site", "{count} sites", "{count} 个站点")} consequence=${t("Their tokens and channels go with them.")}
         actions=${[["enableSystemProxy", t("Use the system's proxy")], ["disableSystemProxy", t("Without the system's proxy", "不用系统代理")]]} />
-      <${Batch} path="accounts" rows=${accounts} after=${read.reload} label=${count(accounts.length, "{count} account", "{count} accounts")} consequence=${t("Their tokens and channels go with them.")}
+      <${Batch} path="accounts" rows=${accounts} after=${read.reload} label=${(many) => count(many, "{count} account", "{count} accounts")} consequence=${t("Their tokens and channels go with them.")}
         actions=${[["refreshBalance", t("Read balances")]]} />
       <div class="tree"><${List} label=${t("Sites and accounts")} rows=${rows} columns=${columns} keyOf=${(row) => row.key} opened=${opened} onOpen=${setOpened} detail=${detail}
         empty=${tree.length ? t("Nothing matches the filter.") : t("No site yet. A site is where models are answered: a vendor's API, or a hub of the new-api family.", "还没有站点。站点是模型的上游：厂商接口，或 new-api 系列的中转站。")} /></div>`}<//>
     ${read.value?.accounts.some((one) => one.oauthProvider) && html`<${Connections} accounts=${read.value.accounts} reload=${read.reload} onLogin=${setLogin} />`}
     <${Section} title=${t("For all sites", "所有站点")}>
-      <div class="actions">${EVERYWHERE.map((kind) => html`<${TaskAction} key=${kind} start=${() => post(TASKS[kind][1])} after=${read.reload}>${t(TASKS[kind][0])}<//>`)}</div>
+      <div class="actions">${EVERYWHERE.map((kind) => html`<${TaskAction} key=${kind} asks=${kind === EVERYWHERE[3] && probes(count(active, "{count} account", "{count} accounts"))} start=${() => post(TASKS[kind][1])} after=${read.reload}>${t(TASKS[kind][0])}<//>`)}</div>
       <${Fold} label=${t("Announcements")}><${Announcements} sites=${read.value?.sites} /><//>
     <//>
     ${login && html`<${Login} connection=${login.accountId && login} onClose=${() => { setLogin(null); read.reload(); }} />`}

@@ -125,6 +125,95 @@ export default {
     await one.page.getByText("The server cannot be reached. What is shown may be old").waitFor({ state: "hidden" });
   },
 
+  async "what is typed stays while the server is away, and what was not read then is read once it is back"(world) {
+    const gateway = await world.start();
+    const one = await world.open();
+    one.expected.push("Failed to load resource", "ERR_CONNECTION", "ERR_EMPTY_RESPONSE");
+    const away = one.page.getByText("What is shown may be old");
+    for (const path of ["/log", "/keys"]) await one.goto(path);
+    await one.page.getByRole("link", { name: "Log" }).click();
+    await one.page.getByRole("link", { name: "Keys" }).click();
+    await one.page.getByRole("button", { name: "New key" }).click();
+    const name = one.page.getByRole("dialog").getByLabel("Name", { exact: true });
+    await name.fill("Half typed");
+    await gateway.stop();
+    await away.waitFor({ timeout: 20_000 });
+    await gateway.api("GET", "/api/events/count").then(() => assert.fail("it is away"), () => {});
+    await gateway.run();
+    await away.waitFor({ state: "hidden" });
+    assert.equal(await name.inputValue(), "Half typed");
+    await one.page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+    await gateway.stop();
+    await one.page.getByRole("link", { name: "Log" }).click();
+    await one.page.locator("main").getByText("The server cannot be reached.").first().waitFor();
+    await gateway.run();
+    await one.page.getByText("No requests yet.").waitFor();
+    assert.equal(await one.page.getByText("The server cannot be reached.").count(), 0);
+  },
+
+  async "whoever leaves what is not saved is asked, wherever they go"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const { site } = await gateway.addSite("Main line", stub.url, "sk-one");
+    const one = await world.open();
+    const link = (name) => one.page.getByRole("link", { name, exact: true });
+    const asks = async (many) => assert.equal(one.asked.length, many, one.asked.join(" / "));
+    await one.goto("/keys");
+    await link("Sites").click();
+    await one.page.getByRole("button", { name: "Main line openai" }).click();
+    const weight = one.page.locator(".detail").getByLabel("Weight");
+    await weight.fill("2.5");
+    // No: everything stays.
+    one.answer = false;
+    await link("Keys").click();
+    await one.page.getByRole("button", { name: "Main line openai" }).click();
+    await one.page.getByRole("tab", { name: "Probe" }).click();
+    await one.page.getByRole("button", { name: "Sign out" }).click();
+    await one.page.evaluate(() => history.back());
+    await gateway.eventually("the way back is asked about", () => one.asked.length === 5);
+    assert.equal(one.page.url(), `${gateway.url}/sites?open=s${site.id}`);
+    assert.equal(await weight.inputValue(), "2.5");
+    const mayClose = () => one.page.evaluate(() => dispatchEvent(new Event("beforeunload", { cancelable: true })));
+    assert.equal(await mayClose(), false);
+    // A filter, and what was saved, ask nothing.
+    await one.page.getByLabel("Search").fill("main");
+    await one.page.locator(".detail").getByRole("button", { name: "Save" }).click();
+    await gateway.eventually("the weight is saved", async () => (await gateway.api("GET", "/api/sites"))[0].globalWeight === 2.5);
+    await one.page.waitForFunction(() => !document.querySelector(".unsaved"));
+    assert.equal(await mayClose(), true);
+    await one.page.getByRole("tab", { name: "Probe" }).click();
+    await link("Keys").click();
+    await asks(5);
+
+    // A dialog stays, too; who cancels is not asked.
+    await one.page.getByRole("button", { name: "New key" }).click();
+    const dialog = one.page.getByRole("dialog");
+    await dialog.getByLabel("Name", { exact: true }).fill("Laptop");
+    for (let turn = 0; turn < 3; turn++) await one.page.keyboard.press("Escape");
+    await dialog.getByRole("button", { name: "Close" }).click();
+    await asks(9);
+    assert.equal(await dialog.getByLabel("Name", { exact: true }).inputValue(), "Laptop");
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    await dialog.waitFor({ state: "hidden" });
+    await asks(9);
+
+    // Settings are kept from tab to tab, and asked about once the page is left; priorities with their row.
+    await link("Settings").click();
+    await one.page.getByLabel("Factor of the base weight").fill("0.7");
+    await one.page.getByRole("tab", { name: "Limits" }).click();
+    await one.page.getByRole("tab", { name: "Routing" }).click();
+    await asks(9);
+    await link("Models").click();
+    await asks(10);
+    one.answer = true;
+    await link("Models").click();
+    await one.page.getByRole("button", { name: "gpt-4o" }).click();
+    await one.page.getByLabel("Weight: Main line / #1").fill("25");
+    await one.page.getByRole("button", { name: "gpt-4o" }).click();
+    await one.page.locator(".detail").waitFor({ state: "hidden" });
+    await asks(12);
+  },
+
   async "a token that was changed elsewhere leads back to the sign-in"(world) {
     const gateway = await world.start();
     const one = await world.open();

@@ -208,6 +208,24 @@ export default {
     assert.deepEqual(await keysOf(world), []);
   },
 
+  async "a key gets another value, and the old one lets nobody in"(world) {
+    await world.start();
+    const { id } = await makeKey(world, "Worn", { key: "sk-worn-key-1" });
+    const one = await world.open();
+    await one.goto(`/keys?open=${id}`);
+    await one.page.getByRole("button", { name: "Edit" }).click();
+    const dialog = one.page.getByRole("dialog");
+    await dialog.getByLabel("New value").fill("sk-fresh-key-1");
+    const sent = await bodies(one, "PUT", async () => {
+      await dialog.getByRole("button", { name: "Save" }).click();
+      await dialog.waitFor({ state: "hidden" });
+    });
+    assert.deepEqual(sent, [{ key: "sk-fresh-key-1" }]);
+    const status = async (key) => (await fetch(`${world.gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })).status;
+    assert.notEqual(await status("sk-worn-key-1"), 200);
+    assert.equal(await status("sk-fresh-key-1"), 200);
+  },
+
   async "several keys are changed at once, and those that fail are named"(world) {
     await world.start();
     const keys = [];
@@ -228,8 +246,16 @@ export default {
     await one.page.getByLabel("Tick Three").uncheck();
     // One goes behind the page's back: the batch says so.
     await world.gateway.api("DELETE", `/api/downstream-keys/${keys[0].id}`);
+    // What a filter hides is not meant.
+    await one.page.getByLabel("Search").fill("two");
+    await one.page.getByRole("group", { name: "1 key chosen" }).waitFor();
+    await one.page.getByLabel("Search").fill("three");
+    await bar.waitFor({ state: "hidden" });
+    await one.page.getByLabel("Search").fill("");
+    one.answer = true;
     await bar.getByRole("button", { name: "Switch off" }).click();
     await one.page.getByText("This did not work for some:").waitFor();
+    assert.deepEqual(one.asked.map((text) => text.split("\n").sort().join()), [",One,Switch off: 2 keys chosen,Two"]);
     assert.deepEqual((await keysOf(world)).map((item) => [item.name, item.enabled]), [["Three", true], ["Two", false]]);
     await bar.getByRole("button", { name: "Delete" }).click();
     await one.page.getByRole("dialog").getByText("Two").waitFor();

@@ -34,6 +34,14 @@ export default {
     await one.page.getByText("vendor-0/model-0", { exact: true }).waitFor();
     await isSteady(one, "Search", "model-99");
     await one.page.getByText("vendor-0/model-994", { exact: true }).waitFor();
+    // One that the address opens is in sight, with the focus. The server knows none of them.
+    one.expected.push("404");
+    await one.goto("/routes?open=7001");
+    await one.page.waitForFunction(() => document.activeElement.closest(".row.open"));
+    const opener = one.page.locator(".row.open .opener");
+    await opener.getByText("vendor-0/model-7000").waitFor();
+    const { y } = await opener.boundingBox();
+    assert.ok(y > 0 && y < 800, `at ${y}`);
   },
 
   async "a hundred thousand rows of the log are turned, scrolled and filtered without holding up the page"(world) {
@@ -78,5 +86,13 @@ export default {
     await isSteady(one, "Search", "account-99");
     await one.page.getByText("account-1991@example.com").waitFor({ state: "hidden" });
     await one.page.getByText("account-993@example.com").waitFor({ state: "attached" });
+    // What is typed in an open row stays while one scrolls.
+    await one.goto("/sites?open=s1");
+    await one.page.locator(".detail").getByLabel("Weight").fill("2.5");
+    await one.page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight));
+    await one.page.getByText("account-1999@example.com").waitFor();
+    await one.page.evaluate(() => scrollTo(0, 0));
+    await one.page.getByText("account-0@example.com").waitFor();
+    assert.equal(await one.page.locator(".detail").getByLabel("Weight").inputValue(), "2.5");
   },
 };

@@ -19,7 +19,7 @@ export default {
     await start(world);
     const one = await world.open();
     await one.goto("/log");
-    await one.page.getByText("3 requests, 1 failed").waitFor();
+    await one.page.getByText("3 attempts, 1 failed").waitFor();
     await one.page.getByLabel("Status").selectOption("failed");
     await one.page.getByText("lost", { exact: true }).waitFor();
     await rows(one).nth(1).waitFor({ state: "hidden" });
@@ -77,7 +77,7 @@ export default {
     const { gateway } = await start(world);
     const one = await world.open();
     await one.goto("/log?live=1");
-    await one.page.getByText("3 requests").waitFor();
+    await one.page.getByText("3 attempts").waitFor();
     await (await gateway.chat("gpt-4o")).text();
     await one.page.getByText("new", { exact: true }).waitFor();
     assert.equal(await rows(one).count(), 4);
@@ -91,7 +91,7 @@ export default {
     let asked = 0;
     one.page.on("request", (request) => { if (request.url().includes("view=query")) asked += 1; });
     await one.goto("/log?live=1");
-    await one.page.getByText("3 requests").waitFor();
+    await one.page.getByText("3 attempts").waitFor();
     await one.page.waitForTimeout(1500);
     const before = asked;
     await one.page.waitForTimeout(4500);
@@ -101,7 +101,7 @@ export default {
     one.expected.push("503");
     await one.page.route("**/api/stats/live", (route) => route.fulfill({ status: 503, json: { message: "not now" } }));
     await one.goto("/log?live=1");
-    await one.page.getByText("4 requests").waitFor();
+    await one.page.getByText("4 attempts").waitFor();
     await (await gateway.chat("gpt-4o")).text();
     await one.page.getByText("new", { exact: true }).waitFor();
   },
@@ -118,6 +118,16 @@ export default {
     assert.equal(new URL(one.page.url()).searchParams.get("page"), "2");
     await one.page.goBack();
     await one.page.getByText("Page 1 of 2").waitFor();
+    // Beyond the end there is a way back.
+    await one.goto("/log?page=99");
+    await one.page.getByText("The list ends before this page.").waitFor();
+    await one.page.getByRole("button", { name: "Newer" }).click();
+    await one.page.getByText("Page 2 of 2").waitFor();
+    await one.page.getByText("lost", { exact: true }).waitFor();
+    await one.goto("/log?page=7&status=failed");
+    await one.page.getByRole("button", { name: "Newer" }).click();
+    await one.page.getByText("lost", { exact: true }).waitFor();
+    await one.goto("/log");
     await one.page.getByRole("button", { name: "Clear the log" }).click();
     const dialog = one.page.getByRole("dialog");
     await dialog.getByLabel("Type clear to go on").fill("clear");
@@ -151,7 +161,7 @@ export default {
     await one.page.getByText("2 in all").waitFor();
     assert.equal(await one.page.getByLabel("Model", { exact: true }).inputValue(), "");
     await by("By site").getByRole("link", { name: "Main line", exact: true }).click();
-    await one.page.getByText("4 requests, 0 failed").waitFor();
+    await one.page.getByText("4 attempts, 0 failed").waitFor();
   },
 
   async "hostile names are text, on a phone and in Chinese; a failed read is told"(world) {

@@ -25,6 +25,24 @@ export default {
     await one.page.getByText("Spent today").waitFor();
     assert.equal(await one.page.getByText("Four steps").count(), 0);
     await one.page.getByRole("rowheader", { name: "Main line" }).waitFor();
+    // They stay away when the log is cleared, also in a browser that has not seen them.
+    await gateway.api("DELETE", "/api/stats/proxy-logs");
+    const other = await world.open();
+    await other.goto("/");
+    await other.page.getByText("Spent today").waitFor();
+    assert.equal(await other.page.getByText("Four steps").count(), 0);
+  },
+
+  async "an import that was only tried is no trouble"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    await gateway.addSite("Main line", stub.url, "sk-one");
+    const one = await world.open();
+    await gateway.api("POST", "/api/settings/backup/import?dryRun=1", { data: { format: "nobody knows" } }).then(() => assert.fail("it is no backup"), () => {});
+    const { tasks } = await gateway.api("GET", "/api/tasks");
+    assert.ok(tasks.some(({ status }) => status === "failed"));
+    await one.goto("/");
+    await one.page.getByText("All is well.").waitFor();
   },
 
   async "what is wrong stands in the red list with its remedy beside it"(world) {

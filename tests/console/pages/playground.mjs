@@ -88,7 +88,7 @@ export default {
     await one.goto("/playground?model=gpt-4o");
     await one.page.getByLabel("Channel").selectOption(String(channels["Branch line"]));
     await ask(one, "Which way?");
-    await one.page.getByRole("alert").getByText("The engine is out of steam").waitFor();
+    await one.page.getByRole("alert").getByText("The site failed, HTTP 500: The engine is out of steam").waitFor();
     await one.page.getByText("Answer, HTTP 500").waitFor();
     await one.isAccessible("a failed answer");
     await one.page.getByLabel("Channel").selectOption(String(channels["Main line"]));

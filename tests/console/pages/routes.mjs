@@ -67,7 +67,7 @@ export default {
     await main.getByRole("button", { name: "Try" }).click();
     await main.getByText(/Answered in/).waitFor();
     await branch.getByRole("button", { name: "Try" }).click();
-    await branch.getByText("The engine is out of steam").waitFor();
+    await branch.getByText("The site failed, HTTP 500: The engine is out of steam").waitFor();
     // A try counts like any request: the channel rests now.
     await one.page.reload();
     await one.page.getByText(/Cooling down \d+:\d\d/).waitFor();
@@ -100,6 +100,11 @@ export default {
     const before = await gateway.api("GET", "/api/routes/summary");
     await one.page.getByLabel("Search").fill("gpt");
     await one.page.getByRole("button", { name: "With all 2 that are shown" }).click();
+    one.answer = false;
+    await one.page.getByRole("button", { name: "Switch off" }).click();
+    assert.deepEqual(one.asked, ["Switch off: 2 routes\n\ngpt-4o\ngpt-4o-mini"]);
+    assert.ok((await gateway.api("GET", "/api/routes/summary")).every((route) => route.enabled), "who says no changes nothing");
+    one.answer = true;
     await one.page.getByRole("button", { name: "Switch off" }).click();
     await one.page.getByRole("row").filter({ hasText: "gpt" }).filter({ hasText: "Off" }).nth(1).waitFor();
     const off = (await gateway.api("GET", "/api/routes/summary")).filter((route) => !route.enabled).map((route) => route.modelPattern).sort();
@@ -125,6 +130,7 @@ export default {
     }
     await pattern.fill("gpt-*");
     await dialog.getByLabel("Another name for clients").fill("any-gpt");
+    await dialog.getByLabel("Icon for clients").fill("openai");
     await dialog.getByLabel("Model mapping").fill("no rule");
     await dialog.getByText("A line is not of the form").waitFor();
     await dialog.getByLabel("Model mapping").fill("any-gpt => gpt-4o");
@@ -132,7 +138,7 @@ export default {
     await dialog.getByRole("button", { name: "Create" }).click();
     await one.page.getByRole("button", { name: "any-gpt" }).waitFor();
     let made = await routeOf(gateway, "gpt-*");
-    assert.deepEqual([made.displayName, made.modelMapping, made.channels.length], ["any-gpt", '{"any-gpt":"gpt-4o"}', 3]);
+    assert.deepEqual([made.displayName, made.displayIcon, made.modelMapping, made.channels.length], ["any-gpt", "openai", '{"any-gpt":"gpt-4o"}', 3]);
     await opened(one, "any-gpt");
     await one.page.locator(".detail > div > .actions").getByRole("button", { name: "Edit" }).click();
     await dialog.getByLabel("Strategy").selectOption("stable_first");

@@ -81,6 +81,19 @@ export default {
     assert.equal(await failures.getByLabel("Longest cooldown").inputValue(), "700");
   },
 
+  async "what was changed elsewhere is shown when the tab is seen again, and what is typed stays"(world) {
+    const gateway = await world.start();
+    const one = await world.open();
+    await one.goto("/settings");
+    const [base, value] = ["Factor of the base weight", "Factor of the value"].map((label) => one.page.getByLabel(label));
+    await base.fill("0.7");
+    await gateway.api("PUT", "/api/settings/runtime", { routingWeights: { baseWeightFactor: 0.1, valueScoreFactor: 0.2 } });
+    await one.look(true);
+    await one.look(false);
+    await gateway.eventually("the other value is shown", async () => await value.inputValue() === "0.2");
+    assert.equal(await base.inputValue(), "0.7");
+  },
+
   async "what was typed survives a look at another tab, and what is no number is not sent"(world) {
     await world.start();
     const one = await world.open();

@@ -103,6 +103,7 @@ export default {
     assert.deepEqual([wanted.remain_quota, wanted.unlimited_quota, wanted.expired_time, wanted.model_limits_enabled, wanted.model_limits, wanted.allow_ips],
       [500000, false, Date.parse("2030-01-02T03:04Z") / 1000, true, "gpt-4o,o4-mini", "192.0.2.7"]);
     await one.page.getByLabel("Tick renamed").check();
+    one.answer = true;
     await one.page.getByRole("group", { name: "1 token" }).getByRole("button", { name: "Switch off" }).click();
     await list.filter({ hasText: "renamed" }).getByText("off", { exact: true }).waitFor();
     await one.page.getByRole("group", { name: "1 token" }).getByRole("button", { name: "Delete" }).click();
@@ -127,6 +128,10 @@ export default {
     await one.page.getByRole("button", { name: "Probe one model" }).click();
     await one.page.getByText("answers", { exact: true }).waitFor();
     await one.isAccessible("a probe");
+    one.answer = false;
+    await one.page.locator(".detail").getByRole("button", { name: "Probe all models" }).click();
+    await one.page.getByRole("button", { name: "Probe all models" }).last().click();
+    assert.deepEqual(one.asked.slice(-2), [`Probe all models of ${new URL(hub.url).host} (2)?`, "Probe all models of 1 account?"]);
     await one.page.goto(`${gateway.url}/sites`);
     await one.page.getByRole("button", { name: "Announcements" }).last().click();
     await one.page.getByRole("button", { name: "Delete all" }).click();
@@ -171,8 +176,35 @@ export default {
     await one.page.getByRole("button", { name: "renamed elsewhere", exact: true }).click();
     await one.page.getByRole("tab", { name: "Settings" }).click();
     await one.page.getByLabel("Name", { exact: true }).fill("renamed here");
+    await one.page.getByLabel("Place in the order").fill("3");
     await one.page.locator(".detail").getByRole("button", { name: "Save" }).click();
     await gateway.eventually("the account is renamed", async () => (await gateway.api("GET", "/api/accounts")).accounts[0].username === "renamed here");
+    assert.deepEqual(sent.at(-1), { username: "renamed here", sortOrder: 3 });
+  },
+
+  async "what two tabs do to the lists of a site holds from both"(world) {
+    const gateway = await world.start();
+    const stub = await world.site({ models: ["gpt-4o"] });
+    const { site } = await gateway.addSite("Main line", stub.url, "sk-one", { customHeaders: JSON.stringify({ "x-old": "1", "x-gone": "2" }) });
+    const change = (body) => gateway.api("PUT", `/api/sites/${site.id}`, body);
+    const urls = (...names) => names.map((name) => `https://${name}.example`);
+    await change({ apiEndpoints: urls("a", "b").map((url) => ({ url })) });
+    const one = await world.open();
+    await one.goto(`/sites?open=s${site.id}`);
+    const form = one.page.locator(".detail form");
+    const pool = form.getByLabel("Further addresses, one a line");
+    assert.equal(await pool.inputValue(), urls("a", "b").join("\n"));
+    await pool.fill(`# ${urls("a")}\n${urls("b", "c").join("\n")}`);
+    await form.getByRole("button", { name: "Remove x-gone" }).click();
+    await form.getByLabel("Header of every request").fill("x-mine");
+    await form.getByLabel("Its value").fill("3");
+    // Another tab was faster.
+    await change({ apiEndpoints: urls("a", "d").map((url) => ({ url })), customHeaders: JSON.stringify({ "x-old": "1", "x-gone": "2", "x-theirs": "4" }) });
+    await form.getByRole("button", { name: "Save" }).click();
+    await form.getByText("x-theirs: 4").waitFor();
+    const { customHeaders, apiEndpoints } = (await gateway.api("GET", "/api/sites"))[0];
+    assert.deepEqual(JSON.parse(customHeaders), { "x-old": "1", "x-theirs": "4", "x-mine": "3" });
+    assert.deepEqual(apiEndpoints.map(({ url, enabled }) => [url, enabled]), [[urls("a")[0], false], [urls("c")[0], true], [urls("d")[0], true]]);
   },
 
   async "what is ticked is switched off together, and a deletion names what goes"(world) {
@@ -186,7 +218,9 @@ export default {
     await one.page.getByRole("row").filter({ hasText: "Main line" }).waitFor();
     assert.equal(await one.page.getByRole("row").filter({ hasText: "Branch line" }).count(), 0);
     await one.page.getByLabel("Tick Account 1").check();
+    one.answer = true;
     await one.page.getByRole("group", { name: "1 account" }).getByRole("button", { name: "Switch off" }).click();
+    assert.deepEqual(one.asked, ["Switch off: 1 account\n\nMain line / Account 1"]);
     await gateway.eventually("the account is off", async () => (await gateway.api("GET", "/api/accounts")).accounts[0].status === "disabled");
     await one.page.getByRole("button", { name: "Main line openai" }).click();
     await one.page.locator(".detail").getByRole("button", { name: "Delete" }).click();
@@ -287,7 +321,7 @@ export default {
     const stub = await world.site({ models: ["gpt-4o"] });
     const { account } = await gateway.addSite("Main line", stub.url, "sk-one");
     const one = await world.open();
-    let pasted = null;
+    let pasted = null, begun = null;
     const providers = [
       { provider: "codex", label: "Codex", enabled: true, notice: "The vendor may not like this." },
       { provider: "gemini-cli", label: "Gemini CLI", enabled: false, requiresProjectId: true, missingVariables: ["PROVIDER_C_CLIENT_ID"] },
@@ -297,6 +331,7 @@ export default {
       if (path.endsWith("/providers")) return route.fulfill({ json: { providers } });
       if (path.endsWith("/connections")) return route.fulfill({ json: { items: [{ ...CONNECTION, accountId: account.id }], total: 1, limit: 200, offset: 0 } });
       if (path.endsWith("/start")) {
+        begun = route.request().postDataJSON();
         return route.fulfill({ json: { provider: "codex", state: "a-state", authorizationUrl: "https://example.com/authorize",
           instructions: { redirectUri: "http://localhost:1455/auth/callback", sshTunnelCommand: "ssh -L 1455:127.0.0.1:1455 root@gw -p 22" } } });
       }
@@ -316,10 +351,12 @@ export default {
     await dialog.getByText("Set in its environment: PROVIDER_C_CLIENT_ID").waitFor();
     await dialog.getByLabel("Provider").selectOption("codex");
     await one.isAccessible("the choice of a provider");
+    await dialog.getByLabel("Proxy", { exact: true }).fill("socks5://127.0.0.1:9");
     await dialog.getByRole("button", { name: "Go on" }).click();
     const link = dialog.getByRole("link", { name: /new tab/ });
     assert.equal(await link.getAttribute("target"), "_blank");
     await dialog.getByText("ssh -L 1455").waitFor();
+    assert.deepEqual(begun, { proxyUrl: "socks5://127.0.0.1:9" });
     await one.isAccessible("the wait for a login");
     await dialog.getByLabel("Or paste the address").fill("http://localhost:1455/auth/callback?code=c&state=a-state");
     await dialog.getByRole("button", { name: "Hand it in" }).click();

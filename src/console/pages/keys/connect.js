@@ -1,4 +1,4 @@
-// How a client is connected: lines to paste. The key stands in them only when it is revealed.
+// How a client is connected: lines to paste, with the key once it is revealed.
 
 import { useFilter } from "../../address.js";
 import { get } from "../../api.js";

@@ -16,7 +16,6 @@ const PARTS = () => [["all", t("Everything", "全部")], ["accounts", t("Sites, 
 const ACTIONS = { created: "good", updated: "", skipped: "", deleted: "warn", refused: "bad" };
 const BACKUP = "/api/settings/backup";
 const LOST = () => t("What the file does not have is deleted; counters, the log and found models stay.", "文件中没有的将被删除；计数、日志和已发现的模型保留。");
-// How a sealed backup begins.
 const SEALED = '{"format":"switchyard-sealed"';
 
 // A passphrase goes in a header, in UTF-8, which a header takes byte by byte.
@@ -35,7 +34,6 @@ function Export() {
     <${Action} class="first" act=${save} done=${t("Saved")}>${t("Save a backup", "保存备份")}<//><//>`;
 }
 
-// What an import did, or would do: rows counted by what becomes of them, and each with its reason.
 function Outcome({ report }) {
   const title = t("Row by row", "逐行");
   return html`<${Note} kind=${report.counts?.refused ? "bad" : "good"}><bdi>${report.message}</bdi><//>
@@ -46,7 +44,7 @@ function Outcome({ report }) {
       ${report.rowsOmitted > 0 && html`<p class="quiet">${t("{count} more", { count: report.rowsOmitted })}</p>`}</details>`}`;
 }
 
-// Only what a dry run took can be imported, and the button says what it does.
+// Only what a dry run took can be imported.
 function Import() {
   const [file, setFile] = useState(null);
   const [form, setForm] = useState("json");
@@ -89,9 +87,9 @@ function Import() {
 }
 
 function WebDav() {
-  const read = useRead(`${BACKUP}/webdav`);
+  const read = useRead(`${BACKUP}/webdav`, { every: 60 });
   const [report, setReport] = useState(null);
-  return html`<${Section} title="WebDAV" read=${read}>${(value) => html`<${WebDavForm} key=${read.at} value=${value} read=${read} setReport=${setReport} />
+  return html`<${Section} title="WebDAV" read=${read}>${(value) => html`<${WebDavForm} value=${value} read=${read} setReport=${setReport} />
     ${report && html`<${Outcome} report=${report} />`}`}<//>`;
 }
 
@@ -124,14 +122,14 @@ function WebDavForm({ value: { config, state }, read, setReport }) {
 export const Backup = () => html`<div class="columns"><${Export} /><${Import} /><${WebDav} /></div>
   <p class="hint">${t("BACKUP_CRON writes backups into a directory of the server; BACKUP_PASSPHRASE seals them.", "BACKUP_CRON 定期把备份写入服务器目录，BACKUP_PASSPHRASE 将其加密。")}</p>`;
 
-// === the database, and another to which the server can go over ===
+// === the database ===
 
 const DATABASE = "/api/settings/database";
 const NAMES = { sqlite: "SQLite", postgres: "PostgreSQL", mysql: "MySQL" };
 const Name = ({ of: { dialect, connection, ssl } }) => html`<strong>${NAMES[dialect] ?? dialect}</strong> <bdi class="mono">${connection}</bdi> ${ssl && html`<${Badge}>TLS<//>`}`;
 
 export function Database() {
-  const read = useRead(`${DATABASE}/runtime`);
+  const read = useRead(`${DATABASE}/runtime`, { every: 60 });
   if (read.failure?.status === 404) {
     return html`<${Section} title=${t("Database")}><p>${t("The database is chosen in the environment of this server.", "数据库由此服务器的环境变量选定。")}</p><//>`;
   }
@@ -171,7 +169,6 @@ function Another({ read }) {
 const UPDATES = "/api/update-center";
 const imageOf = (one) => [one.imageRepository, one.imageTag].filter(Boolean).join(":") || "–";
 
-// What a deployment says while it runs, from its first line whenever the page is opened.
 function Progress({ task, after }) {
   const [lines, setLines] = useState([]);
   useEffect(() => {
@@ -231,7 +228,7 @@ function Config({ read }) {
 }
 
 export function Updates() {
-  const read = useRead(`${UPDATES}/status`);
+  const read = useRead(`${UPDATES}/status`, { every: 60 });
   const task = read.value?.runningTask ?? read.value?.lastFinishedTask;
   const check = async () => read.set(await post(`${UPDATES}/check`));
   return html`<div class="columns">
@@ -240,7 +237,7 @@ export function Updates() {
     ${task && html`<${Progress} key=${task.id} task=${task} after=${() => read.value.runningTask && read.reload()} />`}`;
 }
 
-// === tasks and events, maintenance, and what the server is made of ===
+// === tasks, events, maintenance, about ===
 
 const TASK = () => ({ pending: ["", t("waiting", "等待中")], running: ["warn", t("running", "进行中")], succeeded: ["good", t("done")], failed: ["bad", t("failed")] });
 
@@ -248,10 +245,10 @@ export function Tasks() {
   const read = useRead("/api/tasks?limit=200", { every: 5 });
   const [opened, setOpened] = useFilter("open");
   const columns = [
-    { label: t("Task", "任务"), cell: (task) => html`<bdi>${taskTitle(task)}</bdi>` },
-    { label: t("State"), cell: (task) => html`<${Badge} kind=${TASK()[task.status][0]}>${TASK()[task.status][1]}<//>` },
-    { label: t("Progress", "进度"), cell: (task) => html`<bdi>${task.error ?? task.message}</bdi>` },
-    { label: t("Begun"), class: "less", cell: (task) => html`<${Time} at=${task.startedAt ?? task.createdAt} />` },
+    [t("Task", "任务"), (task) => html`<bdi>${taskTitle(task)}</bdi>`],
+    [t("State"), (task) => html`<${Badge} kind=${TASK()[task.status][0]}>${TASK()[task.status][1]}<//>`],
+    [t("Progress", "进度"), (task) => html`<bdi>${task.error ?? task.message}</bdi>`],
+    [t("Begun"), (task) => html`<${Time} at=${task.startedAt ?? task.createdAt} />`, "less"],
   ];
   const instances = t("Instances on this database", "共用此数据库的实例");
   const detail = (task) => html`<p class=${task.error ? "bad-text" : ""}><bdi>${task.error ?? task.message}</bdi></p>
@@ -272,10 +269,10 @@ export function Events() {
     if (event && !event.read) { await post(`/api/events/${id}/read`).catch(() => {}); read.reload(); }
   };
   const columns = [
-    { label: t("Event", "事件"), cell: (event) => html`<bdi style=${{ fontWeight: event.read ? 400 : 700 }}>${eventTitle(event)}</bdi>` },
-    { label: t("Level", "级别"), cell: (event) => html`<${Level} of=${event.level} /> ${!event.read && html`<span class="quiet">${t("new")}</span>`}` },
-    { label: t("Message", "内容"), class: "less", cell: (event) => html`<bdi>${event.message}</bdi>` },
-    { label: t("When", "时间"), cell: (event) => html`<${Time} at=${event.createdAt} />` },
+    [t("Event", "事件"), (event) => html`<bdi style=${{ fontWeight: event.read ? 400 : 700 }}>${eventTitle(event)}</bdi>`],
+    [t("Level", "级别"), (event) => html`<${Level} of=${event.level} /> ${!event.read && html`<span class="quiet">${t("new")}</span>`}`],
+    [t("Message", "内容"), (event) => html`<bdi>${event.message}</bdi>`, "less"],
+    [t("When", "时间"), (event) => html`<${Time} at=${event.createdAt} />`],
   ];
   const detail = (event) => html`<p><bdi>${eventTitle(event)}</bdi></p><p><bdi>${event.message}</bdi></p><p class="quiet">${event.type} · <${Time} at=${event.createdAt} plain /></p>`;
   return html`<${Section} title=${t("Events")} read=${read} actions=${html`

@@ -1,4 +1,4 @@
-// How sites and accounts come here: by an address with keys or a session, a login in a browser, or an export.
+// How sites and accounts come here.
 
 import { Failure, get, good, post, remove, send, task } from "../../api.js";
 import { useAction, useRead, useTicks } from "../../data.js";
@@ -12,7 +12,7 @@ import { coded, count, explain, t } from "../../words.js";
 const HUBS = ["new-api", "one-api", "one-hub", "done-hub", "veloera", "anyrouter", "sub2api"];
 export const PLATFORMS = [...HUBS, "openai", "claude", "gemini", "codex", "gemini-cli", "antigravity", "cliproxyapi"].map((id) => [id, id]);
 export const hasSessions = (platform) => HUBS.includes(platform);
-// More verifications a minute the server refuses.
+// More a minute the server refuses.
 const VERIFIED = 20;
 
 const partsOf = (text, between) => [...new Set(text.split(between).map((part) => part.trim()).filter(Boolean))];
@@ -63,7 +63,6 @@ export function AddAccount({ site, preset, account, reload }) {
       <a class="button" href="/routes">${t("Models")}</a><a class="button first" href="/playground">${t("Try a model")}</a></footer>`;
 }
 
-// Several keys, one a line; each becomes an account of its own.
 function Keys({ site, preset, onMade }) {
   const { values, field } = useDraft({ text: "", username: "", skipModelFetch: !!preset?.recommendedSkipModelFetch, models: (preset?.recommendedModels ?? []).join("\n") });
   const [verdicts, setVerdicts] = useState([]);
@@ -103,7 +102,6 @@ const SHIELD = () => t("A protection page answered in the site's place. Use an A
 
 const Mark = ({ good: isGood, children }) => html`<span class=${isGood ? "good-text" : "bad-text"} role="status">${isGood ? "✓" : "✗"} <bdi>${children}</bdi></span>`;
 
-// What the server found of a credential, in words for each case.
 function Verdict({ answer: { success, tokenType, modelCount, models = [], userInfo, balance, needsUserId, invalidUserId, shieldBlocked, message } }) {
   return html`<${Mark} good=${success}>${success ? tokenType === "apikey" ? t("Works: {count} models, such as {names}", "可用：{count} 个模型，如 {names}", { count: modelCount, names: models.slice(0, 3).join(", ") })
     : t("A session of {name}. Balance: {balance}", "{name} 的会话，余额：{balance}", { name: userInfo?.username, balance: money(balance) })
@@ -140,7 +138,6 @@ function Session({ site, account, onMade }) {
     ${verdict && html`<p><${Verdict} answer=${verdict} /></p>`}<//>`;
 }
 
-// Follows the task of a new account until its models and routes are there.
 function Progress({ jobId, onEnd }) {
   const [state, setState] = useState(jobId ? null : { status: "succeeded" });
   const [failure, setFailure] = useState(null);
@@ -157,15 +154,13 @@ function Progress({ jobId, onEnd }) {
   return html`<${Mark} good>${refresh ? t("{models} models, {routes} new routes", "{models} 个模型，新增 {routes} 条路由", { models: refresh.modelCount, routes: rebuild?.createdRoutes ?? 0 }) : t("Stored.", "已保存。")}<//>`;
 }
 
-// === accounts that are connected by a login in a browser ===
+// === connections by login ===
 
 const titleOf = (one) => one.email ?? one.username ?? String(one.accountId);
 
-// How much of a provider's limits is used, and when they begin anew.
 export const Windows = ({ windows }) => html`<${Pairs} of=${windows.map(({ name, usedPercent: used, resetAt }) => [name,
   html`<${Bar} value=${used} kind=${used >= 90 ? "bad" : used >= 70 ? "warn" : ""} label=${`${name}: ${percent(used)}`} /> ${percent(used)} ${resetAt && html`· ${t("anew in", "重置倒计时")} <${Countdown} until=${resetAt} />`}`])} />`;
 
-// The windows of an account as it is listed, or those of the snapshot of its limits.
 function windowsOf(quota, account) {
   const names = { fiveHour: t("5 hours", "5 小时"), sevenDay: t("7 days") };
   if (account?.limitWindows?.length) return account.limitWindows;
@@ -227,7 +222,6 @@ function Units({ items, after }) {
       ${field("name", t("Name"))} ${field("strategy", t("Strategy"), { choices: ways })}<//>`;
 }
 
-// One exported connection, or several.
 export function ImportConnections({ onClose, reload }) {
   const [text, setText] = useState("");
   const [items, setItems] = useState([]);
@@ -243,22 +237,21 @@ export function ImportConnections({ onClose, reload }) {
     <//><//>`;
 }
 
-// One login: the provider's page is opened in a tab of its own, and its answer awaited or pasted.
 export function Login({ connection, onClose }) {
   const read = useRead("/api/oauth/providers");
   const [chosen, choose] = useState(connection?.provider);
-  const [projectId, setProject] = useState("");
+  const { values, changes, field, set } = useDraft({ projectId: "", proxyUrl: "" });
   const [started, setStarted] = useState(null);
   const body = ({ providers }) => {
     const provider = providers.find((one) => one.provider === chosen) ?? providers.find((one) => one.enabled) ?? providers[0];
     const missing = (provider.missingVariables ?? []).join(", ");
     const start = async () => setStarted(await (connection ? post(`/api/oauth/connections/${connection.accountId}/rebind`)
-      : post(`/api/oauth/providers/${provider.provider}/start`, projectId.trim() ? { projectId } : {})));
+      : post(`/api/oauth/providers/${provider.provider}/start`, changes)));
     return html`<${Form} act=${start} verb=${t("Go on", "继续")} disabled=${!provider.enabled}>
       ${!connection && html`<${Field} label=${t("Provider", "提供商")} value=${provider.provider} onChange=${choose} choices=${providers.map((one) => [one.provider, one.label])} />`}
       ${provider.notice && html`<${Note} kind="warn"><bdi>${provider.notice}</bdi><//>`}
       ${!provider.enabled && html`<${Note} kind="bad">${t("Not set up at this server.", "此服务器尚未配置。")} ${missing && t("Set in its environment: {missing}", "需设置环境变量：{missing}", { missing })}<//>`}
-      ${provider.requiresProjectId && !connection && html`<${Field} label=${t("Project of Google Cloud, if you have one", "Google Cloud 项目（如有）")} value=${projectId} onChange=${setProject} />`}<//>`;
+      ${!connection && html`${provider.requiresProjectId && field("projectId", t("Project of Google Cloud, if you have one", "Google Cloud 项目（如有）"))} <${ProxyField} values=${values} set=${set} />`}<//>`;
   };
   return html`<${Dialog} title=${t("Connect by login")} onClose=${onClose}>
     ${started ? html`<${Waiting} started=${started} onClose=${onClose} onAgain=${() => setStarted(null)} />`

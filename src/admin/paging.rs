@@ -55,11 +55,11 @@ impl Page {
     pub fn is_whole(self) -> bool {
         self.offset == 0 && self.limit == i64::MAX
     }
+}
 
-    /// Adds how many items the list has.
-    pub fn stamp(self, response: &mut Response, total: usize) {
-        response.headers_mut().insert(TOTAL, HeaderValue::from(total));
-    }
+/// Says in an answer how many items its list has on all pages.
+pub fn tell_total(response: &mut Response, total: usize) {
+    response.headers_mut().insert(TOTAL, HeaderValue::from(total));
 }
 
 /// Whose rows to list, by `accountId`; absent or blank means everybody's.

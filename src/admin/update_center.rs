@@ -142,7 +142,7 @@ pub async fn deploy(admin: Arc<Admin>, mut request: Request) -> Result<Response>
         refuse_what_runs(&admin, &config, tag, digest.as_deref()).await?;
     }
     let order = Order::deployment(&config, source, tag, digest.as_deref());
-    started(&admin, &deploy::start(&admin.jobs, &config, order))
+    Ok(started(&admin, &deploy::start(&admin.jobs, &config, order)))
 }
 
 /// `POST /api/update-center/rollback`
@@ -152,7 +152,7 @@ pub async fn rollback(admin: Arc<Admin>, mut request: Request) -> Result<Respons
     require_helper(&admin, &config)?;
     let revision = fields.text("targetRevision")?.map(str::trim).filter(|text| !text.is_empty());
     let revision = revision.ok_or_else(|| AdminError::bad_request("targetRevision is required"))?;
-    started(&admin, &deploy::start(&admin.jobs, &config, Order::rollback(&config, revision)))
+    Ok(started(&admin, &deploy::start(&admin.jobs, &config, Order::rollback(&config, revision))))
 }
 
 /// `GET /api/update-center/tasks/{id}/stream`: the log of any task, from its beginning or behind `Last-Event-ID`, to
@@ -207,10 +207,10 @@ fn has_ended(task: &Task) -> bool {
     matches!(task.status, Status::Succeeded | Status::Failed)
 }
 
-fn started(admin: &Admin, started: &Started) -> Result<Response> {
+fn started(admin: &Admin, started: &Started) -> Response {
     let task = admin.jobs.tasks.get(&started.id);
     let body = json!({ "success": true, "reused": started.reused, "task": task });
-    Ok(http::json(StatusCode::ACCEPTED, &body))
+    http::json(StatusCode::ACCEPTED, &body)
 }
 
 fn require_helper(admin: &Admin, config: &UpdateConfig) -> Result<()> {

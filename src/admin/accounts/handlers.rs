@@ -26,7 +26,7 @@ use crate::admin::Admin;
 use crate::admin::batch::BatchResult;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::input::Fields;
-use crate::admin::paging::Page;
+use crate::admin::paging::{self, Page};
 use crate::admin::require_id;
 use crate::admin::routes::rebuild::rebuild_best_effort;
 use crate::admin::sites::view::SiteView;
@@ -53,7 +53,7 @@ pub async fn list(admin: Arc<Admin>, request: Request) -> Result<Response> {
     if !page.is_whole() {
         let (body, total) = read(&admin.core, page).await?;
         let mut response = answer(body, "miss");
-        page.stamp(&mut response, total);
+        paging::tell_total(&mut response, total);
         return Ok(response);
     }
     if request.query.is_on("refresh") {

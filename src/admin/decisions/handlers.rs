@@ -48,7 +48,7 @@ pub async fn batch(admin: Arc<Admin>, mut request: Request) -> Result<Response> 
     let fields = Fields::of(&schema::MODELS, request.json_object().await?);
     let models = items(&fields, "models", "non-empty array of strings", name)?;
     refresh_prices(&admin, &fields, |explainer| {
-        explainer.accounts(models.iter().map(|model| explainer.find(model)))
+        accounts_behind(models.iter().map(|model| explainer.find(model)))
     })
     .await;
     let persist = flag(&fields, "persistSnapshots");
@@ -75,7 +75,7 @@ pub async fn by_route(admin: Arc<Admin>, mut request: Request) -> Result<Respons
         Some((exact_id(item.get("routeId")?)?, name(item.get("model")?)?))
     })?;
     refresh_prices(&admin, &fields, |explainer| {
-        explainer.accounts(items.iter().map(|(id, model)| explainer.snapshot.lookup_on(*id, model)))
+        accounts_behind(items.iter().map(|(id, model)| explainer.snapshot.lookup_on(*id, model)))
     })
     .await;
     let persist = flag(&fields, "persistSnapshots");
@@ -94,7 +94,7 @@ pub async fn route_wide(admin: Arc<Admin>, mut request: Request) -> Result<Respo
     let fields = Fields::of(&schema::ROUTES, request.json_object().await?);
     let ids = items(&fields, "routeIds", "non-empty array of positive integers", exact_id)?;
     refresh_prices(&admin, &fields, |explainer| {
-        explainer.accounts(ids.iter().map(|id| explainer.snapshot.whole_route(*id)))
+        accounts_behind(ids.iter().map(|id| explainer.snapshot.whole_route(*id)))
     })
     .await;
     let persist = flag(&fields, "persistSnapshots");
@@ -194,13 +194,6 @@ impl<'a> Explainer<'a> {
         self.snapshot.lookup(model, &self.policy)
     }
 
-    /// The accounts behind these routes, each once.
-    fn accounts<'m>(&self, found: impl Iterator<Item = Option<Match<'m>>>) -> Vec<AccountId> {
-        let channels = found.flatten().flat_map(|found| &found.route.channels);
-        let accounts: BTreeSet<AccountId> = channels.map(|channel| channel.account.id).collect();
-        accounts.into_iter().collect()
-    }
-
     fn on_route(&self, route_id: RouteId, model: &str, persist: bool) -> SharedDecision {
         let decision = Arc::new(self.explain(self.snapshot.lookup_on(route_id, model), model));
         self.store(route_id, &decision, persist);
@@ -233,6 +226,13 @@ impl<'a> Explainer<'a> {
             self.admin.decisions().store(&self.snapshot, route, decision.clone(), self.now);
         }
     }
+}
+
+/// The accounts behind these routes, each once.
+fn accounts_behind<'m>(found: impl Iterator<Item = Option<Match<'m>>>) -> Vec<AccountId> {
+    let channels = found.flatten().flat_map(|found| &found.route.channels);
+    let accounts: BTreeSet<AccountId> = channels.map(|channel| channel.account.id).collect();
+    accounts.into_iter().collect()
 }
 
 /// The usable items of a list, each once.

@@ -19,7 +19,7 @@ use super::view::{ListedRoute, RouteIndex, RouteSummary};
 use crate::admin::Admin;
 use crate::admin::errors::{AdminError, Result};
 use crate::admin::guard;
-use crate::admin::paging::Page;
+use crate::admin::paging::{self, Page};
 use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
 use crate::ids::RouteId;
@@ -84,7 +84,7 @@ async fn answer(admin: Arc<Admin>, request: &Request, write: WriteRoute) -> Resu
             response
         }
     };
-    page.stamp(&mut response, snapshot.routes().len());
+    paging::tell_total(&mut response, snapshot.routes().len());
     Ok(response)
 }
 

@@ -178,7 +178,7 @@ impl Answers {
                 let body = chat::write_reply_with(&reply, context, &unknown);
                 Ok(Answer { body, usage: reply.usage, signatures: Vec::new() })
             }
-            None => write(to, reply, context),
+            None => Ok(write(to, reply, context)),
         }
     }
 }

@@ -156,7 +156,7 @@ pub fn reply(
     context: &ReplyContext,
 ) -> Result<Answer, UpstreamError> {
     let node = Node::parse(body).map_err(|_| UpstreamError::new("Upstream's answer is not valid JSON"))?;
-    write(to, read_reply(from, &node)?, context)
+    Ok(write(to, read_reply(from, &node)?, context))
 }
 
 /// Plain text in place of an answer, replayed as a stream.
@@ -216,16 +216,13 @@ pub fn replayed(
     Ok(Answer { body, usage: reply.usage, signatures: lost_signatures(to, &reply) })
 }
 
-fn write(to: Dialect, mut reply: Reply<'_>, context: &ReplyContext) -> Result<Answer, UpstreamError> {
+fn write(to: Dialect, mut reply: Reply<'_>, context: &ReplyContext) -> Answer {
     if to != Dialect::Gemini {
         gemini::tell_pictures(&mut reply);
     }
     restore::reply(&mut reply, context);
-    Ok(Answer {
-        body: write_reply(to, &reply, context),
-        usage: reply.usage,
-        signatures: lost_signatures(to, &reply),
-    })
+    let body = write_reply(to, &reply, context);
+    Answer { body, usage: reply.usage, signatures: lost_signatures(to, &reply) }
 }
 
 fn lost_signatures(to: Dialect, reply: &Reply<'_>) -> Vec<CallSignature> {

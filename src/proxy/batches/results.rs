@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 use crate::dialect::batch::BatchApi;
@@ -42,7 +43,7 @@ pub(super) async fn stream(
     let lines = HeaderValue::from_static("application/x-jsonl");
     response.headers_mut().insert(CONTENT_TYPE, content_type.unwrap_or(lines));
     never_shown(response.headers_mut());
-    let bytes = ResponseBody::stream(Download::new(proxy, answer, slot));
+    let bytes = ResponseBody::stream(Download::new(proxy, Bytes::new(), answer, slot));
     *response.body_mut() = match proxy.core.settings.load().echo_model {
         false => bytes,
         true => {

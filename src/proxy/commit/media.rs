@@ -23,6 +23,7 @@ use super::super::send::Accepted;
 use super::{StartedResponse, Uncommittable, judged};
 use crate::proxy::media_type::{is_event_stream, is_json, is_page, looks_like_json};
 use crate::proxy::relay::long_reply::LongReply;
+use crate::proxy::relay::unread::UnreadBytes;
 
 /// The type of an answer that does not say what it is.
 const UNKNOWN: HeaderValue = HeaderValue::from_static("application/octet-stream");
@@ -65,10 +66,9 @@ impl StartedResponse<'_> {
             attempt.succeed(None);
             return reply;
         }
-        let first = self.first;
         let Accepted { body, timeouts, .. } = *self.accepted;
-        *reply.body_mut() =
-            ResponseBody::stream(LongReply::new(None, body, first, length, attempt, timeouts.idle));
+        let bytes = UnreadBytes::new(self.first, body, length, timeouts.idle);
+        *reply.body_mut() = ResponseBody::stream(LongReply::new(None, bytes, attempt));
         reply
     }
 }

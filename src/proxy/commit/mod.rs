@@ -40,6 +40,7 @@ use super::headers::{self, SecretCheck};
 use super::media_type::{is_event_stream, is_json, looks_like_events, looks_like_json};
 use super::operation::Operation;
 use super::relay::long_reply::LongReply;
+use super::relay::unread::UnreadBytes;
 use super::relay::{self, HeldStream, LAST_WORDS, Rest};
 use super::responses::owners;
 use super::send::{Accepted, Timeouts};
@@ -218,8 +219,8 @@ impl<'a> StartedResponse<'a> {
             }
             self.note_stored(&held, &mut attempt);
             let Accepted { body, timeouts, format, .. } = *self.accepted;
-            let long = LongReply::new(Some(format), body, held, length, attempt, timeouts.idle);
-            *reply.body_mut() = ResponseBody::stream(long);
+            let bytes = UnreadBytes::new(held, body, length, timeouts.idle);
+            *reply.body_mut() = ResponseBody::stream(LongReply::new(Some(format), bytes, attempt));
             return Ok(Answered { response: reply, not_stored });
         }
         let settings = &self.call.settings;

@@ -118,7 +118,7 @@ async fn converse(mut session: Session, opening: Box<Attempt>, upstream: Upstrea
         }
     };
     to_upstream.close().await;
-    session.settle(&turn, reason, lock(&said).take());
+    std::mem::take(&mut *lock(&turn)).settle(reason, lock(&said).as_deref());
     drop(session);
     websocket::close(sender, receiver, reason).await;
 }
@@ -308,18 +308,6 @@ impl Session {
         }
     }
 
-    /// The sockets are closed: what was under way is settled.
-    fn settle(&self, turn: &Mutex<Turn>, reason: CloseReason, said: Option<String>) {
-        let Turn { attempt, has_begun, heard } = std::mem::take(&mut *lock(turn));
-        let Some(mut attempt) = attempt else { return };
-        match (has_begun, reason) {
-            (false, _) => attempt.succeed(None),
-            (true, CloseReason::Failed(why)) => attempt.break_off(said.as_deref().unwrap_or(why), None, None),
-            // Dropped, as any call whose client has gone: its key pays for what was heard.
-            (true, _) => attempt.presume_output(heard),
-        }
-    }
-
     /// Whether the key may still be used: it may have been revoked, or its cost used up, since the socket was opened.
     fn check_key(&self) -> Result<(), Refusal> {
         match self.opener.caller(&self.proxy.core) {
@@ -330,6 +318,17 @@ impl Session {
 }
 
 impl Turn {
+    /// The sockets are closed: what was under way is settled. `said` is what the upstream said of its end.
+    fn settle(self, reason: CloseReason, said: Option<&str>) {
+        let Some(mut attempt) = self.attempt else { return };
+        match (self.has_begun, reason) {
+            (false, _) => attempt.succeed(None),
+            (true, CloseReason::Failed(why)) => attempt.break_off(said.unwrap_or(why), None, None),
+            // Dropped, as any call whose client has gone: its key pays for what was heard.
+            (true, _) => attempt.presume_output(self.heard),
+        }
+    }
+
     /// A part of the response, in an event of so many bytes.
     fn hear(&mut self, part: &str, bytes: u64) {
         let is_speech = part.ends_with("audio.delta");

@@ -15,6 +15,7 @@
 //! reads each event once, from the first one on, while the stream is still [held](HeldStream). How they end is one matter.
 //!
 //! Beside them: a stream that is long in beginning ([`heartbeats`]), a whole answer too long to be held ([`long_reply`]),
+//! bytes that nobody reads ([`unread`]),
 //! answers written anew as they pass ([`rewritten`]), under another name ([`renamed`]), without usage that its client did not
 //! ask for ([`own_usage`]), and how long an upstream may say nothing ([`silence`]).
 
@@ -26,6 +27,7 @@ mod passed;
 pub(super) mod renamed;
 pub(super) mod rewritten;
 pub(super) mod silence;
+pub(super) mod unread;
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

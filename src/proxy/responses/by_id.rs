@@ -228,7 +228,7 @@ async fn passed(
     }
     slot.keep_alive();
     let mut response = answered(&upstream, &answer, shape);
-    *response.body_mut() = ResponseBody::stream(Download::new(proxy, answer, slot));
+    *response.body_mut() = ResponseBody::stream(Download::new(proxy, Bytes::new(), answer, slot));
     Ok(response)
 }
 
@@ -269,7 +269,7 @@ async fn told_by_upstream(
         false => Told::Tail(Tail::default()),
     };
     let watched = Watched { told: Some(told), name, proxy: proxy.clone() };
-    let download = ResponseBody::stream(Download::new(proxy, answer, slot).behind(held.freeze()));
+    let download = ResponseBody::stream(Download::new(proxy, held.freeze(), answer, slot));
     *response.body_mut() = rewritten(download, watched);
     Ok(under_its_name(proxy, model, response))
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use hyper::Method;
 use hyper::header::{
     ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED,
@@ -50,6 +51,6 @@ async fn download(proxy: &Arc<Proxy>, request: &Request, caller: &Caller) -> Res
     let octets = HeaderValue::from_static("application/octet-stream");
     response.headers_mut().entry(CONTENT_TYPE).or_insert(octets);
     never_shown(response.headers_mut());
-    *response.body_mut() = ResponseBody::stream(Download::new(proxy, answer, slot));
+    *response.body_mut() = ResponseBody::stream(Download::new(proxy, Bytes::new(), answer, slot));
     Ok(response)
 }

@@ -75,7 +75,7 @@ impl Staging {
                 }
                 "route_group_sources" => {
                     if policy.conflict == Conflict::Overwrite {
-                        let same = spelling.same(table, table.name);
+                        let same = same(table, table.name);
                         say(spelling.update(table.name, &[("position", "s.position".to_owned())], &same));
                     }
                     say(spelling.add(
@@ -107,6 +107,12 @@ impl Staging {
     }
 }
 
+/// That a staged row `s` and a row of `stored` are the same by the columns that no two rows have in common.
+fn same(table: &Table, stored: &str) -> String {
+    let same = table.unique.iter().map(|column| format!("s.{column} = {stored}.{column}"));
+    same.collect::<Vec<_>>().join(" AND ")
+}
+
 // === impl Spelling ===
 
 impl Spelling {
@@ -124,24 +130,17 @@ impl Spelling {
         if self.dialect == SqlDialect::Sqlite { " OR FAIL" } else { "" }
     }
 
-    /// That a staged row `s` and a row of `stored` are the same by the columns that no two rows have in common.
-    fn same(self, table: &Table, stored: &str) -> String {
-        let same: Vec<String> =
-            table.unique.iter().map(|column| format!("s.{column} = {stored}.{column}")).collect();
-        same.join(" AND ")
-    }
-
     /// Deletes what the document does not have.
     fn delete(self, table: &Table) -> String {
         let (name, staged) = (table.name, self.staged(table.name));
         match name {
             "manual_models" => format!(
                 "DELETE FROM model_availability WHERE is_manual = TRUE AND NOT EXISTS (SELECT 1 FROM {staged} s WHERE {})",
-                self.same(table, "model_availability")
+                same(table, "model_availability")
             ),
             _ if !table.has_id => format!(
                 "DELETE FROM {name} WHERE NOT EXISTS (SELECT 1 FROM {staged} s WHERE {})",
-                self.same(table, name)
+                same(table, name)
             ),
             _ => format!(
                 "DELETE FROM {name} WHERE NOT EXISTS (SELECT 1 FROM {staged} s WHERE s.local_id = {name}.id)"
@@ -216,7 +215,7 @@ impl Spelling {
             "INSERT INTO {into} SELECT {values} FROM {} s WHERE NOT EXISTS (SELECT 1 FROM {stored} t WHERE {}) \
              ORDER BY s.line",
             self.staged(table.name),
-            self.same(table, "t")
+            same(table, "t")
         )
     }
 

@@ -60,6 +60,12 @@ struct Work {
     stop: bool,
 }
 
+impl Work {
+    fn of(state: &mut QueueState, commit: bool) -> Self {
+        Self { commands: std::mem::take(&mut state.commands), commit, stop: state.stop }
+    }
+}
+
 /// A group whose transaction failed and that will be tried again.
 struct Unwritten {
     number: u64,
@@ -146,12 +152,12 @@ impl Writer {
             }
             if !state.commands.is_empty() || state.stop {
                 let commit = self.group_is_due(&state);
-                return self.work(&mut state, commit);
+                return Work::of(&mut state, commit);
             }
             if let Some(unwritten) = &self.unwritten {
                 let now = Instant::now();
                 if now >= unwritten.again_at || !state.flushes.is_empty() {
-                    return self.work(&mut state, true);
+                    return Work::of(&mut state, true);
                 }
                 let pause = unwritten.again_at - now;
                 state = queue.sleep(state, Asleep::UntilGroupEnds, Some(pause)).0;
@@ -163,14 +169,14 @@ impl Writer {
                 continue;
             }
             if self.group_is_due(&state) {
-                return self.work(&mut state, true);
+                return Work::of(&mut state, true);
             }
             let before = state.rows.len();
             let rest = self.rest(&state).min(SILENCE);
             let (woken, silent) = queue.sleep(state, Asleep::UntilGroupEnds, Some(rest));
             state = woken;
             if silent && state.rows.len() == before {
-                return self.work(&mut state, true);
+                return Work::of(&mut state, true);
             }
         }
     }
@@ -186,10 +192,6 @@ impl Writer {
             && (state.rows.len() >= FULL_GROUP
                 || !state.flushes.is_empty()
                 || (self.since.is_some() && self.rest(state).is_zero()))
-    }
-
-    fn work(&self, state: &mut QueueState, commit: bool) -> Work {
-        Work { commands: std::mem::take(&mut state.commands), commit, stop: state.stop }
     }
 
     fn is_done(&self) -> bool {

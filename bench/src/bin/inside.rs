@@ -21,6 +21,7 @@ use switchyard::routing::{
 };
 use switchyard::store::accounts::{self, NewAccount};
 use switchyard::store::sites::{self, NewSite, SiteStatus};
+use switchyard::store::snapshot::Source;
 use switchyard::store::{self, Secret, Store, StoreOptions, routes};
 use switchyard_bench::payload::{MODEL, chat_request};
 
@@ -45,10 +46,9 @@ async fn main() -> io::Result<()> {
     let mut snapshot = None;
     for _ in 0..5 {
         let began = Instant::now();
-        snapshot = Some(
-            store::snapshot::load(&store, &live, None, Weights::default()).await.map_err(io::Error::other)?,
-        );
+        let source = Source::load(&store, &live, None, Weights::default()).await.map_err(io::Error::other)?;
         rebuild = rebuild.min(began.elapsed());
+        snapshot = Some(source.snapshot().clone());
     }
     let snapshot = snapshot.ok_or_else(|| io::Error::other("there is no snapshot"))?;
     print("rebuild", rebuild);

@@ -51,6 +51,9 @@
 //! time, cron, logging, metrics, money, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
 //! ids          the ids of rows, a type for each kind of row
 //! ```
+//!
+//! Public is what the program, the bench and the fuzzing tests use; all else is private to the library, so that the compiler
+//! tells what nobody calls any more.
 #![forbid(unsafe_code)]
 
 pub(crate) mod admin;

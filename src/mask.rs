@@ -112,6 +112,12 @@ impl Mask {
         self.forms.iter().any(|form| memmem::find(bytes, form.as_bytes()).is_some())
     }
 
+    /// Whether a secret stands in a name. One as short as `ollama` is a word there, which people give as a key where none is
+    /// asked for.
+    pub fn is_in_name(&self, name: &str) -> bool {
+        self.forms.iter().any(|form| form.len() >= MIN_PART && name.contains(form.as_str()))
+    }
+
     /// The text without the secrets, nor the beginning of one where the text was cut.
     pub fn hide_in<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);

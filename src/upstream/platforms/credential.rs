@@ -1,4 +1,6 @@
-//! Credentials as people paste them.
+//! Credentials as people paste them, and where sites repeat them.
+
+use crate::mask::Mask;
 
 /// A credential without the word `Bearer` that people and sites put before it.
 pub fn bare_credential(credential: &str) -> &str {
@@ -12,4 +14,27 @@ pub(super) fn is_cookie(credential: &str) -> bool {
     credential.starts_with("session=")
         || credential.starts_with("token=")
         || credential.split_once('=').is_some_and(|(_, rest)| rest.contains(';'))
+}
+
+/// Leaves out models that are named by a credential: every client would be told it.
+pub(super) fn leave_out(names: &mut Vec<String>, mask: &Mask) {
+    let listed = names.len();
+    names.retain(|name| !mask.is_in_name(name));
+    if names.len() < listed {
+        log::warn!("{} listed models are left out: their names hold a credential", listed - names.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_left_out_by_a_credential_and_not_by_a_word() {
+        for (key, kept) in [("ollama", true), ("sk-0123456789", false)] {
+            let mut names = vec!["qwen".to_owned(), format!("{key}/qwen")];
+            leave_out(&mut names, &Mask::of(key));
+            assert_eq!(names.len() == 2, kept, "{key}: {names:?}");
+        }
+    }
 }

@@ -17,6 +17,7 @@ use hyper::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::http::{Request, StatusCode, Uri};
 
+use super::credential::leave_out;
 use super::reply;
 use crate::error_words::sites;
 use crate::mask::Mask;
@@ -218,9 +219,8 @@ async fn ask(
     let status = response.status();
     let result = if status.is_success() {
         let names = reply::read(response.body().clone(), reply::model_names).await;
-        // What quotes a credential is no model, and every client would be told it.
         names.map(|mut names| {
-            names.retain(|name| !mask.is_in(name.as_bytes()));
+            leave_out(&mut names, &mask);
             names
         })
     } else {

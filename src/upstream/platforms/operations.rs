@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 use super::contract::{
     Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, Refreshed, SessionModels, SiteKey, User,
 };
-use super::credential::bare_credential;
+use super::credential::{bare_credential, leave_out};
 use super::error::{SiteError, SiteErrorKind};
 use super::models::{self, DiscoveryError, DiscoveryKind};
 use super::site_client::SiteClient;
@@ -167,14 +167,12 @@ impl SiteClient {
         Ok(Identity::Session { user, balance: balance.ok(), api_token: usable_key(keys) })
     }
 
-    /// What the session leads to where it is no key: the models of its user, or a key to ask for them with. Names with a
-    /// credential in them are left out, since every client would be told them.
+    /// What the session leads to where it is no key: the models of its user, or a key to ask for them with.
     pub async fn models_of_session(&self, client: &Client) -> Result<SessionModels, SiteError> {
         match self.management("a session")? {
             Management::NewApi(fork) => {
                 let mut names = self.bounded(new_api::models_of_session(self, client, fork)).await?;
-                let mask = self.mask();
-                names.retain(|name| !mask.is_in(name.as_bytes()));
+                leave_out(&mut names, &self.mask());
                 Ok(SessionModels::Listed(names))
             }
             Management::Sub2Api => {

@@ -339,3 +339,21 @@ fn a_database_that_cannot_hold_every_text_is_refused() {
     assert_eq!(said.status.code(), Some(1), "{}", said.stderr);
     assert!(said.stderr.contains("its encoding is LATIN1"), "{}", said.stderr);
 }
+
+#[test]
+fn a_database_that_somebody_uses_is_no_target_under_whatever_address() {
+    let home = Home::new();
+    let Some(server) = home.server() else { return };
+    let gateway = with_data(&home);
+    let same = server.url().replace('_', "%5F");
+    let choice = json!({ "dialect": server.kind(), "connectionString": same });
+    let refused = gateway.admin().post("/api/settings/database/migrate", &choice);
+    assert_eq!(refused.status, 400, "{}", refused.text());
+    assert!(refused.text().contains("in use by"), "{}", refused.text());
+    drop(gateway);
+    let refused = support::run(&Setup::default(), &home, &["migrate", "--to", &same]);
+    assert_eq!(refused.status.code(), Some(73), "{}", refused.stderr);
+    assert!(refused.stderr.contains("in use by"), "{}", refused.stderr);
+    let gateway = Setup::default().start_in(home);
+    assert_eq!(gateway.admin().get("/api/sites").expect(200)[0]["name"], "north", "nothing was emptied");
+}

@@ -161,6 +161,10 @@ async fn migrate(
         core.stop().await;
         return Err(Failure::new(USAGE, "--to is the database in use: there is nothing to copy"));
     }
+    if let Err(error) = core.show_up().await {
+        core.stop().await;
+        return Err(Failure::new(1, error.to_string()));
+    }
     let (store, shown) = (core.store.clone(), place.masked());
     let work = tokio::task::spawn_blocking(move || relocate::copy(&store, &place, !keeps, &|_| {}));
     let copied = progress.during(&format!("Copying into {shown}"), work).await;

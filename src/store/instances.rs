@@ -1,5 +1,6 @@
 //! The processes that serve from a database that several may share: each says now and then that it is there.
 
+use super::connection::Connection;
 use super::sql::Statement;
 use super::{Result, Store};
 use crate::time::Millis;
@@ -59,6 +60,14 @@ pub async fn show_up(store: &Store, me: &Instance) -> Result<Vec<Instance>> {
 /// How many there are, as of the last of them that looked.
 pub async fn count(store: &Store) -> Result<i64> {
     Ok(store.row("SELECT COUNT(*) FROM instances", Vec::new(), |row| row.int()).await?.unwrap_or_default())
+}
+
+/// The names of those that use the database of this connection now; none where only one process can.
+pub(super) fn present(connection: &mut dyn Connection) -> Result<Vec<String>> {
+    let Some(now) = connection.dialect().now() else { return Ok(Vec::new()) };
+    let sql = format!("SELECT name FROM instances WHERE last_seen_at >= {now} - ? ORDER BY started_at, id");
+    let rows = connection.select(&sql, &[GONE_MS.into()])?;
+    rows.iter().map(|row| row.fields().text()).collect()
 }
 
 /// Says that this one ends.

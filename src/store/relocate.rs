@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::connection::Connection;
 use super::error::{OpenError, Result};
+use super::instances;
 use super::migrate::{self, Table};
 use super::server::drivers;
 use super::server::masked::masked;
@@ -162,7 +163,7 @@ pub fn is_usable(kind: DatabaseKind) -> bool {
 /// Copies everything into another database. Blocks.
 ///
 /// # Errors
-/// When the target cannot be used, is in use already without leave to empty it, or does not hold in the end what was
+/// When the target cannot be used, serves a process, has rows without leave to empty it, or does not hold in the end what was
 /// read. It is left as it was then, but for its tables.
 pub fn copy(store: &Store, place: &Place, overwrite: bool, tell: Tell<'_>) -> Result<Vec<Copied>, OpenError> {
     if let (DatabaseKind::Sqlite, Location::File(path)) = (place.kind, place.location()) {
@@ -180,6 +181,7 @@ pub fn copy(store: &Store, place: &Place, overwrite: bool, tell: Tell<'_>) -> Re
         _ => drivers::connect(place.kind, &place.url, &place.tls)?,
     };
     migrate::run(&mut *target, migrate::STEPS, crate::time::now_ms())?;
+    refuse_served(&mut *target)?;
     if !overwrite {
         refuse_used(&mut *target)?;
     }
@@ -192,6 +194,19 @@ pub fn copy(store: &Store, place: &Place, overwrite: bool, tell: Tell<'_>) -> Re
     target.close()?;
     drop(lock);
     Ok(copied)
+}
+
+/// Refuses a database that a process uses now. The source is one as well, under whatever address: who copies from a
+/// shared database has shown up in it.
+fn refuse_served(target: &mut dyn Connection) -> Result<(), OpenError> {
+    let present = instances::present(target)?;
+    if present.is_empty() {
+        return Ok(());
+    }
+    Err(OpenError::Unusable(format!(
+        "the target database is in use by {}: what is in it would be lost. Name another one, or stop what uses it; 30 seconds after a kill it is free",
+        present.join(", ")
+    )))
 }
 
 fn refuse_used(target: &mut dyn Connection) -> Result<(), OpenError> {

@@ -46,6 +46,44 @@ fn an_auth_file_of_the_codex_cli_serves_at_once() {
     assert_eq!(list(&gateway).len(), 1);
 }
 
+/// Access tokens last an hour or a few; files are kept for longer.
+#[test]
+fn a_file_whose_access_token_has_ended_is_imported_by_its_refresh_token() {
+    for id in Provider::IDS {
+        let provider = Provider::start(id, &[MODEL]);
+        provider.book().refresh.push("refresh-of-the-file".to_owned());
+        let gateway = provider.gateway();
+        // Gemini CLI's service has models of its own.
+        let serves = || match id {
+            "gemini-cli" => assert_eq!(list(&gateway)[0]["accountStatus"], "active"),
+            _ => drop(gateway.client().chat(MODEL).expect(200)),
+        };
+        let file = |refresh: &str| {
+            json!({"data": {"type": id, "access_token": "ended", "refresh_token": refresh, "email": "ada@example.com",
+                "account_id": "account-of-ada", "project_id": "project-of-ada", "expired": "2025-01-01T00:00:00Z"}})
+        };
+        import(&gateway, &file("refresh-of-the-file"));
+        assert_eq!(provider.book().refreshes, 1, "{id}");
+        serves();
+        let shown = &gateway.admin().get("/api/accounts?refresh=1").expect(200)["accounts"][0];
+        let extra: Value = serde_json::from_str(shown["extraConfig"].as_str().expect("text")).expect("JSON");
+        assert!(extra["oauth"]["tokenExpiresAt"].as_i64().is_some(), "{id}: {extra}");
+
+        // Once more, with the refresh token that the account has: what comes of it is the account's, whatever happens.
+        let current = provider.book().refresh.last().expect("a token").clone();
+        provider.end_access();
+        import(&gateway, &file(&current));
+        assert_eq!(provider.book().refreshes, 2, "{id}");
+        serves();
+        assert_eq!(list(&gateway).len(), 1);
+
+        let refused = gateway.admin().post(PATH, &file("refresh-of-nobody"));
+        assert_eq!(refused.status, 500, "{}", refused.text());
+        assert!(refused.text().contains("token refresh failed"), "{}", refused.text());
+        serves();
+    }
+}
+
 #[test]
 fn a_batch_goes_on_after_a_failure_and_disabled_accounts_stay_so() {
     let provider = Provider::start("codex", &[MODEL]);

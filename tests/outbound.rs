@@ -150,7 +150,8 @@ fn a_proxy_that_is_gone_is_never_gone_around() {
 fn custom_headers_go_along_but_frame_nothing() {
     let gateway = Gateway::start();
     let site = Site::start(Program::NewApi, &["m"]);
-    let headers = json!({"X-Tenant": "blue", "Authorization": "Bearer not-this-one"});
+    let headers =
+        json!({"X-Tenant": "blue", "Cookie": "cf_clearance=abc", "Authorization": "Bearer not-this-one"});
     let made = gateway.create_site(&json!({"name": "n", "url": site.url(), "platform": "new-api",
         "customHeaders": headers.to_string()}));
     assert!(
@@ -166,6 +167,16 @@ fn custom_headers_go_along_but_frame_nothing() {
         assert_eq!(asked.header("x-tenant"), Some("blue"), "{path}");
         assert_eq!(asked.header("authorization"), Some(format!("Bearer {key}").as_str()), "{path}");
     }
+    let token = site.ada().token.clone();
+    let verify = json!({"siteId": made["id"], "accessToken": token, "platformUserId": 7659});
+    assert_eq!(gateway.admin().post("/api/accounts/verify-token", &verify).expect(200)["success"], true);
+    let asked = site.last("/api/user/self");
+    assert_eq!(
+        asked.header("cookie"),
+        Some("cf_clearance=abc"),
+        "what gets past a wall, with the session's token"
+    );
+    assert_eq!(asked.header("authorization"), Some(format!("Bearer {token}").as_str()));
     for (name, value) in [
         ("Host", "other.example"),
         ("content-length", "5"),

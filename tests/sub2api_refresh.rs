@@ -137,6 +137,27 @@ fn a_refused_refresh_token_makes_the_account_expired_and_is_told() {
     assert_eq!(account(&gateway)["status"], "active");
 }
 
+/// The site has ended all sessions, say because somebody signed out everywhere.
+#[test]
+fn where_the_refresh_token_is_refused_the_stored_password_brings_a_session() {
+    let site = Site::start(Program::Sub2Api, &[MODEL]);
+    let gateway = Gateway::start();
+    let body = json!({"name": "Relay", "url": site.url(), "platform": "sub2api"});
+    let site_id = gateway.create_site(&body)["id"].clone();
+    let login = json!({"siteId": site_id, "username": "ada@example.com", "password": "correct horse"});
+    let made = gateway.admin().post("/api/accounts/login", &login).expect(200);
+    let path = format!("/api/accounts/{}/balance", made["account"]["id"]);
+    {
+        let mut ada = site.ada();
+        ada.token = "eyJhbGciOiJIUzI1NiJ9.b3RoZXI.c2ln".to_owned();
+        ada.refresh_token = "rt_of_another_session".to_owned();
+    }
+    gateway.admin().post(&path, &json!({})).expect(200);
+    assert_eq!(site.asked_for("/api/v1/auth/refresh").len(), 1);
+    assert_eq!(site.asked_for("/api/v1/auth/login").len(), 2);
+    assert_eq!(account(&gateway)["status"], "active");
+}
+
 /// An expired account is left alone by every pass, so a moment's trouble must not make one.
 #[test]
 fn a_refresh_that_meets_the_sites_trouble_is_tried_again() {

@@ -34,7 +34,8 @@ impl Default for FetchLimits {
 impl Client {
     /// Sends `request` (its address is a path, as [`BaseUrl::join`] gives it) to the site at `base` and reads the whole
     /// answer, decoded. Any status is an answer. Up to three redirects are followed, on the same host and port only (or
-    /// from http to https of the same host), so that no credential goes elsewhere.
+    /// from http to https of the same host), so that no credential goes elsewhere. A POST stays one unless a 303 asks
+    /// for a GET: what a browser makes of 301 and 302 would read where something was to be done.
     pub async fn fetch(
         &self,
         base: &BaseUrl,
@@ -76,9 +77,7 @@ impl Client {
             if let Some(secure) = secure {
                 base = Cow::Owned(secure);
             }
-            let status = answer.head.status;
-            let posted = request.method() == Method::POST;
-            if status == StatusCode::SEE_OTHER || (posted && matches!(status.as_u16(), 301 | 302)) {
+            if answer.head.status == StatusCode::SEE_OTHER {
                 *request.method_mut() = Method::GET;
                 *request.body_mut() = Bytes::new();
                 request.headers_mut().remove(CONTENT_TYPE);

@@ -301,6 +301,12 @@ fn extra_config(account: &AccountRow) -> Option<Map<String, Value>> {
         }
         config.insert("sub2apiAuth".to_owned(), auth);
     }
+    if let (Some(_), Some(at)) = (&account.oauth_provider, account.token_expires_at) {
+        let oauth = config.entry("oauth").or_insert_with(|| json!({}));
+        if let Some(oauth) = oauth.as_object_mut() {
+            oauth.insert("tokenExpiresAt".to_owned(), at.into());
+        }
+    }
     if let Some(record) = &account.health {
         config.insert("runtimeHealth".to_owned(), json!(HealthView::of(record)));
     }

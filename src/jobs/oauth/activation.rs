@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use super::candidate::is_of;
 pub use super::candidate::{Activated, ActivationError, Candidate, ProxyChoice};
-use super::discovery::{Credential, discover_with, noted};
+use super::discovery::{Credential, discover_with, noted, provider_client};
+use super::renewal;
 use super::site::{ensure_site, site_of};
 use crate::core::Core;
 use crate::jobs::Jobs;
@@ -28,6 +29,8 @@ use crate::store::connections::{self, Notes, Owner};
 use crate::store::sites::SiteRow;
 use crate::store::snapshot::site_by_way;
 use crate::store::{self, Store, Value};
+use crate::upstream::oauth::{Grant, ProviderClient, refresh};
+use crate::upstream::platforms::DiscoveryKind;
 
 /// How often an account is looked at again that somebody changes meanwhile.
 const ATTEMPTS: usize = 3;
@@ -65,13 +68,13 @@ pub async fn activate(jobs: &Arc<Jobs>, candidate: Candidate) -> Result<Activate
 ///
 /// # Errors
 /// As [`ActivationError`] says; nothing is stored then.
-pub async fn store_candidate(jobs: &Arc<Jobs>, candidate: Candidate) -> Result<Stored, ActivationError> {
+pub async fn store_candidate(jobs: &Arc<Jobs>, mut candidate: Candidate) -> Result<Stored, ActivationError> {
     let core = &jobs.core;
     let former = former(&core.store, &candidate).await?;
     let site = site_of(core, candidate.provider, former.as_ref()).await?;
     let found = match candidate.is_disabled {
         true => None,
-        false => Some(models_of(jobs, &candidate, &site, former.as_ref()).await?),
+        false => Some(models_of(jobs, &mut candidate, &site, former.as_ref()).await?),
     };
     let _turn = jobs.logins.activations.lock().await;
     let mut attempt = 1;
@@ -130,9 +133,11 @@ async fn former(store: &Store, candidate: &Candidate) -> Result<Option<AccountRo
     Ok(connections::find(store, owner).await?)
 }
 
+/// Asks for the models of a candidate. An access token that is refused, as that of a file which has been kept for a day,
+/// gets another in its place by the refresh token, once.
 async fn models_of(
-    jobs: &Jobs,
-    candidate: &Candidate,
+    jobs: &Arc<Jobs>,
+    candidate: &mut Candidate,
     site: &SiteRow,
     former: Option<&AccountRow>,
 ) -> Result<Found, ActivationError> {
@@ -140,16 +145,47 @@ async fn models_of(
     let settings = core.settings.load_full();
     let way = candidate.proxy.way(former);
     let site = site_by_way(site, &way, &core.live, settings.system_proxy_url.as_deref());
-    let identity = &candidate.grant.identity;
-    let credential = Credential {
-        access_token: &candidate.grant.access_token,
-        account_key: identity.account_key.as_deref(),
-        project_id: identity.project_id.as_deref(),
+    let provider = candidate.provider;
+    let failed = |why: &str| {
+        let label = provider.profile().label;
+        ActivationError::Failed(format!("{label} model discovery failed ({why})"))
     };
-    discover_with(core, &site, &credential, candidate.provider).await.map_err(|error| {
-        let label = candidate.provider.profile().label;
-        ActivationError::Failed(format!("{label} model discovery failed ({error})"))
-    })
+    let refused = match discover_with(core, &site, &Credential::of(&candidate.grant), provider).await {
+        Ok(found) => return Ok(found),
+        Err(error) => error,
+    };
+    if refused.kind != DiscoveryKind::Unauthorized || candidate.grant.refresh_token.is_none() {
+        return Err(failed(&refused.to_string()));
+    }
+    let client = provider_client(core, &site, provider);
+    let renewed = renew_grant(jobs, &client, &mut candidate.grant, former).await;
+    renewed.map_err(|error| failed(&format!("{refused}; {error}")))?;
+    let found = discover_with(core, &site, &Credential::of(&candidate.grant), provider).await;
+    found.map_err(|error| failed(&error.to_string()))
+}
+
+/// Renews the tokens of a grant that is not stored yet. Where an account has the same refresh token, which may work once
+/// only, it is that account's renewal, which stores what comes of it.
+async fn renew_grant(
+    jobs: &Arc<Jobs>,
+    client: &ProviderClient<'_>,
+    grant: &mut Grant,
+    former: Option<&AccountRow>,
+) -> Result<(), String> {
+    let Some(token) = grant.refresh_token.clone() else { return Err("there is no refresh token".to_owned()) };
+    let Some(account) = former.filter(|account| account.refresh_token.as_ref() == Some(&token)) else {
+        grant.renew(refresh(client, &token).await.map_err(|error| error.message)?);
+        return Ok(());
+    };
+    let renewed = renewal::renew(jobs, account.id, account.access_token.as_ref()).await;
+    renewed.map_err(|refusal| refusal.to_string())?;
+    let account = accounts::get(&jobs.core.store, account.id).await.map_err(|error| error.to_string())?;
+    let account = account.ok_or("the account is gone")?;
+    grant.access_token = account.access_token.ok_or("the account has no access token")?;
+    grant.refresh_token = account.refresh_token;
+    grant.id_token = account.id_token.or(grant.id_token.take());
+    grant.expires_at = account.token_expires_at;
+    Ok(())
 }
 
 /// [`store::Error::NotFound`] when somebody has changed the account meanwhile.

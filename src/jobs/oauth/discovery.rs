@@ -11,7 +11,7 @@ use crate::routing::{Endpoint, Secret, Site, pool};
 use crate::store::accounts::AccountRow;
 use crate::store::connections::Notes;
 use crate::time::{iso, measured_ms, now_ms};
-use crate::upstream::oauth::{ProviderClient, Reach, list_models};
+use crate::upstream::oauth::{Grant, ProviderClient, Reach, list_models};
 use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
 
 /// How many names are noted with the account; all of them are stored as its models.
@@ -22,6 +22,17 @@ pub(super) struct Credential<'a> {
     pub access_token: &'a Secret,
     pub account_key: Option<&'a str>,
     pub project_id: Option<&'a str>,
+}
+
+impl<'a> Credential<'a> {
+    /// That of a grant which is not stored yet.
+    pub fn of(grant: &'a Grant) -> Self {
+        Self {
+            access_token: &grant.access_token,
+            account_key: grant.identity.account_key.as_deref(),
+            project_id: grant.identity.project_id.as_deref(),
+        }
+    }
 }
 
 /// Asks for the models of a stored account. `site` has the way that the account takes.
@@ -53,13 +64,8 @@ pub(super) async fn discover_with(
     if let Some(reason) = &site.misconfigured {
         return Err(DiscoveryError::new(DiscoveryKind::Unknown, reason.clone()));
     }
+    let client = provider_client(core, site, provider);
     let endpoints: Vec<_> = pool::order(&site.endpoints, now_ms()).collect();
-    let client = ProviderClient {
-        client: &core.client,
-        provider,
-        settings: core.config.oauth.of(provider),
-        proxy: endpoints.first().and_then(|endpoint| endpoint.base.origin.proxy.clone()),
-    };
     let reach = Reach {
         access_token: credential.access_token,
         account_key: credential.account_key,
@@ -70,6 +76,21 @@ pub(super) async fn discover_with(
     let began = Instant::now();
     let names = list_models(&client, &reach).await?;
     Ok(Found::of_names(&names, measured_ms(began.elapsed())))
+}
+
+/// The client of a provider, by the way that the site has.
+pub(super) fn provider_client<'a>(
+    core: &'a Core,
+    site: &Site,
+    provider: OAuthProvider,
+) -> ProviderClient<'a> {
+    let endpoint = pool::order(&site.endpoints, now_ms()).next();
+    ProviderClient {
+        client: &core.client,
+        provider,
+        settings: core.config.oauth.of(provider),
+        proxy: endpoint.and_then(|endpoint| endpoint.base.origin.proxy.clone()),
+    }
 }
 
 /// Where models are asked for. A vendor may want requests sent to other addresses than its own, which the site has in its

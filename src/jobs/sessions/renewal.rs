@@ -1,5 +1,5 @@
-//! Sessions that have run out are renewed: by the refresh token of sub2api, else by logging in again
-//! with the password kept for it.
+//! Sessions that have run out are renewed: by the refresh token of sub2api, else, or where that is refused, by
+//! logging in again with the password kept for it.
 //!
 //! ```text
 //! caller ─┐
@@ -131,12 +131,15 @@ async fn attempt(jobs: &Arc<Jobs>, id: AccountId, reason: RenewalReason) -> Resu
         // Another instance may have renewed it, and this one not know that yet.
         return jobs.core.take_over_account(id).await.map_err(unreadable);
     }
-    let session = if has_refresh_token(&account, platform) {
-        with_refresh_token(&jobs.core, &site, &account).await?
-    } else if has_password(&account, platform) {
-        with_password(jobs, &site, &account).await?
-    } else {
-        return Err("the account has neither a refresh token nor a stored password".into());
+    let refreshed = match has_refresh_token(&account, platform) {
+        true => Some(with_refresh_token(&jobs.core, &site, &account).await),
+        false => None,
+    };
+    let session = match (refreshed, has_password(&account, platform)) {
+        (Some(Err(refusal)), true) if !refusal.is_transient => with_password(jobs, &site, &account).await?,
+        (Some(refreshed), _) => refreshed?,
+        (None, true) => with_password(jobs, &site, &account).await?,
+        (None, false) => return Err("the account has neither a refresh token nor a stored password".into()),
     };
     let renew = || accounts::renew(&jobs.core.store, id, account.credential_version, &session);
     given_once::store(id, renew).await.map_err(|error| match error {

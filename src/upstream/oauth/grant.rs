@@ -41,6 +41,22 @@ pub struct TokenError {
     pub is_revoked: bool,
 }
 
+// === impl Grant ===
+
+impl Grant {
+    /// Takes over what a renewal gave; what it did not say anew keeps holding.
+    pub fn renew(&mut self, renewed: Self) {
+        self.access_token = renewed.access_token;
+        self.refresh_token = renewed.refresh_token.or(self.refresh_token.take());
+        self.id_token = renewed.id_token.or(self.id_token.take());
+        self.expires_at = renewed.expires_at;
+        let (new, identity) = (renewed.identity, &mut self.identity);
+        identity.email = new.email.or(identity.email.take());
+        identity.plan_type = new.plan_type.or(identity.plan_type.take());
+        self.provider_data.extend(renewed.provider_data);
+    }
+}
+
 // === impl TokenError ===
 
 impl fmt::Display for TokenError {

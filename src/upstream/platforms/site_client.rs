@@ -312,9 +312,7 @@ impl SiteClient {
         for (name, value) in &self.custom_headers {
             headers.insert(name, value.clone());
         }
-        for name in [AUTHORIZATION, COOKIE] {
-            headers.remove(name);
-        }
+        headers.remove(AUTHORIZATION);
         if call.body.is_some() || call.method != Method::GET {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }

@@ -31,7 +31,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 #[tokio::test]
 async fn redirects_on_the_same_host_are_followed() {
     for (status, location, expected) in [
-        (302, "/home", "GET /home"),
+        (302, "/home", "POST /home"),
         (303, "home?x=1#top", "GET /home?x=1"),
         (307, "/home", "POST /home"),
         (308, "http://127.0.0.1:PORT/home", "POST /home"),

@@ -44,21 +44,36 @@ pub async fn rebuild(jobs: &Arc<Jobs>) -> store::Result<RebuildCounts> {
 
 /// Brings the routes and channels of some accounts in line with the models that these offer, and publishes them.
 pub async fn rebuild_in(jobs: &Arc<Jobs>, scope: Scope) -> store::Result<RebuildCounts> {
+    if scope.is_empty() {
+        jobs.core.publish().await?;
+        return Ok(RebuildCounts::default());
+    }
     let rebuilds = &jobs.model_refresh.rebuilds;
     lock(&rebuilds.pending).add(scope);
     rebuilds.runs.run(|| off_the_workers(run(jobs.clone()))).await
 }
 
 async fn run(jobs: Arc<Jobs>) -> store::Result<RebuildCounts> {
+    let rebuilds = &jobs.model_refresh.rebuilds;
+    let mut run = Run::begin(&rebuilds.pending);
+    if run.scope.is_empty() {
+        // The run before took along what this one was to look at.
+        return Ok(*lock(&rebuilds.last));
+    }
+    let counts = carry_out(&jobs, &run.scope).await?;
+    run.scope = Scope::default();
+    *lock(&rebuilds.last) = counts;
+    Ok(counts)
+}
+
+async fn carry_out(jobs: &Arc<Jobs>, scope: &Scope) -> store::Result<RebuildCounts> {
     let mut attempt = 1;
-    let mut run = Run::begin(&jobs.model_refresh.rebuilds.pending);
-    if run.scope.everything {
+    if scope.everything {
         // Most runs find nothing to change, and no edit of a route waits to learn that.
         let rows = Rows::read(&jobs.core, Models::read(&jobs.core.store).await?).await?;
         let plan = rows.with_inventory(&jobs.core.settings.load(), plan);
         if plan.changes_nothing() {
             jobs.core.publish().await?;
-            run.scope = Scope::default();
             return Ok(rows.counts(&plan));
         }
     }
@@ -66,9 +81,9 @@ async fn run(jobs: Arc<Jobs>) -> store::Result<RebuildCounts> {
     // All is read in this turn: an import before it may have brought routes together with the models that they are for.
     let counts = loop {
         let seen = routing_in_force(&jobs.core).await?;
-        let rows = match run.scope.everything {
+        let rows = match scope.everything {
             true => Rows::read(&jobs.core, Models::read(&jobs.core.store).await?).await?,
-            false => Rows::of(&jobs.core, &run.scope).await?,
+            false => Rows::of(&jobs.core, scope).await?,
         };
         let plan = rows.with_inventory(&jobs.core.settings.load(), plan);
         let counts = rows.counts(&plan);
@@ -98,7 +113,6 @@ async fn run(jobs: Arc<Jobs>) -> store::Result<RebuildCounts> {
         );
     }
     jobs.core.publish().await?;
-    run.scope = Scope::default();
     Ok(counts)
 }
 

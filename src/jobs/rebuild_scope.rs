@@ -23,6 +23,8 @@ pub struct Rebuilds {
     pub(super) runs: Coalesced<store::Result<RebuildCounts>>,
     /// What the next run looks at.
     pub(super) pending: Mutex<Scope>,
+    /// What the last run found.
+    pub(super) last: Mutex<RebuildCounts>,
 }
 
 impl Scope {
@@ -52,6 +54,10 @@ impl Scope {
             accounts.extend(accounts::of_site(store, *id).await?.iter().map(|account| account.id));
         }
         Self::of_accounts_to_delete(store, &accounts).await
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 
     pub(super) fn add(&mut self, other: Self) {

@@ -189,6 +189,52 @@ fn the_turns_of_a_socket_have_ids_of_ours() {
     assert_eq!(refused(&mut socket)["error"]["code"], "previous_response_not_found");
 }
 
+/// Who edits what was said before goes on from there; who connects anew, or has asked over HTTP, from what was answered.
+#[test]
+fn a_turn_goes_on_from_an_earlier_answer_and_from_one_that_was_given_elsewhere() {
+    let (gateway, upstream) = narrow(CHAT);
+    let client = gateway.client();
+    let mut socket = client.socket();
+    let ask = |socket: &mut Socket, text: &str, previous: &str| {
+        socket.create(&json!({"model": MODEL, "previous_response_id": previous, "input": text}));
+        id_of(&socket.turn())
+    };
+    let said = || {
+        let messages = upstream.last(CHAT).json()["messages"].clone();
+        let users = messages.as_array().expect("messages").iter().filter(|message| message["role"] == "user");
+        users.map(|message| message["content"].as_str().expect("text").to_owned()).collect::<Vec<_>>()
+    };
+    socket.create(&json!({"model": MODEL, "input": "one"}));
+    let one = id_of(&socket.turn());
+    ask(&mut socket, "two", &one);
+    let branch = ask(&mut socket, "other two", &one);
+    assert_eq!(said(), ["one", "other two"]);
+    ask(&mut socket, "three", &branch);
+    assert_eq!(said(), ["one", "other two", "three"]);
+    ask(&mut client.socket(), "anew", &branch);
+    assert_eq!(said(), ["one", "other two", "anew"]);
+    let over_http = client.post("/v1/responses", &json!({"model": MODEL, "input": "by HTTP"})).expect(200);
+    ask(&mut socket, "by socket", over_http["id"].as_str().expect("an id"));
+    assert_eq!(said(), ["by HTTP", "by socket"]);
+
+    // Where the upstream speaks the dialect and stores its answers, it is told the id.
+    let (gateway, upstream) = narrow(RESPONSES);
+    let mut socket = gateway.client().socket();
+    let first = gateway.client().post(RESPONSES, &json!({"model": MODEL, "input": "one"})).expect(200);
+    let id = first["id"].as_str().expect("an id");
+    let second = ask(&mut socket, "two", id);
+    let asked = upstream.last(RESPONSES).json();
+    assert_eq!(
+        (&asked["previous_response_id"], asked["input"].to_string().matches("one").count()),
+        (&json!(id), 0)
+    );
+    ask(&mut socket, "three", &second);
+    let asked = upstream.last(RESPONSES).json();
+    assert_eq!(asked["previous_response_id"], id);
+    let input = asked["input"].to_string();
+    assert!(input.contains("two") && input.contains("three") && !input.contains("one"), "{input}");
+}
+
 #[test]
 fn a_tools_output_goes_on_with_the_call_of_the_turn_before() {
     let (gateway, upstream) = narrow(CHAT);
@@ -279,7 +325,7 @@ fn later_frames_wait_for_the_turn_under_way() {
 }
 
 #[test]
-fn sockets_do_not_know_each_others_turns() {
+fn sockets_do_not_know_each_others_turns_that_are_not_stored() {
     let (gateway, _upstream) = narrow(CHAT);
     let (mut one, mut other) = (gateway.client().socket(), gateway.client().socket());
     one.create(&first());

@@ -32,7 +32,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
 fn candidate<'a>(choice: &Node<'a>) -> Result<Candidate<'a>, UpstreamError> {
     let reason = choice.str_at("finish_reason");
     if reason == "error" {
-        return Err(stop::error_of(choice));
+        return Err(stop::error_of_choice(choice));
     }
     let message = choice.get("message").or(choice.get("delta")).unwrap_or(choice);
     let mut parts: Vec<_> = thinking::pieces(message).into_iter().map(Part::Thinking).collect();

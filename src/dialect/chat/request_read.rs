@@ -35,7 +35,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
         temperature: number("temperature"),
         top_p: number("top_p"),
         top_k: number("top_k"),
-        stop: read_stop(body)?.into_iter().filter(|text| !text.is_blank()).collect(),
+        stop: read_stop(body)?.into_iter().filter(|text| !text.is_empty()).collect(),
         reasoning: reasoning(body),
         format: format(body),
         verbosity: body.text_at("verbosity"),

@@ -50,5 +50,17 @@ pub(super) fn failure(answer: &Node<'_>) -> Option<UpstreamError> {
 
 /// What something that is known to be an error says.
 pub(super) fn error_of(error: &Node<'_>) -> UpstreamError {
-    UpstreamError::of(error).unwrap_or_else(|| UpstreamError::new("Upstream reported an error in its answer"))
+    UpstreamError::of(error).unwrap_or_else(unexplained)
+}
+
+/// What a choice says whose reason to end is an error. Its `message` is what was said until then.
+pub(super) fn error_of_choice(choice: &Node<'_>) -> UpstreamError {
+    match choice.get("error") {
+        Some(_) => error_of(choice),
+        None => unexplained(),
+    }
+}
+
+fn unexplained() -> UpstreamError {
+    UpstreamError::new("Upstream reported an error in its answer")
 }

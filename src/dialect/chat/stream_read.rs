@@ -127,7 +127,7 @@ impl StreamReader {
         }
         match &*choice.str_at("finish_reason") {
             "" => {}
-            "error" => self.fail(stop::error_of(choice), each),
+            "error" => self.fail(stop::error_of_choice(choice), each),
             reason => {
                 self.release(each);
                 self.parts.finish(each);

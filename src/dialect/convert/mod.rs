@@ -54,7 +54,7 @@ pub struct Converted {
 pub struct Answer {
     pub body: Bytes,
     pub usage: Option<Usage>,
-    /// The signatures of calls for which the client's dialect has no place.
+    /// The signatures of calls that the client may come back without.
     pub signatures: Vec<CallSignature>,
 }
 
@@ -226,7 +226,7 @@ fn write(to: Dialect, mut reply: Reply<'_>, context: &ReplyContext) -> Answer {
 }
 
 fn lost_signatures(to: Dialect, reply: &Reply<'_>) -> Vec<CallSignature> {
-    if signatures::are_lost(to) { signatures::of_reply(reply) } else { Vec::new() }
+    if signatures::may_be_lost(to) { signatures::of_reply(reply) } else { Vec::new() }
 }
 
 /// Reads a request. An error names what the client sent.

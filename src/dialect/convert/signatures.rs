@@ -1,6 +1,6 @@
-//! Gemini signs calls, and wants its signatures back with them. A client of chat carries them; those of
-//! responses and messages have no place for one, so that they are kept here, by the id of the call.
-//! Who keeps them, and for how long, is decided elsewhere.
+//! Gemini signs calls, and wants its signatures back with them. Clients of responses and messages have no place for
+//! one, and many of chat do not look where Google puts them (`extra_content`), so that they are kept here, by the id of
+//! the call. Who keeps them, and for how long, is decided elsewhere.
 
 use std::collections::HashMap;
 
@@ -12,9 +12,9 @@ use crate::dialect::signature::Signature;
 /// The id of a call, and its signature.
 pub type CallSignature = (String, String);
 
-/// Whether clients of a dialect have no place for the signature of a call.
-pub(super) fn are_lost(to: Dialect) -> bool {
-    matches!(to, Dialect::Responses | Dialect::Messages)
+/// Whether clients of a dialect may come back without the signature of a call.
+pub(super) fn may_be_lost(to: Dialect) -> bool {
+    matches!(to, Dialect::Chat | Dialect::Responses | Dialect::Messages)
 }
 
 /// The signatures of the calls of a complete answer.

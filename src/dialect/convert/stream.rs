@@ -210,7 +210,7 @@ impl Choice {
                 failure: None,
                 ended: false,
                 open: 0,
-                signatures: signatures::are_lost(to).then(SignatureCollector::default),
+                signatures: signatures::may_be_lost(to).then(SignatureCollector::default),
             },
         }
     }

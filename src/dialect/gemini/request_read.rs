@@ -166,7 +166,7 @@ fn settle<'a>(part: Read<'a>, id: std::fmt::Arguments<'_>, calls: &mut WaitingCa
 fn stop<'a>(config: &Node<'a>) -> Vec<Text<'a>> {
     let Some(stop) = member::get(config, "stopSequences") else { return Vec::new() };
     let all = if stop.is_array() { stop.items() } else { std::slice::from_ref(stop) };
-    all.iter().filter_map(Node::text).filter(|text| !text.is_blank()).collect()
+    all.iter().filter_map(Node::text).filter(|text| !text.is_empty()).collect()
 }
 
 /// A budget of -1 leaves it to the model; so does none beside the wish to see thoughts, which says that there shall be some.

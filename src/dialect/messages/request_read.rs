@@ -65,7 +65,7 @@ fn is_asked(body: &Node<'_>, key: &str) -> bool {
 
 fn read_stop<'a>(body: &Node<'a>) -> Vec<Text<'a>> {
     let texts = body.items_at("stop_sequences").iter().filter_map(Node::text);
-    texts.filter(|text| !text.is_blank()).collect()
+    texts.filter(|text| !text.is_empty()).collect()
 }
 
 fn read_system<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), ConversionError> {

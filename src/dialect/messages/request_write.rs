@@ -57,8 +57,10 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
         };
         put_output_config(o, effort, request, model);
         put_sampling(o, request, model, thinking.is_some_and(|on| on != ClaudeThinking::Disabled));
-        if !request.stop.is_empty() {
-            o.array("stop_sequences", |list| request.stop.iter().for_each(|text| list.item(text)));
+        // Blank ones are refused.
+        let stop: Vec<_> = request.stop.iter().filter(|text| !text.is_blank()).collect();
+        if !stop.is_empty() {
+            o.array("stop_sequences", |list| stop.iter().for_each(|text| list.item(*text)));
         }
         if let Some(user) = user_id(request) {
             o.object_at("metadata", |o| o.field("user_id", user));

@@ -158,7 +158,24 @@ impl StreamWriter {
     /// What is open stays so: nothing is said to be done that is not.
     fn fail(&mut self, error: &UpstreamError, context: &ReplyContext, out: &mut String) {
         self.begin(context, out);
+        self.cut(out);
         self.terminal(Status::Failed(error), context, out);
+    }
+
+    /// Ends what is open where the upstream broke off. A call of which a part has come is told of in the end only: a
+    /// client runs what it is told is done.
+    fn cut(&mut self, out: &mut String) {
+        self.stop = Stop::OutputLimit;
+        let is_call = |open: &Open| matches!(open.item, Item::Call { .. });
+        let ended: Vec<_> = self.open.values().filter(|open| !is_call(open)).map(|open| open.index).collect();
+        ended.into_iter().for_each(|at| self.close(at, out));
+        for (at, call) in std::mem::take(&mut self.open) {
+            let mut told = Writer::new();
+            told.object(|o| call.item.put(o, &call.id, Status::of(&self.stop)));
+            if let Some(place) = self.items.get_mut(at) {
+                *place = told.into_string();
+            }
+        }
     }
 
     // === items and parts ===

@@ -116,7 +116,7 @@ fn form(call: &Call, to: Destination<'_>) -> Outgoing {
 fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionError> {
     let stream = call.envelope.stream || always_streams(to.platform, to.format) || streams_only(to);
     let target = Target { model: to.model, stream, vendor: to.platform.profile().vendor };
-    // Only gemini wants signatures of calls back, and only clients of chat and its own bring them.
+    // Only gemini wants signatures of calls back, and only its own clients and some of chat bring them.
     let signature_of = |id: &str| match target.vendor {
         Vendor::Gemini => call.call_signatures.find(call.key_id, id, now_ms()),
         _ => None,

@@ -32,11 +32,12 @@ use crate::http::timer::ReusableTimer;
 use crate::http::websocket::{
     self, ClientGone, CloseReason, Received, Receiver, Sender, Stopping, WebSocket,
 };
+use crate::ids::KeyId;
 use crate::limits::{BodyOwner, FREE_BODY, HeldMemory, Loan, NoRoom};
 use crate::metrics::Surface;
 use crate::proxy::Proxy;
 use crate::request_id::RequestId;
-use crate::time::{monotonic_ms, now_secs};
+use crate::time::{monotonic_ms, now_ms, now_secs};
 use crate::uuid;
 
 use super::super::admit;
@@ -47,8 +48,9 @@ use super::super::reply::ErrorShape;
 use super::super::socket_opener::Opener;
 use super::events::Events;
 use super::frame;
-use super::history::History;
+use super::history::{Elsewhere, History};
 use super::refusal::{self, FrameRefusal};
+use crate::proxy::responses::holders::Holder;
 use crate::proxy::responses::previous;
 
 /// How often a socket is pinged, so that a client that is gone is noticed and nothing between drops the socket.
@@ -278,6 +280,7 @@ impl TurnRunner<'_> {
         let proxy = self.proxy;
         let begun = proxy.conversions.read_through(length, || self.begin(&frame)).await;
         drop(frame);
+        let length = begun.as_ref().map_or(length, |(call, _)| call.body.len().max(length));
         self.memory.shrink_to(length + self.history.length());
         let turn = match begun {
             Ok((call, is_warm_up)) => {
@@ -315,7 +318,20 @@ impl TurnRunner<'_> {
             .map_err(|refused| refusal::of_response(shape.reject_caller(&refused)))?;
         let frame = frame::read(std::str::from_utf8(frame).unwrap_or_default());
         let frame = frame.map_err(|refusal| refusal.frame())?;
-        let request = self.history.request(&frame).map_err(|refusal| refusal.frame())?;
+        let mut has_room = true;
+        let elsewhere = |id: &str| {
+            let found = stored_elsewhere(proxy, caller.key_id(), id)?;
+            let needed = found.length();
+            // In the request that is made, and in the one that is routed.
+            has_room =
+                needed <= FREE_BODY || self.memory.grow_at_once(self.memory.bytes() + 2 * needed).is_ok();
+            Some(found).filter(|_| has_room)
+        };
+        let request = self.history.request(&frame, elsewhere);
+        if !has_room {
+            return Err(no_room());
+        }
+        let request = request.map_err(|refusal| refusal.frame())?;
         let head = Head {
             kind: CallKind::of_body(Dialect::Responses, Operation::Answer),
             id: shape.id,
@@ -397,6 +413,15 @@ impl TurnRunner<'_> {
             }
         }
     }
+}
+
+/// An answer that the key was given, but not as the last one of this socket.
+fn stored_elsewhere(proxy: &Proxy, key_id: Option<KeyId>, id: &str) -> Option<Elsewhere> {
+    if let Some(turn) = proxy.stored_responses.find(&(key_id, id.to_owned()), now_ms()) {
+        let output = turn.items.iter().map(|item| item.to_string()).collect();
+        return Some(Elsewhere::Stored { request: turn.request.clone(), output });
+    }
+    (proxy.response_owners.holder(id) == Some(Holder::Key(key_id))).then_some(Elsewhere::Upstream)
 }
 
 /// Waits until the client cancels this turn.

@@ -1,11 +1,12 @@
 //! What a socket knows of the turn before.
 //!
 //! A client that goes on with the last response sends only what is new; the request that is routed is
-//! the whole conversation. Only the last turn is known: a client that continues another, or one that
-//! grew too long to be kept, gets an error and sends everything again.
+//! the whole conversation. Only the last turn is known here; of others those that are stored for clients of HTTP, or that
+//! their upstream stores. A client that continues none of these gets an error and sends everything again.
 
 use bytes::Bytes;
 
+use crate::dialect::edit::edit;
 use crate::dialect::responses::{TurnOutput, merge_turn, whole_turn};
 use crate::dialect::tree::Node;
 use crate::limits::FREE_BODY;
@@ -13,11 +14,21 @@ use crate::limits::FREE_BODY;
 use super::frame::Frame;
 use super::refusal::FrameRefusal;
 
+const PREVIOUS: &str = "previous_response_id";
+
 /// The last turn of a socket.
 pub(super) struct History {
     last: Option<Turn>,
     /// The longest request, in bytes.
     longest: usize,
+}
+
+/// Where an answer is that is not the last of a socket.
+pub(super) enum Elsewhere {
+    /// Stored here, for clients of HTTP.
+    Stored { request: Bytes, output: Vec<String> },
+    /// At its upstream, which knows it by its id.
+    Upstream,
 }
 
 struct Turn {
@@ -33,14 +44,28 @@ impl History {
         Self { last: None, longest }
     }
 
-    /// The whole request that a frame makes.
-    pub(super) fn request(&self, frame: &Frame<'_>) -> Result<Bytes, FrameRefusal> {
+    /// The whole request that a frame makes; `elsewhere` looks for an answer that is not the last of this socket.
+    pub(super) fn request(
+        &self,
+        frame: &Frame<'_>,
+        elsewhere: impl FnOnce(&str) -> Option<Elsewhere>,
+    ) -> Result<Bytes, FrameRefusal> {
         let last = self.last.as_ref();
+        let stored;
         let continued = match &frame.previous {
-            Some(id) => {
-                let found = last.filter(|turn| turn.id == **id);
-                Some(found.ok_or_else(|| not_found(id))?)
-            }
+            Some(id) => match last.filter(|turn| turn.id == **id) {
+                Some(turn) => Some(turn),
+                None => match elsewhere(id).ok_or_else(|| not_found(id))? {
+                    Elsewhere::Stored { request, output } => {
+                        stored = Turn { request, output, id: id.clone().into_owned() };
+                        Some(&stored)
+                    }
+                    Elsewhere::Upstream => {
+                        let id = frame.body.get(PREVIOUS).map_or("null", Node::raw);
+                        return self.bounded(referring_to(id, whole_turn(&frame.body)));
+                    }
+                },
+            },
             None if frame.appends => {
                 let message = "response.append goes on with a response, and there is none yet";
                 Some(last.ok_or_else(|| FrameRefusal::invalid(Some("type"), message))?)
@@ -54,6 +79,10 @@ impl History {
                 None => whole_turn(&frame.body),
             },
         };
+        self.bounded(request)
+    }
+
+    fn bounded(&self, request: Bytes) -> Result<Bytes, FrameRefusal> {
         if request.len() > self.longest {
             let message = format!("The conversation is longer than {} bytes", self.longest);
             return Err(FrameRefusal::new(413, message));
@@ -92,6 +121,16 @@ impl History {
     }
 }
 
+impl Elsewhere {
+    /// The bytes that it adds to a request.
+    pub(super) fn length(&self) -> usize {
+        match self {
+            Self::Stored { request, output } => request.len() + output.iter().map(String::len).sum::<usize>(),
+            Self::Upstream => 0,
+        }
+    }
+}
+
 impl Turn {
     fn length(&self) -> usize {
         self.request.len() + self.output.iter().map(String::len).sum::<usize>()
@@ -99,9 +138,11 @@ impl Turn {
 
     fn followed_by(&self, frame: &Node<'_>) -> Bytes {
         let output: Vec<&str> = self.output.iter().map(String::as_str).collect();
-        match self.request() {
-            Some(request) => merge_turn(&request, &output, frame),
-            None => whole_turn(frame),
+        let Some(request) = self.request() else { return whole_turn(frame) };
+        let whole = merge_turn(&request, &output, frame);
+        match request.get(PREVIOUS) {
+            Some(id) => referring_to(id.raw(), whole),
+            None => whole,
         }
     }
 
@@ -116,6 +157,14 @@ impl Turn {
     /// It was read before it was kept.
     fn request(&self) -> Option<Node<'_>> {
         Node::parse(std::str::from_utf8(&self.request).ok()?).ok()
+    }
+}
+
+/// The request as one that goes on from an answer which its upstream has.
+fn referring_to(id: &str, request: Bytes) -> Bytes {
+    match std::str::from_utf8(&request) {
+        Ok(text) => edit(text, &[(PREVIOUS, id)], &[]).into_owned().into(),
+        Err(_) => request,
     }
 }
 
@@ -134,7 +183,14 @@ mod tests {
     fn request(history: &History, frame: &Value) -> Result<Value, Value> {
         let text = frame.to_string();
         let parsed = |bytes: &[u8]| serde_json::from_slice(bytes).unwrap();
-        let made = history.request(&frame::read(&text).unwrap());
+        let made = history.request(&frame::read(&text).unwrap(), |id| match id {
+            "resp_stored" => {
+                let request = Bytes::from(json!({"model":"n","input":[item("x")]}).to_string());
+                Some(Elsewhere::Stored { request, output: vec![item("y").to_string()] })
+            }
+            "resp_upstream" => Some(Elsewhere::Upstream),
+            _ => None,
+        });
         made.map(|bytes| parsed(&bytes)).map_err(|refusal| parsed(refusal.frame().as_bytes()))
     }
 
@@ -168,6 +224,25 @@ mod tests {
         assert_eq!(request(&history, &frame), Ok(json!({"model":"n","input":[item("c")],"stream":true})));
         let nameless = json!({"type":"response.create","input":[item("c")]});
         assert_eq!(request(&history, &nameless), Ok(json!({"model":"m","input":[item("c")],"stream":true})));
+    }
+
+    #[test]
+    fn a_turn_may_go_on_from_an_answer_that_is_stored_elsewhere() {
+        let mut history = after_one_turn();
+        let frame =
+            json!({"type":"response.create","previous_response_id":"resp_stored","input":[item("c")]});
+        let wanted = json!({"model":"n","input":[item("x"), item("y"), item("c")],"stream":true});
+        assert_eq!(request(&history, &frame), Ok(wanted));
+        let frame = json!({"type":"response.create","model":"m","previous_response_id":"resp_upstream",
+            "input":[item("c")]});
+        let wanted =
+            json!({"model":"m","input":[item("c")],"stream":true,"previous_response_id":"resp_upstream"});
+        assert_eq!(request(&history, &frame), Ok(wanted.clone()));
+        history.keep_as(Bytes::from(wanted.to_string()), vec![item("d").to_string()], "resp_2".to_owned());
+        let next = json!({"type":"response.create","previous_response_id":"resp_2","input":[item("e")]});
+        let wanted = json!({"model":"m","input":[item("c"), item("d"), item("e")],"stream":true,
+            "previous_response_id":"resp_upstream"});
+        assert_eq!(request(&history, &next), Ok(wanted));
     }
 
     #[test]

@@ -90,7 +90,11 @@ impl Staging {
                     say(spelling.add(&format!("usage_day ({})", columns.join(", ")), &values, table));
                 }
                 _ => {
-                    spelling.overwrite(table, policy).into_iter().for_each(&mut say);
+                    // Rows of a table that the document does not have stay, and so do references to them.
+                    let is_told = |column: &Column| {
+                        column.refers.and_then(Table::index).is_none_or(|other| self.is_given(other))
+                    };
+                    spelling.overwrite(table, policy, is_told).into_iter().for_each(&mut say);
                     say(spelling.insert(table, now));
                 }
             }
@@ -176,10 +180,11 @@ impl Spelling {
         }
     }
 
-    /// Brings stored rows to what the document says of them.
-    fn overwrite(self, table: &Table, policy: Policy) -> Option<String> {
+    /// Brings stored rows to what the document says of them, in the columns that it can tell of.
+    fn overwrite(self, table: &Table, policy: Policy, is_told: impl Fn(&Column) -> bool) -> Option<String> {
         let of = |column: &'static Column| Some((column.sql, updated(table, column, policy)?));
-        let mut set: Vec<(&str, String)> = table.columns.iter().filter_map(of).collect();
+        let told = table.columns.iter().filter(|column| is_told(column));
+        let mut set: Vec<(&str, String)> = told.filter_map(of).collect();
         if set.is_empty() {
             return None;
         }

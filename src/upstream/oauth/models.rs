@@ -177,7 +177,10 @@ async fn ask(
 fn refused(answer: &ProviderAnswer) -> DiscoveryError {
     let status = answer.status.as_u16();
     let words = answer.words().map(|words| format!(": {words}")).unwrap_or_default();
-    let kind = if status == 401 { DiscoveryKind::Unauthorized } else { DiscoveryKind::Unknown };
+    let said = words.to_ascii_lowercase();
+    let is_credentials =
+        status == 401 || ["unauthorized", "unauthenticated"].iter().any(|word| said.contains(word));
+    let kind = if is_credentials { DiscoveryKind::Unauthorized } else { DiscoveryKind::Unknown };
     DiscoveryError { status: Some(status), ..DiscoveryError::new(kind, format!("HTTP {status}{words}")) }
 }
 

@@ -177,7 +177,7 @@ fn every_member_is_read() {
         assert_eq!(number(&request.temperature).as_deref(), Some("0.50"));
         assert_eq!(number(&request.top_p).as_deref(), Some("1"));
         assert_eq!(number(&request.top_k).as_deref(), Some("7"));
-        assert_eq!(request.stop, [Text::of("a"), Text::of("\n\nb")]);
+        assert_eq!(request.stop, [Text::of("a"), Text::of(" "), Text::of("\n\nb")]);
         assert_eq!(request.max_output, Some(5));
     });
     read(

@@ -240,13 +240,37 @@ fn nothing_is_written_before_there_is_something() {
 fn a_failure_is_the_last_word() {
     let error = UpstreamError { code: Some("x".into()), ..UpstreamError::new("boom") };
     let thought = [part(0, PartKind::Thinking), delta(0, "t"), Event::PartStop { key: 0 }];
-    let broken = [part(1, PartKind::Text), delta(1, "a"), Event::Fail(error), delta(1, "b"), Event::End];
+    let broken = [
+        part(1, PartKind::Text),
+        delta(1, "a"),
+        Event::PartStop { key: 1 },
+        part(2, call("c", CallKind::Custom)),
+        delta(2, "rm -r"),
+        part(3, PartKind::Text),
+        delta(3, "b"),
+        Event::Fail(error),
+        delta(3, "c"),
+        Event::End,
+    ];
     let events = write_all(thought.into_iter().chain(broken), &context());
+    follow(&events);
+    let done = events.iter().filter(|event| event["type"] == "response.output_item.done");
+    let done: Vec<_> = done.map(|event| event["item"]["type"].as_str().unwrap()).collect();
+    assert_eq!(done, ["reasoning", "message", "message"], "half a call is nothing to run");
     let last = events.last().unwrap();
     assert_eq!(last["type"], "response.failed");
     assert_eq!(last["response"]["status"], "failed");
     assert_eq!(last["response"]["error"], json!({"code":"x","message":"boom"}));
-    assert_eq!(last["response"]["output"].as_array().unwrap().len(), 1, "what was done");
+    let output = last["response"]["output"].as_array().unwrap();
+    assert_eq!(
+        output.iter().map(|item| &item["type"]).collect::<Vec<_>>(),
+        ["reasoning", "message", "custom_tool_call", "message"]
+    );
+    assert_eq!(output[2]["input"], "rm -r");
+    assert_eq!(output[3]["content"][0]["text"], "b");
+    for cut in &output[2..] {
+        assert_eq!(cut["status"], "incomplete", "{cut}");
+    }
     let first = write_all([Event::Fail(UpstreamError::new("early"))], &context());
     assert_eq!(types(&first), ["created", "in_progress", "failed"]);
     assert_eq!(first[2]["response"]["error"]["code"], "server_error");
